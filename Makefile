@@ -1,0 +1,52 @@
+# Chores. `make help` prints what each of them does.
+PYTHON ?= python3
+VENV := .venv
+CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome || command -v chrome)
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check format bench lock
+
+help: ## print this
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(VENV)/run.stamp ## run everything on 127.0.0.1:4000 (HOST, PORT and TOPICS_DATA move it)
+	@exec $(VENV)/bin/python manage.py run
+
+test: $(VENV)/dev.stamp ## run the tests on servers of their own (TESTS=tests/api picks some)
+	@$(if $(CHROMIUM),,echo "No Chromium here: the page of docs/watch.md is not tried (apt-get install chromium).")
+	$(VENV)/bin/python -m pytest $(if $(CHROMIUM),,-m "not browser") $(TESTS)
+
+check: $(VENV)/dev.stamp ## lint, types, and migrations against models; changes nothing
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/python -m mypy
+	$(VENV)/bin/python manage.py makemigrations --check --dry-run
+
+format: $(VENV)/dev.stamp ## format, and mend what lint can mend
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+bench: $(VENV)/dev.stamp ## measure a real server and print each figure beside the raw limit
+	$(VENV)/bin/python -m bench
+
+lock: $(VENV)/dev.stamp ## resolve pyproject.toml anew into the two lock files
+	$(VENV)/bin/uv pip compile -q --upgrade $(LOCK) pyproject.toml -o requirements.lock
+	$(VENV)/bin/uv pip compile -q --upgrade $(LOCK) --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
+LOCK := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+
+# The environment: made once, and brought up to date only when a lock file changed. A stamp is written last, so a
+# half-made one is finished at the next call.
+$(VENV)/venv.stamp:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "topics: Python 3.11 or later is needed; this is " + sys.version.split()[0] + ". Set PYTHON=…")'
+	@$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/run.stamp: requirements.lock | $(VENV)/venv.stamp
+	@echo "Installing into $(VENV) …"
+	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check --use-pep517 -r requirements.lock
+	@touch $@
+
+$(VENV)/dev.stamp: requirements-dev.lock | $(VENV)/run.stamp
+	@echo "Installing the tools for tests and checks into $(VENV) …"
+	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check --use-pep517 -r requirements-dev.lock
+	@touch $@

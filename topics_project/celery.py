@@ -1,0 +1,23 @@
+"""The Celery app and its beat schedule (settings.CELERY_BEAT_SCHEDULE). Tasks live in each app's tasks.py."""
+
+import os
+from typing import Any
+
+from celery import Celery
+from celery.signals import worker_process_init
+
+from topics_project.children import die_with_parent
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
+
+app = Celery("topics")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks()
+app.set_default()  # for every thread: otherwise it counts in this one alone, and others publish to a broker of nobody's
+
+
+@worker_process_init.connect
+def follow_parent(**_: Any) -> None:
+    """The pool's processes are forks, and a fork does not inherit what its parent asked the kernel for."""
+    if os.environ.get("TOPICS_SUPERVISED"):
+        die_with_parent()

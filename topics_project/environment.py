@@ -1,0 +1,43 @@
+"""Readers of the environment. A value that cannot be used ends the process with one line that says what to change.
+
+`DEFAULTS` remembers every name asked for and its default: the settings table of the README is held against it.
+"""
+
+import os
+from typing import Any
+
+import environ
+
+from topics_project.refusal import Refusal
+
+DEFAULTS: dict[str, Any] = {}
+_env = environ.Env()
+
+
+def text(name: str, default: str = "") -> str:
+    DEFAULTS[name] = default
+    return str(_env.str(name, default=default)).strip()
+
+
+def words(name: str, default: str = "") -> list[str]:
+    return [word.strip() for word in text(name, default).split(",") if word.strip()]
+
+
+def number(name: str, default: int, *, least: int = 0, most: int | None = None) -> int:
+    DEFAULTS[name] = default
+    bounds = f"a whole number of at least {least}" if most is None else f"a whole number from {least} to {most}"
+    try:
+        value = int(_env.int(name, default=default))
+    except ValueError as error:
+        raise Refusal(f"{name}={os.environ[name]} is not {bounds}: change it, or unset it for {default}.") from error
+    if value < least or (most is not None and value > most):
+        raise Refusal(f"{name}={value} is not {bounds}: change it, or unset it for {default}.")
+    return value
+
+
+def flag(name: str, default: bool) -> bool:
+    DEFAULTS[name] = default
+    given = os.environ.get(name, "").strip().lower()
+    if given not in {"", "0", "1", "true", "false", "yes", "no", "on", "off"}:
+        raise Refusal(f"{name}={given} is neither true nor false: set it to 1 or 0.")
+    return bool(_env.bool(name)) if given else default

@@ -1,0 +1,22 @@
+"""`manage.py run`: the whole product in the foreground (topics_project/supervisor.py)."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from topics_project import supervisor
+
+
+class Command(BaseCommand):
+    help = "Run the web server, the Celery worker and beat until Ctrl-C; bring PostgreSQL and Redis if none are given."
+    requires_system_checks: list[str] = []  # migrating runs them, and the web server's own start does
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        one = "only this one, on servers given by DATABASE_URL and REDIS_URL, for systemd or Docker to supervise"
+        parser.add_argument("process", nargs="?", choices=list(supervisor.PROCESSES), help=one)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["process"]:
+            supervisor.become(options["process"])
+        else:
+            supervisor.run(self.stdout.write)

@@ -1,0 +1,240 @@
+"""Every setting once: its type, its default and why. Read from the environment; the README lists them all.
+
+A value that cannot be used refuses to start in one line, whatever process reads it. `manage.py` fills in
+DATABASE_URL, REDIS_URL and SECRET_KEY from the embedded servers when they are not given (embedded.py).
+"""
+
+import ipaddress
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
+from redis.connection import parse_url
+
+from topics_project.environment import flag, number, text, words
+from topics_project.folder import data_dir
+from topics_project.refusal import Refusal
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+VERSION: str = tomllib.loads((BASE_DIR / "pyproject.toml").read_text())["project"]["version"]
+
+# -- Where it listens and with what --------------------------------------------------------------------------------
+
+HOST: str = text("HOST", "127.0.0.1")
+PORT: int = number("PORT", 4000, least=1, most=65535)
+# Two processes saturate two cores; past four, PostgreSQL is what limits.
+WEB_WORKERS: int = number("WEB_WORKERS", min(os.cpu_count() or 1, 4), least=1)
+# Threads of each web process for what goes through Django; each holds a database connection.
+WEB_THREADS: int = number("WEB_THREADS", 8, least=1)
+WORKER_PROCESSES: int = number("WORKER_PROCESSES", 2, least=1)  # of the Celery worker
+# The folder of the embedded PostgreSQL and Redis, of logs and of generated secrets.
+TOPICS_DATA: Path = data_dir()
+DEBUG: bool = flag("DEBUG", False)
+
+# -- Servers -------------------------------------------------------------------------------------------------------
+
+DATABASE_URL: str = text("DATABASE_URL")  # anything libpq understands
+REDIS_URL: str = text("REDIS_URL")
+if not DATABASE_URL or not REDIS_URL:
+    missing = "REDIS_URL" if DATABASE_URL else "DATABASE_URL"
+    raise Refusal(f"{missing} is not set: set it, or start through manage.py, which brings servers of its own.")
+if not REDIS_URL.startswith(("redis://", "rediss://")):
+    raise Refusal("REDIS_URL is not a Redis URL: it starts with redis:// or rediss://.")
+
+
+def database(url: str) -> dict[str, Any]:
+    try:
+        parts = conninfo_to_dict(url)
+    except ProgrammingError as error:
+        raise Refusal(f"DATABASE_URL is not a PostgreSQL URL: {str(error).strip()}") from error
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": parts.pop("dbname", ""),
+        "USER": parts.pop("user", ""),
+        "PASSWORD": parts.pop("password", ""),
+        "HOST": parts.pop("host", ""),
+        "PORT": parts.pop("port", ""),
+        "OPTIONS": parts,
+        "CONN_MAX_AGE": None,  # a connection costs more than most requests: keep it, and look if it still lives
+        "CONN_HEALTH_CHECKS": True,
+    }
+
+
+DATABASES = {"default": database(DATABASE_URL)}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# -- Who may come in -----------------------------------------------------------------------------------------------
+
+SECRET_KEY: str = text("SECRET_KEY")
+if not SECRET_KEY:
+    raise Refusal("SECRET_KEY is not set: set it to a long random string (the same for every process of this site).")
+ALLOWED_HOSTS: list[str] = words("ALLOWED_HOSTS", "*")  # keys guard the API and cookies the admin, not names
+CSRF_TRUSTED_ORIGINS: list[str] = words("CSRF_TRUSTED_ORIGINS")  # https://… of a proxy in front of the admin
+TOPICS_API_KEYS: str = text("TOPICS_API_KEYS")  # secret:scopes:prefix|prefix, by commas (topics/keys.py)
+TOPICS_INSECURE: bool = flag("TOPICS_INSECURE", False)  # listen beyond this machine without keys
+
+
+def loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+if not (loopback(HOST) or TOPICS_API_KEYS or TOPICS_INSECURE):
+    raise Refusal(f"HOST={HOST} is open to others and there are no keys: set TOPICS_API_KEYS, or TOPICS_INSECURE=1.")
+
+# -- Limits (contract.md sections 3, 4 and 9; the caps of section 9 are off at 0) ----------------------------------
+
+TOPICS_MAX_RECORDS_PER_APPEND: int = number("TOPICS_MAX_RECORDS_PER_APPEND", 10_000, least=1)
+TOPICS_MAX_RECORD_BYTES: int = number("TOPICS_MAX_RECORD_BYTES", 1024 * 1024, least=1)  # data and meta
+TOPICS_MAX_BODY_BYTES: int = number("TOPICS_MAX_BODY_BYTES", 64 * 1024 * 1024, least=1)
+TOPICS_MAX_META_BYTES: int = number("TOPICS_MAX_META_BYTES", 16 * 1024, least=2)
+TOPICS_MAX_META_KEYS: int = number("TOPICS_MAX_META_KEYS", 64)
+TOPICS_MAX_TAG_BYTES: int = number("TOPICS_MAX_TAG_BYTES", 256, least=1)
+TOPICS_MAX_NODE_BYTES: int = number("TOPICS_MAX_NODE_BYTES", 128, least=1)
+TOPICS_DIFF_BYTES: int = number("TOPICS_DIFF_BYTES", 1024 * 1024, least=1)  # byte budget of one read
+TOPICS_DIFF_MAX_LIMIT: int = number("TOPICS_DIFF_MAX_LIMIT", 1000, least=1)
+TOPICS_MAX_TOPICS: int = number("TOPICS_MAX_TOPICS", 100_000)
+TOPICS_MAX_ROUTERS: int = number("TOPICS_MAX_ROUTERS", 10_000)
+TOPICS_MAX_WATCH_SESSIONS: int = number("TOPICS_MAX_WATCH_SESSIONS", 10_000)
+TOPICS_MAX_STREAMS: int = number("TOPICS_MAX_STREAMS", 10_000)
+TOPICS_MAX_STREAMS_PER_KEY: int = number("TOPICS_MAX_STREAMS_PER_KEY", 1_000)
+TOPICS_MAX_IN_FLIGHT_PER_KEY: int = number("TOPICS_MAX_IN_FLIGHT_PER_KEY", 1_000)
+TOPICS_MAX_TOTAL_BYTES: int = number("TOPICS_MAX_TOTAL_BYTES", 0)
+TOPICS_MAX_ROUTER_HOPS: int = number("TOPICS_MAX_ROUTER_HOPS", 8, least=1)
+TOPICS_FAST_LANE: bool = flag("TOPICS_FAST_LANE", True)  # append and diff without the framework between
+TOPICS_WATCH_SESSION_TTL_MS: int = number("TOPICS_WATCH_SESSION_TTL_MS", 300_000, least=1)
+
+# -- Streams: django-eventstream over the log (topics/watch/eventstream.py, topics/watch/wakes.py) ------------------
+
+
+def redis_options(url: str) -> dict[str, Any]:
+    """A Redis URL as the arguments of redis.Redis."""
+    try:
+        options: dict[str, Any] = dict(parse_url(url))
+    except ValueError as error:
+        raise Refusal(f"REDIS_URL is not a Redis URL: {error}") from error
+    options["ssl"] = url.startswith("rediss:")
+    options["unix_socket_path"] = options.pop("path", None)
+    options.pop("connection_class", None)
+    return {"socket_connect_timeout": 2, "socket_keepalive": True, "health_check_interval": 10, **options}
+
+
+EVENTSTREAM_REDIS = redis_options(REDIS_URL)
+EVENTSTREAM_STORAGE_CLASS = "topics.watch.eventstream.Storage"
+EVENTSTREAM_CHANNELMANAGER_CLASS = "topics.watch.eventstream.ChannelManager"
+
+# -- Celery: tasks advance what a lost message may leave behind, so nothing is kept of them ------------------------
+
+CELERY_BROKER_URL = REDIS_URL
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # Redis away: wait for it
+CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_connect_timeout": 2, "socket_keepalive": True}
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_PUBLISH_RETRY = False  # the sweep finds what a message did not tell
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_TIMEZONE = "UTC"
+CELERY_BEAT_SCHEDULE_FILENAME = str(TOPICS_DATA / "beat-schedule")
+CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
+    # A lost wake-up delays forwarding by a second at the most. One that waited longer than that is not worth running.
+    "sweep routers": {"task": "routers.sweep", "schedule": 1.0, "options": {"expires": 1.0}},
+    "expire": {"task": "topics.expire", "schedule": 2.0, "options": {"expires": 2.0}},
+    "reclaim": {"task": "topics.reclaim", "schedule": 2.0, "options": {"expires": 2.0}},
+}
+
+# -- Django --------------------------------------------------------------------------------------------------------
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "django_eventstream",
+    "topics_project",
+    "topics",
+    "routers",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "topics_project.urls"
+APPEND_SLASH = False  # a redirected POST would lose its body
+DATA_UPLOAD_MAX_MEMORY_SIZE = None  # TOPICS_MAX_BODY_BYTES is the limit, refused before the body is read
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en-us"
+
+STATIC_URL = "/static/"
+WHITENOISE_USE_FINDERS = True  # the admin's files straight from their packages: no collectstatic
+
+REST_FRAMEWORK = {
+    "UNAUTHENTICATED_USER": None,  # keys say who asks (topics/api/handler.py)
+    "URL_FORMAT_OVERRIDE": None,  # Accept says what is wanted
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "topics",
+    "DESCRIPTION": "Durable event topics, routers and push delivery.",
+    "VERSION": VERSION,
+    "OAS_VERSION": "3.1.0",
+    "SCHEMA_PATH_PREFIX": "/v0",
+    "POSTPROCESSING_HOOKS": ["topics.api.schema.add_components"],
+    "APPEND_COMPONENTS": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
+    "SECURITY": [{}, {"key": []}],
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"plain": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "root": {"handlers": ["stderr"], "level": "INFO"},
+    "loggers": {
+        "django": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
+        "django.request": {"level": "ERROR"},  # a 4xx is told to the client, not to the log
+    },
+}

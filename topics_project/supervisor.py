@@ -1,0 +1,219 @@
+"""One instance in the foreground: migrate, make the first admin, run web, worker and beat until a signal.
+
+A child that dies is started again; a second supervisor on the same folder is refused. PostgreSQL and Redis are not
+children of this process: their guard (embedded.py) outlives it until the last user has left.
+"""
+
+import errno
+import fcntl
+import http.client
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.db import OperationalError, connection
+from django.db.migrations.executor import MigrationExecutor
+
+from topics.restart import empty_ephemeral
+from topics_project import embedded
+from topics_project.children import Child, stop_all
+from topics_project.folder import bind, keep_secret, last_line, make, take_lock
+from topics_project.refusal import Refusal
+
+TICK = 0.25  # seconds between two looks at the children
+STREAMS_PER_WORKER = 16_384  # requests a web worker holds at once; TOPICS_MAX_STREAMS is the limit people meet
+Say = Callable[[str], object]
+
+
+def run(say: Say) -> None:
+    data: Path = settings.TOPICS_DATA
+    stopping = on_signals()
+    make(data)
+    held = take_lock(data / "locks" / "run", fcntl.LOCK_EX | fcntl.LOCK_NB)
+    if held is None:
+        raise Refusal(f"already running on {data}: stop that one, or set TOPICS_DATA to another folder.")
+    check_address()
+    prepare_database()
+    clear_metrics(data)
+    children = [supervised(name, data) for name in PROCESSES]
+    try:
+        # The web server alone at first: people wait for it, and each of these takes a core while it starts.
+        children[0].start()
+        login = first_admin(data)
+        if wait_until_ready(children[0], stopping):
+            say(welcome(data, login))
+            for child in children[1:]:
+                child.start()
+        watch(children, data, stopping, say)
+    finally:
+        stop_all(children)
+        os.close(held)
+
+
+def on_signals() -> threading.Event:
+    stopping = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # From a thread of its own: a handler may interrupt the event's wait() while that holds the event's lock.
+        signal.signal(number, lambda *_: threading.Thread(target=stopping.set, daemon=True).start())
+    return stopping
+
+
+def check_address() -> None:
+    try:
+        bind(settings.HOST, settings.PORT)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise Refusal(f"port {settings.PORT} is taken: set PORT=… to another one.") from error
+        where = f"{settings.HOST}, port {settings.PORT}"
+        raise Refusal(f"cannot listen on {where} ({error.strerror}): set HOST and PORT.") from error
+
+
+def clear_metrics(data: Path) -> None:
+    """What the processes of an instance count starts at nothing with it; between them it adds up in these files."""
+    shutil.rmtree(data / "metrics", ignore_errors=True)
+    (data / "metrics").mkdir(mode=0o700)
+
+
+def prepare_database() -> None:
+    try:
+        executor = MigrationExecutor(connection)
+        if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+            call_command("migrate", interactive=False, verbosity=0)
+        empty_ephemeral()
+    except OperationalError as error:
+        raise Refusal(f"the database does not answer: {str(error).strip().splitlines()[0]}") from error
+
+
+def first_admin(data: Path) -> str:
+    """Make the admin where nobody is one yet, and say how to log in."""
+    users, password = get_user_model()._default_manager, data / "admin-password"
+    if not users.filter(is_superuser=True).exists():
+        users.create_superuser("admin", password=keep_secret(password))
+    known = users.filter(username="admin").first()
+    if password.exists() and known and known.check_password(password.read_text().strip()):
+        login = f"user admin, password {password.read_text().strip()}"
+    else:
+        login = "with your own user and password"
+    connection.close()
+    return login
+
+
+def web() -> list[str]:
+    argv = [sys.executable, "-m", "granian", "--interface", "asgi", "--loop", "uvloop", "--http", "auto"]
+    argv += ["--host", settings.HOST.strip("[]"), "--port", str(settings.PORT), "--workers", str(settings.WEB_WORKERS)]
+    argv += ["--backlog", "4096", "--backpressure", str(STREAMS_PER_WORKER), "--http2-max-concurrent-streams", "1000"]
+    # Streams never end by themselves: after five seconds a stopping worker is ended with those it still holds.
+    argv += ["--respawn-failed-workers", "--respawn-interval", "0.5", "--workers-kill-timeout", "5"]
+    return [*argv, "--no-access-log", "--log-level", "warning", "topics_project.asgi:application"]
+
+
+def worker() -> list[str]:
+    argv = [sys.executable, "-m", "celery", "-A", "topics_project.celery", "worker", "--loglevel", "WARNING"]
+    return [*argv, "--concurrency", str(settings.WORKER_PROCESSES), "--without-gossip", "--without-mingle"]
+
+
+def beat() -> list[str]:
+    return [
+        sys.executable,
+        "-m",
+        "celery",
+        "-A",
+        "topics_project.celery",
+        "beat",
+        "--loglevel",
+        "WARNING",
+        "--pidfile",
+        "",
+    ]
+
+
+PROCESSES = {"web": web, "worker": worker, "beat": beat}
+
+
+def become(name: str) -> None:
+    """This process turns into one of them, for a machine whose own supervisor (systemd, Docker) runs them singly."""
+    make(settings.TOPICS_DATA)
+    if embedded.running(settings.TOPICS_DATA):
+        raise Refusal(f"run {name} does not bring servers: set DATABASE_URL and REDIS_URL, or run all of it.")
+    argv = PROCESSES[name]()
+    if name == "web":  # its workers add up what they count in there
+        os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.mkdtemp(prefix="topics-metrics-"))
+    os.chdir(settings.BASE_DIR)
+    os.execv(argv[0], argv)
+
+
+def supervised(name: str, data: Path) -> Child:
+    """From any working directory, and with their own children told to end with them (apps.py, celery.py)."""
+    root = str(settings.BASE_DIR)
+    env = {"TOPICS_SUPERVISED": "1", "PYTHONPATH": os.pathsep.join([root, *filter(None, [os.getenv("PYTHONPATH")])])}
+    if name == "web":
+        env["PROMETHEUS_MULTIPROC_DIR"] = str(data / "metrics")
+    return Child(name, PROCESSES[name](), data / "logs" / f"{name}.log", env)
+
+
+def wait_until_ready(child: Child, stopping: threading.Event) -> bool:
+    deadline = time.monotonic() + 45
+    while not stopping.is_set():
+        if is_ready():
+            return True
+        if child.exited() is not None or time.monotonic() > deadline:
+            raise Refusal(f"the web server did not start: {last_line(child.log)} ({child.log})")
+        stopping.wait(0.05)
+    return False
+
+
+def is_ready() -> bool:
+    client = http.client.HTTPConnection(reachable_host(), settings.PORT, timeout=5)
+    try:
+        client.request("GET", "/v0/ready")
+        return client.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        client.close()
+
+
+def reachable_host() -> str:
+    everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+    host = settings.HOST.strip("[]")
+    return everywhere.get(host, host)
+
+
+def welcome(data: Path, login: str) -> str:
+    host = reachable_host()
+    base = f"http://[{host}]:{settings.PORT}" if ":" in host else f"http://{host}:{settings.PORT}"
+    lines = [
+        "topics is up. Ctrl-C stops it; the data stays.",
+        f"  API    {base}/v0/topics",
+        f"  docs   {base}/v0/docs",
+        f"  admin  {base}/admin/   {login}",
+        f"  data   {data}   (logs in {data / 'logs'})",
+    ]
+    return "\n".join(lines)
+
+
+def watch(children: list[Child], data: Path, stopping: threading.Event, say: Say) -> None:
+    ours = embedded.running(data) is not None
+    while not stopping.wait(TICK):
+        for child in children:
+            child.revive(time.monotonic(), say)
+        if ours and embedded.running(data) is None:
+            bring_back(data, stopping, say)
+
+
+def bring_back(data: Path, stopping: threading.Event, say: Say) -> None:
+    say("the guard of the embedded servers is gone; starting another")
+    try:
+        embedded.ensure(data)
+    except SystemExit as refusal:  # a full disk, say: it may have room again later
+        say(f"{refusal}; again in 5 s")
+        stopping.wait(5)

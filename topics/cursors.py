@@ -1,0 +1,153 @@
+"""Who has read how far: named cursors, and a look at those of routers and others (contract.md section 10).
+
+A cursor is the last seq examined. Lag is always the topic's head minus it, computed when asked, never remembered.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from django.db import connection, transaction
+
+from topics.database import prepared, translating
+from topics.diff import seq_before
+from topics.errors import CursorMoved, Incompatible, InvalidRequest, NotFound
+from topics.known import absent
+from topics.names import check_router_name, check_topic_name
+
+# By the unique index (topic_id, name, kind), which is also the order. The oldest unread record is looked for from the
+# cursor, the floor, and what is over its time, whichever is last.
+CURSORS = """
+SELECT c.name, c.kind, c.seq, h.head_seq - c.seq,
+       %(now)s - topic_next_ts(t.id, greatest(c.seq, s.earliest_seq - 1)), c.updated_ts
+  FROM topics_topic t
+  JOIN topics_topichead h ON h.topic_id = t.id
+ CROSS JOIN LATERAL topic_stat(h, CASE WHEN t.ttl_ms > 0 THEN %(now)s - t.ttl_ms END) s
+  JOIN topics_cursor c ON c.topic_id = t.id
+ WHERE t.name = %(topic)s
+"""
+ONE = f"{CURSORS} AND c.name = %(cursor)s ORDER BY c.kind <> 'named' LIMIT 1"
+PAGE = f"{CURSORS} AND (c.name, c.kind) > (%(after_name)s, %(after_kind)s) ORDER BY c.name, c.kind LIMIT %(limit)s"
+
+# The topic's row is locked against a delete, since a cursor must not outlive it.
+LOCK_TOPIC = """
+SELECT t.id, h.head_seq FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id
+ WHERE t.name = %s FOR KEY SHARE OF t
+"""
+OTHERS = "SELECT kind FROM topics_cursor WHERE topic_id = %s AND name = %s AND kind <> 'named' LIMIT 1"
+# Of two owners who move a cursor at once the second waits for the first, by the row or by its unique index, and then
+# finds that it moved: no row comes back. A cursor that is absent stands at 0.
+MOVE = """
+WITH held AS (
+    SELECT seq FROM topics_cursor
+     WHERE topic_id = %(topic_id)s AND name = %(name)s AND kind = 'named' FOR NO KEY UPDATE)
+INSERT INTO topics_cursor AS c (topic_id, kind, name, seq, forwarded_total, updated_ts)
+SELECT %(topic_id)s, 'named', %(name)s, %(seq)s, 0, %(now)s
+ WHERE %(expected)s::bigint IS NULL OR %(expected)s = coalesce((SELECT seq FROM held), 0)
+ON CONFLICT (topic_id, name, kind) DO UPDATE SET seq = excluded.seq, updated_ts = excluded.updated_ts
+ WHERE %(expected)s::bigint IS NULL OR c.seq = %(expected)s
+RETURNING xmax = 0
+"""
+WHERE_NOW = "SELECT seq FROM topics_cursor WHERE topic_id = %s AND name = %s AND kind = 'named'"
+DELETE = """
+DELETE FROM topics_cursor c USING topics_topic t
+ WHERE t.id = c.topic_id AND t.name = %s AND c.name = %s AND c.kind = 'named'
+"""
+
+
+class Shown(NamedTuple):
+    """A cursor as of one moment. `oldest_unread_ms`: the age of the first record above it; None when there is none."""
+
+    name: str
+    kind: str
+    seq: int
+    lag: int
+    oldest_unread_ms: int | None
+    updated_ts: int
+
+
+def cursor(topic: str, name: str, now: int) -> Shown:
+    """Raises TopicNotFound or NotFound."""
+    rows = fetch(ONE, topic, cursor=name, now=now)
+    if not rows:
+        check_topic(topic)
+        check_router_name(name, "cursor")
+        raise NotFound(f"{topic!r} has no cursor {name!r}", topic=topic, cursor=name)
+    return rows[0]
+
+
+def page_of_cursors(topic: str, after: tuple[str, str], limit: int, now: int) -> list[Shown]:
+    """The next cursors of a topic, by name and kind. Raises TopicNotFound."""
+    rows = fetch(PAGE, topic, after_name=after[0], after_kind=after[1], limit=limit, now=now)
+    if not rows:
+        check_topic(topic)
+    return rows
+
+
+def fetch(statement: str, topic: str, **arguments: Any) -> list[Shown]:
+    return [shown(*row) for row in prepared(statement, {"topic": topic, **arguments})]
+
+
+def shown(name: str, kind: str, seq: int, lag: int, oldest_unread_ms: int | None, updated_ts: int) -> Shown:
+    # Clocks of several machines differ a little: nothing is younger than now.
+    age = None if oldest_unread_ms is None else max(oldest_unread_ms, 0)
+    return Shown(name, kind, seq, lag, age, updated_ts)
+
+
+def check_topic(name: str) -> None:
+    with translating(), connection.cursor() as rows:
+        rows.execute("SELECT FROM topics_topic WHERE name = %s", [name])
+        if rows.fetchone() is None:
+            raise absent(name)
+
+
+def target_seq(topic: str, seq: int | None, from_ts: int | None, at: str | None, now: int) -> int | None:
+    """The seq that a client means; None stands for the head. Raises InvalidRequest unless it says exactly one thing."""
+    if sum(each is not None for each in (seq, from_ts, at)) != 1:
+        raise InvalidRequest("say where the cursor is to stand: one of seq, from_ts and at")
+    if from_ts is not None or at == "earliest":
+        return seq_before(topic, from_ts or 0, now)
+    return seq
+
+
+def move(topic: str, name: str, seq: int | None, expected_seq: int | None, now: int) -> bool:
+    """Set a named cursor, making it where it is absent (it then stood at 0); True when it was made. None: to the head.
+
+    Raises TopicNotFound, InvalidRequest (beyond the head), Incompatible (not a named one) or CursorMoved.
+    """
+    check_topic_name(name, "cursor")
+    with translating(), transaction.atomic(), connection.cursor() as rows:
+        rows.execute(LOCK_TOPIC, [topic])
+        if (found := rows.fetchone()) is None:
+            raise absent(topic)
+        topic_id, head_seq = found
+        if seq is not None and seq > head_seq:
+            raise InvalidRequest(f"seq {seq} is beyond the head of {topic!r}, {head_seq}", head_seq=head_seq)
+        check_named(rows, topic_id, name)
+        seq = head_seq if seq is None else seq
+        rows.execute(MOVE, {"topic_id": topic_id, "name": name, "seq": seq, "now": now, "expected": expected_seq})
+        if (moved := rows.fetchone()) is None:
+            rows.execute(WHERE_NOW, [topic_id, name])
+            current = (rows.fetchone() or (0,))[0]
+            raise CursorMoved(f"expected the cursor at {expected_seq}, it is at {current}", seq=current)
+    return bool(moved[0])
+
+
+def check_named(rows: Any, topic_id: int, name: str) -> None:
+    """Cursors of routers and the like are moved by what they belong to, and by nobody else."""
+    rows.execute(OTHERS, [topic_id, name])
+    if (other := rows.fetchone()) is not None:
+        raise Incompatible(f"cursor {name!r} belongs to a {other[0]} and is read-only", kind=other[0])
+
+
+def delete_cursor(topic: str, name: str) -> bool:
+    """False: there was none. Raises TopicNotFound or Incompatible."""
+    with translating(), transaction.atomic(), connection.cursor() as rows:
+        rows.execute(LOCK_TOPIC, [topic])
+        if (found := rows.fetchone()) is None:
+            raise absent(topic)
+        rows.execute(DELETE, [topic, name])
+        deleted = rows.rowcount > 0
+        if not deleted:
+            check_named(rows, found[0], name)
+    return deleted

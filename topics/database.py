@@ -1,0 +1,71 @@
+"""PostgreSQL's errors become the domain's here, and nowhere else; the cause stays attached."""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import django.db
+import psycopg
+from django.db import connection
+
+from topics.errors import InvalidRequest, NotReady, TopicsError
+
+# A value that PostgreSQL cannot hold: only a client can have sent it.
+REFUSED = (
+    psycopg.errors.InvalidTextRepresentation,
+    psycopg.errors.CharacterNotInRepertoire,
+    psycopg.errors.UntranslatableCharacter,
+    psycopg.errors.NumericValueOutOfRange,
+    psycopg.DataError,
+)
+
+
+def translated(error: BaseException) -> TopicsError | None:
+    """The domain's error for one of psycopg's or Django's; None when it is a fault of ours."""
+    cause = error.__cause__ if isinstance(error, django.db.Error) and error.__cause__ else error
+    if isinstance(cause, psycopg.errors.StatementTooComplex):
+        return InvalidRequest("the JSON is nested too deep")
+    if isinstance(cause, REFUSED):
+        return InvalidRequest(f"PostgreSQL refuses a value: {str(cause).splitlines()[0]}")
+    if isinstance(cause, psycopg.errors.LockNotAvailable | psycopg.errors.QueryCanceled):
+        return NotReady("PostgreSQL took too long")
+    if isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError):
+        return NotReady("PostgreSQL is not reachable")
+    return None
+
+
+@contextmanager
+def translating() -> Iterator[None]:
+    """Raise the domain's error for a database's."""
+    try:
+        yield
+    except (django.db.Error, psycopg.Error) as error:
+        known = translated(error)
+        if known is None:
+            raise
+        raise known from error
+
+
+def hung_up(idle: psycopg.Connection[Any]) -> bool:
+    """Whether the server has closed a connection: while nothing is asked, there is nothing else to read."""
+    poll = select.poll()
+    poll.register(idle.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def prepared(statement: str, arguments: Mapping[str, Any] | Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Rows of a statement that PostgreSQL plans once a connection; Django's own cursors have each call planned anew,
+    which takes longer than most of ours. Runs on Django's connection, in its transaction. Raises NotReady."""
+    with translating():
+        if connection.connection is not None and not connection.health_check_done:
+            if hung_up(connection.connection):
+                connection.close()
+            connection.health_check_done = True  # Django would ask the server, which takes as long as what we want
+        connection.ensure_connection()
+        with connection.wrap_database_errors:
+            connection.connection.prepare_threshold = 0
+            with psycopg.Cursor(connection.connection) as cursor:
+                return cursor.execute(statement, arguments, prepare=True).fetchall()

@@ -1,0 +1,164 @@
+"""Read a topic by seq (contract.md section 4). PostgreSQL finds the window and writes its records (topic_diff.sql)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+from django.conf import settings
+from django.db import connection
+from msgspec import Meta
+
+from topics.database import translating
+from topics.errors import InvalidRequest
+from topics.known import Known, absent, forget, known
+from topics.names import check_node
+
+DIFF = """
+SELECT records, scanned, next_from_seq, head_seq, earliest_seq, lost, gap_to
+  FROM topic_diff(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+"""
+
+# What is over its time is not there to begin with, so that who starts at a time is told of no loss.
+SEQ_BEFORE = """
+SELECT topic_seq_at(h.topic_id, h.floor_seq, h.head_seq,
+                    greatest(%(from_ts)s, CASE WHEN t.ttl_ms > 0 THEN %(now)s - t.ttl_ms END)) - 1
+  FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id
+ WHERE t.name = %(name)s
+"""
+
+Seq = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Match = tuple[Literal["tag"], Literal["Eq", "Glob"], str] | str
+
+
+class Diff(msgspec.Struct):
+    """The body of a diff."""
+
+    from_seq: Seq = 0
+    from_ts: Seq | None = None
+    limit: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 256
+    node: str | list[str] | None = None
+    match: Match | None = None
+    include_tags: bool = False
+    include_meta: bool = True
+    wait_ms: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
+
+
+class Window(NamedTuple):
+    """What a read found. `records` is the JSON of the records, joined by commas."""
+
+    records: str | None
+    scanned: int
+    next_from_seq: int
+    head_seq: int
+    earliest_seq: int
+    lost: str | None
+    gap_to: int
+
+    @property
+    def caught_up(self) -> bool:
+        return self.next_from_seq == self.head_seq
+
+    def tells(self, from_seq: int) -> bool:
+        """Whether a reader at from_seq learns anything from it."""
+        return self.next_from_seq != from_seq or not self.caught_up or self.lost is not None
+
+
+def check_nodes(node: str | list[str] | None) -> list[str] | None:
+    """The reader's own nodes; raises InvalidRequest for one that no record can carry."""
+    if node is None:
+        return None
+    nodes = [node] if isinstance(node, str) else node
+    for each in nodes:
+        check_node(each)
+    return nodes or None
+
+
+def check_match(match: Match | None) -> tuple[str | None, str | None]:
+    """A predicate on tags as (op, literal); a Glob's literal is without its `*`. Raises InvalidRequest."""
+    if match is None:
+        return None, None
+    op, pattern = ("Eq", match) if isinstance(match, str) else (match[1], match[2])
+    if "\0" in pattern:
+        raise InvalidRequest("match holds a NUL character")
+    if op == "Eq":
+        return op, pattern
+    if pattern.count("*") != 1 or not pattern.endswith("*"):
+        raise InvalidRequest(f"Glob {pattern[:80]!r} is not a literal prefix and one trailing *")
+    return op, pattern[:-1]
+
+
+def parameters(topic: Known, wanted: Diff, now: int) -> tuple[Any, ...]:
+    """What DIFF wants. Raises InvalidRequest."""
+    op, literal = check_match(wanted.match)
+    nodes = check_nodes(wanted.node) if topic.dedupe_node else None
+    return (
+        topic.id,
+        topic.version,
+        wanted.from_seq,
+        min(wanted.limit, settings.TOPICS_DIFF_MAX_LIMIT),
+        nodes,
+        op,
+        literal,
+        wanted.include_tags,
+        wanted.include_meta,
+        settings.TOPICS_DIFF_BYTES,
+        topic.expired_ts(now),
+    )
+
+
+def tombstone(window: Window, from_seq: int) -> dict[str, Any] | None:
+    """What was lost above from_seq without anybody asking; None when nothing was."""
+    if window.lost is None:
+        return None
+    return {
+        "gap_from": from_seq + 1,
+        "gap_to": window.gap_to,
+        "reason": window.lost,
+        "missed_estimate": max(window.gap_to - from_seq, 0),
+        "earliest_seq": window.earliest_seq,
+        "head_seq": window.head_seq,
+    }
+
+
+def render(topic: str, window: Window, from_seq: int, server_total_ms: float) -> bytes:
+    """The body of the answer."""
+    lost = tombstone(window, from_seq)
+    return (
+        f'{{"topic":"{topic}","records":[{window.records or ""}],"next_from_seq":{window.next_from_seq},'
+        f'"head_seq":{window.head_seq},"earliest_seq":{window.earliest_seq},'
+        f'"caught_up":{"true" if window.caught_up else "false"},'
+        f'"tombstone":{msgspec.json.encode(lost).decode() if lost else "null"},'
+        f'"lag":{window.head_seq - window.next_from_seq},'
+        f'"performance":{{"server_total_ms":{server_total_ms:.3f},"records_scanned":{window.scanned}}}}}'
+    ).encode()
+
+
+def diff(name: str, wanted: Diff, now: int) -> Window:
+    """The next window of a topic. Raises TopicNotFound, InvalidRequest or NotReady."""
+    with translating(), connection.cursor() as cursor:
+        while True:
+            topic = known(name)
+            if topic.derived:
+                catch_up(topic, now)
+            cursor.execute(DIFF, parameters(topic, wanted, now))
+            if (row := cursor.fetchone()) is not None:
+                return Window(*row)
+            forget(name)
+
+
+def seq_before(name: str, from_ts: int, now: int) -> int:
+    """The seq after which a reader begins that starts at a time. Raises TopicNotFound."""
+    with translating(), connection.cursor() as cursor:
+        cursor.execute(SEQ_BEFORE, {"name": name, "from_ts": from_ts, "now": now})
+        row = cursor.fetchone()
+    if row is None:
+        raise absent(name)
+    return int(row[0])
+
+
+def catch_up(topic: Known, now: int) -> None:
+    """Bring a dest up to date with everything upstream, so a reader sees what was acked before it asked."""
+    from routers import advance  # routers builds on topics, not the other way round
+
+    advance.announce(advance.catch_up(topic.id, now))

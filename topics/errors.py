@@ -1,0 +1,156 @@
+"""The error table of contract.md section 1: one class a code. What a client sees stands on the class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class TopicsError(Exception):
+    """A request that is refused and changed nothing."""
+
+    status = 500
+    code = "internal"
+    retry_after: int | None = None
+
+    def __init__(self, message: str, **detail: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.detail = detail
+
+    def body(self) -> dict[str, Any]:
+        error: dict[str, Any] = {"code": self.code, "message": self.message}
+        if self.detail:
+            error["detail"] = self.detail
+        return {"error": error}
+
+
+class InvalidRequest(TopicsError):
+    """Malformed JSON, a wrong type, a bad name or filter, a value out of range."""
+
+    status, code = 400, "invalid_request"
+
+
+class BatchTooLarge(TopicsError):
+    """More records than one append may carry."""
+
+    status, code = 400, "batch_too_large"
+
+
+class RecordTooLarge(TopicsError):
+    """A record's data and meta are more than a record may hold."""
+
+    status, code = 400, "record_too_large"
+
+
+class Unauthorized(TopicsError):
+    """No key, or one that nobody knows."""
+
+    status, code = 401, "unauthorized"
+
+
+class Forbidden(TopicsError):
+    """The key lacks the scope, or a name lies outside its prefixes."""
+
+    status, code = 403, "forbidden"
+
+
+class TopicNotFound(TopicsError):
+    """The topic is absent and was not to be created."""
+
+    status, code = 404, "topic_not_found"
+
+
+class RouterNotFound(TopicsError):
+    """The router is absent."""
+
+    status, code = 404, "router_not_found"
+
+
+class NotFound(TopicsError):
+    """Nothing is there: a path, a record, a cursor, a watch session."""
+
+    status, code = 404, "not_found"
+
+
+class MethodNotAllowed(TopicsError):
+    """The path is there, the method is not."""
+
+    status, code = 405, "method_not_allowed"
+
+
+class NotAcceptable(TopicsError):
+    """The client accepts none of what this endpoint sends."""
+
+    status, code = 406, "not_acceptable"
+
+
+class PayloadTooLarge(TopicsError):
+    """The body is larger than a body may be."""
+
+    status, code = 413, "payload_too_large"
+
+
+class UnsupportedMediaType(TopicsError):
+    """A body that does not say application/json."""
+
+    status, code = 415, "unsupported_media_type"
+
+
+class RouterCycle(TopicsError):
+    """The router would close a directed cycle; detail.cycle is the path."""
+
+    status, code = 409, "router_cycle"
+
+
+class Incompatible(TopicsError):
+    """What exists under this name cannot become what was asked for."""
+
+    status, code = 409, "topic_exists_incompatible"
+
+
+class TopicNotEmpty(TopicsError):
+    """The topic holds records, and only an empty one was to be deleted."""
+
+    status, code = 409, "topic_not_empty"
+
+
+class NotAQueue(TopicsError):
+    """A queue's call on a topic that is a log."""
+
+    status, code = 409, "not_a_queue"
+
+
+class HeadMismatch(TopicsError):
+    """The topic's head is not the one the append expected; detail.head_seq is."""
+
+    status, code = 409, "head_mismatch"
+
+
+class CursorMoved(TopicsError):
+    """The cursor is not where its owner thought; detail.seq is."""
+
+    status, code = 409, "cursor_moved"
+
+
+class TopicFull(TopicsError):
+    """The topic is full and discards nothing: no record of this write was appended."""
+
+    status, code = 422, "topic_full"
+
+
+class Throttled(TopicsError):
+    """A resource cap: detail.limit names it, detail.max is its value."""
+
+    status, code, retry_after = 429, "throttled", 1
+
+
+class NotReady(TopicsError):
+    """PostgreSQL is away. What was sent may be sent again."""
+
+    status, code, retry_after = 503, "not_ready", 1
+
+
+class ShuttingDown(TopicsError):
+    """This process is about to end: ask another."""
+
+    status, code, retry_after = 503, "shutting_down", 1

@@ -1,0 +1,149 @@
+"""API keys: who may do what under which names (contract.md section 9).
+
+A key is `Authorization: Bearer <secret>`. Only the SHA-256 of a secret is kept, in the environment's keys too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import threading
+import time
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.db.models import Q
+
+from topics.errors import Forbidden, Unauthorized
+from topics.models import ApiKey
+
+SECRET = re.compile(r"[!-~]+")  # what a header can carry
+PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:>-]*", re.ASCII)
+SCOPES = ("read", "write", "delete", "admin")
+FRESH_SECONDS = 1.0  # a key that is made or revoked counts everywhere within a second
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Whom a request comes from. `id` tells keys apart without giving the secret away."""
+
+    id: str
+    scopes: frozenset[str]
+    prefixes: tuple[str, ...] = ()
+
+    def allows(self, name: str) -> bool:
+        return not self.prefixes or name.startswith(self.prefixes)
+
+    def check(self, *scopes: str) -> None:
+        for scope in scopes:
+            if scope not in self.scopes:
+                raise Forbidden(f"this key lacks the scope {scope!r}", scope=scope)
+
+    def check_name(self, name: str) -> None:
+        if not self.allows(name):
+            raise Forbidden(f"{name!r} lies outside this key's prefixes", name=name)
+
+
+OPEN = Key("open", frozenset(SCOPES))
+
+
+class MalformedKeys(ValueError):
+    """TOPICS_API_KEYS cannot be read; the message says which entry, never its secret."""
+
+
+def sha256(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()
+
+
+def parse_keys(text: str) -> dict[bytes, Key]:
+    """`secret:scopes:prefix|prefix`, by commas; scopes joined by `+`, prefixes optional. Raises MalformedKeys."""
+    keys: dict[bytes, Key] = {}
+    for place, entry in enumerate(filter(None, (part.strip() for part in text.split(","))), 1):
+        secret, _, rest = entry.partition(":")
+        scopes, _, prefixes = rest.partition(":")
+        wanted = frozenset(scopes.replace("|", "+").split("+"))
+        if not SECRET.fullmatch(secret) or not wanted <= frozenset(SCOPES):
+            raise MalformedKeys(f"entry {place} is not secret:scopes:prefix|prefix with scopes of {'+'.join(SCOPES)}")
+        if prefixes and not all(PREFIX.fullmatch(prefix) for prefix in prefixes.split("|")):
+            raise MalformedKeys(f"entry {place} has a prefix that no name begins with")
+        digest = sha256(secret)
+        if digest in keys:
+            raise MalformedKeys(f"entry {place} has a secret that another entry has, too")
+        keys[digest] = Key(f"env:{digest.hex()[:12]}", wanted, tuple(filter(None, prefixes.split("|"))))
+    if text.strip() and not keys:
+        raise MalformedKeys("it is set, and holds no entry")  # who sets it does not want an open server
+    return keys
+
+
+def new_secret() -> str:
+    return "tk_" + secrets.token_urlsafe(32)
+
+
+class Keyring:
+    """The keys this process knows: those of the environment, and those of the admin as of a second ago."""
+
+    def __init__(self) -> None:
+        self._fixed: dict[bytes, Key] | None = None
+        self._keys: dict[bytes, Key] = {}
+        self._configured = False
+        self._fresh_until = 0.0
+        self._used: dict[int, int] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def stale(self) -> bool:
+        return time.monotonic() >= self._fresh_until
+
+    def refresh(self) -> None:
+        """Read the admin's keys again, and note which were used. Runs queries: not for an event loop."""
+        with self._lock:
+            if not self.stale:
+                return
+            if self._fixed is None:
+                self._fixed = parse_keys(settings.TOPICS_API_KEYS)
+            self._note_use()
+            rows = list(ApiKey.objects.all())
+            kept = {bytes(row.secret_sha256): from_row(row) for row in rows if row.revoked_ts is None}
+            self._keys = {**self._fixed, **kept}
+            # A revoked key still counts as configured: revoking the last one must not open the server.
+            self._configured = bool(self._fixed or rows)
+            self._fresh_until = time.monotonic() + FRESH_SECONDS
+
+    def forget(self) -> None:
+        """Read the keys again at the next request."""
+        self._fresh_until = 0.0
+
+    def holds(self, key: Key) -> bool:
+        """Whether a request would still be let in as this very key: who stays for long asks again."""
+        return key in self._keys.values() if self._configured else key == OPEN
+
+    def _note_use(self) -> None:
+        used, self._used = self._used, {}
+        for id, ts in used.items():
+            # To the minute: last use is for people, and not worth a write a second.
+            ApiKey.objects.filter(Q(last_used_ts=None) | Q(last_used_ts__lt=ts - 60_000), pk=id).update(last_used_ts=ts)
+
+    def authenticate(self, authorization: str | None) -> Key:
+        """The key behind an Authorization header; raises Unauthorized. Call refresh() first where `stale`."""
+        if not self._configured:
+            return OPEN
+        scheme, _, secret = (authorization or "").partition(" ")
+        if scheme.lower() != "bearer" or not secret:
+            raise Unauthorized("this server wants a key: send it as Authorization: Bearer <key>")
+        digest = sha256(secret.strip())
+        for known, key in self._keys.items():
+            if hmac.compare_digest(known, digest):
+                if key.id.startswith("key:"):
+                    self._used[int(key.id[4:])] = int(time.time() * 1000)
+                return key
+        raise Unauthorized("nobody knows this key, or it was revoked")
+
+
+def from_row(row: ApiKey) -> Key:
+    granted = {"read": row.read, "write": row.write, "delete": row.delete_scope, "admin": row.admin}
+    return Key(f"key:{row.pk}", frozenset(s for s, on in granted.items() if on), tuple(row.prefixes.split()))
+
+
+keyring = Keyring()

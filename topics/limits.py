@@ -1,0 +1,55 @@
+"""Resource caps: 429 with `detail.limit` and `detail.max` (contract.md section 9). 0 turns a cap off."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.conf import settings
+from django.db.models import Sum
+
+from topics import metrics
+from topics.errors import Throttled
+from topics.keys import Key
+from topics.models import Topic, TopicHead
+
+in_flight: Counter[str] = Counter()  # requests of each key, in this process
+_total = [0.0, 0]  # until when the sum of all bytes counts as fresh, and that sum
+
+
+def check(limit: str, most: int, now: int) -> None:
+    """Raises Throttled when one more than `now` would be over `most`."""
+    if most and now >= most:
+        metrics.throttled(limit)
+        raise Throttled(f"the limit {limit} of {most} is reached", limit=limit, max=most)
+
+
+def check_topics() -> None:
+    if settings.TOPICS_MAX_TOPICS:
+        check("topics", settings.TOPICS_MAX_TOPICS, Topic.objects.count())
+
+
+def check_total_bytes(more: int) -> None:
+    """The sum over all topics is a second old at most: a cap against filling disks, not a quota to the byte."""
+    most = settings.TOPICS_MAX_TOTAL_BYTES
+    if not most:
+        return
+    if time.monotonic() >= _total[0]:
+        _total[:] = [time.monotonic() + 1, TopicHead.objects.aggregate(sum=Sum("bytes"))["sum"] or 0]
+    if _total[1] + more > most:
+        metrics.throttled("total_bytes")
+        raise Throttled(f"the topics hold {_total[1]} bytes of {most}", limit="total_bytes", max=most)
+
+
+@contextmanager
+def under_way(key: Key | None) -> Iterator[None]:
+    """Around a request of this key; raises Throttled when too many of its requests are under way in this process."""
+    id = key.id if key is not None else ""
+    check("in_flight", settings.TOPICS_MAX_IN_FLIGHT_PER_KEY, in_flight[id])
+    in_flight[id] += 1
+    try:
+        yield
+    finally:
+        in_flight[id] -= 1

@@ -1,0 +1,217 @@
+"""The store's tables. Each constraint and index names the query it serves.
+
+Times are integer milliseconds since the Unix epoch. A topic's id is never reused, so it is also the
+epoch that tells a recreated topic from its predecessor (contract.md sections 2 to 5).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models
+
+
+class Verbatim(models.Field):
+    """A PostgreSQL `json` column, read as the very text that was written."""
+
+    def db_type(self, connection: Any) -> str:
+        return "json"
+
+    def select_format(self, compiler: Any, sql: str, params: Any) -> tuple[str, Any]:
+        return f"{sql}::text", params
+
+
+class Topic(models.Model):
+    """A name and its config. What changes with every append stands in TopicHead."""
+
+    class Type(models.TextChoices):
+        LOG = "log"
+        QUEUE = "queue"
+
+    class Discard(models.TextChoices):
+        OLD = "old"
+        REJECT = "reject"
+
+    class Durability(models.TextChoices):
+        FSYNC = "fsync"
+        DISK = "disk"
+        MEMORY = "memory"
+        EPHEMERAL = "ephemeral"
+
+    id = models.BigAutoField(primary_key=True)
+    # "C": names are byte-exact, and a prefix is a range of the unique index.
+    name = models.CharField(max_length=255, unique=True, db_collation="C")
+    type = models.CharField(max_length=8, choices=Type, default=Type.LOG)
+    ttl_ms = models.BigIntegerField(default=0)
+    cap_records = models.BigIntegerField(default=0)
+    cap_bytes = models.BigIntegerField(default=0)
+    discard = models.CharField(max_length=8, choices=Discard, default=Discard.OLD)
+    durability = models.CharField(max_length=12, choices=Durability, default=Durability.DISK)
+    priority = models.IntegerField(null=True, blank=True)
+    auto_priority = models.BooleanField(default=True)
+    auto_create = models.BooleanField(default=True)
+    idempotency_window_ms = models.BigIntegerField(default=120_000)
+    dedupe_node = models.BooleanField(default=True)
+    lease_ms = models.BigIntegerField(default=30_000)
+    claim_jitter_ms = models.BigIntegerField(default=0)
+    max_deliveries = models.IntegerField(default=0)
+    dead_letter = models.CharField(max_length=255, null=True, blank=True, db_collation="C")
+    leases_durable = models.BooleanField(default=False)
+    created_ts = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def volatile(self) -> bool:
+        """Whether records appended now go to the unlogged partition."""
+        return self.durability in (self.Durability.MEMORY, self.Durability.EPHEMERAL)
+
+
+class TopicHead(models.Model):
+    """The one hot row of a topic: narrow, no index on what changes, so that each append is a HOT update.
+
+    `floor_seq + 1` is the first live seq. A seq at or below `*_lost_seq` was lost without anybody
+    asking for it. Above `ragged_seq` every seq is an own, live, logged record: no hole, no span.
+    """
+
+    topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True, related_name="head")
+    head_seq = models.BigIntegerField(default=0)
+    floor_seq = models.BigIntegerField(default=0)
+    cap_lost_seq = models.BigIntegerField(default=0)
+    ttl_lost_seq = models.BigIntegerField(default=0)
+    restart_lost_seq = models.BigIntegerField(default=0)
+    source_lost_seq = models.BigIntegerField(default=0)
+    ragged_seq = models.BigIntegerField(default=0)
+    count = models.BigIntegerField(default=0)
+    bytes = models.BigIntegerField(default=0)
+    total = models.BigIntegerField(default=0)  # payload bytes ever appended: a range's bytes are a difference of two
+    last_ts = models.BigIntegerField(default=0)  # a record's ts is never below the one before it
+    last_read_ts = models.BigIntegerField(default=0)
+    version = models.BigIntegerField(default=1)  # of the config: a statement with an old one matches no row
+
+
+class Record(models.Model):
+    """One record, stored once, under the topic it was written to (its home). See sql/record.sql."""
+
+    pk = models.CompositePrimaryKey("topic_id", "seq")
+    topic_id = models.BigIntegerField()  # no foreign key: spans may show a record after its topic is deleted
+    seq = models.BigIntegerField()
+    ts = models.BigIntegerField()
+    total = models.BigIntegerField()
+    size = models.IntegerField()
+    deleted = models.BooleanField(default=False)
+    volatile = models.BooleanField(default=False)
+    node = models.TextField(null=True)
+    tag = models.TextField(null=True)
+    meta = Verbatim(null=True)
+    data = Verbatim()
+
+    class Meta:
+        managed = False
+        db_table = "topics_record"
+
+
+class DeletedTopic(models.Model):
+    """A deleted topic whose records are still stored, since some span may show them. Reclaim ends it."""
+
+    id = models.BigIntegerField(primary_key=True)
+    name = models.CharField(max_length=255, db_collation="C")
+    deleted_ts = models.BigIntegerField()
+
+
+class Reclaim(models.Model):
+    """How far the reclaimer has come in a topic, and what it had to leave."""
+
+    topic_id = models.BigIntegerField(primary_key=True)
+    next_seq = models.BigIntegerField(default=0)
+    reclaimed_records = models.BigIntegerField(default=0)
+    held_records = models.BigIntegerField(default=0)
+    updated_ts = models.BigIntegerField(default=0)
+
+
+class Cursor(models.Model):
+    """How far an owner has read a topic: routers, named consumers, and what later reads to an end.
+
+    Lag is the topic's head minus `seq`, computed when asked. Narrow, and HOT when it moves.
+    """
+
+    class Kind(models.TextChoices):
+        NAMED = "named"
+        ROUTER = "router"
+
+    id = models.BigAutoField(primary_key=True)
+    topic = models.ForeignKey(Topic, models.CASCADE, related_name="cursors", db_index=False)
+    kind = models.CharField(max_length=12, choices=Kind)
+    name = models.CharField(max_length=255, db_collation="C")
+    seq = models.BigIntegerField(default=0)
+    forwarded_total = models.BigIntegerField(default=0)
+    updated_ts = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            # Also the page of a topic's cursors, in order of name.
+            models.UniqueConstraint(fields=["topic", "name", "kind"], name="topics_cursor_owner"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class IdempotencyKey(models.Model):
+    """The seqs that the first append with this key got."""
+
+    pk = models.CompositePrimaryKey("topic_id", "key")
+    topic = models.ForeignKey(Topic, models.CASCADE, db_index=False)
+    key = models.CharField(max_length=256, db_collation="C")
+    first_seq = models.BigIntegerField()
+    last_seq = models.BigIntegerField()
+    ts = models.BigIntegerField()
+
+    class Meta:
+        indexes = [models.Index(fields=["ts"], name="topics_idempotency_by_age")]  # the sweep of old keys
+
+
+class WatchSession(models.Model):
+    """A watch session (watch/sessions.py): what its client asked for, and how far it was streamed, as JSON."""
+
+    wid = models.CharField(primary_key=True, max_length=64, db_collation="C")
+    key_id = models.CharField(max_length=100)
+    options = models.TextField()
+    spots = models.TextField()
+    stream = models.BigIntegerField(default=0)  # how many streams it has had; only the latest may move it
+    open = models.BooleanField(default=False)
+    seen_ts = models.BigIntegerField()
+    created_ts = models.BigIntegerField()
+
+
+class StreamCount(models.Model):
+    """How many streams a process has open for a key, as of a second ago. Unlogged: a crash ends them all."""
+
+    pk = models.CompositePrimaryKey("process", "key_id")
+    process = models.CharField(max_length=32)
+    key_id = models.CharField(max_length=100)
+    count = models.IntegerField()
+    seen_ts = models.BigIntegerField()
+
+
+class ApiKey(models.Model):
+    """A key made in the admin. Only the SHA-256 of its secret is kept (contract.md section 9)."""
+
+    id = models.BigAutoField(primary_key=True)
+    name = models.CharField(max_length=100)
+    secret_sha256 = models.BinaryField(max_length=32, unique=True, editable=False)
+    read = models.BooleanField(default=True)
+    write = models.BooleanField(default=False)
+    delete_scope = models.BooleanField("delete", default=False)
+    admin = models.BooleanField(default=False)
+    prefixes = models.TextField(blank=True, default="", help_text="One name prefix a line. Empty: every name.")
+    created_ts = models.BigIntegerField()
+    last_used_ts = models.BigIntegerField(null=True, blank=True)
+    revoked_ts = models.BigIntegerField(null=True, blank=True)
+
+    class Meta:
+        verbose_name = "API key"
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,132 @@
+"""Give back the disk of records that nothing shows any more (design.md section 1).
+
+A row may go once its home no longer shows it and no span does. A step examines a chunk of one topic and
+commits; it holds no lock that an append wants. What it has to leave is counted, and looked at again later.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from django.db import OperationalError, connection, transaction
+from psycopg.errors import LockNotAvailable
+
+CHUNK = 2_000  # rows: some 10 ms, which is how long an advance may have to wait
+AGAIN_MS = 60_000  # rows that were held are not looked at again sooner
+
+# Topics with rows to examine: below the floor, marked deleted, or of a deleted topic; or rows to look at again.
+DUE = """
+SELECT topic.id
+  FROM (SELECT topic_id AS id, floor_seq FROM topics_topichead WHERE floor_seq > 0 OR ragged_seq > 0
+        UNION ALL
+        SELECT id, 1::bigint << 62 FROM topics_deletedtopic) topic
+  LEFT JOIN topics_reclaim pass ON pass.topic_id = topic.id
+ WHERE topic.floor_seq >= coalesce(pass.next_seq, 1)
+    OR EXISTS (SELECT FROM topics_record
+                WHERE topic_id = topic.id AND deleted AND seq >= greatest(pass.next_seq, topic.floor_seq + 1))
+    OR pass.held_records > 0 AND pass.updated_ts <= %s
+ ORDER BY random()
+ LIMIT 100
+"""
+START = """
+INSERT INTO topics_reclaim (topic_id, next_seq, held_records, reclaimed_records, updated_ts) VALUES (%s, 0, 0, 0, %s)
+ON CONFLICT DO NOTHING
+"""
+# Another worker's pass over this topic is that worker's.
+TAKE = """
+SELECT next_seq, held_records, updated_ts FROM topics_reclaim WHERE topic_id = %s FOR UPDATE SKIP LOCKED
+"""
+EXAMINE = "SELECT examined, free, last_seq, floor_seq FROM reclaim_chunk(%s, %s, %s, %s)"
+# Advances hold it shared while they look at records and insert spans over them. None waits long behind us.
+LOCK_ADVANCE = "SET LOCAL lock_timeout = '100ms'; SELECT pg_advisory_xact_lock(7001)"
+# A delete by tag, about to lock rows of this topic, holds it: then the topic has to wait.
+TRY_LOCK_DELETE = "SELECT pg_try_advisory_xact_lock(7003, (%s %% 2147483648)::integer)"
+SAVE = """
+UPDATE topics_reclaim
+   SET next_seq = %s, held_records = %s, updated_ts = %s, reclaimed_records = reclaimed_records + %s
+ WHERE topic_id = %s
+"""
+END = """
+WITH ended AS (
+    DELETE FROM topics_deletedtopic
+     WHERE id = %(id)s AND NOT EXISTS (SELECT FROM topics_record WHERE topic_id = %(id)s)
+       AND NOT EXISTS (SELECT FROM routers_span WHERE topic_id = %(id)s)
+    RETURNING id)
+DELETE FROM topics_reclaim WHERE topic_id IN (SELECT id FROM ended)
+"""
+
+
+class Chunk(NamedTuple):
+    """What a look at some rows found. `last_seq` None: there were none."""
+
+    examined: int
+    free: int
+    last_seq: int | None
+    floor_seq: int
+
+
+class Reclaimed(NamedTuple):
+    """What a step did. `more`: the topic has further rows to examine."""
+
+    removed: int
+    held: int
+    more: bool
+
+
+NOTHING = Reclaimed(0, 0, False)
+
+
+def due(now: int) -> list[int]:
+    """Ids of some topics, live and deleted, that a step may do something for."""
+    with connection.cursor() as cursor:
+        cursor.execute(DUE, [now - AGAIN_MS])
+        return [row[0] for row in cursor.fetchall()]
+
+
+def reclaim(topic_id: int, now: int, limit: int = CHUNK) -> Reclaimed:
+    """Examine the next rows of a topic and delete the free ones, in one transaction."""
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            return reclaim_chunk(cursor, topic_id, now, limit)
+    except OperationalError as error:
+        if isinstance(error.__cause__, LockNotAvailable):
+            return NOTHING  # advances are busy: the next beat tries again
+        raise
+
+
+def reclaim_chunk(cursor: Any, topic_id: int, now: int, limit: int) -> Reclaimed:
+    cursor.execute(START, [topic_id, now])
+    cursor.execute(TAKE, [topic_id])
+    row = cursor.fetchone()
+    if row is None:
+        return NOTHING
+    next_seq, held, started_ts = row
+    chunk = examine(cursor, topic_id, next_seq, limit, remove=False)
+    if chunk.last_seq is None and held and started_ts <= now - AGAIN_MS:
+        next_seq, held, started_ts = 0, 0, now
+        chunk = examine(cursor, topic_id, next_seq, limit, remove=False)
+    # Looked at without a lock; what seems free is looked at again, and deleted, under it.
+    if chunk.free:
+        if not take_locks(cursor, topic_id):
+            return NOTHING
+        chunk = examine(cursor, topic_id, next_seq, limit, remove=True)
+    held += chunk.examined - chunk.free
+    above_floor = chunk.floor_seq + 1
+    examined = max(next_seq, above_floor) if chunk.last_seq is None else chunk.last_seq + 1
+    # Above the floor rows are marked anywhere, any time: only what is held there is passed over until the next pass.
+    next_seq = examined if held else min(examined, above_floor)
+    cursor.execute(SAVE, [next_seq, held, started_ts, chunk.free, topic_id])
+    if chunk.last_seq is None and not held:
+        cursor.execute(END, {"id": topic_id})
+    return Reclaimed(chunk.free, held, chunk.last_seq is not None)
+
+
+def examine(cursor: Any, topic_id: int, first_seq: int, limit: int, *, remove: bool) -> Chunk:
+    cursor.execute(EXAMINE, [topic_id, first_seq, limit, remove])
+    return Chunk(*cursor.fetchone())
+
+
+def take_locks(cursor: Any, topic_id: int) -> bool:
+    cursor.execute(LOCK_ADVANCE)
+    cursor.execute(TRY_LOCK_DELETE, [topic_id])
+    return bool(cursor.fetchone()[0])

@@ -1,0 +1,41 @@
+"""What a restart takes away: `ephemeral` records by intent, and volatile ones when PostgreSQL crashed.
+
+Readers are told by a tombstone, reason `restart`; seqs are not given out again (contract.md section 2).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import connection, transaction
+
+from topics.models import Topic
+
+# One look where nothing happened (sql/topics_recover.sql). Before the first migration there is nothing to look at.
+RECOVER = """
+DO $$ BEGIN
+    IF to_regproc('topics_recover') IS NOT NULL THEN PERFORM topics_recover(); END IF;
+END $$
+"""
+LOCK = "SELECT FROM topics_topichead WHERE topic_id = %s FOR UPDATE"
+EMPTY = "SELECT (topic_trim(topic_id, head_seq, 'restart')).records FROM topics_topichead WHERE topic_id = %s"
+
+
+def recover(connection: Any, **_: Any) -> None:
+    """On each new connection of Django's (apps.py): a crash of PostgreSQL has ended all those before."""
+    with connection.cursor() as cursor:
+        cursor.execute(RECOVER)
+
+
+def empty_ephemeral() -> int:
+    """Once when the service starts, before anybody appends: what `ephemeral` topics held is gone. Answers how many records."""
+    topics = Topic.objects.filter(durability=Topic.Durability.EPHEMERAL, head__count__gt=0)
+    return sum(empty(id) for id in topics.order_by("pk").values_list("pk", flat=True))
+
+
+def empty(topic_id: int) -> int:
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(LOCK, [topic_id])
+        cursor.execute(EMPTY, [topic_id])
+        row = cursor.fetchone()
+    return int(row[0]) if row else 0  # None: deleted since we looked

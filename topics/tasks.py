@@ -1,0 +1,34 @@
+"""Celery's entries: bounded rounds of what runs in the background, started by beat."""
+
+from __future__ import annotations
+
+import time
+
+from celery import shared_task
+
+from topics import reclaim, retention
+from topics.clock import now_ms
+
+ROUND_SECONDS = 1.5  # of reclaiming; beat starts the next round
+
+
+@shared_task(name="topics.expire")
+def expire() -> None:
+    for topic_id in retention.expired_topics(now_ms()):
+        while retention.expire(topic_id, now_ms()):
+            pass
+    while retention.drop_old_keys(now_ms()):
+        pass
+
+
+@shared_task(name="topics.reclaim")
+def reclaim_rows() -> None:
+    """A chunk of each topic in turn, so that a large one does not keep the others waiting."""
+    ends = time.monotonic() + ROUND_SECONDS
+    removed = True
+    while removed:
+        removed = False
+        for topic_id in reclaim.due(now_ms()):
+            removed |= reclaim.reclaim(topic_id, now_ms()).more
+            if time.monotonic() > ends:
+                return

@@ -1,0 +1,37 @@
+"""Numbers as people read them: the admin's pages and the shell's lines write them alike."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def amount(number: int) -> str:
+    return f"{number:,}"
+
+
+def size(count: int) -> str:
+    """Bytes, in the unit that leaves a readable number."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:,.1f} TB"
+
+
+def duration(ms: int) -> str:
+    """A time span in its two largest units."""
+    seconds = max(ms, 0) / 1000
+    minutes, hours = int(seconds) // 60, int(seconds) // 3600
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    if hours == 0:
+        return f"{minutes} min {int(seconds) % 60} s"
+    if hours < 24:
+        return f"{hours} h {minutes % 60} min"
+    return f"{hours // 24} d {hours % 24} h"
+
+
+def moment(ts: int | None) -> str | None:
+    """A time in UTC; None when the thing never happened."""
+    return f"{datetime.fromtimestamp(ts / 1000, UTC):%Y-%m-%d %H:%M:%S}" if ts else None

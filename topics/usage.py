@@ -1,0 +1,73 @@
+"""What the store holds, what it shows, and what keeps the rest from being given back (reclaim.py)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from django.db import connection
+
+# Stored rows as the planner counts them, and the disk they take; what the topics show; what lies below their floors and
+# is not examined yet, at the most (some of those seqs may have no row); what reclaim had to leave and what it gave back.
+COUNTS = """
+SELECT *
+  FROM (SELECT sum(greatest(reltuples, 0))::bigint, sum(pg_total_relation_size(oid))::bigint
+          FROM pg_class WHERE oid IN ('topics_record_logged'::regclass, 'topics_record_volatile'::regclass)) stored,
+       (SELECT greatest(reltuples, 0)::bigint, pg_total_relation_size(oid)
+          FROM pg_class WHERE oid = 'routers_span'::regclass) spans,
+       (SELECT coalesce(sum(count), 0)::bigint, coalesce(sum(bytes), 0)::bigint,
+               coalesce(sum(greatest(floor_seq + 1 - coalesce(next_seq, 1), 0)), 0)::bigint
+          FROM topics_topichead LEFT JOIN topics_reclaim USING (topic_id)) shown,
+       (SELECT coalesce(sum(held_records), 0)::bigint, coalesce(sum(reclaimed_records), 0)::bigint
+          FROM topics_reclaim) passes
+"""
+# Records that their home no longer shows, and through which topic's spans they are still seen. Reads every span.
+PINNED = """
+SELECT coalesce(t.name, d.name, home_id::text), d.id IS NOT NULL, by.name, sum(records)::bigint AS records
+  FROM (SELECT s.home_id, s.topic_id,
+               least(s.home_last_seq, coalesce(home.floor_seq, s.home_last_seq))
+               - (s.home_first_seq + greatest(dest.floor_seq + 1 - s.first_seq, 0)) + 1 AS records
+          FROM routers_span s
+          JOIN topics_topichead dest ON dest.topic_id = s.topic_id
+          LEFT JOIN topics_topichead home ON home.topic_id = s.home_id
+         WHERE s.shown AND s.last_seq > dest.floor_seq) pinned
+  JOIN topics_topic by ON by.id = pinned.topic_id
+  LEFT JOIN topics_topic t ON t.id = home_id
+  LEFT JOIN topics_deletedtopic d ON d.id = home_id
+ WHERE records > 0
+ GROUP BY 1, 2, 3
+ ORDER BY records DESC
+ LIMIT %s
+"""
+
+
+class Pinned(NamedTuple):
+    """Records of a home that no longer shows them, and the topic that still does."""
+
+    home: str
+    home_deleted: bool
+    shown_by: str
+    records: int
+
+
+class Usage(NamedTuple):
+    """Rows and bytes: stored (estimated), shown, waiting for reclaim, and held back by what."""
+
+    stored_records: int
+    stored_bytes: int
+    spans: int
+    spans_bytes: int
+    shown_records: int
+    shown_bytes: int
+    waiting_records: int
+    held_records: int
+    reclaimed_records: int
+    pinned: list[Pinned]
+
+
+def report(most: int = 100) -> Usage:
+    """A look at the whole store: some queries over all heads and spans. `most` pins, the largest first."""
+    with connection.cursor() as cursor:
+        cursor.execute(COUNTS)
+        (counts,) = cursor.fetchall()
+        cursor.execute(PINNED, [most])
+        return Usage._make((*counts, [Pinned(*row) for row in cursor.fetchall()]))

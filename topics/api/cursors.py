@@ -1,0 +1,97 @@
+"""Named cursors of a topic (contract.md section 10)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from topics import cursors
+from topics.api.handler import Endpoint
+from topics.api.paging import PageQuery, next_cursor
+from topics.api.schema import operation
+from topics.api.shapes import CursorAnswer, CursorsAnswer, CursorShown, DeleteCursorAnswer
+from topics.clock import now_ms
+from topics.diff import Seq
+from topics.names import check_topic_name
+
+
+class PutCursor(msgspec.Struct):
+    """Where a cursor is to stand: one of seq, from_ts and at. `expected_seq`: where its owner thinks it stands."""
+
+    seq: Seq | None = None
+    from_ts: Seq | None = None
+    at: Literal["head", "earliest"] | None = None
+    expected_seq: Seq | None = None
+
+
+class OneCursor(Endpoint):
+    """/v0/topics/:topic/cursors/:cursor"""
+
+    @operation(
+        "put_cursor", body=PutCursor, answers={200: CursorAnswer, 201: CursorAnswer}, errors=(409,), tag="cursors"
+    )
+    def put(self, request: Request, topic: str, cursor: str) -> Response:
+        """Set a cursor."""
+        self.check(topic, "admin")
+        wanted, now = self.body(PutCursor), now_ms()
+        seq = cursors.target_seq(topic, wanted.seq, wanted.from_ts, wanted.at, now)
+        created = cursors.move(topic, cursor, seq, wanted.expected_seq, now)
+        return self.show(topic, cursors.cursor(topic, cursor, now), created)
+
+    @operation("get_cursor", answers={200: CursorAnswer}, tag="cursors")
+    def get(self, request: Request, topic: str, cursor: str) -> Response:
+        """How far a cursor has come, and how far it is behind now."""
+        self.check(topic, "read")
+        return self.show(topic, cursors.cursor(topic, cursor, now_ms()))
+
+    @operation("delete_cursor", answers={200: DeleteCursorAnswer}, errors=(409,), tag="cursors")
+    def delete(self, request: Request, topic: str, cursor: str) -> Response:
+        """Forget a cursor."""
+        self.check(topic, "delete")
+        deleted = cursors.delete_cursor(topic, check_topic_name(cursor, "cursor"))
+        answer = DeleteCursorAnswer(topic=topic, cursor=cursor, deleted=deleted, performance=self.performance())
+        return self.answer(answer)
+
+    def show(self, topic: str, found: cursors.Shown, created: bool | None = None) -> Response:
+        shown = msgspec.structs.asdict(shape(topic, found))
+        flag = UNSET if created is None else created
+        answer = CursorAnswer(**shown, created=flag, performance=self.performance())
+        return self.answer(answer, status=201 if created else 200)
+
+
+class CursorList(Endpoint):
+    """GET /v0/topics/:topic/cursors."""
+
+    @operation("list_cursors", query=PageQuery, answers={200: CursorsAnswer}, tag="cursors")
+    def get(self, request: Request, topic: str) -> Response:
+        """Everybody who reads this topic: named cursors, and those of routers and others."""
+        self.check(topic, "read")
+        asked = self.query(PageQuery)
+        name, kind = asked.after(2)
+        found = cursors.page_of_cursors(topic, (name, kind), asked.size + 1, now_ms())
+        shown = found[: asked.size]
+        following = next_cursor(shown[-1].name, shown[-1].kind) if len(found) > asked.size else UNSET
+        return self.answer(
+            CursorsAnswer(
+                topic=topic,
+                cursors=[shape(topic, each) for each in shown],
+                next_cursor=following,
+                performance=self.performance(),
+            )
+        )
+
+
+def shape(topic: str, found: cursors.Shown) -> CursorShown:
+    return CursorShown(
+        topic=topic,
+        cursor=found.name,
+        kind=found.kind,
+        seq=found.seq,
+        lag=found.lag,
+        oldest_unread_ms=found.oldest_unread_ms,
+        updated_ts=found.updated_ts,
+    )

@@ -1,0 +1,151 @@
+"""The fast lane: append and diff without the framework between.
+
+The same key check, parser, domain statements and renderer as the views of records.py, which answer whatever
+the lane leaves alone (it returns None). A client cannot tell the doors apart; one set of tests runs through both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable
+
+import psycopg
+from django.conf import settings
+
+from routers import advance
+from topics import metrics, recency
+from topics.api.handler import Answer, error_answer, is_json
+from topics.api.records import MAX_WAIT_MS, parse_append, parse_diff, render_appended
+from topics.append import Append, check_rows
+from topics.batch import Batches
+from topics.diff import DIFF, Diff, Window, parameters, render
+from topics.errors import TopicsError
+from topics.keys import Key
+from topics.known import LOOKUP, Known, absent, forget, remember, remembered
+from topics.readers import Readers
+from topics.watch.poll import patiently
+
+READERS = 4  # connections of this process for reads
+PREFIX = "/v0/topics/"
+APPEND_ROUTE, DIFF_ROUTE = "/v0/topics/<str:topic>", "/v0/topics/<str:topic>/diff"
+
+
+class Lane:
+    """One process's connections for the two hot calls. Lives in its event loop."""
+
+    def __init__(self) -> None:
+        self.batches = {
+            "fsync": Batches(fsync=True, volatile=False),
+            "disk": Batches(fsync=False, volatile=False),
+            "memory": Batches(fsync=False, volatile=True),
+        }
+        self.batches["ephemeral"] = self.batches["memory"]
+        self.writers = [asyncio.create_task(each.run()) for each in set(self.batches.values())]
+        self.readers = Readers(READERS)
+
+    async def close(self) -> None:
+        for writer in self.writers:
+            writer.cancel()
+        for batches in set(self.batches.values()):
+            await batches.close()
+        await self.readers.close()
+
+    async def handle(
+        self, method: str, path: str, query: bytes, headers: dict[bytes, bytes], body: bytes, key: Key
+    ) -> Answer | None:
+        """The answer, or None when this request is one for the views. Raises TopicsError."""
+        if method != "POST" or not path.startswith(PREFIX) or not is_json(headers.get(b"content-type")):
+            return None
+        if headers.get(b"accept", b"*/*") not in (b"*/*", b"application/json"):
+            return None
+        name, slash, call = path[len(PREFIX) :].partition("/")
+        if name and call == "diff" and not query:
+            return await counted(DIFF_ROUTE, self.diff(name, body, key))
+        if name and not slash and query in (b"", b"return_seqs=false") and b"idempotency-key" not in headers:
+            return await counted(APPEND_ROUTE, self.append(name, body, not query, key))
+        return None
+
+    async def append(self, name: str, body: bytes, with_seqs: bool, key: Key) -> Answer | None:
+        started = time.perf_counter()
+        key.check("write")
+        key.check_name(name)
+        wanted: Append = parse_append(body)
+        if not wanted.plain or settings.TOPICS_MAX_TOTAL_BYTES:
+            return None
+        rows = check_rows(wanted)
+        while True:
+            topic = remembered.get(name) or await self.look_up(name)
+            if topic is None or topic.rejects:
+                return None
+            done = await self.batches[topic.durability].append(topic, rows)
+            if done is not None:
+                metrics.appended(len(rows.data))
+                return Answer(200, render_appended(name, done, with_seqs, started))
+            forget(name)
+
+    async def diff(self, name: str, body: bytes, key: Key) -> Answer | None:
+        started = time.perf_counter()
+        key.check("read")
+        key.check_name(name)
+        wanted: Diff = parse_diff(body)
+        if wanted.from_ts is not None:
+            return None
+
+        def read() -> Awaitable[Window]:
+            return self.readers.read(lambda connection: self.window(connection, name, wanted))
+
+        seconds = min(wanted.wait_ms, MAX_WAIT_MS) / 1000
+        window = await (patiently(read, name, wanted.from_seq, seconds) if seconds else read())
+        metrics.read(window.scanned)
+        return Answer(200, render(name, window, wanted.from_seq, (time.perf_counter() - started) * 1000))
+
+    async def window(self, connection: psycopg.AsyncConnection, name: str, wanted: Diff) -> Window:
+        while True:
+            topic = remembered.get(name) or await fetch(connection, name)
+            if topic is None:
+                raise absent(name)
+            now = int(time.time() * 1000)
+            if topic.derived:
+                await catch_up(connection, topic, now)
+            arguments = parameters(topic, wanted, now)
+            cursor = await connection.execute(DIFF, arguments, prepare=True)
+            if (row := await cursor.fetchone()) is not None:
+                recency.note(topic.id, now)
+                return Window(*row)
+            forget(name)
+
+    async def look_up(self, name: str) -> Known | None:
+        return await self.readers.read(lambda connection: fetch(connection, name))
+
+
+async def counted(route: str, work: Awaitable[Answer | None]) -> Answer | None:
+    """What is done through this door counts here; what is left to the views counts there."""
+    started = time.perf_counter()
+    try:
+        answer = await work
+    except TopicsError as error:
+        answer = error_answer(error, started)
+    if answer is not None:
+        metrics.request("POST", route, answer.status)
+    return answer
+
+
+async def catch_up(connection: psycopg.AsyncConnection, topic: Known, now: int) -> None:
+    """Bring a dest up to date with everything upstream before it is read."""
+    steps = advance.catching_up(topic.id, now)
+    statement = next(steps)
+    while True:
+        cursor = await connection.execute(*statement, prepare=True)
+        try:
+            statement = steps.send(await cursor.fetchall())
+        except StopIteration as done:
+            advance.announce(done.value)
+            return
+
+
+async def fetch(connection: psycopg.AsyncConnection, name: str) -> Known | None:
+    """The topic as it is now; None when it is absent."""
+    cursor = await connection.execute(LOOKUP, [name], prepare=True)
+    row = await cursor.fetchone()
+    return remember(row) if row else None

@@ -1,0 +1,112 @@
+"""The OpenAPI schema of /v0, made of the structs that bodies and queries are parsed into and answers are built from.
+
+A shape is said once: what `operation` shows of an endpoint is what the endpoint uses (contract.md, all of it).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+import msgspec
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from msgspec import UNSET, UnsetType
+
+JSON = "application/json"
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,254}$"
+PATHS: dict[str, dict[str, Any]] = {  # what the names in paths have to look like
+    "topic": {"type": "string", "pattern": NAME},
+    "cursor": {"type": "string", "pattern": NAME},
+    "router": {"type": "string", "pattern": NAME.replace("_:-", "_:>-")},
+    "seq": {"type": "integer", "minimum": 1, "maximum": 2**63 - 1},
+}
+COMPONENTS: dict[str, Any] = {}
+View = TypeVar("View", bound=Callable[..., Any])
+Shape = type[msgspec.Struct]
+
+
+class Performance(msgspec.Struct):
+    """Where the time went, in ms."""
+
+    server_total_ms: float
+
+
+class Problem(msgspec.Struct):
+    code: str
+    message: str
+    detail: dict[str, Any] | UnsetType = UNSET
+
+
+class Error(msgspec.Struct):
+    """What every refusal looks like."""
+
+    error: Problem
+    performance: Performance
+
+
+def reference(shape: Shape) -> dict[str, Any]:
+    """A reference to the shape, which from now on stands among the schema's components."""
+    (schema,), components = msgspec.json.schema_components([shape], ref_template="#/components/schemas/{name}")
+    COMPONENTS.update(components)
+    return dict(schema)
+
+
+def operation(
+    id: str,
+    *,
+    answers: dict[int, Shape | str],
+    body: Shape | None = None,
+    query: Shape | None = None,
+    errors: tuple[int, ...] = (),
+    tag: str = "topics",
+) -> Callable[[View], View]:
+    """Describe one method of an endpoint; its docstring says the rest. `errors`: those beyond what all may answer."""
+    refused = {400, 401, 403, 404, 406, 429, 500, 503, *errors, *((413, 415) if body else ())}
+    responses = {(str(status), media(shape)): answer(status, shape) for status, shape in answers.items()}
+    responses |= {(str(status), JSON): answer(status, Error) for status in sorted(refused)}
+    return extend_schema(
+        operation_id=id,
+        tags=[tag],
+        request={JSON: reference(body)} if body else None,
+        responses=responses,
+        parameters=query_parameters(query) if query else [],
+    )
+
+
+def media(shape: Shape | str) -> str:
+    return shape if isinstance(shape, str) else JSON
+
+
+def answer(status: int, shape: Shape | str) -> OpenApiResponse:
+    schema = {"type": "string"} if isinstance(shape, str) else reference(shape)
+    return OpenApiResponse(schema, description=HTTPStatus(status).phrase)
+
+
+def query_parameters(shape: Shape) -> list[OpenApiParameter]:
+    reference(shape)
+    described = COMPONENTS.pop(shape.__name__)
+    return [
+        OpenApiParameter(name, schema, OpenApiParameter.QUERY, required=name in described.get("required", ()))
+        for name, schema in described["properties"].items()
+    ]
+
+
+def add_components(result: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """A hook of drf-spectacular: it knows the paths, we know the shapes."""
+    result["components"].setdefault("schemas", {}).update(COMPONENTS)
+    for methods in result["paths"].values():
+        for described in methods.values():
+            for parameter in described.get("parameters", ()):
+                if parameter["in"] == "path" and parameter["name"] in PATHS:
+                    parameter["schema"] = PATHS[parameter["name"]]
+    return result
+
+
+@functools.cache
+def schema() -> bytes:
+    """The whole schema as JSON: it changes with the code only."""
+    from drf_spectacular.generators import SchemaGenerator  # its import needs the URL conf's settings
+
+    return msgspec.json.encode(SchemaGenerator().get_schema(request=None, public=True))

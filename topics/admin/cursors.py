@@ -1,0 +1,137 @@
+"""Cursors in the admin: named ones are set as the API's PUT sets them; those of routers and others are only shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import BigIntegerField, F, Func, QuerySet
+from django.db.models.functions import Greatest
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+
+from topics.admin.pages import Deletion, DomainAdmin, DomainForm, shaped, word
+from topics.api.cursors import PutCursor
+from topics.clock import now_ms
+from topics.cursors import delete_cursor, move, target_seq
+from topics.errors import Incompatible, NotFound
+from topics.models import Cursor
+from topics.units import amount, duration, moment
+
+LAG = F("topic__head__head_seq") - F("seq")
+NEXT_TS = Func(
+    "topic_id",
+    Greatest("seq", "topic__head__floor_seq"),
+    function="topic_next_ts",
+    output_field=BigIntegerField(),
+)
+
+
+class CursorForm(DomainForm):
+    topic_name = forms.CharField(label="Topic", widget=forms.TextInput(attrs={"size": 60}))
+    at = forms.ChoiceField(
+        label="Set it",
+        choices=[("seq", "behind the seq below"), ("head", "at the head"), ("earliest", "before the earliest record")],
+    )
+    seq = forms.IntegerField(required=False, help_text="The last seq examined: reading goes on after it.")
+    # Where it stood when the page was made: the API's own fence against overwriting a reader's progress.
+    expected_seq = forms.IntegerField(required=False, widget=forms.HiddenInput)
+
+    class Meta:
+        model = Cursor
+        fields = ("name", "seq")
+        widgets = {"name": forms.TextInput(attrs={"size": 60})}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "expected_seq" in self.fields and not self.instance._state.adding:
+            self.fields["expected_seq"].initial = self.instance.seq
+
+
+@admin.register(Cursor)
+class CursorAdmin(DomainAdmin):
+    """One query a page; lag is the head minus the cursor, computed there and then."""
+
+    form = CursorForm
+    list_display = ("name", word("kind"), "of_topic", "seq", "head_seq", "lag", "oldest_unread", "updated")
+    list_filter = ("kind",)
+    ordering = ("topic_id", "name", "kind")
+    search_fields = ("name__startswith", "topic__name__startswith")
+    search_help_text = "The beginning of a cursor's or a topic's name."
+    now = ("kind", "of_topic", "head_seq", "lag", "oldest_unread", "updated")
+
+    # -- What it shows ------------------------------------------------------------------------------------------------
+
+    @admin.display(ordering="topic__name", description="topic")
+    def of_topic(self, cursor: Cursor) -> str:
+        url = reverse("admin:topics_topic_change", args=[cursor.topic_id])
+        return format_html('<a href="{}">{}</a>', url, cursor.topic.name)
+
+    @admin.display(ordering="topic__head__head_seq", description="head")
+    def head_seq(self, cursor: Cursor) -> str:
+        return amount(cursor.topic.head.head_seq)
+
+    @admin.display(ordering="lag")
+    def lag(self, cursor: Cursor) -> str:
+        return amount(cursor.lag)
+
+    @admin.display(description="oldest unread", empty_value="none")
+    def oldest_unread(self, cursor: Cursor) -> str | None:
+        return None if cursor.next_ts is None else duration(now_ms() - cursor.next_ts)
+
+    @admin.display(ordering="updated_ts")
+    def updated(self, cursor: Cursor) -> str | None:
+        return moment(cursor.updated_ts)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Cursor]:
+        return super().get_queryset(request).select_related("topic__head").annotate(lag=LAG, next_ts=NEXT_TS)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Cursor | None = None) -> Any:
+        if obj is None:
+            return [(None, {"fields": ("topic_name", "name", "at", "seq")})]
+        if not self.has_change_permission(request, obj):
+            return [(None, {"fields": ("name", "seq", *self.now)})]
+        return [(None, {"fields": ("name", *self.now)}), (None, {"fields": ("at", "seq", "expected_seq")})]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Cursor | None = None) -> Sequence[str]:
+        return () if obj is None else ("name", *self.now)
+
+    # -- What it does -------------------------------------------------------------------------------------------------
+
+    def has_change_permission(self, request: HttpRequest, obj: Cursor | None = None) -> bool:
+        return super().has_change_permission(request, obj) and (obj is None or obj.kind == Cursor.Kind.NAMED)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Cursor | None = None) -> bool:
+        return super().has_delete_permission(request, obj) and (obj is None or obj.kind == Cursor.Kind.NAMED)
+
+    def save_model(self, request: HttpRequest, obj: Cursor, form: CursorForm, change: bool) -> None:
+        """Sets it. Raises TopicsError: also when it moved while the page was open."""
+        given = form.cleaned_data
+        topic = obj.topic.name if change else given["topic_name"]
+        place = {"seq": given["seq"]} if given["at"] == "seq" else {"at": given["at"]}
+        wanted = shaped({**place, "expected_seq": given.get("expected_seq") if change else None}, PutCursor)
+        now = now_ms()
+        seq = target_seq(topic, wanted.seq, wanted.from_ts, wanted.at, now)
+        created = move(topic, obj.name, seq, wanted.expected_seq, now)
+        if change and created:
+            raise NotFound(f"{topic!r} no longer has a cursor {obj.name!r}", topic=topic, cursor=obj.name)
+        if not change and not created:
+            raise Incompatible(f"{topic!r} has a cursor {obj.name!r} already", topic=topic, cursor=obj.name)
+        made = Cursor.objects.get(topic__name=topic, name=obj.name, kind=Cursor.Kind.NAMED)
+        obj.pk, obj.topic, obj.seq = made.pk, made.topic, made.seq
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Deletion:
+        """Named cursors go; those of routers stay with them, and stand in the way of a delete."""
+        owned = [f"Cursor {each.name} belongs to a {each.kind}" for each in objs if each.kind != Cursor.Kind.NAMED]
+        lost = [f"Cursor {each.name} of {each.topic.name} at {amount(each.seq)}" for each in objs]
+        return lost, {"cursors": len(lost)}, set(), owned
+
+    def delete_model(self, request: HttpRequest, obj: Cursor) -> None:
+        delete_cursor(obj.topic.name, obj.name)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Cursor]) -> None:
+        for topic, name in queryset.values_list("topic__name", "name"):
+            delete_cursor(topic, name)

@@ -1,0 +1,151 @@
+"""API keys in the admin: made with the secret shown once, then scoped, limited to prefixes, and revoked.
+
+Nobody deletes a key: a revoked one still says that keys are configured, where none would open the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+
+from topics.admin.pages import DomainAdmin
+from topics.clock import now_ms
+from topics.keys import SCOPES, keyring, new_secret, sha256
+from topics.models import ApiKey
+from topics.names import ROUTER_NAME
+from topics.units import moment
+
+COLUMN = {scope: "delete_scope" if scope == "delete" else scope for scope in SCOPES}
+
+
+class ApiKeyForm(forms.ModelForm):
+    class Meta:
+        model = ApiKey
+        fields = ("name", "read", "write", "delete_scope", "admin", "prefixes")
+        help_texts = {
+            "name": "Who or what uses it.",
+            "read": "GETs, diff, watch.",
+            "write": "Append, ack, nack, extend. Claim and work want read and write.",
+            "delete_scope": "Deletes of topics, routers and records.",
+            "admin": "PUTs: create and configure.",
+        }
+
+    def clean_prefixes(self) -> str:
+        prefixes: list[str] = self.cleaned_data["prefixes"].split()
+        for prefix in prefixes:
+            if not ROUTER_NAME.fullmatch(prefix):
+                raise forms.ValidationError(f"No name begins with {prefix[:80]!r}.")
+        return "\n".join(prefixes)
+
+    def clean(self) -> dict[str, Any]:
+        if not any(self.cleaned_data.get(column) for column in COLUMN.values()):
+            raise forms.ValidationError("A key without a scope may do nothing: choose at least one.")
+        return self.cleaned_data
+
+
+class Standing(admin.SimpleListFilter):
+    title = "standing"
+    parameter_name = "standing"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("valid", "valid"), ("revoked", "revoked")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
+        wanted = {"valid": True, "revoked": False}.get(self.value() or "")
+        return queryset if wanted is None else queryset.filter(revoked_ts__isnull=wanted)
+
+
+@admin.register(ApiKey)
+class ApiKeyAdmin(DomainAdmin):
+    form = ApiKeyForm
+    list_display = ("name", "scopes", "limited_to", "created", "last_used", "revoked")
+    list_filter = (Standing,)
+    ordering = ("name", "id")
+    search_fields = ("name__istartswith",)
+    actions = ("revoke",)
+    fieldsets = (
+        (None, {"fields": ("name",)}),
+        ("It may", {"fields": ("read", "write", "delete_scope", "admin")}),
+        ("Under which names", {"fields": ("prefixes",)}),
+    )
+    times = ("created", "last_used", "revoked")
+
+    # -- What it shows: never the secret, nor its hash ----------------------------------------------------------------
+
+    @admin.display
+    def scopes(self, key: ApiKey) -> str:
+        return " ".join(scope for scope in SCOPES if getattr(key, COLUMN[scope]))
+
+    @admin.display(description="prefixes")
+    def limited_to(self, key: ApiKey) -> str:
+        return ", ".join(key.prefixes.split()) or "every name"
+
+    @admin.display(ordering="created_ts")
+    def created(self, key: ApiKey) -> str | None:
+        return moment(key.created_ts)
+
+    @admin.display(ordering="last_used_ts", description="last used", empty_value="never")
+    def last_used(self, key: ApiKey) -> str | None:
+        return moment(key.last_used_ts)
+
+    @admin.display(ordering="revoked_ts", empty_value="no")
+    def revoked(self, key: ApiKey) -> str | None:
+        return moment(key.revoked_ts)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
+        return super().get_queryset(request).defer("secret_sha256")
+
+    def get_fieldsets(self, request: HttpRequest, obj: ApiKey | None = None) -> Any:
+        fieldsets = super().get_fieldsets(request, obj)
+        return fieldsets if obj is None else (*fieldsets, ("Until now", {"fields": self.times}))
+
+    def get_readonly_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> Sequence[str]:
+        return () if obj is None else self.times
+
+    # -- What it does -------------------------------------------------------------------------------------------------
+
+    def has_delete_permission(self, request: HttpRequest, obj: ApiKey | None = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: ApiKey | None = None) -> bool:
+        """A revoked key is over: there is nothing to change."""
+        return super().has_change_permission(request, obj) and (obj is None or obj.revoked_ts is None)
+
+    def save_model(self, request: HttpRequest, obj: ApiKey, form: ApiKeyForm, change: bool) -> None:
+        if not change:
+            secret = new_secret()
+            obj.secret_sha256, obj.created_ts = sha256(secret), now_ms()
+            request.secret = secret  # for response_add, which shows it; nothing else ever holds it
+        # Only what was changed here: a key revoked while the page was open stays revoked.
+        obj.save(update_fields=form.changed_data if change else None)
+        transaction.on_commit(keyring.forget)
+
+    def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
+        """The secret, on this page and never again."""
+        context = {
+            **self.admin_site.each_context(request),
+            "title": "API key created",
+            "subtitle": str(obj),
+            "opts": self.opts,
+            "original": obj,
+            "secret": request.secret,
+        }
+        response = TemplateResponse(request, "admin/topics/apikey/created.html", context)
+        response["Cache-Control"] = "no-store"
+        return response
+
+    @admin.action(description="Revoke selected keys", permissions=["change"])
+    def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:
+        keys = list(queryset.filter(revoked_ts=None))
+        ApiKey.objects.filter(pk__in=[key.pk for key in keys], revoked_ts=None).update(revoked_ts=now_ms())
+        for key in keys:
+            self.log_change(request, key, "Revoked.")
+        transaction.on_commit(keyring.forget)
+        messages.success(request, f"{len(keys)} keys revoked: within a second nobody gets in with them.")

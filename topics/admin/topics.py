@@ -1,0 +1,176 @@
+"""Topics in the admin: list, create, configure, trim, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from django.urls import URLPattern, path
+from django.utils.html import format_html
+
+from topics.admin import trim
+from topics.admin.pages import Deletion, DomainAdmin, DomainForm, shaped, word
+from topics.clock import now_ms
+from topics.config import COLUMNS, Config, put_topic
+from topics.delete import delete_topic
+from topics.errors import Incompatible, TopicNotFound
+from topics.models import Cursor, Topic
+from topics.units import amount, moment, size
+
+MOST_NAMED = 100  # routers and cursors that a confirmation spells out
+MS = "Milliseconds."
+HELP = {
+    "name": "1 to 255 of A-Z a-z 0-9 . _ : - with a letter or digit first.",
+    "type": "It cannot change later.",
+    "ttl_ms": f"{MS} A record older than this is not delivered. 0: off.",
+    "cap_records": "The most records kept. 0: off.",
+    "cap_bytes": "The most payload bytes kept. 0: off.",
+    "discard": "When the topic is full: evict the oldest (old), or refuse the write (reject).",
+    "durability": "fsync: acknowledged after the WAL flush. disk: before it. memory: best effort. "
+    "ephemeral: lost on restart by intent.",
+    "priority": "Of delivery, from -1000 to 1000. Empty: by recency.",
+    "auto_create": "A write may create the topic.",
+    "idempotency_window_ms": f"{MS} How long an idempotency key is remembered.",
+    "dedupe_node": "Off: reads ignore the node filter here.",
+    "lease_ms": f"{MS} Queues only.",
+    "claim_jitter_ms": f"{MS} Queues only.",
+    "max_deliveries": "Queues only. 0: no limit.",
+    "dead_letter": "Queues only: the topic for jobs that were delivered too often.",
+    "leases_durable": "Queues only.",
+}
+
+
+class TopicForm(DomainForm):
+    class Meta:
+        model = Topic
+        fields = ("name", *COLUMNS)
+        labels = {name: name for name in COLUMNS}  # as the API spells them, and its messages
+        help_texts = HELP
+        widgets = {"name": forms.TextInput(attrs={"size": 60}), "dead_letter": forms.TextInput(attrs={"size": 60})}
+
+
+@admin.register(Topic)
+class TopicAdmin(DomainAdmin):
+    """One query a page: by the unique index on name, with each topic's head."""
+
+    form = TopicForm
+    columns = ("head_seq", "earliest_seq", "records", "payload", "last_write")
+    list_display = ("name", word("type"), word("durability"), *columns)
+    list_select_related = ("head",)
+    list_filter = ("type", "durability", "discard")
+    ordering = ("name",)
+    search_fields = ("name__startswith",)
+    search_help_text = "The beginning of a name."
+    fieldsets = (
+        (None, {"fields": ("name", "type", "durability")}),
+        ("What is kept", {"fields": ("ttl_ms", "cap_records", "cap_bytes", "discard")}),
+        (
+            "Reads and writes",
+            {"fields": ("auto_create", "idempotency_window_ms", "dedupe_node", "priority", "auto_priority")},
+        ),
+        (
+            "Queues",
+            {
+                "classes": ("collapse",),
+                "fields": ("lease_ms", "claim_jitter_ms", "max_deliveries", "dead_letter", "leases_durable"),
+            },
+        ),
+    )
+    now = (*columns, "created")
+
+    # -- What it shows ------------------------------------------------------------------------------------------------
+
+    @admin.display(ordering="head__head_seq")
+    def head_seq(self, topic: Topic) -> str:
+        return amount(topic.head.head_seq)
+
+    @admin.display(ordering="head__floor_seq")
+    def earliest_seq(self, topic: Topic) -> str:
+        return amount(topic.head.floor_seq + 1)
+
+    @admin.display(ordering="head__count")
+    def records(self, topic: Topic) -> str:
+        return amount(topic.head.count)
+
+    @admin.display(ordering="head__bytes")
+    def payload(self, topic: Topic) -> str:
+        return format_html('<span title="{} bytes">{}</span>', amount(topic.head.bytes), size(topic.head.bytes))
+
+    @admin.display(ordering="head__last_ts")
+    def last_write(self, topic: Topic) -> str | None:
+        return moment(topic.head.last_ts)
+
+    @admin.display
+    def created(self, topic: Topic) -> str | None:
+        return moment(topic.created_ts)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Topic]:
+        return super().get_queryset(request).select_related("head")
+
+    def get_fieldsets(self, request: HttpRequest, obj: Topic | None = None) -> Any:
+        fieldsets = super().get_fieldsets(request, obj)
+        return fieldsets if obj is None else (*fieldsets[:1], ("Now", {"fields": self.now}), *fieldsets[1:])
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Topic | None = None) -> Sequence[str]:
+        return () if obj is None else ("name", "type", *self.now)
+
+    # -- What it does -------------------------------------------------------------------------------------------------
+
+    def save_model(self, request: HttpRequest, obj: Topic, form: TopicForm, change: bool) -> None:
+        """Creates, or changes what the form changed. Raises TopicsError."""
+        names = [name for name in (form.changed_data if change else COLUMNS) if name in COLUMNS]
+        config = shaped({name: form.cleaned_data[name] for name in names}, Config)
+        topic, created = put_topic(obj.name, config, now_ms())
+        if change and topic.pk != obj.pk:  # deleted while the page was open, and perhaps recreated
+            raise TopicNotFound(f"{obj.name!r} was deleted meanwhile", topic=obj.name)
+        if not change and not created:
+            raise Incompatible(f"there is a topic {obj.name!r} already", topic=obj.name)
+        obj.pk = topic.pk
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Deletion:
+        """What a delete will take away, in three queries for any number of topics."""
+        return lost_by_delete(objs, request)
+
+    def delete_model(self, request: HttpRequest, obj: Topic) -> None:
+        delete_topic(obj.name, False, now_ms())
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Topic]) -> None:
+        for name in queryset.values_list("name", flat=True):
+            delete_topic(name, False, now_ms())
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(lambda request, id: trim.trim(self, request, id))
+        return [path("<int:id>/trim/", view, name="topics_topic_trim"), *super().get_urls()]
+
+
+def lost_by_delete(topics: Any, request: HttpRequest) -> Deletion:
+    from routers.models import Router  # routers builds on topics, not the other way round
+
+    ids = [topic.pk for topic in topics]
+    found = list(Topic.objects.filter(pk__in=ids).select_related("head").order_by("name"))
+    naming = Router.objects.filter(Q(source__in=ids) | Q(dest__in=ids)).order_by("name")
+    routers = list(naming.values_list("name", flat=True))
+    cursors = Cursor.objects.filter(topic__in=ids, kind=Cursor.Kind.NAMED)
+    named = [f"Cursor {name} of {topic}" for name, topic in cursors.order_by("name").values_list("name", "topic__name")]
+    lost: list[Any] = [
+        f"Topic {topic}: {amount(topic.head.count)} records, {size(topic.head.bytes)} of payload" for topic in found
+    ]
+    counts = {
+        "topics": len(found),
+        "records": amount(sum(topic.head.count for topic in found)),
+        "payload": size(sum(topic.head.bytes for topic in found)),
+        "routers": len(routers),
+        "named cursors": len(named),
+    }
+    for entries in ([f"Router {name}" for name in routers], named):
+        lost += entries[:MOST_NAMED]
+        if len(entries) > MOST_NAMED:
+            lost.append(f"… and {len(entries) - MOST_NAMED} more")
+    lacking = set()
+    if routers and not request.user.has_perm("routers.delete_router"):
+        lacking.add("router")
+    return lost, counts, lacking, []

@@ -1,0 +1,138 @@
+"""Trim a topic in the admin: first what will be lost, then the delete of contract.md section 5."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.db import connection
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+
+from topics.admin.pages import shaped
+from topics.clock import now_ms
+from topics.delete import Delete, after_prefix, delete_records
+from topics.diff import check_match
+from topics.errors import InvalidRequest, TopicsError
+from topics.models import Topic
+from topics.units import amount, size
+
+if TYPE_CHECKING:
+    from topics.admin.topics import TopicAdmin
+
+# Two index probes where the topic is plain.
+LOST_BEFORE = """
+SELECT e.records, e.bytes FROM topics_topichead h
+ CROSS JOIN LATERAL topic_extent(h.topic_id, h.floor_seq + 1, least(%(before)s - 1, h.head_seq), h.ragged_seq) e
+ WHERE h.topic_id = %(id)s
+"""
+# By the index on the tag: own records, and those that spans show with their tags. No lock: nothing goes yet.
+LOST_MATCHING = """
+SELECT count(*), coalesce(sum(size), 0) FROM (
+    SELECT r.size FROM topics_topichead h JOIN topics_record r USING (topic_id)
+     WHERE h.topic_id = %(id)s AND r.seq > h.floor_seq AND r.seq < %(before)s AND NOT r.deleted AND {tagged}
+    UNION ALL
+    SELECT r.size FROM topics_topichead h JOIN routers_span s USING (topic_id)
+     CROSS JOIN LATERAL (
+         SELECT size FROM topics_record r
+          WHERE r.topic_id = s.home_id AND r.seq >= s.home_first_seq + greatest(h.floor_seq + 1 - s.first_seq, 0)
+            AND r.seq <= s.home_last_seq - greatest(s.last_seq - %(before)s + 1, 0) AND {tagged}
+         OFFSET 0) r
+     WHERE h.topic_id = %(id)s AND s.last_seq > h.floor_seq AND s.first_seq < %(before)s AND s.shown AND s.keep_tag) r
+"""
+EVERYTHING = 2**62
+
+
+class Lost(NamedTuple):
+    records: int
+    bytes: int
+
+    def __str__(self) -> str:
+        return f"{amount(self.records)} records, {size(self.bytes)} of payload"
+
+
+class TrimForm(forms.Form):
+    before_seq = forms.IntegerField(
+        required=False, label="Before seq", help_text="Records with a lower seq go. Empty: wherever they are."
+    )
+    op = forms.ChoiceField(
+        required=False,
+        label="Tag",
+        choices=[("", "any, or none"), ("Eq", "is exactly"), ("Glob", "matches, with one * at the end")],
+    )
+    tag = forms.CharField(required=False, label="", strip=False, widget=forms.TextInput(attrs={"size": 40}))
+
+    wanted: Delete
+
+    def clean(self) -> dict[str, Any]:
+        """The API's own check, in its words."""
+        cleaned: dict[str, Any] = self.cleaned_data
+        match = ["tag", cleaned["op"], cleaned["tag"]] if cleaned.get("op") else None
+        try:
+            if cleaned.get("tag") and match is None:
+                raise InvalidRequest("say how the tag is to match")
+            self.wanted = shaped({"before_seq": cleaned.get("before_seq"), "match": match}, Delete)
+            if self.wanted.before_seq is None and self.wanted.match is None and not self.errors:
+                raise InvalidRequest("say before_seq or match, or both")
+            check_match(self.wanted.match)
+        except TopicsError as error:
+            self.add_error(None, error.message)
+        return cleaned
+
+
+def lost_by_trim(topic: Topic, wanted: Delete) -> Lost:
+    """What a trim would delete now."""
+    before = EVERYTHING if wanted.before_seq is None else wanted.before_seq
+    op, literal = check_match(wanted.match)
+    arguments = {"id": topic.pk, "before": min(before, EVERYTHING), "tag": literal}
+    if op is None or literal is None:
+        statement = LOST_BEFORE
+    elif op == "Eq":
+        statement = LOST_MATCHING.format(tagged="r.tag = %(tag)s")
+    else:
+        end = arguments["end"] = after_prefix(literal)
+        statement = LOST_MATCHING.format(tagged="r.tag >= %(tag)s" + ("" if end is None else " AND r.tag < %(end)s"))
+    with connection.cursor() as cursor:
+        cursor.execute(statement, arguments)
+        return Lost(*cursor.fetchone())
+
+
+def trim(admin: TopicAdmin, request: HttpRequest, id: int) -> HttpResponse:
+    """A form; once it is sent, what it would delete; once that is confirmed, the delete."""
+    topic = admin.get_object(request, str(id))
+    if topic is None:
+        raise Http404
+    if not admin.has_delete_permission(request, topic):
+        raise PermissionDenied
+    form = TrimForm(request.POST or None)
+    lost = None
+    if request.method == "POST" and form.is_valid():
+        if "confirmed" in request.POST:
+            return trim_now(admin, request, topic, form.wanted)
+        lost = lost_by_trim(topic, form.wanted)
+    context = {
+        **admin.admin_site.each_context(request),
+        "title": "Trim topic",
+        "subtitle": str(topic),
+        "opts": admin.opts,
+        "original": topic,
+        "form": form,
+        "lost": lost,
+        "held": Lost(topic.head.count, topic.head.bytes),
+    }
+    return TemplateResponse(request, "admin/topics/topic/trim.html", context)
+
+
+def trim_now(admin: TopicAdmin, request: HttpRequest, topic: Topic, wanted: Delete) -> HttpResponse:
+    try:
+        done = delete_records(topic.name, wanted.before_seq, wanted.match, now_ms())
+    except TopicsError as error:
+        messages.error(request, error.message)
+        return HttpResponseRedirect(request.path)
+    left = Lost(done.count, done.bytes)
+    admin.log_change(request, topic, f"Trimmed: {amount(done.deleted)} records deleted ({wanted}).")
+    messages.success(request, f"{amount(done.deleted)} records of {topic} were deleted. It holds {left}.")
+    return HttpResponseRedirect(reverse("admin:topics_topic_change", args=[topic.pk]))

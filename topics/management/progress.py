@@ -1,0 +1,44 @@
+"""A progress bar for people: on a terminal, on standard error, ten times a second at most."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+WIDTH = 24
+PAUSE_SECONDS = 0.1
+
+
+class Progress:
+    """`size` is that of the whole work, 0 when nobody knows it."""
+
+    def __init__(self, size: int = 0) -> None:
+        self.size = size
+        self.shown = sys.stderr.isatty()
+        self.started = time.monotonic()
+        self.next = self.started
+
+    @property
+    def seconds(self) -> float:
+        return max(time.monotonic() - self.started, 1e-9)
+
+    def tick(self, done: int, records: int) -> None:
+        """So much of `size` is done, and so many records."""
+        if self.shown and time.monotonic() >= self.next:
+            self.next = time.monotonic() + PAUSE_SECONDS
+            sys.stderr.write("\r\033[K" + self.bar(done, records))
+            sys.stderr.flush()
+
+    def bar(self, done: int, records: int) -> str:
+        told = f"{records:,} records  {records / self.seconds:,.0f}/s"
+        if not self.size:
+            return told
+        part = min(done / self.size, 1.0)
+        left = self.seconds * (1 - part) / part if part else 0.0
+        filled = round(WIDTH * part)
+        return f"{part:4.0%} {'█' * filled}{'░' * (WIDTH - filled)} {told}  {left:.0f} s left"
+
+    def clear(self) -> None:
+        if self.shown:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()

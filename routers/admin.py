@@ -1,0 +1,222 @@
+"""Routers in the admin: one query a page, and every change through the functions that the API calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.db.models import BigIntegerField, F, Func, QuerySet
+from django.db.models.functions import Greatest
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+
+from routers.lag import STALLED_MS, lag_of
+from routers.models import Router
+from routers.routers import RouterConfig, delete_router, put_router, set_paused
+from topics.admin.pages import Deletion, DomainAdmin, DomainForm, shaped, word
+from topics.clock import now_ms
+from topics.errors import Incompatible, RouterNotFound
+from topics.models import Topic
+from topics.units import amount, duration, moment
+
+LAG = F("source__head__head_seq") - F("cursor__seq")
+NEXT_TS = Func(
+    "source_id",
+    Greatest("cursor__seq", "source__head__floor_seq"),
+    function="topic_next_ts",
+    output_field=BigIntegerField(),
+)
+FLAGS = ("preserve_node", "preserve_tag", "allow_cycle", "allow_fan_in")
+OPTIONS = (*FLAGS, "guarantee", "paused")
+WIDE = forms.TextInput(attrs={"size": 60})
+
+
+class RouterForm(DomainForm):
+    source_name = forms.CharField(label="Source", widget=WIDE, help_text="It is created when it is absent.")
+    dest_name = forms.CharField(label="Dest", widget=WIDE)
+    create_dest = forms.BooleanField(required=False, initial=True, help_text="Create the dest when it is absent.")
+    start = forms.ChoiceField(
+        label="Begin",
+        choices=[
+            ("head", "at the source's head"),
+            ("earliest", "at its earliest"),
+            ("seq", "after the seq below"),
+        ],
+    )
+    start_seq = forms.IntegerField(required=False, label="Seq")
+    filter_op = forms.ChoiceField(
+        required=False,
+        label="Forward",
+        choices=[("", "every record"), ("Eq", "the tag below"), ("Glob", "tags that match, with one * at the end")],
+    )
+    filter_tag = forms.CharField(required=False, label="Tag", strip=False)
+    paused = forms.BooleanField(required=False)
+
+    class Meta:
+        model = Router
+        fields = ("name", *FLAGS, "guarantee")
+        widgets = {"name": WIDE}
+        help_texts = {
+            "name": "As a topic's, and > too: source->dest.",
+            "preserve_node": "Keep $node: loop prevention needs it.",
+            "preserve_tag": "Keep $tag.",
+            "allow_cycle": "May close a cycle, for mirrors.",
+            "allow_fan_in": "May share its dest with routers from other sources that say so, too.",
+            "guarantee": "exactly_once stamps meta._topics_router.",
+        }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        router = self.instance
+        if router._state.adding:
+            return
+        glob = "*" if router.filter_op == "Glob" else ""
+        now = {
+            "filter_op": router.filter_op or "",
+            "filter_tag": (router.filter_tag or "") + glob,
+            "paused": router.state == Router.State.PAUSED,
+        }
+        for name, value in now.items():
+            if name in self.fields:
+                self.initial[name] = value
+
+    def options(self) -> dict[str, Any]:
+        """What is set, as the body of a PUT says it."""
+        given = self.cleaned_data
+        filtered = ["tag", given["filter_op"], given["filter_tag"]] if given["filter_op"] else None
+        return {**{name: given[name] for name in OPTIONS}, "filter": filtered}
+
+    def endpoints(self) -> dict[str, Any]:
+        """What is said once, when a router is created."""
+        given = self.cleaned_data
+        start = given["start_seq"] if given["start"] == "seq" else given["start"]
+        names = {"source": given["source_name"], "dest": given["dest_name"]}
+        return {**names, "create_dest": given["create_dest"], "from": start}
+
+
+@admin.register(Router)
+class RouterAdmin(DomainAdmin):
+    """Lag is the source's head minus the cursor, computed there and then."""
+
+    form = RouterForm
+    list_display = (
+        "name",
+        "from_topic",
+        "to_topic",
+        "state_now",
+        "lag",
+        "behind",
+        "forwarded",
+        word("guarantee"),
+        "last_error",
+    )
+    list_filter = ("state", "guarantee")
+    ordering = ("name",)
+    search_fields = ("name__startswith", "source__name__startswith", "dest__name__startswith")
+    search_help_text = "The beginning of a router's or a topic's name."
+    actions = ("pause", "resume")
+    now = ("from_topic", "to_topic", "state_now", "lag", "behind", "forwarded", "last_error", "errors", "created")
+    options = ("filter_op", "filter_tag", *FLAGS, "guarantee", "paused")
+
+    # -- What it shows ------------------------------------------------------------------------------------------------
+
+    @admin.display(ordering="source__name", description="source")
+    def from_topic(self, router: Router) -> str:
+        return link(router.source)
+
+    @admin.display(ordering="dest__name", description="dest")
+    def to_topic(self, router: Router) -> str:
+        return link(router.dest)
+
+    @admin.display(ordering="cursor__forwarded_total")
+    def forwarded(self, router: Router) -> str:
+        return amount(router.cursor.forwarded_total)
+
+    @admin.display(ordering="lag", description="lag")
+    def lag(self, router: Router) -> str:
+        return amount(router.lag)
+
+    @admin.display(description="behind", empty_value="nothing")
+    def behind(self, router: Router) -> str | None:
+        return None if router.next_ts is None else duration(now_ms() - router.next_ts)
+
+    @admin.display(ordering="state", description="state")
+    def state_now(self, router: Router) -> str:
+        now = now_ms()
+        still = router.state == Router.State.RUNNING and router.cursor.updated_ts < now - STALLED_MS
+        oldest = None if router.next_ts is None else now - router.next_ts
+        return "stalled" if lag_of(router.lag, oldest, still).stalled else router.state
+
+    @admin.display(description="errors")
+    def errors(self, router: Router) -> str:
+        return amount(router.errors_total)
+
+    @admin.display
+    def created(self, router: Router) -> str | None:
+        return moment(router.created_ts)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Router]:
+        related = super().get_queryset(request).select_related("source__head", "dest", "cursor")
+        return related.annotate(lag=LAG, next_ts=NEXT_TS)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Router | None = None) -> Any:
+        if obj is None:
+            begin = ("name", "source_name", "dest_name", "create_dest", "start", "start_seq")
+            return [(None, {"fields": begin}), ("Options", {"fields": self.options})]
+        if not self.has_change_permission(request, obj):
+            return [(None, {"fields": ("name", *self.now, *FLAGS, "guarantee")})]
+        return [("Now", {"fields": ("name", *self.now)}), ("Options", {"fields": self.options})]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Router | None = None) -> Sequence[str]:
+        return () if obj is None else ("name", *self.now)
+
+    # -- What it does -------------------------------------------------------------------------------------------------
+
+    def save_model(self, request: HttpRequest, obj: Router, form: RouterForm, change: bool) -> None:
+        """Creates, or changes what differs. Raises TopicsError."""
+        ends = {"source": obj.source.name, "dest": obj.dest.name} if change else form.endpoints()
+        config = shaped({**ends, **form.options()}, RouterConfig)
+        router, created = put_router(obj.name, config, now_ms())
+        if change and created:
+            raise RouterNotFound(f"router {obj.name!r} was deleted meanwhile", router=obj.name)
+        if not change and not created:
+            raise Incompatible(f"there is a router {obj.name!r} already", router=obj.name)
+        obj.pk = router.pk
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Deletion:
+        """A router goes with its cursor; what it forwarded stays."""
+        lost = [
+            f"Router {each.name}: {amount(each.lag)} records of {each.source.name} are not yet in {each.dest.name}"
+            for each in objs
+        ]
+        return lost, {"routers": len(lost)}, set(), []
+
+    def delete_model(self, request: HttpRequest, obj: Router) -> None:
+        delete_router(obj.name)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Router]) -> None:
+        for name in queryset.values_list("name", flat=True):
+            delete_router(name)
+
+    @admin.action(description="Pause selected routers", permissions=["change"])
+    def pause(self, request: HttpRequest, queryset: QuerySet[Router]) -> None:
+        self.set_paused(request, queryset, True)
+
+    @admin.action(description="Resume selected routers", permissions=["change"])
+    def resume(self, request: HttpRequest, queryset: QuerySet[Router]) -> None:
+        self.set_paused(request, queryset, False)
+
+    def set_paused(self, request: HttpRequest, queryset: QuerySet[Router], paused: bool) -> None:
+        done = "Paused." if paused else "Resumed."
+        for router in queryset:
+            set_paused(router.name, paused)
+            self.log_change(request, router, done)
+        messages.success(request, f"{len(queryset)} routers: {done.lower()}")
+
+
+def link(topic: Topic) -> str:
+    url = reverse("admin:topics_topic_change", args=[topic.pk])
+    return format_html('<a href="{}">{}</a>', url, topic.name)

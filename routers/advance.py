@@ -1,0 +1,152 @@
+"""Forwarding, step by step: sql/routers_advance.sql moves the routers of one source; here is who calls it, and for what.
+
+A worker drains a source and goes on to the dests' own routers. A reader of a dest first advances what lies
+upstream of it, so it sees every write that was acked before its read (contract.md section 6).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.db import connection
+
+from topics import wake
+
+STEP = 10_000  # source seqs that one router forwards in one transaction
+
+ADVANCE = "SELECT dest_id, dest_head, moved, routed, more FROM routers_advance(%s, %s, %s, %s, %s, %s)"
+
+# All that leads into a topic, hop by hop; UNION ends it in a cycle too. `behind`: some router there has something to do.
+UPSTREAM = """
+WITH RECURSIVE upstream AS (
+    SELECT source_id, dest_id FROM routers_router WHERE dest_id = %s
+    UNION
+    SELECT r.source_id, r.dest_id FROM routers_router r JOIN upstream u ON r.dest_id = u.source_id)
+SELECT source_id, dest_id,
+       bool_or(c.seq < head.head_seq AND router_due(r, %s)) AS behind
+  FROM upstream JOIN routers_router r USING (source_id, dest_id)
+  JOIN topics_cursor c ON c.id = r.cursor_id JOIN topics_topichead head ON head.topic_id = source_id
+ GROUP BY source_id, dest_id
+"""
+
+# Sources with a router that lags and may run: by the routers' cursors, a few thousand rows at the most.
+BEHIND = """
+SELECT DISTINCT r.source_id
+  FROM routers_router r JOIN topics_cursor c ON c.id = r.cursor_id JOIN topics_topichead head ON head.topic_id = r.source_id
+ WHERE c.seq < head.head_seq AND router_due(r, %(now)s) AND (%(source)s::bigint IS NULL OR r.source_id = %(source)s)
+"""
+
+Statement = tuple[str, tuple[Any, ...]]
+Rows = list[tuple[Any, ...]]
+
+
+class Moved(NamedTuple):
+    """What a step did to a dest: its head, whether that moved, and whether routers lead on from it."""
+
+    topic_id: int
+    head_seq: int
+    moved: bool
+    routed: bool
+    more: bool  # the router is not at its source's head yet
+
+
+Moves = dict[int, Moved]
+
+
+def run(sql: str, arguments: tuple[Any, ...] | dict[str, Any]) -> Rows:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, arguments)
+        return cursor.fetchall()
+
+
+def advance(source_id: int, now: int) -> list[Moved]:
+    """One step of all routers of a source that nobody else moves right now, in one transaction. Empty: nothing to do."""
+    return [Moved(*row) for row in run(ADVANCE, (source_id, None, False, STEP, now, settings.TOPICS_MAX_ROUTER_HOPS))]
+
+
+def step(waiting: deque[int], now: int) -> list[Moved]:
+    """Advance the routers of the source that waits first; whoever has something to forward after that waits, too."""
+    source_id = waiting.popleft()
+    moves = advance(source_id, now)
+    # A source waits again until a look finds nothing to do: who was told of an append while we held its routers left it to us.
+    onward = [source_id] if moves else []
+    onward += [move.topic_id for move in moves if move.moved and move.routed]
+    waiting.extend(topic_id for topic_id in dict.fromkeys(onward) if topic_id not in waiting)
+    return [move for move in moves if move.moved]
+
+
+def drain(source_id: int, clock: Callable[[], int]) -> Iterator[Moved]:
+    """Advance a source's routers, then those of each dest, until all have caught up. Answers what moved, step by step."""
+    waiting = deque([source_id])
+    while waiting:
+        yield from step(waiting, clock())
+
+
+def behind(now: int, source_id: int | None = None) -> list[int]:
+    """Sources, of all or just this one, with a router that lags: what a lost message or a dead worker left."""
+    return [row[0] for row in run(BEHIND, {"now": now, "source": source_id})]
+
+
+def catching_up(topic_id: int, now: int) -> Generator[Statement, Rows, Moves]:
+    """The statements that bring a topic up to date with everything upstream of it, farthest first.
+
+    Yields statements to run, each in a transaction of its own (holding the locks of one hop while waiting for the
+    next could deadlock with appends), takes their rows, and answers what moved. So event loops and threads share it.
+    """
+    moves: Moves = {}
+    # A record may travel a cycle before it is here: once around per hop it has left.
+    for _ in range(settings.TOPICS_MAX_ROUTER_HOPS + 1):
+        upstream = yield UPSTREAM, (topic_id, now)
+        stirred = {source for source, _, lags in upstream if lags}
+        if not stirred:
+            break
+        for source, dest in farthest_first(topic_id, [(s, d) for s, d, _ in upstream]):
+            more = source in stirred
+            while more:
+                rows = yield ADVANCE, (source, dest, True, STEP, now, settings.TOPICS_MAX_ROUTER_HOPS)
+                steps = [Moved(*row) for row in rows]
+                moves |= {step.topic_id: step for step in steps if step.moved}
+                stirred |= {step.topic_id for step in steps if step.moved}
+                more = any(step.more for step in steps)
+    return moves
+
+
+def farthest_first(topic_id: int, edges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Edges ordered so that, but for cycles, what feeds a topic comes before what it feeds."""
+    into: dict[int, list[int]] = {}
+    for source, dest in edges:
+        into.setdefault(dest, []).append(source)
+    ordered: list[tuple[int, int]] = []
+    seen = {topic_id}
+    stack: list[tuple[int, Iterator[int]]] = [(topic_id, iter(into.get(topic_id, ())))]
+    while stack:
+        topic, sources = stack[-1]
+        source = next(sources, 0)  # an id is above 0
+        if not source:
+            stack.pop()
+            ordered += [(feeding, topic) for feeding in into.get(topic, ())]
+        elif source not in seen:
+            seen.add(source)
+            stack.append((source, iter(into.get(source, ()))))
+    return ordered
+
+
+def catch_up(topic_id: int, now: int) -> Moves:
+    """Run catching_up on this thread's connection."""
+    steps = catching_up(topic_id, now)
+    rows: Rows | None = None
+    while True:
+        try:
+            rows = run(*(steps.send(rows) if rows is not None else next(steps)))
+        except StopIteration as done:
+            moves: Moves = done.value
+            return moves
+
+
+def announce(moves: Moves) -> None:
+    """Tell who waits for these topics; a worker goes on where other routers lead on from them."""
+    for move in moves.values():
+        wake.announce(move.topic_id, move.head_seq, move.routed)

@@ -1,0 +1,15 @@
+"""Forwarding from one topic to another, by span: the Django app."""
+
+from django.apps import AppConfig
+
+
+class RoutersConfig(AppConfig):
+    name = "routers"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from routers.metrics import collect
+        from topics.clock import now_ms
+        from topics.metrics import collectors
+
+        collectors.append(lambda key: collect(key, now_ms()))

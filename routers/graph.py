@@ -1,0 +1,107 @@
+"""The graph of routers: no cycle by default, and which routers lie on one (seeds/000, "DAG-by-default")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.db import connection
+
+from routers.models import Router
+from topics.errors import RouterCycle
+from topics.models import Topic
+
+Edge = tuple[int, int]  # source id, dest id
+
+# Two PUTs that each add half of a cycle must not both find none: changes of the graph go one at a time.
+LOCK_GRAPH = "SELECT pg_advisory_xact_lock(7002)"
+
+
+def lock_graph() -> None:
+    """Keep others from changing the graph until this transaction ends. Before any other lock."""
+    with connection.cursor() as cursor:
+        cursor.execute(LOCK_GRAPH)
+
+
+def edges() -> list[Edge]:
+    return list(Router.objects.values_list("source_id", "dest_id"))
+
+
+def path(start: int, end: int, edges: Iterable[Edge]) -> list[int] | None:
+    """The shortest way from start to end, both included; None when there is none."""
+    after: dict[int, list[int]] = {}
+    for source, dest in edges:
+        after.setdefault(source, []).append(dest)
+    came_from: dict[int, int | None] = {start: None}
+    ring = [start]
+    while ring and end not in came_from:
+        reached = [(here, there) for here in ring for there in after.get(here, ())]
+        ring = []
+        for here, there in reached:
+            if there not in came_from:
+                came_from[there] = here
+                ring.append(there)
+    if end not in came_from:
+        return None
+    way: list[int] = []
+    step: int | None = end
+    while step is not None:
+        way.append(step)
+        step = came_from[step]
+    return way[::-1]
+
+
+def check_no_cycle(source_id: int, dest_id: int) -> None:
+    """Raises RouterCycle, with the cycle's path, when dest already leads to source."""
+    way = path(dest_id, source_id, edges())
+    if way is None:
+        return
+    called = dict(Topic.objects.filter(pk__in=way).values_list("pk", "name"))
+    cycle = [called[source_id], *(called[id] for id in way)]
+    raise RouterCycle(
+        f"this router would close the cycle {' -> '.join(cycle)}; say allow_cycle: true if that is meant", cycle=cycle
+    )
+
+
+def on_cycles(edges: Iterable[Edge]) -> set[Edge]:
+    """The edges that lie on some cycle: those whose ends reach each other (Tarjan's components)."""
+    component = components(edges := list(edges))
+    return {(source, dest) for source, dest in edges if component[source] == component[dest]}
+
+
+def components(edges: Iterable[Edge]) -> dict[int, int]:
+    """Each topic's strongly connected component, named by one of its topics. Two passes (Kosaraju), without recursion."""
+    after: dict[int, list[int]] = {}
+    before: dict[int, list[int]] = {}
+    for source, dest in edges:
+        after.setdefault(source, []).append(dest)
+        after.setdefault(dest, [])
+        before.setdefault(dest, []).append(source)
+    finished: list[int] = []
+    seen: set[int] = set()
+    for start in after:
+        stack = [(start, False)]
+        while stack:
+            topic, done = stack.pop()
+            if done:
+                finished.append(topic)
+            elif topic not in seen:
+                seen.add(topic)
+                stack.append((topic, True))
+                stack.extend((there, False) for there in after[topic])
+    component: dict[int, int] = {}
+    for root in reversed(finished):
+        ring = [root] if root not in component else []
+        while ring:
+            topic = ring.pop()
+            if topic not in component:
+                component[topic] = root
+                ring.extend(before.get(topic, ()))
+    return component
+
+
+def stale(gone: Iterable[Router] = ()) -> list[Router]:
+    """Routers whose `cyclic` is not what the graph without `gone` makes it. The caller holds the graph."""
+    left = Router.objects.exclude(pk__in=[router.pk for router in gone])
+    routers = list(left.only("id", "cursor_id", "source_id", "dest_id", "allow_cycle", "cyclic"))
+    cycles = on_cycles((router.source_id, router.dest_id) for router in routers)
+    return [r for r in routers if r.cyclic != (r.allow_cycle or (r.source_id, r.dest_id) in cycles)]

@@ -1,0 +1,41 @@
+"""What Prometheus is told of routers: one query for all of them at each scrape, so that none can look idle that is stuck."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.db import connection
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from routers.lag import FROM, LAG, STALLED_MS, lag_of
+from topics.keys import Key
+
+ROUTERS = f"""
+SELECT r.name, source.name, dest.name, c.forwarded_total, r.errors_total, {LAG}
+{FROM}
+  JOIN topics_topic source ON source.id = r.source_id JOIN topics_topic dest ON dest.id = r.dest_id
+ WHERE %(prefixes)s::text[] IS NULL
+    OR r.name ^@ ANY (%(prefixes)s) AND source.name ^@ ANY (%(prefixes)s) AND dest.name ^@ ANY (%(prefixes)s)
+ ORDER BY r.name
+"""
+LABELS = ("router", "source", "dest")
+
+
+def collect(key: Key, now: int) -> Iterator[Metric]:
+    """The routers whose name, source and dest this key may see."""
+    lag_records = GaugeMetricFamily("topics_router_lag_records", "Source head minus cursor", labels=LABELS)
+    lag_seconds = GaugeMetricFamily("topics_router_lag_seconds", "Age of the oldest not forwarded", labels=LABELS)
+    forwarded = CounterMetricFamily("topics_router_forwarded_total", "Records forwarded", labels=LABELS)
+    errors = CounterMetricFamily("topics_router_errors_total", "Steps that ended in an error", labels=LABELS)
+    stalled = GaugeMetricFamily("topics_router_stalled", "1: behind, not paused, and nobody moves it", labels=LABELS)
+    with connection.cursor() as cursor:
+        cursor.execute(ROUTERS, {"prefixes": list(key.prefixes) or None, "now": now, "stalled_ms": STALLED_MS})
+        rows = cursor.fetchall()
+    for *labels, forwarded_total, errors_total, records, oldest_unread_ms, still in rows:
+        lag = lag_of(records, oldest_unread_ms, still)
+        lag_records.add_metric(labels, lag.lag)
+        lag_seconds.add_metric(labels, (lag.oldest_unread_ms or 0) / 1000)
+        forwarded.add_metric(labels, forwarded_total)
+        errors.add_metric(labels, errors_total)
+        stalled.add_metric(labels, lag.stalled)
+    yield from (lag_records, lag_seconds, forwarded, errors, stalled)

@@ -1,0 +1,60 @@
+"""`make bench`: every section, or those named: `python -m bench log routers watch`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+
+
+def prepare() -> None:
+    """Settings for the statements that the raw limit shares with the product; nothing is kept there."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
+    os.environ.setdefault("DATABASE_URL", "postgresql:///unused")
+    os.environ.setdefault("REDIS_URL", "redis:///0")
+    os.environ.setdefault("SECRET_KEY", "bench")
+    os.environ.setdefault("TOPICS_DATA", tempfile.mkdtemp(prefix="topics-bench-"))
+    import django
+
+    django.setup()
+
+
+def main() -> None:
+    prepare()
+    from bench import load, log, report, routers, watch
+    from tests import instances
+
+    parts: dict[str, tuple[str, Callable[[instances.Instance], Iterable[report.Row]]]] = {
+        "log": ("The log", log.run),
+        "routers": ("Routers", routers.run),
+        "watch": ("Watch", lambda instance: [report.Row(*row, ok=ok) for *row, ok in watch.run(instance.url)]),
+    }
+    wanted = sys.argv[1:] or list(parts)
+    if unknown := set(wanted) - set(parts):
+        raise SystemExit(f"bench: no section {', '.join(sorted(unknown))}: there are {', '.join(parts)}")
+    load.require_wrk()
+    sections: dict[str, list[report.Row]] = {}
+    for name in wanted:
+        title, measure = parts[name]
+        with instances.start() as instance:
+            time.sleep(2)  # let the start settle
+            where = report.machine(instance.servers.database_url)
+            print(f"\n{title}: {where}\n{report.table([])}", flush=True)
+            sections[title] = []
+            for row in measure(instance):
+                print(report.line(row), flush=True)
+                sections[title].append(row)
+    if set(wanted) == set(parts):
+        report.write(sections, where, NOTES)
+
+
+NOTES = """Load comes from `wrk` (Debian's package, one thread) and, where single calls are timed, from one Python client on one
+connection. Records are about 110 bytes of JSON. The raw limit is psycopg alone on one connection, running the product's own
+statement with the same rows in the same PostgreSQL, in the same run; the ratio is measured over raw. More connections than one
+can beat it, since their appends share transactions."""
+
+
+if __name__ == "__main__":
+    main()

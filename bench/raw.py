@@ -1,0 +1,55 @@
+"""The raw limit: psycopg alone, on one connection, with the same statements and rows, in the same PostgreSQL."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import psycopg
+
+from topics.append import APPEND_LOGGED, Append, check_rows, parameters
+from topics.batch import SESSION
+from topics.diff import DIFF
+from topics.known import LOOKUP, Known
+
+SECONDS = 1.5
+
+
+class Raw:
+    """One connection to the instance's database."""
+
+    def __init__(self, database_url: str) -> None:
+        self.connection = psycopg.connect(database_url, autocommit=True)
+        self.connection.prepare_threshold = 1
+        self.connection.execute(SESSION)
+
+    def known(self, topic: str) -> Known:
+        row = self.connection.execute(LOOKUP, [topic]).fetchone()
+        assert row is not None, topic
+        return Known(*row)
+
+    def rate(self, call: Callable[[], Any]) -> float:
+        """Calls a second."""
+        for _ in range(20):
+            call()
+        calls, started = 0, time.perf_counter()
+        while time.perf_counter() - started < SECONDS:
+            call()
+            calls += 1
+        return calls / (time.perf_counter() - started)
+
+    def appends(self, topic: str, body: str, *, fsync: bool = False) -> float:
+        """Appends of this body a second."""
+        known = self.known(topic)
+        rows = check_rows(msgspec.json.decode(body, type=Append))
+        arguments = parameters([(known, rows)], int(time.time() * 1000))
+        self.connection.execute(f"SET synchronous_commit = {'on' if fsync else 'off'}")
+        return self.rate(lambda: self.connection.execute(APPEND_LOGGED, arguments, prepare=True).fetchall())
+
+    def diffs(self, topic: str, from_seq: int, limit: int) -> float:
+        """Windows of `limit` records a second."""
+        known = self.known(topic)
+        arguments = (known.id, known.version, from_seq, limit, None, None, None, False, True, 2**20, None)
+        return self.rate(lambda: self.connection.execute(DIFF, arguments, prepare=True).fetchone())

@@ -1,0 +1,59 @@
+"""Rows of a benchmark: what was asked, what was measured, and the raw limit beside it."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import psycopg
+
+DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
+HEADINGS = ("work", "asked", "measured", "raw limit", "ratio", "")
+
+
+@dataclass
+class Row:
+    """One line of the table. `ok` is None where nothing was asked."""
+
+    work: str
+    asked: str
+    measured: str
+    raw: str = ""
+    ratio: str = ""
+    ok: bool | None = None
+
+    def cells(self) -> tuple[str, ...]:
+        verdict = {None: "", True: "met", False: "MISSED"}[self.ok]
+        return self.work, self.asked, self.measured, self.raw, self.ratio, verdict
+
+
+def line(row: Row) -> str:
+    return "| " + " | ".join(row.cells()) + " |"
+
+
+def table(rows: Iterable[Row]) -> str:
+    heading = ["| " + " | ".join(HEADINGS) + " |", "|" + "---|" * len(HEADINGS)]
+    return "\n".join(heading + [line(row) for row in rows])
+
+
+def machine(database_url: str) -> str:
+    """What it ran on, in a line."""
+    with psycopg.connect(database_url) as connection:
+        version = connection.execute("SHOW server_version").fetchone()
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return (
+        f"{os.cpu_count()} cores with the client on them, {memory:.0f} GiB, {platform.system()} {platform.machine()}, "
+        f"Python {platform.python_version()}, PostgreSQL {version[0] if version else '?'}"
+    )
+
+
+def write(sections: dict[str, list[Row]], where: str, notes: str) -> None:
+    """Keep the last run in docs/benchmarks.md."""
+    parts = ["# Benchmarks", f"Printed by `make bench` on {date.today()}: {where}.", notes]
+    for title, rows in sections.items():
+        parts += [f"## {title}", table(rows)]
+    DOCUMENT.write_text("\n\n".join(parts) + "\n")

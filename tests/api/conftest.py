@@ -1,0 +1,45 @@
+"""Fixtures of the API's tests: a door to knock at, and a name that nobody else uses."""
+
+import uuid
+
+import pytest
+
+from tests.api.doors import Door, Lane, Views
+
+
+@pytest.fixture(params=["lane", "views"])
+def door(request: pytest.FixtureRequest, db: None) -> Door:
+    """Both doors, one after the other: what holds for append and diff has to hold behind each."""
+    return Lane(request.getfixturevalue("server").port) if request.param == "lane" else Views()
+
+
+@pytest.fixture
+def api(db: None) -> Door:
+    """The views: everything but append and diff has this door only."""
+    return Views()
+
+
+@pytest.fixture
+def live(server) -> Door:
+    """A running instance."""
+    return Lane(server.port)
+
+
+@pytest.fixture
+def name() -> str:
+    return f"t-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def keys(settings):
+    """`keys("secret:read+write:prefix")` are the keys of the views from here on."""
+    from topics.keys import keyring  # this file is read before Django is set up
+
+    def use(text: str) -> None:
+        settings.TOPICS_API_KEYS = text
+        keyring._fixed = None
+        keyring.forget()
+
+    yield use
+    keyring._fixed = None
+    keyring.forget()

@@ -1,0 +1,94 @@
+"""The two doors into the server, alike for a test: real HTTP to a whole instance, and Django's test client."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from django.test import Client
+
+
+@dataclass
+class Reply:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def code(self) -> str:
+        """The error's code; the test fails when the answer is no error in the contract's shape."""
+        answer = self.json
+        assert set(answer) == {"error", "performance"}, answer
+        assert set(answer["error"]) <= {"code", "message", "detail"}
+        assert answer["error"]["message"]
+        assert answer["performance"]["server_total_ms"] >= 0
+        assert self.headers["content-type"] == "application/json"
+        return str(answer["error"]["code"])
+
+    @property
+    def detail(self) -> Any:
+        return self.json["error"]["detail"]
+
+
+class Door:
+    def send(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Reply:
+        raise NotImplementedError
+
+    def call(self, method: str, path: str, body: Any = None, **headers: str) -> Reply:
+        """`body`: bytes as they are, anything else as JSON. Headers: authorization="…", content_type="…"."""
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if body is not None:
+            sent.setdefault("content-type", "application/json")
+            body = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return self.send(method, path, body, sent)
+
+    def get(self, path: str, **headers: str) -> Reply:
+        return self.call("GET", path, **headers)
+
+    def put(self, path: str, body: Any = None, **headers: str) -> Reply:
+        return self.call("PUT", path, {} if body is None else body, **headers)
+
+    def post(self, path: str, body: Any = None, **headers: str) -> Reply:
+        return self.call("POST", path, body, **headers)
+
+    def delete(self, path: str, **headers: str) -> Reply:
+        return self.call("DELETE", path, **headers)
+
+    def append(self, topic: str, *data: Any, **more: Any) -> Reply:
+        return self.post(f"/v0/topics/{topic}", {"records": [{"data": each} for each in data], **more})
+
+    def diff(self, topic: str, **body: Any) -> Reply:
+        return self.post(f"/v0/topics/{topic}/diff", body)
+
+
+class Lane(Door):
+    """A running instance: append and diff take the fast lane."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def send(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Reply:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            return Reply(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+        finally:
+            connection.close()
+
+
+class Views(Door):
+    """The DRF views, without a front before them."""
+
+    def send(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Reply:
+        content_type = headers.pop("content-type", "")
+        answer = Client(raise_request_exception=False).generic(
+            method, path, body or b"", content_type=content_type, headers=headers
+        )
+        return Reply(answer.status_code, {k.lower(): v for k, v in answer.headers.items()}, answer.content)

@@ -1,0 +1,324 @@
+"""POST /v0/topics/:topic, through both doors."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.api.doors import Door
+from topics.models import Topic
+
+
+def test_it_works(door: Door, name: str) -> None:
+    first = door.post(f"/v0/topics/{name}", {"records": [{"data": {"a": 1}}, {"data": None}]})
+    assert first.status == 201
+    answer = first.json
+    assert answer.pop("performance").keys() == {"server_total_ms", "wal_append_ms", "fsync_ms"}
+    expected = {"topic": name, "first_seq": 1, "last_seq": 2, "seqs": [1, 2], "head_seq": 2, "count": 2}
+    assert answer == {**expected, "created": True, "deduped": False}
+
+    second = door.append(name, 3)
+    assert (second.status, second.json["seqs"], second.json["created"]) == (200, [3], False)
+    assert second.headers["content-type"] == "application/json"
+
+
+def test_seqs_are_left_out_when_not_wanted(door: Door, name: str) -> None:
+    for _ in range(2):
+        answer = door.post(f"/v0/topics/{name}?return_seqs=false", {"records": [{"data": 1}]}).json
+        assert "seqs" not in answer
+    assert door.post(f"/v0/topics/{name}?return_seqs=true", {"records": [{"data": 1}]}).json["seqs"] == [3]
+
+
+def test_a_record_keeps_its_node_tag_and_meta_and_takes_the_batchs_node(door: Door, name: str) -> None:
+    records = [
+        {"data": 1},
+        {"data": 2, "node": "own", "tag": "t", "meta": {"b": 1, "a": [2]}},
+        {"data": 3, "node": None, "tag": None, "meta": None},
+        {"data": 4, "tag": "", "meta": {}},
+    ]
+    door.post(f"/v0/topics/{name}", {"records": records, "node": "batch"})
+    read = door.diff(name, include_tags=True).json["records"]
+    plain = [{key: value for key, value in record.items() if key not in ("$ts", "$seq")} for record in read]
+    assert plain == [
+        {"$node": "batch", "data": 1},
+        {"$node": "own", "$tag": "t", "meta": {"b": 1, "a": [2]}, "data": 2},
+        {"$node": "batch", "data": 3},
+        {"$node": "batch", "$tag": "", "meta": {}, "data": 4},
+    ]
+
+
+def test_a_topic_that_must_not_be_created_is_not(door: Door, name: str) -> None:
+    refused = door.append(name, 1, create=False)
+    assert (refused.status, refused.code) == (404, "topic_not_found")
+    assert door.append(name, 1, create=True).status == 201
+    assert door.append(name, 2, create=False).status == 200
+
+
+def test_config_counts_only_where_it_creates(door: Door, name: str) -> None:
+    assert door.append(name, 1, config={"ttl_ms": 60_000, "durable": True}).status == 201
+    assert door.append(name, 2, config={"ttl_ms": 5}).status == 200
+    config = door.get(f"/v0/topics/{name}").json["config"]
+    assert (config["ttl_ms"], config["durability"]) == (60_000, "fsync")
+
+
+def test_a_key_answers_the_first_seqs_again(door: Door, name: str) -> None:
+    body = {"records": [{"data": 1}, {"data": 2}], "idempotency_key": "k-1"}
+    first, again = door.post(f"/v0/topics/{name}", body), door.post(f"/v0/topics/{name}", body)
+    assert (first.status, again.status) == (201, 200)
+    assert (first.json["deduped"], again.json["deduped"]) == (False, True)
+    assert again.json["seqs"] == first.json["seqs"] == [1, 2]
+    assert door.append(name, 3).json["seqs"] == [3]
+    assert door.post(f"/v0/topics/{name}", body).json["head_seq"] == 3
+
+
+def test_the_bodys_key_wins_over_the_headers(door: Door, name: str) -> None:
+    door.post(f"/v0/topics/{name}", {"records": [{"data": 1}]}, idempotency_key="head")
+    again = door.post(f"/v0/topics/{name}", {"records": [{"data": 1}]}, idempotency_key="head")
+    assert again.json["deduped"] is True
+    other = {"records": [{"data": 2}], "idempotency_key": "body"}
+    assert door.post(f"/v0/topics/{name}", other, idempotency_key="head").json["deduped"] is False
+
+
+def test_a_key_is_forgotten_after_the_window(door: Door, name: str) -> None:
+    door.put(f"/v0/topics/{name}", {"idempotency_window_ms": 0})
+    body = {"records": [{"data": 1}], "idempotency_key": "k"}
+    door.post(f"/v0/topics/{name}", body)
+    assert door.post(f"/v0/topics/{name}", body).json["deduped"] is False
+
+
+def test_a_key_of_256_characters_is_the_longest(door: Door, name: str) -> None:
+    for long, status in (("é" * 256, 201), ("é" * 257, 400), ("", 400)):
+        assert door.append(name, 1, idempotency_key=long).status == status
+    headed = door.post(f"/v0/topics/{name}", {"records": [{"data": 1}]}, idempotency_key="k" * 257)
+    assert (headed.status, headed.code) == (400, "invalid_request")
+
+
+def test_an_append_that_expects_another_head_changes_nothing(door: Door, name: str) -> None:
+    assert door.append(name, 1, expected_head=0).status == 201
+    refused = door.append(name, 2, expected_head=0)
+    assert (refused.status, refused.code, refused.detail["head_seq"]) == (409, "head_mismatch", 1)
+    assert door.append(name, 2, expected_head=1).json["seqs"] == [2]
+    assert door.diff(name).json["head_seq"] == 2
+
+
+@pytest.mark.parametrize("cap", [{"cap_records": 2}, {"cap_bytes": 2}])
+def test_a_full_topic_that_rejects_takes_nothing(door: Door, name: str, cap: dict[str, int]) -> None:
+    door.put(f"/v0/topics/{name}", {"discard": "reject", **cap})
+    assert door.append(name, 1, 2).status == 200
+    refused = door.append(name, 3)
+    assert (refused.status, refused.code) == (422, "topic_full")
+    assert door.diff(name).json["head_seq"] == 2
+
+
+def test_a_full_topic_drops_the_oldest(door: Door, name: str) -> None:
+    door.put(f"/v0/topics/{name}", {"cap_records": 2})
+    assert door.append(name, 1, 2, 3).json["seqs"] == [1, 2, 3]
+    assert door.get(f"/v0/topics/{name}").json["earliest_seq"] == 2
+
+
+@pytest.mark.parametrize("durability", ["fsync", "disk", "memory", "ephemeral"])
+def test_every_durability_is_served(door: Door, name: str, durability: str) -> None:
+    door.put(f"/v0/topics/{name}", {"durability": durability})
+    answer = door.append(name, "x").json
+    assert (answer["performance"]["fsync_ms"] > 0) == (durability == "fsync")
+    assert [record["data"] for record in door.diff(name).json["records"]] == ["x"]
+
+
+VERBATIM = [
+    b"1.0",
+    b"1e5",
+    b"-0.0",
+    b"1E400",
+    b"12345678901234567890",
+    b'{"b":1,"a":2}',
+    b'{"a":1,"a":2}',
+    b'{ "a" : [ 1 , 2 ] }',
+    b'"\\u00e9\\/\\n"',
+    '"é 𝄞"'.encode(),
+    b'"\\ud834\\udd1e"',
+    b'"\\u0000"',
+    b"null",
+    b"true",
+    b'""',
+    b"[]",
+    b"[" * 500 + b"]" * 500,
+]
+
+
+def test_data_comes_back_byte_for_byte(door: Door, name: str) -> None:
+    body = b'{"records":[' + b",".join(b'{"data":%b}' % data for data in VERBATIM) + b"]}"
+    assert door.post(f"/v0/topics/{name}", body).status == 201
+    read = door.diff(name).body
+    for data in VERBATIM:
+        assert b'"data":%b}' % data in read
+
+
+def test_meta_comes_back_byte_for_byte(door: Door, name: str) -> None:
+    meta = b'{ "n":1.0, "n":1e400, "\\u0041":"\\u0000" }'
+    assert door.post(f"/v0/topics/{name}", b'{"records":[{"data":1,"meta":%b}]}' % meta).status == 201
+    assert b'"meta":%b,"data":1}' % meta in door.diff(name).body
+
+
+def test_unknown_fields_are_ignored(door: Door, name: str) -> None:
+    assert door.post(f"/v0/topics/{name}", {"records": [{"data": 1, "new": 2}], "newer": 3}).status == 201
+
+
+MALFORMED: list[Any] = [
+    b"",
+    b"{",
+    b'{"records":[{"data":1}]',
+    b'{"records":[{"data":1}]} x',
+    b"null",
+    b"[]",
+    b'"x"',
+    b"1",
+    b"\xff\xfe",
+    b'{"records":[{"data":"\xff"}]}',
+    b'{"records":[{"data":1}],"x":"\xed\xa0\x80"}',
+    b'{"records":[{"data":1,"tag":"\\ud800"}]}',
+    b'{"records":[{"data":"\\ud800"}]}',
+    b'{"records":[{"data":01}]}',
+    b'{"records":[{"data":NaN}]}',
+    b'{"records":[{"data":' + b"[" * 200_000 + b"]" * 200_000 + b"}]}",
+    {},
+    {"records": []},
+    {"records": {}},
+    {"records": None},
+    {"records": [{}]},
+    {"records": [1]},
+    {"records": [None]},
+    {"records": [{"data": 1, "tag": 5}]},
+    {"records": [{"data": 1, "node": ["a"]}]},
+    {"records": [{"data": 1, "meta": []}]},
+    {"records": [{"data": 1, "meta": "x"}]},
+    {"records": [{"data": 1, "tag": "a\0b"}]},
+    {"records": [{"data": 1, "node": "a\0b"}]},
+    {"records": [{"data": 1}], "node": "a\0b"},
+    {"records": [{"data": 1}], "node": 1},
+    {"records": [{"data": 1}], "create": "yes"},
+    {"records": [{"data": 1}], "create": None},
+    {"records": [{"data": 1}], "idempotency_key": 7},
+    {"records": [{"data": 1}], "idempotency_key": "a\0b"},
+    {"records": [{"data": 1}], "expected_head": "1"},
+    {"records": [{"data": 1}], "config": {"ttl_ms": -1}},
+    {"records": [{"data": 1}], "config": {"durability": "maybe"}},
+    {"records": [{"data": 1}], "config": []},
+]
+
+
+@pytest.mark.parametrize("body", MALFORMED, ids=lambda body: (body if isinstance(body, bytes) else str(body))[:40])
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_malformed_body_is_refused_and_appends_nothing(door: Door, name: str, body: Any, exists: bool) -> None:
+    if exists:
+        door.put(f"/v0/topics/{name}")
+    refused = door.post(f"/v0/topics/{name}", body)
+    assert (refused.status, refused.code) == (400, "invalid_request")
+    assert door.get(f"/v0/topics/{name}").status == (200 if exists else 404)
+    if exists:
+        assert door.diff(name).json["head_seq"] == 0
+
+
+@pytest.mark.parametrize("query", ["return_seqs=maybe", "return_seqs=", "return_seqs=2", "return_seqs=%ff"])
+def test_an_unknown_query_value_is_refused(door: Door, name: str, query: str) -> None:
+    refused = door.post(f"/v0/topics/{name}?{query}", {"records": [{"data": 1}]})
+    assert (refused.status, refused.code) == (400, "invalid_request")
+
+
+BAD_NAMES = ["-a", ".a", "a%20b", "a%00b", "%00", "a%ff", "%C3%A9", "a" * 256, "a%3Eb", "a%0Ab", "a%0A", "a+b"]
+
+
+@pytest.mark.parametrize("bad", BAD_NAMES)
+def test_a_bad_name_is_refused(door: Door, bad: str) -> None:
+    refused = door.append(bad, 1)
+    assert (refused.status, refused.code) == (400, "invalid_request")
+    refused = door.append(bad, 1, create=False)
+    assert (refused.status, refused.code) == (400, "invalid_request")
+
+
+def test_names_are_byte_exact_and_up_to_255_long(door: Door, name: str) -> None:
+    long = (name + "A.b_c:d-" * 40)[:255]
+    assert door.append(long, 1).status == 201
+    assert door.append(long.upper(), 1).status == 201
+    assert door.append(name.replace("t", "%74", 1), 1).json["topic"] == name
+
+
+def size(length: int, letter: str = "é") -> str:
+    """A string of so many bytes."""
+    width = len(letter.encode())
+    return letter * (length // width) + "x" * (length % width)
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "𝄞"])
+@pytest.mark.parametrize(("field", "most"), [("tag", 256), ("node", 128)])
+def test_tags_and_nodes_are_limited_in_bytes(door: Door, name: str, field: str, most: int, letter: str) -> None:
+    record = {"data": 1, field: size(most, letter)}
+    assert door.post(f"/v0/topics/{name}", {"records": [record]}).status == 201
+    shown = door.diff(name, include_tags=True).json["records"][0]
+    assert shown[f"${field}"] == size(most, letter)
+    record[field] = size(most + 1, letter)
+    assert door.post(f"/v0/topics/{name}", {"records": [{"data": 1}, record]}).code == "invalid_request"
+    assert door.diff(name).json["head_seq"] == 1
+
+
+def test_the_batchs_node_is_limited_in_bytes(door: Door, name: str) -> None:
+    assert door.append(name, 1, node=size(128)).status == 201
+    assert door.append(name, 1, node=size(129)).code == "invalid_request"
+
+
+def test_meta_is_limited_in_bytes_and_keys(door: Door, name: str) -> None:
+    def with_meta(meta: bytes) -> Any:
+        return door.post(f"/v0/topics/{name}", b'{"records":[{"data":1,"meta":%b}]}' % meta)
+
+    most = b'{"k":"%b"}' % size(16 * 1024 - 8).encode()
+    assert len(most) == 16 * 1024
+    assert with_meta(most).status == 201
+    assert with_meta(most[:-2] + b'x"}').code == "invalid_request"
+    assert with_meta(json.dumps({str(n): n for n in range(64)}).encode()).status == 200
+    assert with_meta(json.dumps({str(n): n for n in range(65)}).encode()).code == "invalid_request"
+
+
+def test_a_record_is_limited_in_bytes_with_its_meta(door: Door, name: str) -> None:
+    most = b'"%b"' % size(1024 * 1024 - 2).encode()
+    assert door.post(f"/v0/topics/{name}", b'{"records":[{"data":%b}]}' % most).status == 201
+    larger = [b'{"data":"x%b}' % most[1:], b'{"data":%b,"meta":{}}' % most]
+    for record in larger:
+        refused = door.post(f"/v0/topics/{name}", b'{"records":[{"data":1},%b]}' % record)
+        assert (refused.status, refused.code) == (400, "record_too_large")
+        assert refused.detail == {"index": 1, "max": 1024 * 1024}
+    assert door.diff(name).json["head_seq"] == 1
+
+
+def test_ten_thousand_records_are_the_most(door: Door, name: str) -> None:
+    most = door.append(name, *range(10_000))
+    assert (most.status, most.json["last_seq"], len(most.json["seqs"])) == (201, 10_000, 10_000)
+    refused = door.append(name, *range(10_001))
+    assert (refused.status, refused.code, refused.detail["max"]) == (400, "batch_too_large", 10_000)
+    assert door.diff(name).json["head_seq"] == 10_000
+
+
+@pytest.mark.parametrize("content_type", ["", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
+def test_another_media_type_is_refused(door: Door, name: str, content_type: str) -> None:
+    refused = door.post(f"/v0/topics/{name}", {"records": [{"data": 1}]}, content_type=content_type)
+    assert (refused.status, refused.code) == (415, "unsupported_media_type")
+
+
+@pytest.mark.parametrize(
+    "content_type", ["application/json; charset=utf-8", "Application/JSON", "application/json ;x=y"]
+)
+def test_json_by_another_spelling_is_taken(door: Door, name: str, content_type: str) -> None:
+    assert door.post(f"/v0/topics/{name}", {"records": [{"data": 1}]}, content_type=content_type).status == 201
+
+
+def test_a_client_that_does_not_accept_json_gets_nothing_done(door: Door, name: str) -> None:
+    refused = door.post(f"/v0/topics/{name}", {"records": [{"data": 1}]}, accept="text/html")
+    assert (refused.status, refused.code) == (406, "not_acceptable")
+    assert door.get(f"/v0/topics/{name}").status == 404
+
+
+def test_the_cap_on_topics_is_told(api: Door, name: str, settings) -> None:
+    settings.TOPICS_MAX_TOPICS = Topic.objects.count() + 1
+    assert api.append(name, 1).status == 201
+    refused = api.append(name + "2", 1)
+    assert (refused.status, refused.code) == (429, "throttled")
+    assert refused.detail == {"limit": "topics", "max": settings.TOPICS_MAX_TOPICS}
+    assert refused.headers["retry-after"] == "1"

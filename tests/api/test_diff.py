@@ -1,0 +1,282 @@
+"""POST /v0/topics/:topic/diff, through both doors."""
+
+import json
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from tests.api.doors import Door
+
+
+def seqs(answer: Any) -> list[int]:
+    return [record["$seq"] for record in answer["records"]]
+
+
+def test_it_works(door: Door, name: str) -> None:
+    door.append(name, "a", "b")
+    reply = door.diff(name)
+    assert reply.status == 200
+    answer = reply.json
+    assert answer.pop("performance").keys() == {"server_total_ms", "records_scanned"}
+    first, second = answer.pop("records")
+    assert (first["$seq"], first["data"], second["$seq"], second["data"]) == (1, "a", 2, "b")
+    assert abs(first["$ts"] - time.time() * 1000) < 60_000
+    assert set(first) == {"$seq", "$ts", "data"}
+    expected = {"topic": name, "next_from_seq": 2, "head_seq": 2, "earliest_seq": 1, "caught_up": True}
+    assert answer == {**expected, "tombstone": None, "lag": 0}
+
+
+def test_an_empty_topic_is_caught_up(door: Door, name: str) -> None:
+    door.put(f"/v0/topics/{name}")
+    answer = door.diff(name).json
+    assert (answer["records"], answer["next_from_seq"], answer["caught_up"], answer["lag"]) == ([], 0, True, 0)
+    assert (answer["head_seq"], answer["earliest_seq"]) == (0, 1)
+
+
+def test_no_body_reads_from_the_start(door: Door, name: str) -> None:
+    door.append(name, 1)
+    assert seqs(door.post(f"/v0/topics/{name}/diff", b"").json) == [1]
+    assert seqs(door.call("POST", f"/v0/topics/{name}/diff").json) == [1]
+
+
+def test_from_seq_is_exclusive_and_limit_bounds_the_window(door: Door, name: str) -> None:
+    door.append(name, *range(10))
+    answer = door.diff(name, from_seq=3, limit=4).json
+    assert seqs(answer) == [4, 5, 6, 7]
+    assert (answer["next_from_seq"], answer["caught_up"], answer["lag"]) == (7, False, 3)
+    assert door.diff(name, from_seq=10).json["records"] == []
+
+
+def test_a_limit_over_1000_is_1000(door: Door, name: str) -> None:
+    door.append(name, *range(1001))
+    assert len(door.diff(name, limit=5000).json["records"]) == 1000
+    assert len(door.diff(name).json["records"]) == 256
+
+
+def test_own_records_are_left_out_of_the_window_silently(door: Door, name: str) -> None:
+    for node in ("a", "b", "a", "A"):
+        door.append(name, 1, node=node)
+    door.append(name, 1)
+    answer = door.diff(name, node="a", limit=3).json
+    assert (seqs(answer), answer["next_from_seq"], answer["tombstone"]) == ([2], 3, None)
+    assert seqs(door.diff(name, node=["a", "b"]).json) == [4, 5]
+    assert seqs(door.diff(name, node=[]).json) == [1, 2, 3, 4, 5]
+    all_own = door.diff(name, node="a", limit=1).json
+    assert (all_own["records"], all_own["next_from_seq"], all_own["caught_up"]) == ([], 1, False)
+
+
+def test_a_topic_may_want_echoes(door: Door, name: str) -> None:
+    door.put(f"/v0/topics/{name}", {"dedupe_node": False})
+    door.append(name, 1, node="a")
+    assert seqs(door.diff(name, node="a").json) == [1]
+
+
+def test_match_leaves_others_out_silently(door: Door, name: str) -> None:
+    tags = ["x", "xy", "y", "x*", None]
+    door.post(f"/v0/topics/{name}", {"records": [{"data": 1, "tag": tag} for tag in tags]})
+    for match, expected in (("x", [1]), (["tag", "Eq", "x"], [1]), (["tag", "Glob", "x*"], [1, 2, 4])):
+        answer = door.diff(name, match=match).json
+        assert (seqs(answer), answer["next_from_seq"]) == (expected, 5)
+    assert seqs(door.diff(name, match=["tag", "Glob", "*"]).json) == [1, 2, 3, 4]
+    assert seqs(door.diff(name, match="x*").json) == [4]
+
+
+def test_tags_and_meta_are_shown_as_asked(door: Door, name: str) -> None:
+    door.post(f"/v0/topics/{name}", {"records": [{"data": 1, "tag": "t", "meta": {"m": 1}}]})
+    shown = [set(door.diff(name, **asked).json["records"][0]) - {"$seq", "$ts", "data"} for asked in SHOWN]
+    assert shown == [{"meta"}, {"$tag", "meta"}, set(), {"$tag"}]
+
+
+SHOWN: list[dict[str, bool]] = [
+    {},
+    {"include_tags": True},
+    {"include_meta": False},
+    {"include_tags": True, "include_meta": False},
+]
+
+
+def test_a_read_stays_under_the_byte_budget_and_always_moves(door: Door, name: str) -> None:
+    half = "x" * 600_000
+    door.append(name, half, half, "y" * (1024 * 1024 - 2), 1)
+    position, sizes = 0, []
+    while True:
+        answer = door.diff(name, from_seq=position).json
+        sizes.append(len(answer["records"]))
+        position = answer["next_from_seq"]
+        if answer["caught_up"]:
+            break
+    assert (sum(sizes), position) == (4, 4)
+    assert sizes[0] == 1
+
+
+def test_what_a_cap_took_is_told(door: Door, name: str) -> None:
+    door.put(f"/v0/topics/{name}", {"cap_records": 2})
+    door.append(name, *range(5))
+    answer = door.diff(name, from_seq=1).json
+    lost = {"gap_from": 2, "gap_to": 3, "reason": "cap", "missed_estimate": 2, "earliest_seq": 4, "head_seq": 5}
+    assert answer["tombstone"] == lost
+    assert seqs(answer) == [4, 5]
+    assert door.diff(name, from_seq=3).json["tombstone"] is None
+
+
+def test_what_is_over_its_time_is_told_and_not_shown(door: Door, name: str) -> None:
+    door.append(name, 1, 2)
+    door.put(f"/v0/topics/{name}", {"ttl_ms": 1})
+    time.sleep(0.01)  # over the ttl by any clock
+    answer = door.diff(name).json
+    assert (answer["records"], answer["earliest_seq"], answer["caught_up"]) == ([], 3, True)
+    assert answer["tombstone"] == {
+        "gap_from": 1,
+        "gap_to": 2,
+        "reason": "ttl",
+        "missed_estimate": 2,
+        "earliest_seq": 3,
+        "head_seq": 2,
+    }
+
+
+def test_a_cursor_beyond_the_head_is_told_that_the_topic_is_another(door: Door, name: str) -> None:
+    door.append(name, 1, 2, 3)
+    assert door.delete(f"/v0/topics/{name}").json["deleted"] is True
+    assert door.append(name, "new").json["seqs"] == [1]
+    answer = door.diff(name, from_seq=3).json
+    assert answer["tombstone"]["reason"] == "recreated"
+    assert seqs(answer) == [1]
+
+
+def test_deleted_records_are_skipped_silently(door: Door, name: str) -> None:
+    door.post(f"/v0/topics/{name}", {"records": [{"data": n, "tag": str(n % 2)} for n in range(6)]})
+    door.post(f"/v0/topics/{name}/delete", {"match": "0"})
+    answer = door.diff(name, limit=2).json
+    assert (seqs(answer), answer["tombstone"]) == ([2, 4], None)
+    assert (door.diff(name, from_seq=4).json["caught_up"], seqs(door.diff(name, from_seq=4).json)) == (True, [6])
+
+
+def test_it_starts_at_a_time(door: Door, name: str) -> None:
+    for data in range(4):
+        door.append(name, data)
+        time.sleep(0.002)  # another millisecond
+    records = door.diff(name).json["records"]
+    for record in records:
+        at = door.diff(name, from_ts=record["$ts"]).json
+        assert seqs(at)[0] == record["$seq"]
+    later = door.diff(name, from_ts=records[-1]["$ts"] + 60_000).json
+    assert (later["records"], later["next_from_seq"], later["caught_up"]) == ([], 4, True)
+    assert len(door.diff(name, from_ts=0).json["records"]) == 4
+
+
+def test_who_starts_at_a_time_is_told_of_no_loss(door: Door, name: str) -> None:
+    door.put(f"/v0/topics/{name}", {"cap_records": 1})
+    door.append(name, 1, 2)
+    answer = door.diff(name, from_ts=0).json
+    assert (seqs(answer), answer["tombstone"]) == ([2], None)
+
+
+def test_a_topic_is_never_created(door: Door, name: str) -> None:
+    refused = door.diff(name)
+    assert (refused.status, refused.code, refused.detail) == (404, "topic_not_found", {"topic": name})
+    assert door.diff(name, from_ts=0).code == "topic_not_found"
+
+
+def test_a_long_poll_ends_when_its_time_is_up(door: Door, name: str) -> None:
+    door.append(name, 1)
+    started = time.monotonic()
+    answer = door.diff(name, from_seq=1, wait_ms=300).json
+    assert time.monotonic() - started >= 0.25
+    assert (answer["records"], answer["caught_up"], answer["next_from_seq"]) == ([], True, 1)
+
+
+def test_a_long_poll_does_not_wait_for_what_is_there(door: Door, name: str) -> None:
+    door.append(name, 1, node="a")
+    for asked in ({}, {"node": "a"}):  # own records are left out, and the cursor moves
+        started = time.monotonic()
+        assert door.diff(name, wait_ms=30_000, **asked).json["next_from_seq"] == 1
+        assert time.monotonic() - started < 20
+
+
+def test_a_long_poll_ends_with_the_next_append(live: Door, name: str) -> None:
+    live.append(name, 1)
+    answers: list[Any] = []
+    waiting = threading.Thread(target=lambda: answers.append(live.diff(name, from_seq=1, wait_ms=30_000).json))
+    waiting.start()
+    live.append(name, 2)
+    waiting.join(20)
+    assert seqs(answers[0]) == [2]
+
+
+REFUSED: list[Any] = [
+    b"{",
+    b"[]",
+    b"null",
+    b"\xff",
+    {"from_seq": -1},
+    {"from_seq": "1"},
+    {"from_seq": 1.5},
+    {"from_seq": None},
+    {"from_seq": 2**63},
+    {"from_seq": 10**40},
+    {"from_ts": -1},
+    {"from_ts": "now"},
+    {"from_seq": 1, "from_ts": 1},
+    {"limit": 0},
+    {"limit": -1},
+    {"limit": "all"},
+    {"limit": None},
+    {"node": 1},
+    {"node": [1]},
+    {"node": "x" * 129},
+    {"node": ["a", "é" * 65]},
+    {"node": "a\0"},
+    {"match": 1},
+    {"match": []},
+    {"match": ["tag", "Eq"]},
+    {"match": ["tag", "Like", "x"]},
+    {"match": ["node", "Eq", "x"]},
+    {"match": ["tag", "Glob", "x"]},
+    {"match": ["tag", "Glob", "*x"]},
+    {"match": ["tag", "Glob", "x*y*"]},
+    {"match": ["tag", "Glob", 1]},
+    {"match": "a\0"},
+    {"include_tags": 1},
+    {"include_meta": "yes"},
+    {"wait_ms": -1},
+    {"wait_ms": "1"},
+]
+
+
+@pytest.mark.parametrize("body", REFUSED, ids=lambda body: (body if isinstance(body, bytes) else str(body))[:40])
+def test_what_makes_no_sense_is_refused(door: Door, name: str, body: Any) -> None:
+    door.put(f"/v0/topics/{name}")
+    refused = door.post(f"/v0/topics/{name}/diff", body)
+    assert (refused.status, refused.code) == (400, "invalid_request")
+
+
+@pytest.mark.parametrize("bad", ["-a", "a%00b", "a%ff", "a%20b", "%C3%A9"])
+def test_a_bad_name_is_refused(door: Door, bad: str) -> None:
+    refused = door.diff(bad)
+    assert (refused.status, refused.code) == (400, "invalid_request")
+
+
+def test_another_media_type_is_refused(door: Door, name: str) -> None:
+    refused = door.post(f"/v0/topics/{name}/diff", b"{}", content_type="text/plain")
+    assert (refused.status, refused.code) == (415, "unsupported_media_type")
+
+
+def test_a_client_that_does_not_accept_json_is_refused(door: Door, name: str) -> None:
+    door.put(f"/v0/topics/{name}")
+    assert door.post(f"/v0/topics/{name}/diff", b"{}", accept="text/html").code == "not_acceptable"
+
+
+def test_a_get_is_refused_and_told_what_may_be_done(door: Door, name: str) -> None:
+    refused = door.get(f"/v0/topics/{name}/diff")
+    assert (refused.status, refused.code) == (405, "method_not_allowed")
+    assert "POST" in refused.headers["allow"]
+
+
+def test_the_answer_is_json_whatever_the_records_hold(door: Door, name: str) -> None:
+    odd = '"\\\n'
+    door.post(f"/v0/topics/{name}", {"records": [{"data": odd, "tag": odd, "node": odd, "meta": {odd: odd}}]})
+    record = json.loads(door.diff(name, include_tags=True).body)["records"][0]
+    assert (record["data"], record["$tag"], record["$node"], record["meta"]) == (odd, odd, odd, {odd: odd})

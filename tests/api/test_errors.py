@@ -1,0 +1,101 @@
+"""The error table: each code has its status, and what nothing else provokes is provoked here."""
+
+import contextlib
+import http.client
+import json
+import signal
+import threading
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from tests.api.doors import Door, Lane
+from tests.instances import until
+from topics import errors
+
+TABLE = {  # contract.md section 1
+    400: {"invalid_request", "batch_too_large", "record_too_large"},
+    401: {"unauthorized"},
+    403: {"forbidden"},
+    404: {"topic_not_found", "router_not_found", "not_found"},
+    405: {"method_not_allowed"},
+    406: {"not_acceptable"},
+    413: {"payload_too_large"},
+    415: {"unsupported_media_type"},
+    409: {
+        "router_cycle",
+        "topic_exists_incompatible",
+        "topic_not_empty",
+        "not_a_queue",
+        "head_mismatch",
+        "cursor_moved",
+    },
+    422: {"topic_full"},
+    429: {"throttled"},
+    500: {"internal"},
+    503: {"not_ready", "shutting_down"},
+}
+
+
+def test_every_code_has_its_class_and_status() -> None:
+    found: dict[int, set[str]] = {}
+    for each in (errors.TopicsError, *errors.TopicsError.__subclasses__()):
+        found.setdefault(each.status, set()).add(each.code)
+    assert found == TABLE
+
+
+@pytest.mark.parametrize("each", errors.TopicsError.__subclasses__(), ids=lambda each: each.code)
+def test_who_may_try_again_is_told_when(each: type[errors.TopicsError]) -> None:
+    assert (each.retry_after is not None) == (each.status in (429, 503))
+
+
+def test_a_router_that_is_not_there(api: Door, name: str) -> None:
+    refused = api.get(f"/v0/routers/{name}")
+    assert (refused.status, refused.code) == (404, "router_not_found")
+
+
+def test_a_cycle_of_routers(api: Door, name: str) -> None:
+    api.put(f"/v0/routers/{name}-1", {"source": f"{name}-a", "dest": f"{name}-b"})
+    refused = api.put(f"/v0/routers/{name}-2", {"source": f"{name}-b", "dest": f"{name}-a"})
+    assert (refused.status, refused.code) == (409, "router_cycle")
+    assert refused.detail["cycle"][0] == refused.detail["cycle"][-1]
+
+
+def test_a_fault_of_ours_tells_nothing_of_the_inside(api: Door, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    api.append(name, 1)
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE topics_topichead RENAME TO topics_gone")
+    refused = api.get(f"/v0/topics/{name}")
+    assert (refused.status, refused.code) == (500, "internal")
+    assert "topics_topichead" not in refused.body.decode()
+    assert "topics_topichead" in caplog.text
+
+
+def test_a_server_on_its_way_down_sends_people_elsewhere(instances) -> None:
+    server = instances(WEB_WORKERS="1", TOPICS_MAX_IN_FLIGHT_PER_KEY="1")
+    Lane(server.port).put("/v0/topics/t")
+    kept = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    last: list[Any] = []
+
+    def status() -> int:
+        kept.request("GET", "/v0/topics")
+        reply = kept.getresponse()
+        last[:] = [reply.headers["retry-after"], json.loads(reply.read())]
+        return reply.status
+
+    def linger() -> None:
+        """A request under way keeps the process for a few seconds. Again where the look below was in the way."""
+        with contextlib.suppress(OSError, http.client.HTTPException):  # cut off in the end
+            while server.get("/v0/topics/t/records?wait_ms=30000")[0] == 429:
+                pass
+
+    lingering = threading.Thread(target=linger)
+    lingering.start()
+    until(lambda: status() == 429, "a request to be under way")
+    server.process.send_signal(signal.SIGTERM)
+    until(lambda: status() == 503, "the server to know that it ends", tick=0)
+    assert (last[0], last[1]["error"]["code"]) == ("1", "shutting_down")
+    kept.close()
+    server.process.wait(60)
+    lingering.join(60)

@@ -1,0 +1,259 @@
+"""What holds for every path: errors in one shape, methods, media types, limits of a body, gzip, HTTP/2."""
+
+import gzip
+import json
+import os
+import re
+import socket
+import subprocess
+import zlib
+from pathlib import Path
+
+import pytest
+
+from tests.api.doors import Door
+from tests.instances import Instance
+
+MIB = 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v0",
+        "/v0/",
+        "/v0/none",
+        "/v0/topics/",
+        "/v0/topics/a/",
+        "/v0/topics/a/diff/",
+        "/v0/topics/a/none",
+        "/v0/topics/a/records/1/x",
+        "/v0/topics//diff",
+        "/v0/topics/a%2Fb/diff",
+        "/v0/health/",
+        "/v0/%ff",
+        "/v0/%00",
+        "/v0/%C3%A9",
+        "/v0/../v0/none",
+        "/v0/none?x=%ff",
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "PATCH"])
+def test_an_unknown_path_is_not_found(live: Door, path: str, method: str) -> None:
+    refused = live.call(method, path, b"{}" if method != "GET" else None)
+    assert (refused.status, refused.code) == (404, "not_found")
+
+
+def test_what_is_not_the_api_has_pages_of_its_own(live: Door) -> None:
+    assert live.get("/none").headers["content-type"].startswith("text/html")
+    assert live.get("/v0none").status == 404
+    assert live.get("/admin/").status == 302
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/v0/topics", "GET, HEAD, OPTIONS"),
+        ("/v0/topics/a", "GET, POST, PUT, DELETE, HEAD, OPTIONS"),
+        ("/v0/topics/a/diff", "POST, OPTIONS"),
+        ("/v0/topics/a/delete", "POST, OPTIONS"),
+        ("/v0/topics/a/records", "GET, HEAD, OPTIONS"),
+        ("/v0/topics/a/records/1", "GET, HEAD, OPTIONS"),
+        ("/v0/topics/a/cursors", "GET, HEAD, OPTIONS"),
+        ("/v0/topics/a/cursors/c", "GET, PUT, DELETE, HEAD, OPTIONS"),
+        ("/v0/metrics", "GET, HEAD, OPTIONS"),
+        ("/v0/schema", "GET, HEAD, OPTIONS"),
+        ("/v0/docs", "GET, HEAD, OPTIONS"),
+    ],
+)
+def test_another_method_is_told_what_may_be_done(live: Door, path: str, allowed: str) -> None:
+    for method in ("GET", "POST", "PUT", "DELETE", "PATCH", "TRACE", "BREW"):
+        if method not in allowed:
+            refused = live.call(method, path)
+            assert (refused.status, refused.code) == (405, "method_not_allowed"), method
+            assert refused.headers["allow"] == allowed
+    asked = live.call("OPTIONS", path)
+    assert (asked.status, asked.body, asked.headers["allow"]) == (204, b"", allowed)
+
+
+def test_head_is_get_without_a_body(live: Door, name: str) -> None:
+    live.append(name, 1)
+    for path in (f"/v0/topics/{name}", "/v0/topics", "/v0/health", f"/v0/topics/{name}/records"):
+        reply = live.call("HEAD", path)
+        assert (reply.status, reply.body) == (200, b"")
+        assert reply.headers["content-type"] == "application/json"
+        assert int(reply.headers["content-length"]) > 0
+    assert live.call("HEAD", f"/v0/topics/{name}-none").status == 404
+
+
+@pytest.mark.parametrize("accept", ["application/json", "*/*", "application/*", "text/html, */*;q=0.1"])
+def test_json_is_what_these_accept(live: Door, accept: str) -> None:
+    assert live.get("/v0/topics", accept=accept).status == 200
+
+
+@pytest.mark.parametrize("accept", ["text/html", "application/xml", "nonsense", "image/*"])
+def test_who_does_not_accept_json_is_told_so_in_json(live: Door, accept: str) -> None:
+    refused = live.get("/v0/topics", accept=accept)
+    assert (refused.status, refused.code) == (406, "not_acceptable")
+
+
+def test_a_host_that_is_none_is_refused_in_json(api: Door) -> None:
+    refused = api.get("/v0/topics", host="a b")
+    assert (refused.status, refused.code) == (400, "invalid_request")
+
+
+def test_a_put_or_post_without_a_body_needs_no_media_type(live: Door, name: str) -> None:
+    assert live.call("PUT", f"/v0/topics/{name}").status == 201
+    assert live.call("POST", f"/v0/topics/{name}/diff").status == 200
+    refused = live.call("POST", f"/v0/topics/{name}")
+    assert (refused.status, refused.code) == (400, "invalid_request")
+
+
+# -- Bodies over the limit and cut off -------------------------------------------------------------------------------
+
+
+def answer_of(connection: socket.socket) -> tuple[int, dict]:
+    """The status and body of the one answer that comes, then the connection may end."""
+    connection.settimeout(30)
+    received = b""
+    while b"\r\n\r\n" not in received or not received.endswith(b"}"):
+        part = connection.recv(65536)
+        assert part, received
+        received += part
+    head, _, body = received.partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(body)
+
+
+def head(name: str, *more: str) -> bytes:
+    lines = [f"POST /v0/topics/{name} HTTP/1.1", "host: x", "content-type: application/json", *more]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def test_a_body_over_the_limit_is_refused_before_it_is_read(live: Door, server: Instance, name: str) -> None:
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(head(name, f"content-length: {64 * MIB + 1}") + b'{"records"')
+        status, body = answer_of(connection)
+    assert (status, body["error"]["code"], body["error"]["detail"]) == (413, "payload_too_large", {"max": 64 * MIB})
+    assert live.get(f"/v0/topics/{name}").status == 404
+
+
+def test_a_body_that_does_not_say_its_length_is_refused_as_soon_as_it_is_over(instances) -> None:
+    small = instances(TOPICS_MAX_BODY_BYTES="1000", WEB_WORKERS="1")
+    with socket.create_connection(("127.0.0.1", small.port)) as connection:
+        connection.sendall(head("chunked", "transfer-encoding: chunked"))
+        for _ in range(3):
+            connection.sendall(b"190\r\n" + b" " * 400 + b"\r\n")
+        status, body = answer_of(connection)
+    assert (status, body["error"]["code"]) == (413, "payload_too_large")
+
+
+def test_a_body_of_the_limit_is_taken(live: Door, name: str) -> None:
+    records = b",".join(b'{"data":"%b"}' % (b"x" * (MIB - 2)) for _ in range(63))
+    body = b'{"records":[' + records + b"]}"
+    body += b" " * (64 * MIB - len(body))
+    assert live.post(f"/v0/topics/{name}?return_seqs=false", body).json["count"] == 63
+
+
+@pytest.mark.parametrize("framing", ["content-length: 1000", "transfer-encoding: chunked"])
+def test_a_body_that_is_cut_off_appends_nothing(live: Door, server: Instance, name: str, framing: str) -> None:
+    live.put(f"/v0/topics/{name}")
+    whole = b'{"records":[{"data":1}]}'  # would be right, were it all
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        chunk = b"%x\r\n%b\r\n" % (len(whole), whole) if "chunked" in framing else whole
+        connection.sendall(head(name, framing) + chunk)
+        connection.shutdown(socket.SHUT_WR)
+        connection.settimeout(30)
+        while connection.recv(65536):
+            pass
+    assert live.diff(name).json["head_seq"] == 0
+
+
+# -- gzip ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_body_may_be_gzipped(live: Door, name: str) -> None:
+    body = gzip.compress(json.dumps({"records": [{"data": "x" * 5000}]}).encode())
+    assert live.post(f"/v0/topics/{name}", body, content_encoding="gzip").status == 201
+    assert live.put(f"/v0/topics/{name}", gzip.compress(b'{"ttl_ms":0}'), content_encoding="GZIP").status == 200
+    assert live.diff(name).json["records"][0]["data"] == "x" * 5000
+
+
+def test_an_answer_is_gzipped_for_who_asks(live: Door, name: str) -> None:
+    live.append(name, "x" * 5000)
+    for reply in (
+        live.post(f"/v0/topics/{name}/diff", b"{}", accept_encoding="gzip, br"),
+        live.get(f"/v0/topics/{name}/records", accept_encoding="br;q=1.0, gzip;q=0.8"),
+    ):
+        assert reply.headers["content-encoding"] == "gzip"
+        assert "accept-encoding" in reply.headers["vary"].lower()
+        assert int(reply.headers["content-length"]) == len(reply.body) < 1000
+        assert json.loads(gzip.decompress(reply.body))["records"][0]["data"] == "x" * 5000
+
+
+@pytest.mark.parametrize("accepted", ["identity", "br", "gzip;q=0", "gzip; q=0.0, br"])
+def test_an_answer_is_plain_for_who_does_not(live: Door, name: str, accepted: str) -> None:
+    live.append(name, "x" * 5000)
+    reply = live.post(f"/v0/topics/{name}/diff", b"{}", accept_encoding=accepted)
+    assert "content-encoding" not in reply.headers
+    assert reply.json["records"]
+
+
+def test_what_is_no_gzip_is_refused(live: Door, name: str) -> None:
+    whole = gzip.compress(b'{"records":[{"data":1}]}')
+    for body in (b'{"records":[{"data":1}]}', whole[:-9], whole[:5], b"", zlib.compress(b"{}")):
+        refused = live.post(f"/v0/topics/{name}", body, content_encoding="gzip")
+        assert (refused.status, refused.code) == (400, "invalid_request"), body
+    assert live.get(f"/v0/topics/{name}").status == 404
+
+
+@pytest.mark.parametrize("encoding", ["br", "deflate", "gzip, gzip", "nonsense"])
+def test_another_encoding_is_refused(live: Door, name: str, encoding: str) -> None:
+    refused = live.post(f"/v0/topics/{name}", b"{}", content_encoding=encoding)
+    assert (refused.status, refused.code) == (415, "unsupported_media_type")
+
+
+def test_a_gzip_bomb_is_not_unpacked(live: Door, server: Instance, name: str) -> None:
+    def peak() -> int:
+        states = [Path(f"/proc/{pid}/status").read_text() for pid in server.pids("granian")]
+        return max(int(re.findall(r"VmHWM:\s+(\d+) kB", state)[0]) for state in states)
+
+    before = peak()
+    packer = zlib.compressobj(9, wbits=31)
+    zeros = bytes(16 * MIB)
+    bomb = b"".join(packer.compress(zeros) for _ in range(64)) + packer.flush()  # 1 GiB in 1 MiB
+    refused = live.post(f"/v0/topics/{name}", bomb, content_encoding="gzip")
+    assert (refused.status, refused.code) == (413, "payload_too_large")
+    assert peak() - before < 256 * 1024  # KiB
+
+
+# -- HTTP/2 ----------------------------------------------------------------------------------------------------------
+
+
+def curl(*arguments: str) -> tuple[int, str, bytes]:
+    """Status, HTTP version and body."""
+    command = ["curl", "-s", "-w", "\n%{http_code} %{http_version}", "--max-time", "30", *arguments]
+    plain = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+    output = subprocess.run(command, capture_output=True, check=True, env=plain).stdout
+    body, _, last = output.rpartition(b"\n")
+    status, version = last.decode().split()
+    return int(status), version, body
+
+
+@pytest.mark.parametrize(("option", "version"), [("--http2-prior-knowledge", "2"), ("--http1.1", "1.1")])
+def test_one_port_speaks_both_versions(server: Instance, name: str, option: str, version: str) -> None:
+    url = f"{server.url}/v0/topics/{name}-{version}"
+    json_body = ["-H", "content-type: application/json", "-d"]
+    status, spoken, body = curl(option, url, *json_body, '{"records":[{"data":1}]}')
+    assert (status, spoken, json.loads(body)["seqs"]) == (201, version, [1])
+    status, spoken, body = curl(option, f"{url}/diff", *json_body, "{}")
+    assert (status, spoken, json.loads(body)["head_seq"]) == (200, version, 1)
+    status, spoken, body = curl(option, url)
+    assert (status, spoken, json.loads(body)["count"]) == (200, version, 1)
+    assert curl(option, f"{server.url}/v0/none")[0] == 404
+
+
+def test_a_connection_is_kept(server: Instance) -> None:
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        for _ in range(3):
+            connection.sendall(b"GET /v0/health HTTP/1.1\r\nhost: x\r\n\r\n")
+            assert answer_of(connection)[0] == 200

@@ -1,0 +1,70 @@
+"""Resource caps: 429 with Retry-After, the cap's name and its value (contract.md section 9)."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from tests.api.doors import Door, Lane
+from tests.instances import until
+from topics import limits
+from topics.errors import Throttled
+from topics.keys import OPEN
+
+
+def test_too_many_requests_of_one_key_at_once(instances) -> None:
+    server = instances(TOPICS_MAX_IN_FLIGHT_PER_KEY="2", WEB_WORKERS="1", TOPICS_API_KEYS="a:read+admin,b:read")
+    lane = Lane(server.port)
+    lane.put("/v0/topics/t", authorization="Bearer a")
+    answers: list[Any] = []
+
+    def wait() -> None:
+        """Again where the look below was in the way."""
+        while (reply := lane.post("/v0/topics/t/diff", {"wait_ms": 10_000}, authorization="Bearer a")).status == 429:
+            pass
+        answers.append(reply)
+
+    waiting = [threading.Thread(target=wait) for _ in range(2)]
+    for thread in waiting:
+        thread.start()
+    refused = until(
+        lambda: (reply := lane.get("/v0/topics", authorization="Bearer a")).status == 429 and reply, "both to wait"
+    )
+    assert refused.code == "throttled"
+    assert refused.detail == {"limit": "in_flight", "max": 2}
+    assert refused.headers["retry-after"] == "1"
+    assert lane.get("/v0/topics", authorization="Bearer b").status == 200  # another key has its own
+    for thread in waiting:
+        thread.join(30)
+    assert [reply.status for reply in answers] == [200, 200]
+    assert lane.get("/v0/topics", authorization="Bearer a").status == 200
+
+
+def test_a_request_that_fails_no_longer_counts() -> None:
+    with pytest.raises(ValueError, match="x"), limits.under_way(OPEN):
+        raise ValueError("x")
+    assert limits.in_flight[OPEN.id] == 0
+
+
+def test_zero_is_no_cap(settings) -> None:
+    settings.TOPICS_MAX_IN_FLIGHT_PER_KEY = 0
+    limits.check("in_flight", 0, 10**9)
+    with pytest.raises(Throttled):
+        limits.check("in_flight", 1, 1)
+
+
+def test_the_bytes_of_all_topics_together(door: Door, name: str, settings, monkeypatch, request) -> None:
+    if isinstance(door, Lane):
+        door = Lane(request.getfixturevalue("instances")(TOPICS_MAX_TOTAL_BYTES="1000").port)
+    else:
+        settings.TOPICS_MAX_TOTAL_BYTES = 1000
+        monkeypatch.setattr(limits, "_total", [0.0, 0])
+    assert door.append(name, "x" * 900).status == 201
+
+    def refused() -> Any:
+        return (reply := door.append(name, "x" * 200)).status == 429 and reply
+
+    throttled = until(refused, "the sum to be looked at again")
+    assert throttled.detail == {"limit": "total_bytes", "max": 1000}
+    door.post(f"/v0/topics/{name}/delete", {"before_seq": 1000})
+    until(lambda: door.append(name, "x" * 200).status == 200, "room to be seen")

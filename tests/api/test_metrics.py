@@ -1,0 +1,91 @@
+"""GET /v0/metrics."""
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.api.doors import Door
+from tests.instances import until
+from topics import metrics
+
+
+def samples(door: Door, **headers: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """Every sample of the text, by name and labels."""
+    reply = door.get("/v0/metrics", **headers)
+    assert reply.status == 200
+    assert reply.headers["content-type"].startswith("text/plain; version=")
+    families = text_string_to_metric_families(reply.body.decode())
+    return {(s.name, tuple(sorted(s.labels.items()))): s.value for family in families for s in family.samples}
+
+
+def test_it_works(api: Door, name: str) -> None:
+    before = samples(api)
+    api.append(name, 1, 22, 333)
+    api.diff(name)
+    api.put(f"/v0/topics/{name}/cursors/c", {"seq": 1})
+    after = samples(api)
+
+    def grown(metric: str, **labels: str) -> float:
+        key = metric, tuple(sorted(labels.items()))
+        return after[key] - before.get(key, 0)
+
+    assert grown("topics_appends_total") == 1
+    assert grown("topics_appended_records_total") == 3
+    assert grown("topics_diffs_total") == 1
+    assert grown("topics_read_records_total") == 3
+    assert grown("topics_topics") == 1
+    assert grown("topics_records") == 3
+    assert grown("topics_bytes") == 6
+    assert grown("topics_http_requests_total", method="POST", route="/v0/topics/<str:topic>", status="201") == 1
+    assert after["topics_cursor_lag_records", (("cursor", "c"), ("kind", "named"), ("topic", name))] == 2
+
+
+def test_json_for_who_accepts_it(api: Door, name: str) -> None:
+    api.append(name, 1)
+    reply = api.get("/v0/metrics", accept="application/json")
+    assert (reply.status, reply.headers["content-type"]) == (200, "application/json")
+    assert reply.json["performance"]["server_total_ms"] > 0
+    topics = reply.json["metrics"]["topics_topics"]
+    assert topics["type"] == "gauge"
+    assert topics["samples"][0]["value"] >= 1
+
+
+def test_all_processes_and_both_doors_add_up(live: Door, name: str) -> None:
+    def appends() -> float:
+        return samples(live).get(("topics_appended_records_total", ()), 0)
+
+    before = appends()
+    live.append(name, 0)
+    for data in range(40):  # a connection each: both web workers get some
+        live.append(name, data)
+    until(lambda: appends() == before + 41, "both workers to have told what they counted")
+
+
+def test_what_is_throttled_counts(api: Door, name: str, settings) -> None:
+    settings.TOPICS_MAX_TOPICS = 1
+    api.append(name, 1)
+    before = samples(api).get(("topics_throttled_total", (("limit", "topics"),)), 0)
+    api.append(f"{name}-2", 1)
+    assert samples(api)["topics_throttled_total", (("limit", "topics"),)] == before + 1
+
+
+def test_a_key_sees_the_gauges_of_its_topics(api: Door, name: str, keys) -> None:
+    api.append(f"{name}-a", 1)
+    api.append(f"{name}-b", 2)
+    for end in "ab":
+        api.put(f"/v0/topics/{name}-{end}/cursors/c", {"seq": 0})
+    keys(f"mine:read:{name}-a")
+    mine = samples(api, authorization="Bearer mine")
+    assert (mine["topics_topics", ()], mine["topics_records", ()]) == (1, 1)
+    assert [dict(labels)["topic"] for metric, labels in mine if metric.startswith("topics_cursor_lag")] == [f"{name}-a"]
+
+
+def test_another_app_adds_its_own(api: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    from prometheus_client.core import GaugeMetricFamily
+
+    own = [*metrics.collectors, lambda key: [GaugeMetricFamily("own_gauge", "Ours", value=7)]]
+    monkeypatch.setattr(metrics, "collectors", own)
+    assert samples(api)["own_gauge", ()] == 7
+
+
+def test_another_media_type_is_refused(api: Door) -> None:
+    assert api.get("/v0/metrics", accept="text/html").code == "not_acceptable"

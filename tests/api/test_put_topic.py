@@ -1,0 +1,201 @@
+"""PUT /v0/topics/:topic."""
+
+import time
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.api.doors import Door
+from topics.config import Config, WholeConfig
+
+DEFAULTS = {
+    "type": "log",
+    "ttl_ms": 0,
+    "cap_records": 0,
+    "cap_bytes": 0,
+    "discard": "old",
+    "durability": "disk",
+    "durable": False,
+    "priority": None,
+    "auto_priority": True,
+    "auto_create": True,
+    "idempotency_window_ms": 120_000,
+    "dedupe_node": True,
+    "lease_ms": 30_000,
+    "claim_jitter_ms": 0,
+    "max_deliveries": 0,
+    "dead_letter": None,
+    "leases_durable": False,
+}
+
+
+def test_it_works(api: Door, name: str) -> None:
+    made = api.put(f"/v0/topics/{name}")
+    assert made.status == 201
+    answer = made.json
+    assert answer.pop("performance")["server_total_ms"] > 0
+    assert answer == {"topic": name, "created": True, "config": DEFAULTS}
+    again = api.put(f"/v0/topics/{name}")
+    assert (again.status, again.json["created"], again.json["config"]) == (200, False, DEFAULTS)
+
+
+def test_no_body_is_an_empty_one(api: Door, name: str) -> None:
+    assert api.call("PUT", f"/v0/topics/{name}").json["config"] == DEFAULTS
+
+
+def test_every_field_can_be_set_when_it_is_made_and_later(api: Door, name: str) -> None:
+    wanted = {
+        "ttl_ms": 3_600_000,
+        "cap_records": 10,
+        "cap_bytes": 1000,
+        "discard": "reject",
+        "durability": "memory",
+        "priority": 7,
+        "auto_priority": False,
+        "auto_create": False,
+        "idempotency_window_ms": 5,
+        "dedupe_node": False,
+        "lease_ms": 1,
+        "claim_jitter_ms": 2,
+        "max_deliveries": 3,
+        "dead_letter": "dead",
+        "leases_durable": True,
+    }
+    assert api.put(f"/v0/topics/{name}", {"type": "queue", **wanted}).json["config"] == {
+        **DEFAULTS,
+        "type": "queue",
+        **wanted,
+    }
+    api.put(f"/v0/topics/{name}-2")
+    for field, value in wanted.items():
+        changed = api.put(f"/v0/topics/{name}-2", {field: value})
+        assert (changed.status, changed.json["config"][field]) == (200, value)
+    assert api.get(f"/v0/topics/{name}-2").json["config"] == {**DEFAULTS, **wanted}
+
+
+def test_an_identical_put_changes_nothing(api: Door, name: str) -> None:
+    from topics.models import TopicHead
+
+    def version() -> int:
+        return TopicHead.objects.get(topic__name=name).version
+
+    api.put(f"/v0/topics/{name}", {"ttl_ms": 1000})
+    before = version()
+    api.put(f"/v0/topics/{name}", {"ttl_ms": 1000, "type": "log"})
+    api.put(f"/v0/topics/{name}", {})
+    assert version() == before
+    api.put(f"/v0/topics/{name}", {"ttl_ms": 1001})
+    assert version() == before + 1
+
+
+@pytest.mark.parametrize(
+    ("body", "durability"),
+    [
+        ({"durable": True}, "fsync"),
+        ({"durable": False}, "disk"),
+        ({"durable": True, "durability": "memory"}, "memory"),
+        ({"durable": False, "durability": "fsync"}, "fsync"),
+        ({"durability": "ephemeral"}, "ephemeral"),
+    ],
+)
+def test_durable_is_a_shorthand_and_durability_wins(
+    api: Door, name: str, body: dict[str, Any], durability: str
+) -> None:
+    config = api.put(f"/v0/topics/{name}", body).json["config"]
+    assert (config["durability"], config["durable"]) == (durability, durability == "fsync")
+
+
+@pytest.mark.parametrize(("asked", "kept"), [(1001, 1000), (-5000, -1000), (10**15, 1000), (0, 0), (None, None)])
+def test_priority_is_clamped(api: Door, name: str, asked: int | None, kept: int | None) -> None:
+    assert api.put(f"/v0/topics/{name}", {"priority": asked}).json["config"]["priority"] == kept
+
+
+def test_the_type_stays(api: Door, name: str) -> None:
+    api.put(f"/v0/topics/{name}", {"type": "log"})
+    refused = api.put(f"/v0/topics/{name}", {"type": "queue", "ttl_ms": 5})
+    assert (refused.status, refused.code) == (409, "topic_exists_incompatible")
+    assert api.get(f"/v0/topics/{name}").json["config"] == DEFAULTS
+
+
+def test_a_lower_cap_evicts_at_once(api: Door, name: str) -> None:
+    api.append(name, *range(5))
+    api.put(f"/v0/topics/{name}", {"cap_records": 2})
+    held = api.get(f"/v0/topics/{name}").json
+    assert (held["count"], held["earliest_seq"]) == (2, 4)
+
+
+def test_a_longer_ttl_brings_nothing_back(api: Door, name: str) -> None:
+    api.append(name, 1, 2)
+    api.put(f"/v0/topics/{name}", {"ttl_ms": 1})
+    time.sleep(0.01)  # over the ttl by any clock
+    api.put(f"/v0/topics/{name}", {"ttl_ms": 3_600_000})
+    assert api.get(f"/v0/topics/{name}").json["count"] == 0
+    assert api.diff(name).json["tombstone"]["reason"] == "ttl"
+
+
+def test_unknown_fields_are_ignored(api: Door, name: str) -> None:
+    assert api.put(f"/v0/topics/{name}", {"colour": "red"}).status == 201
+
+
+def test_the_answers_shape_has_the_fields_of_the_request() -> None:
+    assert set(WholeConfig.__struct_fields__) == set(Config.__struct_fields__) == set(DEFAULTS)
+    assert msgspec.convert(DEFAULTS, WholeConfig)
+
+
+REFUSED: list[Any] = [
+    b"{",
+    b"null",
+    b"[]",
+    b"1",
+    b"\xff",
+    {"type": "stream"},
+    {"type": None},
+    {"ttl_ms": -1},
+    {"ttl_ms": 2**63},
+    {"ttl_ms": 1.5},
+    {"ttl_ms": "1"},
+    {"ttl_ms": None},
+    {"cap_records": -1},
+    {"cap_bytes": True},
+    {"discard": "new"},
+    {"durability": "paper"},
+    {"durable": 1},
+    {"priority": "high"},
+    {"auto_priority": None},
+    {"dedupe_node": "no"},
+    {"idempotency_window_ms": -1},
+    {"max_deliveries": 2**31},
+    {"dead_letter": "no name"},
+    {"dead_letter": 5},
+    {"dead_letter": "a\0"},
+]
+
+
+@pytest.mark.parametrize("body", REFUSED, ids=str)
+@pytest.mark.parametrize("exists", [False, True])
+def test_what_makes_no_sense_is_refused(api: Door, name: str, body: Any, exists: bool) -> None:
+    if exists:
+        api.put(f"/v0/topics/{name}")
+    refused = api.put(f"/v0/topics/{name}", body)
+    assert (refused.status, refused.code) == (400, "invalid_request")
+    assert api.get(f"/v0/topics/{name}").status == (200 if exists else 404)
+
+
+@pytest.mark.parametrize("bad", ["-a", ".a", "a%20b", "a%00b", "a%ff", "%C3%A9", "a" * 256, "a%3Eb", "a%0A"])
+def test_a_bad_name_is_refused(api: Door, bad: str) -> None:
+    refused = api.put(f"/v0/topics/{bad}")
+    assert (refused.status, refused.code) == (400, "invalid_request")
+
+
+def test_another_media_type_is_refused(api: Door, name: str) -> None:
+    assert api.put(f"/v0/topics/{name}", b"{}", content_type="text/plain").code == "unsupported_media_type"
+
+
+def test_the_cap_on_topics_is_told(api: Door, name: str, settings) -> None:
+    api.put(f"/v0/topics/{name}")
+    settings.TOPICS_MAX_TOPICS = 1
+    refused = api.put(f"/v0/topics/{name}-2")
+    assert (refused.status, refused.code) == (429, "throttled")
+    assert refused.detail["limit"] == "topics"
+    assert api.put(f"/v0/topics/{name}", {"ttl_ms": 1}).status == 200  # what is there may still be changed

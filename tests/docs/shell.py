@@ -1,0 +1,28 @@
+"""Runs a page's curl lines as they are printed, in a shell, against a running instance."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+MARK = "\u0001"  # ends each answer, before its status
+CURLRC = f'silent\nshow-error\nmax-time = 30\nwrite-out = "{MARK}%{{http_code}}{MARK}"\n'
+
+
+@dataclass
+class Answer:
+    status: int
+    json: Any
+
+
+def run(script: str, url: str, home: Path) -> list[Answer]:
+    """What each curl of the script answered. `$TOPICS` is the instance."""
+    (home / ".curlrc").write_text(CURLRC)
+    environment = {**os.environ, "TOPICS": url, "CURL_HOME": str(home)}
+    done = subprocess.run(["bash", "-euc", script], env=environment, capture_output=True, text=True, check=True)
+    parts = done.stdout.split(MARK)[:-1]
+    return [Answer(int(status), json.loads(body)) for body, status in zip(parts[::2], parts[1::2], strict=True)]

@@ -1,0 +1,160 @@
+"""An instance of the product as `make run` starts it: own folder, own port, real processes that can be killed."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from topics_project import embedded
+from topics_project.children import die_with_parent
+
+ROOT = Path(__file__).resolve().parent.parent
+# What the session's own servers are called must not reach an instance: it has its own.
+OURS = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "TOPICS_API_KEYS", "TOPICS_INSECURE", "DJANGO_SETTINGS_MODULE")
+
+
+def until(condition: Callable[[], Any], what: str, seconds: float = 60, tick: float = 0.02) -> Any:
+    """The first true value of `condition`, or a failed test that says what was waited for."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {seconds:.0f} s for {what}")
+        time.sleep(tick)
+    return value
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Instance:
+    data: Path
+    port: int
+    settings: dict[str, str] = field(default_factory=dict)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def output(self) -> str:
+        """Everything `manage.py run` has printed so far."""
+        path = self.data / "output"
+        return path.read_text() if path.exists() else ""
+
+    @property
+    def servers(self) -> embedded.Servers:
+        servers = embedded.running(self.data)
+        assert servers is not None, "the instance is not running"
+        return servers
+
+    @property
+    def environment(self) -> dict[str, str]:
+        inherited = {name: value for name, value in os.environ.items() if name not in OURS}
+        given = {"TOPICS_DATA": str(self.data), "HOST": "127.0.0.1", "PORT": str(self.port)}
+        return {**inherited, **given, **self.settings}
+
+    def run(self, *arguments: str) -> None:
+        """Start it, without waiting."""
+        self.data.mkdir(exist_ok=True)
+        with (self.data / "output").open("wb") as output:
+            argv = [sys.executable, str(ROOT / "manage.py"), "run", *arguments]
+            self.process = subprocess.Popen(
+                argv,
+                env=self.environment,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                cwd=self.data,
+                # Whoever kills the tests must not be left with the servers.
+                preexec_fn=lambda: die_with_parent(signal.SIGTERM),
+            )
+
+    def start(self) -> None:
+        """Start it and wait until it is ready."""
+        self.run()
+        until(lambda: "topics is up" in self.output or self.exited() is not None, "the instance to start")
+        assert self.exited() is None, self.output
+
+    def exited(self) -> int | None:
+        return self.process.poll() if self.process else None
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Ask it to stop and wait until it and its servers are gone."""
+        assert self.process is not None
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(number)
+        code = self.process.wait(90)
+        until(lambda: not self.pids(), "every process of the instance to end")
+        return code
+
+    def kill(self) -> None:
+        """SIGKILL every process of it at once: supervisor, web, worker, beat, guard, PostgreSQL and Redis."""
+        while pids := self.pids():
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        if self.process:
+            self.process.wait()
+
+    def pids(self, name: str = "") -> list[int]:
+        """Its processes with `name` in their command line: its folder stands there, or in TOPICS_DATA, or is cwd."""
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                words = command + (entry / "environ").read_bytes().decode(errors="replace") + os.readlink(entry / "cwd")
+            except OSError:
+                continue
+            # A zombie has neither.
+            if str(self.data) in words and name in command and int(entry.name) != os.getpid():
+                found.append(int(entry.name))
+        return found
+
+    def connect(self) -> psycopg.Connection[Any]:
+        """Its database, for a look behind the wire."""
+        return psycopg.connect(self.servers.database_url, autocommit=True)
+
+    def get(self, path: str) -> tuple[int, str]:
+        request = urllib.request.Request(self.url + path)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def is_ready(self) -> bool:
+        try:
+            return self.get("/v0/ready")[0] == 200
+        except OSError:
+            return False
+
+
+@contextlib.contextmanager
+def start(**settings: str) -> Iterator[Instance]:
+    """A running instance with these settings in its environment; gone with everything it kept at the end."""
+    instance = Instance(Path(tempfile.mkdtemp(prefix="topics-instance-")), free_port(), settings)
+    try:
+        instance.start()
+        yield instance
+    finally:
+        instance.kill()
+        shutil.rmtree(instance.data, ignore_errors=True)

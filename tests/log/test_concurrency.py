@@ -1,0 +1,166 @@
+"""Many at once, through a whole server: order, atomicity, keys, and counts that stay exact (contract.md section 3)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
+
+import pytest
+
+from tests.api.doors import Lane, Reply
+from tests.instances import Instance, until
+from tests.log.writers import read_all, write_in_processes, write_in_threads
+
+# What the heads say beside what is there to be seen: own rows, and those that spans show.
+HELD = """
+SELECT t.name, h.count, h.bytes, coalesce(seen.records, 0), coalesce(seen.bytes, 0), h.floor_seq + 1,
+       coalesce(first, h.head_seq + 1)
+  FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id
+  LEFT JOIN (SELECT topic, count(*) AS records, sum(octet_length(data::text)) AS bytes, min(seq) AS first
+               FROM topic_log GROUP BY topic) seen ON seen.topic = t.name
+ WHERE starts_with(t.name, %s)
+"""
+
+
+@pytest.fixture
+def door(server: Instance) -> Lane:
+    return Lane(server.port)
+
+
+def together(*work: Callable[[], Any]) -> list[Any]:
+    """All of it at the same time; answers what each answered."""
+    gate = threading.Barrier(len(work))
+
+    def pass_gate(each: Callable[[], Any]) -> Any:
+        gate.wait(30)
+        return each()
+
+    with ThreadPoolExecutor(len(work)) as pool:
+        return [each.result() for each in [pool.submit(pass_gate, each) for each in work]]
+
+
+def test_writers_in_threads_and_processes_make_one_order(server: Instance, door: Lane) -> None:
+    door.put("/v0/topics/order")
+    with ThreadPoolExecutor(2) as pool:
+        writing: list[Future[Any]] = [
+            pool.submit(write_in_processes, server.port, "order", 2, 4, 30),
+            pool.submit(write_in_threads, server.port, "order", "thread", 4, 30),
+        ]
+        seen: list[tuple[int, str]] = []
+        done = False
+        while not done:
+            done = not wait(writing, timeout=0).not_done  # the last look comes after the last ack
+            from_seq = seen[-1][0] if seen else 0
+            window = door.diff("order", from_seq=from_seq, limit=1000).json
+            assert window["tombstone"] is None
+            seen += [(record["$seq"], record["data"]) for record in window["records"]]
+            done = done and window["caught_up"]
+    acked = [append for each in writing for append in each.result()]
+    records = dict(seen)
+    # No reader ever saw n+1 before n.
+    assert [seq for seq, _ in seen] == list(range(1, len(seen) + 1))
+    assert len(seen) == sum(len(data) for _, data in acked)
+    for first_seq, data in acked:
+        assert [records[first_seq + place] for place in range(len(data))] == data
+
+
+def test_all_records_of_an_append_or_none(server: Instance, door: Lane) -> None:
+    door.put("/v0/topics/whole")
+    too_long = {"records": [{"data": "good"}, {"data": "bad", "tag": "x" * 257}]}
+    refused = [lambda: door.post("/v0/topics/whole", too_long)] * 8
+    taken = [lambda: door.append("whole", "a", "b", "c")] * 8
+    statuses = [answer.status for answer in together(*refused, *taken)]
+    assert statuses == [400] * 8 + [200] * 8
+    assert [record["data"] for record in read_all(server.port, "whole")] == ["a", "b", "c"] * 8
+
+
+def test_fifty_retries_of_one_append_are_one(server: Instance, door: Lane) -> None:
+    door.put("/v0/topics/retried")
+    answers = together(*[lambda: door.append("retried", 1, 2, idempotency_key="one")] * 50)
+    assert [answer.status for answer in answers] == [200] * 50
+    assert sorted(answer.json["deduped"] for answer in answers) == [False] + [True] * 49
+    assert {(answer.json["first_seq"], answer.json["last_seq"]) for answer in answers} == {(1, 2)}
+    assert [record["data"] for record in read_all(server.port, "retried")] == [1, 2]
+
+
+def test_of_many_who_expect_one_head_one_gets_it(door: Lane) -> None:
+    door.put("/v0/topics/fenced")
+    answers = together(*[lambda: door.append("fenced", 1, expected_head=0)] * 16)
+    assert sorted(answer.status for answer in answers) == [200] + [409] * 15
+
+
+def test_counts_stay_exact_under_everything_at_once(server: Instance, door: Lane) -> None:
+    """Appends that evict, tag deletes that mark before they lock, floors that move, forwarding and reclaim."""
+    door.put("/v0/topics/busy.source", {"cap_records": 300})
+    door.put("/v0/topics/busy.dest", {"cap_records": 200, "ttl_ms": 60_000})
+    door.put("/v0/routers/busy", {"source": "busy.source", "dest": "busy.dest"})
+
+    def append(who: int) -> None:
+        for number in range(60):
+            records = [{"data": f"{who}.{number}", "tag": f"tag{number % 7}"} for _ in range(5)]
+            assert door.post("/v0/topics/busy.source", {"records": records}).status == 200
+            assert door.append("busy.dest", "direct").status == 200
+
+    def delete(topic: str) -> None:
+        for number in range(40):
+            match = ["tag", "Glob", "tag*"] if number % 10 == 9 else ["tag", "Eq", f"tag{number % 7}"]
+            assert door.post(f"/v0/topics/{topic}/delete", {"match": match}).status == 200
+
+    def trim(topic: str) -> None:
+        for _ in range(20):
+            earliest = door.get(f"/v0/topics/{topic}").json["earliest_seq"]
+            assert door.post(f"/v0/topics/{topic}/delete", {"before_seq": earliest + 3}).status == 200
+
+    topics = ("busy.source", "busy.dest")
+    together(
+        *[lambda who=who: append(who) for who in range(3)],  # type: ignore[misc]
+        *[lambda topic=topic: delete(topic) for topic in topics],  # type: ignore[misc]
+        *[lambda topic=topic: trim(topic) for topic in topics],  # type: ignore[misc]
+    )
+    door.diff("busy.dest")  # forwards what is left to forward
+    with server.connect() as database:
+        held = database.execute(HELD, ["busy."]).fetchall()
+    assert len(held) == 2
+    for name, count, size, records, payload, earliest, first in held:
+        assert (count, size) == (records, payload), name
+        assert earliest == first, name
+    for topic in topics:
+        assert len(read_all(server.port, topic)) == door.get(f"/v0/topics/{topic}").json["count"]
+
+
+def test_nobody_waits_for_each_other_for_ever(door: Lane) -> None:
+    """Appends with keys, configs, routers and deletes of the same topics: every call ends, and none by a deadlock."""
+
+    def append(who: int) -> list[Reply]:
+        return [door.append("locks.a", n, idempotency_key=f"{who}.{n}") for n in range(30)]
+
+    def configure() -> list[Reply]:
+        return [door.put("/v0/topics/locks.a", {"cap_records": 10 + n}) for n in range(30)]
+
+    def route() -> list[Reply]:
+        router = {"source": "locks.a", "dest": "locks.b"}
+        return [door.put("/v0/routers/locks", router) if n % 2 else door.delete("/v0/routers/locks") for n in range(30)]
+
+    def delete() -> list[Reply]:
+        return [door.delete("/v0/topics/locks.a" if n % 2 else "/v0/topics/locks.b") for n in range(15)]
+
+    def mark() -> list[Reply]:
+        return [door.put("/v0/topics/locks.a/cursors/c", {"at": "head"}) for _ in range(30)]
+
+    answers = [
+        answer
+        for each in together(*[lambda: append(1), lambda: append(2), configure, route, delete, mark])
+        for answer in each
+    ]
+    assert {answer.status for answer in answers} <= {200, 201, 404}
+
+
+def test_rows_that_nothing_shows_go_by_themselves(server: Instance, door: Lane) -> None:
+    door.put("/v0/topics/gone", {"ttl_ms": 1})
+    door.append("gone", *range(500))
+    with server.connect() as database:
+        (id,) = database.execute("SELECT id FROM topics_topic WHERE name = 'gone'").fetchone() or (0,)
+        stored = "SELECT count(*) FROM topics_record WHERE topic_id = %s"
+        until(lambda: database.execute(stored, [id]).fetchone() == (0,), "the background to reclaim 500 records")

@@ -1,0 +1,252 @@
+"""The store beside the log in memory (tests/reference.py): any mix of calls, and after each both say the same.
+
+`t` is written to. `dest` is, too, and a router forwards into it what `source` gets: its records are spans, cut by
+its own deletes, evictions and ttl. Reclaim and expiry run at any moment and must not be seen.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from django.db import connection
+from django.test import override_settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from routers.routers import RouterConfig, put_router
+from tests import reference
+from topics import reclaim, retention, state
+from topics.append import Append, NewRecord, append, check_rows
+from topics.config import Config, put_topic
+from topics.delete import delete_records, delete_topic
+from topics.diff import Diff, catch_up, diff
+from topics.errors import HeadMismatch, TopicFull
+from topics.known import known, look_up
+
+NOW = 1_748_470_000_000
+TOPICS = st.sampled_from(["t", "dest"])
+EACH = st.sampled_from(["t", "dest", "source"])
+TAGS = st.sampled_from([None, "a", "a:1", "a:2", "b", "ü"])
+NODES = st.sampled_from([None, "n1", "n2"])
+RECORDS = st.lists(st.tuples(st.integers(0, 40), TAGS, NODES), min_size=1, max_size=6)
+PATTERNS = st.sampled_from([("a", False), ("b", False), ("ü", False), ("a:", True)])
+ANY_PATTERN = st.sampled_from([(None, False), ("a", False), ("", True), ("a", True)])
+CONFIGS = st.fixed_dictionaries(
+    {
+        "ttl_ms": st.sampled_from([0, 500, 1500]),
+        "cap_records": st.sampled_from([0, 1, 5, 12]),
+        "cap_bytes": st.sampled_from([0, 0, 60, 300]),
+        "discard": st.sampled_from(["old", "old", "reject"]),
+    }
+)
+WINDOWS = st.sampled_from([400, 120_000])  # not changed later: when a key is forgotten by a sweep is not told
+PAUSES = st.sampled_from([0, 0, 1, 100, 400, 900])  # ms before a call
+
+
+def call(name: str, **arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[str, dict[str, Any]]]:
+    return st.tuples(st.just(name), st.fixed_dictionaries(arguments))
+
+
+APPEND = call("append", topic=TOPICS, records=RECORDS, key=st.sampled_from([None, None, "k1", "k2"]))
+FORWARD = call("forward", records=RECORDS)
+DELETE_OLDEST = call("delete_oldest", topic=EACH, length=st.integers(1, 8), pattern=ANY_PATTERN)
+DELETE_TAG = call("delete", topic=EACH, before_seq=st.none(), pattern=PATTERNS)
+READ = call(
+    "read",
+    topic=TOPICS,
+    from_seq=st.integers(0, 80),
+    limit=st.integers(1, 12),
+    most_bytes=st.sampled_from([1, 60, 150, 10_000]),
+    nodes=st.sampled_from([[], ["n1"], ["n1", "n2"]]),
+    pattern=PATTERNS | ANY_PATTERN,
+)
+BACKGROUND = call("background", limit=st.integers(1, 4))
+CALLS = st.one_of(
+    *[APPEND, FORWARD, DELETE_OLDEST, DELETE_TAG] * 3,
+    *[READ, BACKGROUND] * 2,
+    call("append_behind", topic=TOPICS, records=RECORDS, off=st.integers(-1, 1)),
+    call("configure", topic=TOPICS, changes=CONFIGS),
+    call("delete_topic", topic=TOPICS),
+)
+numbers = itertools.count()
+
+
+def match_of(tag: str | None, glob: bool) -> Any:
+    return None if tag is None else ("tag", "Glob", tag + "*") if glob else ("tag", "Eq", tag)
+
+
+class Beside:
+    """The same calls to both."""
+
+    def __init__(self, t: dict[str, Any], dest: dict[str, Any], idempotency_window_ms: int) -> None:
+        self.now = NOW
+        self.prefix = f"model{next(numbers)}"
+        self.logs = {name: reference.Log() for name in ("t", "dest", "source")}
+        self.made = itertools.count()
+        for name in self.logs:
+            put_topic(self.name(name), Config(), self.now)
+        self.link()
+        self.configure("t", t | {"idempotency_window_ms": idempotency_window_ms})
+        self.configure("dest", dest)
+
+    def link(self) -> None:
+        put_router(self.name("r"), RouterConfig(source=self.name("source"), dest=self.name("dest")), self.now)
+
+    def name(self, topic: str) -> str:
+        return f"{self.prefix}.{topic}"
+
+    def rows(self, records: list[tuple[int, str | None, str | None]]) -> list[tuple[str, str | None, str | None, int]]:
+        new = []
+        for length, tag, node in records:
+            data = json.dumps(f"{next(self.made)}:" + "x" * length)
+            new.append((data, tag, node, len(data)))
+        return new
+
+    def write(
+        self, topic: str, new: list[tuple[str, str | None, str | None, int]], **more: Any
+    ) -> tuple[int, int, bool]:
+        wanted = Append([NewRecord(msgspec.Raw(d.encode()), tag=t, node=n) for d, t, n, _ in new], **more)
+        done = append(self.name(topic), wanted, check_rows(wanted), self.now)
+        return done.first_seq, done.last_seq, done.deduped
+
+    # -- What runs by itself
+
+    def background(self, limit: int) -> None:
+        for id in reclaim.due(self.now):
+            reclaim.reclaim(id, self.now, limit)
+        for id in retention.expired_topics(self.now):
+            retention.expire(id, self.now, limit)
+        retention.drop_old_keys(self.now, limit)
+
+    # -- Writing
+
+    def append(self, topic: str, records: list[tuple[int, str | None, str | None]], key: str | None) -> None:
+        new = self.rows(records)
+        try:
+            expected = self.logs[topic].append(new, self.now, key)
+        except reference.Full:
+            with pytest.raises(TopicFull):
+                self.write(topic, new, idempotency_key=key)
+            return
+        assert self.write(topic, new, idempotency_key=key) == expected
+
+    def append_behind(self, topic: str, records: list[tuple[int, str | None, str | None]], off: int) -> None:
+        log, new = self.logs[topic], self.rows(records)
+        expected_head = max(log.head_seq + off, 0)
+        if expected_head != log.head_seq:
+            with pytest.raises(HeadMismatch):
+                self.write(topic, new, expected_head=expected_head)
+        elif log.config.discard == "old":
+            assert self.write(topic, new, expected_head=expected_head) == log.append(new, self.now)
+
+    def forward(self, records: list[tuple[int, str | None, str | None]]) -> None:
+        """An append to the source, which the router brings to the dest at once."""
+        if self.logs["dest"].config.discard == "reject":
+            return
+        new = self.rows(records)
+        self.logs["source"].append(new, self.now)
+        self.logs["dest"].append(new, self.now)
+        self.write("source", new)
+        catch_up(look_up(self.name("dest")), self.now)
+
+    # -- Deleting
+
+    def delete_oldest(self, topic: str, length: int, pattern: tuple[str | None, bool]) -> None:
+        self.delete(topic, self.logs[topic].earliest_seq + length, pattern)
+
+    def delete(self, topic: str, before_seq: int | None, pattern: tuple[str | None, bool]) -> None:
+        log = self.logs[topic]
+        deleted = log.delete(self.now, before_seq, *pattern)
+        done = delete_records(self.name(topic), before_seq, match_of(*pattern), self.now)
+        assert done == (deleted, log.earliest_seq, log.head_seq, log.count, log.bytes)
+
+    def delete_topic(self, topic: str) -> None:
+        self.logs[topic] = reference.Log()
+        assert delete_topic(self.name(topic), False, self.now) == (True, [self.name("r")] if topic == "dest" else [])
+        put_topic(self.name(topic), Config(), self.now)
+        if topic == "dest":
+            self.link()
+
+    # -- Configuring
+
+    def configure(self, topic: str, changes: dict[str, Any]) -> None:
+        put_topic(self.name(topic), Config(**changes), self.now)
+        self.logs[topic].configure(self.now, **changes)
+
+    # -- Reading
+
+    def check_all(self) -> None:
+        for topic, log in self.logs.items():
+            seq = 0
+            while seq < log.head_seq or seq == 0:
+                seen = self.read(topic, seq, 7)
+                assert seen > seq or seen == log.head_seq
+                seq = max(seen, 1)
+            edges = {log.earliest_seq - 1, max((seq for seq, _ in log.lost), default=0)}
+            for edge in {max(edge - one, 0) for edge in edges for one in (0, 1)}:
+                self.read(topic, edge, 3)
+            now = state.held(self.name(topic), self.now).state
+            assert (now.head_seq, now.earliest_seq) == (log.head_seq, log.earliest_seq)
+            assert (now.records, now.bytes) == (log.count, log.bytes)
+
+    def read(
+        self,
+        topic: str,
+        from_seq: int,
+        limit: int,
+        most_bytes: int = 10_000,
+        nodes: list[str] = [],  # noqa: B006
+        pattern: tuple[str | None, bool] = (None, False),
+    ) -> int:
+        """One diff of both. Answers where the next one begins."""
+        expected = self.logs[topic].diff(self.now, from_seq, limit, most_bytes, nodes, *pattern)
+        wanted = Diff(from_seq=from_seq, limit=limit, node=nodes or None, match=match_of(*pattern), include_tags=True)
+        with override_settings(TOPICS_DIFF_BYTES=most_bytes):
+            window = diff(self.name(topic), wanted, self.now)
+        records = [
+            (r["$seq"], r["$ts"], json.dumps(r["data"], ensure_ascii=False), r.get("$tag"), r.get("$node"))
+            for r in json.loads(f"[{window.records or ''}]")
+        ]
+        assert records == [(r.seq, r.ts, r.data, r.tag, r.node) for r in expected.records]
+        assert (window.scanned, window.next_from_seq) == (expected.scanned, expected.next_from_seq)
+        assert (window.head_seq, window.earliest_seq) == (expected.head_seq, expected.earliest_seq)
+        assert window.lost == expected.reason
+        if window.lost:
+            assert window.gap_to == expected.earliest_seq - 1
+        return window.next_from_seq
+
+    def end(self) -> None:
+        """At rest only what somebody shows is stored."""
+        for _ in range(3):  # the records, what remembered them, what that held
+            self.now += reclaim.AGAIN_MS
+            for topic in self.logs:
+                retention.expire(known(self.name(topic)).id, self.now)
+            while topics := reclaim.due(self.now):
+                for id in topics:
+                    reclaim.reclaim(id, self.now)
+        for log in self.logs.values():
+            log.expire(self.now)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT data::text FROM topics_record")
+            stored = {row[0] for row in cursor.fetchall()}
+        assert stored == {record.data for log in self.logs.values() for record in log.live}
+
+
+@pytest.mark.django_db(transaction=True)
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(t=CONFIGS, dest=CONFIGS, window_ms=WINDOWS, calls=st.lists(st.tuples(PAUSES, CALLS), min_size=20, max_size=50))
+def test_the_store_does_what_the_log_in_memory_does(
+    t: dict[str, Any], dest: dict[str, Any], window_ms: int, calls: list[tuple[int, tuple[str, dict[str, Any]]]]
+) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET synchronous_commit = off; DELETE FROM topics_record; DELETE FROM topics_topichead")
+    both = Beside(t, dest, window_ms)
+    for pause_ms, (name, arguments) in calls:
+        both.now += pause_ms
+        getattr(both, name)(**arguments)
+        both.check_all()
+    both.end()

@@ -1,0 +1,144 @@
+"""Rows go once nothing shows them, and no sooner (design.md section 1)."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+
+from routers import advance
+from routers.routers import RouterConfig, delete_router, put_router
+from tests.log.test_delete import NOW, read, write
+from topics import reclaim, retention, usage
+from topics.config import Config, put_topic
+from topics.delete import delete_records, delete_topic
+from topics.known import known, look_up, remembered
+from topics.models import DeletedTopic, IdempotencyKey
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _no_memory() -> None:
+    remembered.clear()
+
+
+def reclaim_all(now: int = NOW) -> int:
+    removed = 0
+    while topics := reclaim.due(now):
+        removed += sum(reclaim.reclaim(id, now, limit=3).removed for id in topics)
+    return removed
+
+
+def stored(id: int) -> list[int]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT seq FROM topics_record WHERE topic_id = %s ORDER BY seq", [id])
+        return [row[0] for row in cursor.fetchall()]
+
+
+def mirror(source: str, dest: str, **options: object) -> int:
+    """The dest's id, once it holds what the source does."""
+    put_router(f"{source}>{dest}", RouterConfig(source=source, dest=dest, start="earliest", **options), NOW)  # type: ignore[arg-type]
+    id = look_up(dest).id
+    advance.catch_up(id, NOW)
+    return id
+
+
+def test_rows_below_the_floor_go() -> None:
+    write("t", *"abcdefghij")
+    delete_records("t", 8, None, NOW)
+    assert reclaim_all() == 7
+    assert stored(known("t").id) == [8, 9, 10]
+    delete_records("t", 10, None, NOW)
+    assert reclaim_all() == 2
+
+
+def test_rows_marked_deleted_go() -> None:
+    write("t", *"abababababab")
+    delete_records("t", None, "b", NOW)
+    assert reclaim_all() == 6
+    assert read("t") == ([1, 3, 5, 7, 9, 11], 12)
+    delete_records("t", None, "a", NOW)
+    assert reclaim_all() == 6
+
+
+def test_rows_that_a_span_shows_stay() -> None:
+    write("t", *"abcd")
+    dest = mirror("t", "dest")
+    delete_records("t", 5, None, NOW)
+    assert reclaim_all() == 0
+    assert read("dest") == ([1, 2, 3, 4], 4)
+    assert usage.report().pinned == [("t", False, "dest", 4)]
+    delete_records("dest", 3, None, NOW)
+    delete_records("dest", None, "d", NOW)
+    assert reclaim_all(NOW + 1) == 0  # what was held is not looked at again at once
+    assert reclaim_all(NOW + reclaim.AGAIN_MS) == 3
+    assert stored(known("t").id) == [3]
+    assert read("dest") == ([3], 4)
+    assert stored(dest) == []
+
+
+def test_a_deleted_topic_goes_when_its_dests_have_let_go() -> None:
+    write("t", *"abcd")
+    mirror("t", "dest")
+    id = known("t").id
+    delete_topic("t", False, NOW)
+    assert reclaim_all() == 0
+    assert usage.report().pinned == [("t", True, "dest", 4)]
+    assert DeletedTopic.objects.filter(pk=id).exists()
+    delete_topic("dest", False, NOW)
+    assert reclaim_all(NOW + reclaim.AGAIN_MS) == 5  # four records and a span
+    assert reclaim_all(NOW + 2 * reclaim.AGAIN_MS) == 0
+    assert not DeletedTopic.objects.exists()
+    assert usage.report().held_records == 0
+
+
+def test_spans_of_spans_hold_the_home() -> None:
+    write("a", *"xyz")
+    mirror("a", "b")
+    mirror("b", "c")
+    delete_topic("a", False, NOW)
+    delete_topic("b", False, NOW)
+    reclaim_all()
+    assert read("c") == ([1, 2, 3], 3)
+
+
+def test_a_cycle_remembers_what_it_has_deleted() -> None:
+    write("a", *"xyz")
+    b = mirror("a", "b", allow_cycle=True)
+    mirror("b", "a", allow_cycle=True)
+    delete_records("b", 4, None, NOW)
+    reclaim_all()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM routers_span WHERE topic_id = %s", [b])
+        assert cursor.fetchone()[0] == 1
+    delete_router("a>b")
+    mirror("a", "b", allow_cycle=True)
+    assert read("b") == ([], 3)
+    delete_records("a", 4, None, NOW)
+    reclaim_all(NOW + reclaim.AGAIN_MS)  # the records
+    reclaim_all(NOW + 2 * reclaim.AGAIN_MS)  # and then what remembered them
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM routers_span WHERE topic_id = %s", [b])
+        assert cursor.fetchone()[0] == 0
+
+
+def test_what_is_over_its_time_goes() -> None:
+    put_topic("t", Config(ttl_ms=1000), NOW)
+    write("t", *"abc")
+    write("t", "d", now=NOW + 600)
+    id = known("t").id
+    assert retention.expired_topics(NOW + 1000) == []
+    assert retention.expired_topics(NOW + 1001) == [id]
+    assert [retention.expire(id, NOW + 1001, limit=2) for _ in range(3)] == [2, 1, 0]
+    assert reclaim_all() == 3
+    assert stored(id) == [4]
+
+
+def test_old_idempotency_keys_go() -> None:
+    put_topic("t", Config(idempotency_window_ms=1000), NOW)
+    id = look_up("t").id
+    for place in range(3):
+        IdempotencyKey.objects.create(topic_id=id, key=f"k{place}", first_seq=1, last_seq=1, ts=NOW + place)
+    assert retention.drop_old_keys(NOW + 999) == 0
+    assert retention.drop_old_keys(NOW + 1001) == 2
+    assert list(IdempotencyKey.objects.values_list("key", flat=True)) == ["k2"]

@@ -1,0 +1,227 @@
+"""The embedded servers: shared by their users, gone with the last one, whole again after any kill."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+import redis
+
+from tests.instances import ROOT, until
+from topics_project import embedded
+from topics_project.folder import LONGEST_SOCKET_PATH, data_dir, is_locked, processes_in
+
+HOLD = """
+import sys
+from topics_project import embedded
+from pathlib import Path
+with embedded.use(Path(sys.argv[1])) as servers:
+    print(servers.database_url, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "data"
+    yield folder
+    # Whatever the test left alive goes the hard way: nothing of it is needed any more.
+    kill_all(folder)
+
+
+def guards(data: Path) -> list[int]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = entry.read_bytes().split(b"\0")
+            if b"topics_project.embedded" in words and os.fsencode(data) in words:
+                found.append(int(entry.parent.name))
+    return found
+
+
+@contextlib.contextmanager
+def another_user(data: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process of its own that uses the servers until its standard input ends."""
+    argv = [sys.executable, "-c", HOLD, str(data)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as user:
+        assert user.stdout is not None
+        user.stdout.readline()
+        yield user
+
+
+def value(servers: embedded.Servers, statement: str) -> object:
+    with psycopg.connect(servers.database_url, autocommit=True) as connection:
+        row = connection.execute(statement).fetchone()
+        return row[0] if row else None
+
+
+def gone(data: Path) -> bool:
+    return not is_locked(data / "locks" / "guard") and not any(processes_in(data / n) for n in ("postgresql", "redis"))
+
+
+def kill_all(data: Path) -> None:
+    for pid in guards(data) + processes_in(data / "postgresql") + processes_in(data / "redis"):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_it_works(data: Path) -> None:
+    with embedded.use(data) as servers:
+        assert str(value(servers, "SHOW server_version")).startswith("18.")
+        assert redis.Redis.from_url(servers.redis_url).ping()
+        assert embedded.running(data) == servers
+    assert gone(data)
+    assert embedded.running(data) is None
+
+
+def test_jdbc_url_is_loopback_tcp_with_the_password(data: Path) -> None:
+    with embedded.use(data) as servers:
+        url = servers.jdbc_url.removeprefix("jdbc:")
+        with psycopg.connect(url, user=servers.jdbc_user, password=servers.jdbc_password) as connection:
+            assert connection.info.host == "127.0.0.1"
+        with pytest.raises(psycopg.OperationalError, match="password"):
+            psycopg.connect(url, user=servers.jdbc_user, password="wrong")
+
+
+def test_an_acked_commit_is_flushed_and_whole_pages_are_kept(data: Path) -> None:
+    with embedded.use(data) as servers:
+        for setting in ("fsync", "full_page_writes", "synchronous_commit"):
+            assert value(servers, f"SHOW {setting}") == "on"
+
+
+def test_the_site_is_no_superuser_but_may_make_databases_and_roles(data: Path) -> None:
+    with embedded.use(data) as servers:
+        flags = "SELECT (rolsuper, rolcreatedb, rolcreaterole)::text FROM pg_roles WHERE rolname = current_user"
+        assert value(servers, flags) == "(f,t,t)"
+
+
+def test_secrets_are_for_their_owner_only(data: Path) -> None:
+    with embedded.use(data):
+        for name in ("database-password", "redis-password", "servers.json", "redis/redis.conf"):
+            assert (data / name).stat().st_mode & 0o077 == 0, name
+
+
+def test_two_users_at_once_share_one_start(data: Path) -> None:
+    with another_user(data), embedded.use(data):
+        assert len(guards(data)) == 1
+
+
+def test_servers_stay_until_the_last_user_has_left(data: Path) -> None:
+    with another_user(data) as user:
+        with embedded.use(data):
+            pass
+        assert embedded.running(data) is not None
+        assert user.stdin is not None
+        user.stdin.close()
+        until(lambda: gone(data), "the servers to stop")
+
+
+def test_a_killed_user_counts_as_left(data: Path) -> None:
+    with another_user(data) as user:
+        user.kill()
+        until(lambda: gone(data), "the servers to stop")
+
+
+def test_data_and_urls_survive_a_restart(data: Path) -> None:
+    with embedded.use(data) as first, psycopg.connect(first.database_url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 7 AS n")
+    with embedded.use(data) as second:
+        assert value(second, "SELECT n FROM kept") == 7
+        assert second.jdbc_password == first.jdbc_password
+
+
+def test_after_kill_of_everything_the_next_start_recovers(data: Path) -> None:
+    with embedded.use(data) as servers, psycopg.connect(servers.database_url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 7 AS n")
+        kill_all(data)
+    with embedded.use(data) as servers:
+        assert value(servers, "SELECT n FROM kept") == 7
+
+
+def test_servers_go_with_a_killed_guard(data: Path) -> None:
+    with embedded.use(data):
+        (guard,) = guards(data)
+        os.kill(guard, signal.SIGKILL)
+        until(lambda: gone(data), "the servers to follow their guard")
+        assert embedded.running(data) is None
+        assert value(embedded.ensure(data), "SELECT 1") == 1
+
+
+@pytest.mark.parametrize("folder", ["postgresql", "redis"])
+def test_the_guard_starts_a_dead_server_again_where_it_was(data: Path, folder: str) -> None:
+    with embedded.use(data) as servers:
+        for pid in processes_in(data / folder):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+        def answers() -> bool:
+            with contextlib.suppress(psycopg.OperationalError, redis.ConnectionError):
+                return value(servers, "SELECT 1") == 1 and bool(redis.Redis.from_url(servers.redis_url).ping())
+            return False
+
+        until(answers, f"{folder} to answer at its old address")
+
+
+def test_a_half_finished_first_start_is_begun_anew(data: Path) -> None:
+    (data / "postgresql.new" / "base").mkdir(parents=True)
+    (data / "postgresql.new" / "PG_VERSION").write_text("18\n")
+    with embedded.use(data) as servers:
+        assert value(servers, "SELECT 1") == 1
+
+
+def test_a_stale_pid_file_with_a_living_number_is_no_obstacle(data: Path) -> None:
+    with embedded.use(data):
+        pid_file = (data / "postgresql" / "postmaster.pid").read_text()
+    _, *rest = pid_file.splitlines()
+    (data / "postgresql" / "postmaster.pid").write_text("\n".join([str(os.getppid()), *rest]) + "\n")
+    with embedded.use(data) as servers:
+        assert value(servers, "SELECT 1") == 1
+
+
+def test_taken_ports_are_replaced(data: Path) -> None:
+    with embedded.use(data) as first:
+        port = int((data / "postgresql-port").read_text())
+    with socket.create_server(("127.0.0.1", port)), embedded.use(data) as second:
+        assert second.jdbc_url != first.jdbc_url
+        assert value(second, "SELECT 1") == 1
+
+
+def test_a_long_path_gets_its_socket_elsewhere(data: Path) -> None:
+    long = data / ("x" * LONGEST_SOCKET_PATH)
+    with embedded.use(long) as servers:
+        assert value(servers, "SELECT 1") == 1
+
+
+def test_a_folder_that_others_may_not_enter(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    with embedded.use(closed / "data") as servers:
+        assert value(servers, "SELECT 1") == 1
+
+
+def test_a_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(SystemExit, match=r"cannot be used.*set TOPICS_DATA"), embedded.use(tmp_path / "file" / "data"):
+        pass
+
+
+def test_a_broken_cluster_is_told_in_one_line(data: Path) -> None:
+    with embedded.use(data):
+        pass
+    shutil.rmtree(data / "postgresql" / "global")
+    with pytest.raises(SystemExit, match=r"PostgreSQL did not start: .*pg_control.*postgresql.log"), embedded.use(data):
+        pass
+
+
+def test_the_folder_is_beside_manage_py_unless_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOPICS_DATA", "/somewhere/else")
+    assert data_dir() == Path("/somewhere/else")
+    monkeypatch.delenv("TOPICS_DATA")
+    assert data_dir() == ROOT / ".data"

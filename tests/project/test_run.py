@@ -1,0 +1,167 @@
+"""`manage.py run`: up with one command, down with one signal, up again after any of its processes was killed."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.instances import ROOT, Instance, free_port, until
+
+
+@pytest.fixture(scope="module")
+def instance(server: Instance) -> Instance:
+    return server
+
+
+def manage(instance: Instance, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Some other manage.py command on that instance's folder."""
+    return subprocess.run(
+        [sys.executable, str(ROOT / "manage.py"), *arguments],
+        env={**instance.environment, **settings},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture
+def idle(tmp_path: Path) -> Iterator[Instance]:
+    """An instance that nobody has started."""
+    instance = Instance(tmp_path / "data", free_port())
+    yield instance
+    instance.kill()
+
+
+def test_it_works(instance: Instance) -> None:
+    assert instance.get("/v0/health")[0] == 200
+    assert instance.get("/admin/login/")[0] == 200
+    assert instance.get("/static/admin/css/base.css")[0] == 200
+
+
+def test_it_prints_where_everything_is(instance: Instance) -> None:
+    for word in (f"{instance.url}/v0/docs", f"{instance.url}/admin/", str(instance.data), "user admin, password "):
+        assert word in instance.output
+
+
+def test_the_printed_login_opens_the_admin(instance: Instance) -> None:
+    password = (instance.data / "admin-password").read_text().strip()
+    assert password in instance.output
+    assert (instance.data / "admin-password").stat().st_mode & 0o077 == 0
+    check = (
+        f"from django.contrib.auth import authenticate; print(authenticate(username='admin', password='{password}'))"
+    )
+    assert manage(instance, "shell", "--no-imports", "-c", check).stdout.strip() == "admin"
+
+
+def test_another_command_uses_the_running_servers(instance: Instance) -> None:
+    before = instance.pids("topics_project.embedded")
+    assert manage(instance, "migrate", "--check").returncode == 0
+    assert instance.pids("topics_project.embedded") == before
+
+
+def test_a_second_run_on_the_same_folder_is_refused(instance: Instance) -> None:
+    refused = manage(instance, "run", PORT=str(free_port()))
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        f"topics: already running on {instance.data}: stop that one, or set TOPICS_DATA to another folder.\n"
+    )
+
+
+def test_a_taken_port_is_refused(idle: Instance) -> None:
+    with socket.create_server(("127.0.0.1", idle.port)):
+        refused = manage(idle, "run")
+    assert refused.returncode == 1
+    assert refused.stderr == f"topics: port {idle.port} is taken: set PORT=… to another one.\n"
+    assert not idle.pids()
+
+
+def test_an_address_of_somebody_else_is_refused(idle: Instance) -> None:
+    refused = manage(idle, "run", HOST="192.0.2.1", TOPICS_INSECURE="1")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(f"topics: cannot listen on 192.0.2.1, port {idle.port} (")
+
+
+def test_a_command_brings_its_own_servers_and_takes_them_down(idle: Instance) -> None:
+    done = manage(idle, "migrate", "--verbosity", "0")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not idle.pids()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_cleanly_and_the_data_stays(idle: Instance, number: signal.Signals) -> None:
+    idle.start()
+    login = idle.output.split("password ")[1].split()[0]
+    assert idle.stop(number) == 0
+    assert not idle.pids()
+    idle.start()
+    assert login in idle.output
+    idle.stop()
+
+
+@pytest.mark.parametrize("name", ["granian", "celery worker", "celery beat", "redis-server", "topics_project.embedded"])
+def test_a_dead_process_is_started_again(instance: Instance, name: str) -> None:
+    name = name.replace("celery", "celery -A topics_project.celery")
+    before = until(lambda: instance.pids(name), name)
+    for pid in before:
+        os.kill(pid, signal.SIGKILL)
+    until(lambda: set(instance.pids(name)) - set(before), f"another {name}")
+    until(instance.is_ready, "it to be ready")
+
+
+def test_after_kill_of_everything_it_starts_again(idle: Instance) -> None:
+    idle.start()
+    idle.kill()
+    idle.start()
+    assert idle.get("/v0/health")[0] == 200
+    idle.stop()
+
+
+def test_nothing_outlives_a_killed_supervisor(idle: Instance) -> None:
+    idle.start()
+    assert idle.process is not None
+    idle.process.kill()
+    idle.process.wait()
+    until(lambda: not idle.pids(), "its processes to follow")
+
+
+def test_web_workers_do_not_outlive_their_server(idle: Instance) -> None:
+    """Both at once, so that nobody is left to clean up: a worker that stayed would keep the port."""
+    idle.start()
+    assert idle.process is not None
+    main = min(until(lambda: idle.pids("granian"), "the web server"))
+    idle.process.kill()
+    os.kill(main, signal.SIGKILL)
+    idle.process.wait()
+    until(lambda: not idle.pids(), "its processes to follow")
+
+
+def test_two_instances_run_side_by_side(instance: Instance, idle: Instance) -> None:
+    idle.start()
+    assert idle.get("/v0/health")[0] == instance.get("/v0/health")[0] == 200
+    assert idle.servers.database_url != instance.servers.database_url
+    idle.stop()
+    assert instance.get("/v0/health")[0] == 200
+
+
+def test_one_process_alone_on_given_servers(instance: Instance, idle: Instance) -> None:
+    """As docker-compose.yml runs them: `manage.py run web` becomes the web server."""
+    idle.settings = {
+        "DATABASE_URL": instance.servers.database_url,
+        "REDIS_URL": instance.servers.redis_url,
+        "SECRET_KEY": "the same for every process of a site",
+    }
+    idle.run("web")
+    until(idle.is_ready, "the web server")
+    assert idle.stop() == 0
+
+
+def test_one_process_alone_brings_no_servers(idle: Instance) -> None:
+    refused = manage(idle, "run", "web")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("topics: run web does not bring servers: set DATABASE_URL and REDIS_URL")

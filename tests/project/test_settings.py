@@ -1,0 +1,92 @@
+"""Settings refuse what they cannot use, in one line, whichever process reads them; the README lists them all."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.instances import OURS, ROOT
+from topics_project import environment
+
+GOOD = {"DATABASE_URL": "postgresql://u@localhost/d", "REDIS_URL": "redis://localhost", "SECRET_KEY": "x" * 50}
+PROCESSES = {
+    "manage.py": ["manage.py", "check"],
+    "granian": ["-m", "granian", "--interface", "asgi", "--port", "0", "topics_project.asgi:application"],
+    "celery": ["-m", "celery", "-A", "topics_project.celery", "worker"],
+}
+
+
+def start(process: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    inherited = {name: value for name, value in os.environ.items() if name not in (*OURS, "TOPICS_DATA")}
+    return subprocess.run(
+        [sys.executable, *PROCESSES[process]],
+        env={**inherited, **GOOD, **settings},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"PORT": "http"}, "topics: PORT=http is not a whole number from 1 to 65535"),
+        ({"PORT": "70000"}, "topics: PORT=70000 is not a whole number from 1 to 65535"),
+        ({"TOPICS_MAX_TOPICS": "-1"}, "topics: TOPICS_MAX_TOPICS=-1 is not a whole number of at least 0"),
+        ({"TOPICS_FAST_LANE": "maybe"}, "topics: TOPICS_FAST_LANE=maybe is neither true nor false"),
+        ({"DATABASE_URL": "mysql://u@localhost/d"}, "topics: DATABASE_URL is not a PostgreSQL URL"),
+        ({"REDIS_URL": "localhost:6379"}, "topics: REDIS_URL is not a Redis URL"),
+        ({"SECRET_KEY": ""}, "topics: SECRET_KEY is not set"),
+        ({"TOPICS_API_KEYS": "hush:read,hush2:reed"}, "topics: TOPICS_API_KEYS cannot be used: entry 2 is not secret:"),
+        (
+            {"TOPICS_API_KEYS": ",", "HOST": "0.0.0.0"},
+            "topics: TOPICS_API_KEYS cannot be used: it is set, and holds no",
+        ),
+        ({"HOST": "0.0.0.0"}, "topics: HOST=0.0.0.0 is open to others and there are no keys"),
+    ],
+)
+def test_a_bad_setting_is_refused_in_one_line(settings: dict[str, str], line: str) -> None:
+    refused = start("manage.py", **settings)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(line)
+    assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("process", ["granian", "celery"])
+def test_every_process_refuses(process: str) -> None:
+    refused = start(process, WEB_THREADS="none")
+    assert refused.returncode != 0
+    assert "topics: WEB_THREADS=none is not a whole number of at least 1" in refused.stdout + refused.stderr
+    assert "Traceback" not in refused.stdout + refused.stderr
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"HOST": "::1"},
+        {"HOST": "localhost"},
+        {"HOST": "0.0.0.0", "TOPICS_INSECURE": "1"},
+        {"HOST": "0.0.0.0", "TOPICS_API_KEYS": "a-secret-of-some-length:read+write"},
+        {"DATABASE_URL": "postgresql://u:p@/d?host=/tmp&sslmode=disable"},
+    ],
+)
+def test_good_settings_start(settings: dict[str, str]) -> None:
+    assert start("manage.py", **settings).stderr == ""
+
+
+def test_the_readme_lists_every_setting_with_its_default() -> None:
+    rows = {}
+    for line in (ROOT / "README.md").read_text().splitlines():
+        if line.startswith("| `") and line.count("|") >= 4:
+            name, default = (cell.strip() for cell in line.strip("|").split("|")[:2])
+            rows[name.strip("`")] = default
+    assert sorted(rows) == sorted({*environment.DEFAULTS, "TOPICS_DATA"})
+    computed = {"WEB_WORKERS", "TOPICS_DATA", "DATABASE_URL", "REDIS_URL", "SECRET_KEY"}
+    for name, default in environment.DEFAULTS.items():
+        if name not in computed:
+            shown = {True: "1", False: "0", "": ""}.get(default, str(default))
+            assert rows[name].replace("`", "").replace(",", "") == shown.replace(",", ""), name

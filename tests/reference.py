@@ -1,0 +1,154 @@
+"""The log in memory: what contract.md sections 2 to 5 say, with lists, and nothing done later than it is due.
+
+Times are passed in and never go back. A record lives in `live`; one that was lost is remembered in `lost`,
+since every reader below it has to be told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record as it was written; `size` is the bytes of its data and meta."""
+
+    seq: int
+    ts: int
+    data: str
+    tag: str | None
+    node: str | None
+    size: int
+
+
+@dataclass
+class Config:
+    """What of a topic's config matters to the log."""
+
+    ttl_ms: int = 0
+    cap_records: int = 0
+    cap_bytes: int = 0
+    discard: str = "old"
+    idempotency_window_ms: int = 120_000
+
+
+@dataclass
+class Window:
+    """A read's answer."""
+
+    records: list[Record]
+    scanned: int
+    next_from_seq: int
+    head_seq: int
+    earliest_seq: int
+    reason: str | None
+
+
+class Full(Exception):
+    """discard is `reject`, and there is no room."""
+
+
+@dataclass
+class Log:
+    """One topic."""
+
+    config: Config = field(default_factory=Config)
+    head_seq: int = 0
+    last_ts: int = 0
+    live: list[Record] = field(default_factory=list)
+    lost: list[tuple[int, str]] = field(default_factory=list)  # seq and reason
+    keys: dict[str, tuple[int, int, int]] = field(default_factory=dict)  # first and last seq, and when
+
+    @property
+    def count(self) -> int:
+        return len(self.live)
+
+    @property
+    def bytes(self) -> int:
+        return sum(record.size for record in self.live)
+
+    @property
+    def earliest_seq(self) -> int:
+        return self.live[0].seq if self.live else self.head_seq + 1
+
+    def lose(self, number: int, reason: str) -> None:
+        """The oldest ones go without anybody asking."""
+        self.lost += [(record.seq, reason) for record in self.live[:number]]
+        del self.live[:number]
+
+    def expire(self, now: int) -> None:
+        if self.config.ttl_ms:
+            self.lose(sum(record.ts < now - self.config.ttl_ms for record in self.live), "ttl")
+
+    def over(self, more_records: int = 0, more_bytes: int = 0) -> bool:
+        config = self.config
+        over_records = config.cap_records > 0 and self.count + more_records > config.cap_records
+        return over_records or (config.cap_bytes > 0 and self.bytes + more_bytes > config.cap_bytes)
+
+    def evict(self) -> None:
+        while self.config.discard == "old" and self.over():
+            self.lose(1, "cap")
+
+    def configure(self, now: int, **changes: int | str) -> None:
+        self.expire(now)
+        for name, value in changes.items():
+            setattr(self.config, name, value)
+        self.expire(now)
+        self.evict()
+
+    def append(
+        self, new: list[tuple[str, str | None, str | None, int]], now: int, key: str | None = None
+    ) -> tuple[int, int, bool]:
+        """Records as (data, tag, node, size). Answers the first and last seq, and whether the key was known."""
+        self.expire(now)
+        if key is not None and key in self.keys and self.keys[key][2] > now - self.config.idempotency_window_ms:
+            return (*self.keys[key][:2], True)
+        if self.config.discard == "reject" and self.over(len(new), sum(size for *_, size in new)):
+            raise Full
+        self.last_ts = max(self.last_ts, now)
+        first_seq = self.head_seq + 1
+        for data, tag, node, size in new:
+            self.head_seq += 1
+            self.live.append(Record(self.head_seq, self.last_ts, data, tag, node, size))
+        if key is not None:
+            self.keys[key] = (first_seq, self.head_seq, now)
+        self.evict()
+        return first_seq, self.head_seq, False
+
+    def delete(self, now: int, before_seq: int | None, tag: str | None, glob: bool = False) -> int:
+        self.expire(now)
+        before = self.count
+        self.live = [
+            record
+            for record in self.live
+            if (before_seq is not None and record.seq >= before_seq)
+            or not (tag is None or matches(record.tag, tag, glob))
+        ]
+        return before - self.count
+
+    def diff(
+        self, now: int, from_seq: int, limit: int, most_bytes: int, nodes: list[str], tag: str | None, glob: bool
+    ) -> Window:
+        self.expire(now)
+        reasons = {reason for seq, reason in self.lost if seq > from_seq}
+        reason = "mixed" if len(reasons) > 1 else min(reasons, default=None)
+        after = from_seq
+        if from_seq > self.head_seq:
+            reason, after = "recreated", 0
+        window = [record for record in self.live if record.seq > after][:limit]
+        next_seq = window[-1].seq if len(window) == limit else self.head_seq
+        run = 0
+        for place, record in enumerate(window):
+            run += record.size
+            if place and run > most_bytes:
+                window = window[:place]
+                next_seq = window[-1].seq
+                break
+        shown = [
+            record for record in window if record.node not in nodes and (tag is None or matches(record.tag, tag, glob))
+        ]
+        return Window(shown, len(window), next_seq, self.head_seq, self.earliest_seq, reason)
+
+
+def matches(tag: str | None, pattern: str, glob: bool) -> bool:
+    return tag is not None and (tag.startswith(pattern) if glob else tag == pattern)

@@ -1,0 +1,37 @@
+"""The API's doors, and short ways to make routers and look at what they did."""
+
+import itertools
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import api, door, keys, live
+from tests.api.doors import Door
+
+__all__ = ["api", "door", "keys", "live"]
+
+
+@pytest.fixture
+def names() -> Iterator[str]:
+    """Topic and router names that nobody else uses."""
+    prefix = f"r{uuid.uuid4().hex[:10]}"
+    return (f"{prefix}.{number}" for number in itertools.count(1))
+
+
+def route(door: Door, source: str, dest: str, name: str | None = None, **config: Any) -> str:
+    name = name or f"{source}->{dest}"
+    reply = door.put(f"/v0/routers/{name}", {"source": source, "dest": dest, **config})
+    assert reply.status == 201, reply.json
+    return name
+
+
+def read(door: Door, topic: str, **body: Any) -> list[Any]:
+    """The `data` of all that a topic shows."""
+    found, from_seq, caught_up = [], 0, False
+    while not caught_up:
+        window = door.diff(topic, from_seq=from_seq, limit=1000, **body).json
+        found += [record["data"] for record in window["records"]]
+        from_seq, caught_up = window["next_from_seq"], window["caught_up"]
+    return found

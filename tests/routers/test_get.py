@@ -1,0 +1,144 @@
+"""GET /v0/routers/:router."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from routers.lag import STALLED_MS
+from tests.api.doors import Door
+from tests.routers.conftest import read, route
+
+
+def test_it_works(api: Door, names: Iterator[str]) -> None:
+    source, dest = next(names), next(names)
+    router = route(api, source, dest, filter=["tag", "Eq", "x"], guarantee="exactly_once")
+    answer = api.get(f"/v0/routers/{router}").json
+    assert answer.pop("performance")["server_total_ms"] > 0
+    assert answer == {
+        "router": router,
+        "source": source,
+        "dest": dest,
+        "preserve_node": True,
+        "preserve_tag": True,
+        "filter": ["tag", "Eq", "x"],
+        "allow_cycle": False,
+        "guarantee": "exactly_once",
+        "allow_fan_in": False,
+        "paused": False,
+        "forwarded_total": 0,
+        "cursor": 0,
+        "lag": 0,
+        "oldest_unread_ms": None,
+        "state": "running",
+        "stalled": False,
+        "last_error": None,
+    }
+
+
+def test_an_absent_router_is_404(api: Door, names: Iterator[str]) -> None:
+    router = next(names)
+    missing = api.get(f"/v0/routers/{router}")
+    assert (missing.status, missing.code) == (404, "router_not_found")
+    assert missing.detail == {"router": router}
+
+
+def test_a_bad_name_is_400(api: Door) -> None:
+    refused = api.get("/v0/routers/-")
+    assert (refused.status, refused.code) == (400, "invalid_request")
+
+
+def test_it_counts_what_it_forwarded(api: Door, names: Iterator[str]) -> None:
+    source, dest = next(names), next(names)
+    router = route(api, source, dest, filter="x")
+    api.post(f"/v0/topics/{source}", {"records": [{"data": tag, "tag": tag} for tag in "xyx"]})
+    read(api, dest)
+    answer = api.get(f"/v0/routers/{router}").json
+    assert (answer["forwarded_total"], answer["cursor"], answer["lag"]) == (2, 3, 0)
+
+
+def test_lag_is_the_head_less_the_cursor_when_asked(api: Door, names: Iterator[str]) -> None:
+    source, dest = next(names), next(names)
+    router = route(api, source, dest)
+    api.append(source, 1, 2, 3)
+    answer = api.get(f"/v0/routers/{router}").json
+    assert (answer["cursor"], answer["lag"], answer["stalled"]) == (0, 3, False)
+    assert answer["oldest_unread_ms"] >= 0
+    read(api, dest)
+    answer = api.get(f"/v0/routers/{router}").json
+    assert (answer["cursor"], answer["lag"], answer["oldest_unread_ms"]) == (3, 0, None)
+
+
+def grow_old(topic: str, router: str) -> None:
+    """As if what the topic holds, and the router's last step, were a minute past the limit."""
+    ago = STALLED_MS + 60_000
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE topics_record SET ts = ts - %s WHERE topic_id = (SELECT id FROM topics_topic WHERE name = %s)",
+            [ago, topic],
+        )
+        cursor.execute("UPDATE topics_cursor SET updated_ts = updated_ts - %s WHERE name = %s", [ago, router])
+
+
+@pytest.mark.parametrize(("config", "stalled"), [({}, True), ({"paused": True}, False)])
+def test_a_router_that_nobody_moves_is_stalled(
+    api: Door, names: Iterator[str], config: dict[str, Any], stalled: bool
+) -> None:
+    source, dest = next(names), next(names)
+    router = route(api, source, dest, **config)
+    api.append(source, 1)
+    grow_old(source, router)
+    answer = api.get(f"/v0/routers/{router}").json
+    assert (answer["stalled"], answer["state"]) == (stalled, "paused" if config else "running")
+    assert answer["oldest_unread_ms"] > STALLED_MS
+    api.put(f"/v0/routers/{router}", {"source": source, "dest": dest, "paused": False})
+    read(api, dest)
+    assert api.get(f"/v0/routers/{router}").json["stalled"] is False
+
+
+def test_a_source_that_rested_long_does_not_make_its_router_stalled(api: Door, names: Iterator[str]) -> None:
+    source, dest = next(names), next(names)
+    router = route(api, source, dest)
+    grow_old(source, router)
+    api.append(source, 1)
+    assert api.get(f"/v0/routers/{router}").json["stalled"] is False
+
+
+def test_a_full_dest_blocks_and_says_why(api: Door, names: Iterator[str]) -> None:
+    source, dest = next(names), next(names)
+    api.put(f"/v0/topics/{dest}", {"cap_records": 2, "discard": "reject"})
+    router = route(api, source, dest)
+    api.append(source, 1, 2, 3, 4)
+    assert read(api, dest) == [1, 2]
+    answer = api.get(f"/v0/routers/{router}").json
+    assert (answer["state"], answer["cursor"], answer["lag"], answer["forwarded_total"]) == ("blocked", 2, 2, 2)
+    assert dest in answer["last_error"]
+    assert "full" in answer["last_error"]
+    grow_old(source, router)
+    assert api.get(f"/v0/routers/{router}").json["stalled"] is True
+    # Room again: the next read finds what waited, without a pause.
+    api.post(f"/v0/topics/{dest}/delete", {"before_seq": 2})
+    assert read(api, dest) == [2, 3]
+    assert api.get(f"/v0/routers/{router}").json["state"] == "blocked"
+    api.put(f"/v0/topics/{dest}", {"cap_records": 0})
+    assert read(api, dest) == [2, 3, 4]
+    answer = api.get(f"/v0/routers/{router}").json
+    assert (answer["state"], answer["last_error"], answer["lag"]) == ("running", None, 0)
+
+
+def test_a_key_needs_read_and_all_names_within_its_prefixes(api: Door, keys: Any) -> None:
+    keys("root:admin+read,writer:write,mine:read:a.")
+    for router, source, dest in (
+        ("a.r", "a.1", "a.2"),
+        ("a.s", "a.1", "b.2"),
+        ("a.t", "b.1", "a.3"),
+        ("b.r", "a.1", "a.4"),
+    ):
+        api.put(f"/v0/routers/{router}", {"source": source, "dest": dest}, authorization="Bearer root")
+    assert api.get("/v0/routers/a.r").code == "unauthorized"
+    assert api.get("/v0/routers/a.r", authorization="Bearer writer").code == "forbidden"
+    assert api.get("/v0/routers/a.r", authorization="Bearer mine").status == 200
+    for router in ("a.s", "a.t", "b.r"):
+        refused = api.get(f"/v0/routers/{router}", authorization="Bearer mine")
+        assert (refused.status, refused.code) == (403, "forbidden")

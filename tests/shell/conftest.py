@@ -1,0 +1,69 @@
+"""`manage.py topics …` in this process, as most tests run it, and as a process of its own, for those that end it."""
+
+import io
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from psycopg.conninfo import make_conninfo
+
+from tests.instances import ROOT
+
+
+@dataclass
+class Result:
+    code: int
+    out: bytes
+    err: str
+
+
+Shell = Callable[..., Result]
+
+
+@pytest.fixture
+def shell(db: None, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """`shell("append", "a", stdin=b"1")`: what it wrote and how it ended."""
+
+    def run(*arguments: object, stdin: bytes = b"") -> Result:
+        with open_pipe(stdin) as source:
+            monkeypatch.setattr(sys, "stdin", source)
+            code, message = 0, ""
+            try:
+                call_command("topics", *map(str, arguments))
+            except SystemExit as error:
+                code, message = (error.code, "") if isinstance(error.code, int) else (1, str(error.code))
+        out, err = capsysbinary.readouterr()
+        return Result(code, out, err.decode() + message)
+
+    return run
+
+
+def open_pipe(content: bytes) -> io.TextIOWrapper:
+    """A pipe that holds this, like `printf … |`: small enough for its buffer."""
+    reader, writer = os.pipe()
+    os.write(writer, content)
+    os.close(writer)
+    return os.fdopen(reader)
+
+
+@pytest.fixture
+def process(transactional_db: None) -> Callable[..., subprocess.Popen[bytes]]:
+    """Start it as a process on this test's database."""
+    options = {k: v for k, v in connection.get_connection_params().items() if k in ("dbname", "user", "host", "port")}
+    secret = connection.settings_dict["PASSWORD"]
+    url = make_conninfo(**options, **({"password": secret} if secret else {}))
+
+    def start(*arguments: object, **pipes: object) -> subprocess.Popen[bytes]:
+        argv = [sys.executable, str(ROOT / "manage.py"), "topics", *map(str, arguments)]
+        given = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **pipes}
+        # Where the tests run in the background, Ctrl-C is ignored, and what they start would inherit that.
+        given["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+        return subprocess.Popen(argv, env={**os.environ, "DATABASE_URL": url}, **given)  # type: ignore[call-overload]
+
+    return start

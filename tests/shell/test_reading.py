@@ -1,0 +1,187 @@
+"""`manage.py topics tail`, `export` and `ls`: what they print, and how they end."""
+
+import json
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+
+import msgspec
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from routers.routers import RouterConfig, put_router
+from tests.shell.conftest import Shell
+from topics.append import Append, NewRecord, append, check_rows
+from topics.clock import now_ms
+from topics.config import Config, put_topic
+from topics.delete import delete_records, delete_topic
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+def put(name: str, *data: str, tag: str | None = None) -> None:
+    wanted = Append([NewRecord(msgspec.Raw(each.encode()), tag) for each in data])
+    append(name, wanted, check_rows(wanted), now_ms())
+
+
+@pytest.fixture
+def numbers(db: None) -> str:
+    for first in range(1, 2501, 500):
+        put("numbers", *map(str, range(first, first + 500)))
+    return "numbers"
+
+
+def test_export_prints_everything_in_order(shell: Shell, numbers: str) -> None:
+    assert shell("export", numbers).out == b"".join(b"%d\n" % n for n in range(1, 2501))
+    assert shell("export", numbers, "--from-seq", 2498).out == b"2499\n2500\n"
+
+
+def test_whole_records(shell: Shell, db: None) -> None:
+    put("a", '{"x":1.0}', tag="t")
+    for call in ("export", "tail"):
+        (line,) = shell(call, "a", "--records").out.splitlines()
+        record = json.loads(line)
+        assert record.pop("$ts") > 0
+        assert record == {"$seq": 1, "$tag": "t", "data": {"x": 1.0}}
+
+
+def test_a_value_of_several_lines_is_one_line(shell: Shell, db: None) -> None:
+    put("a", '{"x":\n 1,\r\n"y": "\\n"}')
+    assert shell("export", "a").out == b'{"x":  1,  "y": "\\n"}\n'
+    assert len(shell("export", "a", "--records").out.splitlines()) == 1
+
+
+def test_a_record_that_is_no_raw_line_is_refused(shell: Shell, db: None) -> None:
+    put("a", "17")
+    done = shell("export", "a", "--raw-lines")
+    assert done.code == 1
+    assert "no raw line" in done.err
+    put("b", '"中"')
+    assert "cannot be written in latin-1" in shell("export", "b", "--raw-lines", "--encoding", "latin-1").err
+
+
+def test_tail_prints_the_last_ones(shell: Shell, numbers: str) -> None:
+    assert shell("tail", numbers).out == b"".join(b"%d\n" % n for n in range(2491, 2501))
+    assert shell("tail", numbers, "-n", 2).out == b"2499\n2500\n"
+    assert shell("tail", numbers, "-n", 0).out == b""
+    assert shell("tail", numbers, "-n", 2400).out.count(b"\n") == 2400
+    assert shell("tail", numbers, "-n", 99999).out.count(b"\n") == 2500
+
+
+def test_tail_looks_further_back_where_records_were_deleted(shell: Shell, numbers: str) -> None:
+    put(numbers, *["0"] * 50, tag="gone")
+    delete_records(numbers, None, "gone", now_ms())
+    assert shell("tail", numbers, "-n", 2).out == b"2499\n2500\n"
+
+
+def test_several_topics_get_headings(shell: Shell, db: None) -> None:
+    put("a", "1")
+    put("b", "2", "3")
+    assert shell("tail", "a", "b").out == b"==> a <==\n1\n==> b <==\n2\n3\n"
+
+
+def test_lost_records_are_told_beside_the_lines(shell: Shell, db: None) -> None:
+    put_topic("capped", Config(cap_records=2), now_ms())
+    put("capped", "1", "2", "3")
+    done = shell("export", "capped")
+    assert (done.code, done.out) == (0, b"2\n3\n")
+    assert "capped lost records 1 to 1 (cap)" in done.err
+
+
+@pytest.mark.parametrize("call", ["tail", "export"])
+def test_an_absent_topic_is_refused_in_one_line(shell: Shell, call: str) -> None:
+    done = shell(call, "nobody")
+    assert (done.code, done.out, done.err) == (1, b"", "topics: there is no topic 'nobody'")
+
+
+def test_an_empty_topic_prints_nothing(shell: Shell, db: None) -> None:
+    put_topic("empty", Config(), now_ms())
+    assert shell("export", "empty").out == shell("tail", "empty").out == b""
+
+
+def test_ls_in_one_query(shell: Shell, db: None) -> None:
+    for name in ("a:1", "a:2", "A", "b", "a_"):
+        put(name, "1", "22")
+    with CaptureQueriesContext(
+        connection,
+    ) as queries:
+        lines = shell("ls", "a").out.decode().splitlines()
+    assert len(queries) == 1
+    assert lines[0].split() == ["RECORDS", "BYTES", "EARLIEST", "HEAD", "DURABILITY", "NAME"]
+    assert [line.split() for line in lines[1:]] == [["2", "3", "1", "2", "disk", name] for name in ("a:1", "a:2", "a_")]
+    assert shell("ls", "-q").out.split() == [b"A", b"a:1", b"a:2", b"a_", b"b"]
+    assert shell("ls", "a_", "-q").out.split() == [b"a_"]
+    assert shell("ls", "nobody", "-q").out == b""
+
+
+def test_usage_says_what_is_held_and_by_what(shell: Shell, db: None) -> None:
+    put("a", *["1"] * 10)
+    put_router("a->b", RouterConfig(source="a", dest="b", start="earliest"), now_ms())
+    shell("tail", "b")
+    delete_topic("a", False, now_ms())
+    put("c", "1")
+    done = shell("usage")
+    assert done.code == 0
+    lines = [" ".join(line.split()) for line in done.out.decode().splitlines()]
+    assert "11 records shown by topics, 11 B of payload" in lines
+    assert "10 of a (deleted) are held by b" in lines
+
+
+# -- As processes of their own ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def following(process: Start) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*names: str) -> subprocess.Popen[bytes]:
+        started.append(process("tail", "-f", *names))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.kill()
+        each.communicate()
+
+
+def test_follow_prints_what_comes_and_ends_on_ctrl_c(following: Start) -> None:
+    put("live", "1")
+    tail = following("live")
+    assert tail.stdout is not None
+    assert tail.stdout.readline() == b"1\n"
+    for number in range(2, 5):
+        put("live", str(number))
+        assert tail.stdout.readline() == b"%d\n" % number
+    tail.send_signal(signal.SIGINT)
+    out, err = tail.communicate(timeout=30)
+    assert (tail.returncode, out, err) == (130, b"", b"")
+
+
+def test_follow_goes_on_with_the_others_when_one_is_deleted(following: Start) -> None:
+    put("one", "1")
+    put("two", "2")
+    tail = following("one", "two")
+    assert tail.stdout is not None
+    assert [tail.stdout.readline() for _ in range(4)] == [b"==> one <==\n", b"1\n", b"==> two <==\n", b"2\n"]
+    delete_topic("one", False, now_ms())
+    put("two", "3")
+    assert tail.stdout.readline() == b"3\n"
+    delete_topic("two", False, now_ms())
+    _, err = tail.communicate(timeout=30)
+    assert tail.returncode == 1
+    assert b"there is no topic 'one'" in err
+    assert b"there is no topic 'two'" in err
+
+
+def test_a_closed_pipe_ends_an_export_quietly(process: Start) -> None:
+    for _ in range(20):
+        put("long", *[f'"{"x" * 100}"'] * 2000)
+    export = process("export", "long")
+    assert export.stdout is not None
+    assert export.stdout.readline()
+    export.stdout.close()
+    assert export.stderr is not None
+    assert export.wait(timeout=30) == 141
+    assert export.stderr.read() == b""
+    export.stderr.close()

@@ -1,0 +1,89 @@
+"""GET /v0/topics/:topic/events: django-eventstream's stream over the log."""
+
+import pytest
+
+from tests.watch.wire import Api, Event, Refused, Stream, new_name
+
+
+def messages(stream: Stream, count: int) -> list[Event]:
+    got: list[Event] = []
+    stream.until(lambda event: event.name == "message" and (got.append(event) or len(got) == count))
+    return got
+
+
+def test_it_works(api: Api, name: str) -> None:
+    api.append(name, "old")
+    with api.stream(f"/v0/topics/{name}/events") as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        assert stream.until_event("stream-open")
+        api.append(name, {"data": {"n": 1}, "tag": "t", "node": "n", "meta": {"m": 1}}, "second")
+        one, two = messages(stream, 2)
+    assert one.data.pop("$ts")
+    assert one.data == {"$seq": 2, "$node": "n", "$tag": "t", "meta": {"m": 1}, "data": {"n": 1}}
+    assert (one.id, two.id, two.data["data"]) == (f"{name}:2", f"{name}:3", "second")
+
+
+def test_it_resumes(api: Api, name: str) -> None:
+    api.append(name, *range(300))
+    with api.stream(f"/v0/topics/{name}/events", f"{name}:0") as stream:
+        got = messages(stream, 300)
+        assert [event.data["$seq"] for event in got] == list(range(1, 301))
+    for seq in (1, 150, 299):
+        with api.stream(f"/v0/topics/{name}/events", got[seq - 1].id) as stream:
+            assert messages(stream, 1)[0].data["$seq"] == seq + 1
+    with api.stream(f"/v0/topics/{name}/events?lastEventId={name}:42") as stream:
+        assert messages(stream, 1)[0].data["$seq"] == 43
+
+
+def test_names_with_colons(api: Api) -> None:
+    name = f"a:b:{new_name()}"
+    api.append(name, 1)
+    with api.stream(f"/v0/topics/{name}/events") as stream:
+        stream.until_event("stream-open")
+        api.append(name, 2, 3)
+        first, _ = messages(stream, 2)
+    with api.stream(f"/v0/topics/{name}/events", first.id) as stream:
+        assert messages(stream, 1)[0].data["$seq"] == 3
+
+
+def test_a_loss_is_told(api: Api, name: str) -> None:
+    api.done("PUT", f"/v0/topics/{name}", {"cap_records": 3})
+    for value in range(10):
+        api.append(name, value)
+    with api.stream(f"/v0/topics/{name}/events", f"{name}:2") as stream:
+        assert stream.until_event("stream-reset")[-1].data == {"channels": [name]}
+        assert [event.data["$seq"] for event in messages(stream, 3)] == [8, 9, 10]
+
+
+def test_a_topic_created_anew(api: Api, name: str) -> None:
+    api.append(name, 1, 2, 3)
+    with api.stream(f"/v0/topics/{name}/events", f"{name}:3") as stream:
+        stream.until_event("stream-open")
+        api.done("DELETE", f"/v0/topics/{name}")
+        api.append(name, "new")
+        stream.until_event("stream-reset")
+        assert messages(stream, 1)[0].data["data"] == "new"
+
+
+def test_what_is_refused(api: Api, name: str) -> None:
+    with pytest.raises(Refused) as refused:
+        api.stream(f"/v0/topics/{name}/events")
+    assert (refused.value.status, refused.value.code) == (404, "topic_not_found")
+    api.append(name, 1)
+    with pytest.raises(Refused) as refused:
+        api.stream(f"/v0/topics/{name}/events", Accept="application/json")
+    assert refused.value.status == 406
+    assert api.call("POST", f"/v0/topics/{name}/events", {}).status == 405
+    with api.stream(f"/v0/topics/{name}/events", "garbage") as stream:
+        assert stream.rest()[-1].name == "stream-error"
+
+
+def test_many_at_once(api: Api, name: str) -> None:
+    api.append(name, 1)
+    streams = [api.stream(f"/v0/topics/{name}/events", f"{name}:1") for _ in range(40)]
+    for stream in streams:
+        stream.until_event("stream-open")
+    api.append(name, "for all")
+    for stream in streams:
+        assert messages(stream, 1)[0].data["data"] == "for all"
+        stream.close()

@@ -1,0 +1,125 @@
+"""Keys and caps: who may watch what, and how many streams there are."""
+
+import pytest
+
+from tests.instances import Instance, until
+from tests.watch.wire import Api, Refused, Stream, new_name
+
+KEYS = "alpha:read+write+admin,beta:read:b-,gamma:write,delta:read+write+admin"
+
+
+@pytest.fixture(scope="module")
+def keyed() -> Instance:
+    from tests.instances import start
+
+    with start(TOPICS_API_KEYS=KEYS) as instance:
+        yield instance
+
+
+@pytest.fixture
+def alpha(keyed: Instance) -> Api:
+    return Api(keyed.port, "alpha")
+
+
+def refused(api: Api, url: str, **headers: str) -> tuple[int, str]:
+    with pytest.raises(Refused) as caught:
+        api.stream(url, **headers)
+    return caught.value.status, caught.value.code
+
+
+def test_the_creating_key_by_header_or_token(alpha: Api, name: str) -> None:
+    alpha.append(name, 1)
+    url = alpha.watch({name: {}})
+    with alpha.stream(url) as stream:
+        stream.until_seq(name, 1)
+    with Api(alpha.port).stream(f"{url}?token=alpha") as stream:
+        stream.until_seq(name, 1)
+
+
+def test_no_key_a_wrong_key_another_key(alpha: Api, name: str) -> None:
+    alpha.append(name, 1)
+    url = alpha.watch({name: {}})
+    assert refused(Api(alpha.port), url) == (401, "unauthorized")
+    assert refused(Api(alpha.port, "nobody"), url) == (401, "unauthorized")
+    assert refused(Api(alpha.port), f"{url}?token=nobody") == (401, "unauthorized")
+    assert refused(Api(alpha.port, "delta"), url) == (403, "forbidden")
+    assert refused(Api(alpha.port), f"{url}?token=delta") == (403, "forbidden")
+
+
+def test_scope_and_prefixes_bind_every_topic(alpha: Api) -> None:
+    inside, outside = new_name("b"), new_name("a")
+    alpha.append(inside, 1)
+    alpha.append(outside, 1)
+    beta = Api(alpha.port, "beta")
+    with beta.stream(beta.watch({inside: {}})) as stream:
+        stream.until_seq(inside, 1)
+    for topics in ({outside: {}}, {inside: {}, outside: {}}, {new_name("a"): {}}):
+        answer = beta.call("POST", "/v0/watch", {"topics": topics})
+        assert (answer.status, answer.body["error"]["code"]) == (403, "forbidden")
+    assert Api(alpha.port, "gamma").call("POST", "/v0/watch", {"topics": {inside: {}}}).status == 403
+    assert Api(alpha.port).call("POST", "/v0/watch", {"topics": {inside: {}}}).status == 401
+
+
+def test_the_plain_stream_asks_for_a_key_too(alpha: Api) -> None:
+    inside, outside = new_name("b"), new_name("a")
+    alpha.append(inside, 1)
+    alpha.append(outside, 1)
+    beta = Api(alpha.port, "beta")
+    beta.stream(f"/v0/topics/{inside}/events").close()
+    Api(alpha.port).stream(f"/v0/topics/{inside}/events?token=beta").close()
+    assert refused(beta, f"/v0/topics/{outside}/events") == (403, "forbidden")
+    assert refused(Api(alpha.port, "gamma"), f"/v0/topics/{inside}/events") == (403, "forbidden")
+    assert refused(Api(alpha.port), f"/v0/topics/{inside}/events") == (401, "unauthorized")
+
+
+def test_a_revoked_key_ends_its_streams(alpha: Api, keyed: Instance, name: str) -> None:
+    alpha.append(name, 1)
+    with keyed.connect() as database:
+        database.execute(
+            "INSERT INTO topics_apikey (name, secret_sha256, read, write, delete_scope, admin, prefixes, created_ts)"
+            " VALUES (%s, sha256('omega'), true, false, false, false, '', 0)",
+            [name],
+        )
+        omega = Api(alpha.port, "omega")
+        # Each process knows a key within a second.
+        url = until(lambda: omega.call("POST", "/v0/watch", {"topics": {name: {}}}).body.get("stream_url"), "a session")
+        with opened(omega, url) as stream, opened(omega, f"/v0/topics/{name}/events") as plain:
+            stream.until_event("caught-up")
+            database.execute("UPDATE topics_apikey SET revoked_ts = 1 WHERE name = %s", [name])
+            error = stream.rest()[-1]
+            assert (error.name, error.data["code"]) == ("error", "unauthorized")
+            error = plain.rest()[-1]
+            assert (error.name, error.data["code"]) == ("error", "unauthorized")
+        until(lambda: omega.call("GET", f"/v0/topics/{name}").status == 401, "the key to be known no more")
+
+
+def opened(api: Api, url: str) -> Stream:
+    def stream() -> Stream | None:
+        try:
+            return api.stream(url)
+        except Refused as refused:
+            if refused.status not in (401, 429):
+                raise
+            return None
+
+    return until(stream, f"{url} to open")
+
+
+def test_caps(instances) -> None:
+    capped = {"TOPICS_MAX_WATCH_SESSIONS": "3", "TOPICS_MAX_STREAMS": "2", "TOPICS_MAX_STREAMS_PER_KEY": "2"}
+    instance: Instance = instances(WEB_WORKERS="2", **capped)
+    api, name = Api(instance.port), new_name()
+    api.append(name, 1)
+    urls = [api.watch({name: {}}) for _ in range(3)]
+    answer = api.call("POST", "/v0/watch", {"topics": {name: {}}})
+    assert (answer.status, answer.body["error"]["code"]) == (429, "throttled")
+    assert answer.body["error"]["detail"] == {"limit": "watch_sessions", "max": 3}
+    assert answer.headers["retry-after"] == "1"
+    with api.stream(urls[0]), api.stream(f"/v0/topics/{name}/events"):
+        for url in (*urls, f"/v0/topics/{name}/events") * 4:  # whichever process it reaches
+            with pytest.raises(Refused) as caught:
+                api.stream(url)
+            assert (caught.value.status, caught.value.code) == (429, "throttled")
+            assert caught.value.detail == {"limit": "streams", "max": 2}
+
+    opened(api, urls[1]).close()  # once the closed ones are counted no more

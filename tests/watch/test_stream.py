@@ -1,0 +1,266 @@
+"""GET /v0/watch/:wid: the frames, their order, and what is left out of them."""
+
+import json
+import subprocess
+import time
+
+import pytest
+
+from tests.watch.wire import Api, Refused, Stream, names, new_name, seqs
+
+
+def test_it_works(api: Api, name: str) -> None:
+    api.append(name, {"data": {"n": 1}, "node": "a", "tag": "t", "meta": {"k": 1}}, 2)
+    with api.stream(api.watch({name: {}})) as stream:
+        assert stream.headers["content-type"] == "text/event-stream"
+        assert stream.headers["cache-control"] == "no-store"
+        assert stream.headers["x-accel-buffering"] == "no"
+        backlog, caught_up = stream.until_event("caught-up")
+        assert backlog.name == "record"
+        first, second = backlog.data.pop("records")
+        assert backlog.data == {"topic": name, "from_seq": 0, "to_seq": 2, "head_seq": 2}
+        assert first.pop("$ts") > 0
+        assert first == {"$seq": 1, "$node": "a", "meta": {"k": 1}, "data": {"n": 1}}
+        assert second["data"] == 2
+        assert backlog.place == {name: 2}
+        assert caught_up.data == {"topic": name, "head_seq": 2}
+        api.append(name, "live")
+        (live,) = stream.until_seq(name, 3)
+        assert (live.data["from_seq"], live.seqs, live.place) == (2, [3], {name: 3})
+
+
+def test_retry_comes_first(api: Api, name: str) -> None:
+    api.append(name, 1)
+    with api.stream(api.watch({name: {}})) as stream:
+        assert stream.read(13) == b"retry: 2000\n\n"
+
+
+def test_caught_up_comes_once(api: Api, name: str) -> None:
+    api.append(name, 1)
+    with api.stream(api.watch({name: {"tail": True}})) as stream:
+        assert names(stream.until_event("caught-up")) == ["caught-up"]
+        for seq in range(2, 12):
+            api.append(name, seq)
+            assert names(stream.until_seq(name, seq)) == ["record"]
+
+
+def test_a_backlog_comes_in_bounded_frames(api: Api, name: str) -> None:
+    api.append(name, *range(100))
+    with api.stream(api.watch({name: {}}, limit=7)) as stream:
+        events = stream.until_event("caught-up")
+    assert seqs(events) == list(range(1, 101))
+    assert all(len(event.seqs) <= 7 for event in events[:-1])
+    assert [event.data["from_seq"] for event in events[1:-1]] == [event.data["to_seq"] for event in events[:-2]]
+
+
+def test_a_frame_stays_under_its_byte_budget_but_moves_on(api: Api, name: str) -> None:
+    api.append(name, *["x" * 1000] * 20)
+    with api.stream(api.watch({name: {}}, max_batch_bytes=3000)) as stream:
+        events = stream.until_event("caught-up")
+    assert seqs(events) == list(range(1, 21))
+    assert max(len(event.seqs) for event in events[:-1]) <= 3
+    with api.stream(api.watch({name: {}}, max_batch_bytes=1)) as stream:
+        events = stream.until_event("caught-up")
+    assert [event.seqs for event in events[:-1]] == [[seq] for seq in range(1, 21)]
+
+
+def test_many_topics_in_one_stream(api: Api) -> None:
+    topics = [new_name() for _ in range(5)]
+    for topic in topics:
+        api.append(topic, "old")
+    with api.stream(api.watch({topic: {} for topic in topics})) as stream:
+        done: set[str] = set()
+        stream.until(lambda e: e.name == "caught-up" and (done.add(e.data["topic"]) or len(done) == 5))
+        for round in range(2, 5):
+            for topic in topics:
+                api.append(topic, round)
+        place = dict.fromkeys(topics, 4)
+        events = stream.until(lambda event: event.place == place)
+    for topic in topics:
+        assert seqs(events, topic) == [2, 3, 4]
+
+
+def test_a_busy_topic_does_not_keep_a_quiet_one_waiting(api: Api) -> None:
+    busy, quiet = new_name("busy"), new_name("quiet")
+    api.append(busy, *["x" * 500] * 10_000)
+    api.append(quiet, 1)
+    with api.stream(api.watch({busy: {}, quiet: {}}, limit=10)) as stream:
+        events = stream.until_seq(quiet, 1)
+    assert len(events) < 10
+
+
+def test_own_nodes_are_left_out_silently(api: Api, name: str) -> None:
+    mine, other = {"data": 1, "node": "me"}, {"data": 2, "node": "you"}
+    api.append(name, mine, other, mine)
+    with api.stream(api.watch({name: {}}, node=["me", "me too"])) as stream:
+        events = stream.until_event("caught-up")
+        assert seqs(events) == [2]
+        assert events[0].data["to_seq"] == 3  # moved past what was left out
+        api.append(name, mine, mine)
+        api.append(name, other, 5)
+        assert seqs(stream.until_seq(name, 7)) == [6, 7]
+
+
+def test_a_node_filter_holds_for_every_topic(api: Api) -> None:
+    topics = [new_name() for _ in range(3)]
+    for topic in topics:
+        api.append(topic, {"data": 1, "node": "me"}, {"data": 2})
+    with api.stream(api.watch({topic: {} for topic in topics}, node="me")) as stream:
+        events = stream.until(lambda event: event.place == dict.fromkeys(topics, 2))
+    assert [event.seqs for event in events if event.name == "record"] == [[2]] * 3
+
+
+def test_dedupe_node_off_ignores_the_filter(api: Api, name: str) -> None:
+    api.done("PUT", f"/v0/topics/{name}", {"dedupe_node": False})
+    api.append(name, {"data": 1, "node": "me"})
+    with api.stream(api.watch({name: {}}, node="me")) as stream:
+        assert seqs(stream.until_seq(name, 1)) == [1]
+
+
+def test_a_backlog_of_own_records_only_is_caught_up_with(api: Api, name: str) -> None:
+    api.append(name, *[{"data": place, "node": "me"} for place in range(50)])
+    with api.stream(api.watch({name: {}}, node="me", limit=10)) as stream:
+        (caught_up,) = stream.until_event("caught-up")
+    assert caught_up.place == {name: 50}
+
+
+def test_an_idle_stream_of_own_records_moves_its_id(api: Api, name: str) -> None:
+    api.append(name, 1)
+    with api.stream(api.watch({name: {"tail": True}}, node="me", heartbeat_ms=1000)) as stream:
+        caught_up = stream.until_event("caught-up")[-1]
+        api.append(name, {"data": 1, "node": "me"})
+        deadline = time.monotonic() + 20
+        while stream.last_id == caught_up.id and time.monotonic() < deadline:
+            assert stream.take(stream.read()) == []
+    assert stream.last_id != caught_up.id
+
+
+def test_match_by_topic(api: Api) -> None:
+    eq, glob = new_name(), new_name()
+    for topic in (eq, glob):
+        api.append(topic, *[{"data": tag, "tag": tag} for tag in ("a", "ab", "b")], "untagged")
+    topics = {eq: {"match": "a"}, glob: {"match": ["tag", "Glob", "a*"]}}
+    with api.stream(api.watch(topics)) as stream:
+        events = stream.until(lambda event: event.place == {eq: 4, glob: 4})
+    assert (seqs(events, eq), seqs(events, glob)) == ([1], [1, 2])
+
+
+def test_what_a_record_shows(api: Api, name: str) -> None:
+    api.append(name, {"data": {"a": 1.0}, "node": "n", "tag": "t", "meta": {"m": [1]}})
+
+    def shown(**options: object) -> dict:
+        with api.stream(api.watch({name: {}}, **options)) as stream:
+            (record,) = stream.until_seq(name, 1)[-1].data["records"]
+        assert record.pop("$ts")
+        return record
+
+    assert shown() == {"$seq": 1, "$node": "n", "meta": {"m": [1]}, "data": {"a": 1.0}}
+    assert shown(include_tags=True, include_meta=False) == {"$seq": 1, "$node": "n", "$tag": "t", "data": {"a": 1.0}}
+    assert shown(include_data=False) == {"$seq": 1, "$node": "n", "meta": {"m": [1]}}
+
+
+def test_line_breaks_in_data_do_not_break_frames(api: Api, name: str) -> None:
+    api.done("POST", f"/v0/topics/{name}", b'{"records":[{"data":{"a":\n\n1,\r\n"b":\r"x\\ny"}},{"data":[\n]}]}')
+    with api.stream(api.watch({name: {}})) as stream:
+        (event,) = stream.until_seq(name, 2)
+    assert [record["data"] for record in event.data["records"]] == [{"a": 1, "b": "x\ny"}, []]
+
+
+def test_data_comes_verbatim(api: Api, name: str) -> None:
+    text = '{"z":1.0E+05,"z":12345678901234567890, "a":"\\u0000\\u00e9","e":"😀"}'
+    api.done("POST", f"/v0/topics/{name}", f'{{"records":[{{"data":{text}}}]}}'.encode())
+    with api.stream(api.watch({name: {}})) as stream:
+        data = b""
+        while b'"to_seq"' not in data:
+            data += stream.read()
+    assert f'"data":{text}}}'.encode() in data
+
+
+def test_heartbeats_only_when_idle(api: Api, name: str) -> None:
+    api.append(name, 0)
+    with api.stream(api.watch({name: {"tail": True}}, heartbeat_ms=1000)) as stream:
+        ends = time.monotonic() + 3
+        while time.monotonic() < ends:
+            api.append(name, 1)
+            next(stream.events())
+        assert stream.comments == []
+        while len(stream.comments) < 2:
+            assert stream.take(stream.read()) == []
+    beats = [int(comment.removeprefix(": hb ")) for comment in stream.comments]
+    assert abs(beats[0] - time.time() * 1000) < 60_000
+    assert beats[1] - beats[0] > 500
+
+
+def test_strong_consistency_delivers(api: Api, name: str) -> None:
+    for durability in ("disk", "fsync", "memory"):
+        topic = f"{name}-{durability}"
+        api.done("PUT", f"/v0/topics/{topic}", {"durability": durability})
+        with api.stream(api.watch({topic: {}}, consistency="strong")) as stream:
+            stream.until_event("caught-up")
+            for seq in range(1, 6):
+                api.append(topic, seq)
+                assert seqs(stream.until_seq(topic, seq)) == [seq]
+
+
+def test_strong_shows_only_what_is_flushed(api: Api, name: str, server) -> None:
+    api.done("PUT", f"/v0/topics/{name}", {"durability": "disk"})
+    with api.stream(api.watch({name: {}}, consistency="strong")) as stream, server.connect() as database:
+        stream.until_event("caught-up")
+        for seq in range(1, 20):
+            api.append(name, seq)
+            lsn = database.execute("SELECT pg_current_wal_insert_lsn()").fetchone()[0]
+            database.execute("SELECT 1")
+            stream.until_seq(name, seq)
+            behind = database.execute("SELECT pg_current_wal_flush_lsn() < %s::pg_lsn", [lsn]).fetchone()[0]
+            # Whatever else was written after the append may not be flushed; the append itself has to be.
+            if behind:
+                head = database.execute("SELECT pg_current_wal_flush_lsn()").fetchone()[0]
+                pytest.fail(f"seq {seq} was shown though WAL is flushed to {head} only, and it lies before {lsn}")
+
+
+def test_who_does_not_take_a_stream(api: Api, name: str) -> None:
+    api.append(name, 1)
+    url = api.watch({name: {}})
+    for accept, status in (("application/json", 406), ("text/event-stream;q=0", 406)):
+        with pytest.raises(Refused) as refused:
+            api.stream(url, Accept=accept)
+        assert (refused.value.status, refused.value.code) == (status, "not_acceptable")
+    for accept in ("text/event-stream", "*/*", "text/*, application/json", "text/html, text/event-stream;q=0.5"):
+        api.stream(url, Accept=accept).close()
+
+
+@pytest.mark.parametrize("wid", ["wid_AAAAAAAAAAAAAAAAAAAAAA", "x", "", "a/b", "%00", "%ff", "x" * 5000])
+def test_an_unknown_session(api: Api, wid: str) -> None:
+    with pytest.raises(Refused) as refused:
+        api.stream(f"/v0/watch/{wid}")
+    assert refused.value.status in (404, 405)
+
+
+def test_http2_by_prior_knowledge(api: Api, name: str) -> None:
+    api.append(name, 1)
+    url = api.watch({name: {}}, heartbeat_ms=1000)
+    argv = ["curl", "-sN", "--http2-prior-knowledge", "-D-", f"http://127.0.0.1:{api.port}{url}"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as curl:
+        assert curl.stdout is not None
+        text = b""
+        while b"event: caught-up" not in text:
+            text += curl.stdout.read1()
+        api.append(name, "live")
+        while b"live" not in text:
+            text += curl.stdout.read1()
+        curl.kill()
+    assert text.startswith(b"HTTP/2 200")
+    line = next(line for line in text.split(b"\n") if line.startswith(b"data: {") and b"live" in line)
+    assert json.loads(line[6:])["records"][0]["$seq"] == 2
+
+
+def test_streams_of_one_session_at_once(api: Api, name: str) -> None:
+    api.append(name, 1)
+    url = api.watch({name: {}})
+    with api.stream(url) as one, api.stream(url) as other:
+        for stream in (one, other):
+            assert isinstance(stream, Stream)
+            stream.until_seq(name, 1)
+        api.append(name, 2)
+        assert seqs(one.until_seq(name, 2)) == [2]
+        assert seqs(other.until_seq(name, 2)) == [2]

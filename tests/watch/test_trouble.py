@@ -1,0 +1,245 @@
+"""Streams while servers die, stop and come back, and beside readers that do not read."""
+
+import contextlib
+import http.client
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.instances import Instance, start, until
+from tests.watch.wire import Api, Event, Refused, Stream, names, new_name, seqs
+
+
+@pytest.fixture(scope="module")
+def troubled() -> Iterator[Instance]:
+    with start(WEB_WORKERS="2") as instance:
+        yield instance
+
+
+@pytest.fixture
+def api(troubled: Instance) -> Api:
+    until(troubled.is_ready, "the instance to be whole again")
+    api = Api(troubled.port)
+    # Each process may answer once that the connection it wanted to append by is gone.
+    until(lambda: all(probe(api) for _ in range(8)), "appends")
+    return api
+
+
+def probe(api: Api) -> bool:
+    """Whether a process takes appends, of either class."""
+    for name, durability in (("probe", "disk"), ("probe-fsync", "fsync")):
+        if api.call("PUT", f"/v0/topics/{name}", {"durability": durability}).status >= 300:
+            return False
+        if api.call("POST", f"/v0/topics/{name}", {"records": [{"data": 1}]}).status >= 300:
+            return False
+    return True
+
+
+def durable(api: Api, name: str) -> None:
+    """A crash of PostgreSQL may take back the end of a topic that is less."""
+    api.done("PUT", f"/v0/topics/{name}", {"durability": "fsync"})
+
+
+def append_again(api: Api, name: str, value: object, key: str) -> int:
+    """Until it is acked, and once only."""
+
+    def acked() -> int | None:
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            answer = api.call("POST", f"/v0/topics/{name}", {"records": [{"data": value}], "idempotency_key": key})
+            return answer.body["last_seq"] if answer.status < 300 else None
+        return None
+
+    return until(acked, "an append")
+
+
+def opened(api: Api, url: str, last_id: str | None) -> Stream:
+    def stream() -> Stream | None:
+        try:
+            return api.stream(url, last_id)
+        except (OSError, http.client.HTTPException):
+            return None
+        except Refused as refused:
+            if refused.status != 503:
+                raise
+            return None
+
+    return until(stream, "a stream")
+
+
+def web_workers(instance: Instance) -> list[int]:
+    """granian's processes that serve: the children of the one that started them."""
+    ours = instance.pids("granian")
+    parents = {pid: int((Path("/proc") / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()[1]) for pid in ours}
+    return [pid for pid in ours if parents[pid] in ours]
+
+
+def test_killed_web_processes(troubled: Instance, api: Api, name: str) -> None:
+    durable(api, name)
+    api.append(name, 1)
+    url, last_id, got = api.watch({name: {}}), None, list[Event]()
+    for round in range(3):
+        with opened(api, url, last_id) as stream:
+            got += stream.until_seq(name, append_again(api, name, round, f"{round}"))
+            for pid in web_workers(troubled):
+                os.kill(pid, signal.SIGKILL)
+            got += stream.rest()
+            last_id = stream.last_id
+    head = append_again(api, name, "last", "last")
+    with opened(api, url, last_id) as stream:
+        got += stream.until_seq(name, head)
+    assert seqs(got) == list(range(1, head + 1))
+
+
+def test_redis_away(troubled: Instance, api: Api, name: str) -> None:
+    api.append(name, 1)
+    url = api.watch({name: {}})
+    (redis,) = troubled.pids("redis-server")
+    streams = [api.stream(url) for _ in range(6)]  # of both processes
+    try:
+        for stream in streams:
+            stream.until_event("caught-up")
+        os.kill(redis, signal.SIGSTOP)
+        for seq in range(2, 6):
+            api.append(name, seq)
+            for stream in streams:
+                assert seqs(stream.until_seq(name, seq)) == [seq]
+    finally:
+        os.kill(redis, signal.SIGCONT)
+    api.append(name, 6)
+    for stream in streams:
+        assert seqs(stream.until_seq(name, 6)) == [6]
+    os.kill(redis, signal.SIGKILL)  # its guard starts another
+    api.append(name, 7)
+    for stream in streams:
+        assert seqs(stream.until_seq(name, 7)) == [7]
+        stream.close()
+
+
+def test_postgresql_restarts(troubled: Instance, api: Api, name: str) -> None:
+    durable(api, name)
+    api.append(name, 1)
+    urls = [api.watch({name: {}}, heartbeat_ms=1000) for _ in range(6)]
+    streams = [api.stream(url) for url in urls]
+    for stream in streams:
+        stream.until_event("caught-up")
+    head = 1
+    for number, kill in enumerate((signal.SIGINT, signal.SIGQUIT)):  # fast, and as a crash
+        pid = int((troubled.data / "postgresql" / "postmaster.pid").read_text().split()[0])
+        os.kill(pid, kill)
+        until(lambda pid=pid: not Path(f"/proc/{pid}").exists(), "PostgreSQL to be gone")
+        head = append_again(api, name, number, f"after {number}")
+        for stream in streams:
+            assert seqs(stream.until_seq(name, head)) == [head]
+    for stream in streams:
+        stream.close()
+    with opened(api, urls[0], None) as stream:
+        assert set(names(stream.until_event("caught-up"))) <= {"record", "caught-up"}
+
+
+def resident_kb(instance: Instance) -> int:
+    total = 0
+    for pid in web_workers(instance):
+        lines = (Path("/proc") / str(pid) / "status").read_text().splitlines()
+        total += next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+    return total
+
+
+def test_readers_that_do_not_read(troubled: Instance, api: Api, name: str) -> None:
+    """They cost no memory and keep nobody waiting; in the end they have it all."""
+    payload = "x" * 10_000
+    api.append(name, 0)
+    lazy = [api.stream(api.watch({name: {}})) for _ in range(20)]
+    with api.stream(api.watch({name: {}})) as eager:
+        head = api.append(name, *[payload] * 1000)
+        eager.until_seq(name, head)
+        before = resident_kb(troubled)
+        for _ in range(9):  # 90 MB, and 1.8 GB for all
+            head = api.append(name, *[payload] * 1000)
+            eager.until_seq(name, head)
+        grown = resident_kb(troubled) - before
+    assert grown < 150_000, f"{grown} kB"
+    assert seqs(lazy[0].until_seq(name, head)) == list(range(1, head + 1))
+    for stream in lazy:
+        stream.close()
+
+
+def test_a_lagging_reader_behind_a_small_window(api: Api, name: str) -> None:
+    """One that reads byte by byte through a tiny buffer gets the same frames."""
+    head = api.append(name, *["y" * 100] * 500)
+    url = api.watch({name: {}}, limit=10)
+    with socket.create_connection(("127.0.0.1", api.port)) as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        slow.sendall(f"GET {url} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n".encode())
+        data = b""
+        while b"event: caught-up" not in data:
+            data += slow.recv(300)
+    assert data.count(b'"$seq":') == head
+
+
+def test_shutdown_is_told(instances) -> None:
+    instance: Instance = instances(WEB_WORKERS="2")
+    api, one, two = Api(instance.port), new_name(), new_name()
+    for topic in (one, two):
+        api.append(topic, 1)
+    urls = [api.watch({one: {}, two: {}}) for _ in range(20)]
+    streams = [api.stream(url) for url in urls]
+    plain = [api.stream(f"/v0/topics/{one}/events") for _ in range(4)]
+    for stream in streams:
+        stream.until(lambda event: event.place == {one: 1, two: 1} and event.name == "caught-up")
+    poll: list[object] = []
+    asked = {"from_seq": 1, "wait_ms": 30_000}
+    waiting = threading.Thread(target=lambda: poll.append(api.call("POST", f"/v0/topics/{one}/diff", asked).status))
+    waiting.start()
+    assert instance.process is not None
+    instance.process.send_signal(signal.SIGTERM)
+    ids = []
+    for stream in streams:
+        error = stream.rest()[-1]
+        assert (error.name, error.data["code"]) == ("error", "shutting_down")
+        assert not stream.broken
+        ids.append(error.id)
+        stream.close()
+    for stream in plain:
+        error = stream.rest()[-1]
+        assert (error.name, error.data["code"], error.id) == ("error", "shutting_down", None)
+        assert not stream.broken
+        stream.close()
+    waiting.join(20)
+    assert poll == [200]
+    assert instance.process.wait(60) == 0
+    until(lambda: not instance.pids(), "every process to end")
+    instance.start()
+    api.append(one, 2)
+    for url, last_id in zip(urls, ids, strict=True):
+        with api.stream(url, last_id) as stream:
+            events = stream.until_seq(one, 2)
+            assert seqs(events) == [2]
+
+
+def test_no_new_work_while_it_ends(instances) -> None:
+    """A worker that waits for a reader that does not read turns everybody else away meanwhile."""
+    instance: Instance = instances(WEB_WORKERS="1")
+    api, name = Api(instance.port), new_name()
+    head = api.append(name, *["x" * 10_000] * 5000)
+    kept = http.client.HTTPConnection("127.0.0.1", api.port, timeout=30)
+    with api.stream(api.watch({name: {}})) as lazy, contextlib.closing(kept):
+        lazy.read(100)
+        kept.request("GET", f"/v0/topics/{name}")
+        assert kept.getresponse().read()
+        (worker,) = web_workers(instance)
+        os.kill(worker, signal.SIGTERM)
+
+        def turned_away() -> bool:
+            kept.request("GET", f"/v0/topics/{name}")
+            response = kept.getresponse()
+            text = response.read()
+            return response.status == 503 and response.headers["retry-after"] == "1" and b"shutting_down" in text
+
+        until(turned_away, "a refusal")
+    until(lambda: not Path(f"/proc/{worker}").exists(), "the worker to end")
+    assert head == 5000

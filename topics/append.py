@@ -27,6 +27,7 @@ from topics.names import check_node, check_tag
 
 # Heads are locked in topic order, so that no two of these deadlock; each lock is held until the commit, so nobody gets
 # seq n+1 before n is there to read. A topic whose version is another gets no row: the caller looks it up again.
+# = ANY (ids) says nothing new: it keeps a planner that believes the heads are few from reading them all.
 # Elements of a JSON array come out as they were written, which the record functions of json do not promise.
 APPEND = """
 WITH batch AS (
@@ -34,6 +35,7 @@ WITH batch AS (
         AS batch (topic_id, version, count, bytes)),
 locked AS (
     SELECT head.topic_id FROM topics_topichead head JOIN batch USING (topic_id, version)
+     WHERE head.topic_id = ANY (%(ids)s::bigint[])
      ORDER BY head.topic_id FOR UPDATE OF head),
 moved AS (
     UPDATE topics_topichead head
@@ -42,7 +44,8 @@ moved AS (
            last_ts = greatest(head.last_ts, %(now)s)
            {ragged}
       FROM batch
-     WHERE head.topic_id = batch.topic_id AND batch.topic_id IN (SELECT topic_id FROM locked)
+     WHERE head.topic_id = batch.topic_id AND head.topic_id = ANY (%(ids)s::bigint[])
+       AND batch.topic_id IN (SELECT topic_id FROM locked)
     RETURNING head.topic_id, head.head_seq - batch.count AS base, head.total - batch.bytes AS base_total, head.last_ts),
 written AS (
     INSERT INTO topics_record_{partition} (topic_id, seq, ts, total, size, volatile, node, tag, meta, data)

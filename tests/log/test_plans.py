@@ -45,6 +45,22 @@ UPDATE topics_topichead SET head_seq = %(records)s, ragged_seq = %(records)s, co
        last_ts = %(now)s + %(records)s
  WHERE topic_id = %(id)s
 """
+FORGET = """
+SELECT pg_clear_relation_stats('public', relname), pg_clear_attribute_stats('public', relname, attname, false)
+  FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid AND attnum > 0 WHERE relname = ANY (%s)
+"""
+EMPTIED = """
+SELECT pg_restore_relation_stats('schemaname', 'public', 'relname', relname::text, 'relpages', 10, 'reltuples', 0::real)
+  FROM pg_class WHERE relname = ANY (%s)
+"""
+ANALYZE = "ANALYZE topics_topic, " + ", ".join(TABLES)
+EMPTY = "TRUNCATE topics_record, routers_span, topics_topichead; DELETE FROM topics_topic"
+SPANS_OF_OTHERS = """
+INSERT INTO topics_record_logged (topic_id, seq, ts, total, size, data) SELECT id, 1, 0, 10, 10, '"23456789"' FROM topics_topic;
+INSERT INTO routers_span (topic_id, first_seq, last_seq, home_id, home_first_seq, home_last_seq, ts, shown, keep_node,
+                          keep_tag, path)
+SELECT id + 1, 1, 1, id, 1, 1, 0, true, true, true, '{r}' FROM topics_topic
+"""
 AUTOVACUUM = "".join(f"ALTER TABLE {table} {{}};" for table in TABLES)
 OTHERS = """
 INSERT INTO topics_topic (name, type, ttl_ms, cap_records, cap_bytes, discard, durability, auto_priority, auto_create,
@@ -77,39 +93,48 @@ def make(name: str, fill: str, **arguments: Any) -> int:
     put_topic(name, Config(), NOW)
     id = look_up(name).id
     with connection.cursor() as cursor:
-        cursor.execute(fill, {"id": id, "now": NOW, "records": RECORDS, **arguments})
+        cursor.execute(fill, {"id": id, "now": NOW, "records": RECORDS} | arguments)
     return id
 
 
 @pytest.fixture(scope="module")
-def topics(django_db_setup: None, django_db_blocker: Any) -> Iterator[dict[str, int]]:
-    """A topic of own records, and two that show them through spans of 1 and of 10,000. Tests change and roll back."""
+def topics(request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: Any) -> Iterator[dict[str, int]]:
+    """A topic of own records, and two that show them through spans of 1 and of 10,000; the planner believes what the
+    parameter says. Tests change and roll back.
+    """
     remembered.clear()
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         cursor.execute(AUTOVACUUM.replace("{}", "SET (autovacuum_enabled = false)"))
+        cursor.execute(FORGET, [list(TABLES)])
+        if request.param == "of one record a topic":
+            cursor.execute(OTHERS.replace("generate_series(1, 5)", "generate_series(1, 1)"))
+            cursor.execute(SPANS_OF_OTHERS)
+            cursor.execute(ANALYZE)
+            cursor.execute(EMPTY)
+        elif request.param == "of one topic":
+            make("only", FILL_HOME, records=1000)
+            cursor.execute(ANALYZE)
+            cursor.execute(EMPTY)
+        elif request.param == "of emptied tables":
+            cursor.execute(EMPTIED, [list(TABLES)])
         cursor.execute(OTHERS)
         home = make("home", FILL_HOME)
-        yield {
+        ids = {
             "home": home,
             "short": make("short", FILL_DEST, home=home, length=1),
             "long": make("long", FILL_DEST, home=home, length=10_000),
         }
+        if request.param == "good":
+            cursor.execute(ANALYZE)
+        remembered.clear()
+        yield ids
         cursor.execute(AUTOVACUUM.replace("{}", "RESET (autovacuum_enabled)"))
-        cursor.execute("TRUNCATE topics_record, routers_span; DELETE FROM topics_topichead; DELETE FROM topics_topic")
+        cursor.execute(EMPTY)
     remembered.clear()
 
 
-@pytest.fixture(scope="module", params=["never analyzed", "analyzed"])
-def statistics(request: pytest.FixtureRequest, topics: dict[str, int], django_db_blocker: Any) -> None:
-    if request.param == "analyzed":
-        with django_db_blocker.unblock(), connection.cursor() as cursor:
-            cursor.execute("ANALYZE topics_topic")
-            for table in TABLES:
-                cursor.execute(f"ANALYZE {table}")
-
-
 @pytest.fixture
-def _rolled_back(statistics: None, db: None) -> None:
+def _rolled_back(topics: dict[str, int], db: None) -> None:
     """The module's rows first, then the test's transaction."""
 
 
@@ -143,7 +168,6 @@ CASES: dict[str, tuple[int, Callable[[dict[str, int]], Any]]] = {
     "delete by tag in long spans": (80, lambda t: delete(t["long"], "Eq", "rare:4000", None)),
     "delete by prefix in long spans": (600, lambda t: delete(t["long"], "Glob", "rare:", "rare;")),
     "reclaim": (16_000, lambda t: forget_and_reclaim(t["home"])),
-    "topic_log": (1_000, lambda t: run("SELECT * FROM topic_log WHERE topic = 'home' AND seq > 500 AND seq <= 700")),
     "topic_log_range": (1_000, lambda t: run("SELECT * FROM topic_log_range('home', 501, 700)")),
     "topic_log_range of short spans": (1_000, lambda t: run("SELECT * FROM topic_log_range('short', 50001, 50200)")),
     "topic_log_range of long spans": (1_000, lambda t: run("SELECT * FROM topic_log_range('long', 50001, 50200)")),
@@ -160,14 +184,36 @@ def forget_and_reclaim(topic: int) -> None:
     reclaim.reclaim(topic, NOW)
 
 
+def believing(*statistics: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("topics", statistics, indirect=True, scope="module")
+
+
 @pytest.mark.parametrize("what", CASES)
+@believing("never", "of one record a topic", "of one topic", "good")
 def test_it_goes_by_index(topics: dict[str, int], what: str) -> None:
-    most, work = CASES[what]
+    check(topics, *CASES[what])
+
+
+@pytest.mark.parametrize("what", [what for what in CASES if what.startswith(("diff", "reclaim"))])
+@believing("of emptied tables")
+def test_the_hottest_hold_when_all_plans_seem_to_cost_the_same(topics: dict[str, int], what: str) -> None:
+    """As long as tables seem empty, which is until autovacuum looks at them again."""
+    check(topics, *CASES[what])
+
+
+@believing("good")
+def test_the_view_goes_by_index(topics: dict[str, int]) -> None:
+    """A view is planned as a whole, with what the planner believes."""
+    check(topics, 1_000, lambda t: run("SELECT * FROM topic_log WHERE topic = 'home' AND seq > 500 AND seq <= 700"))
+
+
+def check(topics: dict[str, int], most: int, work: Callable[[dict[str, int]], Any]) -> None:
     scans, rows = touched(lambda: work(topics))
     assert scans == 0
     assert rows <= most
 
 
+@believing("never", "of one record a topic", "of one topic", "of emptied tables", "good")
 def test_an_append_touches_its_head(topics: dict[str, int]) -> None:
     wanted = Append([NewRecord(msgspec.Raw(b'"x"')) for _ in range(100)])
     arguments = parameters([(look_up("home"), check_rows(wanted))], NOW + RECORDS)

@@ -10,6 +10,6 @@ LANGUAGE sql STABLE AS $$
             SELECT * FROM routers_span
              WHERE home_id = p_home_id AND home_last_seq >= p_last + 1000 AND home_last_seq < p_last + 100000
                AND home_last_seq - home_first_seq >= 1000) span
-      JOIN topics_topichead USING (topic_id)  -- a deleted topic shows nothing
+     CROSS JOIN LATERAL (SELECT floor_seq FROM topics_topichead WHERE topic_id = span.topic_id OFFSET 0) head  -- a deleted topic shows nothing
      WHERE shown AND home_first_seq <= p_last AND last_seq > floor_seq
 $$;

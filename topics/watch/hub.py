@@ -84,7 +84,7 @@ class Hub:
     def follow(self, topic_id: int, follower: Follower) -> None:
         self.followers.setdefault(topic_id, {})[follower] = None
         if self.listening is None:
-            from topics.watch.wakes import Wakes  # which knows the manager that tells us
+            from topics.watch.wakes import Wakes  # whose messages come back to us
 
             self.listening = asyncio.create_task(Wakes().start())
 

@@ -9,6 +9,8 @@ from typing import Any
 from django_eventstream.views import RedisListener
 from redis.exceptions import RedisError
 
+from topics.watch import eventstream  # noqa: F401 - takes the place of the listener manager that messages go to
+
 log = logging.getLogger(__name__)
 RETRY_SECONDS = 1.0  # before we listen to Redis again; until then streams look for themselves
 

@@ -1,0 +1,40 @@
+"""What one process publishes, another that has served nothing but streams hears."""
+
+import subprocess
+import sys
+
+from tests.instances import ROOT
+
+# Nothing else is imported: neither URLs nor views. No look at the heads comes to help.
+FOLLOW = """
+import asyncio, django
+django.setup()
+from topics.watch import hub as module
+from topics import wake
+
+class Follower:
+    def __init__(self): self.heads = asyncio.Queue()
+    def heard(self, head_seq): self.heads.put_nowait(head_seq)
+
+async def main():
+    hub, follower = module.hub(), Follower()
+    hub.running.cancel()
+    hub.follow(4711, follower)
+    wake.listeners.clear()  # only Redis is left to tell
+    for head in range(1, 100):
+        wake.announce(4711, head, routed=False)
+        try:
+            print(await asyncio.wait_for(follower.heads.get(), 0.3))
+            return
+        except TimeoutError:
+            pass  # published before the listener had subscribed
+
+asyncio.run(main())
+"""
+
+
+def test_a_process_hears_of_moves_before_it_has_served_any_other_request() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", FOLLOW], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert int(found.stdout) > 0, found.stderr

@@ -11,9 +11,9 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple
 
 from django.conf import settings
-from django.db import connection
 
 from topics import wake
+from topics.database import prepared
 
 STEP = 10_000  # source seqs that one router forwards in one transaction
 
@@ -56,15 +56,11 @@ class Moved(NamedTuple):
 Moves = dict[int, Moved]
 
 
-def run(sql: str, arguments: tuple[Any, ...] | dict[str, Any]) -> Rows:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, arguments)
-        return cursor.fetchall()
-
-
 def advance(source_id: int, now: int) -> list[Moved]:
     """One step of all routers of a source that nobody else moves right now, in one transaction. Empty: nothing to do."""
-    return [Moved(*row) for row in run(ADVANCE, (source_id, None, False, STEP, now, settings.TOPICS_MAX_ROUTER_HOPS))]
+    return [
+        Moved(*row) for row in prepared(ADVANCE, (source_id, None, False, STEP, now, settings.TOPICS_MAX_ROUTER_HOPS))
+    ]
 
 
 def step(waiting: deque[int], now: int) -> list[Moved]:
@@ -87,7 +83,7 @@ def drain(source_id: int, clock: Callable[[], int]) -> Iterator[Moved]:
 
 def behind(now: int, source_id: int | None = None) -> list[int]:
     """Sources, of all or just this one, with a router that lags: what a lost message or a dead worker left."""
-    return [row[0] for row in run(BEHIND, {"now": now, "source": source_id})]
+    return [row[0] for row in prepared(BEHIND, {"now": now, "source": source_id})]
 
 
 def catching_up(topic_id: int, now: int) -> Generator[Statement, Rows, Moves]:
@@ -140,7 +136,7 @@ def catch_up(topic_id: int, now: int) -> Moves:
     rows: Rows | None = None
     while True:
         try:
-            rows = run(*(steps.send(rows) if rows is not None else next(steps)))
+            rows = prepared(*(steps.send(rows) if rows is not None else next(steps)))
         except StopIteration as done:
             moves: Moves = done.value
             return moves

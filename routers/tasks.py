@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable
+from functools import cache
 
 import redis
 from celery import shared_task
@@ -19,6 +20,12 @@ CHEAP_SECONDS = 0.004  # of a round: what is beyond has to be paid for with rest
 REST = 6
 MOST_REST_SECONDS = 0.1
 FLAG_SECONDS = 5  # a message that vanished blocks no other for longer; the sweep is back sooner anyway
+
+
+@cache
+def client() -> redis.Redis:
+    """This worker's connection to Redis, kept from task to task."""
+    return redis.Redis.from_url(settings.REDIS_URL)
 
 
 def flag(source_id: int) -> str:
@@ -63,11 +70,10 @@ def rest(took: float) -> float:
 
 @shared_task(name="routers.advance")
 def advance_source(source_id: int) -> None:
-    with redis.Redis.from_url(settings.REDIS_URL) as client:
-        left = forward(source_id)
-        # Only now may others ask again. Who was refused until here is found by a last look.
-        client.delete(flag(source_id))
-        request_advance(client, left or behind(now_ms(), source_id))
+    left = forward(source_id)
+    # Only now may others ask again. Who was refused until here is found by a last look.
+    client().delete(flag(source_id))
+    request_advance(client(), left or behind(now_ms(), source_id))
 
 
 @shared_task(name="routers.sweep")

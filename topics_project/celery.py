@@ -4,7 +4,8 @@ import os
 from typing import Any
 
 from celery import Celery
-from celery.signals import worker_process_init
+from celery.signals import task_prerun, worker_process_init
+from django.db import close_old_connections
 
 from topics_project.children import die_with_parent
 
@@ -14,6 +15,12 @@ app = Celery("topics")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 app.set_default()  # for every thread: otherwise it counts in this one alone, and others publish to a broker of nobody's
+
+
+@task_prerun.connect
+def mend_connection(**_: Any) -> None:
+    """As Django does before a request: a kept connection that PostgreSQL has closed is replaced, not used."""
+    close_old_connections()
 
 
 @worker_process_init.connect

@@ -26,6 +26,7 @@ from tests.routers.model import Entry, Router, Topic, World
 from topics import reclaim, retention
 from topics.append import Append, NewRecord, check_rows, write
 from topics.config import Config, put_topic
+from topics.database import prepared
 from topics.delete import delete_once, delete_topic
 from topics.diff import DIFF, Diff, Window, check_match, parameters
 from topics.errors import Incompatible, RouterCycle, TopicFull
@@ -331,7 +332,7 @@ class Forwarding(RuleBasedStateMachine):
     def step(self, source_id: int, dest_id: int | None, wait: bool, limit: int) -> list[tuple[Any, ...]]:
         """Advance, and have the model do the same, router by router in the order they were made."""
         due = query(DUE, source_id, dest_id, dest_id, self.now)
-        rows = advance.run(advance.ADVANCE, (source_id, dest_id, wait, limit, self.now, self.world.max_hops))
+        rows = prepared(advance.ADVANCE, (source_id, dest_id, wait, limit, self.now, self.world.max_hops))
         for id, before, errors in due:
             router = self.world.routers[id]
             assert not router.paused
@@ -356,7 +357,7 @@ class Forwarding(RuleBasedStateMachine):
                 if sql is advance.ADVANCE:
                     rows = self.step(arguments[0], arguments[1], arguments[2], arguments[3])
                 else:
-                    rows = advance.run(sql, arguments)
+                    rows = prepared(sql, arguments)
                 sql, arguments = steps.send(rows)
         except StopIteration:
             pass

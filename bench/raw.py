@@ -10,7 +10,7 @@ import msgspec
 import psycopg
 
 from topics.append import APPEND_LOGGED, Append, check_rows, parameters
-from topics.batch import SESSION
+from topics.connection import SESSION
 from topics.diff import DIFF
 from topics.known import LOOKUP, Known
 

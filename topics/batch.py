@@ -12,35 +12,16 @@ import time
 from typing import NamedTuple
 
 import psycopg
-from django.db import connections
 
 from topics import wake
 from topics.append import APPEND_LOGGED, APPEND_VOLATILE, MAKE_ROOM, Appended, Rows, parameters, room
+from topics.connection import Connection, connect
 from topics.database import translated
 from topics.known import Known
-from topics.restart import RECOVER
 
 log = logging.getLogger(__name__)
 MOST_RECORDS = 5_000  # of one transaction: the next append should not wait long
-# Plans are for all sizes of a batch and all states of the tables: by index, found once.
-SESSION = """
-SET plan_cache_mode = force_generic_plan;
-SET enable_seqscan = off;
-SET enable_bitmapscan = off;
-SET enable_mergejoin = off
-"""
-
-
-async def connect() -> psycopg.AsyncConnection:
-    """A connection of its own for hot statements, with Django's settings."""
-    options = connections["default"].get_connection_params()
-    options.pop("cursor_factory", None)
-    options.pop("context", None)
-    options["prepare_threshold"] = 1  # Django says never: planning takes longer than these statements
-    connection = await psycopg.AsyncConnection.connect(**options, autocommit=True)
-    await connection.execute(SESSION)
-    await connection.execute(RECOVER)  # PostgreSQL may have crashed since the last one
-    return connection
+SYNC_ON, SYNC_OFF = "SET synchronous_commit = on", "SET synchronous_commit = off"
 
 
 class Waiting(NamedTuple):
@@ -59,7 +40,7 @@ class Batches:
         self.statement = APPEND_VOLATILE if volatile else APPEND_LOGGED
         self.waiting: list[Waiting] = []
         self.arrived = asyncio.Event()
-        self.connection: psycopg.AsyncConnection | None = None
+        self.connection: Connection | None = None
 
     async def append(self, topic: Known, rows: Rows) -> Appended | None:
         done: asyncio.Future[Appended | None] = asyncio.get_running_loop().create_future()
@@ -118,20 +99,18 @@ class Batches:
         """Run the statement. Answers each topic's seq before it, when the statement was through, and the commit."""
         if self.connection is None or self.connection.closed:
             self.connection = await connect()
-            await self.connection.execute(f"SET synchronous_commit = {'on' if self.fsync else 'off'}")
+            await self.connection.execute(SYNC_ON if self.fsync else SYNC_OFF)
         now = int(time.time() * 1000)
         arguments = parameters([(each.topic, each.rows) for each in batch], now)
         evicting = {each.topic.id: each.topic for each in batch if each.topic.evicts}
         if not (self.fsync or evicting):
-            cursor = await self.connection.execute(self.statement, arguments, prepare=True)
-            bases: dict[int, int] = dict(await cursor.fetchall())
+            bases: dict[int, int] = dict(await self.connection.execute(self.statement, arguments))
             wrote = time.perf_counter()
             return bases, wrote, wrote
         async with self.connection.transaction():
-            cursor = await self.connection.execute(self.statement, arguments, prepare=True)
-            bases = dict(await cursor.fetchall())
+            bases = dict(await self.connection.execute(self.statement, arguments))
             for id in bases.keys() & evicting.keys():
-                await self.connection.execute(MAKE_ROOM, room(evicting[id], now), prepare=True)
+                await self.connection.execute(MAKE_ROOM, room(evicting[id], now))
             wrote = time.perf_counter()
         return bases, wrote, time.perf_counter()
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import psycopg
 
-from topics.batch import connect
+from topics.connection import Connection, connect
 from topics.database import translated
 
 T = TypeVar("T")
@@ -18,10 +18,10 @@ class Readers:
     """At most `most` connections, taken in the order of asking."""
 
     def __init__(self, most: int) -> None:
-        self.idle: list[psycopg.AsyncConnection] = []
+        self.idle: list[Connection] = []
         self.free = asyncio.Semaphore(most)
 
-    async def read(self, work: Callable[[psycopg.AsyncConnection], Awaitable[T]]) -> T:
+    async def read(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """Do some work that may be done twice, on a connection of our own. Raises NotReady.
 
         A connection may have died while it was idle, with PostgreSQL: that costs no reader its answer.
@@ -42,9 +42,7 @@ class Readers:
                     raise
                 raise known from error
 
-    async def use(
-        self, connection: psycopg.AsyncConnection, work: Callable[[psycopg.AsyncConnection], Awaitable[T]]
-    ) -> T:
+    async def use(self, connection: Connection, work: Callable[[Connection], Awaitable[T]]) -> T:
         try:
             return await work(connection)
         finally:

@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections.abc import Awaitable
 
-import psycopg
 from django.conf import settings
 
 from routers import advance
@@ -19,6 +18,7 @@ from topics.api.handler import Answer, error_answer, is_json
 from topics.api.records import MAX_WAIT_MS, parse_append, parse_diff, render_appended
 from topics.append import Append, check_rows
 from topics.batch import Batches
+from topics.connection import Connection
 from topics.diff import DIFF, Diff, Window, parameters, render
 from topics.errors import TopicsError
 from topics.keys import Key
@@ -100,7 +100,7 @@ class Lane:
         metrics.read(window.scanned)
         return Answer(200, render(name, window, wanted.from_seq, (time.perf_counter() - started) * 1000))
 
-    async def window(self, connection: psycopg.AsyncConnection, name: str, wanted: Diff) -> Window:
+    async def window(self, connection: Connection, name: str, wanted: Diff) -> Window:
         while True:
             topic = remembered.get(name) or await fetch(connection, name)
             if topic is None:
@@ -109,10 +109,9 @@ class Lane:
             if topic.derived:
                 await catch_up(connection, topic, now)
             arguments = parameters(topic, wanted, now)
-            cursor = await connection.execute(DIFF, arguments, prepare=True)
-            if (row := await cursor.fetchone()) is not None:
+            if found := await connection.execute(DIFF, arguments):
                 recency.note(topic.id, now)
-                return Window(*row)
+                return Window(*found[0])
             forget(name)
 
     async def look_up(self, name: str) -> Known | None:
@@ -131,21 +130,20 @@ async def counted(route: str, work: Awaitable[Answer | None]) -> Answer | None:
     return answer
 
 
-async def catch_up(connection: psycopg.AsyncConnection, topic: Known, now: int) -> None:
+async def catch_up(connection: Connection, topic: Known, now: int) -> None:
     """Bring a dest up to date with everything upstream before it is read."""
     steps = advance.catching_up(topic.id, now)
     statement = next(steps)
     while True:
-        cursor = await connection.execute(*statement, prepare=True)
+        rows = await connection.execute(*statement)
         try:
-            statement = steps.send(await cursor.fetchall())
+            statement = steps.send(rows)
         except StopIteration as done:
             advance.announce(done.value)
             return
 
 
-async def fetch(connection: psycopg.AsyncConnection, name: str) -> Known | None:
+async def fetch(connection: Connection, name: str) -> Known | None:
     """The topic as it is now; None when it is absent."""
-    cursor = await connection.execute(LOOKUP, [name], prepare=True)
-    row = await cursor.fetchone()
-    return remember(row) if row else None
+    found = await connection.execute(LOOKUP, [name])
+    return remember(found[0]) if found else None

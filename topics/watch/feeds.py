@@ -12,9 +12,8 @@ import time
 from collections import OrderedDict
 from typing import Any, NamedTuple, Protocol
 
-import psycopg
-
 from topics.clock import now_ms
+from topics.connection import Connection
 from topics.diff import DIFF, Window
 from topics.errors import TopicsError
 from topics.known import LOOKUP, Known, forget, remember, remembered
@@ -113,7 +112,7 @@ class Feeds:
         for waiter in waiting:
             waiter.read()
 
-    async def read(self, connection: psycopg.AsyncConnection, name: str, key: Key, reading: Reading) -> Batch | None:
+    async def read(self, connection: Connection, name: str, key: Key, reading: Reading) -> Batch | None:
         reading.started = time.monotonic()
         self.reads += 1
         _, from_seq, view = key
@@ -145,7 +144,7 @@ class Feeds:
             self.bytes -= len(reading.batch.record)
 
 
-async def read_window(connection: psycopg.AsyncConnection, name: str, key: Key) -> Window | None:
+async def read_window(connection: Connection, name: str, key: Key) -> Window | None:
     """The window; None when the topic of this id is no more."""
     topic_id, from_seq, view = key
     while True:
@@ -154,16 +153,14 @@ async def read_window(connection: psycopg.AsyncConnection, name: str, key: Key) 
             topic = await look_up(connection, name)
         if topic is None or topic.id != topic_id:
             return None
-        cursor = await connection.execute(DIFF, arguments(topic, from_seq, view), prepare=True)
-        if (row := await cursor.fetchone()) is not None:
-            return Window(*row)
+        if found := await connection.execute(DIFF, arguments(topic, from_seq, view)):
+            return Window(*found[0])
         forget(name)
 
 
-async def look_up(connection: psycopg.AsyncConnection, name: str) -> Known | None:
-    cursor = await connection.execute(LOOKUP, [name], prepare=True)
-    row = await cursor.fetchone()
-    return remember(row) if row else None
+async def look_up(connection: Connection, name: str) -> Known | None:
+    found = await connection.execute(LOOKUP, [name])
+    return remember(found[0]) if found else None
 
 
 def arguments(topic: Known, from_seq: int, view: View) -> tuple[Any, ...]:
@@ -182,12 +179,11 @@ def arguments(topic: Known, from_seq: int, view: View) -> tuple[Any, ...]:
     )
 
 
-async def flush(connection: psycopg.AsyncConnection) -> None:
+async def flush(connection: Connection) -> None:
     """Come back when no crash can take back what was visible before."""
-    cursor = await connection.execute(FLUSHED, prepare=True)
-    row = await cursor.fetchone()
-    if not (row and row[0]):
-        await connection.execute(FLUSH, prepare=True)
+    ((flushed,),) = await connection.execute(FLUSHED)
+    if not flushed:
+        await connection.execute(FLUSH)
 
 
 def rendered(name: str, from_seq: int, view: View, window: Window) -> Batch:

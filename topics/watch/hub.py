@@ -10,8 +10,6 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
-import psycopg
-
 from topics import wake
 from topics.errors import TopicsError
 from topics.readers import Readers
@@ -113,7 +111,7 @@ class Hub:
             self.listen_no_more()
             return
         heard = dict(self.heads)
-        heads = dict(await self.readers.read(lambda connection: fetch(connection, HEADS, wanted)))
+        heads: dict[int, int] = dict(await self.readers.read(lambda connection: connection.execute(HEADS, [wanted])))
         for topic_id in wanted:
             followers = self.followers.get(topic_id, {})
             if topic_id not in heads:
@@ -140,7 +138,7 @@ class Hub:
 
     async def find(self, names: list[str]) -> dict[str, tuple[int, int]]:
         """The topics of these names, as (id, head seq)."""
-        rows = await self.readers.read(lambda connection: fetch(connection, BY_NAME, names))
+        rows = await self.readers.read(lambda connection: connection.execute(BY_NAME, [names]))
         return {name: (topic_id, head_seq) for name, topic_id, head_seq in rows}
 
     async def close(self) -> None:
@@ -148,11 +146,6 @@ class Hub:
         self.running.cancel()
         self.listen_no_more()
         await self.readers.close()
-
-
-async def fetch(connection: psycopg.AsyncConnection, query: str, argument: object) -> list[tuple]:
-    cursor = await connection.execute(query, [argument], prepare=True)
-    return await cursor.fetchall()
 
 
 _hub: Hub | None = None

@@ -10,10 +10,10 @@ import secrets
 from collections import Counter
 from typing import Protocol
 
-import psycopg
 from django.conf import settings
 
 from topics.clock import now_ms
+from topics.connection import Connection
 from topics.errors import ShuttingDown
 from topics.keys import Key, keyring
 from topics.limits import check
@@ -31,10 +31,10 @@ SELECT %(process)s, key_id, count, %(now)s FROM unnest(%(keys)s::text[], %(count
     ON CONFLICT (process, key_id) DO UPDATE SET count = excluded.count, seen_ts = excluded.seen_ts
 """
 READ_COUNTS = """
-SELECT key_id, sum(count) FROM topics_streamcount WHERE process <> %(process)s AND seen_ts > %(now)s - %(stale_ms)s
+SELECT key_id, sum(count) FROM topics_streamcount WHERE process <> %(process)s AND seen_ts > %(now)s::bigint - %(stale_ms)s
  GROUP BY key_id
 """
-FORGET_COUNTS = "DELETE FROM topics_streamcount WHERE seen_ts < %(now)s - 2 * %(stale_ms)s"
+FORGET_COUNTS = "DELETE FROM topics_streamcount WHERE seen_ts < %(now)s::bigint - 2 * %(stale_ms)s"
 
 
 class Open(Protocol):
@@ -94,13 +94,12 @@ class Registry:
         if self.own or self.others:
             await self.hub.readers.read(self.exchange)
 
-    async def exchange(self, connection: psycopg.AsyncConnection) -> None:
+    async def exchange(self, connection: Connection) -> None:
         keys = list(self.own)
         arguments = {"process": self.process, "now": now_ms(), "stale_ms": STALE_MS}
         own = {"keys": keys, "counts": [self.own[key] for key in keys]}
         await connection.execute(WRITE_COUNTS, {**arguments, **own})
-        cursor = await connection.execute(READ_COUNTS, arguments)
-        self.others = Counter(dict(await cursor.fetchall()))
+        self.others = Counter(dict(await connection.execute(READ_COUNTS, arguments)))
         await connection.execute(FORGET_COUNTS, arguments)
         for key in [key for key in keys if not self.own[key]]:
             del self.own[key]

@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
-import psycopg
 from django.conf import settings
 from django.db import connection
 from msgspec import Meta
 
+from topics.connection import Connection
 from topics.database import translating
 from topics.diff import Match, Seq, check_match, check_nodes
 from topics.errors import Forbidden, InvalidRequest, NotFound, TopicNotFound
@@ -47,7 +47,7 @@ DELETE FROM topics_watchsession WHERE seen_ts < %(now)s - %(ttl_ms)s - CASE WHEN
 
 FIND = """
 SELECT key_id, options, spots FROM topics_watchsession
- WHERE wid = %(wid)s AND seen_ts >= %(now)s - %(ttl_ms)s - CASE WHEN open THEN %(refresh_ms)s ELSE 0 END
+ WHERE wid = %(wid)s AND seen_ts >= %(now)s::bigint - %(ttl_ms)s - CASE WHEN open THEN %(refresh_ms)s ELSE 0 END
 """
 
 # Two streams that begin at once take turns at the row; the later one has the say.
@@ -225,23 +225,21 @@ def sweep(now: int) -> int:
         return int(cursor.rowcount)
 
 
-async def take(reader: psycopg.AsyncConnection, wid: str, key: Key, now: int) -> Session:
+async def take(reader: Connection, wid: str, key: Key, now: int) -> Session:
     """Begin another stream of a session. Raises NotFound or Forbidden."""
-    cursor = await reader.execute(FIND, {"wid": wid, **ages(now)})
-    row = await cursor.fetchone()
-    if row is None:
+    found = await reader.execute(FIND, {"wid": wid, **ages(now)})
+    if not found:
         raise NotFound(f"there is no watch session {wid[:64]!r}, or it has expired")
-    key_id, chosen, spots = row
+    ((key_id, chosen, spots),) = found
     if key_id != key.id:
         raise Forbidden("this watch session belongs to another key")
     key.check("read")
     for name in msgspec.json.decode(spots, type=Spots):
         key.check_name(name)
-    cursor = await reader.execute(TAKE, [wid, now])
-    row = await cursor.fetchone()
-    if row is None:  # swept away since we looked
+    taken = await reader.execute(TAKE, [wid, now])
+    if not taken:  # swept away since we looked
         raise NotFound(f"there is no watch session {wid[:64]!r}, or it has expired")
-    stream, spots, left_open = row
+    ((stream, spots, left_open),) = taken
     return Session(
         wid, msgspec.json.decode(chosen, type=Options), msgspec.json.decode(spots, type=Spots), stream, not left_open
     )
@@ -256,11 +254,11 @@ class Saved(NamedTuple):
     open: bool
 
 
-async def save(writer: psycopg.AsyncConnection, rows: Iterable[Saved], now: int) -> None:
+async def save(writer: Connection, rows: Iterable[Saved], now: int) -> None:
     columns = [list(column) for column in zip(*rows, strict=True)]
     if columns:
         await writer.execute(SAVE, [now, *columns])
 
 
-async def refresh(writer: psycopg.AsyncConnection, wids: list[str], now: int) -> None:
+async def refresh(writer: Connection, wids: list[str], now: int) -> None:
     await writer.execute(REFRESH, [now, wids])

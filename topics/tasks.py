@@ -8,6 +8,7 @@ from celery import shared_task
 
 from topics import reclaim, retention
 from topics.clock import now_ms
+from topics.watch import sessions
 
 ROUND_SECONDS = 1.5  # of reclaiming; beat starts the next round
 
@@ -32,3 +33,8 @@ def reclaim_rows() -> None:
             removed |= reclaim.reclaim(topic_id, now_ms()).more
             if time.monotonic() > ends:
                 return
+
+
+@shared_task(name="topics.sweep_watch_sessions")
+def sweep_watch_sessions() -> None:
+    sessions.sweep(now_ms())

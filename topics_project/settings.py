@@ -148,6 +148,8 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "sweep routers": {"task": "routers.sweep", "schedule": 1.0, "options": {"expires": 1.0}},
     "expire": {"task": "topics.expire", "schedule": 2.0, "options": {"expires": 2.0}},
     "reclaim": {"task": "topics.reclaim", "schedule": 2.0, "options": {"expires": 2.0}},
+    # An expired session is refused, swept or not: this only gives its row back.
+    "sweep watch sessions": {"task": "topics.sweep_watch_sessions", "schedule": 30.0, "options": {"expires": 30.0}},
 }
 
 # -- Django --------------------------------------------------------------------------------------------------------

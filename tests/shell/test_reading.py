@@ -1,28 +1,21 @@
 """`manage.py topics tail`, `export` and `ls`: what they print, and how they end."""
 
 import json
-import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-import msgspec
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from routers.routers import RouterConfig, put_router
 from tests.shell.conftest import Shell
-from topics.append import Append, NewRecord, append, check_rows
+from tests.shell.writing import put
 from topics.clock import now_ms
 from topics.config import Config, put_topic
 from topics.delete import delete_records, delete_topic
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
-
-
-def put(name: str, *data: str, tag: str | None = None) -> None:
-    wanted = Append([NewRecord(msgspec.Raw(each.encode()), tag) for each in data])
-    append(name, wanted, check_rows(wanted), now_ms())
 
 
 @pytest.fixture
@@ -126,52 +119,6 @@ def test_usage_says_what_is_held_and_by_what(shell: Shell, db: None) -> None:
     lines = [" ".join(line.split()) for line in done.out.decode().splitlines()]
     assert "11 records shown by topics, 11 B of payload" in lines
     assert "10 of a (deleted) are held by b" in lines
-
-
-# -- As processes of their own ----------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def following(process: Start) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start(*names: str) -> subprocess.Popen[bytes]:
-        started.append(process("tail", "-f", *names))
-        return started[-1]
-
-    yield start
-    for each in started:
-        each.kill()
-        each.communicate()
-
-
-def test_follow_prints_what_comes_and_ends_on_ctrl_c(following: Start) -> None:
-    put("live", "1")
-    tail = following("live")
-    assert tail.stdout is not None
-    assert tail.stdout.readline() == b"1\n"
-    for number in range(2, 5):
-        put("live", str(number))
-        assert tail.stdout.readline() == b"%d\n" % number
-    tail.send_signal(signal.SIGINT)
-    out, err = tail.communicate(timeout=30)
-    assert (tail.returncode, out, err) == (130, b"", b"")
-
-
-def test_follow_goes_on_with_the_others_when_one_is_deleted(following: Start) -> None:
-    put("one", "1")
-    put("two", "2")
-    tail = following("one", "two")
-    assert tail.stdout is not None
-    assert [tail.stdout.readline() for _ in range(4)] == [b"==> one <==\n", b"1\n", b"==> two <==\n", b"2\n"]
-    delete_topic("one", False, now_ms())
-    put("two", "3")
-    assert tail.stdout.readline() == b"3\n"
-    delete_topic("two", False, now_ms())
-    _, err = tail.communicate(timeout=30)
-    assert tail.returncode == 1
-    assert b"there is no topic 'one'" in err
-    assert b"there is no topic 'two'" in err
 
 
 def test_a_closed_pipe_ends_an_export_quietly(process: Start) -> None:

@@ -1,9 +1,6 @@
 """What happens to a topic under its streams: deleted, created anew, evicted, expired, records deleted."""
 
-import pytest
-
-from tests.instances import Instance, until
-from tests.watch.wire import Api, Refused, names, new_name, seqs
+from tests.watch.wire import Api, names, new_name, seqs
 
 
 def drop(api: Api, topic: str) -> None:
@@ -172,25 +169,3 @@ def test_a_forwarded_topic(api: Api, name: str) -> None:
         events = stream.until_seq(dest, 5)
     assert seqs(events) == [1, 2, 3, 4, 5]
     assert {record["$node"] for event in events if event.name == "record" for record in event.data["records"]} == {"n"}
-
-
-def test_an_expired_session(instances) -> None:
-    instance: Instance = instances(TOPICS_WATCH_SESSION_TTL_MS="1500")
-    api, name = Api(instance.port), new_name()
-    api.append(name, 1)
-    url, kept = api.watch({name: {}}), api.watch({name: {}})
-    assert api.done("POST", "/v0/watch", {"topics": {name: {}}})["session_ttl_ms"] == 1500
-
-    def sessions() -> set[str]:
-        api.watch({name: {}})
-        with instance.connect() as database:
-            return {f"/v0/watch/{wid}" for (wid,) in database.execute("SELECT wid FROM topics_watchsession")}
-
-    with api.stream(kept) as stream:
-        until(lambda: url not in sessions(), "the session to go")
-        assert kept in sessions()
-        with pytest.raises(Refused) as refused:
-            api.stream(url)
-        assert (refused.value.status, refused.value.code) == (404, "not_found")
-        api.append(name, 2)
-        stream.until_seq(name, 2)

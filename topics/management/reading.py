@@ -1,4 +1,4 @@
-"""Read a topic at the shell: its last records, what comes next, or all of it as lines.
+"""Read a topic at the shell: its last records, or all of it as lines. What comes next: following.py.
 
 Lines go to standard output, and what a reader must be told beside them (records that were lost) to standard error.
 """
@@ -6,19 +6,16 @@ Lines go to standard output, and what a reader must be told beside them (records
 from __future__ import annotations
 
 import sys
-import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
 import msgspec
 
 from topics.diff import Diff, Window, diff, tombstone
-from topics.errors import TopicNotFound
 from topics.management.lines import Shape, one_line
 
 LIMIT = 1000
-POLL_SECONDS = 0.2
 
 Clock = Callable[[], int]
 Line = Callable[[msgspec.Raw], bytes]
@@ -41,25 +38,27 @@ def line_of(whole: bool, shape: Shape) -> Line:
     return lambda record: shape.line(bytes(DATA.decode(record).data))
 
 
-def windows(name: str, from_seq: int, upto: int | None, clock: Clock) -> Iterator[tuple[list[msgspec.Raw], Window]]:
-    """What the topic shows above from_seq, up to its head, or the seq that it had when somebody looked."""
+def windows(name: str, from_seq: int, upto: int, clock: Clock) -> Iterator[tuple[list[msgspec.Raw], Window]]:
+    """What the topic shows above from_seq, up to its head, or to what that was when somebody looked."""
     while True:
         window = diff(name, Diff(from_seq=from_seq, limit=LIMIT, include_tags=True), clock())
-        say_lost(name, window, from_seq)
+        if (lost := tombstone(window, from_seq)) is not None:
+            say_lost(name, lost["reason"], lost["gap_from"], lost["gap_to"])
         yield RECORDS.decode(f"[{window.records or ''}]"), window
         from_seq = window.next_from_seq
-        if window.caught_up or (upto is not None and from_seq >= upto):
+        if window.caught_up or from_seq >= upto:
             return
 
 
-def say_lost(name: str, window: Window, from_seq: int) -> None:
-    if (lost := tombstone(window, from_seq)) is None:
-        return
-    if lost["reason"] == "recreated":
-        message = "is a new one of this name: it begins again"
+def say_lost(name: str, reason: str, gap_from: int, gap_to: int) -> None:
+    if reason == "recreated":
+        say(f"{name} is a new one of this name: it begins again")
     else:
-        message = f"lost records {lost['gap_from']} to {lost['gap_to']} ({lost['reason']})"
-    print(f"topics: {name} {message}", file=sys.stderr)
+        say(f"{name} lost records {gap_from} to {gap_to} ({reason})")
+
+
+def say(message: str) -> None:
+    print(f"topics: {message}", file=sys.stderr)
 
 
 def export(name: str, from_seq: int, line: Line, out: BinaryIO, clock: Clock, tick: Callable[[int], None]) -> int:
@@ -90,46 +89,24 @@ def last(name: str, count: int, clock: Clock) -> tuple[deque[msgspec.Raw], int]:
         reach = reach * 4 + LIMIT
 
 
-class Follower:
+class Tail:
     """Prints several topics, with a heading where the topic changes, as tail(1) does."""
 
-    def __init__(self, names: list[str], line: Line, out: BinaryIO, clock: Clock) -> None:
-        self.cursors = dict.fromkeys(names, 0)
+    def __init__(self, names: list[str], line: Line, out: BinaryIO) -> None:
+        self.seqs = dict.fromkeys(names, 0)  # up to where each topic is printed
         self.line = line
         self.out = out
-        self.clock = clock
         self.heading = ""
 
-    def print(self, name: str, records: list[msgspec.Raw] | deque[msgspec.Raw]) -> None:
-        if records and len(self.cursors) > 1 and name != self.heading:
+    def print(self, name: str, records: Iterable[msgspec.Raw]) -> None:
+        lines = b"".join(map(self.line, records))
+        if lines and len(self.seqs) > 1 and name != self.heading:
             self.out.write(b"==> %b <==\n" % name.encode())
             self.heading = name
-        self.out.write(b"".join(map(self.line, records)))
+        self.out.write(lines)
         self.out.flush()
 
-    def print_last(self, count: int) -> None:
-        for name in self.cursors:
-            records, self.cursors[name] = last(name, count, self.clock)
+    def print_last(self, count: int, clock: Clock) -> None:
+        for name in self.seqs:
+            records, self.seqs[name] = last(name, count, clock)
             self.print(name, records)
-
-    def step(self) -> bool:
-        """Print what is new; False: nothing was. A deleted topic is told and left out from then on."""
-        moved = False
-        for name, seq in list(self.cursors.items()):
-            try:
-                for records, window in windows(name, seq, None, self.clock):
-                    self.print(name, records)
-                    moved |= window.next_from_seq != seq
-                    self.cursors[name] = window.next_from_seq
-            except TopicNotFound as error:
-                del self.cursors[name]
-                if not self.cursors:
-                    raise
-                print(f"topics: {error.message}", file=sys.stderr)
-        return moved
-
-    def follow(self) -> None:
-        """Until nothing is left to follow, or somebody interrupts."""
-        while True:
-            if not self.step():
-                time.sleep(POLL_SECONDS)

@@ -19,7 +19,7 @@ from django.db import ProgrammingError
 from topics.clock import now_ms
 from topics.database import translating
 from topics.errors import TopicsError
-from topics.management import listing, reading
+from topics.management import following, listing, reading
 from topics.management.importing import Import
 from topics.management.lines import Shape
 from topics.management.progress import Progress
@@ -48,10 +48,10 @@ class Command(BaseCommand):
                 CALLS[options["call"]](**options)
             sys.stdout.flush()
         except BrokenPipeError:
-            # What is left in the buffer has nowhere to go: Python would complain about it at its exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            drop_output()
             raise SystemExit(PIPE_CLOSED) from None
         except KeyboardInterrupt:
+            drop_output()
             raise SystemExit(INTERRUPTED) from None
         except TopicsError as error:
             raise Refusal(error.message) from error
@@ -61,6 +61,11 @@ class Command(BaseCommand):
             ) from error
         except OSError as error:
             raise Refusal(f"{error.filename or 'a file'}: {error.strerror or error}") from error
+
+
+def drop_output() -> None:
+    """What is left in the buffer has nowhere to go: at its exit Python would complain about it, or wait for a reader."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def add_append(parser: ArgumentParser) -> None:
@@ -153,10 +158,10 @@ def end_append(job: Import, progress: Progress) -> None:
 
 def tail(names: list[str], follow: bool, lines: int, records: bool, raw_lines: bool, encoding: str, **_: Any) -> None:
     line = reading.line_of(records, Shape(raw_lines, encoding))
-    follower = reading.Follower(names, line, sys.stdout.buffer, now_ms)
-    follower.print_last(lines)
+    printed = reading.Tail(names, line, sys.stdout.buffer)
+    printed.print_last(lines, now_ms)
     if follow:
-        follower.follow()
+        following.follow(printed)
 
 
 def export(name: str, from_seq: int, records: bool, raw_lines: bool, encoding: str, **_: Any) -> None:

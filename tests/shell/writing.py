@@ -1,0 +1,12 @@
+"""Append without a process, for tests of what reads."""
+
+import msgspec
+
+from topics.append import Append, NewRecord, append, check_rows
+from topics.clock import now_ms
+
+
+def put(name: str, *data: str, tag: str | None = None) -> None:
+    """Append records with these JSON values."""
+    wanted = Append([NewRecord(msgspec.Raw(each.encode()), tag) for each in data])
+    append(name, wanted, check_rows(wanted), now_ms())

@@ -1,0 +1,107 @@
+"""Sessions without a stream: refused from the moment they expire, swept away by a task that beat starts."""
+
+import psycopg
+import pytest
+from celery import Celery
+
+from tests.instances import Instance, until
+from tests.watch.wire import Api, Refused, new_name, wid
+from topics.clock import now_ms
+from topics.config import Config, put_topic
+from topics.errors import Throttled
+from topics.keys import OPEN
+from topics.models import WatchSession
+from topics.tasks import sweep_watch_sessions
+from topics.watch.sessions import REFRESH_MS, Start, Watch, create, sweep
+
+TTL_MS = 300_000
+
+
+def open_session(now: int, topic: str = "t") -> str:
+    """Its wid."""
+    return create(Watch({topic: Start()}), OPEN, False, now)[0]
+
+
+def left() -> set[str]:
+    return set(WatchSession.objects.values_list("wid", flat=True))
+
+
+def refused(api: Api, url: str) -> tuple[int, str]:
+    with pytest.raises(Refused) as caught:
+        api.stream(url)
+    return caught.value.status, caught.value.code
+
+
+def test_beat_has_the_worker_sweep(settings, instances) -> None:
+    assert sweep_watch_sessions.name in {entry["task"] for entry in settings.CELERY_BEAT_SCHEDULE.values()}
+    instance: Instance = instances(TOPICS_WATCH_SESSION_TTL_MS="1500")
+    api, name = Api(instance.port), new_name()
+    api.append(name, 1)
+    url, kept = api.watch({name: {}}), api.watch({name: {}})
+    assert api.done("POST", "/v0/watch", {"topics": {name: {}}})["session_ttl_ms"] == 1500
+
+    def swept() -> set[str]:
+        """What is left, a moment after the worker was asked: beat itself does so twice a minute."""
+        with Celery(broker=instance.servers.redis_url, set_as_current=False) as app:
+            app.send_task(sweep_watch_sessions.name)
+        with instance.connect() as database:
+            return {f"/v0/watch/{wid}" for (wid,) in database.execute("SELECT wid FROM topics_watchsession")}
+
+    with api.stream(kept) as stream:
+        until(lambda: swept() == {kept}, "the sessions without a stream to go", tick=0.5)
+        assert refused(api, url) == (404, "not_found")
+        api.append(name, 2)
+        stream.until_seq(name, 2)
+
+
+def test_an_expired_session_that_is_not_swept_yet(server: Instance, api: Api, name: str) -> None:
+    api.append(name, 1)
+    url = api.watch({name: {}})
+    with server.connect() as database:
+        age = "UPDATE topics_watchsession SET seen_ts = seen_ts - %s WHERE wid = %s"
+        database.execute(age, [TTL_MS // 2, wid(url)])
+        api.stream(url).close()  # which makes it young again
+        until(lambda: not still_open(database, url), "its end to be written down")
+        database.execute(age, [TTL_MS + 1, wid(url)])
+    assert refused(api, url) == (404, "not_found")
+
+
+def still_open(database: psycopg.Connection, url: str) -> bool:
+    row = database.execute("SELECT open FROM topics_watchsession WHERE wid = %s", [wid(url)]).fetchone()
+    return row is not None and row[0]
+
+
+@pytest.mark.django_db
+def test_the_task_drops_what_is_expired_and_nothing_else() -> None:
+    now = now_ms()
+    put_topic("t", Config(), now)
+    old, young, streaming, broken = (open_session(now) for _ in range(4))
+    for each, seen_ts, is_open in (
+        (old, now - TTL_MS - 1, False),
+        (young, now, False),
+        (streaming, now - TTL_MS - 1, True),  # says so twice a minute
+        (broken, now - TTL_MS - REFRESH_MS - 1, True),
+    ):
+        WatchSession.objects.filter(wid=each).update(seen_ts=seen_ts, open=is_open)
+    assert sweep(now) == 2
+    assert left() == {young, streaming}
+    WatchSession.objects.filter(wid=young).update(seen_ts=0)
+    sweep_watch_sessions()
+    assert left() == {streaming}
+
+
+@pytest.mark.django_db
+def test_expired_sessions_do_not_count_for_the_cap(settings) -> None:
+    settings.TOPICS_MAX_WATCH_SESSIONS = 2
+    now = now_ms()
+    put_topic("t", Config(), now)
+    expired, _ = open_session(now), open_session(now)
+    with pytest.raises(Throttled):
+        open_session(now)
+    WatchSession.objects.filter(wid=expired).update(seen_ts=0)
+    assert open_session(now) in left()
+    assert expired not in left()
+    with pytest.raises(Throttled):
+        open_session(now)
+    settings.TOPICS_MAX_WATCH_SESSIONS = 0
+    open_session(now)

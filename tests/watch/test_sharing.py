@@ -1,0 +1,129 @@
+"""However many streams watch a topic, each position of it is read once and rendered once."""
+
+import asyncio
+import os
+import re
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import connection
+
+from tests.instances import Instance, until
+from tests.shell.writing import put
+from tests.watch.wire import Api, seqs
+from topics.clock import now_ms
+from topics.config import Config, put_topic
+from topics.diff import DIFF
+from topics.keys import OPEN
+from topics.management.following import events
+from topics.watch import feeds
+from topics.watch import hub as hub_module
+from topics.watch.sessions import Options, Session, Spot
+from topics.watch.stream import Stream
+
+STREAMS, APPENDS = 50, 20
+ONCE = dict.fromkeys(range(APPENDS), 1)  # each seq that was read from
+
+# A diff as PostgreSQL logs it, with its first three parameters: topic id, version, from_seq.
+READ = re.compile(r"FROM topic_diff\(\$1,.*?Parameters: \$1 = '(\d+)', \$2 = '\d+', \$3 = '(\d+)'", re.DOTALL)
+
+
+def log_statements(instance: Instance) -> None:
+    """Have its PostgreSQL log what it executes, in every connection."""
+    cluster = instance.data / "postgresql"
+    with (cluster / "postgresql.conf").open("a") as config:
+        config.write("\nlog_statement = 'all'\n")
+    os.kill(int((cluster / "postmaster.pid").read_text().split()[0]), signal.SIGHUP)
+
+    def logs() -> bool:
+        with instance.connect() as database:
+            return database.execute("SHOW log_statement").fetchone() == ("all",)
+
+    until(logs, "PostgreSQL to log")  # a new connection does so after the others were told
+
+
+def test_postgresql_is_asked_once(instances: Callable[..., Instance], name: str) -> None:
+    instance = instances(WEB_WORKERS="1")
+    log_statements(instance)
+    api = Api(instance.port)
+    api.done("PUT", f"/v0/topics/{name}", {})
+    streams = [api.stream(api.watch({name: {}})) for _ in range(STREAMS)]
+    for stream in streams:
+        stream.until_event("caught-up")
+    for seq in range(1, APPENDS + 1):
+        api.append(name, seq)
+        for stream in streams:
+            assert seqs(stream.until_seq(name, seq)) == [seq]
+    for stream in streams:
+        stream.close()
+    reads = READ.findall((instance.data / "logs" / "postgresql.log").read_text())
+    assert {topic_id for topic_id, _ in reads} == {reads[0][0]}
+    assert Counter(int(from_seq) for _, from_seq in reads) == ONCE
+
+
+class Reader:
+    """The far end of a stream in this process."""
+
+    def __init__(self) -> None:
+        self.got: list[dict[str, Any]] = []
+
+    async def send(self, message: dict[str, Any]) -> None:
+        if any(name == "record" for name, _ in events(message["body"])):
+            self.got.append(message)
+
+
+async def watch(name: str, readers: list[Reader], append: Callable[[int], None]) -> None:
+    """Append records one after the other, each when every reader has got the one before."""
+    hub, options = hub_module.hub(), Options(limit=256, max_bytes=262_144, heartbeat_ms=60_000)
+    topic_id = (await hub.find([name]))[name][0]
+    sessions = [Session(f"{place}", options, {name: Spot(topic_id, 0)}, 1, True) for place in range(len(readers))]
+    streams = [Stream(hub, session, OPEN, reader.send) for session, reader in zip(sessions, readers, strict=True)]
+    for stream in streams:
+        await stream.begin(None)
+    pumps = [asyncio.create_task(stream.pump()) for stream in streams]
+    for seq in range(1, APPENDS + 1):
+        await asyncio.to_thread(append, seq)
+        deadline = time.monotonic() + 60
+        while any(len(reader.got) < seq for reader in readers):
+            assert time.monotonic() < deadline, f"record {seq} did not come to all"
+            await asyncio.sleep(0.01)
+    for stream in streams:
+        stream.close()
+        stream.wake()
+    await asyncio.gather(*pumps)
+    await hub.close()
+
+
+def test_what_was_read_is_rendered_once(transactional_db: None, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    reads: Counter[int] = Counter()
+    renderings: Counter[int] = Counter()
+    execute, rendered = psycopg.AsyncConnection.execute, feeds.rendered
+
+    async def counting_execute(self: Any, query: Any, params: Any = None, **options: Any) -> Any:
+        if query == DIFF:
+            reads[params[2]] += 1
+        return await execute(self, query, params, **options)
+
+    def counting_rendered(topic: str, from_seq: int, *rest: Any) -> feeds.Batch:
+        renderings[from_seq] += 1
+        return rendered(topic, from_seq, *rest)
+
+    def append(seq: int) -> None:
+        put(name, str(seq))
+        connection.close()  # this thread's own
+
+    monkeypatch.setattr(psycopg.AsyncConnection, "execute", counting_execute)
+    monkeypatch.setattr(feeds, "rendered", counting_rendered)
+    monkeypatch.setattr(hub_module, "_hub", None)  # of this event loop alone
+    put_topic(name, Config(), now_ms())
+    readers = [Reader() for _ in range(STREAMS)]
+    asyncio.run(watch(name, readers, append))
+    assert (reads, renderings) == (ONCE, ONCE)
+    for seq, messages in enumerate(zip(*(reader.got for reader in readers), strict=True), 1):
+        assert b'"$seq":%d,' % seq in messages[0]["body"]
+        assert all(message is messages[0] for message in messages), "rendered for each reader"

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import psycopg
 import pytest
 from django.db import connection
 
@@ -18,6 +17,7 @@ from tests.shell.writing import put
 from tests.watch.wire import Api, seqs
 from topics.clock import now_ms
 from topics.config import Config, put_topic
+from topics.connection import Arguments, Connection, Rows
 from topics.diff import DIFF
 from topics.keys import OPEN
 from topics.management.following import events
@@ -102,12 +102,12 @@ async def watch(name: str, readers: list[Reader], append: Callable[[int], None])
 def test_what_was_read_is_rendered_once(transactional_db: None, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     reads: Counter[int] = Counter()
     renderings: Counter[int] = Counter()
-    execute, rendered = psycopg.AsyncConnection.execute, feeds.rendered
+    execute, rendered = Connection.execute, feeds.rendered
 
-    async def counting_execute(self: Any, query: Any, params: Any = None, **options: Any) -> Any:
-        if query == DIFF:
-            reads[params[2]] += 1
-        return await execute(self, query, params, **options)
+    async def counting_execute(self: Connection, statement: str, arguments: Arguments = ()) -> Rows:
+        if statement == DIFF:
+            reads[arguments[2]] += 1
+        return await execute(self, statement, arguments)
 
     def counting_rendered(topic: str, from_seq: int, *rest: Any) -> feeds.Batch:
         renderings[from_seq] += 1
@@ -117,7 +117,7 @@ def test_what_was_read_is_rendered_once(transactional_db: None, monkeypatch: pyt
         put(name, str(seq))
         connection.close()  # this thread's own
 
-    monkeypatch.setattr(psycopg.AsyncConnection, "execute", counting_execute)
+    monkeypatch.setattr(Connection, "execute", counting_execute)
     monkeypatch.setattr(feeds, "rendered", counting_rendered)
     monkeypatch.setattr(hub_module, "_hub", None)  # of this event loop alone
     put_topic(name, Config(), now_ms())

@@ -79,6 +79,8 @@ ON CONFLICT (topic_id, key) DO UPDATE SET first_seq = excluded.first_seq, last_s
 """
 
 NO_META = msgspec.Raw(b"null")
+# Read once: looking a setting up takes longer than checking a record by it.
+MAX_RECORDS, MAX_RECORD_BYTES = settings.TOPICS_MAX_RECORDS_PER_APPEND, settings.TOPICS_MAX_RECORD_BYTES
 OBJECT = Meta(extra_json_schema={"type": ["object", "null"]})
 
 
@@ -136,9 +138,9 @@ def check_rows(wanted: Append) -> Rows:
     records = wanted.records
     if not records:
         raise InvalidRequest("records is empty: an append carries at least one")
-    if len(records) > settings.TOPICS_MAX_RECORDS_PER_APPEND:
-        most = settings.TOPICS_MAX_RECORDS_PER_APPEND
-        raise BatchTooLarge(f"{len(records)} records in one append, at most {most} are allowed", max=most)
+    if len(records) > MAX_RECORDS:
+        message = f"{len(records)} records in one append, at most {MAX_RECORDS} are allowed"
+        raise BatchTooLarge(message, max=MAX_RECORDS)
     if wanted.idempotency_key is not None and not 0 < len(wanted.idempotency_key) <= 256:
         raise InvalidRequest("idempotency_key has to be 1 to 256 characters long")
     if wanted.idempotency_key is not None and "\0" in wanted.idempotency_key:
@@ -156,9 +158,9 @@ def check_rows(wanted: Append) -> Rows:
         size = len(record.data)
         if record.meta is not NO_META:
             size += check_meta(bytes(record.meta))
-        if size > settings.TOPICS_MAX_RECORD_BYTES:
-            most = settings.TOPICS_MAX_RECORD_BYTES
-            raise RecordTooLarge(f"records[{place}] is {size} bytes, at most {most} are allowed", index=place, max=most)
+        if size > MAX_RECORD_BYTES:
+            message = f"records[{place}] is {size} bytes, at most {MAX_RECORD_BYTES} are allowed"
+            raise RecordTooLarge(message, index=place, max=MAX_RECORD_BYTES)
         sizes.append(size)
     return Rows(
         [r.data for r in records],

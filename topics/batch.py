@@ -76,9 +76,8 @@ class Batches:
 
     async def write(self, batch: list[Waiting]) -> None:
         started = time.perf_counter()
-        # A topic configured anew between two requests: the older view goes on its own and finds itself outdated.
+        # A topic configured anew between two requests: the older view finds itself outdated.
         latest = {each.topic.id: each.topic for each in batch}
-        outdated = [each for each in batch if each.topic is not latest[each.topic.id]]
         current = [each for each in batch if each.topic is latest[each.topic.id]]
         bases, wrote, committed = await self.commit(current)
         wal_append_ms = (wrote - started) * 1000
@@ -90,8 +89,9 @@ class Batches:
                 continue
             last = bases[topic.id] = base + len(rows.data)
             answer(done, Appended(base + 1, last, last, False, False, wal_append_ms, fsync_ms))
-        for each in outdated:
-            answer(each.done, None)
+        if len(current) < len(batch):
+            for each in batch:
+                answer(each.done, None)  # but for those that have theirs
         for id, last in bases.items():
             wake.moved(latest[id], last)
 

@@ -27,6 +27,7 @@ SELECT topic_seq_at(h.topic_id, h.floor_seq, h.head_seq,
  WHERE t.name = %(name)s
 """
 
+MAX_LIMIT, MAX_BYTES = settings.TOPICS_DIFF_MAX_LIMIT, settings.TOPICS_DIFF_BYTES  # of a window
 Seq = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Match = tuple[Literal["tag"], Literal["Eq", "Glob"], str] | str
 
@@ -96,13 +97,13 @@ def parameters(topic: Known, wanted: Diff, now: int) -> tuple[Any, ...]:
         topic.id,
         topic.version,
         wanted.from_seq,
-        min(wanted.limit, settings.TOPICS_DIFF_MAX_LIMIT),
+        min(wanted.limit, MAX_LIMIT),
         nodes,
         op,
         literal,
         wanted.include_tags,
         wanted.include_meta,
-        settings.TOPICS_DIFF_BYTES,
+        MAX_BYTES,
         topic.expired_ts(now),
     )
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from django.conf import settings
 from django.db.models import Sum
@@ -15,6 +13,7 @@ from topics.errors import Throttled
 from topics.keys import Key
 from topics.models import Topic, TopicHead
 
+MOST_IN_FLIGHT = settings.TOPICS_MAX_IN_FLIGHT_PER_KEY  # of a key in a process
 in_flight: Counter[str] = Counter()  # requests of each key, in this process
 _total = [0.0, 0]  # until when the sum of all bytes counts as fresh, and that sum
 
@@ -43,13 +42,17 @@ def check_total_bytes(more: int) -> None:
         raise Throttled(f"the topics hold {_total[1]} bytes of {most}", limit="total_bytes", max=most)
 
 
-@contextmanager
-def under_way(key: Key | None) -> Iterator[None]:
+class under_way:
     """Around a request of this key; raises Throttled when too many of its requests are under way in this process."""
-    id = key.id if key is not None else ""
-    check("in_flight", settings.TOPICS_MAX_IN_FLIGHT_PER_KEY, in_flight[id])
-    in_flight[id] += 1
-    try:
-        yield
-    finally:
-        in_flight[id] -= 1
+
+    __slots__ = ("id",)
+
+    def __init__(self, key: Key | None) -> None:
+        self.id = key.id if key is not None else ""
+
+    def __enter__(self) -> None:
+        check("in_flight", MOST_IN_FLIGHT, in_flight[self.id])
+        in_flight[self.id] += 1
+
+    def __exit__(self, *_: object) -> None:
+        in_flight[self.id] -= 1

@@ -9,6 +9,8 @@ from django.conf import settings
 from topics.errors import InvalidRequest
 
 TOPIC_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,254}", re.ASCII)
+# Read once: looking a setting up takes longer than checking a name by it.
+MAX_TAG_BYTES, MAX_NODE_BYTES = settings.TOPICS_MAX_TAG_BYTES, settings.TOPICS_MAX_NODE_BYTES
 ROUTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:>-]{0,254}", re.ASCII)
 
 
@@ -31,11 +33,11 @@ def check_router_name(name: str, what: str = "router") -> str:
 
 
 def check_node(node: str) -> None:
-    check_token("node", node, settings.TOPICS_MAX_NODE_BYTES)
+    check_token("node", node, MAX_NODE_BYTES)
 
 
 def check_tag(tag: str) -> None:
-    check_token("tag", tag, settings.TOPICS_MAX_TAG_BYTES)
+    check_token("tag", tag, MAX_TAG_BYTES)
 
 
 def check_token(what: str, value: str, most: int) -> None:

@@ -23,6 +23,7 @@ CHANNEL = "events_channel"  # django-eventstream's, whose Redis listener hears i
 # An event as django-eventstream writes them; its data is topic ids, each with its head: "17 4711 18 3".
 MESSAGE = '{"channel":"topics","event_type":"moved","data":"%s","pub_id":null}'
 PAUSE_SECONDS = 0.005  # between two rounds: an idle topic is told at once; under load they merge, 200 a second at most
+UNHEARD_SECONDS = 0.05  # after a round that nobody heard: a process whose first stream begins now hears of the next
 RETRY_SECONDS = 1.0  # after Redis failed
 
 Listener = Callable[[int, int], None]  # topic id, head seq; called in the thread that appended
@@ -32,6 +33,7 @@ _heads: dict[int, int] = {}
 _routed: set[int] = set()
 _lock = threading.Lock()
 _pending = threading.Event()
+_hurry = threading.Event()  # a worker has something to forward
 _thread: threading.Thread | None = None
 
 
@@ -47,6 +49,7 @@ def announce(topic_id: int, head_seq: int, routed: bool) -> None:
         _heads[topic_id] = head_seq
         if routed:
             _routed.add(topic_id)
+            _hurry.set()
     if not _pending.is_set():
         _pending.set()
         start()
@@ -65,13 +68,16 @@ def send_forever() -> None:
     while True:
         _pending.wait()
         _pending.clear()
+        _hurry.clear()
         with _lock:
             heads, routed = dict(_heads), set(_routed)
             _heads.clear()
             _routed.clear()
         try:
-            send(client, heads, routed)
+            heard = send(client, heads, routed)
             time.sleep(PAUSE_SECONDS)
+            if not heard:
+                _hurry.wait(UNHEARD_SECONDS)
         except (redis.RedisError, OSError) as error:
             log.warning("wake-ups wait for Redis: %s", error)
             time.sleep(RETRY_SECONDS)
@@ -80,10 +86,13 @@ def send_forever() -> None:
             time.sleep(RETRY_SECONDS)
 
 
-def send(client: redis.Redis, heads: dict[int, int], routed: set[int]) -> None:
+def send(client: redis.Redis, heads: dict[int, int], routed: set[int]) -> bool:
+    """Answers whether any process listens."""
     # One message for all of them: a command each would take the interpreter from the appends it speaks of.
-    client.execute_command("PUBLISH", CHANNEL, MESSAGE % " ".join(f"{id} {head}" for id, head in heads.items()))
+    message = MESSAGE % " ".join(f"{id} {head}" for id, head in heads.items())
+    heard: int = client.execute_command("PUBLISH", CHANNEL, message)
     if routed:
         from routers.tasks import request_advance  # routers builds on topics, not the other way round
 
         request_advance(client, routed)
+    return heard > 0

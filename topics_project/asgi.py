@@ -40,6 +40,7 @@ Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
+FAST_LANE, MAX_BODY_BYTES = settings.TOPICS_FAST_LANE, settings.TOPICS_MAX_BODY_BYTES
 GZIP_FROM = 1024  # bytes: below, a header costs more than it saves
 REFUSES_GZIP = re.compile(rb"gzip\s*;\s*q=0(\.0*)?\s*(,|$)")
 OPEN_PATHS = ("/v0/health", "/v0/ready", "/v0/schema", "/v0/docs")
@@ -93,10 +94,15 @@ class Front:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         try:
             drain.check()
-            key = await self.who(scope["path"], headers)
+            key = None
+            if wants_key(scope["path"]):
+                if keyring.stale:
+                    await asyncio.get_running_loop().run_in_executor(self.threads, keyring.refresh)
+                authorization = headers.get(b"authorization")
+                key = keyring.authenticate(authorization.decode("latin-1") if authorization else None)
             body = await read_body(headers, receive)
             with limits.under_way(key):
-                answer = await self.answer(scope, headers, body, key)
+                answer = await self.answer(scope, headers, body, key, started)
         except Gone:
             return
         except Exception as error:
@@ -104,24 +110,22 @@ class Front:
             metrics.request(scope["method"], "", answer.status)
         await reply(answer, headers, send)
 
-    async def who(self, path: str, headers: dict[bytes, bytes]) -> Key | None:
-        """Who asks for something of /v0; the admin and the open paths know their visitors themselves."""
-        if not path.startswith("/v0/") or path.startswith(OPEN_PATHS):
-            return None
-        if keyring.stale:
-            await asyncio.get_running_loop().run_in_executor(self.threads, keyring.refresh)
-        authorization = headers.get(b"authorization")
-        return keyring.authenticate(authorization.decode("latin-1") if authorization else None)
-
-    async def answer(self, scope: Scope, headers: dict[bytes, bytes], body: bytes, key: Key | None) -> Answer:
-        if key is not None and settings.TOPICS_FAST_LANE:
+    async def answer(
+        self, scope: Scope, headers: dict[bytes, bytes], body: bytes, key: Key | None, started: float
+    ) -> Answer:
+        if key is not None and FAST_LANE:
             if self.lane is None:
                 self.lane = Lane()
             method, path, query = scope["method"], scope["path"], scope["query_string"]
-            if (answer := await self.lane.handle(method, path, query, headers, body, key)) is not None:
+            if (answer := await self.lane.handle(method, path, query, headers, body, key, started)) is not None:
                 return answer
         bridge = self.api if scope["path"].startswith("/v0/") else self.site
         return await bridge.call(scope, headers, body, key)
+
+
+def wants_key(path: str) -> bool:
+    """The admin and the open paths know their visitors themselves."""
+    return path.startswith("/v0/") and not path.startswith(OPEN_PATHS)
 
 
 def is_stream(path: str) -> bool:
@@ -134,7 +138,7 @@ def is_stream(path: str) -> bool:
 
 async def read_body(headers: dict[bytes, bytes], receive: Receive) -> bytes:
     """The whole body, unzipped. Raises PayloadTooLarge before it is read whole, and Gone."""
-    most = settings.TOPICS_MAX_BODY_BYTES
+    most = MAX_BODY_BYTES
     if int(headers.get(b"content-length") or 0) > most:
         raise too_large(most)
     message = await receive()

@@ -9,11 +9,11 @@ from __future__ import annotations
 import itertools
 import json
 from typing import Any
+from unittest import mock
 
 import msgspec
 import pytest
 from django.db import connection
-from django.test import override_settings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -205,7 +205,7 @@ class Beside:
         """One diff of both. Answers where the next one begins."""
         expected = self.logs[topic].diff(self.now, from_seq, limit, most_bytes, nodes, *pattern)
         wanted = Diff(from_seq=from_seq, limit=limit, node=nodes or None, match=match_of(*pattern), include_tags=True)
-        with override_settings(TOPICS_DIFF_BYTES=most_bytes):
+        with mock.patch("topics.diff.MAX_BYTES", most_bytes):
             window = diff(self.name(topic), wanted, self.now)
         records = [
             (r["$seq"], r["$ts"], json.dumps(r["data"], ensure_ascii=False), r.get("$tag"), r.get("$node"))

@@ -43,6 +43,7 @@ class Lane:
         self.batches["ephemeral"] = self.batches["memory"]
         self.writers = [asyncio.create_task(each.run()) for each in set(self.batches.values())]
         self.readers = Readers(READERS)
+        self.capped = settings.TOPICS_MAX_TOTAL_BYTES > 0  # the views look at the sum
 
     async def close(self) -> None:
         for writer in self.writers:
@@ -52,26 +53,33 @@ class Lane:
         await self.readers.close()
 
     async def handle(
-        self, method: str, path: str, query: bytes, headers: dict[bytes, bytes], body: bytes, key: Key
+        self, method: str, path: str, query: bytes, headers: dict[bytes, bytes], body: bytes, key: Key, started: float
     ) -> Answer | None:
-        """The answer, or None when this request is one for the views. Raises TopicsError."""
+        """The answer, or None when this request is one for the views."""
         if method != "POST" or not path.startswith(PREFIX) or not is_json(headers.get(b"content-type")):
             return None
         if headers.get(b"accept", b"*/*") not in (b"*/*", b"application/json"):
             return None
         name, slash, call = path[len(PREFIX) :].partition("/")
         if name and call == "diff" and not query:
-            return await counted(DIFF_ROUTE, self.diff(name, body, key))
-        if name and not slash and query in (b"", b"return_seqs=false") and b"idempotency-key" not in headers:
-            return await counted(APPEND_ROUTE, self.append(name, body, not query, key))
-        return None
+            route, work = DIFF_ROUTE, self.diff(name, body, key, started)
+        elif name and not slash and query in (b"", b"return_seqs=false") and b"idempotency-key" not in headers:
+            route, work = APPEND_ROUTE, self.append(name, body, not query, key, started)
+        else:
+            return None
+        try:
+            answer = await work
+        except TopicsError as error:
+            answer = error_answer(error, started)
+        if answer is not None:  # what is left to the views counts there
+            metrics.request("POST", route, answer.status)
+        return answer
 
-    async def append(self, name: str, body: bytes, with_seqs: bool, key: Key) -> Answer | None:
-        started = time.perf_counter()
+    async def append(self, name: str, body: bytes, with_seqs: bool, key: Key, started: float) -> Answer | None:
         key.check("write")
         key.check_name(name)
         wanted: Append = parse_append(body)
-        if not wanted.plain or settings.TOPICS_MAX_TOTAL_BYTES:
+        if not wanted.plain or self.capped:
             return None
         rows = check_rows(wanted)
         while True:
@@ -84,8 +92,7 @@ class Lane:
                 return Answer(200, render_appended(name, done, with_seqs, started))
             forget(name)
 
-    async def diff(self, name: str, body: bytes, key: Key) -> Answer | None:
-        started = time.perf_counter()
+    async def diff(self, name: str, body: bytes, key: Key, started: float) -> Answer | None:
         key.check("read")
         key.check_name(name)
         wanted: Diff = parse_diff(body)
@@ -116,18 +123,6 @@ class Lane:
 
     async def look_up(self, name: str) -> Known | None:
         return await self.readers.read(lambda connection: fetch(connection, name))
-
-
-async def counted(route: str, work: Awaitable[Answer | None]) -> Answer | None:
-    """What is done through this door counts here; what is left to the views counts there."""
-    started = time.perf_counter()
-    try:
-        answer = await work
-    except TopicsError as error:
-        answer = error_answer(error, started)
-    if answer is not None:
-        metrics.request("POST", route, answer.status)
-    return answer
 
 
 async def catch_up(connection: Connection, topic: Known, now: int) -> None:

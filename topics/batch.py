@@ -16,7 +16,7 @@ from django.db import connections
 
 from topics import wake
 from topics.append import APPEND_LOGGED, APPEND_VOLATILE, MAKE_ROOM, Appended, Rows, parameters, room
-from topics.database import translated
+from topics.database import hung_up, translated
 from topics.known import Known
 from topics.restart import RECOVER
 
@@ -116,7 +116,8 @@ class Batches:
 
     async def commit(self, batch: list[Waiting]) -> tuple[dict[int, int], float, float]:
         """Run the statement. Answers each topic's seq before it, when the statement was through, and the commit."""
-        if self.connection is None or self.connection.closed:
+        if self.connection is None or hung_up(self.connection):
+            await self.close()
             self.connection = await connect()
             await self.connection.execute(f"SET synchronous_commit = {'on' if self.fsync else 'off'}")
         now = int(time.time() * 1000)

@@ -16,7 +16,7 @@ import psycopg
 from topics import wake
 from topics.append import APPEND_LOGGED, APPEND_VOLATILE, MAKE_ROOM, Appended, Rows, parameters, room
 from topics.connection import Connection, connect
-from topics.database import translated
+from topics.database import hung_up, translated
 from topics.known import Known
 
 log = logging.getLogger(__name__)
@@ -97,7 +97,8 @@ class Batches:
 
     async def commit(self, batch: list[Waiting]) -> tuple[dict[int, int], float, float]:
         """Run the statement. Answers each topic's seq before it, when the statement was through, and the commit."""
-        if self.connection is None or self.connection.closed:
+        if self.connection is None or hung_up(self.connection):
+            await self.close()
             self.connection = await connect()
             await self.connection.execute(SYNC_ON if self.fsync else SYNC_OFF)
         now = int(time.time() * 1000)

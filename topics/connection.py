@@ -55,6 +55,9 @@ class Connection:
     def closed(self) -> bool:
         return self.socket < 0
 
+    def fileno(self) -> int:
+        return self.socket
+
     async def execute(self, statement: str, arguments: Arguments = ()) -> Rows:
         """The rows of a statement, a transaction of its own outside of BEGIN and COMMIT. Raises psycopg.Error."""
         text, names = numbered(statement)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import django.db
 import psycopg
@@ -49,20 +49,36 @@ def translating() -> Iterator[None]:
         raise known from error
 
 
-def hung_up(idle: psycopg.Connection[Any]) -> bool:
-    """Whether the server has closed a connection: while nothing is asked, there is nothing else to read."""
+class Idle(Protocol):
+    """A connection that waits for nothing: psycopg's, or an event loop's (connection.py)."""
+
+    @property
+    def closed(self) -> bool: ...
+
+    def fileno(self) -> int: ...
+
+
+def hung_up(idle: Idle) -> bool:
+    """Whether a connection has ended. While nothing is asked, there is nothing to read but that the server closes it."""
+    if idle.closed:
+        return True
     poll = select.poll()
     poll.register(idle.fileno(), select.POLLIN)
     return bool(poll.poll(0))
+
+
+def mend() -> None:
+    """Let go of this thread's connection where it has ended, so that the next statement makes another."""
+    if connection.connection is not None and hung_up(connection.connection):
+        connection.close()
 
 
 def prepared(statement: str, arguments: Mapping[str, Any] | Sequence[Any]) -> list[tuple[Any, ...]]:
     """Rows of a statement that PostgreSQL plans once a connection; Django's own cursors have each call planned anew,
     which takes longer than most of ours. Runs on Django's connection, in its transaction. Raises NotReady."""
     with translating():
-        if connection.connection is not None and not connection.health_check_done:
-            if hung_up(connection.connection):
-                connection.close()
+        if not connection.health_check_done:
+            mend()
             connection.health_check_done = True  # Django would ask the server, which takes as long as what we want
         connection.ensure_connection()
         with connection.wrap_database_errors:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.db.models import Q
 
+from topics.database import mend
 from topics.errors import Forbidden, Unauthorized
 from topics.models import ApiKey
 
@@ -101,6 +102,7 @@ class Keyring:
         with self._lock:
             if not self.stale:
                 return
+            mend()  # not every thread that comes here serves requests, before which Django looks
             if self._fixed is None:
                 self._fixed = parse_keys(settings.TOPICS_API_KEYS)
             self._note_use()

@@ -33,11 +33,11 @@ shown AS (
       JOIN topics_record r ON r.topic_id = span.home_id AND r.seq = span.home_first_seq + %(seq)s - span.first_seq
      WHERE span.first_seq <= %(seq)s AND span.shown)
 SELECT record_json(shown.seq, shown.ts, shown.node, shown.tag, shown.meta, shown.data, true, true),
-       coalesce(home.name, gone.name), shown.home_seq, shown.routers
+       coalesce((SELECT name FROM topics_topic WHERE id = shown.home_id),
+                (SELECT name FROM topics_deletedtopic WHERE id = shown.home_id)),
+       shown.home_seq, shown.routers
   FROM topic
   LEFT JOIN shown ON shown.seq > topic.floor_seq AND shown.ts >= topic.expired_ts
-  LEFT JOIN topics_topic home ON home.id = shown.home_id
-  LEFT JOIN topics_deletedtopic gone ON gone.id = shown.home_id
 """
 
 

@@ -70,7 +70,7 @@ BEGIN
                CASE WHEN once THEN first_seq ELSE stamp_first_seq END + n AS stamp_first_seq
           FROM (SELECT *, home_id IS NOT NULL AND (router.cyclic OR once OR reject) AS single FROM runs) run
          CROSS JOIN LATERAL generate_series(0, CASE WHEN single THEN last_seq - first_seq ELSE 0 END) n),
-    -- What of these homes the dest holds or held: a record enters a topic on a cycle once.
+    -- What of these homes the dest holds or held: a record enters a topic on a cycle once. In the order of the index that it takes.
     held AS (
         SELECT span.home_id, range_agg(int8range(span.home_first_seq, span.home_last_seq, '[]')) AS seqs
           FROM (SELECT home_id, min(home_first_seq) AS first, max(home_last_seq) AS last
@@ -78,7 +78,7 @@ BEGIN
          CROSS JOIN LATERAL (
                SELECT * FROM routers_span
                 WHERE home_id = home.home_id AND topic_id = dest.id AND home_last_seq >= home.first
-                  AND home_last_seq < home.last + 100000 AND home_first_seq <= home.last OFFSET 0) span
+                  AND home_last_seq < home.last + 100000 AND home_first_seq <= home.last ORDER BY home_last_seq OFFSET 0) span
          GROUP BY span.home_id),
     -- Which source seqs this exactly_once router brought, and the dest still shows.
     sent AS (

@@ -37,9 +37,8 @@ BEGIN
            span.stamp_router, span.stamp_source, span.stamp_source_id, span.stamp_first_seq + part.since - span.home_first_seq
       FROM (SELECT *, home_first_seq + greatest(p_after + 1 - first_seq, 0) AS home_since,
                    home_last_seq - greatest(last_seq - p_upto, 0) AS home_upto
-              FROM routers_span
-             WHERE topic_id = p_source_id AND last_seq > p_after AND last_seq < p_upto + 100000 AND first_seq <= p_upto
-               AND shown AND (cardinality(path) < p_max_hops) IS NOT FALSE) span
+              FROM topic_spans(p_source_id, p_after + 1, p_upto)
+             WHERE shown AND (cardinality(path) < p_max_hops) IS NOT FALSE) span
      CROSS JOIN LATERAL (
            SELECT span.home_since AS since, span.home_upto AS upto WHERE p_op IS NULL
            UNION ALL

@@ -4,6 +4,8 @@ import contextlib
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
 from typing import Any
 
 import pytest
@@ -60,14 +62,64 @@ def test_postgresql_goes_and_comes_back(instances, fast_lane: str) -> None:
                 assert reply.headers["retry-after"] == "1"
         assert door.get("/v0/health").status == 200
     until(lambda: door.get("/v0/ready").status == 200, "PostgreSQL to be back")
-
-    def healed() -> bool:
-        """Each thread and each connection finds out for itself."""
-        return all({reply.status for reply in calls()} <= {200, 201} for _ in range(20))
-
-    until(healed, "every process to have connected again")
+    assert {reply.status for _ in range(20) for reply in calls()} <= {200, 201}
     seqs = [record["$seq"] for record in door.diff("t", limit=1000).json["records"]]
     assert seqs == list(range(1, len(seqs) + 1))
+
+
+def append(connection: HTTPConnection, topic: str) -> int:
+    """The status of an append over this connection, which stays open."""
+    body = b'{"records": [{"data": 1}]}'
+    connection.request("POST", f"/v0/topics/{topic}", body, {"content-type": "application/json"})
+    answer = connection.getresponse()
+    answer.read()
+    return answer.status
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT], ids=["restart", "crash"])
+def test_once_postgresql_is_back_every_append_is_taken(instances, number: signal.Signals) -> None:
+    """Whatever went with it while it was idle is replaced before anything is sent on it."""
+    server = instances(WEB_WORKERS="2")
+    door = Lane(server.port)
+    topics = ["fsync", "disk", "memory", "ephemeral"]
+    for topic in topics:
+        assert door.put(f"/v0/topics/{topic}", {"durability": topic}).status == 201
+    with contextlib.ExitStack() as stack:
+        connections = [
+            stack.enter_context(contextlib.closing(HTTPConnection("127.0.0.1", server.port))) for _ in range(8)
+        ]
+        kept, fresh = connections[:4], connections[4:]
+        assert {append(each, topic) for each in kept for topic in topics} == {200}
+        postmaster = int((server.data / "postgresql" / "postmaster.pid").read_text().split()[0])
+        os.kill(postmaster, number)
+        until(lambda: postmaster not in server.pids("postgres"), "PostgreSQL to be gone")
+        until(lambda: door.get("/v0/ready").status == 200, "PostgreSQL to be back")
+        assert {append(each, topic) for each in [*kept, *fresh] for topic in topics} == {200}
+
+
+def test_an_append_whose_connection_breaks_under_it_is_not_sent_again(instances) -> None:
+    """Nobody knows whether it was committed. One that still waits for its turn has not been sent, and is."""
+    server = instances(WEB_WORKERS="1")
+    door = Lane(server.port)
+    door.append("held", 1)
+    door.append("free", 1)
+    with (
+        server.connect() as database,
+        server.connect() as other,
+        ThreadPoolExecutor() as threads,
+        database.transaction(),
+    ):
+        database.execute(
+            "SELECT FROM topics_topichead JOIN topics_topic t ON t.id = topic_id WHERE name = 'held' FOR UPDATE"
+        )
+        sent = threads.submit(door.append, "held", 2)
+        stuck = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        (pid,) = until(lambda: other.execute(stuck).fetchone(), "the append to wait for the head")
+        waiting = threads.submit(door.append, "free", 2)
+        other.execute("SELECT pg_terminate_backend(%s)", [pid])
+        assert (sent.result().status, sent.result().code) == (503, "not_ready")
+        assert waiting.result().status == 200
+    assert [door.diff(topic).json["head_seq"] for topic in ("held", "free")] == [1, 2]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])

@@ -13,7 +13,7 @@ LANGUAGE sql STABLE AS $$
            CASE WHEN s.stamp_router IS NULL THEN r.meta
                 ELSE stamped_meta(r.meta, s.stamp_router, s.stamp_source, s.stamp_source_id,
                                   s.stamp_first_seq + r.seq - s.home_first_seq)::json END,
-           r.data, coalesce(home.name, gone.name), s.home_id, r.seq, s.path
+           r.data, home.name, s.home_id, r.seq, s.path
       FROM topics_topic t
       JOIN topics_topichead h ON h.topic_id = t.id
      CROSS JOIN LATERAL topic_spans(t.id, greatest(p_first, h.floor_seq + 1), p_last) s
@@ -23,8 +23,9 @@ LANGUAGE sql STABLE AS $$
               AND seq >= s.home_first_seq + greatest(p_first - s.first_seq, h.floor_seq + 1 - s.first_seq, 0)
               AND seq <= s.home_last_seq - greatest(s.last_seq - p_last, 0)
            OFFSET 0) r
-      LEFT JOIN topics_topic home ON home.id = s.home_id
-      LEFT JOIN topics_deletedtopic gone ON gone.id = s.home_id
+     CROSS JOIN LATERAL (
+           SELECT coalesce((SELECT name FROM topics_topic WHERE id = s.home_id),
+                           (SELECT name FROM topics_deletedtopic WHERE id = s.home_id)) AS name OFFSET 0) home
      WHERE t.name = p_topic AND s.shown
        AND (t.ttl_ms = 0 OR s.ts >= extract(epoch FROM statement_timestamp()) * 1000 - t.ttl_ms)
 $$;

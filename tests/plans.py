@@ -1,0 +1,169 @@
+"""What statements touch, and a planner that believes what we want it to: for test_plans.py of the log and of the routers.
+
+Read off PostgreSQL's own counters of this transaction, so what the functions run inside is counted, too; with
+statistics as wrong as they get (tables filled and never analyzed), and with good ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from topics.config import Config, put_topic
+from topics.known import look_up, remembered
+
+NOW = 1_748_470_000_000
+RECORDS = 100_000
+TABLES = (
+    "topics_record_logged",
+    "topics_record_volatile",
+    "routers_span",
+    "routers_router",
+    "topics_cursor",
+    "topics_topichead",
+    "topics_topic",
+)
+
+COUNTERS = """
+SELECT relname, seq_scan, coalesce(idx_tup_fetch, 0) + seq_tup_read FROM pg_stat_xact_user_tables WHERE relname = ANY (%s)
+"""
+FILL_HOME = """
+INSERT INTO topics_record_logged (topic_id, seq, ts, total, size, node, tag, data)
+SELECT %(id)s, n, %(now)s + n, n * 10, 10, 'n', CASE WHEN n %% 2000 = 0 THEN 'rare:' || n ELSE 'common' END, '"23456789"'
+  FROM generate_series(1, %(records)s) n;
+UPDATE topics_topichead SET head_seq = %(records)s, count = %(records)s, bytes = %(records)s * 10, total = %(records)s * 10,
+       last_ts = %(now)s + %(records)s
+ WHERE topic_id = %(id)s
+"""
+FILL_DEST = """
+INSERT INTO routers_span (topic_id, first_seq, last_seq, home_id, home_first_seq, home_last_seq, ts, shown, keep_node,
+                          keep_tag, path, stamp_router, stamp_source, stamp_source_id, stamp_first_seq)
+SELECT %(id)s, n + 1, n + %(length)s, %(home)s, n + 1, n + %(length)s, %(now)s + n, true, true, true, '{r}',
+       %(stamp)s, 'home', %(home)s, n + 1
+  FROM generate_series(0, %(records)s - 1, %(length)s) n;
+UPDATE topics_topichead SET head_seq = %(records)s, ragged_seq = %(records)s, count = %(records)s, bytes = %(records)s * 10,
+       last_ts = %(now)s + %(records)s
+ WHERE topic_id = %(id)s
+"""
+FORGET = """
+SELECT pg_clear_relation_stats('public', relname), pg_clear_attribute_stats('public', relname, attname, false)
+  FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid AND attnum > 0 WHERE relname = ANY (%s)
+"""
+EMPTIED = """
+SELECT pg_restore_relation_stats('schemaname', 'public', 'relname', relname::text, 'relpages', 10, 'reltuples', 0::real)
+  FROM pg_class WHERE relname = ANY (%s)
+"""
+ANALYZE = "ANALYZE " + ", ".join(TABLES)
+EMPTY = "TRUNCATE topics_record, routers_span, topics_topic CASCADE"
+AUTOVACUUM = "".join(f"ALTER TABLE {table} {{}};" for table in TABLES)
+OTHERS = """
+INSERT INTO topics_topic (name, type, ttl_ms, cap_records, cap_bytes, discard, durability, auto_priority, auto_create,
+                          idempotency_window_ms, dedupe_node, lease_ms, claim_jitter_ms, max_deliveries, leases_durable,
+                          created_ts)
+SELECT 'other' || n, 'log', 0, 0, 0, 'old', 'disk', true, true, 0, true, 0, 0, 0, false, 0 FROM generate_series(1, 3000) n;
+INSERT INTO topics_topichead (topic_id, head_seq, floor_seq, cap_lost_seq, ttl_lost_seq, restart_lost_seq,
+                              source_lost_seq, ragged_seq, count, bytes, total, last_ts, last_read_ts, version)
+SELECT id, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 FROM topics_topic;
+INSERT INTO topics_record_volatile (topic_id, seq, ts, total, size, volatile, data)
+SELECT id, n, 0, n * 10, 10, true, '"23456789"' FROM topics_topic, generate_series(1, %(each)s) n
+"""
+SPANS_OF_OTHERS = """
+INSERT INTO topics_record_logged (topic_id, seq, ts, total, size, data) SELECT id, 1, 0, 10, 10, '"23456789"' FROM topics_topic;
+INSERT INTO routers_span (topic_id, first_seq, last_seq, home_id, home_first_seq, home_last_seq, ts, shown, keep_node,
+                          keep_tag, path)
+SELECT id + 1, 1, 1, id, 1, 1, 0, true, true, true, '{r}' FROM topics_topic
+"""
+ROUTERS = """
+INSERT INTO topics_cursor (topic_id, kind, name, seq, forwarded_total, updated_ts)
+SELECT source.id, 'router', pair.source || '>' || pair.dest, head.head_seq, 0, 0
+  FROM unnest(%(sources)s::text[], %(dests)s::text[]) AS pair (source, dest)
+  JOIN topics_topic source ON source.name = pair.source JOIN topics_topichead head ON head.topic_id = source.id;
+INSERT INTO routers_router (name, source_id, dest_id, cursor_id, preserve_node, preserve_tag, allow_cycle, allow_fan_in,
+                            cyclic, guarantee, state, errors_total, retry_ts, retry_ms, created_ts)
+SELECT c.name, c.topic_id, dest.id, c.id, true, true, false, false, false, 'at_least_once', 'running', 0, 0, 0, 0
+  FROM topics_cursor c JOIN topics_topic dest ON dest.name = split_part(c.name, '>', 2)
+ WHERE split_part(c.name, '>', 2) = ANY (%(dests)s)
+"""
+
+
+def run(sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, arguments)
+        return cursor.fetchall()
+
+
+def counted() -> dict[str, tuple[int, int]]:
+    """Sequential scans and rows fetched by this transaction, by table."""
+    return {table: (int(scans), int(rows)) for table, scans, rows in run(COUNTERS, list(TABLES))}
+
+
+def check(most: int, work: Callable[[], Any], *, whole: bool = False) -> None:
+    """It touches no more rows than that, and goes by index unless it is about `whole` tables."""
+    before = counted()
+    work()
+    after = {table: (scans - before[table][0], rows - before[table][1]) for table, (scans, rows) in counted().items()}
+    assert whole or not any(scans for scans, _ in after.values()), f"scans and rows: {after}"
+    assert sum(rows for _, rows in after.values()) <= most, f"scans and rows: {after}"
+
+
+def make(name: str, fill: str = "", **arguments: Any) -> int:
+    """A topic, filled; its id."""
+    put_topic(name, Config(), NOW)
+    id = look_up(name).id
+    if fill:
+        with connection.cursor() as cursor:
+            cursor.execute(fill, {"id": id, "now": NOW, "records": RECORDS, "stamp": None} | arguments)
+    return id
+
+
+def route(pairs: Iterable[tuple[str, str]]) -> None:
+    """Routers from source to dest that have caught up, named source>dest. A dest has one."""
+    sources, dests = zip(*pairs, strict=True)
+    with connection.cursor() as cursor:
+        cursor.execute(ROUTERS, {"sources": list(sources), "dests": list(dests)})
+
+
+def make_others(each: int = 5) -> None:
+    """3,000 topics of so many records; a hundred of them lead to 29 each."""
+    with connection.cursor() as cursor:
+        cursor.execute(OTHERS, {"each": each})
+    route((f"other{n - n % 30}", f"other{n}") for n in range(31, 3001) if n % 30)
+
+
+def believing(*statistics: str) -> pytest.MarkDecorator:
+    """Run a test with a planner that believes each of these; `topics` is the module's fixture, made by believed()."""
+    return pytest.mark.parametrize("topics", statistics, indirect=True, scope="module")
+
+
+@contextmanager
+def believed(statistics: str, fill: Callable[[], dict[str, int]]) -> Iterator[dict[str, int]]:
+    """Tables that hold others and what `fill` makes, and a planner that believes what it is told; empty again afterwards."""
+    remembered.clear()
+    with connection.cursor() as cursor:
+        cursor.execute(AUTOVACUUM.replace("{}", "SET (autovacuum_enabled = false)"))
+        cursor.execute(FORGET, [list(TABLES)])
+        if statistics == "of one record a topic":
+            make_others(each=1)
+            cursor.execute(SPANS_OF_OTHERS)
+            cursor.execute(ANALYZE)
+            cursor.execute(EMPTY)
+        elif statistics == "of one topic":
+            make("only", FILL_HOME, records=1000)
+            route([("only", "only")])
+            cursor.execute(ANALYZE)
+            cursor.execute(EMPTY)
+        elif statistics == "of emptied tables":
+            cursor.execute(EMPTIED, [list(TABLES)])
+        make_others()
+        filled = fill()
+        if statistics == "good":
+            cursor.execute(ANALYZE)
+        remembered.clear()
+        yield filled
+        cursor.execute(AUTOVACUUM.replace("{}", "RESET (autovacuum_enabled)"))
+        cursor.execute(EMPTY)
+    remembered.clear()

@@ -25,27 +25,22 @@ from topics.known import Known, forget, known, look_up
 from topics.limits import check_total_bytes
 from topics.names import check_node, check_tag
 
-# Heads are locked in topic order, so that no two of these deadlock; each lock is held until the commit, so nobody gets
-# seq n+1 before n is there to read. A topic whose version is another gets no row: the caller looks it up again.
-# = ANY (ids) says nothing new: it keeps a planner that believes the heads are few from reading them all.
-# Elements of a JSON array come out as they were written, which the record functions of json do not promise.
+# Heads are locked in topic order, so that no two of these deadlock: `ids` are in order, and whichever side of the join comes
+# first, it comes in that order (= ANY (ids) is an index scan for it; it also keeps a planner that believes the heads are few
+# from reading them all). Each lock is held until the commit, so nobody gets seq n+1 before n is there to read. A topic
+# whose version is another gets no row: the caller looks it up again.
+# Elements of a JSON array come out as they were written, which the record functions of json do not promise. Arrays that are
+# shorter go on with NULL: what no record has is sent as an empty one.
 APPEND = """
-WITH batch AS (
-    SELECT * FROM unnest(%(ids)s::bigint[], %(versions)s::bigint[], %(counts)s::bigint[], %(bytes)s::bigint[])
-        AS batch (topic_id, version, count, bytes)),
-locked AS (
-    SELECT head.topic_id FROM topics_topichead head JOIN batch USING (topic_id, version)
-     WHERE head.topic_id = ANY (%(ids)s::bigint[])
-     ORDER BY head.topic_id FOR UPDATE OF head),
-moved AS (
+WITH moved AS (
     UPDATE topics_topichead head
        SET head_seq = head.head_seq + batch.count, count = head.count + batch.count,
            bytes = head.bytes + batch.bytes, total = head.total + batch.bytes,
            last_ts = greatest(head.last_ts, %(now)s)
            {ragged}
-      FROM batch
-     WHERE head.topic_id = batch.topic_id AND head.topic_id = ANY (%(ids)s::bigint[])
-       AND batch.topic_id IN (SELECT topic_id FROM locked)
+      FROM unnest(%(ids)s::bigint[], %(versions)s::bigint[], %(counts)s::bigint[], %(bytes)s::bigint[])
+               AS batch (topic_id, version, count, bytes)
+     WHERE head.topic_id = batch.topic_id AND head.version = batch.version AND head.topic_id = ANY (%(ids)s::bigint[])
     RETURNING head.topic_id, head.head_seq - batch.count AS base, head.total - batch.bytes AS base_total, head.last_ts),
 written AS (
     INSERT INTO topics_record_{partition} (topic_id, seq, ts, total, size, volatile, node, tag, meta, data)
@@ -212,22 +207,26 @@ def parameters(batch: Sequence[tuple[Known, Rows]], now: int) -> dict[str, Any]:
         nodes += rows.nodes
         metas += rows.metas
         sizes += rows.sizes
-    encode = msgspec.json.encode
+    in_order = sorted(topics)
     return {
         "now": now,
-        "ids": array(topics),
-        "versions": array(topic.version for topic in topics.values()),
-        "counts": array(counts.values()),
-        "bytes": array(totals.values()),
+        "ids": array(in_order),
+        "versions": array(topics[id].version for id in in_order),
+        "counts": array(counts[id] for id in in_order),
+        "bytes": array(totals[id] for id in in_order),
         "topics": array(ids),
         "places": array(places),
         "runs": array(runs),
         "sizes": array(sizes),
         "data": (b"[%b]" % b",".join(data)).decode(),
-        "tags": encode(tags).decode(),
-        "nodes": encode(nodes).decode(),
-        "metas": (b"[%b]" % b",".join(metas)).decode(),
+        "tags": texts(tags),
+        "nodes": texts(nodes),
+        "metas": "[]" if metas.count(NO_META) == len(metas) else (b"[%b]" % b",".join(metas)).decode(),
     }
+
+
+def texts(values: list[str | None]) -> str:
+    return "[]" if values.count(None) == len(values) else msgspec.json.encode(values).decode()
 
 
 def array(numbers: Any) -> str:

@@ -57,7 +57,7 @@ def delete_records(name: str, before_seq: int | None, match: Match | None, now: 
         while True:
             topic = known(name)
             if topic.derived:
-                catch_up(topic, now)  # what a reader would see now is there to be deleted
+                catch_up(topic.id, now)  # what a reader would see now is there to be deleted
             done = delete_once(topic, before_seq, op, literal, now)
             if done is not None:
                 return done

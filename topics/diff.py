@@ -141,7 +141,7 @@ def diff(name: str, wanted: Diff, now: int) -> Window:
         while True:
             topic = known(name)
             if topic.derived:
-                catch_up(topic, now)
+                catch_up(topic.id, now)
             cursor.execute(DIFF, parameters(topic, wanted, now))
             if (row := cursor.fetchone()) is not None:
                 return Window(*row)
@@ -158,8 +158,8 @@ def seq_before(name: str, from_ts: int, now: int) -> int:
     return int(row[0])
 
 
-def catch_up(topic: Known, now: int) -> None:
+def catch_up(topic_id: int, now: int) -> None:
     """Bring a dest up to date with everything upstream, so a reader sees what was acked before it asked."""
     from routers import advance  # routers builds on topics, not the other way round
 
-    advance.announce(advance.catch_up(topic.id, now))
+    advance.announce(advance.catch_up(topic_id, now))

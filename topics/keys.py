@@ -95,13 +95,19 @@ class Keyring:
 
     @property
     def stale(self) -> bool:
+        """Too old to go by."""
         return time.monotonic() >= self._fresh_until
+
+    @property
+    def aging(self) -> bool:
+        """Half way to that, and nobody reads the keys yet: who does now keeps all others from waiting for it."""
+        return time.monotonic() >= self._fresh_until - FRESH_SECONDS / 2 and not self._lock.locked()
 
     def refresh(self) -> None:
         """Read the admin's keys again, and note which were used. Runs queries: not for an event loop."""
         with self._lock:
-            if not self.stale:
-                return
+            if time.monotonic() < self._fresh_until - FRESH_SECONDS / 2:
+                return  # somebody just did
             mend()  # not every thread that comes here serves requests, before which Django looks
             if self._fixed is None:
                 self._fixed = parse_keys(settings.TOPICS_API_KEYS)

@@ -57,7 +57,7 @@ def record(name: str, seq: int, now: int) -> Found:
     if not rows:
         raise absent(name)
     if rows[0][0] is None and (topic := look_up(name)).derived:
-        catch_up(topic, now)  # it may be on its way
+        catch_up(topic.id, now)  # it may be on its way
         rows = prepared(RECORD, wanted) or rows
     if rows[0][0] is None:
         raise NotFound(f"{name!r} holds no record {seq}", topic=name, seq=seq)

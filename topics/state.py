@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from topics import config
-from topics.database import prepared, translating
+from topics.database import prepared
 from topics.diff import catch_up
-from topics.known import absent, known
+from topics.known import absent
 from topics.models import Topic
 from topics.recency import effective_priority, last_read
 
@@ -20,7 +20,8 @@ STAT = """
  CROSS JOIN LATERAL topic_stat(h, CASE WHEN t.ttl_ms > 0 THEN %(now)s - t.ttl_ms END) s
 """
 # By the unique index on name.
-ONE = f"""{COLUMNS}, {", ".join(f"t.{column}" for column in config.COLUMNS)}
+ONE = f"""{COLUMNS}, {", ".join(f"t.{column}" for column in config.COLUMNS)},
+       EXISTS (SELECT FROM routers_router WHERE dest_id = t.id) AS derived
   FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id {STAT}
  WHERE t.name = %(name)s
 """
@@ -66,15 +67,19 @@ class Held(NamedTuple):
 
 def held(name: str, now: int) -> Held:
     """Raises TopicNotFound."""
-    with translating():
-        topic = known(name)
-        if topic.derived:
-            catch_up(topic, now)
+    *row, derived = one(name, now)
+    if derived:
+        catch_up(row[0], now)
+        *row, _ = one(name, now)
+    width = len(row) - len(config.COLUMNS)
+    return Held(from_row(row[:width], now), config.whole(dict(zip(config.COLUMNS, row[width:], strict=True))))
+
+
+def one(name: str, now: int) -> tuple[Any, ...]:
     rows = prepared(ONE, {"name": name, "now": now})
     if not rows:
         raise absent(name)
-    width = len(rows[0]) - len(config.COLUMNS)
-    return Held(from_row(rows[0][:width], now), config.whole(dict(zip(config.COLUMNS, rows[0][width:], strict=True))))
+    return rows[0]
 
 
 def page_of_topics(prefix: str, allowed: Iterable[str], after: str, limit: int, now: int) -> list[State]:
@@ -96,7 +101,7 @@ def intersection(prefix: str, allowed: Iterable[str]) -> list[str]:
     return kept
 
 
-def from_row(row: tuple[Any, ...], now: int) -> State:
+def from_row(row: Sequence[Any], now: int) -> State:
     id, name, durability, priority, auto, created_ts, head_seq, earliest_seq, records, payload, write_ts, read_ts = row
     read_ts = last_read(id, read_ts)
     touched_ts = max(created_ts, write_ts, read_ts)

@@ -13,6 +13,7 @@ import secrets
 import statistics
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -352,20 +353,14 @@ async def all_rows(base_url: str, only: tuple[str, ...] = ()) -> list[Row]:
     return [await work(server) for work in WORKS if not only or work.__name__ in only]
 
 
-def work_apart(base_url: str, only: tuple[str, ...], results: Any) -> None:
-    uvloop.install()
-    results.put(asyncio.run(all_rows(base_url, only)))
+def work_apart(base_url: str, only: tuple[str, ...]) -> list[Row]:
+    return uvloop.run(all_rows(base_url, only))
 
 
 def run(base_url: str, only: tuple[str, ...] = ()) -> list[Row]:
     """All works, in a process of their own: (work, asked, measured, ok)."""
-    context = multiprocessing.get_context("spawn")
-    results = context.Queue()
-    process = context.Process(target=work_apart, args=(base_url, only, results))
-    process.start()
-    rows: list[Row] = results.get(timeout=900)
-    process.join()
-    return rows
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as apart:
+        return apart.submit(work_apart, base_url, only).result()
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ WITH RECURSIVE upstream AS (
     UNION
     SELECT r.id, r.source_id FROM upstream u
      CROSS JOIN LATERAL (SELECT id, source_id FROM routers_router WHERE dest_id = u.source_id OFFSET 0) r)
-SELECT r.source_id, r.dest_id, bool_or(c.seq < head.head_seq AND router_due(r, %s)) AS behind
+SELECT r.source_id, r.dest_id, bool_or(c.seq < head.head_seq AND router_due(r, %s)) AS behind, bool_or(r.cyclic) AS cyclic
   FROM routers_router r
   JOIN topics_cursor c ON c.id = r.cursor_id JOIN topics_topichead head ON head.topic_id = r.source_id
  WHERE r.id = ANY (ARRAY(SELECT id FROM upstream))
@@ -100,17 +100,20 @@ def catching_up(topic_id: int, now: int) -> Generator[Statement, Rows, Moves]:
     # A record may travel a cycle before it is here: once around per hop it has left.
     for _ in range(settings.TOPICS_MAX_ROUTER_HOPS + 1):
         upstream = yield UPSTREAM, (topic_id, now)
-        stirred = {source for source, _, lags in upstream if lags}
+        stirred = {source for source, _, lags, _ in upstream if lags}
         if not stirred:
             break
-        for source, dest in farthest_first(topic_id, [(s, d) for s, d, _ in upstream]):
+        for source, dest in farthest_first(topic_id, [(s, d) for s, d, _, _ in upstream]):
             more = source in stirred
+            if more:
+                stirred.add(dest)  # whether we move it, or a worker just did
             while more:
                 rows = yield ADVANCE, (source, dest, True, STEP, now, settings.TOPICS_MAX_ROUTER_HOPS)
                 steps = [Moved(*row) for row in rows]
                 moves |= {step.topic_id: step for step in steps if step.moved}
-                stirred |= {step.topic_id for step in steps if step.moved}
                 more = any(step.more for step in steps)
+        if not any(cyclic for _, _, _, cyclic in upstream):
+            break
     return moves
 
 

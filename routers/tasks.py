@@ -16,8 +16,8 @@ from topics import wake
 from topics.clock import now_ms
 
 SLICE_SECONDS = 1.0  # of one task: a source that never ends must not keep a worker from the others
-CHEAP_SECONDS = 0.004  # of a round: what is beyond has to be paid for with rest, so that appends keep the cores
-REST = 6
+CHEAP_SECONDS = 0.0015  # of a round: what is beyond has to be paid for with rest, so that appends keep the cores
+REST = 10
 MOST_REST_SECONDS = 0.1
 FLAG_SECONDS = 5  # a message that vanished blocks no other for longer; the sweep is back sooner anyway
 

@@ -151,7 +151,7 @@ class Beside:
         self.logs["source"].append(new, self.now)
         self.logs["dest"].append(new, self.now)
         self.write("source", new)
-        catch_up(look_up(self.name("dest")), self.now)
+        catch_up(look_up(self.name("dest")).id, self.now)
 
     # -- Deleting
 

@@ -22,7 +22,7 @@ from topics.watch import frames
 
 log = logging.getLogger(__name__)
 FRESH_SECONDS = 1.0
-MOST_BYTES = 16 * 1024 * 1024  # of recent frames in a process
+MOST_BYTES = 8 * 1024 * 1024  # of recent frames in a process
 
 # Whether all that was visible is safe: no commit that we saw lies beyond where WAL is written and flushed.
 FLUSHED = "SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn()"

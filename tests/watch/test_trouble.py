@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -202,6 +203,7 @@ def test_shutdown_is_told(instances) -> None:
     asked = {"from_seq": 1, "wait_ms": 30_000}
     waiting = threading.Thread(target=lambda: poll.append(api.call("POST", f"/v0/topics/{one}/diff", asked).status))
     waiting.start()
+    time.sleep(0.5)  # nothing tells from outside that the poll has begun to wait
     assert instance.process is not None
     instance.process.send_signal(signal.SIGTERM)
     ids = []

@@ -66,9 +66,9 @@ class Connection:
             name = b"s%d" % len(self.prepared)
             await self.ask(lambda: self.server.send_prepare(name, text))
             self.prepared[statement] = name
-        values = arguments if names is None else [arguments[each] for each in names]  # type: ignore[call-overload]
-        result = await self.ask(lambda: self.server.send_query_prepared(name, [dumped(value) for value in values]))
-        return rows(result)
+        wanted = arguments if names is None else [arguments[each] for each in names]  # type: ignore[call-overload]
+        values = [dumped(value) for value in wanted]
+        return rows(await self.ask(lambda: self.server.send_query_prepared(name, values)))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
@@ -99,8 +99,8 @@ class Connection:
             self.done = None
         for result in results:
             if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
-                if self.server.status == pq.ConnStatus.BAD:
-                    self.end()
+                if result.error_field(pq.DiagnosticField.SEVERITY_NONLOCALIZED) != b"ERROR":
+                    self.end()  # FATAL: what was sent may have been committed, and must not be sent again here
                 raise psycopg.errors.error_from_result(result)
         return results[-1]
 
@@ -172,7 +172,7 @@ def numbered(statement: str) -> tuple[bytes, list[str] | None]:
 
 
 def dumped(value: Any) -> bytes | None:
-    """An argument as PostgreSQL reads it."""
+    """An argument as PostgreSQL reads it. Raises psycopg.DataError for a NUL, at which libpq would cut the text off."""
     if value is None:
         return None
     if value is True:
@@ -181,13 +181,16 @@ def dumped(value: Any) -> bytes | None:
         return b"f"
     if isinstance(value, list):
         return b"{%b}" % b",".join(map(element, value))
-    return str(value).encode()
+    text = str(value)
+    if "\0" in text:
+        raise psycopg.DataError("a text holds a NUL character")
+    return text.encode()
 
 
 def element(value: Any) -> bytes:
     """A value as it stands in an array."""
     if isinstance(value, str):
-        return '"{}"'.format(value.replace("\\", r"\\").replace('"', r"\"")).encode()
+        value = '"{}"'.format(value.replace("\\", r"\\").replace('"', r"\""))
     return dumped(value) or b"NULL"
 
 

@@ -224,6 +224,13 @@ def test_an_unknown_query_value_is_refused(door: Door, name: str, query: str) ->
     assert (refused.status, refused.code) == (400, "invalid_request")
 
 
+def test_a_name_is_not_cut_off_at_a_nul(door: Door, name: str) -> None:
+    assert door.append(name, 1).status == 201
+    for refused in (door.append(f"{name}%00x", 2), door.post(f"/v0/topics/{name}%00x/diff", {})):
+        assert (refused.status, refused.code) == (400, "invalid_request")
+    assert door.post(f"/v0/topics/{name}/diff", {}).json["head_seq"] == 1
+
+
 BAD_NAMES = ["-a", ".a", "a%20b", "a%00b", "%00", "a%ff", "%C3%A9", "a" * 256, "a%3Eb", "a%0Ab", "a%0A", "a+b"]
 
 

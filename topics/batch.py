@@ -104,10 +104,14 @@ class Batches:
         now = int(time.time() * 1000)
         arguments = parameters([(each.topic, each.rows) for each in batch], now)
         evicting = {each.topic.id: each.topic for each in batch if each.topic.evicts}
-        if not (self.fsync or evicting):
-            bases: dict[int, int] = dict(await self.connection.execute(self.statement, arguments))
-            wrote = time.perf_counter()
-            return bases, wrote, wrote
+        bases: dict[int, int]
+        if not evicting:
+            if self.fsync:
+                found, seconds = await self.connection.commit(self.statement, arguments)
+            else:
+                found, seconds = await self.connection.execute(self.statement, arguments), 0.0
+            committed = time.perf_counter()
+            return dict(found), committed - seconds, committed
         async with self.connection.transaction():
             bases = dict(await self.connection.execute(self.statement, arguments))
             for id in bases.keys() & evicting.keys():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import re
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -33,6 +34,8 @@ LOADERS: dict[int, Callable[[bytes], Any]] = {
     23: int,  # integer
 }  # by type; what else the statements answer is text
 
+FINE = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK, pq.ExecStatus.PIPELINE_SYNC)
+
 Arguments = Sequence[Any] | Mapping[str, Any]
 Rows = list[tuple[Any, ...]]
 
@@ -46,7 +49,8 @@ class Connection:
         self.server.nonblocking = 1
         self.socket = self.server.socket
         self.prepared: dict[str, bytes] = {}
-        self.results: list[pq.abc.PGresult] = []
+        self.results: list[pq.abc.PGresult] = []  # of what was asked last,
+        self.arrived: list[float] = []  # and when each was here (s)
         self.done: asyncio.Future[list[pq.abc.PGresult]] | None = None
         self.loop = asyncio.get_running_loop()
         self.loop.add_reader(self.socket, self.readable)  # also while nothing is asked: then the server has hung up
@@ -55,20 +59,48 @@ class Connection:
     def closed(self) -> bool:
         return self.socket < 0
 
+    @property
+    def pipelining(self) -> bool:
+        return self.server.pipeline_status != pq.PipelineStatus.OFF
+
     def fileno(self) -> int:
         return self.socket
 
     async def execute(self, statement: str, arguments: Arguments = ()) -> Rows:
         """The rows of a statement, a transaction of its own outside of BEGIN and COMMIT. Raises psycopg.Error."""
-        text, names = numbered(statement)
+        name, values = await self.prepare(statement), dumped_all(statement, arguments)
+        return rows((await self.ask(lambda: self.server.send_query_prepared(name, values)))[-1])
+
+    async def commit(self, statement: str, arguments: Arguments = ()) -> tuple[Rows, float]:
+        """The rows of a statement in a transaction of its own, and how long its commit took (s): one round trip for BEGIN, the
+        statement and COMMIT. Raises psycopg.Error: then nothing was committed, unless the connection was lost."""
+        names = [await self.prepare(each) for each in ("BEGIN", statement, "COMMIT")]
+        values = dumped_all(statement, arguments)
+
+        def send() -> None:
+            self.server.enter_pipeline_mode()
+            for name, given in zip(names, ([], values, []), strict=True):
+                self.server.send_query_prepared(name, given)
+                self.server.send_flush_request()  # the rows are here before the disk has them
+            self.server.pipeline_sync()
+
+        try:
+            _, result, _, _ = await self.ask(send)
+        except psycopg.Error:
+            if not self.closed:
+                await self.execute("ROLLBACK")
+            raise
+        _, wrote, committed, _ = self.arrived
+        return rows(result), committed - wrote
+
+    async def prepare(self, statement: str) -> bytes:
+        """The name that the server knows a statement by."""
         name = self.prepared.get(statement)
         if name is None:
             name = b"s%d" % len(self.prepared)
-            await self.ask(lambda: self.server.send_prepare(name, text))
+            await self.ask(lambda: self.server.send_prepare(name, numbered(statement)[0]))
             self.prepared[statement] = name
-        wanted = arguments if names is None else [arguments[each] for each in names]  # type: ignore[call-overload]
-        values = [dumped(value) for value in wanted]
-        return rows(await self.ask(lambda: self.server.send_query_prepared(name, values)))
+        return name
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
@@ -82,13 +114,14 @@ class Connection:
             raise
         await self.execute("COMMIT")
 
-    async def ask(self, send: Callable[[], None]) -> pq.abc.PGresult:
+    async def ask(self, send: Callable[[], None]) -> list[pq.abc.PGresult]:
         """Send something, and wait for the server's whole answer."""
         if self.closed:
             raise psycopg.OperationalError("the connection is closed")
         assert self.done is None, "one statement at a time"
         self.done = self.loop.create_future()
         try:
+            self.results, self.arrived = [], []
             send()
             self.flush()
             results = await self.done
@@ -97,12 +130,14 @@ class Connection:
             raise
         finally:
             self.done = None
-        for result in results:
-            if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
-                if result.error_field(pq.DiagnosticField.SEVERITY_NONLOCALIZED) != b"ERROR":
-                    self.end()  # FATAL: what was sent may have been committed, and must not be sent again here
-                raise psycopg.errors.error_from_result(result)
-        return results[-1]
+        wrong = next((result for result in results if result.status not in FINE), None)
+        if wrong is not None and wrong.error_field(pq.DiagnosticField.SEVERITY_NONLOCALIZED) != b"ERROR":
+            self.end()  # FATAL: what was sent may have been committed, and must not be sent again here
+        elif self.pipelining:
+            self.server.exit_pipeline_mode()
+        if wrong is not None:
+            raise psycopg.errors.error_from_result(wrong)
+        return results
 
     def flush(self) -> None:
         """Send what is left to send, as the socket takes it."""
@@ -122,16 +157,24 @@ class Connection:
             server.consume_input()
             while not server.is_busy():
                 result = server.get_result()
-                if result is None:
-                    if self.done is not None and not self.done.done() and self.results:
-                        results, self.results = self.results, []
-                        self.done.set_result(results)
+                if result is not None:
+                    self.results.append(result)
+                    self.arrived.append(time.perf_counter())
+                    whole = result.status == pq.ExecStatus.PIPELINE_SYNC
+                else:
+                    # In a pipeline each statement's results end so, and a lost connection's for ever.
+                    whole = not self.pipelining or server.status == pq.ConnStatus.BAD
+                if whole:
+                    self.answer()
                     break
-                self.results.append(result)
             if self.done is None and server.status == pq.ConnStatus.BAD:
                 self.end()
         except psycopg.Error as error:
             self.fail(error)
+
+    def answer(self) -> None:
+        if self.done is not None and not self.done.done() and self.results:
+            self.done.set_result(self.results)
 
     def fail(self, error: psycopg.Error) -> None:
         self.end()
@@ -169,6 +212,12 @@ def numbered(statement: str) -> tuple[bytes, list[str] | None]:
     places = iter(range(1, statement.count("%s") + 1))
     text = re.sub(r"%\((\w+)\)s", lambda match: f"${names.index(match[1]) + 1}", statement)
     return re.sub("%s", lambda match: f"${next(places)}", text).replace("%%", "%").encode(), names or None
+
+
+def dumped_all(statement: str, arguments: Arguments) -> list[bytes | None]:
+    _, names = numbered(statement)
+    wanted = arguments if names is None else [arguments[each] for each in names]  # type: ignore[call-overload]
+    return [dumped(value) for value in wanted]
 
 
 def dumped(value: Any) -> bytes | None:

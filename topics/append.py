@@ -211,9 +211,9 @@ def parameters(batch: Sequence[tuple[Known, Rows]], now: int) -> dict[str, Any]:
     return {
         "now": now,
         "ids": array(in_order),
-        "versions": array(topics[id].version for id in in_order),
-        "counts": array(counts[id] for id in in_order),
-        "bytes": array(totals[id] for id in in_order),
+        "versions": array([topics[id].version for id in in_order]),
+        "counts": array([counts[id] for id in in_order]),
+        "bytes": array([totals[id] for id in in_order]),
         "topics": array(ids),
         "places": array(places),
         "runs": array(runs),
@@ -229,8 +229,8 @@ def texts(values: list[str | None]) -> str:
     return "[]" if values.count(None) == len(values) else msgspec.json.encode(values).decode()
 
 
-def array(numbers: Any) -> str:
-    return "{" + ",".join(map(str, numbers)) + "}"
+def array(numbers: list[int]) -> str:
+    return "{" + msgspec.json.encode(numbers)[1:-1].decode() + "}"
 
 
 def append(name: str, wanted: Append, rows: Rows, now: int) -> Appended:

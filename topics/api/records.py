@@ -37,7 +37,7 @@ def parse_diff(body: bytes) -> Diff:
 def render_appended(topic: str, done: Appended, with_seqs: bool, started: float) -> bytes:
     """The body of an append's answer."""
     first, last = done.first_seq, done.last_seq
-    seqs = f'"seqs":[{",".join(map(str, range(first, last + 1)))}],' if with_seqs else ""
+    seqs = f'"seqs":{msgspec.json.encode(list(range(first, last + 1))).decode()},' if with_seqs else ""
     return (
         f'{{"topic":"{topic}","first_seq":{first},"last_seq":{last},{seqs}"head_seq":{done.head_seq},'
         f'"count":{last - first + 1},"created":{"true" if done.created else "false"},'

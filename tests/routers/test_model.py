@@ -333,17 +333,20 @@ class Forwarding(RuleBasedStateMachine):
         """Advance, and have the model do the same, router by router in the order they were made."""
         due = query(DUE, source_id, dest_id, dest_id, self.now)
         rows = prepared(advance.ADVANCE, (source_id, dest_id, wait, limit, self.now, self.world.max_hops))
+        self.follow(due)
+        return rows
+
+    def follow(self, due: list[tuple[Any, ...]]) -> None:
         for id, before, errors in due:
             router = self.world.routers[id]
             assert not router.paused
             seq, errors_now, error = query(MOVED, id)[0]
             if errors_now > errors:
                 assert "is full" in error
-                assert not self.world.forward(router, self.world.topics[source_id].head, self.now)
+                assert not self.world.forward(router, self.world.topics[router.source].head, self.now)
             elif seq > before:
                 assert self.world.forward(router, seq, self.now)
             assert router.cursor == seq
-        return rows
 
     @rule(name=topics)
     def catch_up(self, name: str) -> None:
@@ -356,8 +359,11 @@ class Forwarding(RuleBasedStateMachine):
             while True:
                 if sql is advance.ADVANCE:
                     rows = self.step(arguments[0], arguments[1], arguments[2], arguments[3])
-                else:
+                else:  # which advances a lone hop by itself
+                    sources = {router.source for router in self.world.routers.values() if router.dest == topic.id}
+                    due = [row for source in sources for row in query(DUE, source, topic.id, topic.id, self.now)]
                     rows = prepared(sql, arguments)
+                    self.follow(due)
                 sql, arguments = steps.send(rows)
         except StopIteration:
             pass

@@ -1,24 +1,19 @@
 """A connection of an event loop to PostgreSQL, for the statements of the hot paths: each is prepared once and then goes
 straight through libpq (psycopg.pq). psycopg's own AsyncConnection takes 100 µs of the loop for what takes 30 here.
-
-Statements are written as for psycopg (`%s` or `%(name)s`), so Django's connections run the same texts. Arguments go as text
-and without a type: the statement says what they are.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
-import re
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
 
 import psycopg
 from django.db import connections
 from psycopg import pq
 
+from topics.libpq import Arguments, Rows, dump, load, numbered
 from topics.restart import RECOVER
 
 # Plans are for all sizes of a batch and all states of the tables: by index, found once.
@@ -28,16 +23,7 @@ SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 SET enable_mergejoin = off
 """
-LOADERS: dict[int, Callable[[bytes], Any]] = {
-    16: b"t".__eq__,  # boolean
-    20: int,  # bigint
-    23: int,  # integer
-}  # by type; what else the statements answer is text
-
 FINE = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK, pq.ExecStatus.PIPELINE_SYNC)
-
-Arguments = Sequence[Any] | Mapping[str, Any]
-Rows = list[tuple[Any, ...]]
 
 
 class Connection:
@@ -68,14 +54,14 @@ class Connection:
 
     async def execute(self, statement: str, arguments: Arguments = ()) -> Rows:
         """The rows of a statement, a transaction of its own outside of BEGIN and COMMIT. Raises psycopg.Error."""
-        name, values = await self.prepare(statement), dumped_all(statement, arguments)
-        return rows((await self.ask(lambda: self.server.send_query_prepared(name, values)))[-1])
+        name, values = await self.prepare(statement), dump(statement, arguments)
+        return load((await self.ask(lambda: self.server.send_query_prepared(name, values)))[-1])
 
     async def commit(self, statement: str, arguments: Arguments = ()) -> tuple[Rows, float]:
         """The rows of a statement in a transaction of its own, and how long its commit took (s): one round trip for BEGIN, the
         statement and COMMIT. Raises psycopg.Error: then nothing was committed, unless the connection was lost."""
         names = [await self.prepare(each) for each in ("BEGIN", statement, "COMMIT")]
-        values = dumped_all(statement, arguments)
+        values = dump(statement, arguments)
 
         def send() -> None:
             self.server.enter_pipeline_mode()
@@ -91,7 +77,7 @@ class Connection:
                 await self.execute("ROLLBACK")
             raise
         _, wrote, committed, _ = self.arrived
-        return rows(result), committed - wrote
+        return load(result), committed - wrote
 
     async def prepare(self, statement: str) -> bytes:
         """The name that the server knows a statement by."""
@@ -203,50 +189,3 @@ async def connect() -> Connection:
     await opened.execute(SESSION)
     await opened.execute(RECOVER)  # PostgreSQL may have crashed since the last one
     return Connection(opened)
-
-
-@functools.cache
-def numbered(statement: str) -> tuple[bytes, list[str] | None]:
-    """A statement with psycopg's placeholders as PostgreSQL wants it, and which argument each `$n` is (None: in order)."""
-    names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", statement)))
-    places = iter(range(1, statement.count("%s") + 1))
-    text = re.sub(r"%\((\w+)\)s", lambda match: f"${names.index(match[1]) + 1}", statement)
-    return re.sub("%s", lambda match: f"${next(places)}", text).replace("%%", "%").encode(), names or None
-
-
-def dumped_all(statement: str, arguments: Arguments) -> list[bytes | None]:
-    _, names = numbered(statement)
-    wanted = arguments if names is None else [arguments[each] for each in names]  # type: ignore[call-overload]
-    return [dumped(value) for value in wanted]
-
-
-def dumped(value: Any) -> bytes | None:
-    """An argument as PostgreSQL reads it. Raises psycopg.DataError for a NUL, at which libpq would cut the text off."""
-    if value is None:
-        return None
-    if value is True:
-        return b"t"
-    if value is False:
-        return b"f"
-    if isinstance(value, list):
-        return b"{%b}" % b",".join(map(element, value))
-    text = str(value)
-    if "\0" in text:
-        raise psycopg.DataError("a text holds a NUL character")
-    return text.encode()
-
-
-def element(value: Any) -> bytes:
-    """A value as it stands in an array."""
-    if isinstance(value, str):
-        value = '"{}"'.format(value.replace("\\", r"\\").replace('"', r"\""))
-    return dumped(value) or b"NULL"
-
-
-def rows(result: pq.abc.PGresult) -> Rows:
-    columns = [(n, LOADERS.get(result.ftype(n), bytes.decode)) for n in range(result.nfields)]
-    found = []
-    for row in range(result.ntuples):
-        values = ((result.get_value(row, n), load) for n, load in columns)
-        found.append(tuple(None if value is None else load(value) for value, load in values))
-    return found

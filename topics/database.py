@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import select
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import django.db
 import psycopg
 from django.db import connection
+from psycopg import pq
 
 from topics.errors import InvalidRequest, NotReady, TopicsError
+from topics.libpq import Arguments, Rows, dump, load, numbered
 
 # A value that PostgreSQL cannot hold: only a client can have sent it.
 REFUSED = (
@@ -35,6 +38,10 @@ def translated(error: BaseException) -> TopicsError | None:
     if isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError):
         return NotReady("PostgreSQL is not reachable")
     return None
+
+
+# What each of Django's connections has prepared, by statement: the server's name for it.
+_prepared: WeakKeyDictionary[psycopg.Connection[Any], dict[str, bytes]] = WeakKeyDictionary()
 
 
 @contextmanager
@@ -73,7 +80,7 @@ def mend() -> None:
         connection.close()
 
 
-def prepared(statement: str, arguments: Mapping[str, Any] | Sequence[Any]) -> list[tuple[Any, ...]]:
+def prepared(statement: str, arguments: Arguments) -> Rows:
     """Rows of a statement that PostgreSQL plans once a connection; Django's own cursors have each call planned anew,
     which takes longer than most of ours. Runs on Django's connection, in its transaction. Raises NotReady."""
     with translating():
@@ -82,6 +89,26 @@ def prepared(statement: str, arguments: Mapping[str, Any] | Sequence[Any]) -> li
             connection.health_check_done = True  # Django would ask the server, which takes as long as what we want
         connection.ensure_connection()
         with connection.wrap_database_errors:
-            connection.connection.prepare_threshold = 0
-            with psycopg.Cursor(connection.connection) as cursor:
-                return cursor.execute(statement, arguments, prepare=True).fetchall()
+            return run(connection.connection, statement, arguments)
+
+
+def run(opened: psycopg.Connection[Any], statement: str, arguments: Arguments) -> Rows:
+    """Straight through libpq: one call, and one turn at the interpreter."""
+    server, names = opened.pgconn, _prepared.setdefault(opened, {})
+    if not opened.autocommit and server.transaction_status == pq.TransactionStatus.IDLE:
+        checked(server, server.exec_(b"BEGIN"))  # as psycopg does before the first statement of a transaction
+    name = names.get(statement)
+    if name is None:
+        name = b"topics%d" % len(names)
+        checked(server, server.prepare(name, numbered(statement)[0]))
+        names[statement] = name
+    return load(checked(server, server.exec_prepared(name, dump(statement, arguments))))
+
+
+def checked(server: pq.abc.PGconn, result: pq.abc.PGresult) -> pq.abc.PGresult:
+    """Raises psycopg.Error where the server refused."""
+    if server.status == pq.ConnStatus.BAD:
+        raise psycopg.OperationalError(result.get_error_message())
+    if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
+        raise psycopg.errors.error_from_result(result)
+    return result

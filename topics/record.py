@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import msgspec
+
 from topics.database import prepared
 from topics.diff import catch_up
 from topics.errors import NotFound
@@ -35,7 +37,7 @@ shown AS (
 SELECT record_json(shown.seq, shown.ts, shown.node, shown.tag, shown.meta, shown.data, true, true),
        coalesce((SELECT name FROM topics_topic WHERE id = shown.home_id),
                 (SELECT name FROM topics_deletedtopic WHERE id = shown.home_id)),
-       shown.home_seq, shown.routers
+       shown.home_seq, array_to_json(shown.routers)
   FROM topic
   LEFT JOIN shown ON shown.seq > topic.floor_seq AND shown.ts >= topic.expired_ts
 """
@@ -61,4 +63,5 @@ def record(name: str, seq: int, now: int) -> Found:
         rows = prepared(RECORD, wanted) or rows
     if rows[0][0] is None:
         raise NotFound(f"{name!r} holds no record {seq}", topic=name, seq=seq)
-    return Found(*rows[0])
+    text, home, home_seq, routers = rows[0]
+    return Found(text, home, home_seq, msgspec.json.decode(routers))

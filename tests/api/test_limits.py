@@ -13,7 +13,7 @@ from topics.keys import OPEN
 
 
 def test_too_many_requests_of_one_key_at_once(instances) -> None:
-    server = instances(TOPICS_MAX_IN_FLIGHT_PER_KEY="2", WEB_WORKERS="1", TOPICS_API_KEYS="a:read+admin,b:read")
+    server = instances(TOPICS_MAX_IN_FLIGHT_PER_KEY="2", WEB_WORKERS="1", TOPICS_API_KEYS="a:read+admin,b:read+write")
     lane = Lane(server.port)
     lane.put("/v0/topics/t", authorization="Bearer a")
     answers: list[Any] = []
@@ -34,6 +34,7 @@ def test_too_many_requests_of_one_key_at_once(instances) -> None:
     assert refused.detail == {"limit": "in_flight", "max": 2}
     assert refused.headers["retry-after"] == "1"
     assert lane.get("/v0/topics", authorization="Bearer b").status == 200  # another key has its own
+    lane.post("/v0/topics/t", {"records": [{"data": 1}]}, authorization="Bearer b")  # what they wait for
     for thread in waiting:
         thread.join(30)
     assert [reply.status for reply in answers] == [200, 200]

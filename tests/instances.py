@@ -74,6 +74,7 @@ class Instance:
     def run(self, *arguments: str) -> None:
         """Start it, without waiting."""
         self.data.mkdir(exist_ok=True)
+        parent = os.getpid()
         with (self.data / "output").open("wb") as output:
             argv = [sys.executable, str(ROOT / "manage.py"), "run", *arguments]
             self.process = subprocess.Popen(
@@ -84,7 +85,7 @@ class Instance:
                 start_new_session=True,
                 cwd=self.data,
                 # Whoever kills the tests must not be left with the servers.
-                preexec_fn=lambda: die_with_parent(signal.SIGTERM),
+                preexec_fn=lambda: die_with_parent(parent, signal.SIGTERM),
             )
 
     def start(self) -> None:

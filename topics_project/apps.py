@@ -1,5 +1,6 @@
 """The site as an app, so that its commands (`manage.py run`) are found."""
 
+import multiprocessing
 import os
 
 from django.apps import AppConfig
@@ -15,4 +16,5 @@ class TopicsProjectConfig(AppConfig):
 
         # Also what the supervisor's children start (web workers) must not outlive them and keep the port.
         if os.environ.get("TOPICS_SUPERVISED"):
-            die_with_parent()
+            started_by = multiprocessing.parent_process()
+            die_with_parent(started_by.pid if started_by else None)

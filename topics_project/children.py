@@ -20,10 +20,15 @@ LONGEST_LOG = 64 * 2**20  # bytes; a longer one is put aside at the next start
 STEADY = 30.0  # a child that lived this long is forgiven what it did before
 
 
-def die_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
-    """Ask the kernel to send this process a signal when its parent dies. Elsewhere than on Linux: nothing."""
+def die_with_parent(parent: int | None = None, number: signal.Signals = signal.SIGKILL) -> None:
+    """Ask the kernel to send this process a signal when its parent dies. Elsewhere than on Linux: nothing.
+
+    `parent` is the one it was started by: should that be dead by now, the kernel would wait for the death of another.
+    """
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, int(number), 0, 0, 0)
+        if parent is not None and os.getppid() != parent:
+            os.kill(os.getpid(), number)
 
 
 @dataclass
@@ -42,6 +47,7 @@ class Child:
     def start(self) -> None:
         if self.log.exists() and self.log.stat().st_size > LONGEST_LOG:
             self.log.replace(self.log.with_suffix(".log.old"))
+        parent = os.getpid()
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 self.argv,
@@ -51,7 +57,7 @@ class Child:
                 env={**os.environ, **self.env},
                 # A group of its own: Ctrl-C reaches the supervisor only, which takes the children down in order.
                 start_new_session=True,
-                preexec_fn=lambda: die_with_parent(self.stop_signal),
+                preexec_fn=lambda: die_with_parent(parent, self.stop_signal),
             )
         self.started = time.monotonic()
 

@@ -24,6 +24,7 @@ CHANNEL = "events_channel"  # django-eventstream's, whose Redis listener hears i
 MESSAGE = '{"channel":"topics","event_type":"moved","data":"%s","pub_id":null}'
 PAUSE_SECONDS = 0.005  # between two rounds: an idle topic is told at once; under load they merge, 200 a second at most
 UNHEARD_SECONDS = 0.05  # after a round that nobody heard: a process whose first stream begins now hears of the next
+READER_SECONDS = 0.002  # before a worker is asked: who reads what he wrote advances the dest himself, undisturbed
 RETRY_SECONDS = 1.0  # after Redis failed
 
 Listener = Callable[[int, int], None]  # topic id, head seq; called in the thread that appended
@@ -90,12 +91,13 @@ def send_forever() -> None:
 
 def send(client: redis.Redis, heads: dict[int, int], routed: set[int]) -> bool:
     """Answers whether any process listens."""
+    global _busy
     # One message for all of them: a command each would take the interpreter from the appends it speaks of.
     message = MESSAGE % " ".join(f"{id} {head}" for id, head in heads.items())
     heard: int = client.execute_command("PUBLISH", CHANNEL, message)
     if routed:
         from routers.tasks import request_advance  # routers builds on topics, not the other way round
 
-        global _busy
+        time.sleep(READER_SECONDS)
         _busy = request_advance(client, routed)
     return heard > 0

@@ -66,6 +66,16 @@ class Moved(NamedTuple):
 Moves = dict[int, Moved]
 
 
+class Hop(NamedTuple):
+    """Routers from a source to a dest, upstream of a topic."""
+
+    source_id: int
+    dest_id: int
+    behind: bool
+    cyclic: bool
+    moved: Moved  # by the look itself; where it moved nothing, only the dest
+
+
 def advance(source_id: int, now: int) -> list[Moved]:
     """One step of all routers of a source that nobody else moves right now, in one transaction. Empty: nothing to do."""
     return [
@@ -107,27 +117,29 @@ def catching_up(topic_id: int, now: int) -> Generator[Statement, Rows, Moves]:
     limits = (STEP, now, settings.TOPICS_MAX_ROUTER_HOPS)
     # A record may travel a cycle before it is here: once around per hop it has left.
     for _ in range(settings.TOPICS_MAX_ROUTER_HOPS + 1):
-        upstream = yield UPSTREAM, (topic_id, now, *limits)
-        moves |= moved(row[1:2] + row[4:] for row in upstream)
-        stirred = {source for source, _, behind, *_ in upstream if behind}
+        rows = yield UPSTREAM, (topic_id, now, *limits)
+        upstream = [Hop(source, dest, lags, cycle, Moved(dest, *step)) for source, dest, lags, cycle, *step in rows]
+        moves |= by_dest(hop.moved for hop in upstream)
+        stirred = {hop.source_id for hop in upstream if hop.behind}
         if not stirred:
             break
-        for source, dest in farthest_first(topic_id, list(dict.fromkeys(row[:2] for row in upstream))):
+        edges = dict.fromkeys((hop.source_id, hop.dest_id) for hop in upstream)
+        for source, dest in farthest_first(topic_id, list(edges)):
             more = source in stirred
             if more:
                 stirred.add(dest)  # whether we move it, or a worker just did
             while more:
                 rows = yield ADVANCE, (source, dest, True, *limits)
-                moves |= moved(rows)
-                more = any(Moved(*row).more for row in rows)
-        if not any(row[3] for row in upstream):  # cyclic
+                steps = [Moved(*row) for row in rows]
+                moves |= by_dest(steps)
+                more = any(step.more for step in steps)
+        if not any(hop.cyclic for hop in upstream):
             break
     return moves
 
 
-def moved(rows: Iterable[tuple[Any, ...]]) -> Moves:
-    """What ADVANCE, or UPSTREAM of a lone hop, says that it moved."""
-    steps = [Moved(*row) for row in rows]
+def by_dest(steps: Iterable[Moved]) -> Moves:
+    """Those that moved their dest."""
     return {step.topic_id: step for step in steps if step.moved}
 
 

@@ -48,10 +48,13 @@ def request_advance(client: redis.Redis, source_ids: Iterable[int]) -> set[int]:
         for source_id in sources:
             pipeline.set(flag(source_id), 1, nx=True, ex=FLAG_SECONDS)
         first = pipeline.execute()
+    busy = set()
     for source_id, unasked in zip(sources, first, strict=True):
         if unasked:
             advance_source.apply_async((source_id,), ignore_result=True)
-    return {source_id for source_id, unasked in zip(sources, first, strict=True) if not unasked}
+        else:
+            busy.add(source_id)
+    return busy
 
 
 def forward(source_id: int) -> list[int]:

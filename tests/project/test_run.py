@@ -93,15 +93,15 @@ def test_a_command_brings_its_own_servers_and_takes_them_down(idle: Instance) ->
     assert not idle.pids()
 
 
-def test_a_signal_ends_it_cleanly_and_the_data_stays(idle: Instance) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_cleanly_and_the_data_stays(idle: Instance, number: signal.Signals) -> None:
     idle.start()
     login = idle.output.split("password ")[1].split()[0]
-    assert idle.stop(signal.SIGINT) == 0
+    assert idle.stop(number) == 0
     assert not idle.pids()
     idle.start()
     assert login in idle.output
-    assert idle.stop(signal.SIGTERM) == 0
-    assert not idle.pids()
+    idle.stop()
 
 
 @pytest.mark.parametrize("name", ["granian", "celery worker", "celery beat", "redis-server", "topics_project.embedded"])

@@ -8,12 +8,13 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 
 import psycopg
 from django.db import connections
 from psycopg import pq
 
-from topics.libpq import Arguments, Rows, dump, load, numbered
+from topics.libpq import FINE, Arguments, Rows, dump, load, numbered
 from topics.restart import RECOVER
 
 # Plans are for all sizes of a batch and all states of the tables: by index, found once.
@@ -23,7 +24,13 @@ SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 SET enable_mergejoin = off
 """
-FINE = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK, pq.ExecStatus.PIPELINE_SYNC)
+
+
+class Part(NamedTuple):
+    """A part of an answer, and when it was here (s)."""
+
+    result: pq.abc.PGresult
+    at: float
 
 
 class Connection:
@@ -35,9 +42,8 @@ class Connection:
         self.server.nonblocking = 1
         self.socket = self.server.socket
         self.prepared: dict[str, bytes] = {}
-        self.results: list[pq.abc.PGresult] = []  # of what was asked last,
-        self.arrived: list[float] = []  # and when each was here (s)
-        self.done: asyncio.Future[list[pq.abc.PGresult]] | None = None
+        self.parts: list[Part] = []  # of the answer that is coming in
+        self.done: asyncio.Future[list[Part]] | None = None
         self.loop = asyncio.get_running_loop()
         self.loop.add_reader(self.socket, self.readable)  # also while nothing is asked: then the server has hung up
 
@@ -55,7 +61,8 @@ class Connection:
     async def execute(self, statement: str, arguments: Arguments = ()) -> Rows:
         """The rows of a statement, a transaction of its own outside of BEGIN and COMMIT. Raises psycopg.Error."""
         name, values = await self.prepare(statement), dump(statement, arguments)
-        return load((await self.ask(lambda: self.server.send_query_prepared(name, values)))[-1])
+        *_, last = await self.ask(lambda: self.server.send_query_prepared(name, values))
+        return load(last.result)
 
     async def commit(self, statement: str, arguments: Arguments = ()) -> tuple[Rows, float]:
         """The rows of a statement in a transaction of its own, and how long its commit took (s): one round trip for BEGIN, the
@@ -71,13 +78,12 @@ class Connection:
             self.server.pipeline_sync()
 
         try:
-            _, result, _, _ = await self.ask(send)
+            _, wrote, committed, _ = await self.ask(send)
         except psycopg.Error:
             if not self.closed:
                 await self.execute("ROLLBACK")
             raise
-        _, wrote, committed, _ = self.arrived
-        return load(result), committed - wrote
+        return load(wrote.result), committed.at - wrote.at
 
     async def prepare(self, statement: str) -> bytes:
         """The name that the server knows a statement by."""
@@ -100,30 +106,29 @@ class Connection:
             raise
         await self.execute("COMMIT")
 
-    async def ask(self, send: Callable[[], None]) -> list[pq.abc.PGresult]:
+    async def ask(self, send: Callable[[], None]) -> list[Part]:
         """Send something, and wait for the server's whole answer."""
         if self.closed:
             raise psycopg.OperationalError("the connection is closed")
         assert self.done is None, "one statement at a time"
         self.done = self.loop.create_future()
         try:
-            self.results, self.arrived = [], []
             send()
             self.flush()
-            results = await self.done
+            answer = await self.done
         except BaseException:  # cancelled, or what was sent is half sent: nobody can tell what comes next
             self.end()
             raise
         finally:
             self.done = None
-        wrong = next((result for result in results if result.status not in FINE), None)
+        wrong = next((part.result for part in answer if part.result.status not in FINE), None)
         if wrong is not None and wrong.error_field(pq.DiagnosticField.SEVERITY_NONLOCALIZED) != b"ERROR":
             self.end()  # FATAL: what was sent may have been committed, and must not be sent again here
         elif self.pipelining:
             self.server.exit_pipeline_mode()
         if wrong is not None:
             raise psycopg.errors.error_from_result(wrong)
-        return results
+        return answer
 
     def flush(self) -> None:
         """Send what is left to send, as the socket takes it."""
@@ -144,8 +149,7 @@ class Connection:
             while not server.is_busy():
                 result = server.get_result()
                 if result is not None:
-                    self.results.append(result)
-                    self.arrived.append(time.perf_counter())
+                    self.parts.append(Part(result, time.perf_counter()))
                     whole = result.status == pq.ExecStatus.PIPELINE_SYNC
                 else:
                     # In a pipeline each statement's results end so, and a lost connection's for ever.
@@ -159,8 +163,9 @@ class Connection:
             self.fail(error)
 
     def answer(self) -> None:
-        if self.done is not None and not self.done.done() and self.results:
-            self.done.set_result(self.results)
+        if self.done is not None and not self.done.done() and self.parts:
+            parts, self.parts = self.parts, []
+            self.done.set_result(parts)
 
     def fail(self, error: psycopg.Error) -> None:
         self.end()

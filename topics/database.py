@@ -14,7 +14,7 @@ from django.db import connection
 from psycopg import pq
 
 from topics.errors import InvalidRequest, NotReady, TopicsError
-from topics.libpq import Arguments, Rows, dump, load, numbered
+from topics.libpq import FINE, Arguments, Rows, dump, load, numbered
 
 # A value that PostgreSQL cannot hold: only a client can have sent it.
 REFUSED = (
@@ -109,6 +109,6 @@ def checked(server: pq.abc.PGconn, result: pq.abc.PGresult) -> pq.abc.PGresult:
     """Raises psycopg.Error where the server refused."""
     if server.status == pq.ConnStatus.BAD:
         raise psycopg.OperationalError(result.get_error_message())
-    if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
+    if result.status not in FINE:
         raise psycopg.errors.error_from_result(result)
     return result

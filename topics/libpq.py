@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 from psycopg import pq
 
+FINE = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK, pq.ExecStatus.PIPELINE_SYNC)  # what is no refusal
 LOADERS: dict[int, Callable[[bytes], Any]] = {
     16: b"t".__eq__,  # boolean
     20: int,  # bigint

@@ -31,13 +31,15 @@ from topics.names import check_node, check_tag
 # whose version is another gets no row: the caller looks it up again.
 # Elements of a JSON array come out as they were written, which the record functions of json do not promise. Arrays that are
 # shorter go on with NULL: what no record has is sent as an empty one.
+# A head that passes its reserved_seq makes this one transaction wait for the disk (sql/topic_reserve.sql).
 APPEND = """
 WITH moved AS (
     UPDATE topics_topichead head
        SET head_seq = head.head_seq + batch.count, count = head.count + batch.count,
            bytes = head.bytes + batch.bytes, total = head.total + batch.bytes,
-           last_ts = greatest(head.last_ts, %(now)s)
-           {ragged}
+           last_ts = greatest(head.last_ts, %(now)s),
+           reserved_seq = topic_reserve(head.head_seq + batch.count, head.reserved_seq)
+           {volatile_seqs}
       FROM unnest(%(ids)s::bigint[], %(versions)s::bigint[], %(counts)s::bigint[], %(bytes)s::bigint[])
                AS batch (topic_id, version, count, bytes)
      WHERE head.topic_id = batch.topic_id AND head.version = batch.version AND head.topic_id = ANY (%(ids)s::bigint[])
@@ -54,10 +56,12 @@ written AS (
       JOIN moved USING (topic_id))
 SELECT topic_id, base FROM moved
 """
-APPEND_LOGGED = APPEND.format(partition="logged", volatile="false", ragged="")
+APPEND_LOGGED = APPEND.format(partition="logged", volatile="false", volatile_seqs="")
 # Volatile records may vanish, so that nothing may take their seqs for a plain run of logged ones.
 APPEND_VOLATILE = APPEND.format(
-    partition="volatile", volatile="true", ragged=", ragged_seq = head.head_seq + batch.count"
+    partition="volatile",
+    volatile="true",
+    volatile_seqs=", ragged_seq = head.head_seq + batch.count, volatile_seq = head.head_seq + batch.count",
 )
 
 # After an append to a capped topic, behind the same lock: what is over its time goes first, then the oldest.

@@ -73,6 +73,7 @@ class TopicHead(models.Model):
 
     `floor_seq + 1` is the first live seq. A seq at or below `*_lost_seq` was lost without anybody
     asking for it. Above `ragged_seq` every seq is an own, live, logged record: no hole, no span.
+    No seq above `reserved_seq` has been visible to anybody (sql/topic_reserve.sql); above `volatile_seq` no record is volatile.
     """
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True, related_name="head")
@@ -89,6 +90,20 @@ class TopicHead(models.Model):
     last_ts = models.BigIntegerField(default=0)  # a record's ts is never below the one before it
     last_read_ts = models.BigIntegerField(default=0)
     version = models.BigIntegerField(default=1)  # of the config: a statement with an old one matches no row
+    reserved_seq = models.BigIntegerField(default=0, db_default=0)
+    volatile_seq = models.BigIntegerField(default=0, db_default=0)
+
+
+class ClockStep(models.Model):
+    """A clock was ahead, and was set right: records up to `upto_seq` may carry a ts after `ts`, when that was seen.
+
+    Until `until_ts` a ttl takes such a record for one that was written at `ts` (sql/topic_seq_at.2.sql); then its ts is past.
+    """
+
+    topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
+    upto_seq = models.BigIntegerField()
+    ts = models.BigIntegerField()
+    until_ts = models.BigIntegerField()
 
 
 class Record(models.Model):

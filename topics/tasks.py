@@ -35,6 +35,13 @@ def reclaim_rows() -> None:
                 return
 
 
+@shared_task(name="topics.rest")
+def rest() -> None:
+    """Settle heads: what they reserved and did not need, and the lead of a clock that was ahead."""
+    retention.give_back_seqs(now_ms())
+    retention.set_clocks(retention.server_now_ms())
+
+
 @shared_task(name="topics.sweep_watch_sessions")
 def sweep_watch_sessions() -> None:
     sessions.sweep(now_ms())

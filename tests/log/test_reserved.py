@@ -1,0 +1,215 @@
+"""No seq is given out twice: a crash of PostgreSQL may take the unflushed tail of the log, and topics go on above what
+anybody may have seen of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.db import connection
+
+from tests.log.test_delete import NOW, head, read, write
+from tests.log.test_reclaim import mirror, reclaim_all
+from tests.log.test_restart import configure, lost
+from topics import cursors, restart, retention
+from topics.config import Config, put_topic
+from topics.delete import delete_records
+from topics.diff import Diff, diff
+from topics.known import remembered
+from topics.models import ClockStep, TopicHead
+
+pytestmark = pytest.mark.django_db
+RESERVED = 8192  # seqs beyond the head that an append reserves when it has to
+HOUR = 3_600_000
+
+
+@pytest.fixture(autouse=True)
+def _no_memory() -> None:
+    remembered.clear()
+
+
+def rest() -> None:
+    retention.give_back_seqs(NOW + retention.REST_MS + 1)
+
+
+def crash_without(name: str, last_seq: int) -> None:
+    """What a crash of PostgreSQL leaves that came before this topic's records above `last_seq` were flushed."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE topics_topichead SET head_seq = %(last)s, count = %(last)s - floor_seq, total = %(last)s * 3,"
+            " bytes = (%(last)s - floor_seq) * 3 WHERE topic_id = %(id)s",
+            {"last": last_seq, "id": head(name).pk},
+        )
+        cursor.execute("DELETE FROM topics_record WHERE topic_id = %s AND seq > %s", [head(name).pk, last_seq])
+        cursor.execute("DELETE FROM topics_survived")
+    restart.recover(connection)
+
+
+def flushed_by(work: Callable[[], object]) -> bool:
+    """Whether the work's commit waited until its log was on disk. Autovacuum and the like may write meanwhile: they only
+    make this False."""
+    with connection.cursor() as cursor:
+        work()
+        cursor.execute("SELECT pg_current_wal_insert_lsn() <= pg_current_wal_flush_lsn()")
+        return bool(cursor.fetchone()[0])
+
+
+def test_a_topic_goes_on_above_what_anybody_may_have_seen() -> None:
+    write("t", *"abcde")
+    crash_without("t", 3)
+    assert read("t") == ([1, 2, 3], 3)
+    assert lost("t", 3) == ("restart", 5 + RESERVED)
+    write("t", "f")
+    assert read("t", 3) == ([6 + RESERVED], 6 + RESERVED)
+
+
+def test_who_was_ahead_is_told_and_goes_on() -> None:
+    write("t", *"abcde")
+    crash_without("t", 3)
+    write("t", "f")
+    newest = head("t").head_seq
+    for seen in (3, 4, 5):  # with the last of the log, in the middle of what went, and at its end
+        window = diff("t", Diff(from_seq=seen), NOW)
+        assert (window.lost, window.gap_to) == ("restart", newest - 1)
+        assert [read("t", seen)[1], window.next_from_seq] == [newest, newest]
+    assert lost("t", newest)[0] is None
+
+
+def test_the_gap_counts_for_nothing() -> None:
+    write("t", *"abcde")
+    crash_without("t", 3)
+    write("t", "f")
+    assert (head("t").count, head("t").bytes) == (4, 12)
+    assert delete_records("t", head("t").head_seq, None, NOW).deleted == 3
+    assert (head("t").count, head("t").bytes) == (1, 3)
+    reclaim_all()
+    assert read("t")[0] == [head("t").head_seq]
+
+
+def test_a_topic_that_lost_all_it_held_is_empty_and_says_so() -> None:
+    write("t", *"abc")
+    crash_without("t", 0)
+    assert (head("t").count, head("t").floor_seq) == (0, head("t").head_seq)
+    assert lost("t") == ("restart", head("t").head_seq)
+    assert lost("t", 3) == ("restart", head("t").head_seq)
+    write("t", "d")
+    assert read("t")[0] == [head("t").head_seq]
+
+
+def test_fsync_topics_have_no_gap() -> None:
+    configure("t", "fsync")
+    write("t", *"abc")
+    crash_without("t", 3)
+    write("t", "d")
+    assert read("t") == ([1, 2, 3, 4], 4)
+    assert lost("t") == (None, 0)
+
+
+def test_topics_at_rest_have_no_gap() -> None:
+    write("t", *"abc")
+    rest()
+    crash_without("t", 3)
+    write("t", "d")
+    assert read("t") == ([1, 2, 3, 4], 4)
+
+
+def test_a_second_crash_leaves_a_second_gap() -> None:
+    write("t", *"abc")
+    crash_without("t", 2)
+    write("t", "d")
+    first = head("t").head_seq
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM topics_survived")
+    restart.recover(connection)
+    write("t", "e")
+    second = head("t").head_seq
+    assert second > first + 1
+    assert read("t", lost("t", 2)[1]) == ([first], first)
+    assert lost("t", first) == ("restart", second - 1)
+
+
+def test_only_the_append_that_reserves_waits_for_the_disk() -> None:
+    for _ in range(3):
+        write("t", "a")
+        assert head("t").reserved_seq == 1 + RESERVED
+    write("t", *"a" * 10_000)
+    assert head("t").reserved_seq == 10_003 + RESERVED
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_reserves_is_on_disk_before_it_is_seen() -> None:
+    put_topic("t", Config(), NOW)
+    assert flushed_by(lambda: write("t", "a"))
+    mirror("t", "dest")
+    for name in ("t", "dest"):
+        TopicHead.objects.filter(topic__name=name).update(reserved_seq=0)
+    assert flushed_by(lambda: write("t", "a"))
+    assert flushed_by(lambda: read("dest"))  # a reader advances it
+    assert head("dest").reserved_seq == 2 + RESERVED
+
+
+def test_forwarding_reserves_as_appends_do() -> None:
+    mirror("t", "plain")
+    mirror("t", "stamped", guarantee="exactly_once")
+    write("t", *"abc")
+    assert [read(name)[0] for name in ("plain", "stamped")] == [[1, 2, 3]] * 2
+    assert [head(name).reserved_seq for name in ("plain", "stamped")] == [3 + RESERVED] * 2
+
+
+def test_a_dest_tells_of_the_gap_of_its_source() -> None:
+    mirror("t", "dest")
+    write("t", *"abcde")
+    crash_without("t", 3)  # before anything was forwarded
+    write("t", "f")
+    assert read("dest")[0] == [1, 2, 3]
+    reason, upto = lost("dest", 3)
+    assert reason == "source_trim"
+    assert read("dest", upto)[0] == [head("dest").head_seq]
+
+
+def test_a_cursor_stays_where_it_was() -> None:
+    write("t", *"abcde")
+    cursors.move("t", "mine", 5, None, NOW)
+    crash_without("t", 3)
+    assert cursors.cursor("t", "mine", NOW).seq == 5
+    assert cursors.move("t", "mine", 5, 5, NOW) is False
+    write("t", "f")
+    assert read("t", 5)[0] == [head("t").head_seq]
+
+
+# -- A clock that was ahead -------------------------------------------------------------------------------------------
+
+
+def test_a_clock_that_was_ahead_keeps_no_record_alive() -> None:
+    put_topic("t", Config(ttl_ms=60_000), NOW)
+    write("t", "a", now=NOW)
+    write("t", "b", now=NOW + HOUR)
+    write("t", "c", now=NOW + 1)
+    assert head("t").last_ts == NOW + HOUR
+    assert retention.set_clocks(NOW + 2) == 1
+    write("t", "d", now=NOW + 3)
+    assert head("t").last_ts == NOW + 3
+    assert read("t", now=NOW + 60_000)[0] == [1, 2, 3, 4]
+    assert read("t", now=NOW + 60_003)[0] == [4]
+    assert retention.expired_topics(NOW + 60_003) == [head("t").pk]
+    assert retention.expire(head("t").pk, NOW + 60_003) == 3
+    assert read("t", now=NOW + 60_004)[0] == []
+
+
+def test_a_clock_step_is_forgotten_once_its_time_is_past() -> None:
+    write("t", "a", now=NOW + HOUR)
+    assert retention.set_clocks(NOW) == 1
+    assert retention.set_clocks(NOW) == 0
+    assert ClockStep.objects.get().until_ts == NOW + HOUR
+    retention.set_clocks(NOW + HOUR + 1)
+    assert not ClockStep.objects.exists()
+
+
+def test_a_clock_that_was_behind_takes_nothing() -> None:
+    """Set back by mistake for a while, and then right again: what was written before keeps its whole time."""
+    put_topic("t", Config(ttl_ms=HOUR), NOW)
+    write("t", "a", now=NOW)
+    retention.set_clocks(NOW - HOUR)
+    write("t", "b", now=NOW - HOUR)
+    retention.set_clocks(NOW + 1)
+    assert read("t", now=NOW + HOUR - 1)[0] == [1, 2]

@@ -64,8 +64,11 @@ APPEND_VOLATILE = APPEND.format(
     volatile_seqs=", ragged_seq = head.head_seq + batch.count, volatile_seq = head.head_seq + batch.count",
 )
 
-# After an append to a capped topic, behind the same lock: what is over its time goes first, then the oldest.
-MAKE_ROOM = "SELECT topic_expire(%s, %s), topic_evict(%s, %s, %s)"
+# After an append to a capped topic, behind the same lock: what is over its time goes first, then the oldest. A topic whose
+# version is another got no append, and must not be trimmed by what its caps were.
+MAKE_ROOM = """
+SELECT topic_expire(topic_id, %s), topic_evict(topic_id, %s, %s) FROM topics_topichead WHERE topic_id = %s AND version = %s
+"""
 
 LOCK_HEAD = """
 SELECT head_seq, count, bytes FROM topics_topichead WHERE topic_id = %s AND version = %s FOR UPDATE
@@ -307,9 +310,9 @@ def write(cursor: Any, topic: Known, rows: Rows, now: int) -> None:
         cursor.execute(MAKE_ROOM, room(topic, now))
 
 
-def room(topic: Known, now: int) -> tuple[int, int | None, int, int, int]:
+def room(topic: Known, now: int) -> tuple[int | None, int, int, int, int]:
     """What MAKE_ROOM wants."""
-    return topic.id, topic.expired_ts(now), topic.id, topic.cap_records, topic.cap_bytes
+    return topic.expired_ts(now), topic.cap_records, topic.cap_bytes, topic.id, topic.version
 
 
 def check_room(cursor: Any, topic: Known, rows: Rows, now: int) -> None:

@@ -1,7 +1,8 @@
-"""Simultaneous appends of a process share a transaction (design.md section 3).
+"""Simultaneous appends of a process share a transaction.
 
-Appends that arrive while a statement runs wait and go together in the next one, whatever their topics. One
-that PostgreSQL refuses never touches its neighbours: the batch then goes again, one append at a time.
+Appends that arrive while a statement runs wait and go together in the next one, whatever their topics. One that PostgreSQL
+refuses never touches its neighbours: the batch then goes again, one append at a time. Neither does one whose topic
+somebody else keeps locked: it waits aside, on a connection of its own (docs/concurrency.md).
 """
 
 from __future__ import annotations
@@ -12,16 +13,25 @@ import time
 from typing import NamedTuple
 
 import psycopg
+from django.conf import settings
+from psycopg.errors import LockNotAvailable
 
 from topics import wake
 from topics.append import APPEND_LOGGED, APPEND_VOLATILE, MAKE_ROOM, Appended, Rows, parameters, room
 from topics.connection import Connection, connect
 from topics.database import hung_up, translated
+from topics.errors import NotReady
 from topics.known import Known
 
 log = logging.getLogger(__name__)
 MOST_RECORDS = 5_000  # of one transaction: the next append should not wait long
-SYNC_ON, SYNC_OFF = "SET synchronous_commit = on", "SET synchronous_commit = off"
+# A batch waits this long for a head. Others hold one for a few ms, or until the disk has their commit. Who is held up for
+# longer has met a head that is locked for another reason, and must not hold up the other topics of the batch.
+BATCH_LOCK_MS = 250
+MOST_ASIDE = 4  # connections of a process for appends that wait for a locked head
+SESSION = "SELECT set_config('synchronous_commit', %s, false), set_config('lock_timeout', %s, false)"
+# The heads that nobody holds right now. The locks taken here end with the statement.
+FREE = "SELECT topic_id FROM topics_topichead WHERE topic_id = ANY (%s) FOR UPDATE SKIP LOCKED"
 
 
 class Waiting(NamedTuple):
@@ -32,38 +42,116 @@ class Waiting(NamedTuple):
     done: asyncio.Future[Appended | None]
 
 
+Batch = list[Waiting]
+
+
+class Written(NamedTuple):
+    """What a statement did: each topic's seq before it, when it was through, and when it was committed (s)."""
+
+    bases: dict[int, int]
+    wrote: float
+    committed: float
+
+
+class Writer:
+    """A connection for appends of one class of durability, opened when it is needed and replaced when it has ended."""
+
+    def __init__(self, *, fsync: bool, volatile: bool, lock_ms: int) -> None:
+        self.fsync, self.lock_ms = fsync, lock_ms
+        self.statement = APPEND_VOLATILE if volatile else APPEND_LOGGED
+        self.connection: Connection | None = None
+
+    async def open(self) -> Connection:
+        if self.connection is None or hung_up(self.connection):
+            await self.close()
+            self.connection = await connect()
+            await self.connection.execute(SESSION, ["on" if self.fsync else "off", f"{self.lock_ms}ms"])
+        return self.connection
+
+    async def commit(self, batch: Batch) -> Written:
+        """Append all of them in one transaction and one round trip: a process that is stopped in the middle leaves no
+        lock behind, since PostgreSQL has all it needs to end the transaction. Raises psycopg.Error."""
+        connection = await self.open()
+        now = int(time.time() * 1000)
+        arguments = parameters([(each.topic, each.rows) for each in batch], now)
+        evicting = {each.topic.id: each.topic for each in batch if each.topic.evicts}
+        if not evicting and not self.fsync:
+            found = await connection.execute(self.statement, arguments)
+            wrote = committed = time.perf_counter()
+        else:
+            make_room = [(MAKE_ROOM, room(topic, now)) for _, topic in sorted(evicting.items())]
+            (found, *_), wrote, committed = await connection.together([(self.statement, arguments), *make_room])
+        return Written({topic_id: base for topic_id, base, *_ in found}, wrote, committed)
+
+    async def free(self, topic_ids: list[int]) -> set[int]:
+        """Those of the topics that are there, and whose head nobody holds right now."""
+        return {row[0] for row in await (await self.open()).execute(FREE, [topic_ids])}
+
+    async def close(self) -> None:
+        if self.connection is not None:
+            await self.connection.close()
+            self.connection = None
+
+
 class Batches:
     """The appends of one class of durability: one statement at a time, on one connection."""
 
     def __init__(self, *, fsync: bool, volatile: bool) -> None:
-        self.fsync = fsync
-        self.statement = APPEND_VOLATILE if volatile else APPEND_LOGGED
-        self.waiting: list[Waiting] = []
+        self.kind = {"fsync": fsync, "volatile": volatile}
+        self.writer = Writer(**self.kind, lock_ms=BATCH_LOCK_MS)
+        self.waiting: Batch = []
+        self.probes: list[asyncio.Future[None]] = []
         self.arrived = asyncio.Event()
-        self.connection: Connection | None = None
+        self.aside: dict[int, Batch] = {}  # what waits for a locked head, by topic
+        self.places_aside = asyncio.Semaphore(MOST_ASIDE)
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.start()
 
     async def append(self, topic: Known, rows: Rows) -> Appended | None:
+        """Returns None when the topic is no longer what it was. Raises TopicsError or psycopg.Error."""
         done: asyncio.Future[Appended | None] = asyncio.get_running_loop().create_future()
-        self.waiting.append(Waiting(topic, rows, done))
-        if len(self.waiting) == 1:
-            self.arrived.set()
+        if topic.id in self.aside:
+            self.aside[topic.id].append(Waiting(topic, rows, done))
+        else:
+            self.waiting.append(Waiting(topic, rows, done))
+            if len(self.waiting) == 1:
+                self.arrived.set()
         return await done
+
+    async def check(self) -> None:
+        """A round trip on the very connection that appends go by. Raises TopicsError or psycopg.Error."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.probes.append(done)
+        self.arrived.set()
+        await done
+
+    # -- The writer's task --------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self.running = asyncio.create_task(self.run())
+        self.running.add_done_callback(self.ended)
+
+    def ended(self, running: asyncio.Task[None]) -> None:
+        """The task has no way to end but by close(). Should there be one all the same, appends must not wait for ever."""
+        if running.cancelled():
+            return
+        log.error("the writer of appends ended and is started anew", exc_info=running.exception())
+        fail(self.waiting, NotReady("the append may or may not have been written: ask before you send it again"))
+        self.waiting = []
+        self.start()
 
     async def run(self) -> None:
         """Write what waits, until cancelled."""
         while True:
             await self.arrived.wait()
             batch = self.take()
-            try:
-                await self.write(batch)
-            except psycopg.Error as error:
-                await self.write_singly(batch, error)
-            except Exception as error:
-                log.exception("a batch of appends failed")
-                fail(batch, error)
+            if batch:
+                await self.write_all(batch)
+            if self.probes:
+                await self.answer_probes()
 
-    def take(self) -> list[Waiting]:
-        """The next batch: at least one append, then as many as MOST_RECORDS allows."""
+    def take(self) -> Batch:
+        """The next batch: as many appends as MOST_RECORDS allows, at least one where any waits."""
         records = 0
         for place, each in enumerate(self.waiting):
             records += len(each.rows.data)
@@ -74,14 +162,33 @@ class Batches:
         self.arrived.clear()
         return batch
 
-    async def write(self, batch: list[Waiting]) -> None:
+    async def answer_probes(self) -> None:
+        probes, self.probes = self.probes, []
+        try:
+            await (await self.writer.open()).execute("SELECT 1")
+        except Exception as error:
+            refuse(probes, error)
+        for done in probes:
+            if not done.done():
+                done.set_result(None)
+
+    async def write_all(self, batch: Batch) -> None:
+        """Have every append of the batch answered, or set aside."""
+        try:
+            await self.write(self.writer, batch)
+        except LockNotAvailable:
+            await self.write_free(batch)
+        except Exception as error:
+            await self.write_singly(batch, error)
+
+    async def write(self, writer: Writer, batch: Batch) -> None:
         started = time.perf_counter()
         # A topic configured anew between two requests: the older view finds itself outdated.
         latest = {each.topic.id: each.topic for each in batch}
         current = [each for each in batch if each.topic is latest[each.topic.id]]
-        bases, wrote, committed = await self.commit(current)
+        bases, wrote, committed = await writer.commit(current)
         wal_append_ms = (wrote - started) * 1000
-        fsync_ms = (committed - wrote) * 1000 if self.fsync else 0.0
+        fsync_ms = (committed - wrote) * 1000 if writer.fsync else 0.0
         for topic, rows, done in current:
             base = bases.get(topic.id)
             if base is None:
@@ -91,51 +198,86 @@ class Batches:
             answer(done, Appended(base + 1, last, last, False, False, wal_append_ms, fsync_ms))
         if len(current) < len(batch):
             for each in batch:
-                answer(each.done, None)  # but for those that have theirs
+                if each.topic is not latest[each.topic.id]:
+                    answer(each.done, None)
         for id, last in bases.items():
             wake.moved(latest[id], last)
 
-    async def commit(self, batch: list[Waiting]) -> tuple[dict[int, int], float, float]:
-        """Run the statement. Answers each topic's seq before it, when the statement was through, and the commit."""
-        if self.connection is None or hung_up(self.connection):
-            await self.close()
-            self.connection = await connect()
-            await self.connection.execute(SYNC_ON if self.fsync else SYNC_OFF)
-        now = int(time.time() * 1000)
-        arguments = parameters([(each.topic, each.rows) for each in batch], now)
-        evicting = {each.topic.id: each.topic for each in batch if each.topic.evicts}
-        bases: dict[int, int]
-        if not evicting:
-            if self.fsync:
-                found, seconds = await self.connection.commit(self.statement, arguments)
-            else:
-                found, seconds = await self.connection.execute(self.statement, arguments), 0.0
-            committed = time.perf_counter()
-            return dict(found), committed - seconds, committed
-        async with self.connection.transaction():
-            bases = dict(await self.connection.execute(self.statement, arguments))
-            for id in bases.keys() & evicting.keys():
-                await self.connection.execute(MAKE_ROOM, room(evicting[id], now))
-            wrote = time.perf_counter()
-        return bases, wrote, time.perf_counter()
-
-    async def write_singly(self, batch: list[Waiting], error: psycopg.Error) -> None:
-        """After a refused batch: each append on its own. After a lost connection: nobody knows, all are told."""
+    async def write_singly(self, batch: Batch, error: Exception) -> None:
+        """After a refused batch: each append on its own. After a lost connection: nobody knows, so all are told."""
+        connection = self.writer.connection
         lost = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and (
-            self.connection is None or self.connection.closed
+            connection is None or connection.closed
         )
         if lost or len(batch) == 1:
-            fail(batch, translated(error) or error)
-            return
+            fail(batch, error)
+        else:
+            await self.write_each(batch)
+
+    async def write_each(self, batch: Batch) -> None:
         for each in batch:
             try:
-                await self.write([each])
-            except psycopg.Error as own:
-                fail([each], translated(own) or own)
+                await self.write(self.writer, [each])
+            except LockNotAvailable:
+                self.set_aside([each])
+            except Exception as own:
+                fail([each], own)
+
+    # -- Locked heads -------------------------------------------------------------------------------------------------
+
+    async def write_free(self, batch: Batch) -> None:
+        """After a head that stayed locked: its appends wait aside, and those to all other topics go on."""
+        try:
+            free = await self.writer.free([each.topic.id for each in batch])
+        except Exception as error:
+            fail(batch, error)
+            return
+        self.set_aside([each for each in batch if each.topic.id not in free])
+        if going := [each for each in batch if each.topic.id in free]:
+            try:
+                await self.write(self.writer, going)
+            except Exception:  # perhaps yet another head: each finds out for itself
+                await self.write_each(going)
+
+    def set_aside(self, batch: Batch) -> None:
+        for each in batch:
+            if each.topic.id not in self.aside:
+                self.aside[each.topic.id] = []
+                task = asyncio.create_task(self.wait_aside(each.topic.id))
+                self.tasks.add(task)
+                task.add_done_callback(self.tasks.discard)
+            self.aside[each.topic.id].append(each)
+
+    async def wait_aside(self, topic_id: int) -> None:
+        """Append to one topic, on a connection that no other topic needs, until nobody waits for it any more. Should its head
+        stay locked for too long, all who wait are told."""
+        writer = Writer(**self.kind, lock_ms=settings.TOPICS_LOCK_TIMEOUT_MS)
+        try:
+            async with asyncio.timeout(settings.TOPICS_LOCK_TIMEOUT_MS / 1000):
+                await self.places_aside.acquire()
+            try:
+                while batch := self.aside[topic_id]:
+                    self.aside[topic_id] = []
+                    try:
+                        await self.write(writer, batch)
+                    except BaseException as error:
+                        fail(batch, error)
+                        raise
+            finally:
+                self.places_aside.release()
+        except TimeoutError:
+            fail(self.aside[topic_id], NotReady("the topic is locked, and so are others: try again"))
+        except Exception as error:
+            fail(self.aside[topic_id], error)
+        finally:
+            del self.aside[topic_id]
+            await writer.close()
 
     async def close(self) -> None:
-        if self.connection is not None:
-            await self.connection.close()
+        self.running.cancel()
+        for task in self.tasks:
+            task.cancel()
+        await self.writer.close()
 
 
 def answer(done: asyncio.Future[Appended | None], result: Appended | None) -> None:
@@ -143,7 +285,12 @@ def answer(done: asyncio.Future[Appended | None], result: Appended | None) -> No
         done.set_result(result)
 
 
-def fail(batch: list[Waiting], error: BaseException) -> None:
-    for each in batch:
-        if not each.done.done():
-            each.done.set_exception(error)
+def fail(batch: Batch, error: BaseException) -> None:
+    refuse([each.done for each in batch], error)
+
+
+def refuse(waiting: list[asyncio.Future[Appended | None]] | list[asyncio.Future[None]], error: BaseException) -> None:
+    told = translated(error) or error
+    for done in waiting:
+        if not done.done():
+            done.set_exception(told)

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import psycopg
@@ -64,26 +63,20 @@ class Connection:
         *_, last = await self.ask(lambda: self.server.send_query_prepared(name, values))
         return load(last.result)
 
-    async def commit(self, statement: str, arguments: Arguments = ()) -> tuple[Rows, float]:
-        """The rows of a statement in a transaction of its own, and how long its commit took (s): one round trip for BEGIN, the
-        statement and COMMIT. Raises psycopg.Error: then nothing was committed, unless the connection was lost."""
-        names = [await self.prepare(each) for each in ("BEGIN", statement, "COMMIT")]
-        values = dump(statement, arguments)
+    async def together(self, statements: Sequence[tuple[str, Arguments]]) -> tuple[list[Rows], float, float]:
+        """The rows of several statements in one transaction and one round trip; when the last of them was through, and when it
+        was committed (s). Raises psycopg.Error: then nothing was committed, unless the connection was lost."""
+        prepared = [(await self.prepare(statement), dump(statement, arguments)) for statement, arguments in statements]
 
         def send() -> None:
             self.server.enter_pipeline_mode()
-            for name, given in zip(names, ([], values, []), strict=True):
-                self.server.send_query_prepared(name, given)
-                self.server.send_flush_request()  # the rows are here before the disk has them
-            self.server.pipeline_sync()
+            for name, values in prepared:
+                self.server.send_query_prepared(name, values)
+            self.server.send_flush_request()  # the rows are here before the disk has them
+            self.server.pipeline_sync()  # ends the transaction: committed, or rolled back whole
 
-        try:
-            _, wrote, committed, _ = await self.ask(send)
-        except psycopg.Error:
-            if not self.closed:
-                await self.execute("ROLLBACK")
-            raise
-        return load(wrote.result), committed.at - wrote.at
+        *parts, committed = await self.ask(send)
+        return [load(part.result) for part in parts], parts[-1].at, committed.at
 
     async def prepare(self, statement: str) -> bytes:
         """The name that the server knows a statement by."""
@@ -93,18 +86,6 @@ class Connection:
             await self.ask(lambda: self.server.send_prepare(name, numbered(statement)[0]))
             self.prepared[statement] = name
         return name
-
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[None]:
-        """The statements within are committed together, or none of them is."""
-        await self.execute("BEGIN")
-        try:
-            yield
-        except BaseException:
-            if not self.closed:
-                await self.execute("ROLLBACK")
-            raise
-        await self.execute("COMMIT")
 
     async def ask(self, send: Callable[[], None]) -> list[Part]:
         """Send something, and wait for the server's whole answer."""

@@ -106,6 +106,7 @@ TOPICS_MAX_STREAMS_PER_KEY: int = number("TOPICS_MAX_STREAMS_PER_KEY", 1_000)
 TOPICS_MAX_IN_FLIGHT_PER_KEY: int = number("TOPICS_MAX_IN_FLIGHT_PER_KEY", 1_000)
 TOPICS_MAX_TOTAL_BYTES: int = number("TOPICS_MAX_TOTAL_BYTES", 0)
 TOPICS_MAX_ROUTER_HOPS: int = number("TOPICS_MAX_ROUTER_HOPS", 8, least=1)
+TOPICS_LOCK_TIMEOUT_MS: int = number("TOPICS_LOCK_TIMEOUT_MS", 5_000, least=1)  # wait for a locked row; then 503
 TOPICS_FAST_LANE: bool = flag("TOPICS_FAST_LANE", True)  # append and diff without the framework between
 TOPICS_WATCH_SESSION_TTL_MS: int = number("TOPICS_WATCH_SESSION_TTL_MS", 300_000, least=1)
 

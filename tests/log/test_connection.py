@@ -28,13 +28,13 @@ def kept(table: str) -> list[int]:
         return [n for (n,) in cursor.fetchall()]
 
 
-def test_a_commit_answers_the_rows_and_its_time(table: str) -> None:
+def test_statements_that_go_together_answer_their_rows_and_times(table: str) -> None:
     async def work() -> None:
         one = await connect()
-        for n in (1, 2):
-            rows, seconds = await one.commit(f"INSERT INTO {table} VALUES (%s) RETURNING n, n = 1", (n,))
-            assert rows == [(n, n == 1)]
-            assert seconds > 0
+        insert = f"INSERT INTO {table} VALUES (%s) RETURNING n, n = 1"
+        rows, wrote, committed = await one.together([(insert, (1,)), (insert, (2,))])
+        assert rows == [[(1, True)], [(2, False)]]
+        assert wrote < committed
         assert await one.execute("SELECT count(*) FROM " + table) == [(2,)]
         await one.close()
 
@@ -46,10 +46,11 @@ def test_what_is_refused_is_not_committed_and_the_connection_goes_on(table: str)
     async def work() -> None:
         one = await connect()
         with pytest.raises(psycopg.errors.UniqueViolation):
-            await one.commit(f"INSERT INTO {table} VALUES (1), (%s)", (1,))
+            await one.together([(f"INSERT INTO {table} VALUES (%s)", (1,))] * 2)
         with pytest.raises(psycopg.errors.SyntaxError):
-            await one.commit("INSERT INTO")
-        assert await one.commit(f"INSERT INTO {table} VALUES (%(n)s) RETURNING n", {"n": 3}) != []
+            await one.together([("INSERT INTO", ())])
+        (rows, *_) = await one.together([(f"INSERT INTO {table} VALUES (%(n)s) RETURNING n", {"n": 3})])
+        assert rows == [[(3,)]]
         assert await one.execute("SELECT pg_current_xact_id_if_assigned() IS NULL") == [(True,)]
         await one.close()
 
@@ -71,7 +72,7 @@ def test_a_server_that_ends_it_is_an_error_and_no_wait(table: str) -> None:
         ending = asyncio.create_task(end(other, pid))
         statement = f"WITH new AS (INSERT INTO {table} VALUES (1)) SELECT pg_sleep(60)"
         with pytest.raises(psycopg.OperationalError):
-            await asyncio.wait_for(one.commit(statement), 30)
+            await asyncio.wait_for(one.together([(statement, ())]), 30)
         assert one.closed
         await ending
         await other.close()
@@ -84,7 +85,7 @@ def test_who_is_cancelled_on_the_way_leaves_the_connection_to_nobody() -> None:
     async def work() -> None:
         one = await connect()
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(one.commit("SELECT pg_sleep(1)"), 0.1)
+            await asyncio.wait_for(one.together([("SELECT pg_sleep(1)", ())]), 0.1)
         assert one.closed
         with pytest.raises(psycopg.OperationalError):
             await one.execute("SELECT 1")

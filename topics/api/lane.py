@@ -6,7 +6,6 @@ the lane leaves alone (it returns None). A client cannot tell the doors apart; o
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable
 
@@ -41,13 +40,10 @@ class Lane:
             "memory": Batches(fsync=False, volatile=True),
         }
         self.batches["ephemeral"] = self.batches["memory"]
-        self.writers = [asyncio.create_task(each.run()) for each in set(self.batches.values())]
         self.readers = Readers(READERS)
         self.capped = settings.TOPICS_MAX_TOTAL_BYTES > 0  # the views look at the sum
 
     async def close(self) -> None:
-        for writer in self.writers:
-            writer.cancel()
         for batches in set(self.batches.values()):
             await batches.close()
         await self.readers.close()

@@ -1,0 +1,177 @@
+"""Appends that share a transaction: none is held up, or ended, by what befalls another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import msgspec
+import psycopg
+import pytest
+from django.db import connection
+
+from tests.log.test_delete import NOW, head, read, write
+from topics.append import Append, Appended, NewRecord, Rows, check_rows
+from topics.batch import Batches
+from topics.config import Config, put_topic
+from topics.errors import InvalidRequest, NotReady
+from topics.known import Known, look_up, remembered
+
+pytestmark = pytest.mark.django_db(transaction=True)
+Work = Callable[[Batches], Awaitable[Any]]
+
+
+@pytest.fixture(autouse=True)
+def _topics() -> Iterator[None]:
+    remembered.clear()
+    for name in ("t", "other"):
+        put_topic(name, Config(), NOW)
+    yield
+    remembered.clear()
+
+
+def one_record(data: bytes = b'"x"') -> Rows:
+    return check_rows(Append([NewRecord(msgspec.Raw(data))]))
+
+
+def run(work: Work, *, fsync: bool = False) -> Any:
+    async def main() -> Any:
+        batches = Batches(fsync=fsync, volatile=False)
+        try:
+            return await asyncio.wait_for(work(batches), 60)
+        finally:
+            await batches.close()
+
+    return asyncio.run(main())
+
+
+@pytest.fixture
+def locker() -> Iterator[psycopg.Connection[Any]]:
+    """Another client of PostgreSQL, who may hold a head."""
+    options = {
+        k: v
+        for k, v in connection.get_connection_params().items()
+        if k in ("dbname", "user", "password", "host", "port")
+    }
+    with psycopg.connect(**options) as other:
+        yield other
+
+
+def lock(locker: psycopg.Connection[Any], topic: Known) -> None:
+    locker.execute("SELECT FROM topics_topichead WHERE topic_id = %s FOR UPDATE", [topic.id])
+
+
+async def together(batches: Batches, *appends: tuple[Known, Rows]) -> list[Appended | BaseException | None]:
+    return await asyncio.gather(*(batches.append(*each) for each in appends), return_exceptions=True)
+
+
+@pytest.mark.parametrize("fsync", [False, True])
+def test_simultaneous_appends_get_seqs_in_order(fsync: bool) -> None:
+    t = look_up("t")
+    done = run(lambda batches: together(batches, *[(t, one_record()) for _ in range(5)]), fsync=fsync)
+    assert [each.first_seq for each in done] == [1, 2, 3, 4, 5]
+    assert read("t") == ([1, 2, 3, 4, 5], 5)
+
+
+@pytest.mark.parametrize("fsync", [False, True])
+def test_a_capped_topic_evicts_in_the_same_transaction(fsync: bool) -> None:
+    put_topic("t", Config(cap_records=2), NOW)
+    t, other = look_up("t"), look_up("other")
+    done = run(lambda batches: together(batches, *[(each, one_record()) for each in (t, other, t, t)]), fsync=fsync)
+    assert [each.last_seq for each in done] == [1, 1, 2, 3]
+    assert (head("t").floor_seq, head("t").count, head("other").count) == (1, 2, 1)
+
+
+def test_a_topic_that_was_configured_anew_is_not_trimmed_by_its_old_cap() -> None:
+    put_topic("t", Config(cap_records=1), NOW)
+    old, other = look_up("t"), look_up("other")
+    put_topic("t", Config(cap_records=0), NOW)
+    write("t", *"abc")
+    done = run(lambda batches: together(batches, (old, one_record()), (other, one_record())))
+    assert [done[0], done[1].first_seq] == [None, 1]
+    assert read("t") == ([1, 2, 3], 3)
+
+
+def test_a_locked_head_holds_up_no_other_topic(locker: psycopg.Connection[Any]) -> None:
+    t, other = look_up("t"), look_up("other")
+    lock(locker, t)
+
+    async def work(batches: Batches) -> list[Appended]:
+        waiting = [asyncio.create_task(batches.append(t, one_record())) for _ in range(3)]
+        for n in range(1, 11):
+            assert (await batches.append(other, one_record())).first_seq == n  # type: ignore[union-attr]
+        waiting.append(asyncio.create_task(batches.append(t, one_record())))
+        await asyncio.sleep(0)
+        assert not any(each.done() for each in waiting)
+        locker.rollback()
+        return [done for done in await asyncio.gather(*waiting) if done]
+
+    assert sorted(each.first_seq for each in run(work)) == [1, 2, 3, 4]
+    assert read("t") == ([1, 2, 3, 4], 4)
+    assert read("other")[1] == 10
+
+
+def test_a_head_that_stays_locked_is_503_in_the_end(locker: psycopg.Connection[Any], settings: Any) -> None:
+    settings.TOPICS_LOCK_TIMEOUT_MS = 300
+    t = look_up("t")
+    lock(locker, t)
+
+    async def work(batches: Batches) -> None:
+        for refused in await together(batches, (t, one_record()), (t, one_record())):
+            assert isinstance(refused, NotReady)
+        locker.rollback()
+        assert (await batches.append(t, one_record())).first_seq == 1  # type: ignore[union-attr]
+        assert not batches.aside
+
+    run(work)
+    assert read("t") == ([1], 1)
+
+
+def test_more_locked_heads_than_there_are_places_end_in_time(locker: psycopg.Connection[Any], settings: Any) -> None:
+    settings.TOPICS_LOCK_TIMEOUT_MS = 300
+    names = [f"locked{n}" for n in range(12)]
+    for name in names:
+        put_topic(name, Config(), NOW)
+        lock(locker, look_up(name))
+    appends = [(look_up(name), one_record()) for name in (*names, "other")]
+    *refused, done = run(lambda batches: together(batches, *appends))
+    assert [type(each) for each in refused] == [NotReady] * 12
+    assert isinstance(done, Appended)
+
+
+def test_what_is_wrong_with_one_append_is_no_other_appends_trouble() -> None:
+    t, other = look_up("t"), look_up("other")
+    broken = one_record()._replace(data=[None])  # type: ignore[list-item]
+    refused = one_record(b"[" * 7_000)  # no JSON: PostgreSQL says so
+    done = run(lambda batches: together(batches, (t, broken), (other, one_record()), (t, refused), (t, one_record())))
+    assert [type(done[0]), type(done[2])] == [TypeError, InvalidRequest]
+    assert [done[1].first_seq, done[3].first_seq, read("t")[1]] == [1, 1, 1]
+
+
+def test_a_writer_that_ended_is_started_anew() -> None:
+    t = look_up("t")
+
+    async def work(batches: Batches) -> None:
+        first = batches.running
+        batches.probes.append(None)  # type: ignore[arg-type]  # a fault of ours, of whatever kind
+        batches.arrived.set()
+        await asyncio.wait([first])
+        assert (await batches.append(t, one_record())).first_seq == 1  # type: ignore[union-attr]
+        await batches.check()
+
+    run(work)
+
+
+def test_a_check_is_a_round_trip_on_the_connection_that_appends_go_by() -> None:
+    async def work(batches: Batches) -> None:
+        await batches.check()
+        used = batches.writer.connection
+        assert used is not None
+        await batches.check()
+        assert batches.writer.connection is used
+        used.end()
+        await batches.check()
+        assert batches.writer.connection is not used
+
+    run(work)

@@ -218,6 +218,28 @@ def test_a_malformed_body_is_refused_and_appends_nothing(door: Door, name: str, 
         assert door.diff(name).json["head_seq"] == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "lone"),
+    [
+        (rb'"\ud800"', rb"\ud800"),
+        (rb'{"a\uDC00b": 1}', rb"\uDC00"),
+        (rb'"\ud83d\ude00 \\ud800 \\\udfff"', rb"\udfff"),
+    ],
+)
+def test_half_a_surrogate_pair_is_refused_and_named(door: Door, name: str, text: bytes, lone: bytes) -> None:
+    body = b'{"records":[{"data":%s}]}' % text
+    refused = door.post(f"/v0/topics/{name}", body)
+    assert (refused.status, refused.code) == (400, "invalid_request")
+    message = refused.json["error"]["message"]
+    assert message == f"the JSON escapes half a surrogate pair, {lone.decode()} (byte {body.index(lone)})"
+
+
+def test_whole_surrogate_pairs_and_escaped_backslashes_come_back_as_sent(door: Door, name: str) -> None:
+    text = rb'"\ud83d\ude00 \\ud800 \\\\udc00"'
+    assert door.post(f"/v0/topics/{name}", b'{"records":[{"data":%s}]}' % text).status == 201
+    assert text in door.diff(name).body
+
+
 @pytest.mark.parametrize("query", ["return_seqs=maybe", "return_seqs=", "return_seqs=2", "return_seqs=%ff"])
 def test_an_unknown_query_value_is_refused(door: Door, name: str, query: str) -> None:
     refused = door.post(f"/v0/topics/{name}?{query}", {"records": [{"data": 1}]})

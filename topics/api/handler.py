@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import re
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar, get_origin
@@ -51,9 +52,24 @@ def parse(body: bytes, shape: type[T]) -> T:
     except UnicodeDecodeError as error:
         raise errors.InvalidRequest(f"the body is not UTF-8 (byte {error.start})") from error
     except msgspec.MsgspecError as error:
-        raise errors.InvalidRequest(str(error)) from error
+        raise errors.InvalidRequest(lone_surrogate(body) or str(error)) from error
     except RecursionError as error:
         raise errors.InvalidRequest("the JSON is nested too deep") from error
+
+
+# A backslash may itself be escaped: `\\ud800` is a backslash and five letters.
+SURROGATES = re.compile(
+    rb"(?P<other>\\[^u]|\\u(?![dD][89a-fA-F]))|(?P<pair>\\u[dD][89abAB]..\\u[dD][c-fC-F]..)|(?P<lone>\\u[dD][89a-fA-F]..)"
+)
+
+
+def lone_surrogate(body: bytes) -> str | None:
+    """Where a body escapes half of a UTF-16 pair, which is no character and which many JSON readers refuse, as ours does
+    (saying of it what does not help). None: nowhere."""
+    for found in SURROGATES.finditer(body):
+        if found["lone"]:
+            return f"the JSON escapes half a surrogate pair, {found['lone'].decode()} (byte {found.start()})"
+    return None
 
 
 def parse_query(query: QueryDict, raw: str, shape: Any) -> Any:

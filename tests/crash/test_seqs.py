@@ -1,0 +1,127 @@
+"""A crash of PostgreSQL under load takes the unflushed tail of the log. Whoever read it is told, and no seq is given out
+twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.api.doors import Lane
+from tests.instances import Instance, until
+from tests.log.writers import read_all
+
+WRITERS = 6
+CRASHES = 3
+SEEN = 300  # records that readers get between two crashes
+
+History = dict[int, set[str]]  # all that anybody was told of a seq
+
+
+@pytest.fixture
+def instance(instances: Callable[..., Instance]) -> Instance:
+    return instances()
+
+
+class Witness:
+    """Notes what was acked and read of one topic, and complains of what nobody was told of."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.door = Lane(instance.port)
+        self.history: History = {}
+        self.unexplained: list[tuple[int, int]] = []
+        self.read = 0
+        self.tombstones = 0
+        self.ending = threading.Event()
+        self.lock = threading.Lock()
+
+    def note(self, seq: int, data: str) -> None:
+        with self.lock:
+            self.history.setdefault(seq, set()).add(data)
+
+    def ask(self, call: Callable[[], Any]) -> Any:
+        """The body of an answer; None when there is none, or it is no 200."""
+        try:
+            answer = call()
+        except OSError:
+            return None
+        return answer.json if answer.status == 200 else None
+
+    def wait_for_reads(self) -> None:
+        before = self.read
+        until(lambda: self.read > before + SEEN, "records to be written and read", 120)
+
+    def write(self, who: int) -> None:
+        number = 0
+        while not self.ending.is_set():
+            number += 1
+            data = [f"{who}.{number}.{place}" for place in range(number % 3 + 1)]
+            if done := self.ask(partial(self.door.append, "t", *data)):
+                for place, each in enumerate(data):
+                    self.note(done["first_seq"] + place, each)
+
+    def follow(self) -> None:
+        """Reads from a cursor of its own, right behind the writers."""
+        seq = 0
+        while not self.ending.is_set():
+            window = self.ask(partial(self.door.diff, "t", from_seq=seq, wait_ms=200))
+            if window is None:
+                continue
+            lost = window["tombstone"]
+            if lost:
+                self.tombstones += 1
+                assert lost["reason"] == "restart", lost
+            after = lost["gap_to"] if lost else seq
+            for record in window["records"]:
+                if record["$seq"] != after + 1:
+                    self.unexplained.append((after, record["$seq"]))
+                after = record["$seq"]
+                self.note(after, record["data"])
+            self.read += len(window["records"])
+            seq = window["next_from_seq"]
+
+
+def kill_a_backend(instance: Instance) -> None:
+    """One process of PostgreSQL: the postmaster then ends all others, and recovers."""
+    with instance.connect() as connection:
+        pid = connection.execute(
+            "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            " ORDER BY query_start DESC NULLS LAST LIMIT 1"
+        ).fetchone()
+    assert pid is not None
+    os.kill(pid[0], signal.SIGKILL)
+
+
+def test_no_seq_is_given_out_twice(instance: Instance) -> None:
+    witness = Witness(instance)
+    assert witness.door.put("/v0/topics/t").status == 201
+    with ThreadPoolExecutor(WRITERS + 2) as pool:
+        try:
+            work = [pool.submit(witness.write, who) for who in range(WRITERS)]
+            work += [pool.submit(witness.follow) for _ in range(2)]
+            for _ in range(CRASHES):
+                witness.wait_for_reads()
+                kill_a_backend(instance)
+            witness.wait_for_reads()
+        finally:
+            witness.ending.set()
+        for each in work:
+            each.result()
+
+    twice = {seq: told for seq, told in witness.history.items() if len(told) > 1}
+    assert not twice
+    assert not witness.unexplained
+    # What is in the log now is what everybody was told, but for what a crash took.
+    records = {record["$seq"]: record["data"] for record in read_all(instance.port, "t")}
+    assert all(records.get(seq) in (None, *told) for seq, told in witness.history.items())
+    taken = [seq for seq in witness.history if seq not in records]
+    with instance.connect() as connection:
+        gaps = connection.execute("SELECT first_seq, last_seq FROM routers_span WHERE home_id IS NULL").fetchall()
+    assert all(any(first <= seq <= last for first, last in gaps) for seq in taken)
+    assert len(gaps) == CRASHES

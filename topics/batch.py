@@ -179,7 +179,7 @@ class Batches:
         except LockNotAvailable:
             await self.write_free(batch)
         except Exception as error:
-            await self.write_singly(batch, error)
+            await self.write_singly(self.writer, batch, error)
 
     async def write(self, writer: Writer, batch: Batch) -> None:
         started = time.perf_counter()
@@ -203,25 +203,28 @@ class Batches:
         for id, last in bases.items():
             wake.moved(latest[id], last)
 
-    async def write_singly(self, batch: Batch, error: Exception) -> None:
+    async def write_singly(self, writer: Writer, batch: Batch, error: Exception) -> None:
         """After a refused batch: each append on its own. After a lost connection: nobody knows, so all are told."""
-        connection = self.writer.connection
+        connection = writer.connection
         lost = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and (
             connection is None or connection.closed
         )
         if lost or len(batch) == 1:
             fail(batch, error)
         else:
-            await self.write_each(batch)
+            await self.write_each(writer, batch)
 
-    async def write_each(self, batch: Batch) -> None:
+    async def write_each(self, writer: Writer, batch: Batch) -> None:
         for each in batch:
             try:
-                await self.write(self.writer, [each])
-            except LockNotAvailable:
-                self.set_aside([each])
-            except Exception as own:
-                fail([each], own)
+                await self.write(writer, [each])
+            except LockNotAvailable as error:
+                if writer is self.writer:
+                    self.set_aside([each])
+                else:
+                    fail([each], error)
+            except Exception as error:
+                fail([each], error)
 
     # -- Locked heads -------------------------------------------------------------------------------------------------
 
@@ -237,7 +240,7 @@ class Batches:
             try:
                 await self.write(self.writer, going)
             except Exception:  # perhaps yet another head: each finds out for itself
-                await self.write_each(going)
+                await self.write_each(self.writer, going)
 
     def set_aside(self, batch: Batch) -> None:
         for each in batch:
@@ -251,26 +254,27 @@ class Batches:
     async def wait_aside(self, topic_id: int) -> None:
         """Append to one topic, on a connection that no other topic needs, until nobody waits for it any more. Should its head
         stay locked for too long, all who wait are told."""
-        writer = Writer(**self.kind, lock_ms=settings.TOPICS_LOCK_TIMEOUT_MS)
         try:
             async with asyncio.timeout(settings.TOPICS_LOCK_TIMEOUT_MS / 1000):
                 await self.places_aside.acquire()
-            try:
-                while batch := self.aside[topic_id]:
-                    self.aside[topic_id] = []
-                    try:
-                        await self.write(writer, batch)
-                    except BaseException as error:
-                        fail(batch, error)
-                        raise
-            finally:
-                self.places_aside.release()
         except TimeoutError:
-            fail(self.aside[topic_id], NotReady("the topic is locked, and so are others: try again"))
-        except Exception as error:
-            fail(self.aside[topic_id], error)
+            fail(self.aside.pop(topic_id), NotReady("the topic is locked, and so are others: try again"))
+            return
+        writer = Writer(**self.kind, lock_ms=settings.TOPICS_LOCK_TIMEOUT_MS)
+        try:
+            while batch := self.aside[topic_id]:
+                self.aside[topic_id] = []
+                try:
+                    await self.write(writer, batch)
+                except LockNotAvailable as error:
+                    fail(batch, error)
+                    break
+                except Exception as error:
+                    await self.write_singly(writer, batch, error)
         finally:
-            del self.aside[topic_id]
+            # Those who came while the lock was waited for in vain would wait in vain, too.
+            fail(self.aside.pop(topic_id), NotReady("the topic is locked: try again"))
+            self.places_aside.release()
             await writer.close()
 
     async def close(self) -> None:

@@ -20,6 +20,5 @@ class TopicsConfig(AppConfig):
         try:
             parse_keys(settings.TOPICS_API_KEYS, least)
         except MalformedKeys as error:
-            where = f" with HOST={settings.HOST}" if settings.BEYOND_LOOPBACK else ""
-            raise Refusal(f"TOPICS_API_KEYS cannot be used{where}: {error}.") from error
+            raise Refusal(f"TOPICS_API_KEYS cannot be used: {error}.") from error
         connection_created.connect(recover)

@@ -96,7 +96,10 @@ def parse_keys(text: str, least: int = 1) -> dict[bytes, Key]:
         if prefixes and not all(PREFIX.fullmatch(prefix) for prefix in prefixes.split("|")):
             raise MalformedKeys(f"entry {place} has a prefix that no name begins with")
         if len(secret) < least:
-            raise MalformedKeys(f"entry {place} has a secret of {len(secret)} characters, at least {least} are wanted")
+            raise MalformedKeys(
+                f"entry {place} has a secret of {len(secret)} characters, and others can reach the port: "
+                f"give it {least} or more, or set HOST to a loopback address"
+            )
         digest = sha256(secret)
         if digest in keys:
             raise MalformedKeys(f"entry {place} has a secret that another entry has, too")
@@ -156,7 +159,8 @@ class Keyring:
         """Whether a request would still be let in as this very key: who stays for long asks again."""
         if not self._configured:
             return key == OPEN
-        return self._keys.get(key.digest) == key and key.valid(now_ms())
+        now = self._keys.get(key.digest)
+        return now is not None and now == key and now.valid(now_ms())
 
     def _note_use(self) -> None:
         used, self._used = self._used, {}

@@ -160,6 +160,9 @@ def test_a_key_expires_by_itself(browser: Client) -> None:
     found = ring.authenticate(f"Bearer {secret}")
     ApiKey.objects.filter(pk=key.pk).update(expires_ts=now_ms() - 1)
     assert ring.holds(found)  # as of the last look at the keys
+    ring.forget()
+    ring.refresh()
+    assert not ring.holds(found)
     with pytest.raises(Unauthorized):
         holder(secret)
     with pytest.raises(Unauthorized):  # the end of the last key does not open the server

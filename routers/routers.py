@@ -12,10 +12,11 @@ from msgspec import UNSET, Meta, UnsetType
 
 from routers import graph
 from routers.models import Router
-from topics import limits, wake
+from topics import audit, limits, wake
 from topics.config import insert_topic
 from topics.diff import Match, Seq, check_match
-from topics.errors import Incompatible, InvalidRequest, RouterNotFound
+from topics.errors import DestFanIn, Forbidden, Incompatible, InvalidRequest, RouterNotFound
+from topics.keys import OPEN, Key
 from topics.known import absent, forget
 from topics.models import Cursor, Topic, TopicHead
 from topics.names import check_router_name, check_topic_name
@@ -87,10 +88,22 @@ def filter_of(router: Router) -> list[str] | None:
     return ["tag", router.filter_op, (router.filter_tag or "") + ("*" if router.filter_op == "Glob" else "")]
 
 
-def put_router(name: str, config: RouterConfig, now: int) -> Put:
-    """Create the router or change what differs.
+def may_see(router: Router, key: Key) -> bool:
+    """Whether the router's name and both its ends lie within the key's prefixes."""
+    return all(key.allows(name) for name in (router.name, router.source.name, router.dest.name))
 
-    Raises InvalidRequest, TopicNotFound (create_dest is false), Incompatible, RouterCycle or Throttled: nothing changed.
+
+def check_ends(router: Router, key: Key) -> None:
+    """Raises Forbidden when one of the router's ends lies outside the key's prefixes. It does not say which topic that is."""
+    if not may_see(router, key):
+        raise Forbidden(f"{router.name!r} leads from or to a topic outside this key's prefixes", router=router.name)
+
+
+def put_router(name: str, config: RouterConfig, now: int, key: Key = OPEN) -> Put:
+    """Create the router or change what differs, on behalf of this key.
+
+    Raises InvalidRequest, TopicNotFound (create_dest is false), Incompatible, RouterCycle, Forbidden (the router there is leads
+    from or to what the key may not see) or Throttled: nothing changed.
     """
     check_router_name(name)
     check_topic_name(config.source, "source")
@@ -103,6 +116,7 @@ def put_router(name: str, config: RouterConfig, now: int) -> Put:
         if router is None:
             router = create_router(name, config, now)
             return Put(router, True)
+        check_ends(router, key)
         change_router(router, config)
     return Put(router, False)
 
@@ -121,6 +135,7 @@ def create_router(name: str, config: RouterConfig, now: int) -> Router:
     router = Router.objects.create(name=name, source=source, dest=dest, cursor=cursor, created_ts=now, **fields)
     mark_cyclic()
     touch(source, dest)
+    audit.note("create", "router", name, after=config_of(router))
     if config.start != "head" or config.from_ts is not None:
         head_seq = TopicHead.objects.get(pk=source.pk).head_seq
         transaction.on_commit(lambda: wake.announce(source.pk, head_seq, routed=True))
@@ -139,16 +154,11 @@ def topic(name: str, create: bool, now: int) -> Topic:
 
 
 def check_fan_in(source: Topic, dest: Topic, allow_fan_in: bool) -> None:
-    """A derived dest has one source, unless all its routers allow several. Raises Incompatible."""
+    """A derived dest has one source, unless all its routers allow several. Raises DestFanIn."""
     others = Router.objects.filter(dest=dest).exclude(source=source)
     other = others.select_related("source").order_by("allow_fan_in").first()
     if other is not None and not (allow_fan_in and other.allow_fan_in):
-        raise Incompatible(
-            f"{dest.name!r} already gets what {other.source.name!r} holds (router {other.name!r}); "
-            "several sources may share a dest when all their routers say allow_fan_in: true",
-            reason="router_dest_fan_in",
-            router=other.name,
-        )
+        raise DestFanIn(dest.name, other.source.name, other.name)
 
 
 def start_seq(source: Topic, config: RouterConfig, now: int) -> int:
@@ -187,9 +197,11 @@ def change_router(router: Router, config: RouterConfig) -> None:
         check_fan_in(router.source, router.dest, False)
     if "state" in changed:
         changed |= {"last_error": None, "retry_bytes": None, "retry_ms": 0, "retry_ts": 0}
+    before = config_of(router)
     for name, value in changed.items():
         setattr(router, name, value)
     router.save(update_fields=list(changed))
+    audit.note_difference("router", router.name, before, config_of(router))
     if "allow_cycle" in changed:
         mark_cyclic()
     source_id = router.source_id
@@ -214,13 +226,14 @@ def find(name: str) -> Router:
     return router
 
 
-def delete_router(name: str) -> bool:
-    """Stop forwarding at once and remove the router; what it forwarded stays. False: there was none."""
+def delete_router(name: str, key: Key = OPEN) -> bool:
+    """Stop forwarding at once and remove the router; what it forwarded stays. False: there was none. Raises Forbidden."""
     with transaction.atomic():
         graph.lock_graph()
         router = Router.objects.select_related("source", "dest").filter(name=name).first()
         if router is None:
             return False
+        check_ends(router, key)
         remove([router])
         touch(router.source, router.dest)
     return True
@@ -230,6 +243,7 @@ def remove(routers: list[Router]) -> None:
     """Delete routers with their cursors, after whoever advances them is through. The caller holds the graph."""
     stale = graph.stale(gone=routers)
     lock_cursors([*routers, *stale])
+    audit.note_all("delete", "router", [audit.Change(router.name, before=config_of(router)) for router in routers])
     Router.objects.filter(pk__in=[router.pk for router in routers]).delete()
     Cursor.objects.filter(pk__in=[router.cursor_id for router in routers]).delete()
     flip_cyclic(stale)

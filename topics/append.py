@@ -21,6 +21,7 @@ from topics import wake
 from topics.config import Config, create_topic
 from topics.database import translating
 from topics.errors import BatchTooLarge, HeadMismatch, InvalidRequest, RecordTooLarge, TopicFull, TopicNotFound
+from topics.keys import Key
 from topics.known import Known, forget, known, look_up
 from topics.limits import check_total_bytes
 from topics.names import check_node, check_tag
@@ -110,6 +111,11 @@ class Append(msgspec.Struct):
     def plain(self) -> bool:
         """Whether it may share a transaction: nothing to look at before it writes."""
         return self.idempotency_key is None and self.expected_head is None
+
+    def check_names(self, key: Key) -> None:
+        """Raises Forbidden when it names a topic outside the key's prefixes."""
+        if self.config is not None:
+            self.config.check_names(key)
 
 
 class Rows(NamedTuple):

@@ -12,11 +12,13 @@ from django.db import connection, transaction
 from django.db.models import F
 from msgspec import UNSET, Meta, UnsetType
 
+from topics import audit
 from topics.errors import Incompatible
+from topics.keys import Key
 from topics.known import forget
 from topics.limits import check_topics
 from topics.models import Topic, TopicHead
-from topics.names import check_topic_name
+from topics.names import HIDDEN, check_topic_name
 
 Amount = Annotated[int, Meta(ge=0, le=2**62)]
 Priority = Annotated[int, Meta(ge=-(2**62), le=2**62)]
@@ -44,6 +46,11 @@ class Config(msgspec.Struct):
     max_deliveries: Annotated[int, Meta(ge=0, le=2**31 - 1)] | UnsetType = UNSET
     dead_letter: str | UnsetType | None = UNSET
     leases_durable: bool | UnsetType = UNSET
+
+    def check_names(self, key: Key) -> None:
+        """Raises Forbidden when it names a topic outside the key's prefixes."""
+        if isinstance(self.dead_letter, str):
+            key.check_name(self.dead_letter)
 
     def fields(self) -> dict[str, Any]:
         """Column values for what is set. Raises InvalidRequest."""
@@ -77,6 +84,12 @@ class WholeConfig(msgspec.Struct):
     max_deliveries: int
     dead_letter: str | None
     leases_durable: bool
+
+    def seen_by(self, key: Key) -> WholeConfig:
+        """With "*" for a name that the key may not see."""
+        if self.dead_letter is None or key.allows(self.dead_letter):
+            return self
+        return msgspec.structs.replace(self, dead_letter=HIDDEN)
 
 
 COLUMNS = tuple(name for name in Config.__struct_fields__ if name != "durable")
@@ -122,9 +135,11 @@ def put_topic(name: str, config: Config, now: int) -> tuple[Topic, bool]:
     """
     fields = config.fields()
     check_topic_name(name)
-    if not Topic.objects.filter(name=name).exists() and insert_topic(name, fields, now):
-        return Topic.objects.get(name=name), True
     with transaction.atomic():
+        if not Topic.objects.filter(name=name).exists() and insert_topic(name, fields, now):
+            made = Topic.objects.get(name=name)
+            audit.note("create", "topic", name, after=msgspec.to_builtins(config_of(made)))
+            return made, True
         # Not FOR UPDATE: an append that holds the head may yet have to see this row (its idempotency key refers to it).
         topic = Topic.objects.select_for_update(no_key=True).filter(name=name).first()
         if topic is not None:
@@ -148,9 +163,11 @@ def change_topic(topic: Topic, fields: dict[str, Any], now: int) -> None:
     with connection.cursor() as cursor:
         # What was over its time is gone: a longer time must not bring it back, nor a cap count it.
         cursor.execute(EXPIRE, [now, topic.pk])
+        before = msgspec.to_builtins(config_of(topic))
         for name, value in changed.items():
             setattr(topic, name, value)
         topic.save(update_fields=list(changed))
+        audit.note_difference("topic", topic.name, before, msgspec.to_builtins(config_of(topic)))
         cursor.execute(EXPIRE, [now, topic.pk])
         if topic.discard == Topic.Discard.OLD:
             cursor.execute("SELECT topic_evict(%s, %s, %s)", [topic.pk, topic.cap_records, topic.cap_bytes])

@@ -9,16 +9,18 @@ from typing import Any, NamedTuple
 
 from django.db import connection, transaction
 
+from topics import audit
 from topics.database import prepared, translating
 from topics.diff import seq_before
 from topics.errors import CursorMoved, Incompatible, InvalidRequest, NotFound
+from topics.keys import OPEN, Key
 from topics.known import absent
 from topics.names import check_router_name, check_topic_name
 
 # By the unique index (topic_id, name, kind), which is also the order. The oldest unread record is looked for from the
 # cursor, the floor, and what is over its time, whichever is last.
 CURSORS = """
-SELECT c.name, c.kind, c.seq, h.head_seq - c.seq,
+SELECT c.id, {name}, c.kind, c.seq, h.head_seq - c.seq,
        %(now)s - topic_next_ts(t.id, greatest(c.seq, s.earliest_seq - 1)), c.updated_ts
   FROM topics_topic t
   JOIN topics_topichead h ON h.topic_id = t.id
@@ -26,8 +28,17 @@ SELECT c.name, c.kind, c.seq, h.head_seq - c.seq,
   JOIN topics_cursor c ON c.topic_id = t.id
  WHERE t.name = %(topic)s
 """
-ONE = f"{CURSORS} AND c.name = %(cursor)s ORDER BY c.kind <> 'named' LIMIT 1"
-PAGE = f"{CURSORS} AND (c.name, c.kind) > (%(after_name)s, %(after_kind)s) ORDER BY c.name, c.kind LIMIT %(limit)s"
+PLAIN = CURSORS.format(name="c.name")
+ONE = f"{PLAIN} AND c.name = %(cursor)s ORDER BY c.kind <> 'named' LIMIT 1"
+PAGE = f"{PLAIN} AND (c.name, c.kind) > (%(after_name)s, %(after_kind)s) ORDER BY c.name, c.kind LIMIT %(limit)s"
+# For a key with prefixes. Named cursors are the topic's own; the others are called as routers and the like, and those
+# names may be hidden. A page then goes on after a hidden name too, so that the order is the one of what is shown; of
+# cursors that look alike, by id. Sorts all cursors of the topic, which are few.
+SEEN = "CASE WHEN c.kind = 'named' OR c.name ^@ ANY (%(prefixes)s::text[]) THEN c.name ELSE '*' END"
+PAGE_SEEN = f"""{CURSORS.format(name=SEEN)}
+   AND ({SEEN}, c.kind, c.id) > (%(after_name)s COLLATE "C", %(after_kind)s, %(after_id)s)
+ ORDER BY {SEEN}, c.kind, c.id LIMIT %(limit)s
+"""
 
 # The topic's row is locked against a delete, since a cursor must not outlive it.
 LOCK_TOPIC = """
@@ -49,15 +60,13 @@ ON CONFLICT (topic_id, name, kind) DO UPDATE SET seq = excluded.seq, updated_ts 
 RETURNING xmax = 0
 """
 WHERE_NOW = "SELECT seq FROM topics_cursor WHERE topic_id = %s AND name = %s AND kind = 'named'"
-DELETE = """
-DELETE FROM topics_cursor c USING topics_topic t
- WHERE t.id = c.topic_id AND t.name = %s AND c.name = %s AND c.kind = 'named'
-"""
+DELETE = "DELETE FROM topics_cursor WHERE topic_id = %s AND name = %s AND kind = 'named' RETURNING seq"
 
 
 class Shown(NamedTuple):
     """A cursor as of one moment. `oldest_unread_ms`: the age of the first record above it; None when there is none."""
 
+    id: int
     name: str
     kind: str
     seq: int
@@ -66,19 +75,36 @@ class Shown(NamedTuple):
     updated_ts: int
 
 
-def cursor(topic: str, name: str, now: int) -> Shown:
-    """Raises TopicNotFound or NotFound."""
+class After(NamedTuple):
+    """The cursor that a page comes after, as it is shown."""
+
+    name: str = ""
+    kind: str = ""
+    id: int = 0
+
+
+def cursor(topic: str, name: str, now: int, key: Key = OPEN) -> Shown:
+    """Raises TopicNotFound or NotFound, also for a cursor whose name the key may not see."""
     rows = fetch(ONE, topic, cursor=name, now=now)
-    if not rows:
+    if not rows or not visible(rows[0].kind, name, key):
         check_topic(topic)
         check_router_name(name, "cursor")
         raise NotFound(f"{topic!r} has no cursor {name!r}", topic=topic, cursor=name)
     return rows[0]
 
 
-def page_of_cursors(topic: str, after: tuple[str, str], limit: int, now: int) -> list[Shown]:
-    """The next cursors of a topic, by name and kind. Raises TopicNotFound."""
-    rows = fetch(PAGE, topic, after_name=after[0], after_kind=after[1], limit=limit, now=now)
+def visible(kind: str, name: str, key: Key) -> bool:
+    """Whether a key that may read the topic may see this cursor's name: a named one is the topic's own."""
+    return kind == "named" or key.allows(name)
+
+
+def page_of_cursors(topic: str, after: After, limit: int, now: int, key: Key = OPEN) -> list[Shown]:
+    """The next cursors of a topic, by name and kind, with "*" for names that the key may not see. Raises TopicNotFound."""
+    wanted = {"after_name": after.name, "after_kind": after.kind, "limit": limit, "now": now}
+    if key.prefixes:
+        rows = fetch(PAGE_SEEN, topic, after_id=after.id, prefixes=list(key.prefixes), **wanted)
+    else:
+        rows = fetch(PAGE, topic, **wanted)
     if not rows:
         check_topic(topic)
     return rows
@@ -88,10 +114,10 @@ def fetch(statement: str, topic: str, **arguments: Any) -> list[Shown]:
     return [shown(*row) for row in prepared(statement, {"topic": topic, **arguments})]
 
 
-def shown(name: str, kind: str, seq: int, lag: int, oldest_unread_ms: int | None, updated_ts: int) -> Shown:
+def shown(id: int, name: str, kind: str, seq: int, lag: int, oldest_unread_ms: int | None, updated_ts: int) -> Shown:
     # Clocks of several machines differ a little: nothing is younger than now.
     age = None if oldest_unread_ms is None else max(oldest_unread_ms, 0)
-    return Shown(name, kind, seq, lag, age, updated_ts)
+    return Shown(id, name, kind, seq, lag, age, updated_ts)
 
 
 def check_topic(name: str) -> None:
@@ -110,7 +136,7 @@ def target_seq(topic: str, seq: int | None, from_ts: int | None, at: str | None,
     return seq
 
 
-def move(topic: str, name: str, seq: int | None, expected_seq: int | None, now: int) -> bool:
+def move(topic: str, name: str, seq: int | None, expected_seq: int | None, now: int, key: Key = OPEN) -> bool:
     """Set a named cursor, making it where it is absent (it then stood at 0); True when it was made. None: to the head.
 
     Raises TopicNotFound, InvalidRequest (beyond the head), Incompatible (not a named one) or CursorMoved.
@@ -123,7 +149,7 @@ def move(topic: str, name: str, seq: int | None, expected_seq: int | None, now: 
         topic_id, head_seq = found
         if seq is not None and seq > head_seq:
             raise InvalidRequest(f"seq {seq} is beyond the head of {topic!r}, {head_seq}", head_seq=head_seq)
-        check_named(rows, topic_id, name)
+        check_named(rows, topic_id, name, key)
         seq = head_seq if seq is None else seq
         rows.execute(MOVE, {"topic_id": topic_id, "name": name, "seq": seq, "now": now, "expected": expected_seq})
         if (moved := rows.fetchone()) is None:
@@ -133,21 +159,25 @@ def move(topic: str, name: str, seq: int | None, expected_seq: int | None, now: 
     return bool(moved[0])
 
 
-def check_named(rows: Any, topic_id: int, name: str) -> None:
-    """Cursors of routers and the like are moved by what they belong to, and by nobody else."""
+def check_named(rows: Any, topic_id: int, name: str, key: Key) -> None:
+    """Cursors of routers and the like are moved by what they belong to, and by nobody else. Raises Incompatible.
+
+    For a key that may not see the router there is none: it may have a named cursor of that name beside it.
+    """
     rows.execute(OTHERS, [topic_id, name])
-    if (other := rows.fetchone()) is not None:
+    if (other := rows.fetchone()) is not None and visible(other[0], name, key):
         raise Incompatible(f"cursor {name!r} belongs to a {other[0]} and is read-only", kind=other[0])
 
 
-def delete_cursor(topic: str, name: str) -> bool:
+def delete_cursor(topic: str, name: str, key: Key = OPEN) -> bool:
     """False: there was none. Raises TopicNotFound or Incompatible."""
     with translating(), transaction.atomic(), connection.cursor() as rows:
         rows.execute(LOCK_TOPIC, [topic])
         if (found := rows.fetchone()) is None:
             raise absent(topic)
-        rows.execute(DELETE, [topic, name])
-        deleted = rows.rowcount > 0
-        if not deleted:
-            check_named(rows, found[0], name)
-    return deleted
+        rows.execute(DELETE, [found[0], name])
+        if (deleted := rows.fetchone()) is not None:
+            audit.note("delete", "cursor", f"{topic}/{name}", before={"seq": deleted[0]})
+        else:
+            check_named(rows, found[0], name, key)
+    return deleted is not None

@@ -13,10 +13,12 @@ from django.db import connection, transaction
 from django.db.models import Q
 from msgspec import Meta
 
-from topics import wake
+from topics import audit, wake
+from topics.config import config_of
 from topics.database import translating
 from topics.diff import Match, catch_up, check_match
-from topics.errors import InvalidRequest, TopicNotEmpty
+from topics.errors import InvalidRequest, RouterOutsidePrefixes, TopicNotEmpty
+from topics.keys import OPEN, Key
 from topics.known import Known, forget, known
 from topics.models import Topic, TopicHead
 
@@ -82,7 +84,12 @@ def delete_once(topic: Known, before_seq: int | None, op: str | None, literal: s
             transaction.set_rollback(True)
             return None
         cursor.execute(EXTENT, [topic.id])
-        return Deleted(row[0], *cursor.fetchone())
+        deleted = Deleted(row[0], *cursor.fetchone())
+        if deleted.deleted:
+            match = None if op is None else ["tag", op, f"{literal}*" if op == "Glob" else literal]
+            asked = {"before_seq": before_seq, "match": match}
+            audit.note("delete", "records", topic.name, after={**asked, "deleted": deleted.deleted})
+        return deleted
 
 
 def after_prefix(prefix: str) -> str | None:
@@ -94,10 +101,11 @@ def after_prefix(prefix: str) -> str | None:
     return None
 
 
-def delete_topic(name: str, if_empty: bool, now: int) -> tuple[bool, list[str]]:
+def delete_topic(name: str, if_empty: bool, now: int, key: Key = OPEN) -> tuple[bool, list[str]]:
     """Delete a topic and every router that names it. Answers whether there was one, and those routers' names.
 
-    Raises TopicNotEmpty when it holds records and only an empty one was to go.
+    Raises TopicNotEmpty when it holds records and only an empty one was to go, and RouterOutsidePrefixes when a router
+    would go that the key may not delete by itself.
     """
     from routers import graph, routers  # routers builds on topics, not the other way round
 
@@ -109,6 +117,9 @@ def delete_topic(name: str, if_empty: bool, now: int) -> tuple[bool, list[str]]:
             return False, []
         named = routers.Router.objects.filter(Q(source=topic) | Q(dest=topic)).select_related("source", "dest")
         removed = list(named.order_by("name"))
+        if hidden := sum(not routers.may_see(router, key) for router in removed):
+            message = f"{hidden} routers that this key may not delete lead from or to {name!r}"
+            raise RouterOutsidePrefixes(message, count=hidden)
         if removed:
             routers.remove(removed)
         ends = {end.pk: end for router in removed for end in (router.source, router.dest)}
@@ -118,6 +129,7 @@ def delete_topic(name: str, if_empty: bool, now: int) -> tuple[bool, list[str]]:
             check_empty(topic, now)
         id = topic.pk
         Topic.objects.select_for_update().get(pk=id)  # after who is about to make a cursor here: it goes, too
+        audit.note("delete", "topic", name, before=msgspec.to_builtins(config_of(topic)))
         topic.delete()  # with its head, cursors and idempotency keys
         with connection.cursor() as cursor:
             cursor.execute(KEEP_NAME, [id, name, now])

@@ -11,8 +11,10 @@ from msgspec import Meta
 
 from topics.database import translating
 from topics.errors import InvalidRequest
+from topics.keys import Key
 from topics.known import Known, absent, forget, known
 from topics.names import check_node
+from topics.stamps import seen
 
 DIFF = """
 SELECT records, scanned, next_from_seq, head_seq, earliest_seq, lost, gap_to
@@ -59,6 +61,10 @@ class Window(NamedTuple):
     @property
     def caught_up(self) -> bool:
         return self.next_from_seq == self.head_seq
+
+    def seen_by(self, key: Key) -> Window:
+        """With "*" for the names in its records that the key may not see."""
+        return self._replace(records=seen(self.records, key.prefixes)) if self.records and key.prefixes else self
 
     def tells(self, from_seq: int) -> bool:
         """Whether a reader at from_seq learns anything from it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 
@@ -16,6 +17,10 @@ class TopicsError(Exception):
         super().__init__(message)
         self.message = message
         self.detail = detail
+
+    def told_to(self, shown: Callable[[str], str]) -> TopicsError:
+        """The same refusal for somebody who may not see every name: `shown` returns a name, or what stands for it."""
+        return self
 
     def body(self) -> dict[str, Any]:
         error: dict[str, Any] = {"code": self.code, "message": self.message}
@@ -101,11 +106,43 @@ class RouterCycle(TopicsError):
 
     status, code = 409, "router_cycle"
 
+    def __init__(self, cycle: list[str]) -> None:
+        way = " -> ".join(cycle)
+        super().__init__(
+            f"this router would close the cycle {way}; say allow_cycle: true if that is meant", cycle=cycle
+        )
+        self.cycle = cycle
+
+    def told_to(self, shown: Callable[[str], str]) -> TopicsError:
+        return RouterCycle([shown(name) for name in self.cycle])
+
 
 class Incompatible(TopicsError):
     """What exists under this name cannot become what was asked for."""
 
     status, code = 409, "topic_exists_incompatible"
+
+
+class DestFanIn(Incompatible):
+    """Another source leads into the dest already, and the routers do not all allow that."""
+
+    def __init__(self, dest: str, source: str, router: str) -> None:
+        super().__init__(
+            f"{dest!r} already gets what {source!r} holds (router {router!r}); "
+            "several sources may share a dest when all their routers say allow_fan_in: true",
+            reason="router_dest_fan_in",
+            router=router,
+        )
+        self.names = (dest, source, router)
+
+    def told_to(self, shown: Callable[[str], str]) -> TopicsError:
+        return DestFanIn(*(shown(name) for name in self.names))
+
+
+class RouterOutsidePrefixes(TopicsError):
+    """Routers that the key may not delete lead from or to the topic; detail.count says how many."""
+
+    status, code = 409, "router_outside_prefixes"
 
 
 class TopicNotEmpty(TopicsError):

@@ -106,8 +106,13 @@ def cursor_lags(key: Key) -> Iterator[Metric]:
     lags = GaugeMetricFamily("topics_cursor_lag_records", "Head minus cursor", labels=("topic", "kind", "cursor"))
     with connection.cursor() as cursor:
         cursor.execute(LAGS, {"prefixes": list(key.prefixes) or None, "most": MOST_CURSORS})
-        for topic, kind, name, lag in cursor.fetchall():
-            lags.add_metric((topic, kind, name), lag)
+        rows = cursor.fetchall()
+    most: dict[tuple[str, str, str], int] = {}  # several cursors of a topic may have names that the key may not see
+    for topic, kind, name, lag in rows:
+        labels = (topic, kind, name if kind == "named" else key.shown(name))
+        most[labels] = max(lag, most.get(labels, lag))
+    for labels, lag in most.items():
+        lags.add_metric(labels, lag)
     yield lags
 
 
@@ -116,19 +121,24 @@ collectors: list[Collector] = [stored, cursor_lags]
 
 
 class Gathered:
-    """A registry's content for one scrape: the counters of all processes, then the gauges that this key may see."""
+    """A registry's content for one scrape: the counters of all processes where the key may see all, then the gauges of
+    what it may see."""
 
     def __init__(self, key: Key) -> None:
         self.key = key
 
     def collect(self) -> Iterator[Metric]:
+        if self.key.sees_all:
+            yield from self.counters()
+        for collector in collectors:
+            yield from collector(self.key)
+
+    def counters(self) -> Iterator[Metric]:
         flush()
         if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
             yield from MultiProcessCollector(None).collect()
         else:
             yield from REGISTRY.collect()
-        for collector in collectors:
-            yield from collector(self.key)
 
 
 def as_dict(gathered: Gathered) -> dict[str, Any]:

@@ -222,6 +222,10 @@ class ApiKey(models.Model):
     admin = models.BooleanField(default=False)
     prefixes = models.TextField(blank=True, default="", help_text="One name prefix a line. Empty: every name.")
     created_ts = models.BigIntegerField()
+    expires_ts = models.BigIntegerField(null=True, blank=True)  # it opens nothing from then on
+    # The secret before this one, which opens the same until then: clients change over without a gap.
+    previous_sha256 = models.BinaryField(max_length=32, unique=True, null=True, editable=False)
+    previous_until_ts = models.BigIntegerField(null=True, editable=False)
     last_used_ts = models.BigIntegerField(null=True, blank=True)
     revoked_ts = models.BigIntegerField(null=True, blank=True)
 
@@ -230,3 +234,29 @@ class ApiKey(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class AuditEntry(models.Model):
+    """Who changed or deleted what, written with the change itself (audit.py). `before` and `after` say what differs."""
+
+    id = models.BigAutoField(primary_key=True)
+    ts = models.BigIntegerField()
+    actor = models.CharField(max_length=100)  # a key's id, or "user:" and an id
+    actor_name = models.CharField(max_length=150, blank=True)
+    origin = models.CharField(max_length=64, blank=True)  # the address that it came from
+    action = models.CharField(max_length=8)
+    kind = models.CharField(max_length=8)
+    name = models.CharField(max_length=511, db_collation="C")  # a cursor's is topic/cursor
+    before = models.JSONField(null=True)
+    after = models.JSONField(null=True)
+
+    class Meta:
+        verbose_name = "audit entry"
+        verbose_name_plural = "audit log"
+        indexes = [
+            models.Index(fields=["ts"], name="topics_audit_by_age"),  # the sweep of old entries
+            models.Index(fields=["name"], name="topics_audit_by_name"),  # the admin's search
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.kind} {self.name}"

@@ -11,6 +11,7 @@ from topics.errors import InvalidRequest
 TOPIC_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,254}", re.ASCII)
 # Read once: looking a setting up takes longer than checking a name by it.
 MAX_TAG_BYTES, MAX_NODE_BYTES = settings.TOPICS_MAX_TAG_BYTES, settings.TOPICS_MAX_NODE_BYTES
+HIDDEN = "*"  # stands for a name that a key may not see; nothing may be called so
 ROUTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:>-]{0,254}", re.ASCII)
 
 
@@ -30,6 +31,16 @@ def check_router_name(name: str, what: str = "router") -> str:
             f"{what} {name[:80]!r} is no valid name: 1 to 255 of A-Z a-z 0-9 . _ : > - are, the first a letter or digit"
         )
     return name
+
+
+def within(name: str, prefixes: tuple[str, ...]) -> bool:
+    """Whether a key with these prefixes may see the name. Without prefixes it may see every name."""
+    return not prefixes or name.startswith(prefixes)
+
+
+def shown(name: str, prefixes: tuple[str, ...]) -> str:
+    """The name, or what stands for it in answers to a key with these prefixes."""
+    return name if within(name, prefixes) else HIDDEN
 
 
 def check_node(node: str) -> None:

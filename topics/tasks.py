@@ -6,7 +6,7 @@ import time
 
 from celery import shared_task
 
-from topics import reclaim, retention
+from topics import audit, reclaim, retention
 from topics.clock import now_ms
 from topics.watch import sessions
 
@@ -19,6 +19,8 @@ def expire() -> None:
         while retention.expire(topic_id, now_ms()):
             pass
     while retention.drop_old_keys(now_ms()):
+        pass
+    while audit.drop_old(now_ms()):
         pass
 
 

@@ -84,6 +84,7 @@ def loopback(host: str) -> bool:
         return host == "localhost"
 
 
+BEYOND_LOOPBACK = not loopback(HOST)  # others can reach the port
 if not (loopback(HOST) or TOPICS_API_KEYS or TOPICS_INSECURE):
     raise Refusal(f"HOST={HOST} is open to others and there are no keys: set TOPICS_API_KEYS, or TOPICS_INSECURE=1.")
 
@@ -108,6 +109,7 @@ TOPICS_MAX_TOTAL_BYTES: int = number("TOPICS_MAX_TOTAL_BYTES", 0)
 TOPICS_MAX_ROUTER_HOPS: int = number("TOPICS_MAX_ROUTER_HOPS", 8, least=1)
 TOPICS_LOCK_TIMEOUT_MS: int = number("TOPICS_LOCK_TIMEOUT_MS", 5_000, least=1)  # wait for a locked row; then 503
 TOPICS_FAST_LANE: bool = flag("TOPICS_FAST_LANE", True)  # append and diff without the framework between
+TOPICS_AUDIT_DAYS: int = number("TOPICS_AUDIT_DAYS", 90, least=1)  # how long the audit log is kept
 TOPICS_WATCH_SESSION_TTL_MS: int = number("TOPICS_WATCH_SESSION_TTL_MS", 300_000, least=1)
 
 # -- Streams: django-eventstream over the log (topics/watch/eventstream.py, topics/watch/wakes.py) ------------------
@@ -181,6 +183,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "topics.audit.middleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]

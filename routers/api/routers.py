@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from routers.api.shapes import DeleteRouterAnswer, PutRouterAnswer, RouterAnswer, RoutersAnswer
 from routers.lag import Lagging, lagging
 from routers.models import Router
-from routers.routers import RouterConfig, config_of, delete_router, find, put_router
+from routers.routers import RouterConfig, check_ends, config_of, delete_router, find, put_router
 from topics.api.handler import Endpoint
 from topics.api.paging import PageQuery, next_cursor
 from topics.api.schema import operation
@@ -43,11 +43,6 @@ def shown(router: Router, lag: Lagging) -> dict[str, Any]:
 class RouterEndpoint(Endpoint):
     """/v0/routers/:router. A key's prefixes bind the router's name, its source and its dest."""
 
-    def check_router(self, router: Router | None) -> None:
-        if router is not None:
-            self.key.check_name(router.source.name)
-            self.key.check_name(router.dest.name)
-
     @operation(
         "put_router", body=RouterConfig, answers={200: PutRouterAnswer, 201: PutRouterAnswer}, errors=(409,), tag=TAG
     )
@@ -57,10 +52,7 @@ class RouterEndpoint(Endpoint):
         config = self.body(RouterConfig)
         self.key.check_name(config.source)
         self.key.check_name(config.dest)
-        self.check_router(
-            Router.objects.select_related("source", "dest").filter(name=check_router_name(router)).first()
-        )
-        put = put_router(router, config, now_ms())
+        put = put_router(router, config, now_ms(), self.key)
         answer = {"router": router, "created": put.created, **config_of(put.router)}
         return self.answer(answer, status=201 if put.created else 200)
 
@@ -69,16 +61,14 @@ class RouterEndpoint(Endpoint):
         """A router, how far it has come and what keeps it."""
         self.check(router, "read")
         found = find(check_router_name(router))
-        self.check_router(found)
+        check_ends(found, self.key)
         return self.answer(shown(found, lagging([found.pk], now_ms())[found.pk]))
 
     @operation("delete_router", answers={200: DeleteRouterAnswer}, tag=TAG)
     def delete(self, request: Request, router: str) -> Response:
         """Stop forwarding at once and remove the router; what it forwarded stays."""
         self.check(router, "delete")
-        found = Router.objects.select_related("source", "dest").filter(name=check_router_name(router)).first()
-        self.check_router(found)
-        return self.answer({"router": router, "deleted": delete_router(router)})
+        return self.answer({"router": router, "deleted": delete_router(check_router_name(router), self.key)})
 
 
 class RouterList(Endpoint):

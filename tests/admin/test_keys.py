@@ -1,4 +1,4 @@
-"""API keys in the admin: the secret once, then never; scopes, prefixes, revocation."""
+"""API keys in the admin: the secret once, then never; scopes, prefixes, expiry, rotation, revocation."""
 
 import re
 from typing import Any
@@ -9,7 +9,8 @@ from django.contrib.sessions.models import Session
 from django.test import Client
 from django.urls import reverse
 
-from tests.admin.pages import errors, rows
+from tests.admin.pages import errors, rows, text
+from topics.clock import now_ms
 from topics.errors import Forbidden, Unauthorized
 from topics.keys import Key, Keyring, sha256
 from topics.models import ApiKey
@@ -70,7 +71,7 @@ def test_the_list_is_one_query(browser: Client, queries: Any) -> None:
     with queries(1):
         page = browser.get(LIST).content.decode()
     assert [row[:3] for row in rows(page)] == [["a", "read", "every name"], ["b", "read delete admin", "x"]]
-    assert [row[4:] for row in rows(page)] == [["never", "no"]] * 2
+    assert [row[4:] for row in rows(page)] == [["never", "never", "no"]] * 2
 
 
 def test_last_use_is_shown(browser: Client) -> None:
@@ -81,7 +82,7 @@ def test_last_use_is_shown(browser: Client) -> None:
     ring.forget()
     ring.refresh()
     assert ApiKey.objects.get(pk=key.pk).last_used_ts is not None
-    assert rows(browser.get(LIST).content.decode())[0][4] != "never"
+    assert rows(browser.get(LIST).content.decode())[0][5] != "never"
 
 
 def test_a_change_counts_and_keeps_the_secret(browser: Client) -> None:
@@ -100,6 +101,8 @@ def test_a_change_counts_and_keeps_the_secret(browser: Client) -> None:
         ({"read": ""}, "A key without a scope may do nothing"),
         ({"prefixes": "ok\nno/good"}, "No name begins with"),
         ({"prefixes": "_x"}, "No name begins with"),
+        ({"expires_0": "2020-01-01", "expires_1": "00:00:00"}, "This is in the past"),
+        ({"expires_0": "soon", "expires_1": "00:00:00"}, "Enter a valid date"),
     ],
 )
 def test_it_refuses(browser: Client, fields: dict[str, str], told: str) -> None:
@@ -123,7 +126,7 @@ def test_a_revoked_key_opens_nothing(browser: Client) -> None:
         holder(secret)
     with pytest.raises(Unauthorized):  # the last key revoked does not open the server
         holder("")
-    assert rows(browser.get(LIST).content.decode())[0][5] != "no"
+    assert rows(browser.get(LIST).content.decode())[0][6] != "no"
     assert rows(browser.get(LIST, {"standing": "valid"}).content.decode()) == []
     assert len(rows(browser.get(LIST, {"standing": "revoked"}).content.decode())) == 1
 
@@ -140,6 +143,135 @@ def test_a_revoked_key_stays_so(browser: Client) -> None:
         holder(secret)
 
 
+DAY_MS = 86_400_000
+
+
+def expiring(moment: str) -> dict[str, str]:
+    day, time = moment.split()
+    return {"expires_0": day, "expires_1": time}
+
+
+def test_a_key_expires_by_itself(browser: Client) -> None:
+    key, secret = create(browser, **expiring("2999-12-31 23:59:59"))
+    assert holder(secret).until_ms == key.expires_ts == 32_503_679_999_000
+    assert rows(browser.get(LIST).content.decode())[0][4] == "2999-12-31 23:59:59"
+    ring = Keyring()
+    ring.refresh()
+    found = ring.authenticate(f"Bearer {secret}")
+    ApiKey.objects.filter(pk=key.pk).update(expires_ts=now_ms() - 1)
+    assert ring.holds(found)  # as of the last look at the keys
+    ring.forget()
+    ring.refresh()
+    assert not ring.holds(found)
+    with pytest.raises(Unauthorized):
+        holder(secret)
+    with pytest.raises(Unauthorized):  # the end of the last key does not open the server
+        holder("")
+    assert rows(browser.get(LIST, {"standing": "valid"}).content.decode()) == []
+    assert len(rows(browser.get(LIST, {"standing": "expired"}).content.decode())) == 1
+    response = browser.post(
+        change(key), {"name": "reader", "read": "on", "prefixes": "", "expires_0": "", "expires_1": ""}
+    )
+    assert response.status_code == 302
+    assert holder(secret).until_ms is None
+
+
+def test_a_key_that_is_known_expires_to_the_moment(browser: Client) -> None:
+    key, secret = create(browser)
+    ApiKey.objects.filter(pk=key.pk).update(expires_ts=now_ms() + 60_000)
+    ring = Keyring()
+    ring.refresh()
+    found = ring.authenticate(f"Bearer {secret}")
+    assert ring.holds(found)
+    assert found.valid(now_ms())
+    assert not found.valid(now_ms() + 60_000)
+
+
+def test_an_expiry_that_is_not_changed_stays_to_the_millisecond(browser: Client) -> None:
+    key, _ = create(browser)
+    ApiKey.objects.filter(pk=key.pk).update(expires_ts=1_000_000_123)  # in the past, too: it is not set anew
+    fields = expiring("1970-01-12 13:46:40")
+    browser.post(change(key), {"name": "other", "read": "on", "prefixes": "", **fields})
+    kept = ApiKey.objects.get(pk=key.pk)
+    assert (kept.name, kept.expires_ts) == ("other", 1_000_000_123)
+
+
+def rotate(browser: Client, key: ApiKey, overlap_ms: int) -> str:
+    response = browser.post(reverse("admin:topics_apikey_rotate", args=[key.pk]), {"overlap_ms": overlap_ms})
+    page = response.content.decode()
+    assert "no-store" in response["Cache-Control"]
+    found = re.search(r'value="(tk_[\w-]{43})"', page)
+    assert found, errors(page)
+    return found[1]
+
+
+def test_a_key_rotates_without_a_gap(browser: Client) -> None:
+    key, old = create(browser, write="on", prefixes="a")
+    assert f"/{key.pk}/rotate/" in browser.get(change(key)).content.decode()
+    before = holder(old)
+    new = rotate(browser, key, DAY_MS)
+    assert holder(old) == holder(new) == before  # one key to every cap, session and log
+    assert holder(new).until_ms is None
+    ends = holder(old).until_ms
+    assert ends is not None
+    assert abs(ends - now_ms() - DAY_MS) < 60_000
+    ApiKey.objects.filter(pk=key.pk).update(previous_until_ts=now_ms())
+    assert holder(new) == before
+    with pytest.raises(Unauthorized):
+        holder(old)
+    assert "rotated before" not in text(
+        browser.get(reverse("admin:topics_apikey_rotate", args=[key.pk])).content.decode()
+    )
+
+
+def test_rotating_again_ends_the_secret_before_the_last(browser: Client) -> None:
+    key, first = create(browser)
+    second = rotate(browser, key, DAY_MS)
+    assert "rotated before" in text(browser.get(reverse("admin:topics_apikey_rotate", args=[key.pk])).content.decode())
+    third = rotate(browser, key, DAY_MS)
+    assert holder(second) == holder(third)
+    with pytest.raises(Unauthorized):
+        holder(first)
+
+
+def test_an_old_secret_may_end_at_once(browser: Client) -> None:
+    key, old = create(browser)
+    new = rotate(browser, key, 0)
+    assert holder(new).id == f"key:{key.pk}"
+    with pytest.raises(Unauthorized):
+        holder(old)
+
+
+def test_an_old_secret_does_not_outlive_the_key(browser: Client) -> None:
+    key, old = create(browser)
+    rotate(browser, key, DAY_MS)
+    ApiKey.objects.filter(pk=key.pk).update(expires_ts=now_ms() + 1000)
+    ends = holder(old).until_ms
+    assert ends is not None
+    assert ends <= now_ms() + 1000
+
+
+def test_a_revoked_key_is_not_rotated_and_neither_secret_opens(browser: Client) -> None:
+    key, old = create(browser)
+    new = rotate(browser, key, DAY_MS)
+    revoke(browser, key)
+    for secret in (old, new):
+        with pytest.raises(Unauthorized):
+            holder(secret)
+    assert browser.post(reverse("admin:topics_apikey_rotate", args=[key.pk]), {"overlap_ms": 0}).status_code == 403
+
+
+@pytest.mark.parametrize("overlap_ms", ["", "1", "-1", "x", str(10 * 365 * DAY_MS)])
+def test_another_overlap_is_refused(browser: Client, overlap_ms: str) -> None:
+    key, old = create(browser)
+    page = browser.post(
+        reverse("admin:topics_apikey_rotate", args=[key.pk]), {"overlap_ms": overlap_ms}
+    ).content.decode()
+    assert errors(page)
+    assert "tk_" not in page
+    assert holder(old).until_ms is None
+
+
 def test_no_key_is_deleted(browser: Client) -> None:
     key, _ = create(browser)
     url = reverse("admin:topics_apikey_delete", args=[key.pk])
@@ -153,3 +285,6 @@ def test_a_viewer_neither_makes_nor_revokes(viewer: Client) -> None:
     key = ApiKey.objects.create(name="k", secret_sha256=sha256("s"), created_ts=1)
     viewer.post(LIST, {"action": "revoke", "_selected_action": [key.pk]})
     assert ApiKey.objects.get(pk=key.pk).revoked_ts is None
+    url = reverse("admin:topics_apikey_rotate", args=[key.pk])
+    assert (viewer.get(url).status_code, viewer.post(url, {"overlap_ms": 0}).status_code) == (403, 403)
+    assert "/rotate/" not in viewer.get(change(key)).content.decode()

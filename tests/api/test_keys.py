@@ -1,156 +1,18 @@
-"""Who may do what: every endpoint there is, tried with keys that lack its scope, and with names beyond their prefixes."""
+"""Keys: where they come from, what they look like, and who is let in with one (test_security.py tries every endpoint)."""
 
-import dataclasses
-import re
 from typing import Any
 
 import pytest
-from django.urls import URLPattern, URLResolver, get_resolver
 
 from tests.api.doors import Door, Lane
+from tests.api.endpoints import PUBLIC
 from topics.keys import MalformedKeys, parse_keys
-
-SCOPES = ("read", "write", "delete", "admin")
-SEED = {"source": "{topic}", "dest": "{topic}-d"}
-
-
-@dataclasses.dataclass
-class Call:
-    """The scopes a call asks for, and a body that is right. `names`: whether it names a topic or router in its path."""
-
-    scopes: tuple[str, ...]
-    body: Any = None
-    names: bool = True
-
-
-# Each method of each path under /v0. A new endpoint has to say here what it asks for, else the first test fails.
-TABLE: dict[tuple[str, str], Call] = {
-    ("GET", "topics"): Call(("read",), names=False),
-    ("PUT", "topics/<topic>"): Call(("admin",), {}),
-    ("GET", "topics/<topic>"): Call(("read",)),
-    ("DELETE", "topics/<topic>"): Call(("delete",)),
-    ("POST", "topics/<topic>"): Call(("write",), {"records": [{"data": 1}]}),
-    ("POST", "topics/<topic>/diff"): Call(("read",), {}),
-    ("POST", "topics/<topic>/delete"): Call(("delete",), {"before_seq": 1}),
-    ("GET", "topics/<topic>/records"): Call(("read",)),
-    ("GET", "topics/<topic>/records/<seq>"): Call(("read",)),
-    ("GET", "topics/<topic>/cursors"): Call(("read",)),
-    ("PUT", "topics/<topic>/cursors/<cursor>"): Call(("admin",), {"at": "head"}),
-    ("GET", "topics/<topic>/cursors/<cursor>"): Call(("read",)),
-    ("DELETE", "topics/<topic>/cursors/<cursor>"): Call(("delete",)),
-    ("GET", "routers"): Call(("read",), names=False),
-    ("PUT", "routers/<router>"): Call(("admin",), SEED),
-    ("GET", "routers/<router>"): Call(("read",)),
-    ("DELETE", "routers/<router>"): Call(("delete",)),
-    ("POST", "watch"): Call(("read",), {"topics": {"{topic}": {}}}),
-    ("GET", "metrics"): Call(("read",), names=False),
-}
-# Served to everybody, so that a load balancer and a person with a browser need no key.
-PUBLIC = {("GET", "health"), ("GET", "ready"), ("GET", "schema"), ("GET", "docs")}
-# Streams are served in plain ASGI, and tested there.
-STREAMS = {"topics/<topic>/events"}
-
-
-def endpoints(patterns: list[Any], prefix: str = "") -> set[tuple[str, str]]:
-    """Every method of every path under /v0, as the URL conf has them."""
-    found: set[tuple[str, str]] = set()
-    for pattern in patterns:
-        if isinstance(pattern, URLResolver):
-            found |= endpoints(pattern.url_patterns, prefix + str(pattern.pattern))
-        elif isinstance(pattern, URLPattern) and (prefix + str(pattern.pattern)).startswith("v0/"):
-            path = re.sub(r"<\w+:(\w+)>", r"<\1>", prefix + str(pattern.pattern)).removeprefix("v0/")
-            methods = getattr(pattern.callback, "cls", None)
-            for method in ("get", "post", "put", "delete", "patch"):
-                if path not in STREAMS and hasattr(methods, method):
-                    found.add((method.upper(), path))
-    return found
-
-
-def test_every_endpoint_is_in_the_table() -> None:
-    there = endpoints(get_resolver().url_patterns)
-    assert there == set(TABLE) | PUBLIC
-
-
-@pytest.fixture
-def topic(api: Door, name: str) -> str:
-    api.append(name, 1, 2)
-    api.put(f"/v0/topics/{name}/cursors/{name}", {"seq": 1})
-    api.put(f"/v0/routers/{name}-r", {"source": name, "dest": f"{name}-d"})
-    return name
-
-
-def filled(body: Any, topic: str) -> Any:
-    """The body with the topic's name where it stands for it."""
-    match body:
-        case dict():
-            return {filled(key, topic): filled(value, topic) for key, value in body.items()}
-        case str():
-            return body.replace("{topic}", topic)
-    return body
-
-
-def call(door: Door, endpoint: tuple[str, str], topic: str, secret: str | None) -> Any:
-    method, path = endpoint
-    path = re.sub(r"<\w+>", topic, path.replace("<seq>", "1").replace("<router>", f"{topic}-r"))
-    headers = {"authorization": f"Bearer {secret}"} if secret else {}
-    return door.call(method, f"/v0/{path}", filled(TABLE[endpoint].body, topic), **headers)
-
-
-EACH = pytest.mark.parametrize("endpoint", sorted(TABLE), ids=" ".join)
-
-
-@EACH
-def test_a_key_with_the_scopes_may(api: Door, topic: str, keys, endpoint: tuple[str, str]) -> None:
-    keys(f"right:{'+'.join(TABLE[endpoint].scopes)}:{topic}")
-    assert call(api, endpoint, topic, "right").status in (200, 201)
-
-
-@EACH
-def test_a_key_that_lacks_a_scope_may_not(api: Door, topic: str, keys, endpoint: tuple[str, str]) -> None:
-    for missing in TABLE[endpoint].scopes:
-        keys("almost:" + "+".join(scope for scope in SCOPES if scope != missing))
-        refused = call(api, endpoint, topic, "almost")
-        assert (refused.status, refused.code, refused.detail) == (403, "forbidden", {"scope": missing})
-
-
-@EACH
-def test_a_name_beyond_the_keys_prefixes_may_not(api: Door, topic: str, keys, endpoint: tuple[str, str]) -> None:
-    keys(f"other:{'+'.join(SCOPES)}:other|{topic}x")
-    answer = call(api, endpoint, topic, "other")
-    if TABLE[endpoint].names:
-        assert (answer.status, answer.code) == (403, "forbidden")
-        assert answer.detail["name"].startswith(topic)
-    else:
-        assert answer.status == 200
-        assert topic not in answer.body.decode()
-
-
-@EACH
-@pytest.mark.parametrize("secret", [None, "wrong"])
-def test_without_a_key_nobody_may(api: Door, topic: str, keys, endpoint: tuple[str, str], secret: str | None) -> None:
-    keys("right:read+write+delete+admin")
-    refused = call(api, endpoint, topic, secret)
-    assert (refused.status, refused.code) == (401, "unauthorized")
-    assert refused.headers["www-authenticate"] == "Bearer"
 
 
 @pytest.mark.parametrize("path", sorted(path for _, path in PUBLIC))
 def test_what_is_public_needs_no_key(api: Door, keys, path: str) -> None:
     keys("right:read")
     assert api.get(f"/v0/{path}").status == 200
-
-
-def test_a_routers_ends_lie_within_the_prefixes(api: Door, name: str, keys) -> None:
-    keys(f"mine:admin:{name}")
-    for ends in ({"source": name, "dest": "other"}, {"source": "other", "dest": name}):
-        refused = api.put(f"/v0/routers/{name}", ends, authorization="Bearer mine")
-        assert (refused.status, refused.code, refused.detail) == (403, "forbidden", {"name": "other"})
-
-
-def test_every_topic_that_is_watched_lies_within_the_prefixes(api: Door, topic: str, keys) -> None:
-    keys(f"mine:read:{topic}")
-    refused = api.post("/v0/watch", {"topics": {topic: {}, "other": {}}}, authorization="Bearer mine")
-    assert (refused.status, refused.code) == (403, "forbidden")
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,11 @@ def start(process: str, **settings: str) -> subprocess.CompletedProcess[str]:
             {"TOPICS_API_KEYS": ",", "HOST": "0.0.0.0"},
             "topics: TOPICS_API_KEYS cannot be used: it is set, and holds no",
         ),
+        (
+            {"TOPICS_API_KEYS": "hush-of-sixteen-c:read,fifteen-letters:read", "HOST": "0.0.0.0"},
+            "topics: TOPICS_API_KEYS cannot be used: entry 2 has a secret of 15 characters, and others can reach the port: "
+            "give it 16 or more, or set HOST to a loopback address.",
+        ),
         ({"HOST": "0.0.0.0"}, "topics: HOST=0.0.0.0 is open to others and there are no keys"),
     ],
 )
@@ -68,6 +73,7 @@ def test_every_process_refuses(process: str) -> None:
     [
         {},
         {"HOST": "::1"},
+        {"TOPICS_API_KEYS": "short:read"},
         {"HOST": "localhost"},
         {"HOST": "0.0.0.0", "TOPICS_INSECURE": "1"},
         {"HOST": "0.0.0.0", "TOPICS_API_KEYS": "a-secret-of-some-length:read+write"},

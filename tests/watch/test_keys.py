@@ -72,6 +72,60 @@ def test_the_plain_stream_asks_for_a_key_too(alpha: Api) -> None:
     assert refused(Api(alpha.port), f"/v0/topics/{inside}/events") == (401, "unauthorized")
 
 
+def test_a_stamp_shows_no_name_outside_the_prefixes(alpha: Api, keyed: Instance) -> None:
+    """Streams, and the fast lane: who may see every name sees all of them, on the same topic at the same time."""
+    home, dest, router = new_name("a"), new_name("b"), new_name("a-router")
+    beta = Api(keyed.port, "beta")
+    route = {"source": home, "dest": dest, "guarantee": "exactly_once", "from": "earliest"}
+    alpha.done("PUT", f"/v0/routers/{router}", route)
+    for api, names in ((beta, ("*", "*", "*")), (alpha, (router, home, router)), (beta, ("*", "*", "*"))):
+        with api.stream(api.watch({dest: {}})) as stream, api.stream(f"/v0/topics/{dest}/events") as plain:
+            last = alpha.append(home, {"data": {"_topics_router": home}, "meta": {"k": home}})
+            api.done("POST", f"/v0/topics/{dest}/diff", {})  # a reader forwards what the worker has not yet
+            shown = [
+                next(r for r in stream.until_seq(dest, last)[-1].data["records"] if r["$seq"] == last),
+                plain.until_event("message")[-1].data,
+                api.done("POST", f"/v0/topics/{dest}/diff", {"from_seq": last - 1})["records"][0],
+                api.done("GET", f"/v0/topics/{dest}/records/{last}"),
+            ]
+        for record in shown:
+            stamp = record["meta"].pop("_topics_router")
+            assert (stamp["router"], stamp["source"], stamp["key"].partition(":")[0]) == names
+            assert (record["data"], record["meta"]) == ({"_topics_router": home}, {"k": home})
+
+
+def test_a_rotated_key_keeps_its_streams_until_its_old_secret_ends(alpha: Api, keyed: Instance, name: str) -> None:
+    alpha.append(name, 1)
+    with keyed.connect() as database:
+        database.execute(
+            "INSERT INTO topics_apikey (name, secret_sha256, read, write, delete_scope, admin, prefixes, created_ts)"
+            " VALUES (%s, sha256('old'), true, false, false, false, '', 0)",
+            [name],
+        )
+        old, new = Api(alpha.port, "old"), Api(alpha.port, "new")
+        url = until(lambda: old.call("POST", "/v0/watch", {"topics": {name: {}}}).body.get("stream_url"), "a session")
+        with opened(old, url) as stream:
+            stream.until_event("caught-up")
+            database.execute(
+                "UPDATE topics_apikey SET secret_sha256 = sha256('new'), previous_sha256 = sha256('old'),"
+                " previous_until_ts = extract(epoch FROM now()) * 1000 + 600000 WHERE name = %s",
+                [name],
+            )
+            # A session belongs to the key, whichever of its secrets is shown.
+            with opened(new, url) as other:
+                alpha.append(name, 2)
+                stream.until_seq(name, 2)
+                other.until_seq(name, 2)
+                database.execute("UPDATE topics_apikey SET previous_until_ts = 1 WHERE name = %s", [name])
+                error = stream.rest()[-1]
+                assert (error.name, error.data["code"]) == ("error", "unauthorized")
+                alpha.append(name, 3)
+                other.until_seq(name, 3)
+        until(lambda: old.call("GET", f"/v0/topics/{name}").status == 401, "the old secret to end")
+        database.execute("UPDATE topics_apikey SET expires_ts = 1 WHERE name = %s", [name])
+        until(lambda: new.call("GET", f"/v0/topics/{name}").status == 401, "the key to expire")
+
+
 def test_a_revoked_key_ends_its_streams(alpha: Api, keyed: Instance, name: str) -> None:
     alpha.append(name, 1)
     with keyed.connect() as database:

@@ -1,13 +1,13 @@
-"""The Django admin of the log, plainly: topics, API keys, cursors. Every change goes through the API's own functions.
+"""The Django admin of the log, plainly: topics, API keys, cursors, the audit log. It changes what the API's functions change.
 
 The hot tables (TopicHead, Record, Span) and idempotency keys are no pages of it: nobody edits those by hand.
 """
 
 from django.contrib import admin
 
-from topics.admin import cursors, keys, topics
+from topics.admin import audit, cursors, keys, topics
 
-__all__ = ["cursors", "keys", "topics"]
+__all__ = ["audit", "cursors", "keys", "topics"]
 
 admin.site.site_header = admin.site.site_title = "topics"
 admin.site.index_title = "Operations"

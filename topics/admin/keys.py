@@ -1,4 +1,4 @@
-"""API keys in the admin: made with the secret shown once, then scoped, limited to prefixes, and revoked.
+"""API keys in the admin: made with the secret shown once, then scoped, limited to prefixes, rotated, and revoked.
 
 Nobody deletes a key: a revoked one still says that keys are configured, where none would open the server.
 """
@@ -6,15 +6,20 @@ Nobody deletes a key: a revoked one still says that keys are configured, where n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.widgets import AdminSplitDateTime
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
 
+from topics import audit
+from topics.admin import rotate
 from topics.admin.pages import DomainAdmin
 from topics.clock import now_ms
 from topics.keys import SCOPES, keyring, new_secret, sha256
@@ -26,6 +31,13 @@ COLUMN = {scope: "delete_scope" if scope == "delete" else scope for scope in SCO
 
 
 class ApiKeyForm(forms.ModelForm):
+    expires = forms.SplitDateTimeField(
+        required=False,
+        widget=AdminSplitDateTime,
+        label="Expires (UTC)",
+        help_text="From then on it opens nothing, and its streams end. Empty: it does not expire.",
+    )
+
     class Meta:
         model = ApiKey
         fields = ("name", "read", "write", "delete_scope", "admin", "prefixes")
@@ -36,6 +48,17 @@ class ApiKeyForm(forms.ModelForm):
             "delete_scope": "Deletes of topics, routers and records.",
             "admin": "PUTs: create and configure.",
         }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "expires" in self.fields and self.instance.expires_ts is not None:
+            self.fields["expires"].initial = datetime.fromtimestamp(self.instance.expires_ts / 1000, UTC)
+
+    def clean_expires(self) -> datetime | None:
+        expires: datetime | None = self.cleaned_data["expires"]
+        if expires is not None and "expires" in self.changed_data and expires <= datetime.now(UTC):
+            raise forms.ValidationError("This is in the past. To end the key now, revoke it.")
+        return expires
 
     def clean_prefixes(self) -> str:
         prefixes: list[str] = self.cleaned_data["prefixes"].split()
@@ -55,17 +78,24 @@ class Standing(admin.SimpleListFilter):
     parameter_name = "standing"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("valid", "valid"), ("revoked", "revoked")]
+        return [("valid", "valid"), ("expired", "expired"), ("revoked", "revoked")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
-        wanted = {"valid": True, "revoked": False}.get(self.value() or "")
-        return queryset if wanted is None else queryset.filter(revoked_ts__isnull=wanted)
+        revoked, over = Q(revoked_ts__isnull=False), Q(expires_ts__lte=now_ms())
+        match self.value():
+            case "valid":
+                return queryset.filter(~revoked, Q(expires_ts=None) | Q(expires_ts__gt=now_ms()))
+            case "expired":
+                return queryset.filter(~revoked, over)
+            case "revoked":
+                return queryset.filter(revoked)
+        return queryset
 
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(DomainAdmin):
     form = ApiKeyForm
-    list_display = ("name", "scopes", "limited_to", "created", "last_used", "revoked")
+    list_display = ("name", "scopes", "limited_to", "created", "expires", "last_used", "revoked")
     list_filter = (Standing,)
     ordering = ("name", "id")
     search_fields = ("name__istartswith",)
@@ -74,8 +104,9 @@ class ApiKeyAdmin(DomainAdmin):
         (None, {"fields": ("name",)}),
         ("It may", {"fields": ("read", "write", "delete_scope", "admin")}),
         ("Under which names", {"fields": ("prefixes",)}),
+        ("Until when", {"fields": ("expires",)}),
     )
-    times = ("created", "last_used", "revoked")
+    times = ("created", "old_secret_until", "last_used", "revoked")
 
     # -- What it shows: never the secret, nor its hash ----------------------------------------------------------------
 
@@ -91,6 +122,14 @@ class ApiKeyAdmin(DomainAdmin):
     def created(self, key: ApiKey) -> str | None:
         return moment(key.created_ts)
 
+    @admin.display(ordering="expires_ts", description="expires", empty_value="never")
+    def expires(self, key: ApiKey) -> str | None:
+        return moment(key.expires_ts)
+
+    @admin.display(description="old secret valid until", empty_value="not rotated")
+    def old_secret_until(self, key: ApiKey) -> str | None:
+        return moment(key.previous_until_ts)
+
     @admin.display(ordering="last_used_ts", description="last used", empty_value="never")
     def last_used(self, key: ApiKey) -> str | None:
         return moment(key.last_used_ts)
@@ -100,7 +139,7 @@ class ApiKeyAdmin(DomainAdmin):
         return moment(key.revoked_ts)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
-        return super().get_queryset(request).defer("secret_sha256")
+        return super().get_queryset(request).defer("secret_sha256", "previous_sha256")
 
     def get_fieldsets(self, request: HttpRequest, obj: ApiKey | None = None) -> Any:
         fieldsets = super().get_fieldsets(request, obj)
@@ -108,6 +147,10 @@ class ApiKeyAdmin(DomainAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> Sequence[str]:
         return () if obj is None else self.times
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(lambda request, id: rotate.rotate(self, request, id))
+        return [path("<int:id>/rotate/", view, name="topics_apikey_rotate"), *super().get_urls()]
 
     # -- What it does -------------------------------------------------------------------------------------------------
 
@@ -119,23 +162,34 @@ class ApiKeyAdmin(DomainAdmin):
         return super().has_change_permission(request, obj) and (obj is None or obj.revoked_ts is None)
 
     def save_model(self, request: HttpRequest, obj: ApiKey, form: ApiKeyForm, change: bool) -> None:
-        if not change:
+        expires: datetime | None = form.cleaned_data["expires"]
+        obj.expires_ts = None if expires is None else round(expires.timestamp() * 1000)
+        if change:
+            before = described(ApiKey.objects.get(pk=obj.pk))
+            # Only what was changed here: a key revoked while the page was open stays revoked.
+            obj.save(update_fields=["expires_ts" if name == "expires" else name for name in form.changed_data])
+            audit.note_difference("key", obj.name, before, described(obj))
+        else:
             secret = new_secret()
             obj.secret_sha256, obj.created_ts = sha256(secret), now_ms()
             request.secret = secret  # for response_add, which shows it; nothing else ever holds it
-        # Only what was changed here: a key revoked while the page was open stays revoked.
-        obj.save(update_fields=form.changed_data if change else None)
+            obj.save()
+            audit.note("create", "key", obj.name, after=described(obj))
         transaction.on_commit(keyring.forget)
 
     def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
+        return self.show_secret(request, obj, request.secret, "API key created")
+
+    def show_secret(self, request: HttpRequest, key: ApiKey, secret: str, title: str) -> HttpResponse:
         """The secret, on this page and never again."""
         context = {
             **self.admin_site.each_context(request),
-            "title": "API key created",
-            "subtitle": str(obj),
+            "title": title,
+            "subtitle": str(key),
             "opts": self.opts,
-            "original": obj,
-            "secret": request.secret,
+            "original": key,
+            "secret": secret,
+            "old_until": moment(key.previous_until_ts),
         }
         response = TemplateResponse(request, "admin/topics/apikey/created.html", context)
         response["Cache-Control"] = "no-store"
@@ -143,9 +197,18 @@ class ApiKeyAdmin(DomainAdmin):
 
     @admin.action(description="Revoke selected keys", permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:
-        keys = list(queryset.filter(revoked_ts=None))
-        ApiKey.objects.filter(pk__in=[key.pk for key in keys], revoked_ts=None).update(revoked_ts=now_ms())
+        with transaction.atomic():
+            keys = list(queryset.filter(revoked_ts=None))
+            ApiKey.objects.filter(pk__in=[key.pk for key in keys], revoked_ts=None).update(revoked_ts=now_ms())
+            audit.note_all("revoke", "key", [audit.Change(key.name, before=described(key)) for key in keys])
+            transaction.on_commit(keyring.forget)
         for key in keys:
             self.log_change(request, key, "Revoked.")
-        transaction.on_commit(keyring.forget)
         messages.success(request, f"{len(keys)} keys revoked: within a second nobody gets in with them.")
+
+
+def described(key: ApiKey) -> dict[str, Any]:
+    """A key as the audit log shows it: neither its secrets nor their hashes."""
+    scopes = [scope for scope in SCOPES if getattr(key, COLUMN[scope])]
+    shown = {"id": key.pk, "name": key.name, "scopes": scopes, "prefixes": key.prefixes.split()}
+    return {**shown, "expires": moment(key.expires_ts)}

@@ -16,6 +16,7 @@ from topics.api.schema import operation
 from topics.api.shapes import CursorAnswer, CursorsAnswer, CursorShown, DeleteCursorAnswer
 from topics.clock import now_ms
 from topics.diff import Seq
+from topics.errors import InvalidRequest
 from topics.names import check_topic_name
 
 
@@ -39,20 +40,20 @@ class OneCursor(Endpoint):
         self.check(topic, "admin")
         wanted, now = self.body(PutCursor), now_ms()
         seq = cursors.target_seq(topic, wanted.seq, wanted.from_ts, wanted.at, now)
-        created = cursors.move(topic, cursor, seq, wanted.expected_seq, now)
-        return self.show(topic, cursors.cursor(topic, cursor, now), created)
+        created = cursors.move(topic, cursor, seq, wanted.expected_seq, now, self.key)
+        return self.show(topic, cursors.cursor(topic, cursor, now, self.key), created)
 
     @operation("get_cursor", answers={200: CursorAnswer}, tag="cursors")
     def get(self, request: Request, topic: str, cursor: str) -> Response:
         """How far a cursor has come, and how far it is behind now."""
         self.check(topic, "read")
-        return self.show(topic, cursors.cursor(topic, cursor, now_ms()))
+        return self.show(topic, cursors.cursor(topic, cursor, now_ms(), self.key))
 
     @operation("delete_cursor", answers={200: DeleteCursorAnswer}, errors=(409,), tag="cursors")
     def delete(self, request: Request, topic: str, cursor: str) -> Response:
         """Forget a cursor."""
         self.check(topic, "delete")
-        deleted = cursors.delete_cursor(topic, check_topic_name(cursor, "cursor"))
+        deleted = cursors.delete_cursor(topic, check_topic_name(cursor, "cursor"), self.key)
         answer = DeleteCursorAnswer(topic=topic, cursor=cursor, deleted=deleted, performance=self.performance())
         return self.answer(answer)
 
@@ -71,10 +72,10 @@ class CursorList(Endpoint):
         """Everybody who reads this topic: named cursors, and those of routers and others."""
         self.check(topic, "read")
         asked = self.query(PageQuery)
-        name, kind = asked.after(2)
-        found = cursors.page_of_cursors(topic, (name, kind), asked.size + 1, now_ms())
+        found = cursors.page_of_cursors(topic, page_after(asked), asked.size + 1, now_ms(), self.key)
         shown = found[: asked.size]
-        following = next_cursor(shown[-1].name, shown[-1].kind) if len(found) > asked.size else UNSET
+        last = shown[-1:]
+        following = next_cursor(last[0].name, last[0].kind, str(last[0].id)) if len(found) > asked.size else UNSET
         return self.answer(
             CursorsAnswer(
                 topic=topic,
@@ -83,6 +84,14 @@ class CursorList(Endpoint):
                 performance=self.performance(),
             )
         )
+
+
+def page_after(asked: PageQuery) -> cursors.After:
+    """Where the page begins. Raises InvalidRequest."""
+    name, kind, id = asked.after(3)
+    if not (id.isascii() and (id or "0").isdigit() and int(id[:20] or 0) < 2**63):
+        raise InvalidRequest("cursor is none that this list gave out")
+    return cursors.After(name, kind, int(id or 0))
 
 
 def shape(topic: str, found: cursors.Shown) -> CursorShown:

@@ -21,7 +21,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from topics import errors, metrics
+from topics import audit, errors, metrics
 from topics.api.schema import JSON, Performance
 from topics.database import translated
 from topics.errors import TopicsError
@@ -147,6 +147,7 @@ class Negotiation(DefaultContentNegotiation):
 class Endpoint(APIView):
     """A view of /v0: parses, calls one function of the domain, renders. `self.key` says who asks."""
 
+    key = OPEN  # until initial() says who asks
     public = False  # whether nobody needs a key
     authentication_classes = ()
     permission_classes = ()
@@ -161,6 +162,14 @@ class Endpoint(APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         self.key = OPEN if self.public else who(request)
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        with audit.acting(self.actor):
+            return super().dispatch(request, *args, **kwargs)
+
+    def actor(self) -> audit.Actor:
+        """Whose doing it is, for the audit log."""
+        return audit.Actor(self.key.id, self.key.name, audit.origin(self.request))
 
     def check(self, name: str, *scopes: str) -> None:
         """Raises Forbidden unless the key has the scopes, and the name lies within its prefixes."""
@@ -190,6 +199,8 @@ class Endpoint(APIView):
         return HttpResponse(status=204, content_type=JSON)
 
     def handle_exception(self, exc: Exception) -> Response:
+        if isinstance(exc, TopicsError):
+            exc = exc.told_to(self.key.shown)
         answer = refusal(exc, self.started)
         headers = {name.decode(): value.decode() for name, value in answer.headers}
         # Whatever the client said it accepts: an error is JSON.

@@ -75,6 +75,7 @@ class Lane:
         key.check("write")
         key.check_name(name)
         wanted: Append = parse_append(body)
+        wanted.check_names(key)
         if not wanted.plain or self.capped:
             return None
         rows = check_rows(wanted)
@@ -101,6 +102,7 @@ class Lane:
         seconds = min(wanted.wait_ms, MAX_WAIT_MS) / 1000
         window = await (patiently(read, name, wanted.from_seq, seconds) if seconds else read())
         metrics.read(window.scanned)
+        window = window.seen_by(key)
         return Answer(200, render(name, window, wanted.from_seq, (time.perf_counter() - started) * 1000))
 
     async def window(self, connection: Connection, name: str, wanted: Diff) -> Window:

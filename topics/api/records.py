@@ -21,6 +21,7 @@ from topics.diff import Diff, Match, Seq, Window, diff, render, seq_before
 from topics.errors import InvalidRequest
 from topics.known import remembered
 from topics.record import record
+from topics.stamps import seen
 
 MAX_WAIT_MS = 30_000
 LOOK_AGAIN_SECONDS = 0.05  # a long poll through this door; the fast lane's is woken
@@ -63,6 +64,7 @@ class Appending(Endpoint):
         wanted = self.body(Append)
         if wanted.idempotency_key is None:
             wanted.idempotency_key = request.headers.get("Idempotency-Key")
+        wanted.check_names(self.key)
         done = append(topic, wanted, check_rows(wanted), now_ms())
         if not done.deduped:
             metrics.appended(done.last_seq - done.first_seq + 1)
@@ -77,7 +79,7 @@ class Reading(Endpoint):
             if wanted.from_seq:
                 raise InvalidRequest("say from_seq or from_ts, not both")
             wanted.from_seq = seq_before(topic, wanted.from_ts, now_ms())
-        window = waited(topic, wanted)
+        window = waited(topic, wanted).seen_by(self.key)
         metrics.read(window.scanned)
         if topic in remembered:
             recency.note(remembered[topic].id, now_ms())
@@ -145,9 +147,10 @@ class OneRecord(Endpoint):
         if not (seq.isascii() and seq.isdigit() and 0 < int(seq[:20]) < 2**63):
             raise InvalidRequest(f"{seq[:30]!r} is no seq", seq=seq[:30])
         found = record(topic, int(seq), now_ms())
-        path = {"topic": found.home, "seq": found.home_seq, "routers": found.routers}
+        routers = [self.key.shown(router) for router in found.routers]
+        path = {"topic": self.key.shown(found.home), "seq": found.home_seq, "routers": routers}
         tail = msgspec.json.encode({"path": path, "performance": self.performance()})
-        return Response(found.record[:-1].encode() + b"," + tail[1:])
+        return Response(seen(found.record, self.key.prefixes)[:-1].encode() + b"," + tail[1:])
 
 
 class DeleteRecords(Endpoint):

@@ -37,8 +37,11 @@ class OneTopic(Appending):
     def put(self, request: Request, topic: str) -> Response:
         """Create a topic, or change its config."""
         self.check(topic, "admin")
-        put, created = put_topic(topic, self.body(Config), now_ms())
-        answer = PutTopicAnswer(topic=topic, created=created, config=config_of(put), performance=self.performance())
+        wanted = self.body(Config)
+        wanted.check_names(self.key)
+        put, created = put_topic(topic, wanted, now_ms())
+        config = config_of(put).seen_by(self.key)
+        answer = PutTopicAnswer(topic=topic, created=created, config=config, performance=self.performance())
         return self.answer(answer, status=201 if created else 200)
 
     @operation("get_topic", query=TopicQuery, answers={200: TopicAnswer})
@@ -59,7 +62,7 @@ class OneTopic(Appending):
                 next_seq=found.head_seq + 1,
                 count=found.records,
                 bytes=found.bytes,
-                config=config,
+                config=config.seen_by(self.key),
                 effective_priority=found.effective_priority,
                 last_write_ts=found.last_write_ts or None,
                 last_read_ts=found.last_read_ts or None,
@@ -72,7 +75,7 @@ class OneTopic(Appending):
         """Delete a topic, what it holds, and every router that names it."""
         self.check(topic, "delete")
         if_empty = self.query(DeleteTopicQuery).if_empty
-        deleted, removed = delete_topic(check_topic_name(topic), if_empty, now_ms())
+        deleted, removed = delete_topic(check_topic_name(topic), if_empty, now_ms(), self.key)
         answer = DeleteTopicAnswer(
             topic=topic, deleted=deleted, routers_removed=removed, performance=self.performance()
         )

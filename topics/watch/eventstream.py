@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import msgspec
@@ -19,7 +20,7 @@ from django_eventstream.storage import EventDoesNotExist, StorageBase
 
 from topics.diff import Window
 from topics.errors import NotReady
-from topics.keys import Key, keyring
+from topics.keys import OPEN, Key, keyring
 from topics.known import remembered
 from topics.watch import frames
 from topics.watch.feeds import View, read_window
@@ -27,6 +28,8 @@ from topics.watch.hub import Hub, hub
 from topics.watch.registry import registry
 
 T = TypeVar("T")
+# Whose stream it is. django-eventstream does not tell its storage, whose threads inherit it from endable()'s tasks.
+reader: ContextVar[Key] = ContextVar("reader", default=OPEN)
 RETRY_SECONDS = 0.5  # before a topic is read again that could not be read
 MOST_BYTES = 1024 * 1024
 
@@ -68,7 +71,8 @@ class Storage(StorageBase):
             listeners.read_later(channel, 0)
         if window.lost is not None:
             raise EventDoesNotExist(f"{window.lost} up to {window.gap_to}", window.gap_to)
-        records = msgspec.json.decode(f"[{window.records or ''}]", type=list[msgspec.Raw])
+        shown = window.seen_by(reader.get()).records or ""
+        records = msgspec.json.decode(f"[{shown}]", type=list[msgspec.Raw])
         return [event(channel, bytes(record)) for record in records]
 
     def get_current_id(self, channel: str) -> int:
@@ -180,6 +184,7 @@ async def endable(parts: AsyncGenerator[bytes, None], key: Key) -> AsyncIterator
     streams[plain] = None
     try:
         while True:
+            reader.set(key)
             part = asyncio.ensure_future(anext(parts))
             await asyncio.wait((part, plain.ended), return_when=asyncio.FIRST_COMPLETED)
             if plain.ended.done():

@@ -18,6 +18,7 @@ from topics.diff import DIFF, Window
 from topics.errors import TopicsError
 from topics.known import LOOKUP, Known, forget, remember, remembered
 from topics.readers import Readers
+from topics.stamps import seen
 from topics.watch import frames
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ class View(NamedTuple):
     meta: bool
     data: bool
     strong: bool
+    prefixes: tuple[str, ...] = ()  # of the reader's key: readers without any share what is read
 
 
 class Batch(NamedTuple):
@@ -190,6 +192,8 @@ def rendered(name: str, from_seq: int, view: View, window: Window) -> Batch:
     records = window.records
     if records and not view.data:
         records = frames.without_data(records)
+    if records:
+        records = seen(records, view.prefixes)
     since = from_seq if window.lost is None else window.gap_to
     to_seq = window.next_from_seq
     record = frames.record(name, records, since, to_seq, window.head_seq) if records else b""

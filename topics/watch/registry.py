@@ -128,15 +128,14 @@ class Registry:
     # -- Whose --------------------------------------------------------------------------------------------------------
 
     async def check_keys(self) -> None:
-        """End the streams of keys that were revoked, or may do less than they could."""
+        """End the streams of keys that were revoked, or may do less than they could, and of secrets that are over."""
         if not self.streams:
             return
         if keyring.stale:
             await self.hub.loop.run_in_executor(None, keyring.refresh)
-        for key in {stream.key for stream in self.streams}:
-            if not keyring.holds(key):
-                for stream in [stream for stream in self.streams if stream.key == key]:
-                    stream.end("unauthorized", "the key of this stream was revoked or changed")
+        for stream in list(self.streams):
+            if not keyring.holds(stream.key):
+                stream.end("unauthorized", "the key of this stream was revoked or changed, or has expired")
 
     def busy(self) -> bool:
         return bool(self.own.total() or self.closing or self.saving.locked())

@@ -103,9 +103,11 @@ class Options(msgspec.Struct, omit_defaults=True):
     data: bool = True
     strong: bool = False
 
-    def view(self, topic: str) -> View:
+    def view(self, topic: str, prefixes: tuple[str, ...]) -> View:
+        """What a reader whose key has these prefixes sees of a topic. Only `meta` can hold names that it may not see."""
         op, match = self.matches.get(topic, (None, None))
-        return View(self.limit, self.max_bytes, self.nodes, op, match, self.tags, self.meta, self.data, self.strong)
+        what = (self.limit, self.max_bytes, self.nodes, op, match, self.tags, self.meta, self.data, self.strong)
+        return View(*what, prefixes if self.meta else ())
 
 
 class Spot(msgspec.Struct, array_like=True, frozen=True):

@@ -63,7 +63,8 @@ class Stream:
         self.hub, self.session, self.key, self.send = hub, session, key, send
         self.since = time.monotonic()
         self.places = {
-            name: Place(self, name, spot, session.options.view(name)) for name, spot in session.spots.items()
+            name: Place(self, name, spot, session.options.view(name, key.prefixes))
+            for name, spot in session.spots.items()
         }
         self.alone = len(self.places) == 1
         self.dirty: dict[Place, None] = {}  # in the order of asking: each topic has its turn

@@ -1,0 +1,119 @@
+"""The audit log in the admin: what is done there is in it, and nobody changes it."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from routers.routers import RouterConfig, put_router
+from tests.admin.pages import put, rows, text
+from topics.clock import now_ms
+from topics.config import COLUMNS
+from topics.models import ApiKey, AuditEntry, Topic
+
+LIST = reverse("admin:topics_auditentry_changelist")
+HOUR_MS = 3_600_000
+
+
+def entry(**fields: Any) -> AuditEntry:
+    given = {"ts": now_ms(), "actor": "key:1", "action": "change", "kind": "topic", "name": "orders", **fields}
+    return AuditEntry.objects.create(**given)
+
+
+def found(browser: Client, **query: str) -> list[list[str]]:
+    """What, kind and name of each row."""
+    return [row[3:] for row in rows(browser.get(LIST, query).content.decode())]
+
+
+def test_the_list_is_one_query_newest_first(browser: Client, queries: Any) -> None:
+    entry(actor="env:0a1b", origin="10.0.0.1", ts=1_000)
+    entry(actor="user:7", actor_name="boss", action="delete", kind="router", name="r", ts=2_000)
+    with queries(1):
+        page = browser.get(LIST).content.decode()
+    assert rows(page) == [
+        ["1970-01-01 00:00:02", "boss (user:7)", "-", "delete", "router", "r"],
+        ["1970-01-01 00:00:01", "env:0a1b", "10.0.0.1", "change", "topic", "orders"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ({"q": "ord"}, {"orders"}),
+        ({"q": "BOSS"}, {"r"}),
+        ({"q": "key:1"}, {"orders"}),
+        ({"q": "10.0."}, {"r"}),
+        ({"kind": "router"}, {"r"}),
+        ({"action": "delete"}, {"r"}),
+        ({"since": "hour"}, {"orders"}),
+        ({"since": "day"}, {"orders", "r"}),
+        ({"kind": "none", "since": "none"}, {"orders", "r"}),
+    ],
+)
+def test_search_and_filters(browser: Client, query: dict[str, str], names: set[str]) -> None:
+    entry()
+    more = {"actor": "user:7", "actor_name": "Boss", "origin": "10.0.0.1", "ts": now_ms() - 2 * HOUR_MS}
+    entry(**more, action="delete", kind="router", name="r")
+    assert {row[2] for row in found(browser, **query)} == names
+
+
+def test_an_entry_shows_before_and_after_as_text(browser: Client) -> None:
+    made = entry(before={"ttl_ms": 5}, after={"tag": "<script>"})
+    page = browser.get(reverse("admin:topics_auditentry_change", args=[made.pk])).content.decode()
+    assert '"ttl_ms": 5' in text(page).replace("&quot;", '"')
+    assert "<script>&quot;" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_nobody_adds_changes_or_deletes(browser: Client) -> None:
+    made = entry()
+    assert browser.get(reverse("admin:topics_auditentry_add")).status_code == 403
+    assert browser.post(reverse("admin:topics_auditentry_change", args=[made.pk]), {"name": "x"}).status_code == 403
+    assert browser.post(reverse("admin:topics_auditentry_delete", args=[made.pk]), {"post": "yes"}).status_code == 403
+    browser.post(LIST, {"action": "delete_selected", "_selected_action": [made.pk], "post": "yes"})
+    assert AuditEntry.objects.get().name == "orders"
+
+
+def test_what_is_done_in_the_admin_is_its_users_doing(browser: Client) -> None:
+    put("a", "1")
+    router = put_router("r", RouterConfig(source="a", dest="b"), now_ms()).router
+    AuditEntry.objects.all().delete()
+    config = {name: getattr(Topic.objects.get(name="a"), name) for name in COLUMNS if name != "type"}
+    fields = {name: "" if value is None else value for name, value in config.items() if value is not False}
+    topic = Topic.objects.get(name="a")
+    response = browser.post(reverse("admin:topics_topic_change", args=[topic.pk]), {**fields, "ttl_ms": "9000000"})
+    assert response.status_code == 302
+    browser.post(reverse("admin:topics_topic_trim", args=[topic.pk]), {"before_seq": "2", "confirmed": "yes"})
+    browser.post(reverse("admin:routers_router_changelist"), {"action": "pause", "_selected_action": [router.pk]})
+    browser.post(reverse("admin:topics_topic_delete", args=[topic.pk]), {"post": "yes"})
+    assert found(browser)[::-1] == [
+        ["change", "topic", "a"],
+        ["delete", "records", "a"],
+        ["change", "router", "r"],
+        ["delete", "router", "r"],
+        ["delete", "topic", "a"],
+    ]
+    assert {(each.actor_name, each.origin) for each in AuditEntry.objects.all()} == {("boss", "127.0.0.1")}
+
+
+def test_keys_are_in_it_without_their_secrets(browser: Client) -> None:
+    browser.post(
+        reverse("admin:topics_apikey_add"),
+        {"name": "k", "read": "on", "prefixes": "a", "expires_0": "", "expires_1": ""},
+    )
+    key = ApiKey.objects.get()
+    url = reverse("admin:topics_apikey_change", args=[key.pk])
+    browser.post(url, {"name": "k", "read": "on", "write": "on", "prefixes": "a"})
+    browser.post(reverse("admin:topics_apikey_rotate", args=[key.pk]), {"overlap_ms": HOUR_MS})
+    hashes = {bytes(ApiKey.objects.get().secret_sha256).hex(), bytes(key.secret_sha256).hex()}
+    browser.post(reverse("admin:topics_apikey_changelist"), {"action": "revoke", "_selected_action": [key.pk]})
+    described = {"id": key.pk, "name": "k", "scopes": ["read"], "prefixes": ["a"], "expires": None}
+    entries = [(each.action, each.before, each.after) for each in AuditEntry.objects.order_by("id")]
+    assert entries == [
+        ("create", None, described),
+        ("change", {"scopes": ["read"]}, {"scopes": ["read", "write"]}),
+        ("rotate", None, {"id": key.pk, "old_secret_valid_for": "1 h 0 min"}),
+        ("revoke", {**described, "scopes": ["read", "write"]}, None),
+    ]
+    assert not [secret for secret in (*hashes, "tk_") if secret in str(entries)]

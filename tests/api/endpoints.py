@@ -1,0 +1,80 @@
+"""Every endpoint there is: what it asks of a key, and a call of it that is right."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from django.urls import URLPattern, URLResolver, get_resolver
+
+SCOPES = ("read", "write", "delete", "admin")
+Endpoint = tuple[str, str]
+
+
+class Call(NamedTuple):
+    """The scopes a call asks for, and a body that is right. `names`: whether it names a topic or router in its path."""
+
+    scopes: tuple[str, ...]
+    body: Any = None
+    names: bool = True
+
+
+# Each method of each path under /v0. A new endpoint has to say here what it asks for, else the first test fails.
+TABLE: dict[Endpoint, Call] = {
+    ("GET", "topics"): Call(("read",), names=False),
+    ("PUT", "topics/<topic>"): Call(("admin",), {}),
+    ("GET", "topics/<topic>"): Call(("read",)),
+    ("DELETE", "topics/<topic>"): Call(("delete",)),
+    ("POST", "topics/<topic>"): Call(("write",), {"records": [{"data": 1}]}),
+    ("POST", "topics/<topic>/diff"): Call(("read",), {}),
+    ("POST", "topics/<topic>/delete"): Call(("delete",), {"before_seq": 1}),
+    ("GET", "topics/<topic>/records"): Call(("read",)),
+    ("GET", "topics/<topic>/records/<seq>"): Call(("read",)),
+    ("GET", "topics/<topic>/cursors"): Call(("read",)),
+    ("PUT", "topics/<topic>/cursors/<cursor>"): Call(("admin",), {"at": "head"}),
+    ("GET", "topics/<topic>/cursors/<cursor>"): Call(("read",)),
+    ("DELETE", "topics/<topic>/cursors/<cursor>"): Call(("delete",)),
+    ("GET", "routers"): Call(("read",), names=False),
+    ("PUT", "routers/<router>"): Call(("admin",), {"source": "{topic}", "dest": "{topic}-d"}),
+    ("GET", "routers/<router>"): Call(("read",)),
+    ("DELETE", "routers/<router>"): Call(("delete",)),
+    ("POST", "watch"): Call(("read",), {"topics": {"{topic}": {}}}),
+    ("GET", "metrics"): Call(("read",), names=False),
+}
+# Streams are served in plain ASGI, by the front alone (tests/watch).
+STREAMS: dict[Endpoint, Call] = {
+    ("GET", "topics/<topic>/events"): Call(("read",)),
+    ("GET", "watch/<wid>"): Call(("read",), names=False),
+}
+# Served to everybody, so that a load balancer and a person with a browser need no key.
+PUBLIC = {("GET", "health"), ("GET", "ready"), ("GET", "schema"), ("GET", "docs")}
+
+
+def endpoints(patterns: list[Any] | None = None, prefix: str = "") -> set[Endpoint]:
+    """Every method of every path under /v0, as the URL conf has them; streams are views of GET."""
+    found: set[Endpoint] = set()
+    for pattern in get_resolver().url_patterns if patterns is None else patterns:
+        if isinstance(pattern, URLResolver):
+            found |= endpoints(pattern.url_patterns, prefix + str(pattern.pattern))
+        elif isinstance(pattern, URLPattern) and (prefix + str(pattern.pattern)).startswith("v0/"):
+            path = re.sub(r"<\w+:(\w+)>", r"<\1>", prefix + str(pattern.pattern)).removeprefix("v0/")
+            view = getattr(pattern.callback, "cls", None)
+            methods = ["get"] if view is None else [each for each in METHODS if hasattr(view, each)]
+            found |= {(method.upper(), path) for method in methods}
+    return found
+
+
+METHODS = ("get", "post", "put", "delete", "patch")
+
+
+def filled(value: Any, **names: str) -> Any:
+    """The value with names where they stand for something: {topic}."""
+    match value:
+        case dict():
+            return {filled(key, **names): filled(each, **names) for key, each in value.items()}
+        case list() | tuple():
+            return [filled(each, **names) for each in value]
+        case str():
+            for name, meant in names.items():
+                value = value.replace(f"{{{name}}}", meant)
+    return value

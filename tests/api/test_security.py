@@ -1,0 +1,236 @@
+"""Nobody does what his key does not allow: every endpoint without a key, with a wrong one, without each of its scopes, and
+with names outside the key's prefixes, in its path and in its body; through the views and through the front.
+"""
+
+import re
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.api.doors import Door, Lane, Reply, Views
+from tests.api.endpoints import PUBLIC, SCOPES, STREAMS, TABLE, Endpoint, endpoints, filled
+from tests.instances import Instance, start
+from topics.api.schema import schema
+
+ALL = "+".join(SCOPES)
+LACKING = {scope: "+".join(each for each in SCOPES if each != scope) for scope in SCOPES}
+KEYS = ",".join(
+    [f"root:{ALL}", f"mine:{ALL}:mine", *(f"no-{scope}:{rest}" for scope, rest in LACKING.items())]
+    + [f"only-{scope}:{scope}:mine" for scope in SCOPES]
+)
+
+
+def test_every_endpoint_is_in_the_table() -> None:
+    served_elsewhere = {("GET", "watch/<wid>")}  # by its path alone, without a view
+    assert endpoints() == (set(TABLE) | set(STREAMS) | PUBLIC) - served_elsewhere
+
+
+@pytest.fixture(scope="module")
+def keyed() -> Iterator[Instance]:
+    with start(TOPICS_API_KEYS=KEYS) as instance:
+        yield instance
+
+
+@pytest.fixture(params=["views", "front"])
+def at(request: pytest.FixtureRequest, db: None) -> Door:
+    """Both ways in, each with the keys of KEYS."""
+    if request.param == "front":
+        return Lane(request.getfixturevalue("keyed").port)
+    request.getfixturevalue("keys")(KEYS)
+    return Views()
+
+
+@pytest.fixture
+def front(keyed: Instance) -> Door:
+    return Lane(keyed.port)
+
+
+@pytest.fixture
+def name() -> str:
+    """Within the prefixes of the key `mine`."""
+    return f"mine-{uuid.uuid4().hex[:12]}"
+
+
+def call(door: Door, endpoint: Endpoint, topic: str, secret: str | None, body: Any = None) -> Reply:
+    method, path = endpoint
+    path = path.replace("<seq>", "1").replace("<router>", f"{topic}-r").replace("<wid>", "wid_none")
+    given = TABLE[endpoint].body if endpoint in TABLE and body is None else body
+    headers = {"authorization": f"Bearer {secret}"} if secret else {}
+    return door.call(method, "/v0/" + re.sub(r"<\w+>", topic, path), filled(given, topic=topic), **headers)
+
+
+def make(door: Door, topic: str) -> None:
+    """What the calls of TABLE are about."""
+    root = {"authorization": "Bearer root"}
+    assert door.post(f"/v0/topics/{topic}", {"records": [{"data": 1}, {"data": 2}]}, **root).status == 201
+    assert door.put(f"/v0/topics/{topic}/cursors/{topic}", {"seq": 1}, **root).status == 201
+    assert door.put(f"/v0/routers/{topic}-r", {"source": topic, "dest": f"{topic}-d"}, **root).status == 201
+
+
+EACH = pytest.mark.parametrize("endpoint", sorted(TABLE), ids=" ".join)
+EVERY = pytest.mark.parametrize("endpoint", sorted({**TABLE, **STREAMS}), ids=" ".join)
+SECRETS = [None, "wrong", "", "roo", "root ,", "ROOT", "mine:read"]
+
+
+@EACH
+def test_a_key_with_the_scopes_alone_may(at: Door, name: str, endpoint: Endpoint) -> None:
+    make(at, name)
+    (scope,) = TABLE[endpoint].scopes
+    assert call(at, endpoint, name, f"only-{scope}").status in (200, 201)
+
+
+@EACH
+def test_without_a_key_or_with_a_wrong_one_nobody_may(at: Door, name: str, endpoint: Endpoint) -> None:
+    for secret in SECRETS:
+        refused = call(at, endpoint, name, secret)
+        assert (refused.status, refused.code) == (401, "unauthorized"), secret
+        assert refused.headers["www-authenticate"] == "Bearer"
+
+
+@EACH
+def test_a_key_that_lacks_a_scope_may_not(at: Door, name: str, endpoint: Endpoint) -> None:
+    for scope in TABLE[endpoint].scopes:
+        refused = call(at, endpoint, name, f"no-{scope}")
+        assert (refused.status, refused.code, refused.detail) == (403, "forbidden", {"scope": scope})
+
+
+@EACH
+def test_what_is_there_is_not_told_from_what_is_not(at: Door, endpoint: Endpoint) -> None:
+    """A name outside the prefixes: the answer is the same whether something of that name exists."""
+    there, absent = (f"other-{uuid.uuid4().hex[:12]}" for _ in range(2))
+    make(at, there)
+    answers = []
+    for topic in (there, absent):
+        answer = call(at, endpoint, topic, "mine")
+        if TABLE[endpoint].names or endpoint == ("POST", "watch"):
+            assert (answer.status, answer.code) == (403, "forbidden")
+            answers.append(answer.body.decode().replace(topic, "NAME").partition('"performance"')[0])
+        else:
+            assert answer.status == 200
+            assert "other-" not in answer.body.decode()
+    assert len(set(answers)) <= 1
+
+
+# -- Streams ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("endpoint", sorted(STREAMS), ids=" ".join)
+def test_a_stream_wants_a_key_as_well(front: Door, name: str, endpoint: Endpoint) -> None:
+    make(front, name)
+    for secret in SECRETS:
+        refused = call(front, endpoint, name, secret)
+        assert (refused.status, refused.code) == (401, "unauthorized"), secret
+
+
+def test_a_stream_of_a_topic_wants_scope_and_prefix(front: Door, name: str) -> None:
+    make(front, name)
+    events = ("GET", "topics/<topic>/events")
+    assert call(front, events, name, "no-read").detail == {"scope": "read"}
+    for topic in ("other-there", "other-absent"):
+        assert call(front, events, topic, "mine").detail == {"name": topic}
+
+
+def test_a_session_is_for_the_key_that_made_it(front: Door, name: str) -> None:
+    make(front, name)
+    made = call(front, ("POST", "watch"), name, "mine").json
+    for secret in ("root", "only-read", "no-read"):
+        refused = front.get(made["stream_url"], authorization=f"Bearer {secret}")
+        assert (refused.status, refused.code) == (403, "forbidden")
+
+
+# -- Names in bodies ----------------------------------------------------------------------------------------------
+
+OTHER = "other-name"
+# Each string that a body may carry: bodies that hold a name outside the prefixes there, or None where it is no name.
+STRINGS: dict[Endpoint, dict[str, Any]] = {
+    ("PUT", "topics/<topic>"): {
+        "type": None,
+        "discard": None,
+        "durability": None,
+        "dead_letter": {"dead_letter": OTHER},
+    },
+    ("POST", "topics/<topic>"): {
+        "records.tag": None,
+        "records.node": None,
+        "node": None,
+        "idempotency_key": None,
+        "config.type": None,
+        "config.discard": None,
+        "config.durability": None,
+        "config.dead_letter": {"records": [{"data": 1}], "config": {"dead_letter": OTHER}},
+    },
+    ("POST", "topics/<topic>/diff"): {"node": None, "match": None},
+    ("POST", "topics/<topic>/delete"): {"match": None},
+    ("PUT", "topics/<topic>/cursors/<cursor>"): {"at": None},
+    ("PUT", "routers/<router>"): {
+        "source": {"source": OTHER, "dest": "{topic}-d"},
+        "dest": {"source": "{topic}", "dest": OTHER},
+        "filter": None,
+        "guarantee": None,
+        "from": None,
+    },
+    ("POST", "watch"): {
+        "topics.<key>": {"topics": {"{topic}": {}, OTHER: {}}},
+        "topics.match": None,
+        "node": None,
+        "consistency": None,
+    },
+}
+
+
+def strings(shape: Any, components: dict[str, Any], at: str = "") -> set[str]:
+    """Where a JSON schema lets a string stand."""
+    if not isinstance(shape, dict):
+        return set()
+    if "$ref" in shape:
+        return strings(components[shape["$ref"].rpartition("/")[2]], components, at)
+    found = (
+        {at} if shape.get("type") == "string" or any(isinstance(each, str) for each in shape.get("enum", ())) else set()
+    )
+    for each in (*shape.get("anyOf", ()), *shape.get("prefixItems", ()), shape.get("items")):
+        found |= strings(each, components, at)
+    for field, each in shape.get("properties", {}).items():
+        found |= strings(each, components, f"{at}.{field}".lstrip("."))
+    if isinstance(shape.get("additionalProperties"), dict):
+        found |= {f"{at}.<key>"} | strings(shape["additionalProperties"], components, at)
+    return found
+
+
+def test_every_string_of_every_body_is_in_the_table() -> None:
+    import json
+
+    described = json.loads(schema())
+    there = {}
+    for path, methods in described["paths"].items():
+        for method, operation in methods.items():
+            if "requestBody" in operation:
+                shape = operation["requestBody"]["content"]["application/json"]["schema"]
+                endpoint = method.upper(), re.sub(r"\{(\w+)\}", r"<\1>", path.removeprefix("/v0/"))
+                there[endpoint] = strings(shape, described["components"]["schemas"])
+    assert there == {endpoint: set(fields) for endpoint, fields in STRINGS.items()}
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "field"),
+    [(endpoint, field) for endpoint, fields in STRINGS.items() for field, body in fields.items() if body],
+    ids=str,
+)
+def test_a_name_in_a_body_lies_within_the_prefixes(at: Door, name: str, endpoint: Endpoint, field: str) -> None:
+    make(at, name)
+    wanted = STRINGS[endpoint][field]
+    refused = call(at, endpoint, name, "mine", wanted)
+    assert (refused.status, refused.code, refused.detail) == (403, "forbidden", {"name": OTHER})
+    for secret, body in (("root", wanted), ("mine", within(wanted, name))):
+        assert call(at, endpoint, name, secret, body).status in (200, 201, 404, 409)
+
+
+def within(body: Any, topic: str) -> Any:
+    """The body with a name within the prefixes in place of the other's."""
+    match body:
+        case dict():
+            return {within(key, topic): within(value, topic) for key, value in body.items()}
+        case list():
+            return [within(each, topic) for each in body]
+    return f"{topic}-x" if body == OTHER else body

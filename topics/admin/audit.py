@@ -1,0 +1,91 @@
+"""The audit log in the admin: who changed or deleted what, by time, name, kind and actor. Nobody edits it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.html import format_html
+
+from topics.admin.pages import DomainAdmin, word
+from topics.clock import now_ms
+from topics.models import AuditEntry
+from topics.units import moment
+
+HOUR_MS = 3_600_000
+KINDS = ("topic", "router", "records", "cursor", "key")
+ACTIONS = ("create", "change", "delete", "revoke", "rotate")
+
+
+class Word(admin.SimpleListFilter):
+    """A filter by one of a few words, which no query has to look for."""
+
+    words: tuple[str, ...]
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(each, each) for each in self.words]
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+        return queryset.filter(**{self.parameter_name: self.value()}) if self.value() in self.words else queryset
+
+
+class Kind(Word):
+    title, parameter_name, words = "kind", "kind", KINDS
+
+
+class Action(Word):
+    title, parameter_name, words = "action", "action", ACTIONS
+
+
+class Since(admin.SimpleListFilter):
+    title, parameter_name = "time", "since"
+    hours = {"hour": 1, "day": 24, "week": 7 * 24, "month": 30 * 24}
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(name, f"the last {name}") for name in self.hours]
+
+    def queryset(self, request: HttpRequest, queryset: Any) -> Any:
+        hours = self.hours.get(self.value() or "")
+        return queryset if hours is None else queryset.filter(ts__gte=now_ms() - hours * HOUR_MS)
+
+
+@admin.register(AuditEntry)
+class AuditAdmin(DomainAdmin):
+    list_display = ("when", "who", "origin", word("action"), word("kind"), "name")
+    list_display_links = ("when",)
+    list_filter = (Since, Kind, Action)
+    ordering = ("-ts", "-id")
+    search_fields = ("name__startswith", "actor_name__istartswith", "actor__startswith", "origin__startswith")
+    search_help_text = "The beginning of a name, of who did it, or of an address."
+    fields = ("when", "who", "origin", "action", "kind", "name", "was", "became")
+
+    @admin.display(ordering="ts", description="when (UTC)")
+    def when(self, entry: AuditEntry) -> str | None:
+        return moment(entry.ts)
+
+    @admin.display(ordering="actor")
+    def who(self, entry: AuditEntry) -> str:
+        return f"{entry.actor_name} ({entry.actor})" if entry.actor_name else entry.actor
+
+    @admin.display(description="before")
+    def was(self, entry: AuditEntry) -> str:
+        return state(entry.before)
+
+    @admin.display(description="after")
+    def became(self, entry: AuditEntry) -> str:
+        return state(entry.after)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: AuditEntry | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: AuditEntry | None = None) -> bool:
+        return False
+
+
+def state(value: dict[str, Any] | None) -> str:
+    return "" if value is None else format_html("<pre>{}</pre>", json.dumps(value, indent=2, ensure_ascii=False))

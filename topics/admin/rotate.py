@@ -1,0 +1,73 @@
+"""Rotate a key in the admin: a new secret, shown once, while the old one still opens the same for a chosen time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django import forms
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+
+from topics import audit
+from topics.clock import now_ms
+from topics.keys import keyring, new_secret, sha256
+from topics.models import ApiKey
+from topics.units import duration, moment
+
+if TYPE_CHECKING:
+    from topics.admin.keys import ApiKeyAdmin
+
+HOUR_MS = 3_600_000
+OVERLAPS = [  # how long both secrets are valid
+    (HOUR_MS, "for another hour"),
+    (24 * HOUR_MS, "for another day"),
+    (7 * 24 * HOUR_MS, "for another 7 days"),
+    (30 * 24 * HOUR_MS, "for another 30 days"),
+    (0, "no longer: it ends now"),
+]
+
+
+class RotateForm(forms.Form):
+    overlap_ms = forms.TypedChoiceField(
+        choices=OVERLAPS, coerce=int, initial=24 * HOUR_MS, label="The old secret is valid"
+    )
+
+
+def rotate(admin: ApiKeyAdmin, request: HttpRequest, id: int) -> HttpResponse:
+    """A form; once it is sent, the new secret, on that page and never again."""
+    key = admin.get_object(request, str(id))
+    if key is None:
+        raise Http404
+    if not admin.has_change_permission(request, key):
+        raise PermissionDenied
+    form = RotateForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        secret, key = rotate_now(key.pk, form.cleaned_data["overlap_ms"], now_ms())
+        admin.log_change(request, key, "Rotated.")
+        return admin.show_secret(request, key, secret, "API key rotated")
+    context = {
+        **admin.admin_site.each_context(request),
+        "title": "Rotate API key",
+        "subtitle": str(key),
+        "opts": admin.opts,
+        "original": key,
+        "form": form,
+        "previous_until": moment(key.previous_until_ts) if (key.previous_until_ts or 0) > now_ms() else None,
+    }
+    return TemplateResponse(request, "admin/topics/apikey/rotate.html", context)
+
+
+def rotate_now(id: int, overlap_ms: int, now: int) -> tuple[str, ApiKey]:
+    """Give the key a new secret and keep its old one for `overlap_ms`. Returns the new secret and the key."""
+    secret = new_secret()
+    with transaction.atomic():
+        # Of two who rotate at once the second replaces what the first made: both see a secret, and both are valid for a while.
+        key = ApiKey.objects.select_for_update().get(pk=id)
+        key.previous_sha256, key.previous_until_ts = key.secret_sha256, now + overlap_ms
+        key.secret_sha256 = sha256(secret)
+        key.save(update_fields=["previous_sha256", "previous_until_ts", "secret_sha256"])
+        audit.note("rotate", "key", key.name, after={"id": key.pk, "old_secret_valid_for": duration(overlap_ms)})
+        transaction.on_commit(keyring.forget)
+    return secret, key

@@ -1,7 +1,8 @@
-"""The audit log: who changed or deleted which topic, router, key, cursor or records, from where, and what it was before.
+"""The audit log: who changed or deleted which topic, router, key or cursor, from where, and what it was before.
 
 The domain's functions write it in the transaction of the change: either both are there or neither. Appends, reads and
-moves of cursors are not in it. It is read in the admin alone; no key reads it. Rules: docs/security.md.
+moves of cursors are not in it, nor are records that a key deletes, which some clients do thousands of times a second; those
+that a person deletes in the admin are. It is read in the admin alone; no key reads it. Rules: docs/security.md.
 """
 
 from __future__ import annotations

@@ -84,12 +84,7 @@ def delete_once(topic: Known, before_seq: int | None, op: str | None, literal: s
             transaction.set_rollback(True)
             return None
         cursor.execute(EXTENT, [topic.id])
-        deleted = Deleted(row[0], *cursor.fetchone())
-        if deleted.deleted:
-            match = None if op is None else ["tag", op, f"{literal}*" if op == "Glob" else literal]
-            asked = {"before_seq": before_seq, "match": match}
-            audit.note("delete", "records", topic.name, after={**asked, "deleted": deleted.deleted})
-        return deleted
+        return Deleted(row[0], *cursor.fetchone())
 
 
 def after_prefix(prefix: str) -> str | None:

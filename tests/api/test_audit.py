@@ -71,18 +71,6 @@ def test_routers_that_go_with_their_topic(api: Door, name: str, noted: Any) -> N
     ]
 
 
-def test_records_that_are_deleted(api: Door, name: str, noted: Any) -> None:
-    api.post(f"/v0/topics/{name}", {"records": [{"data": 1}, {"data": 2, "tag": "x1"}, {"data": 3, "tag": "x2"}]})
-    api.post(f"/v0/topics/{name}/delete", {"before_seq": 2})
-    api.post(f"/v0/topics/{name}/delete", {"match": ["tag", "Glob", "x*"], "before_seq": 9})
-    assert noted() == [
-        ("delete", "records", name, None, {"before_seq": 2, "match": None, "deleted": 1}),
-        ("delete", "records", name, None, {"before_seq": 9, "match": ["tag", "Glob", "x*"], "deleted": 2}),
-    ]
-    api.post(f"/v0/topics/{name}/delete", {"before_seq": 2})
-    assert noted() == []
-
-
 def test_a_cursor_that_is_deleted(api: Door, name: str, noted: Any) -> None:
     api.append(name, 1, 2)
     api.put(f"/v0/topics/{name}/cursors/c", {"seq": 2})

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from django import forms
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.db import connection
+from django.db import connection, transaction
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
+from topics import audit
 from topics.admin.pages import shaped
 from topics.clock import now_ms
 from topics.delete import Delete, after_prefix, delete_records
@@ -128,7 +129,10 @@ def trim(admin: TopicAdmin, request: HttpRequest, id: int) -> HttpResponse:
 
 def trim_now(admin: TopicAdmin, request: HttpRequest, topic: Topic, wanted: Delete) -> HttpResponse:
     try:
-        done = delete_records(topic.name, wanted.before_seq, wanted.match, now_ms())
+        with transaction.atomic():
+            done = delete_records(topic.name, wanted.before_seq, wanted.match, now_ms())
+            asked = {"before_seq": wanted.before_seq, "match": wanted.match}
+            audit.note("delete", "records", topic.name, after={**asked, "deleted": done.deleted})
     except TopicsError as error:
         messages.error(request, error.message)
         return HttpResponseRedirect(request.path)

@@ -14,9 +14,11 @@ class TopicsConfig(AppConfig):
     def ready(self) -> None:
         from topics.keys import MalformedKeys, parse_keys
         from topics.restart import recover
+        from topics.timeouts import limit
 
         try:
             parse_keys(settings.TOPICS_API_KEYS)
         except MalformedKeys as error:
             raise Refusal(f"TOPICS_API_KEYS cannot be used: {error}.") from error
         connection_created.connect(recover)
+        connection_created.connect(limit)

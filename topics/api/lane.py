@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from django.conf import settings
 
@@ -24,7 +24,7 @@ from topics.errors import TopicsError
 from topics.keys import Key
 from topics.known import LOOKUP, Known, absent, forget, remember, remembered
 from topics.readers import Readers
-from topics.watch.poll import patiently
+from topics.watch.poll import Pending, patiently
 
 READERS = 4  # connections of this process for reads
 PREFIX = "/v0/topics/"
@@ -43,6 +43,8 @@ class Lane:
         self.batches["ephemeral"] = self.batches["memory"]
         self.writers = [asyncio.create_task(each.run()) for each in set(self.batches.values())]
         self.readers = Readers(READERS)
+        # What has to answer for this process to be ready: a round trip each, which raises NotReady.
+        self.checks: list[Callable[[], Awaitable[None]]] = [self.readers.check]
         self.capped = settings.TOPICS_MAX_TOTAL_BYTES > 0  # the views look at the sum
 
     async def close(self) -> None:
@@ -51,6 +53,10 @@ class Lane:
         for batches in set(self.batches.values()):
             await batches.close()
         await self.readers.close()
+
+    async def check(self) -> None:
+        """A round trip on the very connections that serve. Raises NotReady."""
+        await asyncio.gather(*(check() for check in self.checks))
 
     async def handle(
         self, method: str, path: str, query: bytes, headers: dict[bytes, bytes], body: bytes, key: Key, started: float
@@ -99,13 +105,30 @@ class Lane:
         if wanted.from_ts is not None:
             return None
 
-        def read() -> Awaitable[Window]:
-            return self.readers.read(lambda connection: self.window(connection, name, wanted))
-
         seconds = min(wanted.wait_ms, MAX_WAIT_MS) / 1000
-        window = await (patiently(read, name, wanted.from_seq, seconds) if seconds else read())
+
+        async def read(again: bool) -> tuple[Window, Pending | None]:
+            topic = await self.known(name)
+            window = await self.read(topic, wanted)
+            waits = again and seconds and not window.tells(wanted.from_seq)
+            return window, Pending(topic.id, window.head_seq, seconds) if waits else None
+
+        window = await patiently(read)
         metrics.read(window.scanned)
         return Answer(200, render(name, window, wanted.from_seq, (time.perf_counter() - started) * 1000))
+
+    async def known(self, name: str) -> Known:
+        """The topic as remembered, else as it is now. Raises TopicNotFound."""
+        topic = remembered.get(name) or await self.look_up(name)
+        if topic is None:
+            raise absent(name)
+        return topic
+
+    async def read(self, topic: Known, wanted: Diff) -> Window:
+        def work(connection: Connection) -> Awaitable[Window]:
+            return self.window(connection, topic.name, wanted)
+
+        return await self.readers.read(work)
 
     async def window(self, connection: Connection, name: str, wanted: Diff) -> Window:
         while True:

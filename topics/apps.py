@@ -14,6 +14,7 @@ class TopicsConfig(AppConfig):
     def ready(self) -> None:
         from topics.keys import LEAST_SECRET, MalformedKeys, parse_keys
         from topics.restart import recover
+        from topics.timeouts import limit
 
         # Whoever reaches the port can guess at secrets as often as the network allows: a short one would be found.
         least = LEAST_SECRET if settings.BEYOND_LOOPBACK else 1
@@ -22,3 +23,4 @@ class TopicsConfig(AppConfig):
         except MalformedKeys as error:
             raise Refusal(f"TOPICS_API_KEYS cannot be used: {error}.") from error
         connection_created.connect(recover)
+        connection_created.connect(limit)

@@ -29,7 +29,7 @@ MOST_RECORDS = 5_000  # of one transaction: the next append should not wait long
 # longer has met a head that is locked for another reason, and must not hold up the other topics of the batch.
 BATCH_LOCK_MS = 250
 MOST_ASIDE = 4  # connections of a process for appends that wait for a locked head
-SESSION = "SELECT set_config('synchronous_commit', %s, false), set_config('lock_timeout', %s, false)"
+SYNC_ON, SYNC_OFF = "SET synchronous_commit = on", "SET synchronous_commit = off"
 # The heads that nobody holds right now. The locks taken here end with the statement.
 FREE = "SELECT topic_id FROM topics_topichead WHERE topic_id = ANY (%s) FOR UPDATE SKIP LOCKED"
 
@@ -64,8 +64,8 @@ class Writer:
     async def open(self) -> Connection:
         if self.connection is None or hung_up(self.connection):
             await self.close()
-            self.connection = await connect()
-            await self.connection.execute(SESSION, ["on" if self.fsync else "off", f"{self.lock_ms}ms"])
+            self.connection = await connect(self.lock_ms)
+            await self.connection.run(SYNC_ON if self.fsync else SYNC_OFF)
         return self.connection
 
     async def commit(self, batch: Batch) -> Written:
@@ -255,7 +255,7 @@ class Batches:
         """Append to one topic, on a connection that no other topic needs, until nobody waits for it any more. Should its head
         stay locked for too long, all who wait are told."""
         try:
-            async with asyncio.timeout(settings.TOPICS_LOCK_TIMEOUT_MS / 1000):
+            async with asyncio.timeout(settings.TOPICS_LOCK_TIMEOUT_MS / 1000 or None):
                 await self.places_aside.acquire()
         except TimeoutError:
             fail(self.aside.pop(topic_id), NotReady("the topic is locked, and so are others: try again"))

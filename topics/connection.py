@@ -1,18 +1,22 @@
 """A connection of an event loop to PostgreSQL, for the statements of the hot paths: each is prepared once and then goes
 straight through libpq (psycopg.pq). psycopg's own AsyncConnection takes 100 µs of the loop for what takes 30 here.
+
+Nobody waits here without a limit: an answer that does not come ends the connection, and whoever asked is told.
 """
 
 from __future__ import annotations
 
 import asyncio
+import select
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import psycopg
-from django.db import connections
+from django.conf import settings
 from psycopg import pq
 
+from topics import liveness, timeouts
 from topics.libpq import FINE, Arguments, Rows, dump, load, numbered
 from topics.restart import RECOVER
 
@@ -23,6 +27,8 @@ SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 SET enable_mergejoin = off
 """
+ANSWER_MS = settings.TOPICS_ANSWER_TIMEOUT_MS  # after which PostgreSQL gives a statement up
+GRACE_SECONDS = 1.0  # that we wait longer than that: normally PostgreSQL says so itself, and the connection goes on
 
 
 class Part(NamedTuple):
@@ -40,9 +46,13 @@ class Connection:
         self.server = opened.pgconn
         self.server.nonblocking = 1
         self.socket = self.server.socket
+        self.hangup = select.poll()
+        self.hangup.register(self.socket, 0)  # POLLERR and POLLHUP are told without being asked for
         self.prepared: dict[str, bytes] = {}
         self.parts: list[Part] = []  # of the answer that is coming in
         self.done: asyncio.Future[list[Part]] | None = None
+        self.liveness = liveness.here()
+        self.since, self.most = 0.0, ANSWER_MS / 1000 + GRACE_SECONDS  # of the wait for an answer
         self.loop = asyncio.get_running_loop()
         self.loop.add_reader(self.socket, self.readable)  # also while nothing is asked: then the server has hung up
 
@@ -62,6 +72,10 @@ class Connection:
         name, values = await self.prepare(statement), dump(statement, arguments)
         *_, last = await self.ask(lambda: self.server.send_query_prepared(name, values))
         return load(last.result)
+
+    async def run(self, statements: str) -> None:
+        """Statements without arguments, whose rows nobody wants. Raises psycopg.Error."""
+        await self.ask(lambda: self.server.send_query(statements.encode()))
 
     async def together(self, statements: Sequence[tuple[str, Arguments]]) -> tuple[list[Rows], float, float]:
         """The rows of several statements in one transaction and one round trip; when the last of them was through, and when it
@@ -88,20 +102,24 @@ class Connection:
         return name
 
     async def ask(self, send: Callable[[], None]) -> list[Part]:
-        """Send something, and wait for the server's whole answer."""
+        """Send something, and wait for the server's whole answer, but not for ever. Raises psycopg.Error."""
         if self.closed:
             raise psycopg.OperationalError("the connection is closed")
+        self.liveness.check()
         assert self.done is None, "one statement at a time"
         self.done = self.loop.create_future()
+        self.liveness.enter(self)
         try:
             send()
             self.flush()
             answer = await self.done
+            self.liveness.heard = self.loop.time()
         except BaseException:  # cancelled, or what was sent is half sent: nobody can tell what comes next
             self.end()
             raise
         finally:
             self.done = None
+            self.liveness.leave(self)
         wrong = next((part.result for part in answer if part.result.status not in FINE), None)
         if wrong is not None and wrong.error_field(pq.DiagnosticField.SEVERITY_NONLOCALIZED) != b"ERROR":
             self.end()  # FATAL: what was sent may have been committed, and must not be sent again here
@@ -124,6 +142,8 @@ class Connection:
             self.fail(error)
 
     def readable(self) -> None:
+        if self.closed:  # since this call was put off
+            return
         server = self.server
         try:
             server.consume_input()
@@ -142,11 +162,19 @@ class Connection:
                 self.end()
         except psycopg.Error as error:
             self.fail(error)
+        # After data and a reset in one, uvloop stops watching the socket and calls nobody again. What is left to read then, at
+        # last the reset itself, is read in the next turn of the loop.
+        if not self.closed and self.hangup.poll(0):
+            self.loop.call_soon(self.readable)
 
     def answer(self) -> None:
         if self.done is not None and not self.done.done() and self.parts:
             parts, self.parts = self.parts, []
             self.done.set_result(parts)
+
+    def give_up(self, error: psycopg.OperationalError) -> None:
+        """No answer comes (liveness.py)."""
+        self.fail(error)
 
     def fail(self, error: psycopg.Error) -> None:
         self.end()
@@ -166,12 +194,17 @@ class Connection:
         await self.opened.close()
 
 
-async def connect() -> Connection:
+async def connect(lock_ms: int = settings.TOPICS_LOCK_TIMEOUT_MS) -> Connection:
     """A connection with Django's settings. Raises psycopg.Error."""
-    options = connections["default"].get_connection_params()
-    options.pop("cursor_factory", None)
-    options.pop("context", None)
-    opened = await psycopg.AsyncConnection.connect(**options, autocommit=True)
-    await opened.execute(SESSION)
-    await opened.execute(RECOVER)  # PostgreSQL may have crashed since the last one
-    return Connection(opened)
+    watched = liveness.here()
+    watched.check()
+    most = settings.TOPICS_CONNECT_TIMEOUT_MS / 1000 + GRACE_SECONDS
+    connecting = asyncio.ensure_future(psycopg.AsyncConnection.connect(**liveness.parameters()))
+    connection = Connection(await watched.answered(connecting, most))
+    try:
+        await connection.run(RECOVER)  # PostgreSQL may have crashed since the last one; to recover may take its time
+        await connection.run(f"{SESSION}; {timeouts.session('web', ANSWER_MS, lock_ms)}")
+    except BaseException:
+        connection.end()
+        raise
+    return connection

@@ -33,8 +33,12 @@ def translated(error: BaseException) -> TopicsError | None:
         return InvalidRequest("the JSON is nested too deep")
     if isinstance(cause, REFUSED):
         return InvalidRequest(f"PostgreSQL refuses a value: {str(cause).splitlines()[0]}")
-    if isinstance(cause, psycopg.errors.LockNotAvailable | psycopg.errors.QueryCanceled):
-        return NotReady("PostgreSQL took too long")
+    if isinstance(cause, psycopg.errors.LockNotAvailable):
+        return NotReady("somebody else holds what this needs, and has not let go in time")
+    if isinstance(cause, psycopg.errors.QueryCanceled):
+        return NotReady("PostgreSQL took too long over this, and gave it up")
+    if isinstance(cause, psycopg.errors.IdleInTransactionSessionTimeout | psycopg.errors.TransactionTimeout):
+        return NotReady("this server stood still in the middle of a write, which was therefore undone")
     if isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError):
         return NotReady("PostgreSQL is not reachable")
     return None

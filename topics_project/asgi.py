@@ -15,7 +15,6 @@ import re
 import time
 import zlib
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Any
 
@@ -28,15 +27,18 @@ from django.core.wsgi import get_wsgi_application
 streams = get_asgi_application()
 views = get_wsgi_application()
 
-from topics import limits, metrics, pulse  # noqa: E402
+from topics import limits, metrics, pulse, threads, timeouts  # noqa: E402
 from topics.api.handler import Answer, refusal  # noqa: E402
 from topics.api.lane import Lane  # noqa: E402
-from topics.errors import InvalidRequest, PayloadTooLarge, UnsupportedMediaType  # noqa: E402
+from topics.entrance import fresh_keys  # noqa: E402
+from topics.errors import InvalidRequest, NotReady, PayloadTooLarge, UnsupportedMediaType  # noqa: E402
 from topics.keys import Key, keyring  # noqa: E402
 from topics.watch import drain, serve  # noqa: E402
-from topics_project.bridge import Bare, Bridge  # noqa: E402
+from topics_project.bridge import Bare, Bridge, environ  # noqa: E402
 
 drain.install()
+timeouts.serve("web", settings.TOPICS_STATEMENT_TIMEOUT_MS)
+threads.watch_connections()
 log = logging.getLogger(__name__)
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -46,6 +48,8 @@ FAST_LANE, MAX_BODY_BYTES = settings.TOPICS_FAST_LANE, settings.TOPICS_MAX_BODY_
 GZIP_FROM = 1024  # bytes: below, a header costs more than it saves
 REFUSES_GZIP = re.compile(rb"gzip\s*;\s*q=0(\.0*)?\s*(,|$)")
 OPEN_PATHS = ("/v0/health", "/v0/ready", "/v0/schema", "/v0/docs")
+HEALTH_PATHS, READY_PATHS = ("/v0/health", "/healthz"), ("/v0/ready", "/readyz")
+READY_SECONDS = 2.0  # for every connection that serves to answer
 
 
 class Gone(Exception):
@@ -56,9 +60,10 @@ class Front:
     """An ASGI application of one process."""
 
     def __init__(self) -> None:
-        self.threads = ThreadPoolExecutor(settings.WEB_THREADS, thread_name_prefix="web")
+        self.threads = threads.Threads(settings.WEB_THREADS, "web")
         self.site = Bridge(views, self.threads)
         self.api = Bridge(Bare(), self.threads)
+        self.readiness = Bridge(Bare(), threads.Threads(1, "ready"))
         self.lane: Lane | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -80,7 +85,8 @@ class Front:
             else:
                 if self.lane is not None:
                     await self.lane.close()
-                self.threads.shutdown(wait=False)
+                self.threads.close()
+                self.readiness.threads.close()
             await send({"type": f"{message['type']}.complete"})
             if message["type"] == "lifespan.shutdown":
                 return
@@ -97,12 +103,12 @@ class Front:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         try:
             drain.check()
+            if scope["path"] in HEALTH_PATHS + READY_PATHS:
+                await reply(await self.probe(scope, headers), headers, send)
+                return
             key = None
             if wants_key(scope["path"]):
-                if keyring.stale:
-                    await asyncio.get_running_loop().run_in_executor(self.threads, keyring.refresh)
-                elif keyring.aging:
-                    self.threads.submit(keyring.refresh)
+                await fresh_keys()
                 authorization = headers.get(b"authorization")
                 key = keyring.authenticate(authorization.decode("latin-1") if authorization else None)
             body = await read_body(headers, receive)
@@ -115,14 +121,29 @@ class Front:
             metrics.request(scope["method"], "", answer.status)
         await reply(answer, headers, send)
 
+    async def probe(self, scope: Scope, headers: dict[bytes, bytes]) -> Answer:
+        """Whether we live, and can serve: told without anything that other requests could use up."""
+        if scope["path"] in HEALTH_PATHS:
+            return self.readiness.run(environ(scope, headers, b"", None))  # it waits for nothing
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                if FAST_LANE:
+                    await self.open_lane().check()
+                return await self.readiness.call(scope, headers, b"", None)
+        except TimeoutError as error:
+            raise NotReady(f"the connections that serve did not answer within {READY_SECONDS:.0f} s") from error
+
+    def open_lane(self) -> Lane:
+        if self.lane is None:
+            self.lane = Lane()
+        return self.lane
+
     async def answer(
         self, scope: Scope, headers: dict[bytes, bytes], body: bytes, key: Key | None, started: float
     ) -> Answer:
         if key is not None and FAST_LANE:
-            if self.lane is None:
-                self.lane = Lane()
             method, path, query = scope["method"], scope["path"], scope["query_string"]
-            if (answer := await self.lane.handle(method, path, query, headers, body, key, started)) is not None:
+            if (answer := await self.open_lane().handle(method, path, query, headers, body, key, started)) is not None:
                 return answer
         bridge = self.api if scope["path"].startswith("/v0/") else self.site
         return await bridge.call(scope, headers, body, key)

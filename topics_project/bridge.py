@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import sys
 from collections.abc import Callable
-from concurrent.futures import Executor
 from typing import Any
 
 from django.core.handlers.exception import convert_exception_to_response
@@ -14,6 +12,8 @@ from django.core.handlers.wsgi import WSGIHandler
 
 from topics.api.handler import Answer
 from topics.keys import Key
+from topics.threads import Threads
+from topics.watch.poll import AGAIN, PENDING, Pending, patiently
 
 
 class Bare(WSGIHandler):
@@ -29,13 +29,19 @@ class Bare(WSGIHandler):
 class Bridge:
     """A WSGI application, and the threads it runs in."""
 
-    def __init__(self, application: Callable[..., Any], threads: Executor) -> None:
+    def __init__(self, application: Callable[..., Any], threads: Threads) -> None:
         self.application = application
         self.threads = threads
 
     async def call(self, scope: dict[str, Any], headers: dict[bytes, bytes], body: bytes, key: Key | None) -> Answer:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.threads, self.run, environ(scope, headers, body, key))
+        async def ask(again: bool) -> tuple[Answer, Pending | None]:
+            given = environ(scope, headers, body, key)
+            if again:
+                given[AGAIN] = True
+            answer = await self.threads.run(self.run, given)
+            return answer, given.get(PENDING)
+
+        return await patiently(ask)
 
     def run(self, environ: dict[str, Any]) -> Answer:
         started: list[Any] = []

@@ -5,6 +5,7 @@ from typing import Any
 
 from celery import Celery
 from celery.signals import task_prerun, worker_process_init
+from django.conf import settings
 from django.db import close_old_connections
 
 from topics_project.children import die_with_parent
@@ -21,6 +22,14 @@ app.set_default()  # for every thread: otherwise it counts in this one alone, an
 def mend_connection(**_: Any) -> None:
     """As Django does before a request: a kept connection that PostgreSQL has closed is replaced, not used."""
     close_old_connections()
+
+
+@worker_process_init.connect
+def limit_connections(**_: Any) -> None:
+    """Nothing that the pool's processes do in the background may hold a lock for ever, or wait for one."""
+    from topics import timeouts  # Django is set up by now
+
+    timeouts.serve("worker", settings.TOPICS_WORKER_STATEMENT_TIMEOUT_MS)
 
 
 @worker_process_init.connect

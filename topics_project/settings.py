@@ -45,6 +45,38 @@ if not REDIS_URL.startswith(("redis://", "rediss://")):
     raise Refusal("REDIS_URL is not a Redis URL: it starts with redis:// or rediss://.")
 
 
+# How long anybody waits for PostgreSQL, in milliseconds; for the first four, 0 is no limit. PostgreSQL keeps those four itself,
+# on the connections of web and worker processes (topics/timeouts.py): migrations and commands take the time they need.
+# No write holds a head for longer than its own statements take, a few ms. One that has it for seconds does not go on.
+TOPICS_LOCK_TIMEOUT_MS: int = number("TOPICS_LOCK_TIMEOUT_MS", 5_000)
+# A process that is stopped, or cut off, in the middle of a transaction holds heads. Ours rest in one only for as long as it takes
+# to make and send the next statement: seconds for a body of 64 MiB on a busy machine, else no time. Who rests for longer is gone:
+# its transaction is undone, and its topics can be written again.
+TOPICS_IDLE_TRANSACTION_TIMEOUT_MS: int = number("TOPICS_IDLE_TRANSACTION_TIMEOUT_MS", 10_000)
+# Few clients wait longer. The longest statement that we know, a delete of a million records by tag, took 18 s on a busy machine.
+TOPICS_STATEMENT_TIMEOUT_MS: int = number("TOPICS_STATEMENT_TIMEOUT_MS", 60_000)
+# A worker's steps are bounded by rows. No client waits for them, and to give one up undoes what it did: they get much longer.
+TOPICS_WORKER_STATEMENT_TIMEOUT_MS: int = number("TOPICS_WORKER_STATEMENT_TIMEOUT_MS", 300_000)
+# The event loop's own statements, appends and reads, take milliseconds. A connection that does not answer for so long is
+# closed, and another takes its place.
+TOPICS_ANSWER_TIMEOUT_MS: int = number("TOPICS_ANSWER_TIMEOUT_MS", 10_000, least=1000)
+# A PostgreSQL that is there accepts within milliseconds; libpq counts in seconds, and knows nothing below two.
+TOPICS_CONNECT_TIMEOUT_MS: int = number("TOPICS_CONNECT_TIMEOUT_MS", 3_000, least=2000)
+# How long a network may swallow everything before a connection over it counts as lost.
+TOPICS_TCP_TIMEOUT_MS: int = number("TOPICS_TCP_TIMEOUT_MS", 15_000, least=3000)
+
+
+def patience() -> dict[str, int]:
+    """libpq's options for the last two. A silent peer is asked twice after a third of the time each."""
+    third = TOPICS_TCP_TIMEOUT_MS // 3000
+    keepalives = {"keepalives_idle": third, "keepalives_interval": third, "keepalives_count": 2}
+    return {
+        "connect_timeout": -(-TOPICS_CONNECT_TIMEOUT_MS // 1000),
+        "tcp_user_timeout": TOPICS_TCP_TIMEOUT_MS,
+        **keepalives,
+    }
+
+
 def database(url: str) -> dict[str, Any]:
     try:
         parts = conninfo_to_dict(url)
@@ -57,7 +89,7 @@ def database(url: str) -> dict[str, Any]:
         "PASSWORD": parts.pop("password", ""),
         "HOST": parts.pop("host", ""),
         "PORT": parts.pop("port", ""),
-        "OPTIONS": parts,
+        "OPTIONS": {**patience(), **parts},
         "CONN_MAX_AGE": None,  # a connection costs more than most requests: keep it, and look if it still lives
         "CONN_HEALTH_CHECKS": True,
     }
@@ -107,7 +139,6 @@ TOPICS_MAX_STREAMS_PER_KEY: int = number("TOPICS_MAX_STREAMS_PER_KEY", 1_000)
 TOPICS_MAX_IN_FLIGHT_PER_KEY: int = number("TOPICS_MAX_IN_FLIGHT_PER_KEY", 1_000)
 TOPICS_MAX_TOTAL_BYTES: int = number("TOPICS_MAX_TOTAL_BYTES", 0)
 TOPICS_MAX_ROUTER_HOPS: int = number("TOPICS_MAX_ROUTER_HOPS", 8, least=1)
-TOPICS_LOCK_TIMEOUT_MS: int = number("TOPICS_LOCK_TIMEOUT_MS", 5_000, least=1)  # wait for a locked row; then 503
 TOPICS_FAST_LANE: bool = flag("TOPICS_FAST_LANE", True)  # append and diff without the framework between
 TOPICS_AUDIT_DAYS: int = number("TOPICS_AUDIT_DAYS", 90, least=1)  # how long the audit log is kept
 TOPICS_WATCH_SESSION_TTL_MS: int = number("TOPICS_WATCH_SESSION_TTL_MS", 300_000, least=1)

@@ -180,10 +180,10 @@ def test_a_topic_is_never_created(door: Door, name: str) -> None:
     assert door.diff(name, from_ts=0).code == "topic_not_found"
 
 
-def test_a_long_poll_ends_when_its_time_is_up(door: Door, name: str) -> None:
-    door.append(name, 1)
+def test_a_long_poll_ends_when_its_time_is_up(live: Door, name: str) -> None:
+    live.append(name, 1)
     started = time.monotonic()
-    answer = door.diff(name, from_seq=1, wait_ms=300).json
+    answer = live.diff(name, from_seq=1, wait_ms=300).json
     assert time.monotonic() - started >= 0.25
     assert (answer["records"], answer["caught_up"], answer["next_from_seq"]) == ([], True, 1)
 

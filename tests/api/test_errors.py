@@ -87,15 +87,17 @@ def test_a_server_on_its_way_down_sends_people_elsewhere(instances) -> None:
     def linger() -> None:
         """A request under way keeps the process for a few seconds. Again where the look below was in the way."""
         with contextlib.suppress(OSError, http.client.HTTPException):  # cut off in the end
-            while server.get("/v0/topics/t/records?wait_ms=30000")[0] == 429:
+            while Lane(server.port).append("t", 1, idempotency_key="k").status == 429:
                 pass
 
-    lingering = threading.Thread(target=linger)
-    lingering.start()
-    until(lambda: status() == 429, "a request to be under way")
-    server.process.send_signal(signal.SIGTERM)
-    until(lambda: status() == 503, "the server to know that it ends", tick=0)
-    assert (last[0], last[1]["error"]["code"]) == ("1", "shutting_down")
+    with server.connect() as database, database.transaction():
+        database.execute("SELECT FROM topics_topichead FOR UPDATE")  # the append has to wait for it
+        lingering = threading.Thread(target=linger)
+        lingering.start()
+        until(lambda: status() == 429, "a request to be under way")
+        server.process.send_signal(signal.SIGTERM)
+        until(lambda: status() == 503, "the server to know that it ends", tick=0)
+        assert (last[0], last[1]["error"]["code"]) == ("1", "shutting_down")
     kept.close()
     server.process.wait(60)
     lingering.join(60)

@@ -1,14 +1,26 @@
 """The event loop's own connections: what is committed, and what becomes of it when something goes wrong on the way."""
 
 import asyncio
+import contextlib
+import os
+import select
+import signal
+import socket
+import struct
+import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
+import uvloop
 from django.db import connection
 
 from topics.connection import Connection, connect
+from topics.errors import NotReady
+from topics.liveness import SLOW_SECONDS, parameters
+from topics.readers import Readers
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -89,5 +101,100 @@ def test_who_is_cancelled_on_the_way_leaves_the_connection_to_nobody() -> None:
         assert one.closed
         with pytest.raises(psycopg.OperationalError):
             await one.execute("SELECT 1")
+
+    asyncio.run(work())
+
+
+def stop_backend(stack: contextlib.ExitStack, pid: int) -> None:
+    """It answers nothing more, until the stack unwinds."""
+    os.kill(pid, signal.SIGSTOP)
+    stack.callback(os.kill, pid, signal.SIGCONT)
+
+
+def test_an_answer_that_never_comes_ends_the_connection() -> None:
+    async def work(stack: contextlib.ExitStack) -> None:
+        one, other = await connect(), await connect()
+        [(pid,)] = await one.execute("SELECT pg_backend_pid()")
+        stop_backend(stack, pid)
+        one.most = 1.0
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            await asyncio.wait_for(one.execute("SELECT 1"), 30)
+        assert one.closed
+        assert await other.execute("SELECT 1") == [(1,)]  # PostgreSQL itself is there
+        await other.close()
+
+    with contextlib.ExitStack() as stack:
+        asyncio.run(work(stack))
+
+
+def test_a_reader_that_stalls_or_dies_gives_its_place_to_another() -> None:
+    async def pid(reader: Connection) -> int:
+        reader.most = 1.0
+        [(pid,)] = await reader.execute("SELECT pg_backend_pid()")
+        return int(pid)
+
+    async def work(stack: contextlib.ExitStack) -> None:
+        readers = Readers(1)
+        stalled = await readers.read(pid)
+        stop_backend(stack, stalled)
+        with pytest.raises(NotReady):
+            await asyncio.wait_for(readers.read(pid), 30)
+        ended = await asyncio.wait_for(readers.read(pid), 30)
+        assert ended != stalled
+        os.kill(ended, signal.SIGTERM)
+        assert await asyncio.wait_for(readers.read(pid), 30) != ended
+        await readers.close()
+
+    with contextlib.ExitStack() as stack:
+        asyncio.run(work(stack))
+
+
+def resetting(listening: socket.socket, host: str, port: int) -> None:
+    """Stand between one client and PostgreSQL. The answer to SELECT 4711 is cut short, and reset in one with it."""
+    client, _ = listening.accept()
+    with client, socket.socket(socket.AF_UNIX if host.startswith("/") else socket.AF_INET) as server:
+        server.connect(f"{host}/.s.PGSQL.{port}" if host.startswith("/") else (host, port))
+        asked = False
+        while True:
+            for ready in select.select([client, server], [], [])[0]:
+                data = ready.recv(65536)
+                asked |= b"4711" in data and ready is client
+                if asked and ready is server:
+                    client.sendall(data[:-6])
+                    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    return  # and with this setting, closing resets
+                (server if ready is client else client).sendall(data)
+
+
+def test_a_reset_that_comes_with_data_is_noticed_at_once() -> None:
+    """uvloop tells of the two together, and of nothing after that."""
+
+    async def work(port: int) -> None:
+        options = {**parameters(), "host": "127.0.0.1", "port": port}
+        one = Connection(await psycopg.AsyncConnection.connect(**options))
+
+        def send() -> None:
+            one.server.send_query(b"SELECT 4711")
+            one.server.flush()
+            time.sleep(0.5)  # the loop sees nothing until both are there
+
+        with pytest.raises(psycopg.OperationalError) as raised:
+            await asyncio.wait_for(one.ask(send), 30)
+        assert not isinstance(raised.value, psycopg.errors.QueryCanceled)  # the deadline, which is for worse
+        assert one.closed
+
+    connection.ensure_connection()
+    info = connection.connection.info
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor() as threads:
+        threads.submit(resetting, listening, info.host, info.port)
+        uvloop.run(work(listening.getsockname()[1]))
+
+
+def test_a_slow_statement_is_no_dead_postgresql() -> None:
+    async def work() -> None:
+        one = await connect()
+        rows = await one.execute("SELECT 1 FROM pg_sleep(%s)", [3 * SLOW_SECONDS])  # long enough to be doubted
+        assert rows == [(1,)]
+        await one.close()
 
     asyncio.run(work())

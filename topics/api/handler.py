@@ -26,6 +26,7 @@ from topics.api.schema import JSON, Performance
 from topics.database import translated
 from topics.errors import TopicsError
 from topics.keys import OPEN, Key, keyring
+from topics.watch.poll import PENDING
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -209,7 +210,8 @@ class Endpoint(APIView):
 
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> HttpResponse:
         route = request.resolver_match.route if request.resolver_match else ""
-        metrics.request(str(request.method), f"/{route}", response.status_code)
+        if PENDING not in request.META:  # else it is asked again, and answered then
+            metrics.request(str(request.method), f"/{route}", response.status_code)
         return super().finalize_response(request, response, *args, **kwargs)
 
 

@@ -6,13 +6,15 @@ the lane leaves alone (it returns None). A client cannot tell the doors apart; o
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from django.conf import settings
 
 from routers import advance
 from topics import metrics, recency
+from topics.api.dests import Dests
 from topics.api.handler import Answer, error_answer, is_json
 from topics.api.records import MAX_WAIT_MS, parse_append, parse_diff, render_appended
 from topics.append import Append, check_rows
@@ -23,9 +25,9 @@ from topics.errors import TopicsError
 from topics.keys import Key
 from topics.known import LOOKUP, Known, absent, forget, remember, remembered
 from topics.readers import Readers
-from topics.watch.poll import patiently
+from topics.watch.poll import Pending, patiently
 
-READERS = 4  # connections of this process for reads
+READERS = 4  # connections of this process for reads of topics that nothing leads into
 PREFIX = "/v0/topics/"
 APPEND_ROUTE, DIFF_ROUTE = "/v0/topics/<str:topic>", "/v0/topics/<str:topic>/diff"
 
@@ -40,13 +42,21 @@ class Lane:
             "memory": Batches(fsync=False, volatile=True),
         }
         self.batches["ephemeral"] = self.batches["memory"]
-        self.readers = Readers(READERS)
+        self.readers, self.dests = Readers(READERS), Dests()
+        # What has to answer for this process to be ready: a round trip each, which raises NotReady.
+        writers = [batches.check for batches in set(self.batches.values())]
+        self.checks: list[Callable[[], Awaitable[None]]] = [self.readers.check, self.dests.readers.check, *writers]
         self.capped = settings.TOPICS_MAX_TOTAL_BYTES > 0  # the views look at the sum
 
     async def close(self) -> None:
         for batches in set(self.batches.values()):
             await batches.close()
         await self.readers.close()
+        await self.dests.readers.close()
+
+    async def check(self) -> None:
+        """A round trip on the very connections that serve. Raises NotReady."""
+        await asyncio.gather(*(check() for check in self.checks))
 
     async def handle(
         self, method: str, path: str, query: bytes, headers: dict[bytes, bytes], body: bytes, key: Key, started: float
@@ -96,14 +106,31 @@ class Lane:
         if wanted.from_ts is not None:
             return None
 
-        def read() -> Awaitable[Window]:
-            return self.readers.read(lambda connection: self.window(connection, name, wanted))
-
         seconds = min(wanted.wait_ms, MAX_WAIT_MS) / 1000
-        window = await (patiently(read, name, wanted.from_seq, seconds) if seconds else read())
+
+        async def read(again: bool) -> tuple[Window, Pending | None]:
+            topic = await self.known(name)
+            window = await self.read(topic, wanted)
+            waits = again and seconds and not window.tells(wanted.from_seq)
+            return window, Pending(topic.id, window.head_seq, seconds) if waits else None
+
+        window = await patiently(read)
         metrics.read(window.scanned)
         window = window.seen_by(key)
         return Answer(200, render(name, window, wanted.from_seq, (time.perf_counter() - started) * 1000))
+
+    async def known(self, name: str) -> Known:
+        """The topic as remembered, else as it is now. Raises TopicNotFound."""
+        topic = remembered.get(name) or await self.look_up(name)
+        if topic is None:
+            raise absent(name)
+        return topic
+
+    async def read(self, topic: Known, wanted: Diff) -> Window:
+        def work(connection: Connection) -> Awaitable[Window]:
+            return self.window(connection, topic.name, wanted)
+
+        return await (self.dests.read(topic.id, work) if topic.derived else self.readers.read(work))
 
     async def window(self, connection: Connection, name: str, wanted: Diff) -> Window:
         while True:

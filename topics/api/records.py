@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated
 
 import msgspec
@@ -17,14 +16,14 @@ from topics.api.shapes import AppendAnswer, DeleteRecordsAnswer, DiffAnswer, Rec
 from topics.append import Append, Appended, append, check_rows
 from topics.clock import now_ms
 from topics.delete import Delete, delete_records
-from topics.diff import Diff, Match, Seq, Window, diff, render, seq_before
+from topics.diff import Diff, Match, Seq, diff, render, seq_before
 from topics.errors import InvalidRequest
 from topics.known import remembered
 from topics.record import record
 from topics.stamps import seen
+from topics.watch.poll import AGAIN, PENDING, Pending
 
 MAX_WAIT_MS = 30_000
-LOOK_AGAIN_SECONDS = 0.05  # a long poll through this door; the fast lane's is woken
 
 
 def parse_append(body: bytes) -> Append:
@@ -79,21 +78,17 @@ class Reading(Endpoint):
             if wanted.from_seq:
                 raise InvalidRequest("say from_seq or from_ts, not both")
             wanted.from_seq = seq_before(topic, wanted.from_ts, now_ms())
-        window = waited(topic, wanted).seen_by(self.key)
-        metrics.read(window.scanned)
-        if topic in remembered:
-            recency.note(remembered[topic].id, now_ms())
-        return Response(render(topic, window, wanted.from_seq, elapsed_ms(self.started)))
-
-
-def waited(topic: str, wanted: Diff) -> Window:
-    """The window, once there is anything to tell or the time is up. The slow door: it looks again and again."""
-    deadline = time.monotonic() + min(wanted.wait_ms, MAX_WAIT_MS) / 1000
-    while True:
         window = diff(topic, wanted, now_ms())
-        if window.tells(wanted.from_seq) or time.monotonic() >= deadline:
-            return window
-        time.sleep(LOOK_AGAIN_SECONDS)
+        known = remembered.get(topic)
+        if wanted.wait_ms and AGAIN in self.request.META and not window.tells(wanted.from_seq):
+            seconds = min(wanted.wait_ms, MAX_WAIT_MS) / 1000
+            self.request.META[PENDING] = Pending(known.id if known else 0, window.head_seq, seconds)
+        else:
+            metrics.read(window.scanned)
+        if known is not None:
+            recency.note(known.id, now_ms())
+        shown = window.seen_by(self.key)
+        return Response(render(topic, shown, wanted.from_seq, elapsed_ms(self.started)))
 
 
 class TopicDiff(Reading):

@@ -1,15 +1,30 @@
-"""The long poll of a diff (contract.md section 4): a follower for one read."""
+"""The long poll of a diff (contract.md section 4): a follower for one read.
+
+It waits in the event loop and holds neither a thread nor a connection, whichever door it came through. A view that finds
+nothing to tell says so in the request's environment (PENDING), and the front calls it again when there may be something.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple, TypeVar
 
-from topics.diff import Window
-from topics.known import remembered
 from topics.watch import drain
 from topics.watch.hub import hub
 
+T = TypeVar("T")
+AGAIN = "topics.again"  # in a request's environment: the front may ask the view again
+PENDING = "topics.pending"  # what the view waits for, if it does
+
 _waiting: set[Poll] = set()
+
+
+class Pending(NamedTuple):
+    """A read that has nothing to tell while the topic's head is there, and may wait so long."""
+
+    topic_id: int
+    head_seq: int
+    seconds: float
 
 
 class Poll:
@@ -30,6 +45,8 @@ class Poll:
             self.moved.set_result(None)
 
     async def wait(self, deadline: float) -> None:
+        if drain.begun():
+            return
         timer = self.hub.loop.call_at(deadline, self.vanished)
         try:
             await self.moved
@@ -50,18 +67,20 @@ def release() -> None:
 drain.before_the_end(release, lambda: bool(_waiting))
 
 
-async def patiently(read: Callable[[], Awaitable[Window]], name: str, from_seq: int, seconds: float) -> Window:
-    """What `read` answers, once there is anything to tell or the time is up."""
-    deadline = hub().loop.time() + seconds
-    window = await read()
-    while not window.tells(from_seq) and hub().loop.time() < deadline and not drain.begun():
-        topic = remembered.get(name)
-        poll = Poll(topic.id if topic else 0, window.head_seq)
+async def patiently(read: Callable[[bool], Awaitable[tuple[T, Pending | None]]]) -> T:
+    """What `read` answers, once it has anything to tell or its time is up. It is told whether it may be asked again."""
+    answer, pending = await read(True)
+    if pending is None:
+        return answer
+    loop = hub().loop
+    deadline = loop.time() + pending.seconds
+    while pending is not None:
+        poll = Poll(pending.topic_id, pending.head_seq)
         try:
-            window = await read()  # once more: what moved before we followed is not heard
-            if not window.tells(from_seq) and topic is not None:
+            answer, pending = await read(True)  # once more: what moved before we followed is not heard
+            if pending is not None:
                 await poll.wait(deadline)
-                window = await read()
+                answer, pending = await read(loop.time() < deadline and not drain.begun())
         finally:
             poll.stop()
-    return window
+    return answer

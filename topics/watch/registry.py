@@ -14,6 +14,7 @@ from django.conf import settings
 
 from topics.clock import now_ms
 from topics.connection import Connection
+from topics.entrance import fresh_keys
 from topics.errors import ShuttingDown
 from topics.keys import Key, keyring
 from topics.limits import check
@@ -131,8 +132,7 @@ class Registry:
         """End the streams of keys that were revoked, or may do less than they could, and of secrets that are over."""
         if not self.streams:
             return
-        if keyring.stale:
-            await self.hub.loop.run_in_executor(None, keyring.refresh)
+        await fresh_keys()
         for stream in list(self.streams):
             if not keyring.holds(stream.key):
                 stream.end("unauthorized", "the key of this stream was revoked or changed, or has expired")

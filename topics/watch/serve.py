@@ -13,6 +13,7 @@ from django.core.asgi import get_asgi_application
 from django.core.handlers.asgi import ASGIHandler
 
 from topics.clock import now_ms
+from topics.entrance import fresh_keys
 from topics.errors import MethodNotAllowed, NotAcceptable, NotFound
 from topics.keys import Key, keyring
 from topics.known import absent
@@ -117,8 +118,7 @@ async def enter(scope: Scope, headers: dict[bytes, bytes]) -> Key:
     drain.check()
     if scope["method"] != "GET":
         raise MethodNotAllowed(f"a stream is asked for by GET, not {scope['method']}")
-    if keyring.stale:
-        await asyncio.get_running_loop().run_in_executor(None, keyring.refresh)
+    await fresh_keys()
     authorization = headers.get(b"authorization")
     tokens = parse_qs(scope["query_string"].decode("latin-1")).get("token")
     if authorization is None and tokens:

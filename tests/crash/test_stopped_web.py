@@ -1,0 +1,82 @@
+"""A web process that stands still in the middle of a write: its topics can be written by the others all the same."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+
+from tests.crash.asking import ask
+from tests.instances import Instance, until
+
+WRITERS = 8
+# Who sits in a transaction that has locked a head, by the web process it serves.
+HOLDERS = """
+SELECT split_part(application_name, ' ', 3)::int
+  FROM pg_stat_activity a
+ WHERE application_name LIKE 'topics web %' AND state LIKE 'idle in transaction%'
+   AND EXISTS (SELECT FROM pg_locks WHERE pid = a.pid AND relation = 'topics_topichead'::regclass AND mode LIKE 'Row%Lock')
+"""
+
+
+@pytest.fixture
+def instance(instances: Callable[..., Instance]) -> Instance:
+    return instances(WEB_WORKERS="2", TOPICS_IDLE_TRANSACTION_TIMEOUT_MS="2000")
+
+
+def write_keyed(instance: Instance, ending: list[bool]) -> None:
+    """Appends that go through Django's threads: some statements to a transaction each."""
+    while not ending:
+        body = {"records": [{"data": 1}], "idempotency_key": os.urandom(8).hex()}
+        with contextlib.suppress(OSError):  # the process that has this connection stands still
+            ask(instance.port, "POST", "/v0/topics/t", body, 1)
+
+
+def stop_a_holder(instance: Instance, database: psycopg.Connection) -> int:
+    """Stop a web process that holds a head in a transaction; answers its pid."""
+
+    def stopped() -> int | None:
+        for (pid,) in database.execute(HOLDERS).fetchall():
+            os.kill(pid, signal.SIGSTOP)
+            if (pid,) in database.execute(HOLDERS).fetchall():
+                return pid
+            os.kill(pid, signal.SIGCONT)  # it had sent its commit before it stopped
+        return None
+
+    return int(until(stopped, "a web process to be caught in a transaction", tick=0))
+
+
+def test_its_topic_can_be_written_again(instance: Instance) -> None:
+    assert ask(instance.port, "PUT", "/v0/topics/t", {}).status == 201
+    ending: list[bool] = []
+    with ThreadPoolExecutor(WRITERS) as threads, instance.connect() as database:
+        for _ in range(WRITERS):
+            threads.submit(write_keyed, instance, ending)
+        try:
+            pid = stop_a_holder(instance, database)
+        finally:
+            ending.append(True)
+        try:
+            until(lambda: appended(instance), "another process to append to the topic", 20)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+    # The one that was stopped is of use again, and what it was at when it was stopped is a 503 at most.
+    for _ in range(100):
+        assert appended(instance, 20)
+    seqs = [
+        record["$seq"] for record in ask(instance.port, "POST", "/v0/topics/t/diff", {"limit": 1000}).json["records"]
+    ]
+    assert seqs == list(range(1, len(seqs) + 1))
+
+
+def appended(instance: Instance, seconds: float = 2) -> bool:
+    """Whether an append goes through. One that the stopped process took is not answered."""
+    try:
+        return ask(instance.port, "POST", "/v0/topics/t", {"records": [{"data": 2}]}, seconds).status == 200
+    except OSError:
+        return False

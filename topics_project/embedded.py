@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from topics_project.folder import data_dir, is_locked, keep_secret, last_line, make, take_lock, write
+from topics_project.children import LONGEST_LOG
+from topics_project.folder import data_dir, is_locked, keep_secret, last_line, make, open_log, shorten, take_lock, write
 from topics_project.postgres import USER, Postgres
 from topics_project.redis_server import RedisServer
 from topics_project.refusal import Refusal
@@ -104,7 +105,7 @@ def _lock(path: Path, operation: int) -> int:
 def _start_guard(data: Path) -> Servers:
     (data / "servers.json").unlink(missing_ok=True)
     log = data / "logs" / "embedded.log"
-    with log.open("ab") as output:
+    with open_log(log) as output:
         argv = [sys.executable, "-m", "topics_project.embedded", str(data)]
         root = Path(__file__).parent.parent
         code = subprocess.call(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=root)
@@ -137,6 +138,7 @@ def guard(data: Path, ready: Callable[[], object]) -> None:
         stopping = True
 
     signal.signal(signal.SIGTERM, stop)
+    os.umask(0o077)
     _held = _lock(data / "locks" / "guard", fcntl.LOCK_EX)
     postgres, redis = Postgres(data), RedisServer(data)
     try:
@@ -148,6 +150,8 @@ def guard(data: Path, ready: Callable[[], object]) -> None:
             for child in (postgres.child, redis.child):
                 if child:
                     child.revive(time.monotonic(), _say)
+                    child.bound_log()
+            shorten(data / "logs" / "embedded.log", LONGEST_LOG)
             time.sleep(TICK)
     finally:
         (data / "servers.json").unlink(missing_ok=True)

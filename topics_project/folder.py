@@ -8,9 +8,11 @@ import hashlib
 import importlib.util
 import os
 import secrets
+import shutil
 import socket
 import tempfile
 from pathlib import Path
+from typing import BinaryIO
 
 from topics_project.refusal import Refusal
 
@@ -39,6 +41,30 @@ def write(path: Path, text: str) -> None:
     with os.fdopen(descriptor, "w") as file:
         file.write(text)
     os.replace(name, path)
+
+
+def open_log(path: Path) -> BinaryIO:
+    """For appending, readable by us alone. Whoever writes to it writes at its end, also after shorten()."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.fchmod(descriptor, 0o600)
+    return os.fdopen(descriptor, "ab")
+
+
+def shorten(log: Path, most: int) -> None:
+    """Put a log of more than `most` bytes aside, as .log.old, while its writers go on writing to it.
+
+    They hold the file open, so it is copied and emptied in place: a line written between the two is lost.
+    """
+    if not log.exists() or log.stat().st_size <= most:
+        return
+    old = log.with_suffix(".log.old")
+    old.unlink(missing_ok=True)
+    try:
+        with log.open("rb") as source, open_log(old) as copy:
+            shutil.copyfileobj(source, copy)
+    except OSError:  # no room for both: then the room is worth more than what the log says
+        old.unlink(missing_ok=True)
+    os.truncate(log, 0)
 
 
 def keep_secret(path: Path) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from topics_project.children import Child
-from topics_project.folder import keep_secret, last_line, processes_in, short_folder, take_port, wheel
+from topics_project.folder import keep_secret, last_line, open_log, processes_in, short_folder, take_port, wheel
 from topics_project.refusal import Refusal
 
 DATABASE = USER = "topics"
@@ -24,6 +24,7 @@ SETUP = f"""\
 CREATE ROLE {USER} LOGIN CREATEDB CREATEROLE PASSWORD '{{password}}' IN ROLE pg_monitor
 CREATE DATABASE {DATABASE} OWNER {USER}
 """
+LEFTOVER_SECONDS = 30  # that a PostgreSQL of a killed guard has to end well, before it is told to end at once
 # Capabilities that let an unprivileged PostgreSQL through parent folders that only root may enter (/root), best first.
 READ_SEARCH, OVERRIDE = (2, "dac_read_search"), (1, "dac_override")
 
@@ -71,7 +72,17 @@ class Postgres:
         self._clear_leftovers()
         self.port = take_port(self.data / "postgresql-port")
         self._own(self.sockets)
-        self.child = Child("PostgreSQL", self._argv(), self.log, stop_signal=signal.SIGINT, patience=60)
+        # SIGINT: end the sessions, flush everything and exit. SIGQUIT: exit at once, with every stopped backend; the
+        # next start recovers. A SIGKILL would leave the backends to themselves.
+        self.child = Child(
+            "PostgreSQL",
+            self._argv(),
+            self.log,
+            stop_signal=signal.SIGINT,
+            patience=60,
+            harsh_signal=signal.SIGQUIT,
+            orphan_signal=signal.SIGINT,
+        )
         self.child.start()
         self._wait()
 
@@ -99,20 +110,22 @@ class Postgres:
     def _run(self, argv: list[str], stdin: str = "") -> None:
         argv = [*self._as_user(), str(binaries() / argv[0]), *argv[1:]]
         done = subprocess.run(argv, input=stdin, text=True, capture_output=True, cwd="/", check=False)
-        with self.log.open("a") as log:
-            log.write(done.stdout + done.stderr)
+        with open_log(self.log) as log:
+            log.write((done.stdout + done.stderr).encode())
         if done.returncode or "ERROR:" in done.stderr:
             line = (done.stderr.strip().splitlines() or ["no message"])[-1]
             raise Refusal(f"PostgreSQL could not be set up in {self.data}: {line}")
 
     def _clear_leftovers(self) -> None:
         """What a kill -9 of our predecessor may have left: processes still going down, then a postmaster.pid."""
-        deadline = time.monotonic() + 30
+        began = time.monotonic()
         while left := processes_in(self.cluster):
-            if time.monotonic() > deadline:
+            waited = time.monotonic() - began
+            if waited > LEFTOVER_SECONDS + 15:
                 raise Refusal(f"another PostgreSQL (process {left[0]}) still uses {self.cluster}: stop it.")
+            number = signal.SIGINT if waited < LEFTOVER_SECONDS else signal.SIGQUIT
             with contextlib.suppress(ProcessLookupError, PermissionError, FileNotFoundError):
-                os.kill(int((self.cluster / "postmaster.pid").read_text().split()[0]), signal.SIGINT)
+                os.kill(int((self.cluster / "postmaster.pid").read_text().split()[0]), number)
             time.sleep(0.2)
         # Nobody has this folder as its working directory, as every PostgreSQL process has: these files are stale,
         # and the number in them may belong to anyone by now (or to a zombie), which would keep it from starting.

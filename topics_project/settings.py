@@ -142,7 +142,7 @@ CELERY_TASK_PUBLISH_RETRY = False  # the sweep finds what a message did not tell
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TIMEZONE = "UTC"
-CELERY_BEAT_SCHEDULE_FILENAME = str(TOPICS_DATA / "beat-schedule")
+CELERY_BEAT_SCHEDULER = "topics_project.beat:Scheduler"
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     # A lost wake-up delays forwarding by a second at the most. One that waited longer than that is not worth running.
     "sweep routers": {"task": "routers.sweep", "schedule": 1.0, "options": {"expires": 1.0}},

@@ -130,6 +130,18 @@ def test_nothing_outlives_a_killed_supervisor(idle: Instance) -> None:
     until(lambda: not idle.pids(), "its processes to follow")
 
 
+@pytest.mark.parametrize("name", ["granian", "celery worker", "celery beat"])
+def test_nothing_outlives_a_supervisor_killed_while_it_starts(idle: Instance, name: str) -> None:
+    """A signal other than SIGKILL may be lost on a process that has just begun."""
+    idle.run()
+    assert idle.process is not None
+    name = name.replace("celery", "celery -A topics_project.celery")
+    until(lambda: idle.pids(name), name, tick=0)
+    idle.process.kill()
+    idle.process.wait()
+    until(lambda: not idle.pids(), "its processes to follow")
+
+
 def test_web_workers_do_not_outlive_their_server(idle: Instance) -> None:
     """Both at once, so that nobody is left to clean up: a worker that stayed would keep the port."""
     idle.start()

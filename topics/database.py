@@ -13,7 +13,7 @@ import psycopg
 from django.db import connection
 from psycopg import pq
 
-from topics.errors import InvalidRequest, NotReady, TopicsError
+from topics.errors import InvalidRequest, NotReady, StorageFull, TopicsError
 from topics.libpq import FINE, Arguments, Rows, dump, load, numbered
 
 # A value that PostgreSQL cannot hold: only a client can have sent it.
@@ -35,6 +35,8 @@ def translated(error: BaseException) -> TopicsError | None:
         return InvalidRequest(f"PostgreSQL refuses a value: {str(cause).splitlines()[0]}")
     if isinstance(cause, psycopg.errors.LockNotAvailable | psycopg.errors.QueryCanceled):
         return NotReady("PostgreSQL took too long")
+    if isinstance(cause, psycopg.errors.DiskFull):
+        return StorageFull("PostgreSQL's disk is full")
     if isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError):
         return NotReady("PostgreSQL is not reachable")
     return None

@@ -18,7 +18,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from topics_project.children import LONGEST_LOG
-from topics_project.folder import data_dir, is_locked, keep_secret, last_line, make, open_log, shorten, take_lock, write
+from topics_project.folder import (
+    LEAST_SECRET,
+    data_dir,
+    is_locked,
+    keep_secret,
+    last_line,
+    make,
+    open_log,
+    shorten,
+    take_lock,
+    write,
+)
 from topics_project.postgres import USER, Postgres
 from topics_project.redis_server import RedisServer
 from topics_project.refusal import Refusal
@@ -90,7 +101,7 @@ def environment() -> Iterator[None]:
     with use(data) as servers:
         if not os.environ.get("DATABASE_URL"):
             os.environ["DATABASE_URL"] = servers.database_url
-            os.environ.setdefault("SECRET_KEY", keep_secret(data / "secret-key"))
+            os.environ.setdefault("SECRET_KEY", keep_secret(data / "secret-key", LEAST_SECRET))
         if not os.environ.get("REDIS_URL"):
             os.environ["REDIS_URL"] = servers.redis_url
         yield
@@ -141,6 +152,7 @@ def guard(data: Path, ready: Callable[[], object]) -> None:
     os.umask(0o077)
     _held = _lock(data / "locks" / "guard", fcntl.LOCK_EX)
     postgres, redis = Postgres(data), RedisServer(data)
+    full: int | None = None
     try:
         postgres.start()
         redis.start()
@@ -152,11 +164,27 @@ def guard(data: Path, ready: Callable[[], object]) -> None:
                     child.revive(time.monotonic(), _say)
                     child.bound_log()
             shorten(data / "logs" / "embedded.log", LONGEST_LOG)
+            full = mind_disk(data / "locks" / "full", postgres, full)
             time.sleep(TICK)
     finally:
         (data / "servers.json").unlink(missing_ok=True)
         redis.stop()
         postgres.stop()
+
+
+def mind_disk(path: Path, postgres: Postgres, held: int | None) -> int | None:
+    """Hold this lock, which appends look at (topics/storage.py), as long as the disk has no room for records. A lock,
+    since it takes no room itself and is gone with this process. Returns its descriptor while it is held."""
+    if postgres.has_room():
+        if held is not None:
+            os.close(held)
+            _say("the disk has room again: appends are taken")
+        return None
+    if held is None:
+        # Somebody may just look at it: then the next round gets it.
+        held = take_lock(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _say("the disk is full: appends are refused until there is room")
+    return held
 
 
 def _unused(data: Path) -> bool:

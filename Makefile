@@ -16,11 +16,12 @@ test: $(VENV)/dev.stamp ## run the tests on servers of their own (TESTS=tests/ap
 	@$(if $(CHROMIUM),,echo "No Chromium here: the page of docs/watch.md is not tried (apt-get install chromium).")
 	$(VENV)/bin/python -m pytest $(if $(CHROMIUM),,-m "not browser") $(TESTS)
 
-check: $(VENV)/dev.stamp ## lint, types, and migrations against models; changes nothing
+check: $(VENV)/dev.stamp ## lint, types, migrations against models, and known vulnerabilities; changes nothing
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/python -m mypy
 	$(VENV)/bin/python manage.py makemigrations --check --dry-run
+	$(VENV)/bin/python .ci/audit.py
 
 format: $(VENV)/dev.stamp ## format, and mend what lint can mend
 	$(VENV)/bin/ruff check --fix .

@@ -14,7 +14,7 @@ def prepare() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
     os.environ.setdefault("DATABASE_URL", "postgresql:///unused")
     os.environ.setdefault("REDIS_URL", "redis:///0")
-    os.environ.setdefault("SECRET_KEY", "bench")
+    os.environ.setdefault("SECRET_KEY", "of a bench that keeps nothing and signs nothing, ever")
     os.environ.setdefault("TOPICS_DATA", tempfile.mkdtemp(prefix="topics-bench-"))
     import django
 

@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from msgspec import Meta
 
-from topics import wake
+from topics import storage, wake
 from topics.config import Config, create_topic
 from topics.database import translating
 from topics.errors import BatchTooLarge, HeadMismatch, InvalidRequest, RecordTooLarge, TopicFull, TopicNotFound
@@ -142,7 +142,8 @@ class Appended(NamedTuple):
 
 
 def check_rows(wanted: Append) -> Rows:
-    """The records as rows. Raises InvalidRequest, BatchTooLarge or RecordTooLarge: then none of them may be written."""
+    """The records as rows. Raises InvalidRequest, BatchTooLarge, RecordTooLarge or StorageFull: none may be written."""
+    storage.check()
     records = wanted.records
     if not records:
         raise InvalidRequest("records is empty: an append carries at least one")

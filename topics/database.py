@@ -13,7 +13,7 @@ import psycopg
 from django.db import connection
 from psycopg import pq
 
-from topics.errors import InvalidRequest, NotReady, TopicsError
+from topics.errors import InvalidRequest, NotReady, StorageFull, TopicsError
 from topics.libpq import FINE, Arguments, Rows, dump, load, numbered
 
 # A value that PostgreSQL cannot hold: only a client can have sent it.
@@ -39,6 +39,8 @@ def translated(error: BaseException) -> TopicsError | None:
         return NotReady("PostgreSQL took too long over this, and gave it up")
     if isinstance(cause, psycopg.errors.IdleInTransactionSessionTimeout | psycopg.errors.TransactionTimeout):
         return NotReady("this server stood still in the middle of a write, which was therefore undone")
+    if isinstance(cause, psycopg.errors.DiskFull):
+        return StorageFull("PostgreSQL's disk is full")
     if isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError):
         return NotReady("PostgreSQL is not reachable")
     return None

@@ -187,6 +187,12 @@ class NotReady(TopicsError):
     status, code, retry_after = 503, "not_ready", 1
 
 
+class StorageFull(TopicsError):
+    """PostgreSQL's disk is full: what was sent was not written. Reads go on; deletes make room after a while."""
+
+    status, code, retry_after = 503, "storage_full", 5
+
+
 class ShuttingDown(TopicsError):
     """This process is about to end: ask another."""
 

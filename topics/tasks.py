@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import time
+from collections.abc import Callable
+from functools import partial
 
 from celery import shared_task
 
@@ -10,18 +13,26 @@ from topics import audit, reclaim, retention
 from topics.clock import now_ms
 from topics.watch import sessions
 
-ROUND_SECONDS = 1.5  # of reclaiming; beat starts the next round
+ROUND_SECONDS = 1.5  # of expiring, or of reclaiming; beat starts the next round
 
 
 @shared_task(name="topics.expire")
 def expire() -> None:
-    for topic_id in retention.expired_topics(now_ms()):
-        while retention.expire(topic_id, now_ms()):
-            pass
-    while retention.drop_old_keys(now_ms()):
-        pass
-    while audit.drop_old(now_ms()):
-        pass
+    """A step of each topic in turn, and of idempotency keys and audit entries, so that a large topic keeps nothing waiting."""
+    ends = time.monotonic() + ROUND_SECONDS
+    steps: list[Callable[[], int]] = [lambda: retention.drop_old_keys(now_ms()), lambda: audit.drop_old(now_ms())]
+    steps += [partial(expire_topic, topic_id) for topic_id in retention.expired_topics(now_ms())]
+    random.shuffle(steps)  # where a round reaches a part of them only, the next one reaches others
+    while steps:
+        for step in list(steps):
+            if not step():
+                steps.remove(step)
+            if time.monotonic() > ends:
+                return
+
+
+def expire_topic(topic_id: int) -> int:
+    return retention.expire(topic_id, now_ms())
 
 
 @shared_task(name="topics.reclaim")

@@ -34,6 +34,7 @@ from topics.entrance import fresh_keys  # noqa: E402
 from topics.errors import InvalidRequest, NotReady, PayloadTooLarge, UnsupportedMediaType  # noqa: E402
 from topics.keys import Key, keyring  # noqa: E402
 from topics.watch import drain, serve  # noqa: E402
+from topics_project import hosts  # noqa: E402
 from topics_project.bridge import Bare, Bridge, environ  # noqa: E402
 
 drain.install()
@@ -69,6 +70,8 @@ class Front:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self.lifespan(receive, send)
+        elif scope["type"] == "http" and (error := hosts.refused(scope)) is not None:
+            await reply(refusal(error, time.perf_counter()), dict(scope["headers"]), send)
         elif scope["type"] == "http" and (stream := serve.stream_at(scope["path"])) is not None:
             await self.stream(stream, scope, receive, send)
         elif scope["type"] != "http" or is_stream(scope["path"]):
@@ -145,7 +148,8 @@ class Front:
             method, path, query = scope["method"], scope["path"], scope["query_string"]
             if (answer := await self.open_lane().handle(method, path, query, headers, body, key, started)) is not None:
                 return answer
-        bridge = self.api if scope["path"].startswith("/v0/") else self.site
+        bare = scope["path"].startswith("/v0/") or scope["path"] in hosts.PROBES
+        bridge = self.api if bare else self.site
         return await bridge.call(scope, headers, body, key)
 
 

@@ -4,24 +4,31 @@ import os
 from typing import Any
 
 from celery import Celery
-from celery.signals import task_prerun, worker_process_init
+from celery.signals import task_prerun, worker_init, worker_process_init
 from django.conf import settings
 from django.db import close_old_connections
 
 from topics_project.children import die_with_parent
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
-
 app = Celery("topics")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 app.set_default()  # for every thread: otherwise it counts in this one alone, and others publish to a broker of nobody's
+_parent: int | None = None  # the worker whose pool this process belongs to
 
 
 @task_prerun.connect
 def mend_connection(**_: Any) -> None:
     """As Django does before a request: a kept connection that PostgreSQL has closed is replaced, not used."""
     close_old_connections()
+
+
+@worker_init.connect
+def note_parent(**_: Any) -> None:
+    """Before the pool is made: its processes, which are forks, know by this whose they are."""
+    global _parent
+    _parent = os.getpid()
 
 
 @worker_process_init.connect
@@ -34,6 +41,6 @@ def limit_connections(**_: Any) -> None:
 
 @worker_process_init.connect
 def follow_parent(**_: Any) -> None:
-    """The pool's processes are forks, and a fork does not inherit what its parent asked the kernel for."""
+    """A fork does not inherit what its parent asked the kernel for."""
     if os.environ.get("TOPICS_SUPERVISED"):
-        die_with_parent()
+        die_with_parent(_parent)

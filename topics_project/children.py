@@ -1,6 +1,8 @@
 """Child processes of the supervisor and of the embedded servers' guard: a log each, one restart policy, one way down.
 
-A child never outlives its parent: the kernel signals it when the parent dies, whatever killed that (prctl(2)).
+A child never outlives its parent, whatever killed that: the kernel kills it (prctl(2)). SIGKILL, since any other
+signal is lost on a process that gets it while it starts, or that ignores it, and the kernel sends it only once. All
+that we keep survives that. PostgreSQL alone is asked first, for what it has not flushed yet, and is watched (leash.py).
 """
 
 import contextlib
@@ -14,10 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from topics_project import leash
+from topics_project.folder import open_log, shorten
+
 PR_SET_PDEATHSIG = 1
 FIRST_DELAY, LONGEST_DELAY = 0.5, 15.0  # seconds before a child that died is started again
-LONGEST_LOG = 64 * 2**20  # bytes; a longer one is put aside at the next start
+LONGEST_LOG = 64 * 2**20  # bytes; a log that grew past it is put aside, and what was put aside before is gone
 STEADY = 30.0  # a child that lived this long is forgiven what it did before
+QUIT_SECONDS = 10.0  # that a child has after `harsh_signal`
 
 
 def die_with_parent(parent: int | None = None, number: signal.Signals = signal.SIGKILL) -> None:
@@ -26,6 +32,10 @@ def die_with_parent(parent: int | None = None, number: signal.Signals = signal.S
     `parent` is the one it was started by: should that be dead by now, the kernel would wait for the death of another.
     """
     if sys.platform == "linux":
+        # A handler of Python's would only note the signal, and the program that this process is about to become
+        # would never hear of it.
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, int(number), 0, 0, 0)
         if parent is not None and os.getppid() != parent:
             os.kill(os.getpid(), number)
@@ -39,16 +49,19 @@ class Child:
     env: Mapping[str, str] = field(default_factory=dict)
     stop_signal: signal.Signals = signal.SIGTERM
     patience: float = 20.0  # seconds it gets to end before it is killed
+    harsh_signal: signal.Signals | None = None  # sent after its patience to a child that SIGKILL would end badly
+    orphan_signal: signal.Signals = signal.SIGKILL  # what the kernel sends it when we die; if another, it is on a leash
+    longest_log: int = LONGEST_LOG
     process: subprocess.Popen[bytes] | None = None
+    leash: subprocess.Popen[bytes] | None = None
     started: float = 0.0
     delay: float = FIRST_DELAY
     due: float = 0.0
 
     def start(self) -> None:
-        if self.log.exists() and self.log.stat().st_size > LONGEST_LOG:
-            self.log.replace(self.log.with_suffix(".log.old"))
+        self.bound_log()
         parent = os.getpid()
-        with self.log.open("ab") as log:
+        with open_log(self.log) as log:
             self.process = subprocess.Popen(
                 self.argv,
                 stdin=subprocess.DEVNULL,
@@ -57,8 +70,14 @@ class Child:
                 env={**os.environ, **self.env},
                 # A group of its own: Ctrl-C reaches the supervisor only, which takes the children down in order.
                 start_new_session=True,
-                preexec_fn=lambda: die_with_parent(parent, self.stop_signal),
+                preexec_fn=lambda: die_with_parent(parent, self.orphan_signal),
             )
+            if self.orphan_signal != signal.SIGKILL and hasattr(os, "pidfd_open"):
+                signals = [f"{number}:{seconds}" for number, seconds in self._ways_to_end(self.orphan_signal)]
+                argv = [sys.executable, "-I", leash.__file__, str(parent), str(self.process.pid), *signals]
+                self.leash = subprocess.Popen(
+                    argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                )
         self.started = time.monotonic()
 
     def exited(self) -> int | None:
@@ -78,25 +97,43 @@ class Child:
             self.due = 0.0
             self.start()
 
+    def bound_log(self) -> None:
+        """Put the log aside if it grew too long. One bounded step; the loop is the caller's."""
+        shorten(self.log, self.longest_log)
+
     def ask_to_stop(self) -> None:
-        if self.process and self.process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                self.process.send_signal(self.stop_signal)
+        self._send(self.stop_signal)
 
     def stop(self) -> None:
         if self.process is None:
             return
-        self.ask_to_stop()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(self.patience)
+        for number, seconds in self._ways_to_end(self.stop_signal):
+            if self.process.poll() is None:
+                self._send(number)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self.process.wait(seconds)
         self._kill_group()
         self.process.wait()
+
+    def _ways_to_end(self, first: signal.Signals) -> list[tuple[int, float]]:
+        """The signals that end it, and the seconds it has after each; SIGKILL comes last by itself."""
+        ways = [(int(first), self.patience)]
+        return [*ways, (int(self.harsh_signal), QUIT_SECONDS)] if self.harsh_signal else ways
+
+    def _send(self, number: int) -> None:
+        if self.process and self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.send_signal(number)
 
     def _kill_group(self) -> None:
         """What the child itself left behind: it had a session of its own, so its pid is the group's."""
         if self.process:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
+        if self.leash:
+            self.leash.kill()
+            self.leash.wait()
+            self.leash = None
 
 
 def stop_all(children: Sequence[Child]) -> None:

@@ -17,7 +17,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from topics_project.folder import data_dir, is_locked, keep_secret, last_line, make, take_lock, write
+from topics_project.children import LONGEST_LOG
+from topics_project.folder import (
+    LEAST_SECRET,
+    data_dir,
+    is_locked,
+    keep_secret,
+    last_line,
+    make,
+    open_log,
+    shorten,
+    take_lock,
+    write,
+)
 from topics_project.postgres import USER, Postgres
 from topics_project.redis_server import RedisServer
 from topics_project.refusal import Refusal
@@ -89,7 +101,7 @@ def environment() -> Iterator[None]:
     with use(data) as servers:
         if not os.environ.get("DATABASE_URL"):
             os.environ["DATABASE_URL"] = servers.database_url
-            os.environ.setdefault("SECRET_KEY", keep_secret(data / "secret-key"))
+            os.environ.setdefault("SECRET_KEY", keep_secret(data / "secret-key", LEAST_SECRET))
         if not os.environ.get("REDIS_URL"):
             os.environ["REDIS_URL"] = servers.redis_url
         yield
@@ -104,7 +116,7 @@ def _lock(path: Path, operation: int) -> int:
 def _start_guard(data: Path) -> Servers:
     (data / "servers.json").unlink(missing_ok=True)
     log = data / "logs" / "embedded.log"
-    with log.open("ab") as output:
+    with open_log(log) as output:
         argv = [sys.executable, "-m", "topics_project.embedded", str(data)]
         root = Path(__file__).parent.parent
         code = subprocess.call(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=root)
@@ -137,8 +149,10 @@ def guard(data: Path, ready: Callable[[], object]) -> None:
         stopping = True
 
     signal.signal(signal.SIGTERM, stop)
+    os.umask(0o077)
     _held = _lock(data / "locks" / "guard", fcntl.LOCK_EX)
     postgres, redis = Postgres(data), RedisServer(data)
+    full: int | None = None
     try:
         postgres.start()
         redis.start()
@@ -148,11 +162,29 @@ def guard(data: Path, ready: Callable[[], object]) -> None:
             for child in (postgres.child, redis.child):
                 if child:
                     child.revive(time.monotonic(), _say)
+                    child.bound_log()
+            shorten(data / "logs" / "embedded.log", LONGEST_LOG)
+            full = mind_disk(data / "locks" / "full", postgres, full)
             time.sleep(TICK)
     finally:
         (data / "servers.json").unlink(missing_ok=True)
         redis.stop()
         postgres.stop()
+
+
+def mind_disk(path: Path, postgres: Postgres, held: int | None) -> int | None:
+    """Hold this lock, which appends look at (topics/storage.py), as long as the disk has no room for records. A lock,
+    since it takes no room itself and is gone with this process. Returns its descriptor while it is held."""
+    if postgres.has_room():
+        if held is not None:
+            os.close(held)
+            _say("the disk has room again: appends are taken")
+        return None
+    if held is None:
+        # Somebody may just look at it: then the next round gets it.
+        held = take_lock(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _say("the disk is full: appends are refused until there is room")
+    return held
 
 
 def _unused(data: Path) -> bool:

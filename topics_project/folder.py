@@ -8,12 +8,15 @@ import hashlib
 import importlib.util
 import os
 import secrets
+import shutil
 import socket
 import tempfile
 from pathlib import Path
+from typing import BinaryIO
 
 from topics_project.refusal import Refusal
 
+LEAST_SECRET = 50  # characters of a SECRET_KEY, as `manage.py check --deploy` wants them
 LONGEST_SOCKET_PATH = 107  # bytes, unix(7)
 
 
@@ -41,10 +44,34 @@ def write(path: Path, text: str) -> None:
     os.replace(name, path)
 
 
-def keep_secret(path: Path) -> str:
-    """The secret of that file, made on first use."""
-    if not path.exists():
-        write(path, secrets.token_urlsafe(32))
+def open_log(path: Path) -> BinaryIO:
+    """For appending, readable by us alone. Whoever writes to it writes at its end, also after shorten()."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.fchmod(descriptor, 0o600)
+    return os.fdopen(descriptor, "ab")
+
+
+def shorten(log: Path, most: int) -> None:
+    """Put a log of more than `most` bytes aside, as .log.old, while its writers go on writing to it.
+
+    They hold the file open, so it is copied and emptied in place: a line written between the two is lost.
+    """
+    if not log.exists() or log.stat().st_size <= most:
+        return
+    old = log.with_suffix(".log.old")
+    old.unlink(missing_ok=True)
+    try:
+        with log.open("rb") as source, open_log(old) as copy:
+            shutil.copyfileobj(source, copy)
+    except OSError:  # no room for both: then the room is worth more than what the log says
+        old.unlink(missing_ok=True)
+    os.truncate(log, 0)
+
+
+def keep_secret(path: Path, least: int = 1) -> str:
+    """The secret of that file, made on first use, and anew where an older version made one shorter than `least`."""
+    if not path.exists() or len(path.read_text().strip()) < least:
+        write(path, secrets.token_urlsafe(48))
     return path.read_text().strip()
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from topics_project.children import Child
-from topics_project.folder import keep_secret, last_line, processes_in, short_folder, take_port, wheel
+from topics_project.folder import keep_secret, last_line, open_log, processes_in, short_folder, take_port, wheel
 from topics_project.refusal import Refusal
 
 DATABASE = USER = "topics"
@@ -24,6 +24,8 @@ SETUP = f"""\
 CREATE ROLE {USER} LOGIN CREATEDB CREATEROLE PASSWORD '{{password}}' IN ROLE pg_monitor
 CREATE DATABASE {DATABASE} OWNER {USER}
 """
+LEAST_WAL, MOST_WAL = 64 * 2**20, 4 * 2**30  # bytes
+LEFTOVER_SECONDS = 30  # that a PostgreSQL of a killed guard has to end well, before it is told to end at once
 # Capabilities that let an unprivileged PostgreSQL through parent folders that only root may enter (/root), best first.
 READ_SEARCH, OVERRIDE = (2, "dac_read_search"), (1, "dac_override")
 
@@ -37,6 +39,8 @@ class Postgres:
     data: Path  # the instance's folder, TOPICS_DATA
     child: Child | None = None
     port: int = 0
+    most_wal: int = 0  # bytes, as margin
+    margin: int = 0
 
     @property
     def cluster(self) -> Path:
@@ -71,7 +75,17 @@ class Postgres:
         self._clear_leftovers()
         self.port = take_port(self.data / "postgresql-port")
         self._own(self.sockets)
-        self.child = Child("PostgreSQL", self._argv(), self.log, stop_signal=signal.SIGINT, patience=60)
+        # SIGINT: end the sessions, flush everything and exit. SIGQUIT: exit at once, with every stopped backend; the
+        # next start recovers. A SIGKILL would leave the backends to themselves.
+        self.child = Child(
+            "PostgreSQL",
+            self._argv(),
+            self.log,
+            stop_signal=signal.SIGINT,
+            patience=60,
+            harsh_signal=signal.SIGQUIT,
+            orphan_signal=signal.SIGINT,
+        )
         self.child.start()
         self._wait()
 
@@ -99,20 +113,22 @@ class Postgres:
     def _run(self, argv: list[str], stdin: str = "") -> None:
         argv = [*self._as_user(), str(binaries() / argv[0]), *argv[1:]]
         done = subprocess.run(argv, input=stdin, text=True, capture_output=True, cwd="/", check=False)
-        with self.log.open("a") as log:
-            log.write(done.stdout + done.stderr)
+        with open_log(self.log) as log:
+            log.write((done.stdout + done.stderr).encode())
         if done.returncode or "ERROR:" in done.stderr:
             line = (done.stderr.strip().splitlines() or ["no message"])[-1]
             raise Refusal(f"PostgreSQL could not be set up in {self.data}: {line}")
 
     def _clear_leftovers(self) -> None:
         """What a kill -9 of our predecessor may have left: processes still going down, then a postmaster.pid."""
-        deadline = time.monotonic() + 30
+        began = time.monotonic()
         while left := processes_in(self.cluster):
-            if time.monotonic() > deadline:
+            waited = time.monotonic() - began
+            if waited > LEFTOVER_SECONDS + 15:
                 raise Refusal(f"another PostgreSQL (process {left[0]}) still uses {self.cluster}: stop it.")
+            number = signal.SIGINT if waited < LEFTOVER_SECONDS else signal.SIGQUIT
             with contextlib.suppress(ProcessLookupError, PermissionError, FileNotFoundError):
-                os.kill(int((self.cluster / "postmaster.pid").read_text().split()[0]), signal.SIGINT)
+                os.kill(int((self.cluster / "postmaster.pid").read_text().split()[0]), number)
             time.sleep(0.2)
         # Nobody has this folder as its working directory, as every PostgreSQL process has: these files are stale,
         # and the number in them may belong to anyone by now (or to a zombie), which would keep it from starting.
@@ -121,9 +137,26 @@ class Postgres:
 
     def _argv(self) -> list[str]:
         argv = [*self._as_user(), str(binaries() / "postgres"), "-D", str(self.cluster)]
-        for name, value in {**settings(), "port": self.port, "unix_socket_directories": self.sockets}.items():
+        for name, value in {**settings(), **self._own_settings()}.items():
             argv += ["-c", f"{name}={value}"]
         return argv
+
+    def _own_settings(self) -> dict[str, object]:
+        self.most_wal, self.margin = wal_limits(free_bytes(self.cluster) + self._wal_bytes())
+        return {
+            "port": self.port,
+            "unix_socket_directories": self.sockets,
+            "unix_socket_permissions": "0700",  # root gets through
+            "max_wal_size": f"{self.most_wal // 2**20}MB",
+        }
+
+    def has_room(self) -> bool:
+        """Whether records may still be written. PostgreSQL refuses a statement whose rows find no room, but ends when
+        its WAL finds none: so what the WAL may yet grow by is kept free, and a margin, which also lets deletes work."""
+        return free_bytes(self.cluster) > self.most_wal - self._wal_bytes() + self.margin
+
+    def _wal_bytes(self) -> int:
+        return sum(segment.stat().st_size for segment in (self.cluster / "pg_wal").glob("[0-9A-F]*"))
 
     def _wait(self) -> None:
         """Until it accepts connections; crash recovery of a large WAL may take a while."""
@@ -173,7 +206,6 @@ def settings() -> dict[str, object]:
         "effective_cache_size": f"{max(64, megabytes // 2)}MB",
         "wal_level": "minimal",  # nobody replicates an embedded server
         "max_wal_senders": 0,
-        "max_wal_size": "4GB",
         "checkpoint_timeout": "15min",
         "checkpoint_completion_target": 0.9,
         "random_page_cost": 1.1,
@@ -182,6 +214,17 @@ def settings() -> dict[str, object]:
         "autovacuum_vacuum_cost_limit": 2000,
         "timezone": "UTC",
     }
+
+
+def free_bytes(folder: Path) -> int:
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize
+
+
+def wal_limits(free: int) -> tuple[int, int]:
+    """How much WAL to keep, and how much to leave free beside it, on a disk with so many bytes for both and for the
+    records. More WAL means fewer checkpoints."""
+    return max(LEAST_WAL, min(free // 10, MOST_WAL)), max(LEAST_WAL, min(free // 20, MOST_WAL // 4))
 
 
 def closed_folder(*paths: Path) -> Path | None:

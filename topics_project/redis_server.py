@@ -3,6 +3,7 @@
 It holds hints and wake-ups only: what is lost with it is found again by the sweeps, so a snapshot is enough.
 """
 
+import contextlib
 import os
 import signal
 import socket
@@ -62,11 +63,13 @@ class RedisServer:
 
     def _clear_leftovers(self, folder: Path) -> None:
         """A Redis that outlived a killed predecessor is on its way down; help it, for it would write its snapshot."""
-        deadline = time.monotonic() + 30
+        began = time.monotonic()
         while left := processes_in(folder):
-            if time.monotonic() > deadline:
+            waited = time.monotonic() - began
+            if waited > 30:
                 raise Refusal(f"another Redis (process {left[0]}) still uses {folder}: stop it.")
-            os.kill(left[0], signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(left[0], signal.SIGTERM if waited < 10 else signal.SIGKILL)
             time.sleep(0.2)
 
     def _wait(self) -> None:

@@ -7,6 +7,7 @@ DATABASE_URL, REDIS_URL and SECRET_KEY from the embedded servers when they are n
 import ipaddress
 import os
 import tomllib
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict
 from redis.connection import parse_url
 
 from topics_project.environment import flag, number, text, words
-from topics_project.folder import data_dir
+from topics_project.folder import LEAST_SECRET, data_dir
 from topics_project.refusal import Refusal
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -103,8 +104,14 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 SECRET_KEY: str = text("SECRET_KEY")
 if not SECRET_KEY:
     raise Refusal("SECRET_KEY is not set: set it to a long random string (the same for every process of this site).")
-ALLOWED_HOSTS: list[str] = words("ALLOWED_HOSTS", "*")  # keys guard the API and cookies the admin, not names
+if len(SECRET_KEY) < LEAST_SECRET or len(set(SECRET_KEY)) < 5 or SECRET_KEY.startswith("django-insecure-"):
+    raise Refusal(f"SECRET_KEY is easy to guess: set it to a random string of at least {LEAST_SECRET} characters.")
+# The names it answers to, the API as the admin: topics_project/hosts.py says against what.
+ALLOWED_HOSTS: list[str] = words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS: list[str] = words("CSRF_TRUSTED_ORIGINS")  # https://… of a proxy in front of the admin
+# One proxy in front ends TLS, sets X-Forwarded-Proto, and appends to X-Forwarded-For; nobody gets here but through it.
+# Without one, whoever asks could claim by these headers what he likes.
+TOPICS_TLS_PROXY: bool = flag("TOPICS_TLS_PROXY", False)
 TOPICS_API_KEYS: str = text("TOPICS_API_KEYS")  # secret:scopes:prefix|prefix, by commas (topics/keys.py)
 TOPICS_INSECURE: bool = flag("TOPICS_INSECURE", False)  # listen beyond this machine without keys
 
@@ -119,6 +126,34 @@ def loopback(host: str) -> bool:
 BEYOND_LOOPBACK = not loopback(HOST)  # others can reach the port
 if not (loopback(HOST) or TOPICS_API_KEYS or TOPICS_INSECURE):
     raise Refusal(f"HOST={HOST} is open to others and there are no keys: set TOPICS_API_KEYS, or TOPICS_INSECURE=1.")
+if DEBUG and (TOPICS_TLS_PROXY or not loopback(HOST)):
+    raise Refusal("DEBUG=1 shows strangers the inside: unset it, or HOST and TOPICS_TLS_PROXY.")
+if TOPICS_TLS_PROXY and not os.environ.get("ALLOWED_HOSTS", "").strip():
+    raise Refusal("TOPICS_TLS_PROXY=1 needs ALLOWED_HOSTS: the names that the proxy is asked by.")
+for origin in CSRF_TRUSTED_ORIGINS:
+    if not origin.startswith(("https://",) if TOPICS_TLS_PROXY else ("https://", "http://")):
+        raise Refusal(f"CSRF_TRUSTED_ORIGINS holds {origin}: write it as https://{origin.rpartition('//')[2]}")
+if not os.environ.get("ALLOWED_HOSTS", "").strip() and HOST not in ("0.0.0.0", "::", "[::]", *ALLOWED_HOSTS):
+    ALLOWED_HOSTS.append(f"[{HOST.strip('[]')}]" if ":" in HOST else HOST)
+
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if TOPICS_TLS_PROXY else None
+SECURE_SSL_REDIRECT = SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = TOPICS_TLS_PROXY
+SECURE_HSTS_SECONDS = 30 * 86_400 if TOPICS_TLS_PROXY else 0
+# Whether every name below this one speaks TLS for ever is for the owner of the domain to say, in the proxy.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
+
+# Failed logins to the admin (topics_project/logins.py), counted in the database for all processes by address: by name,
+# a stranger could lock the admin out.
+TOPICS_LOGIN_FAILURES: int = number("TOPICS_LOGIN_FAILURES", 10, least=1)
+TOPICS_LOGIN_LOCK_SECONDS: int = number("TOPICS_LOGIN_LOCK_SECONDS", 300, least=1)
+AXES_FAILURE_LIMIT = TOPICS_LOGIN_FAILURES
+AXES_COOLOFF_TIME = timedelta(seconds=TOPICS_LOGIN_LOCK_SECONDS)
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # who goes on trying waits no longer than who does not
+AXES_LOCKOUT_PARAMETERS = ["ip_address"]
+AXES_CLIENT_IP_CALLABLE = "topics_project.logins.address"
+AXES_LOCKOUT_CALLABLE = "topics_project.logins.locked_out"
+AXES_VERBOSE = False
+AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
 
 # -- Limits (contract.md sections 3, 4 and 9; the caps of section 9 are off at 0) ----------------------------------
 
@@ -176,7 +211,7 @@ CELERY_TASK_PUBLISH_RETRY = False  # the sweep finds what a message did not tell
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TIMEZONE = "UTC"
-CELERY_BEAT_SCHEDULE_FILENAME = str(TOPICS_DATA / "beat-schedule")
+CELERY_BEAT_SCHEDULER = "topics_project.beat:Scheduler"
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     # A lost wake-up delays forwarding by a second at the most. One that waited longer than that is not worth running.
     "sweep routers": {"task": "routers.sweep", "schedule": 1.0, "options": {"expires": 1.0}},
@@ -202,6 +237,7 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "django_eventstream",
+    "axes",
     "topics_project",
     "topics",
     "routers",
@@ -217,6 +253,7 @@ MIDDLEWARE = [
     "topics.audit.middleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "axes.middleware.AxesMiddleware",
 ]
 
 ROOT_URLCONF = "topics_project.urls"

@@ -37,6 +37,7 @@ Say = Callable[[str], object]
 def run(say: Say) -> None:
     data: Path = settings.TOPICS_DATA
     stopping = on_signals()
+    os.umask(0o077)  # for the children, too: what they write is for us alone
     make(data)
     held = take_lock(data / "locks" / "run", fcntl.LOCK_EX | fcntl.LOCK_NB)
     if held is None:
@@ -122,18 +123,8 @@ def worker() -> list[str]:
 
 
 def beat() -> list[str]:
-    return [
-        sys.executable,
-        "-m",
-        "celery",
-        "-A",
-        "topics_project.celery",
-        "beat",
-        "--loglevel",
-        "WARNING",
-        "--pidfile",
-        "",
-    ]
+    argv = [sys.executable, "-m", "celery", "-A", "topics_project.celery", "beat", "--loglevel", "WARNING"]
+    return [*argv, "--pidfile", ""]
 
 
 PROCESSES = {"web": web, "worker": worker, "beat": beat}
@@ -141,10 +132,13 @@ PROCESSES = {"web": web, "worker": worker, "beat": beat}
 
 def become(name: str) -> None:
     """This process turns into one of them, for a machine whose own supervisor (systemd, Docker) runs them singly."""
+    os.umask(0o077)
     make(settings.TOPICS_DATA)
     if embedded.running(settings.TOPICS_DATA):
         raise Refusal(f"run {name} does not bring servers: set DATABASE_URL and REDIS_URL, or run all of it.")
     argv = PROCESSES[name]()
+    if name == "beat":  # it answers `celery inspect ping` while it ticks, for who looks after its health
+        argv.append("--enable-remote-control")
     if name == "web":  # its workers add up what they count in there
         os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.mkdtemp(prefix="topics-metrics-"))
     os.chdir(settings.BASE_DIR)
@@ -206,6 +200,7 @@ def watch(children: list[Child], data: Path, stopping: threading.Event, say: Say
     while not stopping.wait(TICK):
         for child in children:
             child.revive(time.monotonic(), say)
+            child.bound_log()
         if ours and embedded.running(data) is None:
             bring_back(data, stopping, say)
 

@@ -34,7 +34,7 @@ TABLE = {  # contract.md section 1
     422: {"topic_full"},
     429: {"throttled"},
     500: {"internal"},
-    503: {"not_ready", "shutting_down"},
+    503: {"not_ready", "shutting_down", "storage_full"},
 }
 
 

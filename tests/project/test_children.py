@@ -1,12 +1,31 @@
-"""What the supervisor starts does not outlive it, whenever it dies."""
+"""What the supervisor starts does not outlive it, whenever it dies; what it says does not fill the disk."""
 
 import os
+import select
 import signal
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from topics_project.children import die_with_parent
+from tests.instances import ROOT, until
+from topics_project.children import Child, die_with_parent
+
+# Deaf to everything that can be ignored, once it has said so.
+DEAF = ["sh", "-c", "trap '' INT QUIT TERM; echo deaf; while :; do sleep 0.1; done"]
+# A parent with one child of its own, whose number it prints.
+PARENT = """
+import signal, sys
+from pathlib import Path
+from topics_project.children import Child
+log, *argv = sys.argv[1:]
+child = Child("child", argv, Path(log), patience=0.1, {options})
+child.start()
+print(child.process.pid, flush=True)
+sys.stdin.read()
+"""
+ON_A_LEASH = "orphan_signal=signal.SIGINT"
 
 
 def sleeper(parent: int) -> subprocess.Popen[bytes]:
@@ -25,3 +44,56 @@ def test_a_child_whose_parent_lives_goes_on() -> None:
         child.wait(0.2)
     child.kill()
     child.wait()
+
+
+@pytest.mark.parametrize("options", ["", ON_A_LEASH])
+def test_a_child_that_ignores_every_signal_ends_with_its_parent(tmp_path: Path, options: str) -> None:
+    argv = [sys.executable, "-c", PARENT.format(options=options), str(tmp_path / "log"), *DEAF]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as parent:
+        assert parent.stdout is not None
+        child = os.pidfd_open(int(parent.stdout.readline()))
+        until(lambda: "deaf" in (tmp_path / "log").read_text(), "the child to ignore signals")
+        parent.kill()
+        assert select.select([child], [], [], 30)[0], "the child outlived its parent"
+    os.close(child)
+
+
+def test_a_child_on_a_leash_may_end_by_itself(tmp_path: Path) -> None:
+    child = Child("child", ["sleep", "60"], tmp_path / "log", orphan_signal=signal.SIGINT)
+    child.start()
+    leash = child.leash
+    assert child.process is not None
+    assert leash is not None
+    child.process.kill()
+    assert leash.wait(30) == 0
+    child.stop()
+
+
+def test_a_child_that_ignores_every_signal_is_stopped(tmp_path: Path) -> None:
+    child = Child("child", DEAF, tmp_path / "log", patience=0.1)
+    child.start()
+    until(lambda: "deaf" in (tmp_path / "log").read_text(), "the child to ignore signals")
+    child.stop()
+    assert child.exited() == -signal.SIGKILL
+
+
+def test_a_child_gets_its_harsh_signal_before_it_is_killed(tmp_path: Path) -> None:
+    says = ["sh", "-c", "trap '' TERM; trap 'echo harsh; exit' QUIT; echo deaf; while :; do sleep 0.1; done"]
+    child = Child("child", says, tmp_path / "log", patience=0.1, harsh_signal=signal.SIGQUIT)
+    child.start()
+    until(lambda: "deaf" in (tmp_path / "log").read_text(), "the child to ignore signals")
+    child.stop()
+    assert (tmp_path / "log").read_text() == "deaf\nharsh\n"
+
+
+def test_a_log_is_bounded_while_the_child_writes(tmp_path: Path) -> None:
+    log = tmp_path / "child.log"
+    child = Child("child", ["sh", "-c", "while :; do echo something; done"], log, longest_log=10_000)
+    child.start()
+    for _ in range(5):
+        until(lambda: log.stat().st_size > 10_000, "the log to grow")
+        child.bound_log()
+        assert (tmp_path / "child.log.old").stat().st_size > 10_000
+    child.stop()
+    assert b"\0" not in log.read_bytes()  # it goes on at the beginning, not where it was
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}

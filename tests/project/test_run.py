@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.instances import ROOT, Instance, free_port, until
+from tests.project.signing_in import ask, log_in
 
 
 @pytest.fixture(scope="module")
@@ -53,10 +55,22 @@ def test_the_printed_login_opens_the_admin(instance: Instance) -> None:
     password = (instance.data / "admin-password").read_text().strip()
     assert password in instance.output
     assert (instance.data / "admin-password").stat().st_mode & 0o077 == 0
-    check = (
-        f"from django.contrib.auth import authenticate; print(authenticate(username='admin', password='{password}'))"
-    )
-    assert manage(instance, "shell", "--no-imports", "-c", check).stdout.strip() == "admin"
+    assert log_in(instance, password).status == 302
+
+
+def test_what_it_keeps_is_for_its_owner_only(idle: Instance) -> None:
+    """Also what a running instance writes, and what an earlier version left open to others."""
+    idle.data.mkdir()
+    (idle.data / "logs").mkdir(mode=0o700)
+    (idle.data / "logs" / "web.log").touch(0o644)
+    idle.start()
+    assert ask(idle, "PUT", "/v0/topics/mine", "{}", Content_Type="application/json").status == 201
+    until(lambda: idle.pids("celery -A topics_project.celery beat"), "beat")
+    kept = {path: path.lstat().st_mode for path in idle.data.rglob("*")}
+    kept.pop(idle.data / "output")  # of the test's own shell
+    shared = {str(path.relative_to(idle.data)): oct(mode) for path, mode in kept.items() if mode & 0o077}
+    assert shared == {}
+    assert any(stat.S_ISSOCK(mode) for mode in kept.values())
 
 
 def test_another_command_uses_the_running_servers(instance: Instance) -> None:
@@ -130,6 +144,18 @@ def test_nothing_outlives_a_killed_supervisor(idle: Instance) -> None:
     until(lambda: not idle.pids(), "its processes to follow")
 
 
+@pytest.mark.parametrize("name", ["granian", "celery worker", "celery beat"])
+def test_nothing_outlives_a_supervisor_killed_while_it_starts(idle: Instance, name: str) -> None:
+    """A signal other than SIGKILL may be lost on a process that has just begun."""
+    idle.run()
+    assert idle.process is not None
+    name = name.replace("celery", "celery -A topics_project.celery")
+    until(lambda: idle.pids(name), name, tick=0)
+    idle.process.kill()
+    idle.process.wait()
+    until(lambda: not idle.pids(), "its processes to follow")
+
+
 def test_web_workers_do_not_outlive_their_server(idle: Instance) -> None:
     """Both at once, so that nobody is left to clean up: a worker that stayed would keep the port."""
     idle.start()
@@ -154,7 +180,7 @@ def test_one_process_alone_on_given_servers(instance: Instance, idle: Instance) 
     idle.settings = {
         "DATABASE_URL": instance.servers.database_url,
         "REDIS_URL": instance.servers.redis_url,
-        "SECRET_KEY": "the same for every process of a site",
+        "SECRET_KEY": "the same for every process of a site, and not to be guessed",
     }
     idle.run("web")
     until(idle.is_ready, "the web server")

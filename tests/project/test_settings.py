@@ -9,8 +9,16 @@ import pytest
 from tests.instances import OURS, ROOT
 from topics_project import environment
 
-GOOD = {"DATABASE_URL": "postgresql://u@localhost/d", "REDIS_URL": "redis://localhost", "SECRET_KEY": "x" * 50}
+GOOD = {"DATABASE_URL": "postgresql://u@localhost/d", "REDIS_URL": "redis://localhost", "SECRET_KEY": "abcde" * 10}
+PRODUCTION = {
+    "HOST": "0.0.0.0",
+    "ALLOWED_HOSTS": "topics.example",
+    "TOPICS_API_KEYS": "a-secret-of-some-length:read+write",
+    "TOPICS_TLS_PROXY": "1",
+}
 PROCESSES = {
+    "names": ["-c", "from topics_project.settings import ALLOWED_HOSTS; print(*ALLOWED_HOSTS)"],
+    "check --deploy": ["manage.py", "check", "--deploy", "--fail-level", "DEBUG"],
     "manage.py": ["manage.py", "check"],
     "granian": ["-m", "granian", "--interface", "asgi", "--port", "0", "topics_project.asgi:application"],
     "celery": ["-m", "celery", "-A", "topics_project.celery", "worker"],
@@ -40,6 +48,21 @@ def start(process: str, **settings: str) -> subprocess.CompletedProcess[str]:
         ({"DATABASE_URL": "mysql://u@localhost/d"}, "topics: DATABASE_URL is not a PostgreSQL URL"),
         ({"REDIS_URL": "localhost:6379"}, "topics: REDIS_URL is not a Redis URL"),
         ({"SECRET_KEY": ""}, "topics: SECRET_KEY is not set"),
+        ({"SECRET_KEY": "abcde" * 9}, "topics: SECRET_KEY is easy to guess: set it to a random string of at least 50"),
+        ({"SECRET_KEY": "x" * 60}, "topics: SECRET_KEY is easy to guess"),
+        ({"SECRET_KEY": "django-insecure-" + "abcde" * 10}, "topics: SECRET_KEY is easy to guess"),
+        ({"DEBUG": "1", "HOST": "0.0.0.0", "TOPICS_INSECURE": "1"}, "topics: DEBUG=1 shows strangers the inside"),
+        ({"DEBUG": "1", "TOPICS_TLS_PROXY": "1"}, "topics: DEBUG=1 shows strangers the inside"),
+        ({"TOPICS_TLS_PROXY": "1"}, "topics: TOPICS_TLS_PROXY=1 needs ALLOWED_HOSTS"),
+        (
+            {"CSRF_TRUSTED_ORIGINS": "a.example"},
+            "topics: CSRF_TRUSTED_ORIGINS holds a.example: write it as https://a.e",
+        ),
+        (
+            {"TOPICS_TLS_PROXY": "1", "ALLOWED_HOSTS": "a.example", "CSRF_TRUSTED_ORIGINS": "http://a.example"},
+            "topics: CSRF_TRUSTED_ORIGINS holds http://a.example: write it as https://a.example",
+        ),
+        ({"TOPICS_LOGIN_FAILURES": "0"}, "topics: TOPICS_LOGIN_FAILURES=0 is not a whole number of at least 1"),
         ({"TOPICS_API_KEYS": "hush:read,hush2:reed"}, "topics: TOPICS_API_KEYS cannot be used: entry 2 is not secret:"),
         (
             {"TOPICS_API_KEYS": ",", "HOST": "0.0.0.0"},
@@ -82,6 +105,17 @@ def test_every_process_refuses(process: str) -> None:
 )
 def test_good_settings_start(settings: dict[str, str]) -> None:
     assert start("manage.py", **settings).stderr == ""
+
+
+def test_production_passes_every_check_of_a_deployment() -> None:
+    assert start("check --deploy", **PRODUCTION).stderr == ""
+
+
+@pytest.mark.parametrize(("host", "name"), [("192.0.2.1", "192.0.2.1"), ("::2", "[::2]"), ("topics.lan", "topics.lan")])
+def test_the_address_it_listens_on_is_a_name_of_its_own(host: str, name: str) -> None:
+    assert start("names", HOST=host, TOPICS_INSECURE="1").stdout == f"localhost 127.0.0.1 [::1] {name}\n"
+    assert start("names", HOST="0.0.0.0", TOPICS_INSECURE="1").stdout == "localhost 127.0.0.1 [::1]\n"
+    assert start("names", HOST=host, TOPICS_INSECURE="1", ALLOWED_HOSTS="a.example").stdout == "a.example\n"
 
 
 def test_the_readme_lists_every_setting_with_its_default() -> None:

@@ -182,7 +182,7 @@ def test_a_lagging_reader_behind_a_small_window(api: Api, name: str) -> None:
     url = api.watch({name: {}}, limit=10)
     with socket.create_connection(("127.0.0.1", api.port)) as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-        slow.sendall(f"GET {url} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n".encode())
+        slow.sendall(f"GET {url} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n".encode())
         data = b""
         while b"event: caught-up" not in data:
             data += slow.recv(300)

@@ -1,0 +1,43 @@
+"""Expiring in the background goes by bounded rounds: what one leaves, the next ones find."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tests.instances import until
+from topics import tasks
+from topics.append import Append, NewRecord, append, check_rows
+from topics.config import Config, put_topic
+from topics.known import forget
+from topics.models import TopicHead
+
+pytestmark = pytest.mark.django_db
+LONG_AGO = 1_748_470_000_000
+NAMES = ["one", "two", "three"]
+
+
+def counts() -> list[int]:
+    heads = TopicHead.objects.filter(topic__name__in=NAMES)
+    return sorted(heads.values_list("count", flat=True))
+
+
+@pytest.fixture(autouse=True)
+def _three_topics_over_their_time() -> None:
+    for name in NAMES:
+        forget(name)
+        put_topic(name, Config(ttl_ms=1), LONG_AGO)
+        wanted = Append([NewRecord(msgspec.Raw(b"1"))] * 2)
+        append(name, wanted, check_rows(wanted), LONG_AGO)
+
+
+def test_it_works() -> None:
+    tasks.expire()
+    assert counts() == [0, 0, 0]
+
+
+def test_a_round_ends_after_its_time_and_the_next_ones_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "ROUND_SECONDS", 0)
+    tasks.expire()
+    assert counts() in ([0, 2, 2], [2, 2, 2])
+    until(lambda: tasks.expire() or counts() == [0, 0, 0], "rounds of a step each to reach every topic")

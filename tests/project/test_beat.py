@@ -1,0 +1,188 @@
+"""Beat: it goes on when the clock is set back, and of several beats one schedules at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+import redis
+from django.conf import settings
+
+from tests.instances import ROOT, until
+from topics_project.beat import LOCK
+from topics_project.children import die_with_parent
+
+QUEUE_DATABASE = "/5"  # of Redis: nobody takes from this queue, so that what was sent can be seen
+# The time of day as the file $CLOCK says: so many seconds ahead. What counts the seconds since the start is let be.
+SHIM = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <time.h>
+
+static long ahead(void) {
+    long seconds = 0;
+    FILE *file = fopen(getenv("CLOCK"), "r");
+    if (file) { if (fscanf(file, "%ld", &seconds) != 1) seconds = 0; fclose(file); }
+    return seconds;
+}
+int clock_gettime(clockid_t clock, struct timespec *time) {
+    static int (*real)(clockid_t, struct timespec *);
+    if (!real) real = dlsym(RTLD_NEXT, "clock_gettime");
+    int result = real(clock, time);
+    if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE) time->tv_sec += ahead();
+    return result;
+}
+int gettimeofday(struct timeval *time, void *zone) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    time->tv_sec = now.tv_sec; time->tv_usec = now.tv_nsec / 1000;
+    return 0;
+}
+time_t time(time_t *result) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (result) *result = now.tv_sec;
+    return now.tv_sec;
+}
+"""
+Beat = subprocess.Popen[bytes]
+
+
+def queue_url() -> str:
+    return settings.REDIS_URL.removesuffix("/0") + QUEUE_DATABASE
+
+
+@pytest.fixture
+def queue() -> Iterator[redis.Redis]:
+    client = redis.Redis.from_url(queue_url())
+    yield client
+    client.flushdb()
+    client.close()
+
+
+@pytest.fixture
+def beats(queue: redis.Redis, tmp_path: Path) -> Iterator[Callable[..., Beat]]:
+    """`beats(NAME="…")` starts a real beat on the session's servers."""
+    started: list[Beat] = []
+
+    def start(**environment: str) -> Beat:
+        parent = os.getpid()
+        with (tmp_path / "beat.log").open("ab") as log:
+            beat = subprocess.Popen(
+                [sys.executable, "-m", "celery", "-A", "topics_project.celery", "beat", "--pidfile", ""],
+                env={**os.environ, "REDIS_URL": queue_url(), **environment},
+                cwd=ROOT,
+                stdout=log,
+                stderr=log,
+                preexec_fn=lambda: die_with_parent(parent),
+            )
+        started.append(beat)
+        return beat
+
+    yield start
+    for beat in started:
+        beat.kill()
+        beat.wait()
+
+
+def senders(queue: redis.Redis) -> set[int]:
+    """The processes that sent anything since we last asked."""
+    messages = [json.loads(message) for message in queue.lrange("celery", 0, -1)]
+    queue.delete("celery")
+    return {int(message["headers"]["origin"].partition("@")[0].removeprefix("gen")) for message in messages}
+
+
+def holders() -> list[int]:
+    """The backends whose sessions hold the turn."""
+    with psycopg.connect(settings.DATABASE_URL) as connection:
+        held = connection.execute(
+            "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = %s AND granted"
+            " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+            [LOCK],
+        )
+        return [pid for (pid,) in held]
+
+
+def sessions() -> list[int]:
+    """The backends of every beat, whoever's turn it is."""
+    with psycopg.connect(settings.DATABASE_URL) as connection:
+        found = connection.execute(
+            "SELECT pid FROM pg_stat_activity WHERE application_name = 'topics beat' AND datname = current_database()"
+        )
+        return [pid for (pid,) in found]
+
+
+def test_it_works(beats: Callable[..., Beat], queue: redis.Redis) -> None:
+    beat = beats()
+    until(lambda: beat.pid in senders(queue), "the beat to send")
+    until(lambda: beat.pid in senders(queue), "the beat to send again")
+    beat.terminate()
+    assert beat.wait(30) == 0
+    until(lambda: not holders(), "the turn to be free")
+
+
+def test_a_clock_set_back_by_an_hour_does_not_stop_it(
+    beats: Callable[..., Beat], queue: redis.Redis, tmp_path: Path
+) -> None:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip(
+            "NOT TRIED: stepping a clock takes a preloaded library, and that a C compiler (apt-get install gcc)"
+        )
+    (tmp_path / "clock.c").write_text(SHIM)
+    library, clock = tmp_path / "clock.so", tmp_path / "clock"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, tmp_path / "clock.c", "-ldl"], check=True)
+    clock.write_text("0")
+    beat = beats(LD_PRELOAD=str(library), CLOCK=str(clock))
+    until(lambda: beat.pid in senders(queue), "the beat to send")
+    for seconds in ("-3600", "0", "3600", "-86400"):
+        clock.write_text(seconds)
+        senders(queue)
+        for _ in range(2):
+            until(lambda: beat.pid in senders(queue), f"the beat to send with its clock at {seconds}", seconds=15)
+
+
+def test_a_second_beat_waits_until_the_first_is_dead(beats: Callable[..., Beat], queue: redis.Redis) -> None:
+    first = beats()
+    until(lambda: senders(queue), "the first beat to send")
+    second = beats()
+    until(lambda: len(sessions()) == 2, "the second beat to ask for its turn")
+    for _ in range(3):
+        assert until(lambda: senders(queue), "a beat to send") == {first.pid}
+    first.kill()
+    until(lambda: second.pid in senders(queue), "the second beat to take over", seconds=15)
+
+
+def test_a_stopped_beat_loses_its_turn_and_notices(beats: Callable[..., Beat], queue: redis.Redis) -> None:
+    first = beats()
+    until(lambda: senders(queue), "the first beat to send")
+    first.send_signal(signal.SIGSTOP)
+    second = beats()
+    until(lambda: second.pid in senders(queue), "the second beat to take over", seconds=40)
+    first.send_signal(signal.SIGCONT)
+    until(lambda: len(sessions()) == 2, "the first beat to ask for a turn again")
+    senders(queue)
+    for _ in range(3):
+        assert until(lambda: senders(queue), "a beat to send") == {second.pid}
+
+
+def test_it_takes_its_turn_again_when_its_session_was_ended(beats: Callable[..., Beat], queue: redis.Redis) -> None:
+    beat = beats()
+    until(lambda: beat.pid in senders(queue), "the beat to send")
+    (before,) = holders()
+    with psycopg.connect(settings.DATABASE_URL, autocommit=True) as connection:
+        connection.execute("SELECT pg_terminate_backend(%s)", [before])
+    until(lambda: holders() not in ([], [before]), "the beat to take its turn again", seconds=15)
+    senders(queue)
+    until(lambda: beat.pid in senders(queue), "the beat to send again")

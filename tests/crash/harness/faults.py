@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import random
 import signal
+import socket
+import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import psycopg
 import redis
+from psycopg.conninfo import conninfo_to_dict
 
 from tests.crash.harness.clock import Clock
 from tests.crash.harness.disk import Disk
@@ -19,6 +21,8 @@ from tests.instances import Instance
 from topics_project import embedded
 
 HOUR = 3600.0
+MOST_CONNECTIONS = 400  # more than the embedded PostgreSQL has
+POSTGRES_PROTOCOL = 3 << 16
 PATIENCE = 10.0  # seconds for a server that has to be told that its fault is over
 
 Undo = Callable[[], None]
@@ -90,7 +94,13 @@ def freeze(who: Who, *, everyone: bool = False) -> Callable[[Scene], Undo]:
         found = who(scene.processes)
         frozen = found if everyone else scene.one_of(found)
         send(signal.SIGSTOP, frozen)
-        return lambda: send(signal.SIGCONT, [each for each in frozen if each in scene.processes.all])
+
+        def thaw() -> None:
+            # By number: what PostgreSQL's processes call themselves changes with what they do.
+            ours = {each.pid for each in scene.processes.all}
+            send(signal.SIGCONT, [each for each in frozen if each.pid in ours])
+
+        return thaw
 
     return act
 
@@ -129,16 +139,23 @@ def fill_redis(scene: Scene) -> Undo:
 
 
 def take_connections(scene: Scene) -> Undo:
-    """All that PostgreSQL has left."""
-    taken: list[psycopg.Connection] = []
-    servers = embedded.running(scene.instance.data)
-    with contextlib.suppress(psycopg.Error):
-        while servers and len(taken) < 1000:
-            taken.append(psycopg.connect(servers.database_url, connect_timeout=3))
+    """All that PostgreSQL has, by clients who say what they want and then not who they are."""
+    taken: list[socket.socket] = []
+    if (servers := embedded.running(scene.instance.data)) is not None:
+        where = conninfo_to_dict(servers.database_url)
+        body = f"user\0{where['user']}\0database\0{where['dbname']}\0\0".encode()
+        startup = struct.pack("!ii", len(body) + 8, POSTGRES_PROTOCOL) + body
+        with contextlib.suppress(OSError):
+            for _ in range(MOST_CONNECTIONS):
+                client = socket.socket(socket.AF_UNIX)
+                taken.append(client)
+                client.settimeout(1)
+                client.connect(f"{where['host']}/.s.PGSQL.{where['port']}")
+                client.sendall(startup)
 
     def give_back() -> None:
-        for connection in taken:
-            connection.close()
+        for client in taken:
+            client.close()
 
     return give_back
 

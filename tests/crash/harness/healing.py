@@ -11,7 +11,8 @@ from tests.crash.harness.topology import DURABILITIES, KEEP, NODES, Written
 from tests.watch.wire import Api, Event, Refused, Stream
 
 WITHIN = 20.0  # seconds after a fault is over until everything works again
-PATIENCE = 5.0  # seconds of one request, and of a watch for what was just appended
+PATIENCE = 5.0  # seconds of one request
+SHOWN_WITHIN = 2.0  # seconds of a watch for what was just appended, before another try
 
 
 class Unhealed(Exception):
@@ -69,6 +70,6 @@ class Healing:
             return not missing
 
         try:
-            stream.until(arrived, PATIENCE)
+            stream.until(arrived, SHOWN_WITHIN)
         except AssertionError as error:
             raise Unhealed(f"a watch does not show {data} in {' and '.join(sorted(missing))}: {error}") from error

@@ -41,5 +41,5 @@ def plan(seed: int, count: int, left_out: set[str]) -> list[Step]:
             fault = draw.choices(others, [fault.weight for fault in others])[0]
         hold = draw.uniform(*fault.hold)
         overlaps = draw.uniform(0, hold + 1.5) if draw.random() < OVERLAPPING else None
-        steps.append(Step(fault, hold, draw.getrandbits(32), overlaps, draw.uniform(0.2, 1)))
+        steps.append(Step(fault, hold, draw.getrandbits(32), overlaps, draw.uniform(0.1, 0.5)))
     return steps

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import time
 from typing import Any, NamedTuple
 
 DEADLINE = 20.0  # seconds; no fault lasts as long, and none may be felt longer
@@ -51,6 +52,21 @@ class Client:
             return Reply(response.status, json.loads(text))
         except ValueError as error:
             raise Unanswered(f"{method} {path}: {response.status} without JSON: {text[:80]!r}") from error
+
+    def insist(self, method: str, path: str, body: Any = None, seconds: float = 60) -> Any:
+        """The body of a success, however often it has to be asked for. Raises Unanswered when the time is over."""
+        until = time.monotonic() + seconds
+        while True:
+            try:
+                reply = self.call(method, path, body)
+                if reply.status < 300:
+                    return reply.json
+                error = Unanswered(f"{method} {path}: {reply.status} {reply.json}")
+            except Unanswered as unanswered:
+                error = unanswered
+            if time.monotonic() > until:
+                raise error
+            time.sleep(0.1)
 
     def close(self) -> None:
         """The next call connects anew, and may reach another process."""

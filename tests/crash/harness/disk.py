@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 CLONE_NEWNS = 0x00020000
 MEGABYTES = 1024
+TRIES = 20
 
 
 class NoDisk(Exception):
@@ -27,10 +29,13 @@ class Disk:
         self._mount("-t", "tmpfs", "-o", f"size={MEGABYTES}m,mode=711", "tmpfs", str(folder))
 
     def fill(self) -> None:
-        """Not one block is free until there is room again. What is deleted meanwhile makes room."""
-        used = os.statvfs(self.folder)
-        kilobytes = (used.f_blocks - used.f_bfree) * used.f_frsize // 1024
-        self._resize(f"{kilobytes + 64}k")  # some headroom: it must not be smaller than what is there by then
+        """Next to nothing is free until there is room again. Raises NoDisk."""
+        for _ in range(TRIES):
+            used = os.statvfs(self.folder)
+            kilobytes = (used.f_blocks - used.f_bfree) * used.f_frsize // 1024
+            with contextlib.suppress(NoDisk):  # somebody wrote in between: it cannot be smaller than what is there
+                return self._resize(f"{kilobytes + 64}k")
+        raise NoDisk(f"{self.folder} grows faster than it can be filled")
 
     def make_room(self) -> None:
         self._resize(f"{MEGABYTES}m")

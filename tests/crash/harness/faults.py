@@ -7,7 +7,6 @@ import random
 import signal
 import socket
 import struct
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -23,9 +22,9 @@ from topics_project import embedded
 HOUR = 3600.0
 MOST_CONNECTIONS = 400  # more than the embedded PostgreSQL has
 POSTGRES_PROTOCOL = 3 << 16
-PATIENCE = 10.0  # seconds for a server that has to be told that its fault is over
 
-Undo = Callable[[], None]
+# Ends a fault; False: that has to be tried again, since something else is in the way.
+Undo = Callable[[], bool]
 
 
 @dataclass
@@ -95,10 +94,11 @@ def freeze(who: Who, *, everyone: bool = False) -> Callable[[Scene], Undo]:
         frozen = found if everyone else scene.one_of(found)
         send(signal.SIGSTOP, frozen)
 
-        def thaw() -> None:
+        def thaw() -> bool:
             # By number: what PostgreSQL's processes call themselves changes with what they do.
             ours = {each.pid for each in scene.processes.all}
             send(signal.SIGCONT, [each for each in frozen if each.pid in ours])
+            return True
 
         return thaw
 
@@ -128,14 +128,8 @@ def fill_redis(scene: Scene) -> Undo:
                 return bool(client.config_set("maxmemory", size))
         return False
 
-    def empty() -> None:
-        # One that was killed meanwhile comes back without a limit; one that is frozen has to be waited for.
-        deadline = time.monotonic() + PATIENCE
-        while not limit("0") and time.monotonic() < deadline:
-            time.sleep(0.2)
-
     limit("100kb")
-    return empty
+    return lambda: limit("0")
 
 
 def take_connections(scene: Scene) -> Undo:
@@ -153,9 +147,10 @@ def take_connections(scene: Scene) -> Undo:
                 client.connect(f"{where['host']}/.s.PGSQL.{where['port']}")
                 client.sendall(startup)
 
-    def give_back() -> None:
+    def give_back() -> bool:
         for client in taken:
             client.close()
+        return True
 
     return give_back
 
@@ -168,15 +163,26 @@ def step_clock(seconds: float) -> Callable[[Scene], Undo]:
         clock = scene.clock
         assert clock is not None
         clock.step(seconds)
-        return lambda: clock.step(0)
+
+        def step_back() -> bool:
+            clock.step(0)
+            return True
+
+        return step_back
 
     return act
 
 
 def fill_disk(scene: Scene) -> Undo:
-    assert scene.disk is not None
-    scene.disk.fill()
-    return scene.disk.make_room
+    disk = scene.disk
+    assert disk is not None
+    disk.fill()
+
+    def make_room() -> bool:
+        disk.make_room()
+        return True
+
+    return make_room
 
 
 FAULTS = [

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+from typing import Any
 
 from tests.crash.harness.client import DEADLINE, Hung, Unanswered
 from tests.crash.harness.evidence import Deleted, History, now
@@ -42,8 +43,9 @@ class Follower(Hand):
             query = f"from_seq={history.position}&limit={limit}&wait_ms={wait_ms}{own}"
             window = self.ask("GET", f"{path}/records?{query}").json
         else:
-            own = {"node": list(self.nodes)} if self.nodes else {}
-            body = {"from_seq": history.position, "limit": limit, "wait_ms": wait_ms, **own}
+            body: dict[str, Any] = {"from_seq": history.position, "limit": limit, "wait_ms": wait_ms}
+            if self.nodes:
+                body["node"] = list(self.nodes)
             window = self.ask("POST", f"{path}/diff", body).json
         if window["tombstone"]:
             history.told(window["tombstone"])

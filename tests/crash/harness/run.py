@@ -23,7 +23,7 @@ from tests.crash.harness.load import Hand, Stage, hands
 from tests.crash.harness.plan import Step, plan
 from tests.crash.harness.readers import readers
 from tests.crash.harness.topology import ROUTERS, TOPICS, TOPOLOGY
-from tests.instances import Instance, free_port
+from tests.instances import Instance, free_port, until
 
 TO_THE_HEAD = 40.0  # seconds for routers and readers, once nobody writes any more
 GIVE_UP = 60.0  # seconds after which nobody waits for a healing any more
@@ -112,16 +112,17 @@ class Run:
 
     def rest(self, seconds: float) -> None:
         """Let time pass; end the faults whose time is over meanwhile, and start a supervisor that ended."""
-        until = now() + seconds
+        ends = now() + seconds
         while True:
-            for due, undo in [each for each in self.undos if each[0] <= now()]:
-                self.undos.remove((due, undo))
-                undo()
+            for each in [each for each in self.undos if each[0] <= now()]:
+                _, undo = each
+                if undo():
+                    self.undos.remove(each)
             if self.instance.exited() is not None:
                 self.scene.run_again()
-            if now() >= until:
+            if now() >= ends:
                 return
-            time.sleep(min(0.05, max(0.0, until - now())))
+            time.sleep(min(0.05, max(0.0, ends - now())))
 
     def finish(self) -> None:
         """Wait until no fault is under way."""
@@ -132,7 +133,7 @@ class Run:
         """Wait until everything works, and say how long that took."""
         began, wrong = now(), ""
         while now() - began < GIVE_UP:
-            self.rest(0.1 if wrong else 0)
+            self.rest(0.1 if wrong else 0.0)
             try:
                 self.healing.attempt()
             except Unhealed as error:
@@ -144,6 +145,7 @@ class Run:
             return f"healed after {took:.1f} s"
         self.evidence.trouble("healing", f"after {after}: not within {GIVE_UP:.0f} s: {wrong}")
         kill_everything(self.scene)
+        until(self.instance.is_ready, "an instance that was started anew", GIVE_UP)
         return f"DID NOT HEAL within {GIVE_UP:.0f} s, everything was killed and started anew ({wrong})"
 
     # -- The end -------------------------------------------------------------------------------------------------------

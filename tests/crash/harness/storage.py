@@ -95,7 +95,7 @@ def agrees(log: Log) -> bool:
 def look_at(client: Client, connection: psycopg.Connection[Any], evidence: Evidence, topic: Topic) -> Log:
     history = evidence.history("final", topic.name)
     records = read_all(client, history)
-    said = client.call("GET", f"/v0/topics/{topic.name}").json
+    said = client.insist("GET", f"/v0/topics/{topic.name}")
     rows = connection.execute(LOG, [topic.name]).fetchall()
     counters = (said["head_seq"], said["earliest_seq"], said["count"], said["bytes"])
     by_sql = [Entry(seq, data) for seq, data, _ in rows]
@@ -106,7 +106,7 @@ def read_all(client: Client, history: History) -> list[Entry]:
     found: list[Entry] = []
     while True:
         body = {"from_seq": history.position, "limit": 1000}
-        window = client.call("POST", f"/v0/topics/{history.topic}/diff", body).json
+        window = client.insist("POST", f"/v0/topics/{history.topic}/diff", body)
         if window["tombstone"]:
             history.told(window["tombstone"])
         history.delivered(window["records"])

@@ -36,7 +36,7 @@ SHOWN = "SELECT home_topic_id, home_seq FROM topic_log"
 # As docs/concurrency.md has it: a span below its topic's floor stays while it is a cycle's evidence (its home row is stored),
 # or a loss that some router has yet to tell.
 LEFT_SPANS = """
-SELECT coalesce(t.name, 'deleted topic ' || s.topic_id), s.first_seq, s.last_seq
+SELECT coalesce(t.name, 'deleted topic ' || s.topic_id), s.first_seq
   FROM routers_span s LEFT JOIN topics_topic t ON t.id = s.topic_id LEFT JOIN topics_topichead h ON h.topic_id = s.topic_id
  WHERE (h.topic_id IS NULL OR s.last_seq <= h.floor_seq)
    AND NOT (s.home_id IS NOT NULL AND EXISTS (SELECT FROM routers_router r WHERE r.dest_id = s.topic_id AND r.cyclic)
@@ -72,12 +72,22 @@ def leftovers(connection: psycopg.Connection[Any]) -> list[str]:
 def look_for_leftovers(connection: psycopg.Connection[Any]) -> list[str]:
     connection.execute(LOOK_AGAIN_NOW)
     unshown = set(connection.execute(STORED).fetchall()) - set(connection.execute(SHOWN).fetchall())
-    seqs: dict[int, list[int]] = defaultdict(list)
+    records: dict[int, list[int]] = defaultdict(list)
     for topic_id, seq in unshown:
-        seqs[topic_id].append(seq)
-    found = [f"{len(own)} records of topic {id}, from seq {min(own)} on, are shown by none" for id, own in seqs.items()]
-    rows = connection.execute(LEFT_SPANS).fetchall()
-    return found + [f"the span {first}..{last} of {topic} is below its floor" for topic, first, last in rows]
+        records[topic_id].append(seq)
+    spans: dict[str, list[int]] = defaultdict(list)
+    for topic, first_seq in connection.execute(LEFT_SPANS).fetchall():
+        spans[topic].append(first_seq)
+    return [
+        *(
+            f"{len(seqs)} records of topic {id}, from seq {min(seqs)} on, are shown by none"
+            for id, seqs in records.items()
+        ),
+        *(
+            f"{len(seqs)} spans of {topic}, from seq {min(seqs)} on, lie below its floor"
+            for topic, seqs in spans.items()
+        ),
+    ]
 
 
 def read_log(client: Client, connection: psycopg.Connection[Any], evidence: Evidence, topic: Topic) -> Log:

@@ -29,18 +29,21 @@ Undo = Callable[[], bool]
 
 @dataclass
 class Scene:
-    """The instance, and what this machine lets us do to it. `pick`: what chance chooses victims with, for the fault at hand."""
+    """The instance, and what this machine lets us do to it. `pick`: what chance chooses victims with, for the fault at hand;
+    `missed`: it found nobody, since the fault before it is not healed yet."""
 
     instance: Instance
     clock: Clock | None = None
     disk: Disk | None = None
     pick: random.Random = field(default_factory=random.Random)
+    missed: bool = False
 
     @property
     def processes(self) -> Processes:
         return Processes(self.instance)
 
     def one_of(self, processes: list[Process]) -> list[Process]:
+        self.missed = not processes
         return [self.pick.choice(processes)] if processes else []
 
     def run_again(self) -> None:
@@ -75,9 +78,9 @@ def kill(who: Who, number: signal.Signals = signal.SIGKILL) -> Callable[[Scene],
 
 
 def kill_supervisor(scene: Scene) -> None:
-    send(signal.SIGKILL, scene.processes.supervisor)
-    if scene.instance.process:
-        scene.instance.process.wait()
+    if (supervisor := scene.instance.process) is not None:
+        supervisor.kill()
+        supervisor.wait()
     scene.run_again()
 
 

@@ -33,10 +33,6 @@ class Processes:
         return [each for each in self.all if each.parent in pids]
 
     @property
-    def supervisor(self) -> list[Process]:
-        return self.with_command("manage.py run")
-
-    @property
     def guard(self) -> list[Process]:
         return self.with_command("topics_project.embedded")
 

@@ -98,10 +98,11 @@ class Run:
         hold = f" for {step.hold:.1f} s" if step.hold else ""
         began = now()
         self.scene.pick.seed(step.pick)
+        self.scene.missed = False
         undo = fault.act(self.scene)
         if undo is not None:
             self.undos.append((began + step.hold, undo))
-        line = f"{number:>8} {began:7.1f} s  {fault.name}{hold}"
+        line = f"{number:>8} {began:7.1f} s  {fault.name}{hold}{' (nobody was there)' if self.scene.missed else ''}"
         if step.overlaps is not None:
             self.say(f"{line}: the next one does not wait")
             self.rest(step.overlaps)

@@ -17,7 +17,7 @@ test: $(VENV)/dev.stamp ## run the tests on servers of their own (TESTS=tests/ap
 	$(VENV)/bin/python -m pytest $(if $(CHROMIUM),,-m "not browser") $(TESTS)
 
 crash: $(VENV)/dev.stamp ## kill, freeze and fill a deployment under load (FAULTS=60; SEED=… replays a run)
-	$(VENV)/bin/python -m tests.crash.harness $(if $(FAULTS),--faults $(FAULTS)) $(if $(SEED),--seed $(SEED))
+	$(VENV)/bin/python -m tests.crash.harness $(if $(FAULTS),--faults $(FAULTS)) $(if $(SEED),--seed $(SEED)) $(if $(WITHIN),--within $(WITHIN))
 
 check: $(VENV)/dev.stamp ## lint, types, and migrations against models; changes nothing
 	$(VENV)/bin/ruff check .

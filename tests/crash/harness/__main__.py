@@ -21,13 +21,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make crash", description=__doc__)
     parser.add_argument("--faults", type=int, default=60)
     parser.add_argument("--seed", type=int, help="replays a run (default: another each time)")
+    parser.add_argument(
+        "--within", type=float, default=20, help="seconds to heal; more where the machine is busy otherwise"
+    )
     arguments = parser.parse_args()
     seed = SystemRandom().randrange(10**6) if arguments.seed is None else arguments.seed
     print(f"{arguments.faults} faults, SEED={seed}", flush=True)
 
     logs = Path(tempfile.gettempdir()) / f"topics-crash-{seed}-logs"
     shutil.rmtree(logs, ignore_errors=True)
-    with a_run(seed, lambda line: print(line, flush=True), logs) as run:
+    with a_run(seed, arguments.within, lambda line: print(line, flush=True), logs) as run:
         violations = judge(run.go(arguments.faults))
         if violations:
             run.keep_logs(logs)

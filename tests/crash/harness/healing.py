@@ -10,7 +10,6 @@ from tests.crash.harness.evidence import Acked, Evidence, now
 from tests.crash.harness.topology import DURABILITIES, KEEP, NODES, Written
 from tests.watch.wire import Api, Event, Refused, Stream
 
-WITHIN = 20.0  # seconds after a fault is over until everything works again
 PATIENCE = 5.0  # seconds of one request
 SHOWN_WITHIN = 2.0  # seconds of a watch for what was just appended, before another try
 

@@ -18,7 +18,7 @@ from tests.crash.harness.clock import Clock, NoClock
 from tests.crash.harness.disk import Disk, NoDisk
 from tests.crash.harness.evidence import Evidence, now
 from tests.crash.harness.faults import Scene, Undo, kill_everything
-from tests.crash.harness.healing import WITHIN, Healing, Unhealed
+from tests.crash.harness.healing import Healing, Unhealed
 from tests.crash.harness.load import Hand, Stage, hands
 from tests.crash.harness.plan import Step, plan
 from tests.crash.harness.readers import readers
@@ -26,14 +26,15 @@ from tests.crash.harness.topology import ROUTERS, TOPICS, TOPOLOGY
 from tests.instances import Instance, free_port, until
 
 TO_THE_HEAD = 40.0  # seconds for routers and readers, once nobody writes any more
-GIVE_UP = 60.0  # seconds after which nobody waits for a healing any more
+GIVE_UP = 60.0  # seconds after that, until nobody waits for a healing any more
 Say = Callable[[str], None]
 Connection = psycopg.Connection[Any]
 
 
 class Run:
-    def __init__(self, seed: int, folder: Path, say: Say) -> None:
-        self.seed, self.say = seed, say
+    def __init__(self, seed: int, folder: Path, within: float, say: Say) -> None:
+        """`within`: seconds after a fault is over until everything has to work again."""
+        self.seed, self.within, self.say = seed, within, say
         self.evidence = Evidence(TOPOLOGY)
         self.left_out: dict[str, str] = {}  # what this machine does not have, and why
         data = folder / "data"
@@ -133,7 +134,7 @@ class Run:
     def heal(self, after: str = "the start") -> str:
         """Wait until everything works, and say how long that took."""
         began, wrong = now(), ""
-        while now() - began < GIVE_UP:
+        while now() - began < self.within + GIVE_UP:
             self.rest(0.1 if wrong else 0.0)
             try:
                 self.healing.attempt()
@@ -141,13 +142,14 @@ class Run:
                 wrong = str(error)
                 continue
             took = now() - began
-            if took > WITHIN:
+            if took > self.within:
                 self.evidence.trouble("healing", f"after {after}: only after {took:.1f} s; until then {wrong}")
             return f"healed after {took:.1f} s"
-        self.evidence.trouble("healing", f"after {after}: not within {GIVE_UP:.0f} s: {wrong}")
+        took = now() - began
+        self.evidence.trouble("healing", f"after {after}: not within {took:.0f} s: {wrong}")
         kill_everything(self.scene)
         until(self.instance.is_ready, "an instance that was started anew", GIVE_UP)
-        return f"DID NOT HEAL within {GIVE_UP:.0f} s, everything was killed and started anew ({wrong})"
+        return f"DID NOT HEAL within {took:.0f} s, everything was killed and started anew ({wrong})"
 
     # -- The end -------------------------------------------------------------------------------------------------------
 
@@ -189,10 +191,10 @@ class Run:
 
 
 @contextlib.contextmanager
-def a_run(seed: int, say: Say, keep: Path) -> Iterator[Run]:
+def a_run(seed: int, within: float, say: Say, keep: Path) -> Iterator[Run]:
     """A run that leaves nothing behind; when the block fails, the instance's logs in `keep`."""
     folder = Path(tempfile.mkdtemp(prefix="topics-crash-"))
-    run = Run(seed, folder, say)
+    run = Run(seed, folder, within, say)
     try:
         yield run
     except BaseException:

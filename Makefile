@@ -4,7 +4,7 @@ VENV := .venv
 CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome || command -v chrome)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench lock
+.PHONY: help run test crash check format bench lock
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,6 +15,9 @@ run: $(VENV)/run.stamp ## run everything on 127.0.0.1:4000 (HOST, PORT and TOPIC
 test: $(VENV)/dev.stamp ## run the tests on servers of their own (TESTS=tests/api picks some)
 	@$(if $(CHROMIUM),,echo "No Chromium here: the page of docs/watch.md is not tried (apt-get install chromium).")
 	$(VENV)/bin/python -m pytest $(if $(CHROMIUM),,-m "not browser") $(TESTS)
+
+crash: $(VENV)/dev.stamp ## kill, freeze and fill a deployment under load (FAULTS=60; SEED=… replays a run)
+	$(VENV)/bin/python -m tests.crash.harness $(if $(FAULTS),--faults $(FAULTS)) $(if $(SEED),--seed $(SEED)) $(if $(WITHIN),--within $(WITHIN))
 
 check: $(VENV)/dev.stamp ## lint, types, migrations against models, and known vulnerabilities; changes nothing
 	$(VENV)/bin/ruff check .

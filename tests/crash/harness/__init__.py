@@ -1,0 +1,13 @@
+"""A whole deployment under load, faults at random, and an oracle that says what they broke (`make crash`).
+
+    plan        which faults come when: a seed says it all
+    faults      what each of them does; processes, clock and disk are what they lay hands on
+    topology    the topics and routers of the run
+    load        who appends, deletes and moves cursors; readers follow by diff and by watch
+    evidence    what was acked, and what each reader was shown: the recorders
+    healing     whether everything works again, tried after each fault
+    storage     what is in the log at the end, looked at from all sides
+    oracle      what the evidence has to obey; forwarding is its part about routers
+
+A service manager would start the supervisor again; the run does that, and helps with nothing else.
+"""

@@ -1,0 +1,69 @@
+"""make crash: a line a fault, then what the oracle found. Ends with 1 when something broke."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from pathlib import Path
+from random import SystemRandom
+
+from tests.crash.harness.evidence import Delivered, Evidence, Told, now
+from tests.crash.harness.oracle import Violation, judge
+from tests.crash.harness.run import a_run
+
+MOST_SHOWN = 20  # violations of one rule in one topic
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make crash", description=__doc__)
+    parser.add_argument("--faults", type=int, default=60)
+    parser.add_argument("--seed", type=int, help="replays a run (default: another each time)")
+    parser.add_argument(
+        "--within", type=float, default=20, help="seconds to heal; more where the machine is busy otherwise"
+    )
+    arguments = parser.parse_args()
+    seed = SystemRandom().randrange(10**6) if arguments.seed is None else arguments.seed
+    print(f"{arguments.faults} faults, SEED={seed}", flush=True)
+
+    logs = Path(tempfile.gettempdir()) / f"topics-crash-{seed}-logs"
+    shutil.rmtree(logs, ignore_errors=True)
+    with a_run(seed, arguments.within, lambda line: print(line, flush=True), logs) as run:
+        violations = judge(run.go(arguments.faults))
+        if violations:
+            run.keep_logs(logs)
+    print(summary(run.evidence))
+    print(report(violations))
+    if violations:
+        print(f"BROKEN: {len(violations)} violations. SEED={seed} FAULTS={arguments.faults} replays it; logs in {logs}")
+    else:
+        print(f"Nothing broke. SEED={seed}, {now():.0f} s")
+    return 1 if violations else 0
+
+
+def summary(evidence: Evidence) -> str:
+    acks = Counter(evidence.topology.topics[ack.topic].durability for ack in evidence.acks)
+    events = Counter(type(event) for history in evidence.histories for event in history.events)
+    records = sum(len(log.records) for log in evidence.logs.values())
+    appends = ", ".join(f"{count} {durability}" for durability, count in acks.items())
+    read = f"{events[Delivered]} deliveries and {events[Told]} tombstones to {len(evidence.histories)} histories"
+    return f"acked appends: {appends}; {read}; {records} records in {len(evidence.logs)} topics at the end"
+
+
+def report(violations: list[Violation]) -> str:
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for violation in violations:
+        groups[violation.rule, violation.topic].append(violation.text)
+    lines = []
+    for (rule, topic), texts in groups.items():
+        lines += [
+            f"{rule}{': ' if topic else ''}{topic} ({len(texts)})",
+            *(f"    {text}" for text in texts[:MOST_SHOWN]),
+        ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

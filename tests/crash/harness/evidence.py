@@ -1,0 +1,153 @@
+"""What a run noted: who was told what, and when. Seconds count from the run's start.
+
+Each history and each list of acks is written by one thread and read when all have ended, so nothing here is locked.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tests.crash.harness.topology import Topology
+
+
+class Acked(NamedTuple):
+    """An append that was answered: its records have the seqs from first_seq on."""
+
+    at: float
+    who: str
+    topic: str
+    first_seq: int
+    data: tuple[str, ...]
+
+
+class Deleted(NamedTuple):
+    """A delete that was asked for, answered or not: records below before_seq, or with this tag."""
+
+    at: float
+    topic: str
+    before_seq: int | None = None
+    tag: str | None = None
+
+
+class Opened(NamedTuple):
+    """A reader connected anew, and may be shown again what it has seen."""
+
+    at: float
+
+
+class Delivered(NamedTuple):
+    at: float
+    seq: int
+    data: str
+
+
+class Told(NamedTuple):
+    """A tombstone."""
+
+    at: float
+    gap_from: int
+    gap_to: int
+    reason: str
+
+
+class Reached(NamedTuple):
+    """All up to this seq was examined; `head_seq` is the topic's head then, where the reader was told."""
+
+    at: float
+    seq: int
+    head_seq: int | None = None
+
+
+Event = Opened | Delivered | Told | Reached
+
+
+@dataclass
+class History:
+    """What one reader was told of one topic, in order. `nodes`: its own, whose records it did not want. `strong`: it wanted
+    nothing that a crash may take back."""
+
+    who: str
+    topic: str
+    nodes: frozenset[str] = frozenset()
+    strong: bool = False
+    events: list[Event] = field(default_factory=list)
+    position: int = 0
+    head_seq: int = 0  # as told last
+
+    def opened(self) -> None:
+        self.events.append(Opened(now()))
+
+    def delivered(self, records: list[dict[str, Any]]) -> None:
+        at = now()
+        self.events += [Delivered(at, record["$seq"], sys.intern(record["data"])) for record in records]
+
+    def told(self, tombstone: dict[str, Any]) -> None:
+        self.events.append(Told(now(), tombstone["gap_from"], tombstone["gap_to"], tombstone["reason"]))
+        if tombstone["reason"] == "recreated":
+            self.position = 0
+
+    def reached(self, seq: int, head_seq: int | None = None) -> None:
+        if seq > self.position or head_seq not in (None, self.head_seq):
+            self.events.append(Reached(now(), seq, head_seq))
+        self.position = max(seq, self.position)
+        self.head_seq = self.head_seq if head_seq is None else head_seq
+
+
+class Entry(NamedTuple):
+    """A record of the log as it is at the end."""
+
+    seq: int
+    data: str
+    meta: dict[str, Any] | None = None
+
+
+@dataclass
+class Log:
+    """A topic at the end: what it says of itself, what a read of all of it shows, and what SQL does."""
+
+    topic: str
+    head_seq: int
+    earliest_seq: int
+    count: int
+    bytes: int
+    records: list[Entry]
+    sql_records: list[Entry]
+    sql_bytes: int
+
+
+class Trouble(NamedTuple):
+    """Something that must not happen, seen while it happened."""
+
+    at: float
+    who: str
+    what: str
+
+
+@dataclass
+class Evidence:
+    topology: Topology
+    acks: list[Acked] = field(default_factory=list)
+    deletes: list[Deleted] = field(default_factory=list)
+    histories: list[History] = field(default_factory=list)
+    logs: dict[str, Log] = field(default_factory=dict)
+    troubles: list[Trouble] = field(default_factory=list)
+    leftovers: list[str] = field(default_factory=list)  # what is stored, though nothing shows it
+
+    def history(self, who: str, topic: str, nodes: frozenset[str] = frozenset(), strong: bool = False) -> History:
+        history = History(who, topic, nodes, strong)
+        self.histories.append(history)
+        return history
+
+    def trouble(self, who: str, what: str) -> None:
+        self.troubles.append(Trouble(now(), who, what))
+
+
+_started = time.monotonic()
+
+
+def now() -> float:
+    """Seconds since the run started."""
+    return time.monotonic() - _started

@@ -1,0 +1,218 @@
+"""The faults: what each does to the instance, and how it ends. Nothing here helps the service up again."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import signal
+import socket
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import redis
+from psycopg.conninfo import conninfo_to_dict
+
+from tests.crash.harness.clock import Clock
+from tests.crash.harness.disk import Disk
+from tests.crash.harness.processes import Process, Processes, send
+from tests.instances import Instance
+from topics_project import embedded
+
+HOUR = 3600.0
+MOST_CONNECTIONS = 400  # more than the embedded PostgreSQL has
+POSTGRES_PROTOCOL = 3 << 16
+
+# Ends a fault; False: that has to be tried again, since something else is in the way.
+Undo = Callable[[], bool]
+
+
+@dataclass
+class Scene:
+    """The instance, and what this machine lets us do to it. `pick`: what chance chooses victims with, for the fault at hand;
+    `missed`: it found nobody, since the fault before it is not healed yet."""
+
+    instance: Instance
+    clock: Clock | None = None
+    disk: Disk | None = None
+    pick: random.Random = field(default_factory=random.Random)
+    missed: bool = False
+
+    @property
+    def processes(self) -> Processes:
+        return Processes(self.instance)
+
+    def one_of(self, processes: list[Process]) -> list[Process]:
+        self.missed = not processes
+        return [self.pick.choice(processes)] if processes else []
+
+    def run_again(self) -> None:
+        """As a service manager does."""
+        with contextlib.suppress(OSError):  # a full disk: the next look tries again
+            self.instance.run()
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`victim`: of whom the next one has to wait a little. Who starts it again takes longer and longer about it, and a machine
+    where the same program dies every few seconds is another trouble than this harness is about. `hold`: seconds that it
+    lasts, at least and at most; `act` answers how to end it. `needs`: the part of the scene that not every machine has.
+    """
+
+    name: str
+    victim: str
+    act: Callable[[Scene], Undo | None]
+    hold: tuple[float, float] = (0.0, 0.0)
+    weight: float = 1.0
+    needs: str = ""
+
+
+# -- Processes ---------------------------------------------------------------------------------------------------------
+
+Who = Callable[[Processes], list[Process]]
+
+
+def kill(who: Who, number: signal.Signals = signal.SIGKILL) -> Callable[[Scene], None]:
+    """One of these processes, without a word."""
+    return lambda scene: send(number, scene.one_of(who(scene.processes)))
+
+
+def kill_supervisor(scene: Scene) -> None:
+    if (supervisor := scene.instance.process) is not None:
+        supervisor.kill()
+        supervisor.wait()
+    scene.run_again()
+
+
+def kill_everything(scene: Scene) -> None:
+    scene.instance.kill()
+    scene.run_again()
+
+
+def freeze(who: Who, *, everyone: bool = False) -> Callable[[Scene], Undo]:
+    """One of these processes, or all of them, neither runs nor ends for a while."""
+
+    def act(scene: Scene) -> Undo:
+        found = who(scene.processes)
+        frozen = found if everyone else scene.one_of(found)
+        send(signal.SIGSTOP, frozen)
+
+        def thaw() -> bool:
+            # By number: what PostgreSQL's processes call themselves changes with what they do.
+            ours = {each.pid for each in scene.processes.all}
+            send(signal.SIGCONT, [each for each in frozen if each.pid in ours])
+            return True
+
+        return thaw
+
+    return act
+
+
+# -- Servers -----------------------------------------------------------------------------------------------------------
+
+
+def redis_client(scene: Scene) -> redis.Redis | None:
+    servers = embedded.running(scene.instance.data)
+    return redis.Redis.from_url(servers.redis_url, socket_timeout=2, socket_connect_timeout=2) if servers else None
+
+
+def flush_redis(scene: Scene) -> None:
+    with contextlib.suppress(redis.RedisError):
+        if (client := redis_client(scene)) is not None:
+            client.flushall()
+
+
+def fill_redis(scene: Scene) -> Undo:
+    """It refuses whatever takes memory."""
+
+    def limit(size: str) -> bool:
+        with contextlib.suppress(redis.RedisError):
+            if (client := redis_client(scene)) is not None:
+                return bool(client.config_set("maxmemory", size))
+        return False
+
+    limit("100kb")
+    return lambda: limit("0")
+
+
+def take_connections(scene: Scene) -> Undo:
+    """All that PostgreSQL has, by clients who say what they want and then not who they are."""
+    taken: list[socket.socket] = []
+    if (servers := embedded.running(scene.instance.data)) is not None:
+        where = conninfo_to_dict(servers.database_url)
+        body = f"user\0{where['user']}\0database\0{where['dbname']}\0\0".encode()
+        startup = struct.pack("!ii", len(body) + 8, POSTGRES_PROTOCOL) + body
+        with contextlib.suppress(OSError):
+            for _ in range(MOST_CONNECTIONS):
+                client = socket.socket(socket.AF_UNIX)
+                taken.append(client)
+                client.settimeout(1)
+                client.connect(f"{where['host']}/.s.PGSQL.{where['port']}")
+                client.sendall(startup)
+
+    def give_back() -> bool:
+        for client in taken:
+            client.close()
+        return True
+
+    return give_back
+
+
+# -- The machine -------------------------------------------------------------------------------------------------------
+
+
+def step_clock(seconds: float) -> Callable[[Scene], Undo]:
+    def act(scene: Scene) -> Undo:
+        clock = scene.clock
+        assert clock is not None
+        clock.step(seconds)
+
+        def step_back() -> bool:
+            clock.step(0)
+            return True
+
+        return step_back
+
+    return act
+
+
+def fill_disk(scene: Scene) -> Undo:
+    disk = scene.disk
+    assert disk is not None
+    disk.fill()
+
+    def make_room() -> bool:
+        disk.make_room()
+        return True
+
+    return make_room
+
+
+FAULTS = [
+    Fault("kill a PostgreSQL backend", "backend", kill(lambda p: p.backends), weight=4),
+    Fault("kill a helper of PostgreSQL", "backend", kill(lambda p: p.helpers)),
+    Fault("kill PostgreSQL's postmaster", "postgres", kill(lambda p: p.postmaster), weight=2),
+    Fault("stop PostgreSQL immediately", "postgres", kill(lambda p: p.postmaster, signal.SIGQUIT), weight=2),
+    Fault("kill Redis", "redis", kill(lambda p: p.redis)),
+    Fault("kill a web worker", "web worker", kill(lambda p: p.web_workers), weight=2),
+    Fault("kill the web server", "web", kill(lambda p: p.web), weight=0.5),
+    Fault("kill the worker", "worker", kill(lambda p: p.worker), weight=0.5),
+    Fault("kill a process of the worker's pool", "pool", kill(lambda p: p.pool), weight=2),
+    Fault("kill beat", "beat", kill(lambda p: p.beat)),
+    Fault("kill the guard", "postgres", kill(lambda p: p.guard), weight=0.5),
+    Fault("kill the supervisor", "all", kill_supervisor, weight=0.5),
+    Fault("kill everything", "all", kill_everything, weight=0.5),
+    Fault("freeze a web worker", "frozen web worker", freeze(lambda p: p.web_workers), hold=(1, 4), weight=2),
+    Fault("freeze a PostgreSQL backend", "frozen backend", freeze(lambda p: p.backends), hold=(1, 4), weight=2),
+    Fault("freeze all of PostgreSQL", "frozen postgres", freeze(lambda p: p.postgres, everyone=True), hold=(1, 4)),
+    Fault("freeze Redis", "frozen redis", freeze(lambda p: p.redis), hold=(1, 4)),
+    Fault("freeze a process of the worker's pool", "frozen pool", freeze(lambda p: p.pool), hold=(1, 4)),
+    Fault("freeze the worker", "frozen worker", freeze(lambda p: p.worker), hold=(1, 4)),
+    Fault("flush Redis", "flushed redis", flush_redis),
+    Fault("fill Redis", "full redis", fill_redis, hold=(1, 3)),
+    Fault("take all connections of PostgreSQL", "connections", take_connections, hold=(2, 4)),
+    Fault("step the clock an hour ahead", "clock", step_clock(HOUR), hold=(1, 4), needs="clock"),
+    Fault("step the clock an hour back", "clock", step_clock(-HOUR), hold=(1, 4), needs="clock"),
+    Fault("step the clock ten seconds back", "clock", step_clock(-10), hold=(1, 4), needs="clock"),
+    Fault("fill the disk", "disk", fill_disk, hold=(1, 3), needs="disk"),
+]

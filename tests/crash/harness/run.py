@@ -1,0 +1,207 @@
+"""One run: the deployment and its load, the plan's faults, and at the end all that was noted, for the oracle."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from tests.crash.harness import storage
+from tests.crash.harness.client import Client
+from tests.crash.harness.clock import Clock, NoClock
+from tests.crash.harness.disk import Disk, NoDisk
+from tests.crash.harness.evidence import Evidence, now
+from tests.crash.harness.faults import Scene, Undo, kill_everything
+from tests.crash.harness.healing import Healing, Unhealed
+from tests.crash.harness.load import Hand, Stage, hands
+from tests.crash.harness.plan import Step, plan
+from tests.crash.harness.readers import readers
+from tests.crash.harness.topology import ROUTERS, TOPICS, TOPOLOGY
+from tests.instances import Instance, free_port, until
+
+TO_THE_HEAD = 40.0  # seconds for routers and readers, once nobody writes any more
+GIVE_UP = 60.0  # seconds after that, until nobody waits for a healing any more
+Say = Callable[[str], None]
+Connection = psycopg.Connection[Any]
+
+
+class Run:
+    def __init__(self, seed: int, folder: Path, within: float, say: Say) -> None:
+        """`within`: seconds after a fault is over until everything has to work again."""
+        self.seed, self.within, self.say = seed, within, say
+        self.evidence = Evidence(TOPOLOGY)
+        self.left_out: dict[str, str] = {}  # what this machine does not have, and why
+        data = folder / "data"
+        data.mkdir(mode=0o711)
+        folder.chmod(0o711)  # PostgreSQL is another user
+        disk, clock = self.disk(data), self.clock(folder)
+        settings = {"WEB_WORKERS": "2", "WORKER_PROCESSES": "2", **(clock.environment if clock else {})}
+        self.instance = Instance(data, free_port(), settings)
+        self.scene = Scene(self.instance, clock, disk)
+        self.stage = Stage(self.instance.port, seed, self.evidence)
+        self.healing = Healing(self.instance.port, self.evidence)
+        self.undos: list[tuple[float, Undo]] = []  # when the faults under way end, and how
+
+    def disk(self, folder: Path) -> Disk | None:
+        try:
+            return Disk(folder)
+        except NoDisk as error:
+            self.left_out["disk"] = str(error)
+            return None
+
+    def clock(self, folder: Path) -> Clock | None:
+        try:
+            return Clock(folder)
+        except NoClock as error:
+            self.left_out["clock"] = str(error)
+            return None
+
+    def go(self, faults: int) -> Evidence:
+        """The whole run. The evidence is complete when this returns."""
+        for what, why in self.left_out.items():
+            self.say(f"left out, the {what}: {why}")
+        self.instance.start()
+        self.set_up()
+        workers = [*hands(self.stage), *readers(self.stage)]
+        for each in workers:
+            each.start()
+        self.heal()
+        for number, step in enumerate(plan(self.seed, faults, set(self.left_out)), 1):
+            self.try_fault(f"{number}/{faults}", step)
+        self.finish()
+        self.heal()
+        self.end(workers)
+        return self.evidence
+
+    def set_up(self) -> None:
+        client = Client(self.instance.port)
+        for topic in TOPICS:
+            assert client.call("PUT", f"/v0/topics/{topic.name}", topic.config).status == 201
+        for router in ROUTERS:
+            reply = client.call("PUT", f"/v0/routers/{router.name}", router.config)
+            assert reply.status == 201, reply
+
+    def keep_logs(self, folder: Path) -> None:
+        with contextlib.suppress(OSError):
+            shutil.copytree(self.instance.data / "logs", folder, dirs_exist_ok=True)
+            shutil.copy(self.instance.data / "output", folder)
+
+    # -- Faults --------------------------------------------------------------------------------------------------------
+
+    def try_fault(self, number: str, step: Step) -> None:
+        fault = step.fault
+        hold = f" for {step.hold:.1f} s" if step.hold else ""
+        began = now()
+        self.scene.pick.seed(step.pick)
+        self.scene.missed = False
+        undo = fault.act(self.scene)
+        if undo is not None:
+            self.undos.append((began + step.hold, undo))
+        line = f"{number:>8} {began:7.1f} s  {fault.name}{hold}{' (nobody was there)' if self.scene.missed else ''}"
+        if step.overlaps is not None:
+            self.say(f"{line}: the next one does not wait")
+            self.rest(step.overlaps)
+            return
+        self.finish()
+        self.say(f"{line}: {self.heal(fault.name)}")
+        self.rest(step.calm)
+
+    def rest(self, seconds: float) -> None:
+        """Let time pass; end the faults whose time is over meanwhile, and start a supervisor that ended."""
+        ends = now() + seconds
+        while True:
+            for each in [each for each in self.undos if each[0] <= now()]:
+                _, undo = each
+                if undo():
+                    self.undos.remove(each)
+            if self.instance.exited() is not None:
+                self.scene.run_again()
+            if now() >= ends:
+                return
+            time.sleep(min(0.05, max(0.0, ends - now())))
+
+    def finish(self) -> None:
+        """Wait until no fault is under way."""
+        while self.undos:
+            self.rest(0.05)
+
+    def heal(self, after: str = "the start") -> str:
+        """Wait until everything works, and say how long that took."""
+        began, wrong = now(), ""
+        while now() - began < self.within + GIVE_UP:
+            self.rest(0.1 if wrong else 0.0)
+            try:
+                self.healing.attempt()
+            except Unhealed as error:
+                wrong = str(error)
+                continue
+            took = now() - began
+            if took > self.within:
+                self.evidence.trouble("healing", f"after {after}: only after {took:.1f} s; until then {wrong}")
+            return f"healed after {took:.1f} s"
+        took = now() - began
+        self.evidence.trouble("healing", f"after {after}: not within {took:.0f} s: {wrong}")
+        kill_everything(self.scene)
+        until(self.instance.is_ready, "an instance that was started anew", GIVE_UP)
+        return f"DID NOT HEAL within {took:.0f} s, everything was killed and started anew ({wrong})"
+
+    # -- The end -------------------------------------------------------------------------------------------------------
+
+    def end(self, workers: list[Hand]) -> None:
+        """The writers stop, the routers and the readers come to the heads, and then nothing moves while the logs are read."""
+        self.stage.ending.set()
+        for each in workers:
+            if not each.until_ended:
+                each.join()
+        with self.instance.connect() as connection:
+            self.wait_for_routers(connection)
+            self.wait_for_readers(connection)
+        self.stage.ended.set()
+        for each in workers:
+            each.join()
+        client = Client(self.instance.port)
+        with self.instance.connect() as connection:
+            for topic in TOPICS:
+                storage.read_log(client, connection, self.evidence, topic)
+            self.evidence.leftovers = storage.leftovers(connection)
+            for what in storage.cursors_ahead(connection):
+                self.evidence.trouble("the end", what)
+
+    def wait_for_routers(self, connection: Connection) -> None:
+        deadline = time.monotonic() + TO_THE_HEAD
+        while (behind := storage.behind(connection)) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        for what in behind:
+            self.evidence.trouble("the end", what)
+
+    def wait_for_readers(self, connection: Connection) -> None:
+        """The oracle says who did not arrive."""
+        deadline = time.monotonic() + TO_THE_HEAD
+        heads = storage.heads(connection)
+        while (
+            any(each.position < heads[each.topic] for each in self.evidence.histories) and time.monotonic() < deadline
+        ):
+            time.sleep(0.2)
+
+
+@contextlib.contextmanager
+def a_run(seed: int, within: float, say: Say, keep: Path) -> Iterator[Run]:
+    """A run that leaves nothing behind; when the block fails, the instance's logs in `keep`."""
+    folder = Path(tempfile.mkdtemp(prefix="topics-crash-"))
+    run = Run(seed, folder, within, say)
+    try:
+        yield run
+    except BaseException:
+        run.keep_logs(keep)
+        raise
+    finally:
+        run.instance.kill()
+        if run.scene.disk:
+            run.scene.disk.remove()
+        shutil.rmtree(folder, ignore_errors=True)

@@ -31,6 +31,7 @@ from topics_project.refusal import Refusal
 
 TICK = 0.25  # seconds between two looks at the children
 STREAMS_PER_WORKER = 16_384  # requests a web worker holds at once; TOPICS_MAX_STREAMS is the limit people meet
+CONNECTION_BYTES = 208 * 1024
 Say = Callable[[str], object]
 
 
@@ -111,6 +112,9 @@ def web() -> list[str]:
     argv = [sys.executable, "-m", "granian", "--interface", "asgi", "--loop", "uvloop", "--http", "auto"]
     argv += ["--host", settings.HOST.strip("[]"), "--port", str(settings.PORT), "--workers", str(settings.WEB_WORKERS)]
     argv += ["--backlog", "4096", "--backpressure", str(STREAMS_PER_WORKER), "--http2-max-concurrent-streams", "1000"]
+    # Of each connection, what is read and not yet parsed, and what is written and not yet taken: no more than a head
+    # with the longest Last-Event-ID, and what a stream may hold (topics/watch/outflow.py).
+    argv += ["--http1-buffer-size", str(CONNECTION_BYTES), "--http2-max-send-buffer-size", str(CONNECTION_BYTES)]
     # Streams never end by themselves: after five seconds a stopping worker is ended with those it still holds.
     argv += ["--respawn-failed-workers", "--respawn-interval", "0.5", "--workers-kill-timeout", "5"]
     return [*argv, "--no-access-log", "--log-level", "warning", "topics_project.asgi:application"]

@@ -183,7 +183,6 @@ class Stream:
         self.timer = self.hub.loop.call_later(left if left > 0.005 else self.heartbeat_seconds, self.beat)
 
     def to_save(self, open: bool) -> Saved:
-        self.saved = self.progress
         settled = self.settled(time.monotonic())
         spots = {name: saved_spot(place.spot, settled[name]) for name, place in self.places.items()}
         return Saved(self.session.wid, self.session.stream, packed(spots), open)

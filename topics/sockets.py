@@ -1,0 +1,65 @@
+"""The sockets below the web server, which gives no hold on them: what the kernel keeps for a client that does not read.
+
+The web server's sockets are found among the files that this process has open. The kernel hands what is set on a
+listening socket on to every connection that comes in by it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+
+# The kernel takes no more from us while so much waits to be sent. What is on its way to the client comes on top, so a
+# client that is far away is served as fast as before; a client that does not read holds this instead of megabytes.
+MOST_UNSENT_BYTES = 128 * 1024
+# A client that takes nothing for so long is gone, or may as well be: its connection is closed, and all that was kept
+# for it is given back. One that comes back goes on from its Last-Event-ID.
+STALLED_MS = 300_000
+
+
+def tune_listeners() -> bool:
+    """Set on this process's listening sockets what their connections are to have. Returns whether there are any."""
+    found = False
+    for held in tcp_sockets():
+        with held:
+            if held.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                found = True
+                for name, value in (("TCP_NOTSENT_LOWAT", MOST_UNSENT_BYTES), ("TCP_USER_TIMEOUT", STALLED_MS)):
+                    if hasattr(socket, name):  # on Linux both are there
+                        held.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return found
+
+
+def cut(client: tuple[str, int], server: tuple[str, int]) -> bool:
+    """Shut the connection between these addresses down, whatever waits to be sent on it. Returns whether there is one.
+
+    We hold a duplicate of the file while we look at it, so nobody can close it and open another under its number.
+    """
+    for held in tcp_sockets():
+        with held:
+            try:
+                if held.getpeername()[:2] == client and held.getsockname()[1] == server[1]:
+                    held.shutdown(socket.SHUT_RDWR)
+                    return True
+            except OSError:  # it listens, or its client is gone already
+                continue
+    return False
+
+
+def tcp_sockets() -> Iterator[socket.socket]:
+    """Duplicates of this process's TCP sockets, each to be closed by whoever takes it."""
+    for name in os.listdir("/dev/fd"):
+        try:
+            file = os.dup(int(name))
+        except OSError:  # closed since we looked
+            continue
+        try:
+            held = socket.socket(fileno=file)
+        except OSError:  # no socket
+            os.close(file)
+            continue
+        if held.family in (socket.AF_INET, socket.AF_INET6) and held.type == socket.SOCK_STREAM:
+            yield held
+        else:
+            held.close()

@@ -8,7 +8,7 @@ from collections import Counter
 from django.conf import settings
 from django.db.models import Sum
 
-from topics import metrics
+from topics import memory, metrics
 from topics.errors import Throttled
 from topics.keys import Key
 from topics.models import Topic, TopicHead
@@ -66,6 +66,7 @@ class under_way:
     def __exit__(self, *_: object) -> None:
         global held_bytes
         held_bytes -= self.bytes
+        memory.let_go(self.bytes)
         in_flight[self.id] -= 1
         if not in_flight[self.id]:
             del in_flight[self.id]  # addresses would otherwise add up for ever

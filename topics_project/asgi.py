@@ -155,8 +155,11 @@ def settle() -> None:
 
 async def tune_listeners() -> None:
     """As soon as this worker listens, which it does after it was told to start."""
-    while not sockets.tune_listeners():
+    for _ in range(1000):
+        if sockets.tune_listeners():
+            return
         await asyncio.sleep(0.02)
+    log.warning("no listening socket was found: clients that do not read hold more of the kernel's memory")
 
 
 def wants_key(path: str) -> bool:

@@ -34,7 +34,8 @@ class Outflow:
         self._send = send
         # A connection of HTTP/2 carries other streams, too: it is not ours to shut down.
         alone = not scope.get("http_version", "1.1").startswith("2")
-        self.client, self.server = (scope.get("client"), scope.get("server")) if alone else (None, None)
+        self.client: Any = scope.get("client") if alone else None
+        self.server: Any = scope.get("server")
         self.task = asyncio.current_task()
         self.is_cut = False
         self.waiting_since: float | None = None
@@ -60,10 +61,10 @@ class Outflow:
     def cut(self) -> None:
         """End the stream without another word: its reader takes none."""
         self.is_cut = True
-        if self.client is None or self.server is None or not sockets.cut(tuple(self.client), tuple(self.server)):
-            # Behind another server, or one of several on its connection: it ends with its task, at the least.
-            if self.task is not None:
-                self.task.cancel()
+        if self.client is not None and self.server is not None and sockets.cut(self.client, self.server):
+            return
+        if self.task is not None:  # one of several on its connection: it ends with its task, at the least
+            self.task.cancel()
 
 
 class Outflows:

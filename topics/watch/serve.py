@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 from django.core.asgi import get_asgi_application
 from django.core.handlers.asgi import ASGIHandler
 
-from topics import upload
+from topics import memory, upload
 from topics.clock import now_ms
 from topics.errors import MethodNotAllowed, NotAcceptable, NotFound
 from topics.keys import Key, keyring
@@ -22,7 +22,7 @@ from topics.limits import under_way
 from topics.watch import drain, frames
 from topics.watch.feeds import look_up
 from topics.watch.hub import hub
-from topics.watch.outflow import Outflow, outflows
+from topics.watch.outflow import BELOW_BYTES, Outflow, outflows
 from topics.watch.registry import Registry, registry
 from topics.watch.sessions import Session, take
 from topics.watch.stream import Stream
@@ -77,6 +77,7 @@ def flowing(scope: Scope, send: Send) -> Iterator[Outflow]:
             raise
     finally:
         del outflows.open[outflow]
+        memory.let_go(BELOW_BYTES)  # perhaps: what its reader had not taken
 
 
 async def pump(stream: Stream, receive: Receive, send: Send) -> None:

@@ -19,6 +19,7 @@ MOST_MEMBERS = (
 STEP = 64 * 1024  # bytes of a gzip body unzipped at a time
 GRACE_SECONDS = settings.TOPICS_UPLOAD_GRACE_MS / 1000
 LEAST_RATE = settings.TOPICS_UPLOAD_LEAST_RATE
+ENOUGH_BYTES = GRACE_SECONDS * LEAST_RATE
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 
@@ -52,11 +53,10 @@ def announced(headers: dict[bytes, bytes]) -> int:
 async def received(receive: Receive, most: int, held: under_way) -> bytes:
     """The body as it was sent."""
     loop = asyncio.get_running_loop()
-    started = loop.time()
     parts: list[bytes] = []
-    size = 0
+    size = lately = 0
     try:
-        async with asyncio.timeout_at(started + GRACE_SECONDS) as deadline:
+        async with asyncio.timeout(GRACE_SECONDS) as deadline:
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
@@ -70,12 +70,16 @@ async def received(receive: Receive, most: int, held: under_way) -> bytes:
                 parts.append(part)
                 if not message.get("more_body"):
                     return parts[0] if len(parts) == 1 else b"".join(parts)
-                # Who keeps up the least rate may send for as long as the body takes, and has the grace once.
-                deadline.reschedule(started + GRACE_SECONDS + size / LEAST_RATE)
+                # Who sends enough within the grace has it once more. What came before does not count again: else
+                # a large part sent at once would buy hours of silence.
+                lately += len(part)
+                if lately >= ENOUGH_BYTES:
+                    lately = 0
+                    deadline.reschedule(loop.time() + GRACE_SECONDS)
     except TimeoutError as error:
         raise InvalidRequest(
             f"the body came too slowly: at least {LEAST_RATE} bytes a second are asked for,"
-            f" after {GRACE_SECONDS:g} seconds of grace"
+            f" over {GRACE_SECONDS:g} seconds"
         ) from error
 
 

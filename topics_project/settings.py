@@ -113,8 +113,8 @@ TOPICS_MAX_IN_FLIGHT_PER_KEY: int = number("TOPICS_MAX_IN_FLIGHT_PER_KEY", 1_000
 # Four of the largest bodies for each web process: more at once would be paid for in memory by everybody else.
 TOPICS_MAX_BODIES_BYTES: int = number("TOPICS_MAX_BODIES_BYTES", 256 * 1024 * 1024)
 TOPICS_MAX_TOTAL_BYTES: int = number("TOPICS_MAX_TOTAL_BYTES", 0)
-# A body is expected at this pace after a grace, so that stalled uploads do not pile up. Any phone is quicker, and a
-# full server that reads slowly itself has 10 seconds to come round.
+# A body is expected at this pace, on the average of so long, so that stalled uploads do not pile up. Any phone is
+# quicker, and a full server that reads slowly itself has 10 seconds to come round.
 TOPICS_UPLOAD_GRACE_MS: int = number("TOPICS_UPLOAD_GRACE_MS", 10_000, least=1)
 TOPICS_UPLOAD_LEAST_RATE: int = number("TOPICS_UPLOAD_LEAST_RATE", 16 * 1024, least=1)  # bytes a second
 TOPICS_MAX_ROUTER_HOPS: int = number("TOPICS_MAX_ROUTER_HOPS", 8, least=1)

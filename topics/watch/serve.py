@@ -59,6 +59,7 @@ async def watch(scope: Scope, receive: Receive, send: Send) -> None:
                 await pump(stream, receive, outflow.send)
             finally:
                 stream.close()
+                stream.unread = outflow.is_cut
                 del streams.streams[stream]
                 streams.closed(stream)
     finally:

@@ -13,7 +13,7 @@ from topics.database import translating
 from topics.errors import InvalidRequest
 from topics.keys import Key
 from topics.known import Known, absent, forget, known
-from topics.names import check_node
+from topics.names import MAX_TAG_BYTES, check_node, check_token
 from topics.stamps import seen
 
 DIFF = """
@@ -29,6 +29,7 @@ SELECT topic_seq_at(h.topic_id, h.floor_seq, h.head_seq,
  WHERE t.name = %(name)s
 """
 
+MAX_NODES = settings.TOPICS_MAX_NODES
 MAX_LIMIT, MAX_BYTES = settings.TOPICS_DIFF_MAX_LIMIT, settings.TOPICS_DIFF_BYTES  # of a window
 Seq = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Match = tuple[Literal["tag"], Literal["Eq", "Glob"], str] | str
@@ -72,10 +73,12 @@ class Window(NamedTuple):
 
 
 def check_nodes(node: str | list[str] | None) -> list[str] | None:
-    """The reader's own nodes; raises InvalidRequest for one that no record can carry."""
+    """Returns the reader's own nodes. Raises InvalidRequest for too many, or one that no record can carry."""
     if node is None:
         return None
     nodes = [node] if isinstance(node, str) else node
+    if len(nodes) > MAX_NODES:
+        raise InvalidRequest(f"a reader names {MAX_NODES} nodes at most, not {len(nodes)}")
     for each in nodes:
         check_node(each)
     return nodes or None
@@ -86,8 +89,8 @@ def check_match(match: Match | None) -> tuple[str | None, str | None]:
     if match is None:
         return None, None
     op, pattern = ("Eq", match) if isinstance(match, str) else (match[1], match[2])
-    if "\0" in pattern:
-        raise InvalidRequest("match holds a NUL character")
+    # No tag is longer than that. A Glob may say its `*` behind a prefix as long as a tag.
+    check_token("match", pattern, MAX_TAG_BYTES + (op == "Glob"))
     if op == "Eq":
         return op, pattern
     if pattern.count("*") != 1 or not pattern.endswith("*"):
@@ -98,13 +101,13 @@ def check_match(match: Match | None) -> tuple[str | None, str | None]:
 def parameters(topic: Known, wanted: Diff, now: int) -> tuple[Any, ...]:
     """What DIFF wants. Raises InvalidRequest."""
     op, literal = check_match(wanted.match)
-    nodes = check_nodes(wanted.node) if topic.dedupe_node else None
+    nodes = check_nodes(wanted.node)
     return (
         topic.id,
         topic.version,
         wanted.from_seq,
         min(wanted.limit, MAX_LIMIT),
-        nodes,
+        nodes if topic.dedupe_node else None,
         op,
         literal,
         wanted.include_tags,

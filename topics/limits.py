@@ -8,13 +8,15 @@ from collections import Counter
 from django.conf import settings
 from django.db.models import Sum
 
-from topics import metrics
+from topics import memory, metrics
 from topics.errors import Throttled
 from topics.keys import Key
 from topics.models import Topic, TopicHead
 
 MOST_IN_FLIGHT = settings.TOPICS_MAX_IN_FLIGHT_PER_KEY  # of a key in a process
-in_flight: Counter[str] = Counter()  # requests of each key, in this process
+MOST_BODIES_BYTES = settings.TOPICS_MAX_BODIES_BYTES  # of all requests in a process
+in_flight: Counter[str] = Counter()  # requests of each key, or address where none is needed, in this process
+held_bytes = 0  # of the bodies of all requests under way in this process
 _total = [0.0, 0]  # until when the sum of all bytes counts as fresh, and that sum
 
 
@@ -43,16 +45,40 @@ def check_total_bytes(more: int) -> None:
 
 
 class under_way:
-    """Around a request of this key; raises Throttled when too many of its requests are under way in this process."""
+    """Around a request, from before its body is read to its answer.
 
-    __slots__ = ("id",)
+    Counts the request against its key, in this process, and by hold() the bytes of its body against all bodies that
+    this process holds. Who needs no key counts by address: one stranger who sends slowly must not use up what the
+    health checks of others need. Raises Throttled when too much is under way.
+    """
 
-    def __init__(self, key: Key | None) -> None:
-        self.id = key.id if key is not None else ""
+    __slots__ = ("bytes", "id")
 
-    def __enter__(self) -> None:
+    def __init__(self, key: Key | None, address: str = "") -> None:
+        self.id = key.id if key is not None else address
+        self.bytes = 0
+
+    def __enter__(self) -> under_way:
         check("in_flight", MOST_IN_FLIGHT, in_flight[self.id])
         in_flight[self.id] += 1
+        return self
 
     def __exit__(self, *_: object) -> None:
+        global held_bytes
+        held_bytes -= self.bytes
+        memory.let_go(self.bytes)
         in_flight[self.id] -= 1
+        if not in_flight[self.id]:
+            del in_flight[self.id]  # addresses would otherwise add up for ever
+
+    def hold(self, size: int) -> None:
+        """Another `size` bytes are kept for this request. Raises Throttled when this process holds too many."""
+        global held_bytes
+        # Only what came counts, never what was announced: who announces much and sends nothing takes no one's room.
+        if MOST_BODIES_BYTES and held_bytes + size > MOST_BODIES_BYTES:
+            metrics.throttled("bodies_bytes")
+            raise Throttled(
+                f"the requests under way hold {held_bytes} bytes", limit="bodies_bytes", max=MOST_BODIES_BYTES
+            )
+        held_bytes += size
+        self.bytes += size

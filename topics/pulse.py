@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 from django.db import connection
 
-from topics import metrics, recency
+from topics import memory, metrics, recency
 from topics.database import translated
 
 log = logging.getLogger(__name__)
 PAUSE_SECONDS = 1.0
-steps: list[Callable[[], object]] = [metrics.flush, recency.flush]
+steps: list[Callable[[], object]] = [metrics.flush, recency.flush, memory.give_back]
 _thread: threading.Thread | None = None
 
 

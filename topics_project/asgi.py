@@ -1,7 +1,8 @@
-"""The one front on the one port (design.md section 3): streams to Django's ASGI application, append and diff to
-the fast lane, everything else to Django's WSGI handler in a bounded pool of threads.
+"""The one front on the one port (design.md section 3): streams in plain ASGI, append and diff to the fast lane,
+everything else to Django's WSGI handler in a bounded pool of threads.
 
-What concerns every request stands here: the body's limit, gzip both ways, who asks, and how many at once.
+What concerns every request stands here: who asks, whether there is anything at the path, what the body may be, how
+many at once, gzip both ways. All of it is settled before a byte of the body is read.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import logging
 import os
 import re
 import time
-import zlib
 from collections.abc import Awaitable, Callable
 from importlib import import_module
 from typing import Any
@@ -21,20 +21,20 @@ from typing import Any
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
 
 from django.conf import settings
-from django.core.asgi import get_asgi_application
 from django.core.wsgi import get_wsgi_application
+from django.urls import Resolver404, resolve
 
-streams = get_asgi_application()
 views = get_wsgi_application()
 
-from topics import limits, metrics, pulse, threads, timeouts  # noqa: E402
+from topics import limits, metrics, pulse, sockets, threads, timeouts, upload  # noqa: E402
+from topics.api import docs  # noqa: E402
 from topics.api.handler import Answer, refusal  # noqa: E402
 from topics.api.lane import Lane  # noqa: E402
 from topics.entrance import fresh_keys  # noqa: E402
-from topics.errors import InvalidRequest, NotReady, PayloadTooLarge, UnsupportedMediaType  # noqa: E402
+from topics.errors import NotFound, NotReady  # noqa: E402
 from topics.keys import Key, keyring  # noqa: E402
 from topics.watch import drain, serve  # noqa: E402
-from topics_project import hosts  # noqa: E402
+from topics_project import hosts, visitors  # noqa: E402
 from topics_project.bridge import Bare, Bridge, environ  # noqa: E402
 
 drain.install()
@@ -48,13 +48,12 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 FAST_LANE, MAX_BODY_BYTES = settings.TOPICS_FAST_LANE, settings.TOPICS_MAX_BODY_BYTES
 GZIP_FROM = 1024  # bytes: below, a header costs more than it saves
 REFUSES_GZIP = re.compile(rb"gzip\s*;\s*q=0(\.0*)?\s*(,|$)")
-OPEN_PATHS = ("/v0/health", "/v0/ready", "/v0/schema", "/v0/docs")
+OPEN_PATHS = frozenset(("/v0/health", "/v0/ready", "/v0/schema", "/v0/docs"))
 HEALTH_PATHS, READY_PATHS = ("/v0/health", "/healthz"), ("/v0/ready", "/readyz")
 READY_SECONDS = 2.0  # for every connection that serves to answer
-
-
-class Gone(Exception):
-    """The client went away in the middle of its request."""
+TAKES_BODY = ("POST", "PUT")
+# Django takes at most 1,000 fields in a form: with a name and a value of 255 characters in each, they fit.
+ADMIN_FORM_BYTES = 512 * 1024
 
 
 class Front:
@@ -66,16 +65,17 @@ class Front:
         self.api = Bridge(Bare(), self.threads)
         self.readiness = Bridge(Bare(), threads.Threads(1, "ready"))
         self.lane: Lane | None = None
+        self.tuning: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self.lifespan(receive, send)
-        elif scope["type"] == "http" and (error := hosts.refused(scope)) is not None:
+        elif scope["type"] != "http":
+            await send({"type": "websocket.close"})  # before it is accepted: the client is told 403
+        elif (error := hosts.refused(scope)) is not None:
             await reply(refusal(error, time.perf_counter()), dict(scope["headers"]), send)
-        elif scope["type"] == "http" and (stream := serve.stream_at(scope["path"])) is not None:
+        elif (stream := serve.stream_at(scope["path"])) is not None:
             await self.stream(stream, scope, receive, send)
-        elif scope["type"] != "http" or is_stream(scope["path"]):
-            await streams(scope, receive, send)
         else:
             await self.request(scope, receive, send)
 
@@ -84,6 +84,7 @@ class Front:
             message = await receive()
             if message["type"] == "lifespan.startup":
                 settle()
+                self.tuning = asyncio.create_task(tune_listeners())
                 pulse.start()
             else:
                 if self.lane is not None:
@@ -114,11 +115,10 @@ class Front:
                 await fresh_keys()
                 authorization = headers.get(b"authorization")
                 key = keyring.authenticate(authorization.decode("latin-1") if authorization else None)
-            body = await read_body(headers, receive)
-            with limits.under_way(key):
+            most = await self.most(scope, headers, key)
+            with limits.under_way(key, address(scope)) as held:
+                body = await upload.read(headers, receive, most, held) if most else b""
                 answer = await self.answer(scope, headers, body, key, started)
-        except Gone:
-            return
         except Exception as error:
             answer = refusal(error, started)
             metrics.request(scope["method"], "", answer.status)
@@ -141,6 +141,23 @@ class Front:
             self.lane = Lane()
         return self.lane
 
+    async def most(self, scope: Scope, headers: dict[bytes, bytes], key: Key | None) -> int:
+        """Returns how many bytes of a body are read for this request; 0: none is looked at. Raises NotFound."""
+        path = scope["path"]
+        if not is_route(path):
+            if path.startswith("/v0/") or path == "/v0":
+                raise NotFound("there is nothing at this path")
+            return 0  # a static file, or a page that says that there is none
+        if scope["method"] not in TAKES_BODY:
+            return upload.SMALL
+        if key is not None:
+            return MAX_BODY_BYTES
+        if path.startswith("/admin/") and upload.announced(headers) > upload.SMALL:
+            cookie = headers.get(b"cookie", b"").decode("latin-1")
+            if await self.threads.run(visitors.may_administer, cookie):
+                return ADMIN_FORM_BYTES
+        return upload.SMALL
+
     async def answer(
         self, scope: Scope, headers: dict[bytes, bytes], body: bytes, key: Key | None, started: float
     ) -> Answer:
@@ -160,68 +177,49 @@ def settle() -> None:
     gc.freeze()
 
 
+async def tune_listeners() -> None:
+    """As soon as this worker listens, which it does after it was told to start."""
+    for _ in range(1000):
+        if sockets.tune_listeners():
+            return
+        await asyncio.sleep(0.02)
+    log.warning("no listening socket was found: clients that do not read hold more of the kernel's memory")
+
+
 def wants_key(path: str) -> bool:
     """The admin and the open paths know their visitors themselves."""
-    return path.startswith("/v0/") and not path.startswith(OPEN_PATHS)
+    return path.startswith("/v0/") and path not in OPEN_PATHS
 
 
-def is_stream(path: str) -> bool:
-    return (
-        path.startswith("/v0/watch/")
-        or path == "/v0/ws"
-        or (path.startswith("/v0/topics/") and path.endswith(("/events", "/work")))
-    )
-
-
-async def read_body(headers: dict[bytes, bytes], receive: Receive) -> bytes:
-    """The whole body, unzipped. Raises PayloadTooLarge before it is read whole, and Gone."""
-    most = MAX_BODY_BYTES
-    if int(headers.get(b"content-length") or 0) > most:
-        raise too_large(most)
-    message = await receive()
-    body = message.get("body", b"")
-    if message.get("more_body"):
-        parts, size = [body], len(body)
-        while message.get("more_body"):
-            message = await receive()
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > most:
-                raise too_large(most)
-        body = b"".join(parts)
-    if message["type"] == "http.disconnect":
-        raise Gone
-    encoding = headers.get(b"content-encoding", b"identity").lower()
-    if encoding not in (b"identity", b"gzip"):
-        raise UnsupportedMediaType("a body may be sent as it is, or with Content-Encoding: gzip")
-    return gunzip(body, most) if encoding == b"gzip" else body
-
-
-def gunzip(body: bytes, most: int) -> bytes:
-    unzip = zlib.decompressobj(wbits=31)
+def is_route(path: str) -> bool:
+    """Whether the table of contents knows the path. Append and diff are known without looking there: they are hot."""
+    if path.startswith("/v0/topics/"):
+        name, _, call = path[len("/v0/topics/") :].partition("/")
+        if name and call in ("", "diff") and not path.endswith("/"):
+            return True
     try:
-        plain = unzip.decompress(body, most + 1)
-    except zlib.error as error:
-        raise InvalidRequest(f"the body is not gzip: {error}") from error
-    if len(plain) > most:
-        raise too_large(most)
-    if not unzip.eof:
-        raise InvalidRequest("the gzip body is cut off")
-    return plain
+        return getattr(resolve(path).func, "cls", None) is not docs.Nothing
+    except Resolver404:
+        return False
 
 
-def too_large(most: int) -> PayloadTooLarge:
-    return PayloadTooLarge(f"a body may have {most} bytes at most", max=most)
+def address(scope: Scope) -> str:
+    """Where the request comes from, as far as we see; a proxy counts as one client."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""
 
 
 async def reply(answer: Answer, asked: dict[bytes, bytes], send: Send) -> None:
     body, headers = answer.body, list(answer.headers)
-    if not headers or not any(name == b"content-type" for name, _ in headers):
+    if body and not says(headers, b"content-type"):
         headers.append((b"content-type", b"application/json"))
-    if len(body) >= GZIP_FROM and wants_gzip(asked.get(b"accept-encoding")) and not zipped(headers):
-        body = gzip.compress(body, compresslevel=1)
-        headers = [header for header in headers if header[0] != b"content-length"]
-        headers += [(b"content-encoding", b"gzip"), (b"vary", b"accept-encoding")]
+    if len(body) >= GZIP_FROM and may_zip(answer.status, headers):
+        # Whether this answer is zipped depends on what the client accepts: a cache on the way has to know.
+        headers.append((b"vary", b"accept-encoding"))
+        if wants_gzip(asked.get(b"accept-encoding")):
+            body = gzip.compress(body, compresslevel=1)
+            headers = [header for header in headers if header[0] != b"content-length"]
+            headers += [(b"content-encoding", b"gzip"), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
@@ -230,8 +228,13 @@ def wants_gzip(accepted: bytes | None) -> bool:
     return accepted is not None and b"gzip" in accepted and not REFUSES_GZIP.search(accepted)
 
 
-def zipped(headers: list[tuple[bytes, bytes]]) -> bool:
-    return any(name == b"content-encoding" for name, _ in headers)
+def may_zip(status: int, headers: list[tuple[bytes, bytes]]) -> bool:
+    """Not what is zipped already, and not a part: a Content-Range counts bytes of what is there, not of a zip of it."""
+    return status != 206 and not says(headers, b"content-encoding")
+
+
+def says(headers: list[tuple[bytes, bytes]], name: bytes) -> bool:
+    return any(header == name for header, _ in headers)
 
 
 application = Front()

@@ -166,13 +166,25 @@ TOPICS_MAX_TAG_BYTES: int = number("TOPICS_MAX_TAG_BYTES", 256, least=1)
 TOPICS_MAX_NODE_BYTES: int = number("TOPICS_MAX_NODE_BYTES", 128, least=1)
 TOPICS_DIFF_BYTES: int = number("TOPICS_DIFF_BYTES", 1024 * 1024, least=1)  # byte budget of one read
 TOPICS_DIFF_MAX_LIMIT: int = number("TOPICS_DIFF_MAX_LIMIT", 1000, least=1)
+TOPICS_MAX_NODES: int = number("TOPICS_MAX_NODES", 1000, least=1)  # that one read or watch leaves out: each is compared
 TOPICS_MAX_TOPICS: int = number("TOPICS_MAX_TOPICS", 100_000)
 TOPICS_MAX_ROUTERS: int = number("TOPICS_MAX_ROUTERS", 10_000)
 TOPICS_MAX_WATCH_SESSIONS: int = number("TOPICS_MAX_WATCH_SESSIONS", 10_000)
+# A tenth of all, so that one client that opens sessions and forgets them cannot use up everybody's. Without keys
+# everybody is the same somebody, as for streams: who reaches an open server may delete its topics, too.
+TOPICS_MAX_WATCH_SESSIONS_PER_KEY: int = number("TOPICS_MAX_WATCH_SESSIONS_PER_KEY", 1_000)
 TOPICS_MAX_STREAMS: int = number("TOPICS_MAX_STREAMS", 10_000)
 TOPICS_MAX_STREAMS_PER_KEY: int = number("TOPICS_MAX_STREAMS_PER_KEY", 1_000)
+# A stalled reader holds up to half a MiB here: a hundred of them may come back to what they left in each web process.
+TOPICS_MAX_STALLED_BYTES: int = number("TOPICS_MAX_STALLED_BYTES", 64 * 1024 * 1024)
 TOPICS_MAX_IN_FLIGHT_PER_KEY: int = number("TOPICS_MAX_IN_FLIGHT_PER_KEY", 1_000)
+# Four of the largest bodies for each web process: more at once would be paid for in memory by everybody else.
+TOPICS_MAX_BODIES_BYTES: int = number("TOPICS_MAX_BODIES_BYTES", 256 * 1024 * 1024)
 TOPICS_MAX_TOTAL_BYTES: int = number("TOPICS_MAX_TOTAL_BYTES", 0)
+# A body is expected at this pace, on the average of so long, so that stalled uploads do not pile up. Any phone is
+# quicker, and a full server that reads slowly itself has 10 seconds to come round.
+TOPICS_UPLOAD_GRACE_MS: int = number("TOPICS_UPLOAD_GRACE_MS", 10_000, least=1)
+TOPICS_UPLOAD_LEAST_RATE: int = number("TOPICS_UPLOAD_LEAST_RATE", 16 * 1024, least=1)  # bytes a second
 TOPICS_MAX_ROUTER_HOPS: int = number("TOPICS_MAX_ROUTER_HOPS", 8, least=1)
 TOPICS_FAST_LANE: bool = flag("TOPICS_FAST_LANE", True)  # append and diff without the framework between
 TOPICS_AUDIT_DAYS: int = number("TOPICS_AUDIT_DAYS", 90, least=1)  # how long the audit log is kept

@@ -31,6 +31,9 @@ from topics_project.refusal import Refusal
 
 TICK = 0.25  # seconds between two looks at the children
 STREAMS_PER_WORKER = 16_384  # requests a web worker holds at once; TOPICS_MAX_STREAMS is the limit people meet
+CONNECTION_BYTES = 208 * 1024
+# granian's own allocator: what streams no longer need goes back to the system at once, not with the next request.
+GIVE_BACK = ("_RJEM_MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0")
 Say = Callable[[str], object]
 
 
@@ -112,6 +115,9 @@ def web() -> list[str]:
     argv = [sys.executable, "-m", "granian", "--interface", "asgi", "--loop", "uvloop", "--http", "auto"]
     argv += ["--host", settings.HOST.strip("[]"), "--port", str(settings.PORT), "--workers", str(settings.WEB_WORKERS)]
     argv += ["--backlog", "4096", "--backpressure", str(STREAMS_PER_WORKER), "--http2-max-concurrent-streams", "1000"]
+    # Of each connection, what is read and not yet parsed, and what is written and not yet taken: no more than a head
+    # with the longest Last-Event-ID, and what a stream may hold (topics/watch/outflow.py).
+    argv += ["--http1-buffer-size", str(CONNECTION_BYTES), "--http2-max-send-buffer-size", str(CONNECTION_BYTES)]
     # Streams never end by themselves: after five seconds a stopping worker is ended with those it still holds.
     argv += ["--respawn-failed-workers", "--respawn-interval", "0.5", "--workers-kill-timeout", "5"]
     return [*argv, "--no-access-log", "--log-level", "warning", "topics_project.asgi:application"]
@@ -139,7 +145,9 @@ def become(name: str) -> None:
     argv = PROCESSES[name]()
     if name == "beat":  # it answers `celery inspect ping` while it ticks, for who looks after its health
         argv.append("--enable-remote-control")
-    if name == "web":  # its workers add up what they count in there
+    if name == "web":
+        os.environ.setdefault(*GIVE_BACK)
+        # Its workers add up what they count in there.
         os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.mkdtemp(prefix="topics-metrics-"))
     os.chdir(settings.BASE_DIR)
     os.execv(argv[0], argv)
@@ -151,6 +159,7 @@ def supervised(name: str, data: Path) -> Child:
     env = {"TOPICS_SUPERVISED": "1", "PYTHONPATH": os.pathsep.join([root, *filter(None, [os.getenv("PYTHONPATH")])])}
     if name == "web":
         env["PROMETHEUS_MULTIPROC_DIR"] = str(data / "metrics")
+        env.setdefault(*GIVE_BACK)
     return Child(name, PROCESSES[name](), data / "logs" / f"{name}.log", env)
 
 

@@ -147,6 +147,22 @@ def test_a_revoked_key_ends_its_streams(alpha: Api, keyed: Instance, name: str) 
         until(lambda: omega.call("GET", f"/v0/topics/{name}").status == 401, "the key to be known no more")
 
 
+def test_one_client_cannot_use_up_all_sessions(instances) -> None:
+    """The cap of a key leaves the other keys theirs; expired sessions count for nobody (test_expiry.py)."""
+    keys = "one:read+write,other:read"
+    instance: Instance = instances(TOPICS_API_KEYS=keys, TOPICS_MAX_WATCH_SESSIONS_PER_KEY="3")
+    one, other, name = Api(instance.port, "one"), Api(instance.port, "other"), new_name()
+    one.append(name, 1)
+    for _ in range(3):
+        one.watch({name: {}})
+    answer = one.call("POST", "/v0/watch", {"topics": {name: {}}})
+    assert (answer.status, answer.body["error"]["code"]) == (429, "throttled")
+    assert answer.body["error"]["detail"] == {"limit": "watch_sessions_per_key", "max": 3}
+    assert answer.headers["retry-after"] == "1"
+    with other.stream(other.watch({name: {}})) as stream:
+        stream.until_event("caught-up")
+
+
 def opened(api: Api, url: str) -> Stream:
     def stream() -> Stream | None:
         try:

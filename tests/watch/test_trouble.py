@@ -176,6 +176,113 @@ def test_readers_that_do_not_read(troubled: Instance, api: Api, name: str) -> No
         stream.close()
 
 
+def deaf(port: int, url: str) -> socket.socket:
+    """A client that asks for a stream and never reads, with little room of its own."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)
+    client.connect(("127.0.0.1", port))
+    client.sendall(f"GET {url} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n".encode())
+    return client
+
+
+def waiting_to_be_sent(port: int) -> list[int]:
+    """Bytes that the kernel keeps for each connection to this port."""
+    queues = []
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        _, local, _, state, queue, *_ = line.split()
+        if local.endswith(f":{port:04X}") and state == "01":
+            queues.append(int(queue.partition(":")[0], 16))
+    return queues
+
+
+def append_much(api: Api, name: str, megabytes: int) -> int:
+    return [api.append(name, *["x" * 1000] * 1000) for _ in range(megabytes)][-1]
+
+
+def test_deaf_readers_cost_little_and_give_it_back(instances) -> None:
+    """What is on its way to each is bounded, in the process and in the kernel, and nobody waits for them."""
+    instance: Instance = instances(WEB_WORKERS="1", TOPICS_MAX_STALLED_BYTES="0")
+    api, name = Api(instance.port), new_name()
+    api.append(name, 0)
+    with api.stream(api.watch({name: {}})) as eager:
+        append_much(api, name, 10)
+        eager.until_seq(name, 10_001)
+        before = resident_kb(instance)
+        clients = [deaf(instance.port, api.watch({name: {}}, max_batch_bytes=10**9)) for _ in range(60)]
+        eager.until_seq(name, append_much(api, name, 20))
+        until(lambda: min(sorted(waiting_to_be_sent(instance.port))[-60:]) > 100_000, "all of them to be stalled")
+        eager.until_seq(name, append_much(api, name, 5))
+        assert max(waiting_to_be_sent(instance.port)) < 500_000
+        grown = resident_kb(instance) - before
+        assert grown < 60 * 700 + 10_000, f"{grown} kB"
+        for client in clients:
+            client.close()
+        until(lambda: resident_kb(instance) - before < 15_000, "the memory to be given back")
+
+
+def test_the_longest_stalled_are_cut_when_they_hold_too_much(instances) -> None:
+    """They lose nothing by it, and who reads slowly is left alone."""
+    instance: Instance = instances(WEB_WORKERS="1", TOPICS_MAX_STALLED_BYTES=str(5 * 1024 * 1024))
+    api, name = Api(instance.port), new_name()
+    head = append_much(api, name, 20)
+    urls = [api.watch({name: {}}) for _ in range(30)]
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(contextlib.closing(deaf(instance.port, url))) for url in urls]
+        slow, got = stack.enter_context(api.stream(api.watch({name: {}}))), list[Event]()
+        slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        gone: set[int] = set()
+
+        def cut() -> bool:
+            got.extend(slow.take(slow.read(30_000)))
+            for place, client in enumerate(clients):
+                if client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):  # reset; looked at without reading from it
+                    gone.add(place)
+            return len(gone) >= 15
+
+        until(cut, "the longest stalled to be cut")
+        assert len(gone) <= 25
+        got += slow.until_seq(name, head)
+        assert seqs(got) == list(range(1, head + 1))
+        for place in list(gone)[:3]:  # has seen nothing, and does not say where it was
+            with opened(api, urls[place], None) as stream:
+                assert seqs(stream.until_seq(name, head)) == list(range(1, head + 1))
+        first = next(event for event in got if event.name == "record")
+        with opened(api, urls[next(iter(gone))], first.id) as stream:
+            assert seqs(stream.until_seq(name, head)) == list(range(first.seqs[-1] + 1, head + 1))
+
+
+def test_places_are_kept_while_postgresql_is_away(instances) -> None:
+    """A stream that ends meanwhile goes on where it was, and the log is not filled with it."""
+    instance: Instance = instances(WEB_WORKERS="1")
+    api, name = Api(instance.port), new_name()
+    durable(api, name)
+    api.append(name, *range(10))
+    url, idle = api.watch({name: {}}), api.watch({name: {}}, heartbeat_ms=1000)
+    with api.stream(idle) as waiting:
+        with api.stream(url) as stream:
+            stream.until_seq(name, 10)
+            time.sleep(1.5)  # what was sent so long ago counts as arrived (SETTLE_SECONDS)
+            pid = int((instance.data / "postgresql" / "postmaster.pid").read_text().split()[0])
+            os.kill(pid, signal.SIGSTOP)
+            backends = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+            for each in backends:  # whoever waits for them is told that they are gone, and asks for others in vain
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(each, signal.SIGKILL)
+        try:
+            seen = len(waiting.comments)
+            while len(waiting.comments) < seen + 4:
+                waiting.take(waiting.read())
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        until(instance.is_ready, "PostgreSQL to be back")
+        head = append_again(api, name, "after", "after")
+        with opened(api, url, None) as stream:
+            assert seqs(stream.until_seq(name, head)) == [head]
+    log = (instance.data / "logs" / "web.log").read_text()
+    assert log.count("Traceback") == 0, log
+    assert log.count("streams wait") <= 2, log
+
+
 def test_a_lagging_reader_behind_a_small_window(api: Api, name: str) -> None:
     """One that reads byte by byte through a tiny buffer gets the same frames."""
     head = api.append(name, *["y" * 100] * 500)

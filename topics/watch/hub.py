@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
 from topics import wake
+from topics.database import translated
 from topics.errors import TopicsError
 from topics.readers import Readers
 from topics.watch.feeds import Feeds
@@ -18,6 +19,7 @@ from topics.watch.feeds import Feeds
 log = logging.getLogger(__name__)
 READERS = 3  # connections of this process for streams
 LOOK_SECONDS = 0.9  # between two looks at all heads
+QUIET_SECONDS = 30.0  # after a line of trouble, before the next
 
 HEADS = "SELECT topic_id, head_seq FROM topics_topichead WHERE topic_id = ANY(%s)"
 BY_NAME = """
@@ -57,6 +59,8 @@ class Hub:
         self.chores: list[Callable[[], Awaitable[None]]] = [self.look, self.seek]  # once a second, one after the other
         self.running = asyncio.create_task(self.run())
         self.listening: asyncio.Task[None] | None = None
+        self.quiet_until = 0.0
+        self.soon_tasks: set[asyncio.Task[None]] = set()  # the event loop alone would let them be collected
         wake.listeners.append(self.hint)
 
     def hint(self, topic_id: int, head_seq: int) -> None:
@@ -97,12 +101,26 @@ class Hub:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             for chore in self.chores:
-                try:
-                    await chore()
-                except TopicsError as error:
-                    log.warning("streams wait: %s", error)
-                except Exception:
-                    log.exception("a chore of the streams failed")
+                await self.attempt(chore)
+
+    def soon(self, chore: Callable[[], Awaitable[None]]) -> None:
+        """Do a chore now, beside what is under way."""
+        task = self.loop.create_task(self.attempt(chore))
+        self.soon_tasks.add(task)
+        task.add_done_callback(self.soon_tasks.discard)
+
+    async def attempt(self, chore: Callable[[], Awaitable[None]]) -> None:
+        """Do a chore. What fails is told in the log, and tried again within a second by the next round."""
+        try:
+            await chore()
+        except Exception as error:
+            known = error if isinstance(error, TopicsError) else translated(error)
+            if known is None:
+                log.exception("a chore of the streams failed")
+            elif self.loop.time() >= self.quiet_until:
+                # PostgreSQL is away, and every chore of every round says so: one line, until we have been quiet a while.
+                self.quiet_until = self.loop.time() + QUIET_SECONDS
+                log.warning("streams wait: %s", known)
 
     async def look(self) -> None:
         """One query for every topic that somebody follows here."""

@@ -20,6 +20,7 @@ from topics.keys import Key, keyring
 from topics.limits import check
 from topics.watch import drain
 from topics.watch.hub import Hub
+from topics.watch.outflow import outflows
 from topics.watch.sessions import REFRESH_MS, Saved, refresh, save
 from topics.watch.stream import Stream
 
@@ -59,7 +60,7 @@ class Registry:
         self.saving = asyncio.Lock()
         self.refreshed = 0
         drain.before_the_end(self.shut_down, self.busy)
-        hub.chores += [self.count, self.save, self.check_keys]
+        hub.chores += [self.count, self.save, self.check_keys, outflows.shed]
 
     # -- How many -----------------------------------------------------------------------------------------------------
 
@@ -110,21 +111,25 @@ class Registry:
     def closed(self, stream: Stream) -> None:
         """A stream has ended: its session's place is written down at once, with those that end with it."""
         self.closing.append(stream.to_save(open=False))
-        self.hub.loop.create_task(self.save())
+        self.hub.soon(self.save)
 
     async def save(self) -> None:
+        """Write down how far the sessions are. What cannot be written now is kept, and written the next time."""
         async with self.saving:
-            moved = [s for s in self.streams if isinstance(s, Stream) and s.progress != s.saved]
-            rows = self.closing + [stream.to_save(open=True) for stream in moved[:MOST_SAVES]]
-            for stream in moved[:MOST_SAVES]:  # the others first the next time
+            moved = [s for s in self.streams if isinstance(s, Stream) and s.progress != s.saved][:MOST_SAVES]
+            for stream in moved:  # the others first the next time
                 self.streams[stream] = self.streams.pop(stream)
-            self.closing = []
-            if rows:
+            closing, progress = self.closing[:], [stream.progress for stream in moved]
+            if rows := closing + [stream.to_save(open=True) for stream in moved]:
                 await self.hub.readers.read(lambda connection: save(connection, rows, now_ms()))
+            # Only now: had PostgreSQL been away, the places would have been lost. More may have closed meanwhile.
+            del self.closing[: len(closing)]
+            for stream, saved in zip(moved, progress, strict=True):
+                stream.saved = saved
             if now_ms() - self.refreshed > REFRESH_MS / 2:
-                self.refreshed = now_ms()
                 wids = [stream.session.wid for stream in self.streams if isinstance(stream, Stream)]
                 await self.hub.readers.read(lambda connection: refresh(connection, wids, now_ms()))
+                self.refreshed = now_ms()
 
     # -- Whose --------------------------------------------------------------------------------------------------------
 

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 from urllib.parse import parse_qs
 
 from django.core.asgi import get_asgi_application
 from django.core.handlers.asgi import ASGIHandler
 
+from topics import memory, upload
 from topics.clock import now_ms
 from topics.entrance import fresh_keys
 from topics.errors import MethodNotAllowed, NotAcceptable, NotFound
 from topics.keys import Key, keyring
 from topics.known import absent
+from topics.limits import under_way
 from topics.watch import drain, frames
 from topics.watch.feeds import look_up
 from topics.watch.hub import hub
+from topics.watch.outflow import BELOW_BYTES, Outflow, outflows
 from topics.watch.registry import Registry, registry
 from topics.watch.sessions import Session, take
 from topics.watch.stream import Stream
@@ -41,25 +45,41 @@ HEADERS = [
 async def watch(scope: Scope, receive: Receive, send: Send) -> None:
     """Serve a session's stream to its end. Raises TopicsError before it has begun."""
     headers = dict(scope["headers"])
-    key = await enter(scope, headers)
-    check_accept(headers)
+    key = await enter(scope, headers, receive)
     last = headers.get(b"last-event-id", b"").decode("latin-1").strip()
     seen = frames.parse_id(last) if last else None
     streams = registry(hub())
     await streams.enter(key)
     try:
         session = await open_session(streams, scope["path"][len(PREFIX) :], key)
-        stream = Stream(streams.hub, session, key, send)
-        streams.streams[stream] = None
-        try:
-            await stream.begin(seen)
-            await pump(stream, receive, send)
-        finally:
-            stream.close()
-            del streams.streams[stream]
-            streams.closed(stream)
+        with flowing(scope, send) as outflow:
+            stream = Stream(streams.hub, session, key, outflow.send)
+            streams.streams[stream] = None
+            try:
+                await stream.begin(seen)
+                await pump(stream, receive, outflow.send)
+            finally:
+                stream.close()
+                stream.unread = outflow.is_cut
+                del streams.streams[stream]
+                streams.closed(stream)
     finally:
         streams.exit(key)
+
+
+@contextlib.contextmanager
+def flowing(scope: Scope, send: Send) -> Iterator[Outflow]:
+    """Around a stream that is open: it may be cut when its reader takes nothing."""
+    outflow = Outflow(scope, send)
+    outflows.open[outflow] = None
+    try:
+        yield outflow
+    except asyncio.CancelledError:
+        if not outflow.is_cut:
+            raise
+    finally:
+        del outflows.open[outflow]
+        memory.let_go(BELOW_BYTES)  # perhaps: what its reader had not taken
 
 
 async def pump(stream: Stream, receive: Receive, send: Send) -> None:
@@ -79,8 +99,7 @@ async def pump(stream: Stream, receive: Receive, send: Send) -> None:
 async def events(scope: Scope, receive: Receive, send: Send) -> None:
     """Serve django-eventstream's stream of one topic to its end. Raises TopicsError before it has begun."""
     headers = dict(scope["headers"])
-    key = await enter(scope, headers)
-    check_accept(headers)
+    key = await enter(scope, headers, receive)
     name = scope["path"].split("/")[3]
     key.check("read")
     key.check_name(name)
@@ -89,7 +108,8 @@ async def events(scope: Scope, receive: Receive, send: Send) -> None:
         raise absent(name)
     await streams.enter(key)
     try:
-        await django()({**scope, "topics.key": key}, receive, send)
+        with flowing(scope, send) as outflow:
+            await django()({**scope, "topics.key": key}, bodiless(receive), outflow.send)
     finally:
         streams.exit(key)
 
@@ -113,9 +133,28 @@ async def disconnected(receive: Receive) -> None:
         pass
 
 
-async def enter(scope: Scope, headers: dict[bytes, bytes]) -> Key:
-    """Who asks for a stream: by header, or by ?token= as an EventSource can say no header."""
+async def enter(scope: Scope, headers: dict[bytes, bytes], receive: Receive) -> Key:
+    """Returns who asks for a stream, once all that was sent with the question has been read. Raises TopicsError."""
     drain.check()
+    key = await who(scope, headers)
+    check_accept(headers)
+    with under_way(key) as held:
+        await upload.read(headers, receive, upload.SMALL, held)  # a GET may have a body, which says nothing here
+    return key
+
+
+def bodiless(receive: Receive) -> Receive:
+    """What is left to receive once the body was read. Django would otherwise wait for it, and keep it in a file."""
+    empty: list[dict[str, Any]] = [{"type": "http.request", "body": b"", "more_body": False}]
+
+    async def rest() -> dict[str, Any]:
+        return empty.pop() if empty else await receive()
+
+    return rest
+
+
+async def who(scope: Scope, headers: dict[bytes, bytes]) -> Key:
+    """Who asks for a stream: by header, or by ?token= as an EventSource can say no header."""
     if scope["method"] != "GET":
         raise MethodNotAllowed(f"a stream is asked for by GET, not {scope['method']}")
     await fresh_keys()

@@ -27,6 +27,7 @@ from topics.names import check_topic_name
 from topics.watch.feeds import View
 
 MOST_TOPICS = 256
+MOST_BATCH_BYTES = 256 * 1024  # a stream holds a whole batch while its reader takes it
 REFRESH_MS = 30_000  # a session with a stream says so at least this often
 
 # What the answer says of each topic, as a read at its head finds it; and where its first record since `from_ts` is.
@@ -44,6 +45,8 @@ SELECT t.name, t.id, diff.head_seq, diff.earliest_seq,
 SWEEP = """
 DELETE FROM topics_watchsession WHERE seen_ts < %(now)s - %(ttl_ms)s - CASE WHEN open THEN %(refresh_ms)s ELSE 0 END
 """
+
+COUNT = "SELECT count(*), count(*) FILTER (WHERE key_id = %(key_id)s) FROM topics_watchsession"
 
 FIND = """
 SELECT key_id, options, spots FROM topics_watchsession
@@ -164,7 +167,7 @@ def options(wanted: Watch) -> Options:
     matches = {name: check_match(start.match) for name, start in wanted.topics.items() if start.match is not None}
     return Options(
         limit=min(wanted.limit, settings.TOPICS_DIFF_MAX_LIMIT),
-        max_bytes=min(wanted.max_batch_bytes, settings.TOPICS_DIFF_BYTES),
+        max_bytes=min(wanted.max_batch_bytes, settings.TOPICS_DIFF_BYTES, MOST_BATCH_BYTES),
         heartbeat_ms=wanted.heartbeat_ms,
         nodes=tuple(sorted(set(nodes))) if nodes else None,
         matches={name: (str(op), str(match)) for name, (op, match) in matches.items()},
@@ -187,19 +190,32 @@ def create(wanted: Watch, key: Key, lenient: bool, now: int) -> tuple[str, list[
     spots = {found.name: Spot(found.topic_id, begin(wanted.topics[found.name], found)) for found in topics}
     wid = "wid_" + secrets.token_urlsafe(16)
     with translating():
-        check_room(now)
+        check_room(key, now)
         WatchSession.objects.create(
             wid=wid, key_id=key.id, options=packed(chosen), spots=packed(spots), seen_ts=now, created_ts=now
         )
     return wid, topics, spots
 
 
-def check_room(now: int) -> None:
-    """Raises Throttled when there are too many sessions. Expired ones do not count, should beat be late or away."""
-    most, held = settings.TOPICS_MAX_WATCH_SESSIONS, WatchSession.objects.count()
-    if 0 < most <= held:
-        held -= sweep(now)
-    check("watch_sessions", most, held)
+def check_room(key: Key, now: int) -> None:
+    """Raises Throttled when there are too many sessions, of this key or of all.
+
+    Expired ones do not count: where beat is late or away, they are swept here before anybody is turned away.
+    """
+    held, of_key = count(key)
+    caps = ((settings.TOPICS_MAX_WATCH_SESSIONS, held), (settings.TOPICS_MAX_WATCH_SESSIONS_PER_KEY, of_key))
+    if any(0 < most <= sessions for most, sessions in caps) and sweep(now):
+        held, of_key = count(key)
+    check("watch_sessions", settings.TOPICS_MAX_WATCH_SESSIONS, held)
+    check("watch_sessions_per_key", settings.TOPICS_MAX_WATCH_SESSIONS_PER_KEY, of_key)
+
+
+def count(key: Key) -> tuple[int, int]:
+    """Returns how many sessions there are, and how many of them are this key's."""
+    with connection.cursor() as cursor:
+        cursor.execute(COUNT, {"key_id": key.id})
+        held, of_key = cursor.fetchone()
+    return held, of_key
 
 
 def survey(wanted: Watch, now: int) -> list[Found]:

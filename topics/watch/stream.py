@@ -22,6 +22,9 @@ from topics.watch.sessions import Saved, Session, Spot, Spots, packed
 
 RETRY_SECONDS = 0.5  # before a topic is read again that could not be read
 SETTLE_SECONDS = 0.5  # what was sent so long before a connection ended has surely arrived
+# Unless we ended it because its reader took nothing: then as much may wait unread, here, in the kernel and at the reader.
+UNREAD_BYTES = 8 * 1024 * 1024
+MARK_BYTES = 1024 * 1024  # sent between two places that are remembered for that
 # A loss that the reader finds when it connects is its own being late.
 LATE = ("cap", "ttl", "mixed", "restart")
 
@@ -78,6 +81,9 @@ class Stream:
         self.unsaid = False  # the position moved and no frame has said so
         self.progress = self.saved = 0  # frames sent, and as of the last save
         self.newer = self.older = (self.since, session.spots)  # what had been sent when
+        self.sent_bytes = 0
+        self.marks = deque([(0, session.spots)])  # what had been sent after so many bytes
+        self.unread = False  # it was ended because its reader took nothing
         self.timer = hub.loop.call_later(self.heartbeat_seconds, self.beat)
 
     @property
@@ -96,6 +102,7 @@ class Stream:
             told = ours and seen is None
             self.resume(place, resumed(place.spot, self.session.exact, seen, here, told), here)
         self.newer = self.older = (self.since, self.spots())
+        self.marks = deque([(0, self.spots())])
         self.begun = True
         for place in self.places.values():  # only now: every id tells all places
             self.open(place)
@@ -184,7 +191,6 @@ class Stream:
         self.timer = self.hub.loop.call_later(left if left > 0.005 else self.heartbeat_seconds, self.beat)
 
     def to_save(self, open: bool) -> Saved:
-        self.saved = self.progress
         settled = self.settled(time.monotonic())
         spots = {name: saved_spot(place.spot, settled[name]) for name, place in self.places.items()}
         return Saved(self.session.wid, self.session.stream, packed(spots), open)
@@ -194,8 +200,16 @@ class Stream:
         if time.monotonic() - self.newer[0] >= SETTLE_SECONDS:
             self.older, self.newer = self.newer, (self.sent_at, self.spots())
 
+    def mark(self) -> None:
+        """Keep what has been sent so far, and let go of what has surely been read."""
+        self.marks.append((self.sent_bytes, self.spots()))
+        while self.marks[1][0] <= self.sent_bytes - UNREAD_BYTES:
+            self.marks.popleft()
+
     def settled(self, now: float) -> Spots:
-        """What was sent more than SETTLE_SECONDS ago."""
+        """What has surely arrived."""
+        if self.unread:
+            return self.marks[0][1]
         before = now - SETTLE_SECONDS
         if self.sent_at <= before and not self.sending:
             return self.spots()
@@ -213,6 +227,9 @@ class Stream:
                 await self.send(message)
                 self.sending = False
                 self.sent_at = time.monotonic()
+                self.sent_bytes += len(message["body"])
+                if self.sent_bytes - self.marks[-1][0] >= MARK_BYTES:
+                    self.mark()
                 self.ask()
             elif self.ending:
                 return

@@ -25,6 +25,7 @@ TABLE = {  # contract.md section 1
     415: {"unsupported_media_type"},
     409: {
         "router_cycle",
+        "router_outside_prefixes",
         "topic_exists_incompatible",
         "topic_not_empty",
         "not_a_queue",

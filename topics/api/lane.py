@@ -14,6 +14,7 @@ from django.conf import settings
 
 from routers import advance
 from topics import metrics, recency
+from topics.api.dests import Dests
 from topics.api.handler import Answer, error_answer, is_json
 from topics.api.records import MAX_WAIT_MS, parse_append, parse_diff, render_appended
 from topics.append import Append, check_rows
@@ -26,7 +27,7 @@ from topics.known import LOOKUP, Known, absent, forget, remember, remembered
 from topics.readers import Readers
 from topics.watch.poll import Pending, patiently
 
-READERS = 4  # connections of this process for reads
+READERS = 4  # connections of this process for reads of topics that nothing leads into
 PREFIX = "/v0/topics/"
 APPEND_ROUTE, DIFF_ROUTE = "/v0/topics/<str:topic>", "/v0/topics/<str:topic>/diff"
 
@@ -42,9 +43,9 @@ class Lane:
         }
         self.batches["ephemeral"] = self.batches["memory"]
         self.writers = [asyncio.create_task(each.run()) for each in set(self.batches.values())]
-        self.readers = Readers(READERS)
+        self.readers, self.dests = Readers(READERS), Dests()
         # What has to answer for this process to be ready: a round trip each, which raises NotReady.
-        self.checks: list[Callable[[], Awaitable[None]]] = [self.readers.check]
+        self.checks: list[Callable[[], Awaitable[None]]] = [self.readers.check, self.dests.readers.check]
         self.capped = settings.TOPICS_MAX_TOTAL_BYTES > 0  # the views look at the sum
 
     async def close(self) -> None:
@@ -53,6 +54,7 @@ class Lane:
         for batches in set(self.batches.values()):
             await batches.close()
         await self.readers.close()
+        await self.dests.readers.close()
 
     async def check(self) -> None:
         """A round trip on the very connections that serve. Raises NotReady."""
@@ -128,7 +130,7 @@ class Lane:
         def work(connection: Connection) -> Awaitable[Window]:
             return self.window(connection, topic.name, wanted)
 
-        return await self.readers.read(work)
+        return await (self.dests.read(topic.id, work) if topic.derived else self.readers.read(work))
 
     async def window(self, connection: Connection, name: str, wanted: Diff) -> Window:
         while True:

@@ -1,0 +1,49 @@
+"""Somebody holds a topic's head and does not let go: reads of other topics do not wait for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.api.doors import Lane
+from tests.instances import Instance, until
+
+HELD = 6  # dests whose heads are locked: more than the process has connections for reads of dests
+READS = 4  # at once, of each
+LOCK_MS = 4000
+LOCK = "SELECT FROM topics_topichead JOIN topics_topic t ON t.id = topic_id WHERE name LIKE 'held-%' FOR UPDATE"
+WAITING = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name LIKE 'topics web %'"
+
+
+@pytest.fixture
+def instance(instances: Callable[..., Instance]) -> Instance:
+    return instances(WEB_WORKERS="1", TOPICS_LOCK_TIMEOUT_MS=str(LOCK_MS))
+
+
+def test_reads_of_other_topics_go_on(instance: Instance) -> None:
+    door = Lane(instance.port)
+    for dest in [*(f"held-{number}" for number in range(HELD)), "free"]:
+        door.put(f"/v0/routers/{dest}", {"source": "source", "dest": dest})
+    door.append("source", 1)
+    until(lambda: door.diff("free").json["head_seq"] == 1, "the first forward")
+    with instance.connect() as database, instance.connect() as other, ThreadPoolExecutor(HELD * READS) as threads:
+        with database.transaction():
+            database.execute(LOCK)
+            door.append("source", 2)
+            reads = [threads.submit(door.diff, f"held-{number % HELD}") for number in range(HELD * READS)]
+            until(lambda: other.execute(WAITING).fetchall(), "a read to wait for the lock")
+            longest = 0.0
+            while not all(read.done() for read in reads):
+                for topic in ("source", "free"):
+                    began = time.monotonic()
+                    assert [record["data"] for record in door.diff(topic).json["records"]] == [1, 2]
+                    longest = max(longest, time.monotonic() - began)
+            # They have waited for as long as a lock may be waited for, and others not.
+            assert {(read.result().status, read.result().code) for read in reads} == {(503, "not_ready")}
+            assert 0 < longest < LOCK_MS / 1000
+        for number in range(HELD):
+            answer = until(lambda: (reply := door.diff(f"held-{number}")).status == 200 and reply.json, "the dest")  # noqa: B023
+            assert [record["data"] for record in answer["records"]] == [1, 2]

@@ -198,6 +198,37 @@ def test_an_answer_is_plain_for_who_does_not(live: Door, name: str, accepted: st
     assert reply.json["records"]
 
 
+STATIC = "/static/admin/css/base.css"
+
+
+def test_a_static_file_that_did_not_change_has_no_body_and_no_type(live: Door) -> None:
+    whole = live.get(STATIC)
+    assert (whole.status, whole.headers["content-type"].partition(";")[0]) == (200, "text/css")
+    again = live.get(STATIC, if_modified_since=whole.headers["last-modified"], accept_encoding="gzip")
+    assert (again.status, again.body) == (304, b"")
+    assert not {"content-type", "content-encoding"} & again.headers.keys()
+
+
+def test_a_part_is_sent_as_it_is(live: Door) -> None:
+    """Content-Range counts the bytes of the file, not of a zip of a part of it."""
+    whole = live.get(STATIC)
+    part = live.get(STATIC, range="bytes=100-4099", accept_encoding="gzip")
+    assert (part.status, part.headers["content-range"]) == (206, f"bytes 100-4099/{len(whole.body)}")
+    assert "content-encoding" not in part.headers
+    assert part.body == whole.body[100:4100]
+
+
+def test_a_cache_is_told_what_an_answer_depends_on(live: Door, name: str) -> None:
+    live.append(name, "x" * 5000)
+    for accepted in ("gzip", "identity"):
+        reply = live.get(f"/v0/topics/{name}/records", accept_encoding=accepted)
+        assert "accept-encoding" in reply.headers["vary"].lower()
+        assert int(reply.headers["content-length"]) == len(reply.body)
+    zipped = live.get(STATIC, accept_encoding="gzip")
+    assert zipped.headers["content-encoding"] == "gzip"
+    assert gzip.decompress(zipped.body) == live.get(STATIC).body
+
+
 def test_what_is_no_gzip_is_refused(live: Door, name: str) -> None:
     whole = gzip.compress(b'{"records":[{"data":1}]}')
     for body in (b'{"records":[{"data":1}]}', whole[:-9], whole[:5], b"", zlib.compress(b"{}")):

@@ -156,7 +156,11 @@ class Postgres:
         return free_bytes(self.cluster) > self.most_wal - self._wal_bytes() + self.margin
 
     def _wal_bytes(self) -> int:
-        return sum(segment.stat().st_size for segment in (self.cluster / "pg_wal").glob("[0-9A-F]*"))
+        found = 0
+        for segment in (self.cluster / "pg_wal").glob("[0-9A-F]*"):
+            with contextlib.suppress(FileNotFoundError):  # PostgreSQL has just removed it, or given it another name
+                found += segment.stat().st_size
+        return found
 
     def _wait(self) -> None:
         """Until it accepts connections; crash recovery of a large WAL may take a while."""

@@ -156,11 +156,11 @@ class Postgres:
         return free_bytes(self.cluster) > self.most_wal - self._wal_bytes() + self.margin
 
     def _wal_bytes(self) -> int:
-        size = 0
+        found = 0
         for segment in (self.cluster / "pg_wal").glob("[0-9A-F]*"):
-            with contextlib.suppress(FileNotFoundError):  # a checkpoint has just removed or renamed it
-                size += segment.stat().st_size
-        return size
+            with contextlib.suppress(FileNotFoundError):  # PostgreSQL has just removed it, or given it another name
+                found += segment.stat().st_size
+        return found
 
     def _wait(self) -> None:
         """Until it accepts connections; crash recovery of a large WAL may take a while."""

@@ -15,7 +15,7 @@ class Answered:
 
 def request(method: str, path: str, *headers: str) -> bytes:
     """The head of a request."""
-    return "\r\n".join([f"{method} {path} HTTP/1.1", "host: x", *headers, "", ""]).encode()
+    return "\r\n".join([f"{method} {path} HTTP/1.1", "host: localhost", *headers, "", ""]).encode()
 
 
 @contextmanager

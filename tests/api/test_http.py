@@ -125,7 +125,7 @@ def answer_of(connection: socket.socket) -> tuple[int, dict]:
 
 
 def head(name: str, *more: str) -> bytes:
-    lines = [f"POST /v0/topics/{name} HTTP/1.1", "host: x", "content-type: application/json", *more]
+    lines = [f"POST /v0/topics/{name} HTTP/1.1", "host: localhost", "content-type: application/json", *more]
     return "\r\n".join([*lines, "", ""]).encode()
 
 

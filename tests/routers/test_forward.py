@@ -14,7 +14,7 @@ from tests.api.doors import Door
 from tests.routers.conftest import read, route
 from topics.clock import now_ms
 from topics.database import prepared
-from topics.errors import NotReady
+from topics.errors import NotReady, StorageFull, TopicsError
 from topics.models import Topic, TopicHead
 
 
@@ -342,8 +342,13 @@ def test_one_routers_trouble_is_not_its_neighbours(api: Door, names: Iterator[st
     assert api.get(f"/v0/routers/{fine}").json["state"] == "running"
 
 
-@pytest.mark.parametrize("code", ["40001", "40P01", "55P03", "57014", "53100"])
-def test_what_befalls_the_transaction_is_no_routers_fault(api: Door, names: Iterator[str], code: str) -> None:
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [("40001", NotReady), ("40P01", NotReady), ("55P03", NotReady), ("57014", NotReady), ("53100", StorageFull)],
+)
+def test_what_befalls_the_transaction_is_no_routers_fault(
+    api: Door, names: Iterator[str], code: str, told: type[TopicsError]
+) -> None:
     source, dest = next(names), next(names)
     router = route(api, source, dest, filter="x")
     api.post(f"/v0/topics/{source}", {"records": [{"data": 1, "tag": "x"}]})
@@ -353,7 +358,7 @@ def test_what_befalls_the_transaction_is_no_routers_fault(api: Door, names: Iter
             f"$$BEGIN RAISE SQLSTATE '{code}' USING MESSAGE = 'as if'; END$$;"
             "CREATE TRIGGER fail BEFORE INSERT ON routers_span FOR EACH ROW EXECUTE FUNCTION fail()"
         )
-    with pytest.raises(NotReady) as raised, transaction.atomic():
+    with pytest.raises(told) as raised, transaction.atomic():
         advance.advance(id_of(source), now_ms())
     assert "as if" in str(raised.value.__cause__)
     row = Router.objects.get(name=router)

@@ -29,7 +29,7 @@ from topics.config import Config, put_topic
 from topics.database import prepared
 from topics.delete import delete_once, delete_topic
 from topics.diff import DIFF, Diff, Window, check_match, parameters
-from topics.errors import Incompatible, RouterCycle, TopicFull
+from topics.errors import DestFanIn, Incompatible, RouterCycle, TopicFull
 from topics.known import look_up
 from topics.models import DeletedTopic, Record, TopicHead
 from topics.record import record
@@ -249,10 +249,10 @@ class Forwarding(RuleBasedStateMachine):
         cycle_refused = not allow_cycle and all(ends) and self.world.reaches(ends[1].id, ends[0].id)
         known = self.router(name)
         if known is None:
-            return Incompatible if fan_in_refused else RouterCycle if cycle_refused else None
+            return DestFanIn if fan_in_refused else RouterCycle if cycle_refused else None
         if cycle_refused and known.allow_cycle:
             return RouterCycle
-        return Incompatible if known.allow_fan_in and not fan_in and others else None
+        return DestFanIn if known.allow_fan_in and not fan_in and others else None
 
     def start_of(self, source: Topic, config: domain.RouterConfig) -> int:
         view = source.at(self.now)

@@ -267,13 +267,13 @@ def test_places_are_kept_while_postgresql_is_away(instances) -> None:
     with api.stream(idle) as waiting:
         with api.stream(url) as stream:
             stream.until_seq(name, 10)
-            time.sleep(1.5)  # what was sent so long ago counts as arrived (SETTLE_SECONDS)
             pid = int((instance.data / "postgresql" / "postmaster.pid").read_text().split()[0])
             os.kill(pid, signal.SIGSTOP)
             backends = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
             for each in backends:  # whoever waits for them is told that they are gone, and asks for others in vain
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(each, signal.SIGKILL)
+            time.sleep(1)  # what was sent so long ago counts as arrived (SETTLE_SECONDS)
         try:
             seen = len(waiting.comments)
             while len(waiting.comments) < seen + 4:

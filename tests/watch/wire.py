@@ -90,8 +90,9 @@ class Api:
 class Refused(Exception):
     def __init__(self, answer: Answer) -> None:
         super().__init__(answer)
-        self.status, self.code = answer.status, answer.body["error"]["code"]
-        self.detail = answer.body["error"].get("detail", {})
+        self.status = answer.status
+        error = answer.body["error"] if answer.body else {}  # a head that is too long is refused without a word
+        self.code, self.detail = error.get("code"), error.get("detail", {})
 
 
 @dataclass
@@ -116,7 +117,7 @@ class Stream:
         self.status, self.headers = self.response.status, dict(self.response.headers)
         self.buffer = b""
         if self.status != 200:
-            answer = Answer(self.status, self.headers, json.loads(self.response.read()))
+            answer = Answer(self.status, self.headers, parsed(self.response.read().decode()))
             self.close()
             raise Refused(answer)
 

@@ -168,6 +168,10 @@ async def who(scope: Scope, headers: dict[bytes, bytes]) -> Key:
 async def open_session(streams: Registry, wid: str, key: Key) -> Session:
     if "\0" in wid:
         raise NotFound("there is no such watch session")
+    if any(saved.wid == wid for saved in streams.closing):
+        # Its last stream ended here, and its place could not be written down yet. Once the session is taken anew, a
+        # place of the stream before counts no longer.
+        await streams.save()
     return await streams.hub.readers.read(lambda reader: take(reader, wid, key, now_ms()))
 
 

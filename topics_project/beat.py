@@ -16,7 +16,7 @@ from django.conf import settings
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0  # between two looks whether it is our turn; so a lost turn is noticed, and a free one taken
-LOCK = 7004  # of PostgreSQL's advisory locks, beside those of topics/reclaim.py and routers/graph.py
+LOCK = 7100  # of PostgreSQL's advisory locks; it is held for as long as beat runs, so nobody else may want this one
 # PostgreSQL ends the session, and with it the turn, of a beat that hangs or was stopped.
 IDLE = "SET idle_session_timeout = '10s'"
 # A host that is gone says nothing: the session is given up as well.

@@ -132,6 +132,14 @@ def test_it_works(beats: Callable[..., Beat], queue: redis.Redis) -> None:
     until(lambda: not holders(), "the turn to be free")
 
 
+def test_nobody_waits_for_the_lock_that_beat_holds() -> None:
+    sources = [
+        path for app in ("topics", "routers") for path in (ROOT / app).rglob("*") if path.suffix in (".py", ".sql")
+    ]
+    assert [path for path in sources if "advisory" in path.read_text(errors="replace")]
+    assert not [path for path in sources if str(LOCK) in path.read_text(errors="replace")]
+
+
 def test_a_clock_set_back_by_an_hour_does_not_stop_it(
     beats: Callable[..., Beat], queue: redis.Redis, tmp_path: Path
 ) -> None:

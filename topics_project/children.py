@@ -70,7 +70,7 @@ class Child:
                 env={**os.environ, **self.env},
                 # A group of its own: Ctrl-C reaches the supervisor only, which takes the children down in order.
                 start_new_session=True,
-                preexec_fn=lambda: die_with_parent(parent, self.orphan_signal),
+                preexec_fn=lambda: self._before_it_runs(parent),
             )
             if self.orphan_signal != signal.SIGKILL and hasattr(os, "pidfd_open"):
                 signals = [f"{number}:{seconds}" for number, seconds in self._ways_to_end(self.orphan_signal)]
@@ -79,6 +79,13 @@ class Child:
                     argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
                 )
         self.started = time.monotonic()
+
+    def _before_it_runs(self, parent: int) -> None:
+        """In the new process. What runs in a shell's background ignores SIGINT and SIGQUIT, and its children would inherit
+        that: the signals that are to end this one have to reach it."""
+        for number, _ in self._ways_to_end(self.stop_signal):
+            signal.signal(number, signal.SIG_DFL)
+        die_with_parent(parent, self.orphan_signal)
 
     def exited(self) -> int | None:
         return self.process.poll() if self.process else None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import redis
 from django.conf import settings
+from kombu.exceptions import OperationalError as BrokerError
 
 if TYPE_CHECKING:
     from topics.known import Known
@@ -81,7 +82,7 @@ def send_forever() -> None:
             time.sleep(PAUSE_SECONDS)
             if not heard:
                 _hurry.wait(UNHEARD_SECONDS)
-        except (redis.RedisError, OSError) as error:
+        except (redis.RedisError, BrokerError, OSError) as error:
             log.warning("wake-ups wait for Redis: %s", error)
             time.sleep(RETRY_SECONDS)
         except Exception:

@@ -51,6 +51,7 @@ def test_a_full_disk_refuses_appends_and_nothing_else(small: Instance) -> None:
     for _ in range(20):
         assert append(small, "full").status == 503
     assert json.loads(small.get("/v0/topics/full/records?limit=1")[1])["records"][0]["$seq"] == 1
+    assert json.loads(small.get("/v0/ready")[1])["degraded"] == ["storage_full"]
     assert ask(small, "PUT", "/v0/topics/another", "{}", Content_Type="application/json").status == 201
     assert (
         ask(small, "POST", "/v0/topics/full/delete", '{"before_seq": 9}', Content_Type="application/json").status == 200
@@ -58,6 +59,7 @@ def test_a_full_disk_refuses_appends_and_nothing_else(small: Instance) -> None:
 
     mount("remount,size=700m", small.data)
     until(lambda: append(small, "full").status == 200, "appends to go on when there is room")
+    until(lambda: "degraded" not in small.get("/v0/ready")[1], "nothing to be degraded any more")
     log = (small.data / "logs" / "postgresql.log").read_text()
     assert "PANIC" not in log
     assert "was terminated" not in log

@@ -9,12 +9,13 @@ import django.db
 import msgspec
 from django.conf import settings
 from django.db import connection
+from msgspec import UNSET, UnsetType
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from topics import metrics
+from topics import metrics, storage
 from topics.api.handler import Endpoint, JSONRenderer
 from topics.api.schema import Performance, operation
 from topics.clock import STARTED
@@ -34,6 +35,7 @@ class ReadyAnswer(msgspec.Struct, kw_only=True):
     status: Literal["ready"] = "ready"
     wal_replay_complete: bool
     topics: int
+    degraded: list[Literal["storage_full"]] | UnsetType = UNSET
     performance: Performance
 
 
@@ -56,7 +58,8 @@ class Ready(Endpoint):
 
     @operation("ready", answers={200: ReadyAnswer}, tag="server")
     def get(self, request: Request) -> Response:
-        """It can serve: PostgreSQL is there, has replayed its log, and holds our tables."""
+        """It can serve: PostgreSQL is there, has replayed its log, and holds our tables. What is refused all the same
+        is named in `degraded`: reads go on while the disk is full."""
         try:
             with connection.cursor() as cursor:
                 cursor.execute(READY)
@@ -65,7 +68,10 @@ class Ready(Endpoint):
             raise NotReady("PostgreSQL is away, or holds no tables of ours yet") from error
         if replaying:
             raise NotReady("PostgreSQL replays its log", wal_replay_complete=False)
-        return self.answer(ReadyAnswer(wal_replay_complete=True, topics=topics, performance=self.performance()))
+        degraded: list[Literal["storage_full"]] | UnsetType = ["storage_full"] if storage.full() else UNSET
+        return self.answer(
+            ReadyAnswer(wal_replay_complete=True, topics=topics, degraded=degraded, performance=self.performance())
+        )
 
 
 class PrometheusRenderer(BaseRenderer):

@@ -1,4 +1,4 @@
-"""The one front on the one port (design.md section 3): streams in plain ASGI, append and diff to the fast lane,
+"""The one front on the one port: streams in plain ASGI, append and diff to the fast lane,
 everything else to Django's WSGI handler in a bounded pool of threads.
 
 What concerns every request stands here: who asks, whether there is anything at the path, what the body may be, how

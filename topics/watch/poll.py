@@ -1,4 +1,4 @@
-"""The long poll of a diff (contract.md section 4): a follower for one read.
+"""The long poll of a diff: a follower for one read.
 
 It waits in the event loop and holds neither a thread nor a connection, whichever door it came through. A view that finds
 nothing to tell says so in the request's environment (PENDING), and the front calls it again when there may be something.

@@ -49,7 +49,7 @@ async def exchange(
 ) -> Any:
     content = b"" if body is None else json.dumps(body).encode()
     head = (
-        f"{method} {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: {len(content)}"
+        f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(content)}"
     )
     writer.write(head.encode() + b"\r\n\r\n" + content)
     header = await reader.readuntil(b"\r\n\r\n")
@@ -92,7 +92,7 @@ class Watcher(asyncio.Protocol):
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
-        transport.write(f"GET {self.url} HTTP/1.1\r\nHost: bench\r\nAccept: text/event-stream\r\n\r\n".encode())
+        transport.write(f"GET {self.url} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n".encode())
 
     def data_received(self, data: bytes) -> None:
         if not self.open.done() and b"\nretry: " in data:

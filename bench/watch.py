@@ -48,9 +48,7 @@ async def exchange(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, method: str, path: str, body: Any
 ) -> Any:
     content = b"" if body is None else json.dumps(body).encode()
-    head = (
-        f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(content)}"
-    )
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(content)}"
     writer.write(head.encode() + b"\r\n\r\n" + content)
     header = await reader.readuntil(b"\r\n\r\n")
     length = int(re.search(rb"content-length: (\d+)", header.lower())[1])  # type: ignore[index]

@@ -17,7 +17,7 @@ from django.conf import settings
 from psycopg import pq
 
 from topics import liveness, timeouts
-from topics.libpq import FINE, Arguments, Rows, dump, load, numbered
+from topics.libpq import FINE, Arguments, Rows, dump, load, numbered, refused
 from topics.restart import RECOVER
 
 # Plans are for all sizes of a batch and all states of the tables: by index, found once.
@@ -126,7 +126,7 @@ class Connection:
         elif self.pipelining:
             self.server.exit_pipeline_mode()
         if wrong is not None:
-            raise psycopg.errors.error_from_result(wrong)
+            raise refused(wrong)
         return answer
 
     def flush(self) -> None:

@@ -14,7 +14,7 @@ from django.db import connection
 from psycopg import pq
 
 from topics.errors import InvalidRequest, NotReady, StorageFull, TopicsError
-from topics.libpq import FINE, Arguments, Rows, dump, load, numbered
+from topics.libpq import FINE, Arguments, Rows, dump, load, numbered, refused
 
 # A value that PostgreSQL cannot hold: only a client can have sent it.
 REFUSED = (
@@ -116,5 +116,5 @@ def checked(server: pq.abc.PGconn, result: pq.abc.PGresult) -> pq.abc.PGresult:
     if server.status == pq.ConnStatus.BAD:
         raise psycopg.OperationalError(result.get_error_message())
     if result.status not in FINE:
-        raise psycopg.errors.error_from_result(result)
+        raise refused(result)
     return result

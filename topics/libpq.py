@@ -64,6 +64,13 @@ def element(value: Any) -> bytes:
     return dumped(value) or b"NULL"
 
 
+def refused(result: pq.abc.PGresult) -> psycopg.Error:
+    """The error of a result that is no success. One without an SQLSTATE is not the server's but libpq's own, which says that
+    the connection was lost."""
+    error = psycopg.errors.error_from_result(result)
+    return error if error.sqlstate else psycopg.OperationalError(str(error))
+
+
 def load(result: pq.abc.PGresult) -> Rows:
     """The rows of a result."""
     columns = [(n, LOADERS.get(result.ftype(n), bytes.decode)) for n in range(result.nfields)]

@@ -2,9 +2,11 @@
 
 import pytest
 from django.db import connection, transaction
+from psycopg import pq
 
-from topics.database import prepared
+from topics.database import prepared, translated
 from topics.errors import InvalidRequest, NotReady
+from topics.libpq import refused
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -54,3 +56,10 @@ def test_a_connection_that_ends_on_the_way_is_no_fault_of_ours() -> None:
         prepared("SELECT pg_terminate_backend(%s)", (pid,))
     connection.close()
     assert prepared("SELECT 1", ()) == [(1,)]
+
+
+def test_an_error_without_a_code_is_a_lost_connection() -> None:
+    """libpq makes such a result itself, as when the server's process was killed: nobody is left to say why."""
+    prepared("SELECT 1", ())
+    result = connection.connection.pgconn.make_empty_result(pq.ExecStatus.FATAL_ERROR)
+    assert isinstance(translated(refused(result)), NotReady)

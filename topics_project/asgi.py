@@ -49,7 +49,7 @@ FAST_LANE, MAX_BODY_BYTES = settings.TOPICS_FAST_LANE, settings.TOPICS_MAX_BODY_
 GZIP_FROM = 1024  # bytes: below, a header costs more than it saves
 REFUSES_GZIP = re.compile(rb"gzip\s*;\s*q=0(\.0*)?\s*(,|$)")
 OPEN_PATHS = frozenset(("/v0/health", "/v0/ready", "/v0/schema", "/v0/docs"))
-HEALTH_PATHS, READY_PATHS = ("/v0/health", "/healthz"), ("/v0/ready", "/readyz")
+HEALTH_PATHS = ("/v0/health", "/healthz")  # of hosts.PROBES; the others ask whether we are ready
 READY_SECONDS = 2.0  # for every connection that serves to answer
 TAKES_BODY = ("POST", "PUT")
 # Django takes at most 1,000 fields in a form: with a name and a value of 255 characters in each, they fit.
@@ -107,7 +107,7 @@ class Front:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         try:
             drain.check()
-            if scope["path"] in HEALTH_PATHS + READY_PATHS:
+            if scope["path"] in hosts.PROBES:
                 await reply(await self.probe(scope, headers), headers, send)
                 return
             key = None
@@ -165,8 +165,7 @@ class Front:
             method, path, query = scope["method"], scope["path"], scope["query_string"]
             if (answer := await self.open_lane().handle(method, path, query, headers, body, key, started)) is not None:
                 return answer
-        bare = scope["path"].startswith("/v0/") or scope["path"] in hosts.PROBES
-        bridge = self.api if bare else self.site
+        bridge = self.api if scope["path"].startswith("/v0/") else self.site
         return await bridge.call(scope, headers, body, key)
 
 

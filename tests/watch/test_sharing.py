@@ -1,6 +1,7 @@
 """However many streams watch a topic, each position of it is read once and rendered once."""
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -127,3 +128,50 @@ def test_what_was_read_is_rendered_once(transactional_db: None, monkeypatch: pyt
     for seq, messages in enumerate(zip(*(reader.got for reader in readers), strict=True), 1):
         assert b'"$seq":%d,' % seq in messages[0]["body"]
         assert all(message is messages[0] for message in messages), "rendered for each reader"
+
+
+async def read_behind(name: str, append: Callable[[], None]) -> list[int]:
+    """Let one stream read 3..4 while 4 is the head, then append, and let another begin at 0: it may share that read.
+
+    Returns the heads that the other was told, in order.
+    """
+    hub, options = hub_module.hub(), Options(limit=2, max_bytes=262_144, heartbeat_ms=60_000)
+    topic_id = (await hub.find([name]))[name][0]
+    ahead, behind = Reader(), Reader()
+    streams = {
+        reader: Stream(hub, Session(wid, options, {name: Spot(topic_id, seq)}, 1, True), OPEN, reader.send)
+        for wid, seq, reader in (("ahead", 2, ahead), ("behind", 0, behind))
+    }
+    pumps = []
+    for reader, stream in streams.items():
+        await stream.begin(None)
+        pumps.append(asyncio.create_task(stream.pump()))
+        deadline = time.monotonic() + 60
+        while not reader.got or windows(reader)[-1]["to_seq"] < hub.heads[topic_id]:
+            assert time.monotonic() < deadline, f"{stream.session.wid} did not come to the head"
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(append)
+    for stream in streams.values():
+        stream.close()
+        stream.wake()
+    await asyncio.gather(*pumps)
+    await hub.close()
+    return [window["head_seq"] for window in windows(behind)]
+
+
+def windows(reader: Reader) -> list[dict[str, Any]]:
+    """Returns the data of each `record` event that this reader got."""
+    got = b"".join(message["body"] for message in reader.got)
+    return [json.loads(data) for name, data in events(got) if name == "record"]
+
+
+def test_a_shared_read_takes_no_head_back(transactional_db: None, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def append() -> None:
+        put(name, "5", "6")
+        connection.close()  # this thread's own
+
+    monkeypatch.setattr(hub_module, "_hub", None)  # of this event loop alone
+    put_topic(name, Config(), now_ms())
+    put(name, "1", "2", "3", "4")
+    heads = asyncio.run(read_behind(name, append))
+    assert heads == sorted(heads)

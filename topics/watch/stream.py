@@ -35,15 +35,17 @@ class Place:
     """One topic of one stream. `live`: it has come up with the head. `fresh`: it has not been read yet.
 
     `before`: the seq that the stream had reached in the topic's predecessor, until that is told. `told`: that the
-    topic is gone has been.
+    topic is gone has been. `told_head_seq`: the head that the last frame told. `since`: no read that began before
+    this moment will do.
     """
 
-    __slots__ = ("before", "fresh", "live", "name", "spot", "stream", "told", "view")
+    __slots__ = ("before", "fresh", "live", "name", "since", "spot", "stream", "told", "told_head_seq", "view")
 
     def __init__(self, stream: Stream, name: str, spot: Spot, view: View) -> None:
         self.stream, self.name, self.spot, self.view = stream, name, spot, view
         self.live, self.fresh, self.told = False, True, False
         self.before: int | None = None
+        self.told_head_seq, self.since = 0, stream.since
 
     def move(self, seq: int) -> None:
         self.spot = Spot(self.spot.topic_id, seq, self.spot.anew)
@@ -122,7 +124,7 @@ class Stream:
             if not place.told:
                 self.note(self.deleted(place))
         elif place.spot.seq == self.hub.heads[place.spot.topic_id] and place.before is None:
-            place.live, place.fresh = True, False
+            place.live, place.fresh, place.told_head_seq = True, False, place.spot.seq
             self.note(frames.event("caught-up", topic=place.name, head_seq=place.spot.seq))
         else:
             self.touch(place)
@@ -159,6 +161,7 @@ class Stream:
     def arrive(self, place: Place, topic_id: int) -> None:
         """Another topic of this name was created."""
         place.before, place.fresh, place.live = place.spot.seq, True, False
+        place.told_head_seq = 0
         place.spot = Spot(topic_id, 0, anew=True)
         self.hub.seekers.pop(place, None)
         self.hub.follow(topic_id, place)
@@ -255,7 +258,7 @@ class Stream:
         place = next(iter(self.dirty))
         del self.dirty[place]
         spot = place.spot
-        reading = self.hub.feeds.ask(place.name, spot.topic_id, spot.seq, place.view, self.since)
+        reading = self.hub.feeds.ask(place.name, spot.topic_id, spot.seq, place.view, place.since)
         self.place, self.reading = place, reading
         if reading.done:
             self.wake()
@@ -286,8 +289,15 @@ class Stream:
         if batch is None:
             self.lose(place)
             return None
-        self.progress += 1
         window = batch.window
+        if window.head_seq < place.told_head_seq:
+            # Another stream had this read up to a second ago, before the read whose head we have told. A head that goes
+            # back would look like a loss, so we ask for a read that begins now: whatever that one says is true.
+            place.told_head_seq, place.since = 0, time.monotonic()
+            self.dirty[place] = None
+            return None
+        place.told_head_seq = window.head_seq
+        self.progress += 1
         if window.next_from_seq < max(window.head_seq, self.hub.heads.get(place.spot.topic_id, 0)):
             self.dirty[place] = None
         plain = window.lost is None and place.before is None and not place.spot.anew

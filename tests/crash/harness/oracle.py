@@ -204,11 +204,7 @@ def untold(case: Case, history: History) -> Iterator[Violation]:
 
 
 def order_is_kept(case: Case) -> Iterator[Violation]:
-    """Seqs go up for a reader, and the head never goes back. Only who connects anew may be shown something again.
-
-    Watchers share reads that are up to a second old: the head that comes with one is of that moment, and may be below
-    the head that came with another.
-    """
+    """Seqs go up for a reader, and the head never goes back. Only who connects anew may be shown something again."""
     for history in case.evidence.histories:
         last_seq = head_seq = 0
         for event in history.events:
@@ -220,7 +216,7 @@ def order_is_kept(case: Case) -> Iterator[Violation]:
                     yield Violation("order is kept", history.topic, what)
                 last_seq = event.seq
             elif isinstance(event, Reached) and event.head_seq is not None:
-                if event.head_seq < head_seq and not history.who.startswith("watcher"):
+                if event.head_seq < head_seq:
                     what = f"{history.who} was told of head {event.head_seq} after {head_seq} at {event.at:.1f} s"
                     yield Violation("order is kept", history.topic, what)
                 head_seq = event.head_seq

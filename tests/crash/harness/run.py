@@ -181,13 +181,18 @@ class Run:
             self.evidence.trouble("the end", what)
 
     def wait_for_readers(self, connection: Connection) -> None:
-        """The oracle says who did not arrive."""
-        deadline = time.monotonic() + TO_THE_HEAD
+        """Wait as long as anybody comes nearer to a head. The oracle says who did not arrive."""
         heads = storage.heads(connection)
-        while (
-            any(each.position < heads[each.topic] for each in self.evidence.histories) and time.monotonic() < deadline
-        ):
+        unread, deadline = self.unread(heads), time.monotonic() + TO_THE_HEAD
+        while unread and time.monotonic() < deadline:
             time.sleep(0.2)
+            before, unread = unread, self.unread(heads)
+            if unread < before:
+                deadline = time.monotonic() + TO_THE_HEAD
+
+    def unread(self, heads: dict[str, int]) -> int:
+        """Returns how many seqs lie before all readers together."""
+        return sum(max(0, heads[each.topic] - each.position) for each in self.evidence.histories)
 
 
 @contextlib.contextmanager

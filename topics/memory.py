@@ -5,13 +5,15 @@ from __future__ import annotations
 import ctypes
 
 WORTH_BYTES = 16 * 1024 * 1024  # a look at the whole heap holds everybody up for a moment: not for less
+LARGE_BYTES = 128 * 1024  # smaller pieces are used again for the next request of the kind, and leave no holes
 _let_go = 0
 
 
 def let_go(size: int) -> None:
-    """So many bytes were in use, and are no longer. Called from the event loop."""
+    """So many bytes in one piece were in use, and are no longer. Called from the event loop."""
     global _let_go
-    _let_go += size
+    if size >= LARGE_BYTES:
+        _let_go += size
 
 
 def give_back() -> None:

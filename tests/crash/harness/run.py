@@ -159,9 +159,12 @@ class Run:
         for each in workers:
             if not each.until_ended:
                 each.join()
+        began = now()
         with self.instance.connect() as connection:
             self.wait_for_routers(connection)
+            routers, began = now() - began, now()
             self.wait_for_readers(connection)
+        self.say(f"at the heads: the routers after {routers:.1f} s, the readers after {now() - began:.1f} s more")
         self.stage.ended.set()
         for each in workers:
             each.join()

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import psycopg
 
+from store.connection import SESSION
 from topics.append import APPEND_LOGGED, Append, check_rows, parameters
-from topics.connection import SESSION
+from topics.cache import LOOKUP, Known
 from topics.diff import DIFF
-from topics.known import LOOKUP, Known
 
 SECONDS = 1.5
 

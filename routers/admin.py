@@ -13,14 +13,14 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 
+from base.clock import now_ms
+from base.errors import Incompatible, RouterNotFound
+from base.units import amount, duration, moment
 from routers.lag import STALLED_MS, lag_of
 from routers.models import Router
 from routers.routers import RouterConfig, delete_router, put_router, set_paused
 from topics.admin.pages import Deletion, DomainAdmin, DomainForm, shaped, word
-from topics.clock import now_ms
-from topics.errors import Incompatible, RouterNotFound
 from topics.models import Topic
-from topics.units import amount, duration, moment
 
 LAG = F("source__head__head_seq") - F("cursor__seq")
 NEXT_TS = Func(

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from django.conf import settings
 
+from store.database import prepared
 from topics import wake
-from topics.database import prepared
 
 STEP = 10_000  # source seqs that one router forwards in one transaction
 

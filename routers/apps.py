@@ -8,8 +8,8 @@ class RoutersConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from base.clock import now_ms
         from routers.metrics import collect
-        from topics.clock import now_ms
-        from topics.metrics import collectors
+        from wire.metrics import collectors
 
         collectors.append(lambda key: collect(key, now_ms()))

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from django.db import connection
 
+from base.errors import RouterCycle
 from routers.models import Router
-from topics.errors import RouterCycle
 from topics.models import Topic
 
 Edge = tuple[int, int]  # source id, dest id

@@ -8,7 +8,7 @@ from django.db import connection
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from routers.lag import FROM, LAG, STALLED_MS, lag_of
-from topics.keys import Key
+from wire.keys import Key
 
 ROUTERS = f"""
 SELECT r.name, source.name, dest.name, c.forwarded_total, r.errors_total, {LAG}

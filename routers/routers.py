@@ -10,16 +10,17 @@ from django.db import connection, transaction
 from django.db.models import F
 from msgspec import UNSET, Meta, UnsetType
 
+from base.errors import DestFanIn, Forbidden, Incompatible, InvalidRequest, RouterNotFound
+from base.names import check_router_name, check_topic_name
 from routers import graph
 from routers.models import Router
-from topics import audit, limits, wake
+from topics import audit, wake
+from topics.cache import absent, forget
 from topics.config import insert_topic
 from topics.diff import Match, Seq, check_match
-from topics.errors import DestFanIn, Forbidden, Incompatible, InvalidRequest, RouterNotFound
-from topics.keys import OPEN, Key
-from topics.known import absent, forget
 from topics.models import Cursor, Topic, TopicHead
-from topics.names import check_router_name, check_topic_name
+from wire import limits
+from wire.keys import OPEN, Key
 
 # Where a source begins and ends for a reader right now, and the last seq below a time.
 ENDS = """

@@ -11,10 +11,10 @@ import redis
 from celery import shared_task
 from django.conf import settings
 
+from base.clock import now_ms
 from routers.advance import behind, step
+from store.database import prepared
 from topics import wake
-from topics.clock import now_ms
-from topics.database import prepared
 
 SLICE_SECONDS = 1.0  # of one task: a source that never ends must not keep a worker from the others
 REST = 20  # times what a round took: forwarding must not take the cores from the appends it follows

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from topics.cache import look_up, remembered
 from topics.config import Config, put_topic
-from topics.known import look_up, remembered
 
 NOW = 1_748_470_000_000
 RECORDS = 100_000

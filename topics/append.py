@@ -17,14 +17,15 @@ from django.conf import settings
 from django.db import connection, transaction
 from msgspec import Meta
 
-from topics import storage, wake
+from base.errors import BatchTooLarge, HeadMismatch, InvalidRequest, RecordTooLarge, TopicFull, TopicNotFound
+from base.names import check_node, check_tag
+from store import disk as storage
+from store.database import translating
+from topics import wake
+from topics.cache import Known, forget, known, look_up
 from topics.config import Config, create_topic
-from topics.database import translating
-from topics.errors import BatchTooLarge, HeadMismatch, InvalidRequest, RecordTooLarge, TopicFull, TopicNotFound
-from topics.keys import Key
-from topics.known import Known, forget, known, look_up
-from topics.limits import check_total_bytes
-from topics.names import check_node, check_tag
+from wire.keys import Key
+from wire.limits import check_total_bytes
 
 # Heads are locked in topic order, so that no two of these deadlock: `ids` are in order, and whichever side of the join comes
 # first, it comes in that order (= ANY (ids) is an index scan for it; it also keeps a planner that believes the heads are few

@@ -4,7 +4,7 @@ from django.apps import AppConfig
 from django.conf import settings
 from django.db.backends.signals import connection_created
 
-from topics_project.refusal import Refusal
+from base.refusal import Refusal
 
 
 class TopicsConfig(AppConfig):
@@ -12,9 +12,9 @@ class TopicsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from topics.keys import LEAST_SECRET, MalformedKeys, parse_keys
-        from topics.restart import recover
-        from topics.timeouts import limit
+        from store.timeouts import limit
+        from topics.upkeep.recovery import recover
+        from wire.keys import LEAST_SECRET, MalformedKeys, parse_keys
 
         # Whoever reaches the port can guess at secrets as often as the network allows: a short one would be found.
         least = LEAST_SECRET if settings.BEYOND_LOOPBACK else 1

@@ -18,7 +18,7 @@ from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.utils.decorators import sync_and_async_middleware
 
-from topics.clock import now_ms
+from base.clock import now_ms
 from topics.models import AuditEntry
 
 DAY_MS = 86_400_000

@@ -16,12 +16,12 @@ import psycopg
 from django.conf import settings
 from psycopg.errors import LockNotAvailable
 
+from base.errors import NotReady
+from store.connection import Connection, connect
+from store.database import hung_up, translated
 from topics import wake
 from topics.append import APPEND_LOGGED, APPEND_VOLATILE, MAKE_ROOM, Appended, Rows, parameters, room
-from topics.connection import Connection, connect
-from topics.database import hung_up, translated
-from topics.errors import NotReady
-from topics.known import Known
+from topics.cache import Known
 
 log = logging.getLogger(__name__)
 MOST_RECORDS = 5_000  # of one transaction: the next append should not wait long

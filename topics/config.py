@@ -12,13 +12,13 @@ from django.db import connection, transaction
 from django.db.models import F
 from msgspec import UNSET, Meta, UnsetType
 
+from base.errors import Incompatible
+from base.names import HIDDEN, check_topic_name
 from topics import audit
-from topics.errors import Incompatible
-from topics.keys import Key
-from topics.known import forget
-from topics.limits import check_topics
+from topics.cache import forget
 from topics.models import Topic, TopicHead
-from topics.names import HIDDEN, check_topic_name
+from wire.keys import Key
+from wire.limits import check_topics
 
 Amount = Annotated[int, Meta(ge=0, le=2**62)]
 Priority = Annotated[int, Meta(ge=-(2**62), le=2**62)]

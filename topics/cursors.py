@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 from django.db import connection, transaction
 
+from base.errors import CursorMoved, Incompatible, InvalidRequest, NotFound
+from base.names import check_router_name, check_topic_name
+from store.database import prepared, translating
 from topics import audit
-from topics.database import prepared, translating
+from topics.cache import absent
 from topics.diff import seq_before
-from topics.errors import CursorMoved, Incompatible, InvalidRequest, NotFound
-from topics.keys import OPEN, Key
-from topics.known import absent
-from topics.names import check_router_name, check_topic_name
+from wire.keys import OPEN, Key
 
 # By the unique index (topic_id, name, kind), which is also the order. The oldest unread record is looked for from the
 # cursor, the floor, and what is over its time, whichever is last.

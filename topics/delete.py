@@ -13,14 +13,14 @@ from django.db import connection, transaction
 from django.db.models import Q
 from msgspec import Meta
 
+from base.errors import InvalidRequest, RouterOutsidePrefixes, TopicNotEmpty
+from store.database import translating
 from topics import audit, wake
+from topics.cache import Known, forget, known
 from topics.config import config_of
-from topics.database import translating
 from topics.diff import Match, catch_up, check_match
-from topics.errors import InvalidRequest, RouterOutsidePrefixes, TopicNotEmpty
-from topics.keys import OPEN, Key
-from topics.known import Known, forget, known
 from topics.models import Topic, TopicHead
+from wire.keys import OPEN, Key
 
 LOCK_HEAD = "SELECT FROM topics_topichead WHERE topic_id = %s AND version = %s FOR UPDATE"
 EXPIRE = "SELECT topic_expire(%s, %s)"

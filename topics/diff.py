@@ -9,12 +9,12 @@ from django.conf import settings
 from django.db import connection
 from msgspec import Meta
 
-from topics.database import translating
-from topics.errors import InvalidRequest
-from topics.keys import Key
-from topics.known import Known, absent, forget, known
-from topics.names import MAX_TAG_BYTES, check_node, check_token
+from base.errors import InvalidRequest
+from base.names import MAX_TAG_BYTES, check_node, check_token
+from store.database import translating
+from topics.cache import Known, absent, forget, known
 from topics.stamps import seen
+from wire.keys import Key
 
 DIFF = """
 SELECT records, scanned, next_from_seq, head_seq, earliest_seq, lost, gap_to

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from topics.names import HIDDEN, within
+from base.names import HIDDEN, within
 
 MARK = b'"_topics_router":'
 META = b',"meta":'  # what comes before it in a record is text with escaped quotes, and so cannot hold this

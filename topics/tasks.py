@@ -9,9 +9,10 @@ from functools import partial
 
 from celery import shared_task
 
-from topics import audit, reclaim, retention
-from topics.clock import now_ms
-from topics.watch import sessions
+from base.clock import now_ms
+from topics import audit
+from topics.upkeep import reclaim, retention
+from watch import sessions
 
 ROUND_SECONDS = 1.5  # of expiring, or of reclaiming; beat starts the next round
 
@@ -35,7 +36,7 @@ def expire_topic(topic_id: int) -> int:
     return retention.expire(topic_id, now_ms())
 
 
-@shared_task(name="topics.reclaim")
+@shared_task(name="topics.upkeep.reclaim")
 def reclaim_rows() -> None:
     """A chunk of each topic in turn, so that a large one does not keep the others waiting."""
     ends = time.monotonic() + ROUND_SECONDS

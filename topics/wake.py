@@ -17,7 +17,7 @@ from django.conf import settings
 from kombu.exceptions import OperationalError as BrokerError
 
 if TYPE_CHECKING:
-    from topics.known import Known
+    from topics.cache import Known
 
 log = logging.getLogger(__name__)
 CHANNEL = "events_channel"  # django-eventstream's, whose Redis listener hears it (watch/wakes.py)

@@ -26,16 +26,25 @@ from django.urls import Resolver404, resolve
 
 views = get_wsgi_application()
 
-from topics import limits, metrics, pulse, sockets, threads, timeouts, upload  # noqa: E402
-from topics.api import docs  # noqa: E402
-from topics.api.handler import Answer, refusal  # noqa: E402
+from base.errors import NotFound, NotReady  # noqa: E402
+from store import threads, timeouts  # noqa: E402
 from topics.api.lane import Lane  # noqa: E402
-from topics.entrance import fresh_keys  # noqa: E402
-from topics.errors import NotFound, NotReady  # noqa: E402
-from topics.keys import Key, keyring  # noqa: E402
-from topics.watch import drain, serve  # noqa: E402
-from topics_project import hosts, visitors  # noqa: E402
-from topics_project.bridge import Bare, Bridge, environ  # noqa: E402
+from watch import serve  # noqa: E402
+from wire import (  # noqa: E402  # noqa: E402
+    docs,
+    hosts,
+    limits,
+    metrics,
+    pulse,
+    sockets,
+    upload,
+    visitors,
+)
+from wire import shutdown as drain  # noqa: E402
+from wire.bridge import Bare, Bridge, environ  # noqa: E402
+from wire.endpoint import Answer, refusal  # noqa: E402
+from wire.entrance import fresh_keys  # noqa: E402
+from wire.keys import Key, keyring  # noqa: E402
 
 drain.install()
 timeouts.serve("web", settings.TOPICS_STATEMENT_TIMEOUT_MS)

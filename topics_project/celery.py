@@ -8,7 +8,7 @@ from celery.signals import task_prerun, worker_init, worker_process_init
 from django.conf import settings
 from django.db import close_old_connections
 
-from topics_project.children import die_with_parent
+from topics_project.embedded.children import die_with_parent
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
 app = Celery("topics")
@@ -34,7 +34,7 @@ def note_parent(**_: Any) -> None:
 @worker_process_init.connect
 def limit_connections(**_: Any) -> None:
     """Nothing that the pool's processes do in the background may hold a lock for ever, or wait for one."""
-    from topics import timeouts  # Django is set up by now
+    from store import timeouts  # Django is set up by now
 
     timeouts.serve("worker", settings.TOPICS_WORKER_STATEMENT_TIMEOUT_MS)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import environ
 
-from topics_project.refusal import Refusal
+from base.refusal import Refusal
 
 DEFAULTS: dict[str, Any] = {}
 _env = environ.Env()

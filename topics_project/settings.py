@@ -15,9 +15,9 @@ from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 from redis.connection import parse_url
 
+from base.refusal import Refusal
+from topics_project.embedded.folder import LEAST_SECRET, data_dir
 from topics_project.environment import flag, number, text, words
-from topics_project.folder import LEAST_SECRET, data_dir
-from topics_project.refusal import Refusal
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VERSION: str = tomllib.loads((BASE_DIR / "pyproject.toml").read_text())["project"]["version"]
@@ -47,7 +47,7 @@ if not REDIS_URL.startswith(("redis://", "rediss://")):
 
 
 # How long anybody waits for PostgreSQL, in milliseconds; for the first four, 0 is no limit. PostgreSQL keeps those four itself,
-# on the connections of web and worker processes (topics/timeouts.py): migrations and commands take the time they need.
+# on the connections of web and worker processes (store/timeouts.py): migrations and commands take the time they need.
 # No write holds a head for longer than its own statements take, a few ms. One that has it for seconds does not go on.
 TOPICS_LOCK_TIMEOUT_MS: int = number("TOPICS_LOCK_TIMEOUT_MS", 5_000)
 # A process that is stopped, or cut off, in the middle of a transaction holds heads. Ours rest in one only for as long as it takes
@@ -106,13 +106,13 @@ if not SECRET_KEY:
     raise Refusal("SECRET_KEY is not set: set it to a long random string (the same for every process of this site).")
 if len(SECRET_KEY) < LEAST_SECRET or len(set(SECRET_KEY)) < 5 or SECRET_KEY.startswith("django-insecure-"):
     raise Refusal(f"SECRET_KEY is easy to guess: set it to a random string of at least {LEAST_SECRET} characters.")
-# The names it answers to, the API as the admin: topics_project/hosts.py says against what.
+# The names it answers to, the API as the admin: wire/hosts.py says against what.
 ALLOWED_HOSTS: list[str] = words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS: list[str] = words("CSRF_TRUSTED_ORIGINS")  # https://… of a proxy in front of the admin
 # One proxy in front ends TLS, sets X-Forwarded-Proto, and appends to X-Forwarded-For; nobody gets here but through it.
 # Without one, whoever asks could claim by these headers what he likes.
 TOPICS_TLS_PROXY: bool = flag("TOPICS_TLS_PROXY", False)
-TOPICS_API_KEYS: str = text("TOPICS_API_KEYS")  # secret:scopes:prefix|prefix, by commas (topics/keys.py)
+TOPICS_API_KEYS: str = text("TOPICS_API_KEYS")  # secret:scopes:prefix|prefix, by commas (wire/keys.py)
 TOPICS_INSECURE: bool = flag("TOPICS_INSECURE", False)  # listen beyond this machine without keys
 
 
@@ -190,7 +190,7 @@ TOPICS_FAST_LANE: bool = flag("TOPICS_FAST_LANE", True)  # append and diff witho
 TOPICS_AUDIT_DAYS: int = number("TOPICS_AUDIT_DAYS", 90, least=1)  # how long the audit log is kept
 TOPICS_WATCH_SESSION_TTL_MS: int = number("TOPICS_WATCH_SESSION_TTL_MS", 300_000, least=1)
 
-# -- Streams: django-eventstream over the log (topics/watch/eventstream.py, topics/watch/wakes.py) ------------------
+# -- Streams: django-eventstream over the log (watch/eventstream.py, watch/wakes.py) ------------------
 
 
 def redis_options(url: str) -> dict[str, Any]:
@@ -206,8 +206,8 @@ def redis_options(url: str) -> dict[str, Any]:
 
 
 EVENTSTREAM_REDIS = redis_options(REDIS_URL)
-EVENTSTREAM_STORAGE_CLASS = "topics.watch.eventstream.Storage"
-EVENTSTREAM_CHANNELMANAGER_CLASS = "topics.watch.eventstream.ChannelManager"
+EVENTSTREAM_STORAGE_CLASS = "watch.eventstream.Storage"
+EVENTSTREAM_CHANNELMANAGER_CLASS = "watch.eventstream.ChannelManager"
 
 # -- Celery: tasks advance what a lost message may leave behind, so nothing is kept of them ------------------------
 
@@ -230,7 +230,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "expire": {"task": "topics.expire", "schedule": 2.0, "options": {"expires": 2.0}},
     # One look at all heads. A topic that rested for 5 s gives back its reserved seqs, a thousand topics a time.
     "rest": {"task": "topics.rest", "schedule": 5.0, "options": {"expires": 5.0}},
-    "reclaim": {"task": "topics.reclaim", "schedule": 2.0, "options": {"expires": 2.0}},
+    "reclaim": {"task": "topics.upkeep.reclaim", "schedule": 2.0, "options": {"expires": 2.0}},
     # An expired session is refused, swept or not: this only gives its row back.
     "sweep watch sessions": {"task": "topics.sweep_watch_sessions", "schedule": 30.0, "options": {"expires": 30.0}},
 }
@@ -252,7 +252,9 @@ INSTALLED_APPS = [
     "axes",
     "topics_project",
     "topics",
+    "watch",
     "routers",
+    "shell",
 ]
 
 MIDDLEWARE = [
@@ -300,7 +302,7 @@ STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True  # the admin's files straight from their packages: no collectstatic
 
 REST_FRAMEWORK = {
-    "UNAUTHENTICATED_USER": None,  # keys say who asks (topics/api/handler.py)
+    "UNAUTHENTICATED_USER": None,  # keys say who asks (wire/endpoint.py)
     "URL_FORMAT_OVERRIDE": None,  # Accept says what is wanted
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
 }
@@ -310,7 +312,7 @@ SPECTACULAR_SETTINGS = {
     "VERSION": VERSION,
     "OAS_VERSION": "3.1.0",
     "SCHEMA_PATH_PREFIX": "/v0",
-    "POSTPROCESSING_HOOKS": ["topics.api.schema.add_components"],
+    "POSTPROCESSING_HOOKS": ["wire.schema.add_components"],
     "APPEND_COMPONENTS": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
     "SECURITY": [{}, {"key": []}],
     "SWAGGER_UI_DIST": "SIDECAR",

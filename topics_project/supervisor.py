@@ -23,11 +23,11 @@ from django.core.management import call_command
 from django.db import OperationalError, connection
 from django.db.migrations.executor import MigrationExecutor
 
-from topics.restart import empty_ephemeral
+from base.refusal import Refusal
+from topics.upkeep.recovery import empty_ephemeral
 from topics_project import embedded
-from topics_project.children import Child, stop_all
-from topics_project.folder import bind, keep_secret, last_line, make, take_lock
-from topics_project.refusal import Refusal
+from topics_project.embedded.children import Child, stop_all
+from topics_project.embedded.folder import bind, keep_secret, last_line, make, take_lock
 
 TICK = 0.25  # seconds between two looks at the children
 STREAMS_PER_WORKER = 16_384  # requests a web worker holds at once; TOPICS_MAX_STREAMS is the limit people meet
@@ -117,7 +117,7 @@ def web() -> list[str]:
     argv += ["--host", settings.HOST.strip("[]"), "--port", str(settings.PORT), "--workers", str(settings.WEB_WORKERS)]
     argv += ["--backlog", "4096", "--backpressure", str(STREAMS_PER_WORKER), "--http2-max-concurrent-streams", "1000"]
     # Of each connection, what is read and not yet parsed, and what is written and not yet taken: no more than a head
-    # with the longest Last-Event-ID, and what a stream may hold (topics/watch/outflow.py).
+    # with the longest Last-Event-ID, and what a stream may hold (watch/outflow.py).
     argv += ["--http1-buffer-size", str(CONNECTION_BYTES), "--http2-max-send-buffer-size", str(CONNECTION_BYTES)]
     # Streams never end by themselves: after five seconds a stopping worker is ended with those it still holds.
     argv += ["--respawn-failed-workers", "--respawn-interval", "0.5", "--workers-kill-timeout", "5"]

@@ -3,7 +3,8 @@
 from django.contrib import admin
 from django.urls import include, path, re_path
 
-from topics.api import docs, health
+from topics.api import health
+from wire import docs
 
 urlpatterns = [
     path("admin/", admin.site.urls),
@@ -13,5 +14,5 @@ urlpatterns = [
     path("readyz", health.Ready.as_view(schema=None)),
     re_path("^v0(/|$)", docs.Nothing.as_view()),
 ]
-handler400 = "topics.api.docs.bad_request"
-handler500 = "topics.api.docs.failed"
+handler400 = "wire.docs.bad_request"
+handler500 = "wire.docs.failed"

@@ -8,15 +8,15 @@ from django.db.models import Q, QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from base.clock import now_ms
+from base.names import check_router_name
 from routers.api.shapes import DeleteRouterAnswer, PutRouterAnswer, RouterAnswer, RoutersAnswer
 from routers.lag import Lagging, lagging
 from routers.models import Router
 from routers.routers import RouterConfig, check_ends, config_of, delete_router, find, put_router
-from topics.api.handler import Endpoint
-from topics.api.paging import PageQuery, next_cursor
-from topics.api.schema import operation
-from topics.clock import now_ms
-from topics.names import check_router_name
+from wire.endpoint import Endpoint
+from wire.paging import PageQuery, next_cursor
+from wire.schema import operation
 
 TAG = "routers"
 

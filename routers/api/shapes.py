@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from topics.api.schema import Performance
+from wire.schema import Performance
 
 
 class RouterSettings(msgspec.Struct, kw_only=True):

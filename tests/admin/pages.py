@@ -4,8 +4,8 @@ import re
 
 import msgspec
 
+from base.clock import now_ms
 from topics.append import Append, NewRecord, append, check_rows
-from topics.clock import now_ms
 from topics.models import Topic
 
 

@@ -6,9 +6,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from base.clock import now_ms
 from routers.routers import RouterConfig, put_router
 from tests.admin.pages import put, rows, text
-from topics.clock import now_ms
 from topics.config import COLUMNS
 from topics.models import ApiKey, AuditEntry, Topic
 

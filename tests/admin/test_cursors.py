@@ -6,10 +6,10 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from base.clock import now_ms
 from routers.models import Router
 from routers.routers import RouterConfig, put_router
 from tests.admin.pages import errors, put, rows
-from topics.clock import now_ms
 from topics.cursors import delete_cursor, move
 from topics.models import Cursor
 

@@ -9,11 +9,11 @@ from django.contrib.sessions.models import Session
 from django.test import Client
 from django.urls import reverse
 
+from base.clock import now_ms
+from base.errors import Forbidden, Unauthorized
 from tests.admin.pages import errors, rows, text
-from topics.clock import now_ms
-from topics.errors import Forbidden, Unauthorized
-from topics.keys import Key, Keyring, sha256
 from topics.models import ApiKey
+from wire.keys import Key, Keyring, sha256
 
 LIST = reverse("admin:topics_apikey_changelist")
 ADD = reverse("admin:topics_apikey_add")

@@ -6,10 +6,10 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from base.clock import now_ms
 from routers.models import Router
 from routers.routers import RouterConfig, put_router, set_paused
 from tests.admin.pages import errors, put, rows, text
-from topics.clock import now_ms
 from topics.models import Cursor, Topic
 
 LIST = reverse("admin:routers_router_changelist")

@@ -7,10 +7,10 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
+from base.clock import now_ms
 from routers.models import Router
 from routers.routers import RouterConfig, put_router
 from tests.admin.pages import errors, put, rows, text
-from topics.clock import now_ms
 from topics.config import Config, put_topic
 from topics.cursors import move
 from topics.delete import delete_topic

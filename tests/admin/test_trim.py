@@ -7,10 +7,10 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from base.clock import now_ms
 from routers.advance import catch_up
 from routers.routers import RouterConfig, put_router
 from tests.admin.pages import errors, put, text
-from topics.clock import now_ms
 from topics.diff import Diff, diff
 from topics.models import Topic
 

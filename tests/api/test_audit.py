@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from django.db import transaction
 
+from base.clock import now_ms
 from tests.api.doors import Door
 from topics import audit
-from topics.clock import now_ms
 from topics.delete import delete_topic
 from topics.models import AuditEntry, Topic
 
@@ -107,8 +107,8 @@ def test_it_says_who_and_from_where(api: Door, name: str, keys: Any) -> None:
 
 
 def test_a_key_of_the_admin_is_known_by_its_name(api: Door, name: str) -> None:
-    from topics.keys import keyring, sha256
     from topics.models import ApiKey
+    from wire.keys import keyring, sha256
 
     made = ApiKey.objects.create(name="deploy", secret_sha256=sha256("tk_deploy"), admin=True, created_ts=0)
     keyring.forget()

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from base import errors
 from tests.api.doors import Door, Lane
 from tests.instances import until
-from topics import errors
 
 TABLE = {  # contract.md section 1
     400: {"invalid_request", "batch_too_large", "record_too_large"},

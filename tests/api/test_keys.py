@@ -6,7 +6,7 @@ import pytest
 
 from tests.api.doors import Door, Lane
 from tests.api.endpoints import PUBLIC
-from topics.keys import MalformedKeys, parse_keys
+from wire.keys import MalformedKeys, parse_keys
 
 
 @pytest.mark.parametrize("path", sorted(path for _, path in PUBLIC))
@@ -30,8 +30,8 @@ def test_the_scheme_is_spelled_as_one_likes(api: Door, keys) -> None:
 
 
 def test_a_key_made_in_the_admin_counts_until_it_is_revoked(api: Door, name: str, settings) -> None:
-    from topics.keys import keyring, new_secret, sha256
     from topics.models import ApiKey
+    from wire.keys import keyring, new_secret, sha256
 
     secret = new_secret()
     made = ApiKey.objects.create(

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from base.errors import Throttled
 from tests.api.doors import Door, Lane
 from tests.instances import until
-from topics import limits
-from topics.errors import Throttled
-from topics.keys import OPEN
+from wire import limits
+from wire.keys import OPEN
 
 
 def test_too_many_requests_of_one_key_at_once(instances) -> None:

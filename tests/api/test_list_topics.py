@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 
 from tests.api.doors import Door
-from topics import state
+from topics import describe as state
 
 
 def make(count: int, prefix: str) -> list[str]:

@@ -5,7 +5,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.api.doors import Door
 from tests.instances import until
-from topics import metrics
+from wire import metrics
 
 
 def samples(door: Door, **headers: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:

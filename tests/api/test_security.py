@@ -12,7 +12,7 @@ import pytest
 from tests.api.doors import Door, Lane, Reply, Views
 from tests.api.endpoints import PUBLIC, SCOPES, STREAMS, TABLE, Endpoint, endpoints, filled
 from tests.instances import Instance, start
-from topics.api.schema import schema
+from wire.schema import schema
 
 ALL = "+".join(SCOPES)
 LACKING = {scope: "+".join(each for each in SCOPES if each != scope) for scope in SCOPES}

@@ -11,12 +11,12 @@ import psycopg
 import pytest
 from django.db import connection
 
+from base.errors import InvalidRequest, NotReady
 from tests.log.test_delete import NOW, head, read, write
 from topics.append import Append, Appended, NewRecord, Rows, check_rows
 from topics.batch import Batches
+from topics.cache import Known, look_up, remembered
 from topics.config import Config, put_topic
-from topics.errors import InvalidRequest, NotReady
-from topics.known import Known, look_up, remembered
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Work = Callable[[Batches], Awaitable[Any]]

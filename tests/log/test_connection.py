@@ -17,10 +17,10 @@ import pytest
 import uvloop
 from django.db import connection
 
-from topics.connection import Connection, connect
-from topics.errors import NotReady
-from topics.liveness import SLOW_SECONDS, parameters
-from topics.readers import Readers
+from base.errors import NotReady
+from store.connection import Connection, connect
+from store.liveness import SLOW_SECONDS, parameters
+from store.readers import Readers
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

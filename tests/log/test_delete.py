@@ -8,14 +8,14 @@ import msgspec
 import pytest
 from django.db import connection
 
+from base.errors import InvalidRequest, TopicNotEmpty, TopicNotFound
 from routers import advance
 from routers.routers import RouterConfig, put_router
 from topics.append import Append, NewRecord, append, check_rows
+from topics.cache import forget, look_up
 from topics.config import Config, put_topic
 from topics.delete import after_prefix, delete_records, delete_topic
 from topics.diff import Diff, diff
-from topics.errors import InvalidRequest, TopicNotEmpty, TopicNotFound
-from topics.known import forget, look_up
 from topics.models import DeletedTopic, Topic, TopicHead
 
 pytestmark = pytest.mark.django_db

@@ -8,8 +8,8 @@ import pytest
 from tests.instances import until
 from topics import tasks
 from topics.append import Append, NewRecord, append, check_rows
+from topics.cache import forget
 from topics.config import Config, put_topic
-from topics.known import forget
 from topics.models import TopicHead
 
 pytestmark = pytest.mark.django_db

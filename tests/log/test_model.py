@@ -17,15 +17,16 @@ from django.db import connection
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from base.errors import HeadMismatch, TopicFull
 from routers.routers import RouterConfig, put_router
 from tests import reference
-from topics import reclaim, retention, state
+from topics import describe as state
 from topics.append import Append, NewRecord, append, check_rows
+from topics.cache import known, look_up
 from topics.config import Config, put_topic
 from topics.delete import delete_records, delete_topic
 from topics.diff import Diff, catch_up, diff
-from topics.errors import HeadMismatch, TopicFull
-from topics.known import known, look_up
+from topics.upkeep import reclaim, retention
 
 NOW = 1_748_470_000_000
 TOPICS = st.sampled_from(["t", "dest"])

@@ -4,9 +4,9 @@ import pytest
 from django.db import connection, transaction
 from psycopg import pq
 
-from topics.database import prepared, translated
-from topics.errors import InvalidRequest, NotReady
-from topics.libpq import refused
+from base.errors import InvalidRequest, NotReady
+from store.codec import refused
+from store.database import prepared, translated
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

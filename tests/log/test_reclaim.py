@@ -8,11 +8,12 @@ from django.db import connection
 from routers import advance
 from routers.routers import RouterConfig, delete_router, put_router
 from tests.log.test_delete import NOW, read, write
-from topics import reclaim, retention, usage
+from topics import usage
+from topics.cache import known, look_up, remembered
 from topics.config import Config, put_topic
 from topics.delete import delete_records, delete_topic
-from topics.known import known, look_up, remembered
 from topics.models import DeletedTopic, IdempotencyKey
+from topics.upkeep import reclaim, retention
 
 pytestmark = pytest.mark.django_db
 

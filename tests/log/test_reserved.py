@@ -11,12 +11,14 @@ from django.db import connection
 from tests.log.test_delete import NOW, head, read, write
 from tests.log.test_reclaim import mirror, reclaim_all
 from tests.log.test_restart import configure, lost
-from topics import cursors, restart, retention
+from topics import cursors
+from topics.cache import remembered
 from topics.config import Config, put_topic
 from topics.delete import delete_records
 from topics.diff import Diff, diff
-from topics.known import remembered
 from topics.models import ClockStep, TopicHead
+from topics.upkeep import recovery as restart
+from topics.upkeep import retention
 
 pytestmark = pytest.mark.django_db
 RESERVED = 8192  # seqs beyond the head that an append reserves when it has to

@@ -7,11 +7,12 @@ from django.db import connection
 
 from tests.log.test_delete import NOW, head, read, write
 from tests.log.test_reclaim import mirror, reclaim_all
-from topics import restart, retention
+from topics.cache import remembered
 from topics.config import Config, put_topic
 from topics.delete import delete_records, delete_topic
 from topics.diff import Diff, diff
-from topics.known import remembered
+from topics.upkeep import recovery as restart
+from topics.upkeep import retention
 
 pytestmark = pytest.mark.django_db
 

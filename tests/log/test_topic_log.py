@@ -9,13 +9,13 @@ import pytest
 from django.db import connection
 from django.db.utils import ProgrammingError
 
+from base.clock import now_ms
 from tests.log.test_delete import NOW, write
 from tests.log.test_reclaim import mirror
-from topics.clock import now_ms
+from topics.cache import remembered
 from topics.config import Config, put_topic
 from topics.delete import delete_records, delete_topic
 from topics.diff import Diff, diff
-from topics.known import remembered
 
 pytestmark = pytest.mark.django_db
 

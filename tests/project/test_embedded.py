@@ -16,7 +16,7 @@ import redis
 
 from tests.instances import ROOT, until
 from topics_project import embedded
-from topics_project.folder import LONGEST_SOCKET_PATH, data_dir, is_locked, processes_in
+from topics_project.embedded.folder import LONGEST_SOCKET_PATH, data_dir, is_locked, processes_in
 
 HOLD = """
 import sys

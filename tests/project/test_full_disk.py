@@ -9,11 +9,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from base.errors import StorageFull
+from store.database import translated
 from tests.instances import Instance, free_port, until
 from tests.project.signing_in import Page, ask
-from topics.database import translated
-from topics.errors import StorageFull
-from topics_project.postgres import wal_limits
+from topics_project.embedded.postgres import wal_limits
 
 MEGABYTE = 2**20
 RECORDS = json.dumps({"records": [{"data": "x" * 1000} for _ in range(2000)]})

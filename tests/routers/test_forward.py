@@ -8,13 +8,13 @@ import pytest
 from django.conf import settings
 from django.db import connection, transaction
 
+from base.clock import now_ms
+from base.errors import NotReady, StorageFull, TopicsError
 from routers import advance
 from routers.models import Router, Span
+from store.database import prepared
 from tests.api.doors import Door
 from tests.routers.conftest import read, route
-from topics.clock import now_ms
-from topics.database import prepared
-from topics.errors import NotReady, StorageFull, TopicsError
 from topics.models import Topic, TopicHead
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from django.db import connection, connections, transaction
 
+from base.clock import now_ms
 from routers import advance
 from routers import routers as domain
 from routers.models import Router
@@ -19,7 +20,6 @@ from tests.api.doors import Door
 from tests.instances import ROOT, until
 from tests.routers.conftest import read, route
 from tests.routers.test_forward import id_of
-from topics.clock import now_ms
 from topics.delete import delete_topic
 from topics.models import Cursor, TopicHead
 
@@ -31,7 +31,7 @@ import sys, django
 django.setup()
 from django.db import transaction
 from routers import advance
-from topics.clock import now_ms
+from base.clock import now_ms
 with transaction.atomic():
     assert advance.advance(int(sys.argv[1]), now_ms())
     print("moved", flush=True)

@@ -18,22 +18,22 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from base.errors import DestFanIn, Incompatible, RouterCycle, TopicFull
 from routers import advance
 from routers import routers as domain
 from routers.models import Router as RouterRow
 from routers.models import Span
+from store.database import prepared
 from tests.routers.model import Entry, Router, Topic, World
-from topics import reclaim, retention
 from topics.append import Append, NewRecord, check_rows, write
+from topics.cache import look_up
 from topics.config import Config, put_topic
-from topics.database import prepared
 from topics.delete import delete_once, delete_topic
+from topics.describe import ONE
 from topics.diff import DIFF, Diff, Window, check_match, parameters
-from topics.errors import DestFanIn, Incompatible, RouterCycle, TopicFull
-from topics.known import look_up
+from topics.lineage import record
 from topics.models import DeletedTopic, Record, TopicHead
-from topics.record import record
-from topics.state import ONE
+from topics.upkeep import reclaim, retention
 
 NOW = 1_748_470_000_000
 TOPICS = ["a", "b", "c", "d", "e"]

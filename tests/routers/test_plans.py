@@ -15,8 +15,8 @@ from routers import advance, metrics
 from routers.lag import lagging
 from routers.models import Router
 from tests.plans import FILL_DEST, FILL_HOME, NOW, RECORDS, believed, believing, check, make, route, run
-from topics.keys import OPEN
-from topics.record import record
+from topics.lineage import record
+from wire.keys import OPEN
 
 pytestmark = pytest.mark.usefixtures("_rolled_back")
 OTHERS = 3_200  # routers, at the most

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from base.clock import now_ms
 from tests.instances import ROOT, Instance, until
 from tests.shell.writing import put
 from tests.watch.test_trouble import append_again, durable
 from tests.watch.wire import Api
-from topics.clock import now_ms
 from topics.config import Config, put_topic
 from topics.delete import delete_topic
 

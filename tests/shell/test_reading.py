@@ -8,10 +8,10 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from base.clock import now_ms
 from routers.routers import RouterConfig, put_router
 from tests.shell.conftest import Shell
 from tests.shell.writing import put
-from topics.clock import now_ms
 from topics.config import Config, put_topic
 from topics.delete import delete_records, delete_topic
 

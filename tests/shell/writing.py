@@ -2,8 +2,8 @@
 
 import msgspec
 
+from base.clock import now_ms
 from topics.append import Append, NewRecord, append, check_rows
-from topics.clock import now_ms
 
 
 def put(name: str, *data: str, tag: str | None = None) -> None:

@@ -4,15 +4,15 @@ import psycopg
 import pytest
 from celery import Celery
 
+from base.clock import now_ms
+from base.errors import Throttled
 from tests.instances import Instance, until
 from tests.watch.wire import Api, Refused, new_name, wid
-from topics.clock import now_ms
 from topics.config import Config, put_topic
-from topics.errors import Throttled
-from topics.keys import OPEN
 from topics.models import WatchSession
 from topics.tasks import sweep_watch_sessions
-from topics.watch.sessions import REFRESH_MS, Start, Watch, create, sweep
+from watch.sessions import REFRESH_MS, Start, Watch, create, sweep
+from wire.keys import OPEN
 
 TTL_MS = 300_000
 

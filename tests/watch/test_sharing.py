@@ -13,19 +13,19 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from base.clock import now_ms
+from shell.following import events
+from store.connection import Arguments, Connection, Rows
 from tests.instances import Instance, until
 from tests.shell.writing import put
 from tests.watch.wire import Api, seqs
-from topics.clock import now_ms
 from topics.config import Config, put_topic
-from topics.connection import Arguments, Connection, Rows
 from topics.diff import DIFF
-from topics.keys import OPEN
-from topics.management.following import events
-from topics.watch import feeds
-from topics.watch import hub as hub_module
-from topics.watch.sessions import Options, Session, Spot
-from topics.watch.stream import Stream
+from watch import feeds
+from watch import hub as hub_module
+from watch.sessions import Options, Session, Spot
+from watch.stream import Stream
+from wire.keys import OPEN
 
 STREAMS, APPENDS = 50, 20
 ONCE = dict.fromkeys(range(APPENDS), 1)  # each seq that was read from

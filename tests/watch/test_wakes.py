@@ -9,7 +9,7 @@ from tests.instances import ROOT
 FOLLOW = """
 import asyncio, django
 django.setup()
-from topics.watch import hub as module
+from watch import hub as module
 from topics import wake
 
 class Follower:

@@ -9,10 +9,10 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.html import format_html
 
+from base.clock import now_ms
+from base.units import moment
 from topics.admin.pages import DomainAdmin, word
-from topics.clock import now_ms
 from topics.models import AuditEntry
-from topics.units import moment
 
 HOUR_MS = 3_600_000
 KINDS = ("topic", "router", "records", "cursor", "key")

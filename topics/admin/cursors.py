@@ -13,13 +13,13 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 
+from base.clock import now_ms
+from base.errors import Incompatible, NotFound
+from base.units import amount, duration, moment
 from topics.admin.pages import Deletion, DomainAdmin, DomainForm, shaped, word
 from topics.api.cursors import PutCursor
-from topics.clock import now_ms
 from topics.cursors import delete_cursor, move, target_seq
-from topics.errors import Incompatible, NotFound
 from topics.models import Cursor
-from topics.units import amount, duration, moment
 
 LAG = F("topic__head__head_seq") - F("seq")
 NEXT_TS = Func(

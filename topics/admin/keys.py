@@ -18,14 +18,14 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
+from base.clock import now_ms
+from base.names import ROUTER_NAME
+from base.units import moment
 from topics import audit
 from topics.admin import rotate
 from topics.admin.pages import DomainAdmin
-from topics.clock import now_ms
-from topics.keys import SCOPES, keyring, new_secret, sha256
 from topics.models import ApiKey
-from topics.names import ROUTER_NAME
-from topics.units import moment
+from wire.keys import SCOPES, keyring, new_secret, sha256
 
 COLUMN = {scope: "delete_scope" if scope == "delete" else scope for scope in SCOPES}
 

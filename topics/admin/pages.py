@@ -13,7 +13,7 @@ from django.contrib.admin.utils import flatten_fieldsets
 from django.contrib.admin.views.main import PAGE_VAR, ChangeList
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 
-from topics.errors import InvalidRequest, TopicsError
+from base.errors import InvalidRequest, TopicsError
 
 PATH = re.compile(r" - at `\$\.(\w+)(?:\[\.\.\.\])?`$")  # where msgspec found what it refuses
 S = TypeVar("S", bound=msgspec.Struct)

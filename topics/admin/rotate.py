@@ -10,11 +10,11 @@ from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
+from base.clock import now_ms
+from base.units import duration, moment
 from topics import audit
-from topics.clock import now_ms
-from topics.keys import keyring, new_secret, sha256
 from topics.models import ApiKey
-from topics.units import duration, moment
+from wire.keys import keyring, new_secret, sha256
 
 if TYPE_CHECKING:
     from topics.admin.keys import ApiKeyAdmin

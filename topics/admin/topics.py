@@ -12,14 +12,14 @@ from django.http import HttpRequest
 from django.urls import URLPattern, path
 from django.utils.html import format_html
 
+from base.clock import now_ms
+from base.errors import Incompatible, TopicNotFound
+from base.units import amount, moment, size
 from topics.admin import trim
 from topics.admin.pages import Deletion, DomainAdmin, DomainForm, shaped, word
-from topics.clock import now_ms
 from topics.config import COLUMNS, Config, put_topic
 from topics.delete import delete_topic
-from topics.errors import Incompatible, TopicNotFound
 from topics.models import Cursor, Topic
-from topics.units import amount, moment, size
 
 MOST_NAMED = 100  # routers and cursors that a confirmation spells out
 MS = "Milliseconds."

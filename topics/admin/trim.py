@@ -12,14 +12,14 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
+from base.clock import now_ms
+from base.errors import InvalidRequest, TopicsError
+from base.units import amount, size
 from topics import audit
 from topics.admin.pages import shaped
-from topics.clock import now_ms
 from topics.delete import Delete, after_prefix, delete_records
 from topics.diff import check_match
-from topics.errors import InvalidRequest, TopicsError
 from topics.models import Topic
-from topics.units import amount, size
 
 if TYPE_CHECKING:
     from topics.admin.topics import TopicAdmin

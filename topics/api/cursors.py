@@ -9,15 +9,15 @@ from msgspec import UNSET
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from base.clock import now_ms
+from base.errors import InvalidRequest
+from base.names import check_topic_name
 from topics import cursors
-from topics.api.handler import Endpoint
-from topics.api.paging import PageQuery, next_cursor
-from topics.api.schema import operation
 from topics.api.shapes import CursorAnswer, CursorsAnswer, CursorShown, DeleteCursorAnswer
-from topics.clock import now_ms
 from topics.diff import Seq
-from topics.errors import InvalidRequest
-from topics.names import check_topic_name
+from wire.endpoint import Endpoint
+from wire.paging import PageQuery, next_cursor
+from wire.schema import operation
 
 
 class PutCursor(msgspec.Struct):

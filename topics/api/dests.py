@@ -14,9 +14,9 @@ from typing import TypeVar
 from django.conf import settings
 from psycopg.errors import LockNotAvailable
 
-from topics.connection import Connection
-from topics.errors import NotReady
-from topics.readers import Readers
+from base.errors import NotReady
+from store.connection import Connection
+from store.readers import Readers
 
 T = TypeVar("T")
 READERS = 3  # connections of this process for them

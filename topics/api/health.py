@@ -15,11 +15,12 @@ from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from topics import metrics, storage
-from topics.api.handler import Endpoint, JSONRenderer
-from topics.api.schema import Performance, operation
-from topics.clock import STARTED
-from topics.errors import NotReady
+from base.clock import STARTED
+from base.errors import NotReady
+from store import disk as storage
+from wire import metrics
+from wire.endpoint import Endpoint, JSONRenderer
+from wire.schema import Performance, operation
 
 READY = "SELECT pg_is_in_recovery(), (SELECT count(*) FROM topics_topic)"
 

@@ -12,20 +12,21 @@ from collections.abc import Awaitable, Callable
 
 from django.conf import settings
 
+from base.errors import TopicsError
 from routers import advance
-from topics import metrics, recency
+from store.connection import Connection
+from store.readers import Readers
+from topics import recency
 from topics.api.dests import Dests
-from topics.api.handler import Answer, error_answer, is_json
 from topics.api.records import MAX_WAIT_MS, parse_append, parse_diff, render_appended
 from topics.append import Append, check_rows
 from topics.batch import Batches
-from topics.connection import Connection
+from topics.cache import LOOKUP, Known, absent, forget, remember, remembered
 from topics.diff import DIFF, Diff, Window, parameters, render
-from topics.errors import TopicsError
-from topics.keys import Key
-from topics.known import LOOKUP, Known, absent, forget, remember, remembered
-from topics.readers import Readers
-from topics.watch.poll import Pending, patiently
+from watch.longpoll import Pending, patiently
+from wire import metrics
+from wire.endpoint import Answer, error_answer, is_json
+from wire.keys import Key
 
 READERS = 4  # connections of this process for reads of topics that nothing leads into
 PREFIX = "/v0/topics/"

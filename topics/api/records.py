@@ -9,19 +9,20 @@ from msgspec import Meta
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from topics import metrics, recency
-from topics.api.handler import Endpoint, elapsed_ms, parse
-from topics.api.schema import operation
+from base.clock import now_ms
+from base.errors import InvalidRequest
+from topics import recency
 from topics.api.shapes import AppendAnswer, DeleteRecordsAnswer, DiffAnswer, RecordAnswer
 from topics.append import Append, Appended, append, check_rows
-from topics.clock import now_ms
+from topics.cache import remembered
 from topics.delete import Delete, delete_records
 from topics.diff import Diff, Match, Seq, diff, render, seq_before
-from topics.errors import InvalidRequest
-from topics.known import remembered
-from topics.record import record
+from topics.lineage import record
 from topics.stamps import seen
-from topics.watch.poll import AGAIN, PENDING, Pending
+from watch.longpoll import AGAIN, PENDING, Pending
+from wire import metrics
+from wire.endpoint import Endpoint, elapsed_ms, parse
+from wire.schema import operation
 
 MAX_WAIT_MS = 30_000
 

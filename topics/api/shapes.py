@@ -7,8 +7,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from topics.api.schema import Performance
 from topics.config import WholeConfig
+from wire.schema import Performance
 
 
 class WritePerformance(Performance):

@@ -9,17 +9,17 @@ from msgspec import UNSET, Meta
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from base.clock import now_ms
+from base.names import check_topic_name
 from topics import recency
-from topics.api.handler import Endpoint
-from topics.api.paging import PageQuery, next_cursor
 from topics.api.records import Appending
-from topics.api.schema import operation
 from topics.api.shapes import DeleteTopicAnswer, ListedTopic, PutTopicAnswer, TopicAnswer, TopicsAnswer
-from topics.clock import now_ms
 from topics.config import Config, config_of, put_topic
 from topics.delete import delete_topic
-from topics.names import check_topic_name
-from topics.state import State, held, page_of_topics
+from topics.describe import State, held, page_of_topics
+from wire.endpoint import Endpoint
+from wire.paging import PageQuery, next_cursor
+from wire.schema import operation
 
 
 class TopicQuery(msgspec.Struct):

@@ -2,8 +2,10 @@
 
 from django.urls import path
 
-from topics.api import cursors, docs, health, records, topics, watch
-from topics.watch import eventstream
+from topics.api import cursors, health, records, topics
+from watch import api as watch
+from watch import eventstream
+from wire import docs
 
 urlpatterns = [
     path("topics", topics.TopicList.as_view()),

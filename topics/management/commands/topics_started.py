@@ -1,10 +1,10 @@
-"""`manage.py topics_started`: for servers that are started by hand, once before the first process (topics/restart.py)."""
+"""`manage.py topics_started`: for servers that are started by hand, once before the first process (topics/upkeep/recovery.py)."""
 
 from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from topics.restart import empty_ephemeral
+from topics.upkeep.recovery import empty_ephemeral
 
 
 class Command(BaseCommand):

@@ -1,0 +1,1 @@
+"""`manage.py topics`: topics at a shell."""

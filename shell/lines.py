@@ -1,0 +1,103 @@
+"""How a line of a file becomes a record, and a record a line again.
+
+A line of JSON comes back byte for byte, but for whitespace around it; a raw line (any text) comes back as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, BinaryIO
+
+import msgspec
+from django.conf import settings
+
+from base.errors import InvalidRequest, RecordTooLarge
+from base.names import check_tag
+from topics.append import NO_META, NewRecord
+
+BATCH_BYTES = 8 * 1024 * 1024  # of one append: few, if the lines are long
+ANY_JSON = msgspec.json.Decoder(msgspec.Raw)
+A_STRING = msgspec.json.Decoder(str)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the lines are: JSON values, or text that becomes a JSON string."""
+
+    raw: bool = False
+    encoding: str = "utf-8"
+    tag_field: str | None = None
+
+    def record(self, line: bytes) -> NewRecord | None:
+        """The record of a line; None of a blank one between JSON lines. Raises InvalidRequest."""
+        if self.raw:
+            return NewRecord(msgspec.Raw(msgspec.json.encode(self.text(line.removesuffix(b"\n")))))
+        if not (line := line.strip()):
+            return None
+        if not line.isascii():
+            self.text(line)
+        try:
+            return NewRecord(ANY_JSON.decode(line), self.tag(line))
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise InvalidRequest(f"no JSON value: {error}") from error
+
+    def text(self, line: bytes) -> str:
+        try:
+            return line.decode(self.encoding)
+        except UnicodeDecodeError as error:
+            raise InvalidRequest(f"not {self.encoding} (byte {error.start + 1})") from error
+
+    def tag(self, line: bytes) -> str | None:
+        """The value of the tag's field, if the line is an object that has it."""
+        if self.tag_field is None or not line.startswith(b"{"):
+            return None
+        value: bytes = bytes(self._tagged.decode(line).tag)
+        if value == b"null":
+            return None
+        if value[:1] in b"{[":
+            raise InvalidRequest(f"the field {self.tag_field!r} is no string or number, and cannot be a tag")
+        tag = A_STRING.decode(value) if value[:1] == b'"' else value.decode()
+        check_tag(tag)
+        return tag
+
+    @cached_property
+    def _tagged(self) -> msgspec.json.Decoder[Any]:
+        shape = msgspec.defstruct("Tagged", [("tag", msgspec.Raw, NO_META)], rename={"tag": self.tag_field or ""})
+        return msgspec.json.Decoder(shape)
+
+    def line(self, data: bytes) -> bytes:
+        """The line that a record's data came from. Raises InvalidRequest."""
+        if not self.raw:
+            return one_line(data)
+        try:
+            return A_STRING.decode(data).encode(self.encoding) + b"\n"
+        except msgspec.MsgspecError as error:
+            raise InvalidRequest("its data is no string, and so no raw line") from error
+        except UnicodeEncodeError as error:
+            raise InvalidRequest(f"its text cannot be written in {self.encoding}") from error
+
+
+def one_line(json: bytes) -> bytes:
+    """In JSON a line break can only stand between tokens, where a space says the same."""
+    return json.replace(b"\r", b" ").replace(b"\n", b" ") + b"\n"
+
+
+def batches(source: BinaryIO, most: int) -> Iterator[list[bytes]]:
+    """The lines of a file, so many at a time. The last has its line feed too, even if the file forgot it."""
+    longest = 2 * settings.TOPICS_MAX_RECORD_BYTES
+    lines: list[bytes] = []
+    size = 0
+    while line := source.readline(longest):
+        if not line.endswith(b"\n"):
+            if len(line) == longest:
+                raise RecordTooLarge(f"a line is longer than {longest} bytes")
+            line += b"\n"
+        lines.append(line)
+        size += len(line)
+        if len(lines) >= most or size >= BATCH_BYTES:
+            yield lines
+            lines, size = [], 0
+    if lines:
+        yield lines

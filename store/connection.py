@@ -1,0 +1,210 @@
+"""A connection of an event loop to PostgreSQL, for the statements of the hot paths: each is prepared once and then goes
+straight through libpq (psycopg.pq). psycopg's own AsyncConnection takes 100 µs of the loop for what takes 30 here.
+
+Nobody waits here without a limit: an answer that does not come ends the connection, and whoever asked is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import psycopg
+from django.conf import settings
+from psycopg import pq
+
+from store import liveness, timeouts
+from store.codec import FINE, Arguments, Rows, dump, load, numbered, refused
+from topics.upkeep.recovery import RECOVER
+
+# Plans are for all sizes of a batch and all states of the tables: by index, found once.
+SESSION = """
+SET plan_cache_mode = force_generic_plan;
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SET enable_mergejoin = off
+"""
+ANSWER_MS = settings.TOPICS_ANSWER_TIMEOUT_MS  # after which PostgreSQL gives a statement up
+GRACE_SECONDS = 1.0  # that we wait longer than that: normally PostgreSQL says so itself, and the connection goes on
+
+
+class Part(NamedTuple):
+    """A part of an answer, and when it was here (s)."""
+
+    result: pq.abc.PGresult
+    at: float
+
+
+class Connection:
+    """One statement at a time. Lives in the event loop that opened it; closed once the server or anybody ends it."""
+
+    def __init__(self, opened: psycopg.AsyncConnection) -> None:
+        self.opened = opened  # keeps `server` open, and says what the server notices
+        self.server = opened.pgconn
+        self.server.nonblocking = 1
+        self.socket = self.server.socket
+        self.hangup = select.poll()
+        self.hangup.register(self.socket, 0)  # POLLERR and POLLHUP are told without being asked for
+        self.prepared: dict[str, bytes] = {}
+        self.parts: list[Part] = []  # of the answer that is coming in
+        self.done: asyncio.Future[list[Part]] | None = None
+        self.liveness = liveness.here()
+        self.since, self.most = 0.0, ANSWER_MS / 1000 + GRACE_SECONDS  # of the wait for an answer
+        self.loop = asyncio.get_running_loop()
+        self.loop.add_reader(self.socket, self.readable)  # also while nothing is asked: then the server has hung up
+
+    @property
+    def closed(self) -> bool:
+        return self.socket < 0
+
+    @property
+    def pipelining(self) -> bool:
+        return self.server.pipeline_status != pq.PipelineStatus.OFF
+
+    def fileno(self) -> int:
+        return self.socket
+
+    async def execute(self, statement: str, arguments: Arguments = ()) -> Rows:
+        """The rows of a statement, a transaction of its own outside of BEGIN and COMMIT. Raises psycopg.Error."""
+        name, values = await self.prepare(statement), dump(statement, arguments)
+        *_, last = await self.ask(lambda: self.server.send_query_prepared(name, values))
+        return load(last.result)
+
+    async def run(self, statements: str) -> None:
+        """Statements without arguments, whose rows nobody wants. Raises psycopg.Error."""
+        await self.ask(lambda: self.server.send_query(statements.encode()))
+
+    async def together(self, statements: Sequence[tuple[str, Arguments]]) -> tuple[list[Rows], float, float]:
+        """The rows of several statements in one transaction and one round trip; when the last of them was through, and when it
+        was committed (s). Raises psycopg.Error: then nothing was committed, unless the connection was lost."""
+        prepared = [(await self.prepare(statement), dump(statement, arguments)) for statement, arguments in statements]
+
+        def send() -> None:
+            self.server.enter_pipeline_mode()
+            for name, values in prepared:
+                self.server.send_query_prepared(name, values)
+            self.server.send_flush_request()  # the rows are here before the disk has them
+            self.server.pipeline_sync()  # ends the transaction: committed, or rolled back whole
+
+        *parts, committed = await self.ask(send)
+        return [load(part.result) for part in parts], parts[-1].at, committed.at
+
+    async def prepare(self, statement: str) -> bytes:
+        """The name that the server knows a statement by."""
+        name = self.prepared.get(statement)
+        if name is None:
+            name = b"s%d" % len(self.prepared)
+            await self.ask(lambda: self.server.send_prepare(name, numbered(statement)[0]))
+            self.prepared[statement] = name
+        return name
+
+    async def ask(self, send: Callable[[], None]) -> list[Part]:
+        """Send something, and wait for the server's whole answer, but not for ever. Raises psycopg.Error."""
+        if self.closed:
+            raise psycopg.OperationalError("the connection is closed")
+        self.liveness.check()
+        assert self.done is None, "one statement at a time"
+        self.done = self.loop.create_future()
+        self.liveness.enter(self)
+        try:
+            send()
+            self.flush()
+            answer = await self.done
+            self.liveness.heard = self.loop.time()
+        except BaseException:  # cancelled, or what was sent is half sent: nobody can tell what comes next
+            self.end()
+            raise
+        finally:
+            self.done = None
+            self.liveness.leave(self)
+        wrong = next((part.result for part in answer if part.result.status not in FINE), None)
+        if wrong is not None and wrong.error_field(pq.DiagnosticField.SEVERITY_NONLOCALIZED) != b"ERROR":
+            self.end()  # FATAL: what was sent may have been committed, and must not be sent again here
+        elif self.pipelining:
+            self.server.exit_pipeline_mode()
+        if wrong is not None:
+            raise refused(wrong)
+        return answer
+
+    def flush(self) -> None:
+        """Send what is left to send, as the socket takes it."""
+        if self.server.flush():
+            self.loop.add_writer(self.socket, self.writable)
+
+    def writable(self) -> None:
+        self.loop.remove_writer(self.socket)
+        try:
+            self.flush()
+        except psycopg.Error as error:
+            self.fail(error)
+
+    def readable(self) -> None:
+        if self.closed:  # since this call was put off
+            return
+        server = self.server
+        try:
+            server.consume_input()
+            while not server.is_busy():
+                result = server.get_result()
+                if result is not None:
+                    self.parts.append(Part(result, time.perf_counter()))
+                    whole = result.status == pq.ExecStatus.PIPELINE_SYNC
+                else:
+                    # In a pipeline each statement's results end so, and a lost connection's for ever.
+                    whole = not self.pipelining or server.status == pq.ConnStatus.BAD
+                if whole:
+                    self.answer()
+                    break
+            if self.done is None and server.status == pq.ConnStatus.BAD:
+                self.end()
+        except psycopg.Error as error:
+            self.fail(error)
+        # After data and a reset in one, uvloop stops watching the socket and calls nobody again. What is left to read then, at
+        # last the reset itself, is read in the next turn of the loop.
+        if not self.closed and self.hangup.poll(0):
+            self.loop.call_soon(self.readable)
+
+    def answer(self) -> None:
+        if self.done is not None and not self.done.done() and self.parts:
+            parts, self.parts = self.parts, []
+            self.done.set_result(parts)
+
+    def give_up(self, error: psycopg.OperationalError) -> None:
+        """No answer comes (liveness.py)."""
+        self.fail(error)
+
+    def fail(self, error: psycopg.Error) -> None:
+        self.end()
+        if self.done is not None and not self.done.done():
+            self.done.set_exception(error)
+
+    def end(self) -> None:
+        """Close it, from wherever."""
+        if not self.closed:
+            self.loop.remove_reader(self.socket)
+            self.loop.remove_writer(self.socket)
+            self.socket = -1
+            self.server.finish()
+
+    async def close(self) -> None:
+        self.end()
+        await self.opened.close()
+
+
+async def connect(lock_ms: int = settings.TOPICS_LOCK_TIMEOUT_MS) -> Connection:
+    """A connection with Django's settings. Raises psycopg.Error."""
+    watched = liveness.here()
+    watched.check()
+    most = settings.TOPICS_CONNECT_TIMEOUT_MS / 1000 + GRACE_SECONDS
+    connecting = asyncio.ensure_future(psycopg.AsyncConnection.connect(**liveness.parameters()))
+    connection = Connection(await watched.answered(connecting, most))
+    try:
+        await connection.run(RECOVER)  # PostgreSQL may have crashed since the last one; to recover may take its time
+        await connection.run(f"{SESSION}; {timeouts.session('web', ANSWER_MS, lock_ms)}")
+    except BaseException:
+        connection.end()
+        raise
+    return connection

@@ -1,0 +1,70 @@
+"""A process's connections for reading in its event loop: few, so that 1,000 readers do not become 1,000 backends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import psycopg
+from django.conf import settings
+
+from store.connection import Connection, connect
+from store.database import translated
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class Readers:
+    """At most `most` connections, taken in the order of asking. None of them waits for a lock longer than `lock_ms`."""
+
+    def __init__(self, most: int, lock_ms: int = settings.TOPICS_LOCK_TIMEOUT_MS) -> None:
+        self.idle: list[Connection] = []
+        self.free = asyncio.Semaphore(most)
+        self.lock_ms = lock_ms
+
+    async def read(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """Do some work that may be done twice, on a connection of our own. Raises NotReady.
+
+        A connection may have died while it was idle, with PostgreSQL: that costs no reader its answer. One that does not answer
+        is closed after a while (connection.py), so that its place is never lost.
+        """
+        async with self.free:
+            try:
+                while self.idle:
+                    connection = self.idle.pop()
+                    try:
+                        return await self.use(connection, work)
+                    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+                        if not connection.closed:
+                            raise
+                        log.warning("a reader's connection has ended, another takes its place: %s", error)
+                        if isinstance(error, psycopg.errors.QueryCanceled):  # once more would take as long again
+                            raise
+                return await self.use(await connect(self.lock_ms), work)
+            except psycopg.Error as error:
+                known = translated(error)
+                if known is None:
+                    raise
+                raise known from error
+
+    async def use(self, connection: Connection, work: Callable[[Connection], Awaitable[T]]) -> T:
+        try:
+            return await work(connection)
+        finally:
+            if not connection.closed:
+                self.idle.append(connection)
+
+    async def check(self) -> None:
+        """A round trip on each connection that is idle, or on a new one where none is. Raises NotReady."""
+        await asyncio.gather(*(self.read(ping) for _ in range(max(1, len(self.idle)))))
+
+    async def close(self) -> None:
+        while self.idle:
+            await self.idle.pop().close()
+
+
+async def ping(connection: Connection) -> None:
+    await connection.execute("SELECT 1")

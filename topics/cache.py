@@ -1,0 +1,98 @@
+"""What a process remembers of a topic between requests: its id and config.
+
+A memory may be old, so each hot statement names the `version` it was made for and matches no row when
+the topic has since been configured anew, routed, deleted or recreated. The caller then looks it up again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from django.db import connection
+
+from base.errors import TopicNotFound
+from base.names import check_topic_name
+
+# By the unique index on name. Whether routers lead out or in tells what to wake, and what to advance before a read.
+LOOKUP = """
+SELECT t.id, t.name, h.version, t.type, t.durability, t.ttl_ms, t.cap_records, t.cap_bytes, t.discard,
+       t.idempotency_window_ms, t.dedupe_node,
+       EXISTS (SELECT FROM routers_router WHERE source_id = t.id) AS routed,
+       EXISTS (SELECT FROM routers_router WHERE dest_id = t.id) AS derived
+  FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id
+ WHERE t.name = %s
+"""
+MOST = 20_000  # topics remembered
+
+
+class Known(NamedTuple):
+    """A topic's id and config as of `version`."""
+
+    id: int
+    name: str
+    version: int
+    type: str
+    durability: str
+    ttl_ms: int
+    cap_records: int
+    cap_bytes: int
+    discard: str
+    idempotency_window_ms: int
+    dedupe_node: bool
+    routed: bool
+    derived: bool
+
+    @property
+    def volatile(self) -> bool:
+        return self.durability in ("memory", "ephemeral")
+
+    @property
+    def evicts(self) -> bool:
+        """Whether an append may push out the oldest records."""
+        return self.discard == "old" and (self.cap_records > 0 or self.cap_bytes > 0)
+
+    @property
+    def rejects(self) -> bool:
+        """Whether an append may find the topic full."""
+        return self.discard == "reject" and (self.cap_records > 0 or self.cap_bytes > 0)
+
+    def expired_ts(self, now: int) -> int | None:
+        """Records with a lower $ts are gone; None when the topic has no ttl."""
+        return now - self.ttl_ms if self.ttl_ms else None
+
+
+remembered: dict[str, Known] = {}
+
+
+def remember(row: tuple[Any, ...]) -> Known:
+    if len(remembered) >= MOST:
+        remembered.clear()
+    known = Known(*row)
+    remembered[known.name] = known
+    return known
+
+
+def forget(name: str) -> None:
+    remembered.pop(name, None)
+
+
+def look_up(name: str) -> Known:
+    """The topic as it is now. Raises TopicNotFound."""
+    with connection.cursor() as cursor:
+        cursor.execute(LOOKUP, [name])
+        row = cursor.fetchone()
+    if row is None:
+        forget(name)
+        raise absent(name)
+    return remember(row)
+
+
+def known(name: str) -> Known:
+    """The topic as remembered, else as it is now. Raises TopicNotFound."""
+    return remembered.get(name) or look_up(name)
+
+
+def absent(name: str) -> TopicNotFound:
+    """The error for a topic that is not there. Raises InvalidRequest where none can ever be."""
+    check_topic_name(name)
+    return TopicNotFound(f"there is no topic {name!r}", topic=name)

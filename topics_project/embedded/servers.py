@@ -1,0 +1,199 @@
+"""The embedded servers of a folder: PostgreSQL and Redis for a machine that has neither, shared by who needs them.
+
+Every user holds a shared lock on `locks/users` for as long as it lives. One guard process per folder (it holds
+`locks/guard`) runs the servers, restarts one that dies, and ends with them when nobody holds `locks/users` any more.
+Locks die with their processes, so a kill -9 of any of these leaves nothing to repair by hand.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from topics_project.embedded.children import LONGEST_LOG
+from topics_project.embedded.folder import (
+    LEAST_SECRET,
+    data_dir,
+    is_locked,
+    keep_secret,
+    last_line,
+    make,
+    open_log,
+    shorten,
+    take_lock,
+    write,
+)
+from topics_project.embedded.postgres import USER, Postgres
+from topics_project.embedded.redis import RedisServer
+
+TICK = 0.3  # seconds between two looks of the guard
+
+
+@dataclass(frozen=True)
+class Servers:
+    database_url: str
+    redis_url: str
+    jdbc_url: str
+    jdbc_user: str
+    jdbc_password: str
+
+
+def running(data: Path | None = None) -> Servers | None:
+    """Where the servers of that folder answer, if a guard runs them."""
+    data = data or data_dir()
+    try:
+        if is_locked(data / "locks" / "guard"):
+            return Servers(**json.loads((data / "servers.json").read_text()))
+    except FileNotFoundError:
+        pass
+    return None
+
+
+@contextlib.contextmanager
+def use(data: Path | None = None) -> Iterator[Servers]:
+    """The servers of that folder, started if nobody did, for as long as this block lasts; gone after it, unless others
+    use them too."""
+    data = data or data_dir()
+    make(data)
+    # Waits only while a guard goes down: it holds this lock exclusively until its servers are gone.
+    user = _lock(data / "locks" / "users", fcntl.LOCK_SH)
+    try:
+        yield ensure(data)
+    finally:
+        os.close(user)
+        _wait_until_stopped(data)
+
+
+def ensure(data: Path) -> Servers:
+    """For a user: the servers, after starting a guard if none is alive."""
+    # Two users at once: the second waits here and finds what the first has started.
+    starting = _lock(data / "locks" / "starting", fcntl.LOCK_EX)
+    try:
+        return running(data) or _start_guard(data)
+    finally:
+        os.close(starting)
+
+
+def _wait_until_stopped(data: Path) -> None:
+    users, deadline = data / "locks" / "users", time.monotonic() + 90
+    while is_locked(data / "locks" / "guard") and time.monotonic() < deadline:
+        # Taken, and yet to be shared: by other users. The guard on its way down holds it for itself alone.
+        if is_locked(users) and not is_locked(users, fcntl.LOCK_SH):
+            return
+        time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def environment() -> Iterator[None]:
+    """DATABASE_URL, REDIS_URL and SECRET_KEY filled in from the embedded servers where they are not given."""
+    if os.environ.get("DATABASE_URL") and os.environ.get("REDIS_URL"):
+        yield
+        return
+    data = data_dir()
+    with use(data) as servers:
+        if not os.environ.get("DATABASE_URL"):
+            os.environ["DATABASE_URL"] = servers.database_url
+            os.environ.setdefault("SECRET_KEY", keep_secret(data / "secret-key", LEAST_SECRET))
+        if not os.environ.get("REDIS_URL"):
+            os.environ["REDIS_URL"] = servers.redis_url
+        yield
+
+
+def _lock(path: Path, operation: int) -> int:
+    descriptor = take_lock(path, operation)
+    assert descriptor is not None, "a blocking flock returns when it has the lock"
+    return descriptor
+
+
+def _start_guard(data: Path) -> Servers:
+    (data / "servers.json").unlink(missing_ok=True)
+    log = data / "logs" / "embedded.log"
+    with open_log(log) as output:
+        argv = [sys.executable, "-m", "topics_project.embedded", str(data)]
+        root = Path(__file__).parent.parent.parent
+        code = subprocess.call(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=root)
+    servers = running(data)
+    if code or servers is None:
+        raise SystemExit(last_line(log))  # the guard's own Refusal
+    return servers
+
+
+# -- The guard --------------------------------------------------------------------------------------------------------
+
+
+def detach(data: Path) -> None:
+    """The guard as nobody's child, in a session of its own; this process ends when the servers answer, or cannot."""
+    reader, writer = os.pipe()
+    if os.fork():
+        os.close(writer)
+        os._exit(0 if os.read(reader, 1) else 1)
+    os.close(reader)
+    os.setsid()
+    guard(data, ready=lambda: os.write(writer, b"."))
+
+
+def guard(data: Path, ready: Callable[[], object]) -> None:
+    """Run the servers until nobody uses them, or until SIGTERM."""
+    stopping = False
+
+    def stop(*_: object) -> None:
+        nonlocal stopping
+        stopping = True
+
+    signal.signal(signal.SIGTERM, stop)
+    os.umask(0o077)
+    _held = _lock(data / "locks" / "guard", fcntl.LOCK_EX)
+    postgres, redis = Postgres(data), RedisServer(data)
+    full: int | None = None
+    try:
+        postgres.start()
+        redis.start()
+        write(data / "servers.json", json.dumps(asdict(_servers(postgres, redis))))
+        ready()
+        while not stopping and not _unused(data):
+            for child in (postgres.child, redis.child):
+                if child:
+                    child.revive(time.monotonic(), _say)
+                    child.bound_log()
+            shorten(data / "logs" / "embedded.log", LONGEST_LOG)
+            full = mind_disk(data / "locks" / "full", postgres, full)
+            time.sleep(TICK)
+    finally:
+        (data / "servers.json").unlink(missing_ok=True)
+        redis.stop()
+        postgres.stop()
+
+
+def mind_disk(path: Path, postgres: Postgres, held: int | None) -> int | None:
+    """Hold this lock, which appends look at (store/disk.py), as long as the disk has no room for records. A lock,
+    since it takes no room itself and is gone with this process. Returns its descriptor while it is held."""
+    if postgres.has_room():
+        if held is not None:
+            os.close(held)
+            _say("the disk has room again: appends are taken")
+        return None
+    if held is None:
+        # Somebody may just look at it: then the next round gets it.
+        held = take_lock(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _say("the disk is full: appends are refused until there is room")
+    return held
+
+
+def _unused(data: Path) -> bool:
+    """True when the last user has left; then its lock stays ours, and who comes now waits until we are gone."""
+    return take_lock(data / "locks" / "users", fcntl.LOCK_EX | fcntl.LOCK_NB) is not None
+
+
+def _servers(postgres: Postgres, redis: RedisServer) -> Servers:
+    return Servers(postgres.url, redis.url, postgres.jdbc_url, USER, postgres.password)
+
+
+def _say(message: str) -> None:
+    print(time.strftime("%Y-%m-%d %H:%M:%S"), message, flush=True)

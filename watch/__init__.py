@@ -1,0 +1,1 @@
+"""Streams of topics: server-sent events, long polls, and django-eventstream."""

@@ -1,0 +1,202 @@
+"""One read of the log and one rendering per topic, position and view, however many watch it (design.md section 3).
+
+What was read is kept for a second at most, and only for streams that were there before it was read: so a stream
+is never shown what was gone before it began.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from typing import Any, NamedTuple, Protocol
+
+from base.clock import now_ms
+from base.errors import TopicsError
+from store.connection import Connection
+from store.readers import Readers
+from topics.cache import LOOKUP, Known, forget, remember, remembered
+from topics.diff import DIFF, Window
+from topics.stamps import seen
+from watch import frames
+
+log = logging.getLogger(__name__)
+FRESH_SECONDS = 1.0
+MOST_BYTES = 8 * 1024 * 1024  # of recent frames in a process
+
+# Whether all that was visible is safe: no commit that we saw lies beyond where WAL is written and flushed.
+FLUSHED = "SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn()"
+# A commit that waits for its flush takes all WAL before it along.
+FLUSH = "SELECT set_config('synchronous_commit', 'on', true), pg_logical_emit_message(true, 'topics', '')"
+
+
+class View(NamedTuple):
+    """What a watcher wants to see of a topic."""
+
+    limit: int
+    max_bytes: int
+    nodes: tuple[str, ...] | None
+    match_op: str | None
+    match: str | None
+    tags: bool
+    meta: bool
+    data: bool
+    strong: bool
+    prefixes: tuple[str, ...] = ()  # of the reader's key: readers without any share what is read
+
+
+class Batch(NamedTuple):
+    """One window of a topic, rendered. `message` is all of it for who watches nothing else."""
+
+    window: Window  # its records are in `record`
+    record: bytes
+    message: dict[str, Any]
+
+
+class Waiter(Protocol):
+    def read(self) -> None:
+        """What was asked for is there."""
+
+
+class Reading:
+    """A read that was asked for, is under way, or is done: with a batch, an error, or because the topic is gone."""
+
+    __slots__ = ("batch", "done", "error", "started", "waiting")
+
+    def __init__(self) -> None:
+        self.started: float | None = None
+        self.done = False
+        self.batch: Batch | None = None
+        self.error: TopicsError | None = None
+        self.waiting: list[Waiter] = []
+
+    def serves(self, since: float) -> bool:
+        return self.started is None or self.started >= since
+
+
+Key = tuple[int, int, View]  # topic id, from_seq, view
+
+
+class Feeds:
+    """The reads of a process. Lives in its event loop."""
+
+    def __init__(self, readers: Readers) -> None:
+        self.readers = readers
+        self.recent: OrderedDict[Key, Reading] = OrderedDict()
+        self.bytes = 0
+        self.reads = 0  # for the metrics
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    def ask(self, name: str, topic_id: int, from_seq: int, view: View, since: float) -> Reading:
+        """The read of what follows from_seq, shared with whoever asks for the same; no older than `since`."""
+        key = (topic_id, from_seq, view)
+        reading = self.recent.get(key)
+        if reading is None or not reading.serves(max(since, time.monotonic() - FRESH_SECONDS)):
+            self.drop(key)
+            reading = self.recent[key] = Reading()
+            task = asyncio.create_task(self.run(name, key, reading))
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
+        return reading
+
+    async def run(self, name: str, key: Key, reading: Reading) -> None:
+        try:
+            reading.batch = await self.readers.read(lambda connection: self.read(connection, name, key, reading))
+        except TopicsError as error:
+            reading.error = error
+        except Exception as error:
+            log.exception("reading %s failed", name)
+            reading.error = TopicsError(str(error))
+        reading.done = True
+        self.keep(key, reading)
+        waiting, reading.waiting = reading.waiting, []
+        for waiter in waiting:
+            waiter.read()
+
+    async def read(self, connection: Connection, name: str, key: Key, reading: Reading) -> Batch | None:
+        reading.started = time.monotonic()
+        self.reads += 1
+        _, from_seq, view = key
+        window = await read_window(connection, name, key)
+        if window is None:
+            return None
+        if view.strong:
+            await flush(connection)
+        return rendered(name, from_seq, view, window)
+
+    def keep(self, key: Key, reading: Reading) -> None:
+        """Keep what others may ask for too: nothing that ends where it began."""
+        batch = reading.batch
+        if self.recent.get(key) is reading:
+            if batch is None or batch.window.next_from_seq <= key[1]:
+                del self.recent[key]
+            else:
+                self.bytes += len(batch.record)
+        old = time.monotonic() - FRESH_SECONDS
+        while self.recent:
+            oldest = next(iter(self.recent.values()))
+            if not oldest.done or (self.bytes <= MOST_BYTES and (oldest.started or 0) >= old):
+                return
+            self.drop(next(iter(self.recent)))
+
+    def drop(self, key: Key) -> None:
+        reading = self.recent.pop(key, None)
+        if reading is not None and reading.batch is not None:
+            self.bytes -= len(reading.batch.record)
+
+
+async def read_window(connection: Connection, name: str, key: Key) -> Window | None:
+    """The window; None when the topic of this id is no more."""
+    topic_id, from_seq, view = key
+    while True:
+        topic = remembered.get(name)
+        if topic is None or topic.id != topic_id:
+            topic = await look_up(connection, name)
+        if topic is None or topic.id != topic_id:
+            return None
+        if found := await connection.execute(DIFF, arguments(topic, from_seq, view)):
+            return Window(*found[0])
+        forget(name)
+
+
+async def look_up(connection: Connection, name: str) -> Known | None:
+    found = await connection.execute(LOOKUP, [name])
+    return remember(found[0]) if found else None
+
+
+def arguments(topic: Known, from_seq: int, view: View) -> tuple[Any, ...]:
+    return (
+        topic.id,
+        topic.version,
+        from_seq,
+        view.limit,
+        list(view.nodes) if view.nodes and topic.dedupe_node else None,
+        view.match_op,
+        view.match,
+        view.tags,
+        view.meta,
+        view.max_bytes,
+        topic.expired_ts(now_ms()),
+    )
+
+
+async def flush(connection: Connection) -> None:
+    """Come back when no crash can take back what was visible before."""
+    ((flushed,),) = await connection.execute(FLUSHED)
+    if not flushed:
+        await connection.execute(FLUSH)
+
+
+def rendered(name: str, from_seq: int, view: View, window: Window) -> Batch:
+    records = window.records
+    if records and not view.data:
+        records = frames.without_data(records)
+    if records:
+        records = seen(records, view.prefixes)
+    since = from_seq if window.lost is None else window.gap_to
+    to_seq = window.next_from_seq
+    record = frames.record(name, records, since, to_seq, window.head_seq) if records else b""
+    body = frames.id_line({name: to_seq}, {}) + record
+    message = {"type": "http.response.body", "body": body, "more_body": True}
+    return Batch(window._replace(records=None), record, message)

@@ -1,0 +1,177 @@
+"""Who waits for which topic in this process. Wake-ups come from appends of this process, from Redis (listener.py), and
+once a second from a look at the heads themselves: a lost message costs a delay, never a record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
+
+from base.errors import TopicsError
+from store.database import translated
+from store.readers import Readers
+from topics import wake
+from watch.feeds import Feeds
+
+log = logging.getLogger(__name__)
+READERS = 3  # connections of this process for streams
+LOOK_SECONDS = 0.9  # between two looks at all heads
+QUIET_SECONDS = 30.0  # after a line of trouble, before the next
+
+HEADS = "SELECT topic_id, head_seq FROM topics_topichead WHERE topic_id = ANY(%s)"
+BY_NAME = """
+SELECT t.name, t.id, h.head_seq FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id WHERE t.name = ANY(%s)
+"""
+
+
+class Follower(Protocol):
+    """Whoever waits for a topic."""
+
+    def heard(self, head_seq: int) -> None:
+        """The topic's head is there now. Often said twice, sometimes late."""
+
+    def vanished(self) -> None:
+        """The topic is no more."""
+
+
+class Seeker(Protocol):
+    """Whoever waits for a topic of this name to be created."""
+
+    name: str
+
+    def appeared(self, topic_id: int) -> None: ...
+
+
+class Hub:
+    """One process's followers. Lives in its event loop; only hint() may be called from elsewhere."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.thread = threading.get_ident()
+        self.followers: dict[int, dict[Follower, None]] = {}
+        self.heads: dict[int, int] = {}
+        self.seekers: dict[Seeker, None] = {}
+        self.readers = Readers(READERS)
+        self.feeds = Feeds(self.readers)
+        self.chores: list[Callable[[], Awaitable[None]]] = [self.look, self.seek]  # once a second, one after the other
+        self.running = asyncio.create_task(self.run())
+        self.listening: asyncio.Task[None] | None = None
+        self.quiet_until = 0.0
+        self.soon_tasks: set[asyncio.Task[None]] = set()  # the event loop alone would let them be collected
+        wake.listeners.append(self.hint)
+
+    def hint(self, topic_id: int, head_seq: int) -> None:
+        """A head moved; from any thread."""
+        if topic_id not in self.followers:
+            return
+        if threading.get_ident() == self.thread:
+            self.moved(topic_id, head_seq)
+        else:
+            self.loop.call_soon_threadsafe(self.moved, topic_id, head_seq)
+
+    def moved(self, topic_id: int, head_seq: int) -> None:
+        followers = self.followers.get(topic_id)
+        if followers is None or head_seq <= self.heads.get(topic_id, -1):
+            return
+        self.tell(topic_id, head_seq, followers)
+
+    def tell(self, topic_id: int, head_seq: int, followers: Iterable[Follower]) -> None:
+        self.heads[topic_id] = head_seq
+        for follower in list(followers):
+            follower.heard(head_seq)
+
+    def follow(self, topic_id: int, follower: Follower) -> None:
+        self.followers.setdefault(topic_id, {})[follower] = None
+        if self.listening is None:
+            from watch.wakes import Wakes  # whose messages come back to us
+
+            self.listening = asyncio.create_task(Wakes().start())
+
+    def leave(self, topic_id: int, follower: Follower) -> None:
+        followers = self.followers.get(topic_id, {})
+        followers.pop(follower, None)
+        if not followers:
+            self.followers.pop(topic_id, None)
+            self.heads.pop(topic_id, None)
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            for chore in self.chores:
+                await self.attempt(chore)
+
+    def soon(self, chore: Callable[[], Awaitable[None]]) -> None:
+        """Do a chore now, beside what is under way."""
+        task = self.loop.create_task(self.attempt(chore))
+        self.soon_tasks.add(task)
+        task.add_done_callback(self.soon_tasks.discard)
+
+    async def attempt(self, chore: Callable[[], Awaitable[None]]) -> None:
+        """Do a chore. What fails is told in the log, and tried again within a second by the next round."""
+        try:
+            await chore()
+        except Exception as error:
+            known = error if isinstance(error, TopicsError) else translated(error)
+            if known is None:
+                log.exception("a chore of the streams failed")
+            elif self.loop.time() >= self.quiet_until:
+                # PostgreSQL is away, and every chore of every round says so: one line, until we have been quiet a while.
+                self.quiet_until = self.loop.time() + QUIET_SECONDS
+                log.warning("streams wait: %s", known)
+
+    async def look(self) -> None:
+        """One query for every topic that somebody follows here."""
+        wanted = list(self.followers)
+        if not wanted:
+            self.listen_no_more()
+            return
+        heard = dict(self.heads)
+        heads: dict[int, int] = dict(await self.readers.read(lambda connection: connection.execute(HEADS, [wanted])))
+        for topic_id in wanted:
+            followers = self.followers.get(topic_id, {})
+            if topic_id not in heads:
+                for follower in list(followers):
+                    follower.vanished()
+            elif self.heads.get(topic_id) == heard.get(topic_id):  # no news came while we looked
+                # Told even if it did not rise: a message may be lost, and a crash of PostgreSQL may lower a head.
+                self.tell(topic_id, heads[topic_id], followers)
+
+    def listen_no_more(self) -> None:
+        """Nobody waits for anything here: what Redis says costs time that others need."""
+        if self.listening is not None:
+            self.listening.cancel()
+            self.listening = None
+
+    async def seek(self) -> None:
+        """Another query for all names that are missed here."""
+        if not self.seekers:
+            return
+        found = await self.find(list({seeker.name for seeker in self.seekers}))
+        for seeker in list(self.seekers):
+            if seeker.name in found:
+                seeker.appeared(found[seeker.name][0])
+
+    async def find(self, names: list[str]) -> dict[str, tuple[int, int]]:
+        """The topics of these names, as (id, head seq)."""
+        rows = await self.readers.read(lambda connection: connection.execute(BY_NAME, [names]))
+        return {name: (topic_id, head_seq) for name, topic_id, head_seq in rows}
+
+    async def close(self) -> None:
+        wake.listeners.remove(self.hint)
+        self.running.cancel()
+        self.listen_no_more()
+        await self.readers.close()
+
+
+_hub: Hub | None = None
+
+
+def hub() -> Hub:
+    """The hub of this process; the first caller's event loop is its home."""
+    global _hub
+    if _hub is None:
+        _hub = Hub()
+    return _hub

@@ -1,0 +1,160 @@
+"""The open streams of this process: how many there may be, that their keys still hold, and how far their sessions are.
+
+The caps hold over all processes: each writes down how many streams it has, and reads what the others wrote.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import Counter
+from typing import Protocol
+
+from django.conf import settings
+
+from base.clock import now_ms
+from base.errors import ShuttingDown
+from store.connection import Connection
+from watch.hub import Hub
+from watch.outflow import outflows
+from watch.sessions import REFRESH_MS, Saved, refresh, save
+from watch.stream import Stream
+from wire import shutdown as drain
+from wire.entrance import fresh_keys
+from wire.keys import Key, keyring
+from wire.limits import check
+
+MOST_SAVES = 500  # sessions saved at a time
+STALE_MS = 10_000  # what a process wrote down counts no longer: it is dead
+
+WRITE_COUNTS = """
+INSERT INTO topics_streamcount (process, key_id, count, seen_ts)
+SELECT %(process)s, key_id, count, %(now)s FROM unnest(%(keys)s::text[], %(counts)s::int[]) AS own (key_id, count)
+    ON CONFLICT (process, key_id) DO UPDATE SET count = excluded.count, seen_ts = excluded.seen_ts
+"""
+READ_COUNTS = """
+SELECT key_id, sum(count) FROM topics_streamcount WHERE process <> %(process)s AND seen_ts > %(now)s::bigint - %(stale_ms)s
+ GROUP BY key_id
+"""
+FORGET_COUNTS = "DELETE FROM topics_streamcount WHERE seen_ts < %(now)s::bigint - 2 * %(stale_ms)s"
+
+
+class Open(Protocol):
+    """An open stream, of whatever kind."""
+
+    key: Key
+
+    def end(self, code: str, message: str) -> None: ...
+
+
+class Registry:
+    """Lives in the hub's event loop."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.hub = hub
+        self.process = secrets.token_hex(8)
+        self.streams: dict[Open, None] = {}
+        self.own: Counter[str] = Counter()
+        self.others: Counter[str] = Counter()
+        self.closing: list[Saved] = []
+        self.saving = asyncio.Lock()
+        self.refreshed = 0
+        drain.before_the_end(self.shut_down, self.busy)
+        hub.chores += [self.count, self.save, self.check_keys, outflows.shed]
+
+    # -- How many -----------------------------------------------------------------------------------------------------
+
+    async def enter(self, key: Key) -> None:
+        """Raises Throttled when there are too many streams, of this key or of all."""
+        self.own[key.id] += 1
+        try:
+            if self.near(key):
+                await self.count()
+            self.check(key)
+        except BaseException:
+            self.exit(key)
+            raise
+
+    def exit(self, key: Key) -> None:
+        self.own[key.id] -= 1
+
+    def check(self, key: Key) -> None:
+        check("streams", settings.TOPICS_MAX_STREAMS, self.own.total() + self.others.total() - 1)
+        of_key = self.own[key.id] + self.others[key.id] - 1
+        check("streams_per_key", settings.TOPICS_MAX_STREAMS_PER_KEY, of_key)
+
+    def near(self, key: Key) -> bool:
+        """Whether a cap is so near that what the others had a second ago is not good enough."""
+        caps = (
+            (settings.TOPICS_MAX_STREAMS, self.own.total() + self.others.total()),
+            (settings.TOPICS_MAX_STREAMS_PER_KEY, self.own[key.id] + self.others[key.id]),
+        )
+        return any(most and most - count < max(most / 2, 100) for most, count in caps)
+
+    async def count(self) -> None:
+        """Tell the others how many we have, then see how many they have: of two at once, one sees the other."""
+        if self.own or self.others:
+            await self.hub.readers.read(self.exchange)
+
+    async def exchange(self, connection: Connection) -> None:
+        keys = list(self.own)
+        arguments = {"process": self.process, "now": now_ms(), "stale_ms": STALE_MS}
+        own = {"keys": keys, "counts": [self.own[key] for key in keys]}
+        await connection.execute(WRITE_COUNTS, {**arguments, **own})
+        self.others = Counter(dict(await connection.execute(READ_COUNTS, arguments)))
+        await connection.execute(FORGET_COUNTS, arguments)
+        for key in [key for key in keys if not self.own[key]]:
+            del self.own[key]
+
+    # -- How far ------------------------------------------------------------------------------------------------------
+
+    def closed(self, stream: Stream) -> None:
+        """A stream has ended: its session's place is written down at once, with those that end with it."""
+        self.closing.append(stream.to_save(open=False))
+        self.hub.soon(self.save)
+
+    async def save(self) -> None:
+        """Write down how far the sessions are. What cannot be written now is kept, and written the next time."""
+        async with self.saving:
+            moved = [s for s in self.streams if isinstance(s, Stream) and s.progress != s.saved][:MOST_SAVES]
+            for stream in moved:  # the others first the next time
+                self.streams[stream] = self.streams.pop(stream)
+            closing, progress = self.closing[:], [stream.progress for stream in moved]
+            if rows := closing + [stream.to_save(open=True) for stream in moved]:
+                await self.hub.readers.read(lambda connection: save(connection, rows, now_ms()))
+            # Only now: had PostgreSQL been away, the places would have been lost. More may have closed meanwhile.
+            del self.closing[: len(closing)]
+            for stream, saved in zip(moved, progress, strict=True):
+                stream.saved = saved
+            if now_ms() - self.refreshed > REFRESH_MS / 2:
+                wids = [stream.session.wid for stream in self.streams if isinstance(stream, Stream)]
+                await self.hub.readers.read(lambda connection: refresh(connection, wids, now_ms()))
+                self.refreshed = now_ms()
+
+    # -- Whose --------------------------------------------------------------------------------------------------------
+
+    async def check_keys(self) -> None:
+        """End the streams of keys that were revoked, or may do less than they could, and of secrets that are over."""
+        if not self.streams:
+            return
+        await fresh_keys()
+        for stream in list(self.streams):
+            if not keyring.holds(stream.key):
+                stream.end("unauthorized", "the key of this stream was revoked or changed, or has expired")
+
+    def busy(self) -> bool:
+        return bool(self.own.total() or self.closing or self.saving.locked())
+
+    def shut_down(self) -> None:
+        for stream in list(self.streams):
+            stream.end(ShuttingDown.code, "this server is shutting down: connect again, another one answers")
+
+
+_registry: Registry | None = None
+
+
+def registry(hub: Hub) -> Registry:
+    global _registry
+    if _registry is None:
+        _registry = Registry(hub)
+    return _registry

@@ -1,0 +1,186 @@
+"""GET /v0/watch/:wid and GET /v0/topics/:topic/events, in plain ASGI: who asks, what is refused, then the stream."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+from urllib.parse import parse_qs
+
+from django.core.asgi import get_asgi_application
+from django.core.handlers.asgi import ASGIHandler
+
+from base.clock import now_ms
+from base.errors import MethodNotAllowed, NotAcceptable, NotFound
+from topics.cache import absent
+from watch import frames
+from watch.feeds import look_up
+from watch.hub import hub
+from watch.outflow import BELOW_BYTES, Outflow, outflows
+from watch.registry import Registry, registry
+from watch.sessions import Session, take
+from watch.stream import Stream
+from wire import memory, upload
+from wire import shutdown as drain
+from wire.entrance import fresh_keys
+from wire.keys import Key, keyring
+from wire.limits import under_way
+
+log = logging.getLogger(__name__)
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Served = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+PREFIX = "/v0/watch/"
+HEADERS = [
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+async def watch(scope: Scope, receive: Receive, send: Send) -> None:
+    """Serve a session's stream to its end. Raises TopicsError before it has begun."""
+    headers = dict(scope["headers"])
+    key = await enter(scope, headers, receive)
+    last = headers.get(b"last-event-id", b"").decode("latin-1").strip()
+    seen = frames.parse_id(last) if last else None
+    streams = registry(hub())
+    await streams.enter(key)
+    try:
+        session = await open_session(streams, scope["path"][len(PREFIX) :], key)
+        with flowing(scope, send) as outflow:
+            stream = Stream(streams.hub, session, key, outflow.send)
+            streams.streams[stream] = None
+            try:
+                await stream.begin(seen)
+                await pump(stream, receive, outflow.send)
+            finally:
+                stream.close()
+                stream.unread = outflow.is_cut
+                del streams.streams[stream]
+                streams.closed(stream)
+    finally:
+        streams.exit(key)
+
+
+@contextlib.contextmanager
+def flowing(scope: Scope, send: Send) -> Iterator[Outflow]:
+    """Around a stream that is open: it may be cut when its reader takes nothing."""
+    outflow = Outflow(scope, send)
+    outflows.open[outflow] = None
+    try:
+        yield outflow
+    except asyncio.CancelledError:
+        if not outflow.is_cut:
+            raise
+    finally:
+        del outflows.open[outflow]
+        memory.let_go(BELOW_BYTES)  # perhaps: what its reader had not taken
+
+
+async def pump(stream: Stream, receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+    await send({"type": "http.response.body", "body": frames.RETRY, "more_body": True})
+    gone = asyncio.ensure_future(disconnected(receive))
+    gone.add_done_callback(lambda _: stream.hang_up())
+    try:
+        await stream.pump()
+    except Exception:
+        log.exception("a stream broke")
+    finally:
+        gone.cancel()
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def events(scope: Scope, receive: Receive, send: Send) -> None:
+    """Serve django-eventstream's stream of one topic to its end. Raises TopicsError before it has begun."""
+    headers = dict(scope["headers"])
+    key = await enter(scope, headers, receive)
+    name = scope["path"].split("/")[3]
+    key.check("read")
+    key.check_name(name)
+    streams = registry(hub())
+    if await streams.hub.readers.read(lambda reader: look_up(reader, name)) is None:
+        raise absent(name)
+    await streams.enter(key)
+    try:
+        with flowing(scope, send) as outflow:
+            await django()({**scope, "topics.key": key}, bodiless(receive), outflow.send)
+    finally:
+        streams.exit(key)
+
+
+@functools.cache
+def django() -> ASGIHandler:
+    return get_asgi_application()
+
+
+def stream_at(path: str) -> Served | None:
+    """What serves this path, if it is one of a stream."""
+    if path.startswith(PREFIX):
+        return watch
+    if path.startswith("/v0/topics/") and path.endswith("/events") and path.count("/") == 4:
+        return events
+    return None
+
+
+async def disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def enter(scope: Scope, headers: dict[bytes, bytes], receive: Receive) -> Key:
+    """Returns who asks for a stream, once all that was sent with the question has been read. Raises TopicsError."""
+    drain.check()
+    key = await who(scope, headers)
+    check_accept(headers)
+    with under_way(key) as held:
+        await upload.read(headers, receive, upload.SMALL, held)  # a GET may have a body, which says nothing here
+    return key
+
+
+def bodiless(receive: Receive) -> Receive:
+    """What is left to receive once the body was read. Django would otherwise wait for it, and keep it in a file."""
+    empty: list[dict[str, Any]] = [{"type": "http.request", "body": b"", "more_body": False}]
+
+    async def rest() -> dict[str, Any]:
+        return empty.pop() if empty else await receive()
+
+    return rest
+
+
+async def who(scope: Scope, headers: dict[bytes, bytes]) -> Key:
+    """Who asks for a stream: by header, or by ?token= as an EventSource can say no header."""
+    if scope["method"] != "GET":
+        raise MethodNotAllowed(f"a stream is asked for by GET, not {scope['method']}")
+    await fresh_keys()
+    authorization = headers.get(b"authorization")
+    tokens = parse_qs(scope["query_string"].decode("latin-1")).get("token")
+    if authorization is None and tokens:
+        return keyring.authenticate(f"Bearer {tokens[-1]}")
+    return keyring.authenticate(authorization.decode("latin-1") if authorization else None)
+
+
+async def open_session(streams: Registry, wid: str, key: Key) -> Session:
+    if "\0" in wid:
+        raise NotFound("there is no such watch session")
+    if any(saved.wid == wid for saved in streams.closing):
+        # Its last stream ended here, and its place could not be written down yet. Once the session is taken anew, a
+        # place of the stream before counts no longer.
+        await streams.save()
+    return await streams.hub.readers.read(lambda reader: take(reader, wid, key, now_ms()))
+
+
+def check_accept(headers: dict[bytes, bytes]) -> None:
+    """Raises NotAcceptable unless the client takes an event stream; one that says nothing takes anything."""
+    accepted = headers.get(b"accept", b"*/*").decode("latin-1").lower()
+    for part in accepted.split(","):
+        kind, *parameters = (word.strip() for word in part.split(";"))
+        if kind in ("text/event-stream", "text/*", "*/*") and "q=0" not in parameters:
+            return
+    raise NotAcceptable("a watch stream is text/event-stream")

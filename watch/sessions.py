@@ -1,0 +1,289 @@
+"""Watch sessions: what was asked for, and how far it was streamed (contract.md section 7). They live in PostgreSQL,
+so that the GET may reach another process than the POST, and a restart loses none.
+
+`stream` counts the streams that a session has had: only the latest may say how far it came. `open` says that one
+has begun and not ended well, so that the row may be behind what its client has seen.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+from django.conf import settings
+from django.db import connection
+from msgspec import Meta
+
+from base.errors import Forbidden, InvalidRequest, NotFound, TopicNotFound
+from base.names import check_topic_name
+from store.connection import Connection
+from store.database import translating
+from topics.diff import Match, Seq, check_match, check_nodes
+from topics.models import WatchSession
+from watch.feeds import View
+from wire.keys import Key
+from wire.limits import check
+
+MOST_TOPICS = 256
+MOST_BATCH_BYTES = 256 * 1024  # a stream holds a whole batch while its reader takes it
+REFRESH_MS = 30_000  # a session with a stream says so at least this often
+
+# What the answer says of each topic, as a read at its head finds it; and where its first record since `from_ts` is.
+SURVEY = """
+SELECT t.name, t.id, diff.head_seq, diff.earliest_seq,
+       CASE WHEN wanted.from_ts IS NOT NULL THEN topic_seq_at(t.id, h.floor_seq, h.head_seq, wanted.from_ts) - 1 END
+  FROM unnest(%(names)s::text[], %(from_ts)s::bigint[]) AS wanted (name, from_ts)
+  JOIN topics_topic t USING (name)
+  JOIN topics_topichead h ON h.topic_id = t.id
+ CROSS JOIN LATERAL topic_diff(t.id, h.version, h.head_seq, 1, NULL, NULL, NULL, false, false, 1,
+                               CASE WHEN t.ttl_ms > 0 THEN %(now)s - t.ttl_ms END) diff
+"""
+
+# All of them: there are 10,000 at most, and an index on seen_ts would cost every save its HOT update.
+SWEEP = """
+DELETE FROM topics_watchsession WHERE seen_ts < %(now)s - %(ttl_ms)s - CASE WHEN open THEN %(refresh_ms)s ELSE 0 END
+"""
+
+COUNT = "SELECT count(*), count(*) FILTER (WHERE key_id = %(key_id)s) FROM topics_watchsession"
+
+FIND = """
+SELECT key_id, options, spots FROM topics_watchsession
+ WHERE wid = %(wid)s AND seen_ts >= %(now)s::bigint - %(ttl_ms)s - CASE WHEN open THEN %(refresh_ms)s ELSE 0 END
+"""
+
+# Two streams that begin at once take turns at the row; the later one has the say.
+TAKE = """
+WITH before AS (SELECT wid, open FROM topics_watchsession WHERE wid = %s FOR UPDATE)
+UPDATE topics_watchsession session SET stream = stream + 1, open = true, seen_ts = %s
+  FROM before WHERE session.wid = before.wid
+RETURNING session.stream, session.spots, before.open
+"""
+
+# Matches no row once a later stream has taken the session, or it was swept away.
+SAVE = """
+UPDATE topics_watchsession session SET spots = saved.spots, open = saved.open, seen_ts = %s
+  FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::boolean[]) AS saved (wid, stream, spots, open)
+ WHERE session.wid = saved.wid AND session.stream = saved.stream
+"""
+REFRESH = "UPDATE topics_watchsession SET seen_ts = %s WHERE wid = ANY(%s)"
+
+
+class Start(msgspec.Struct):
+    """Where to begin in one topic, and what to leave out."""
+
+    from_seq: Seq | None = None
+    from_ts: Seq | None = None
+    tail: bool = False
+    match: Match | None = None
+
+
+class Watch(msgspec.Struct):
+    """The body of POST /v0/watch."""
+
+    topics: dict[str, Start]
+    node: str | list[str] | None = None
+    limit: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 256
+    max_batch_bytes: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 262_144
+    heartbeat_ms: Annotated[int, Meta(ge=1000, le=60_000)] = 15_000
+    include_meta: bool = True
+    include_tags: bool = False
+    include_data: bool = True
+    consistency: Literal["eventual", "strong"] = "eventual"
+
+
+class Options(msgspec.Struct, omit_defaults=True):
+    """What a session keeps of its Watch."""
+
+    limit: int
+    max_bytes: int
+    heartbeat_ms: int
+    nodes: tuple[str, ...] | None = None
+    matches: dict[str, tuple[str, str]] = {}
+    tags: bool = False
+    meta: bool = True
+    data: bool = True
+    strong: bool = False
+
+    def view(self, topic: str, prefixes: tuple[str, ...]) -> View:
+        """What a reader whose key has these prefixes sees of a topic. Only `meta` can hold names that it may not see."""
+        op, match = self.matches.get(topic, (None, None))
+        what = (self.limit, self.max_bytes, self.nodes, op, match, self.tags, self.meta, self.data, self.strong)
+        return View(*what, prefixes if self.meta else ())
+
+
+class Spot(msgspec.Struct, array_like=True, frozen=True):
+    """A session's place in a topic. `anew`: the topic was created again since it began; `gone`: deleted, and told.
+
+    `seq` is what was sent. `settled`, in a saved one: what was sent a while before the end, so that it has surely arrived.
+    """
+
+    topic_id: int
+    seq: int
+    anew: bool = False
+    gone: bool = False
+    settled: int | None = None
+
+
+Spots = dict[str, Spot]
+
+
+class Session(NamedTuple):
+    """A session as its stream knows it. `exact`: its spots are what was sent, not what was saved before a crash."""
+
+    wid: str
+    options: Options
+    spots: Spots
+    stream: int
+    exact: bool
+
+
+class Found(NamedTuple):
+    """A topic as SURVEY found it; `before_ts` is the seq before its first record since `from_ts`."""
+
+    name: str
+    topic_id: int
+    head_seq: int
+    earliest_seq: int
+    before_ts: int | None
+
+
+def check_watch(wanted: Watch, key: Key) -> None:
+    """Raises InvalidRequest or Forbidden."""
+    key.check("read")
+    if not 1 <= len(wanted.topics) <= MOST_TOPICS:
+        raise InvalidRequest(f"a session watches 1 to {MOST_TOPICS} topics, not {len(wanted.topics)}")
+    for name, start in wanted.topics.items():
+        check_topic_name(name)
+        key.check_name(name)
+        if sum((start.from_seq is not None, start.from_ts is not None, start.tail)) > 1:
+            raise InvalidRequest(f"{name}: from_seq, from_ts and tail exclude one another")
+
+
+def options(wanted: Watch) -> Options:
+    """Raises InvalidRequest."""
+    nodes = check_nodes(wanted.node)
+    matches = {name: check_match(start.match) for name, start in wanted.topics.items() if start.match is not None}
+    return Options(
+        limit=min(wanted.limit, settings.TOPICS_DIFF_MAX_LIMIT),
+        max_bytes=min(wanted.max_batch_bytes, settings.TOPICS_DIFF_BYTES, MOST_BATCH_BYTES),
+        heartbeat_ms=wanted.heartbeat_ms,
+        nodes=tuple(sorted(set(nodes))) if nodes else None,
+        matches={name: (str(op), str(match)) for name, (op, match) in matches.items()},
+        tags=wanted.include_tags,
+        meta=wanted.include_meta,
+        data=wanted.include_data,
+        strong=wanted.consistency == "strong",
+    )
+
+
+def create(wanted: Watch, key: Key, lenient: bool, now: int) -> tuple[str, list[Found], Spots]:
+    """A new session: its wid, its topics, and where in them it begins. Raises TopicsError."""
+    check_watch(wanted, key)
+    chosen = options(wanted)
+    topics = survey(wanted, now)
+    missing = set(wanted.topics) - {found.name for found in topics}
+    if missing and not (lenient and topics):
+        name = min(missing)
+        raise TopicNotFound(f"there is no topic {name!r}", topic=name)
+    spots = {found.name: Spot(found.topic_id, begin(wanted.topics[found.name], found)) for found in topics}
+    wid = "wid_" + secrets.token_urlsafe(16)
+    with translating():
+        check_room(key, now)
+        WatchSession.objects.create(
+            wid=wid, key_id=key.id, options=packed(chosen), spots=packed(spots), seen_ts=now, created_ts=now
+        )
+    return wid, topics, spots
+
+
+def check_room(key: Key, now: int) -> None:
+    """Raises Throttled when there are too many sessions, of this key or of all.
+
+    Expired ones do not count: where beat is late or away, they are swept here before anybody is turned away.
+    """
+    held, of_key = count(key)
+    caps = ((settings.TOPICS_MAX_WATCH_SESSIONS, held), (settings.TOPICS_MAX_WATCH_SESSIONS_PER_KEY, of_key))
+    if any(0 < most <= sessions for most, sessions in caps) and sweep(now):
+        held, of_key = count(key)
+    check("watch_sessions", settings.TOPICS_MAX_WATCH_SESSIONS, held)
+    check("watch_sessions_per_key", settings.TOPICS_MAX_WATCH_SESSIONS_PER_KEY, of_key)
+
+
+def count(key: Key) -> tuple[int, int]:
+    """Returns how many sessions there are, and how many of them are this key's."""
+    with connection.cursor() as cursor:
+        cursor.execute(COUNT, {"key_id": key.id})
+        held, of_key = cursor.fetchone()
+    return held, of_key
+
+
+def survey(wanted: Watch, now: int) -> list[Found]:
+    names, from_ts = list(wanted.topics), [start.from_ts for start in wanted.topics.values()]
+    with translating(), connection.cursor() as cursor:
+        cursor.execute(SURVEY, {"names": names, "from_ts": from_ts, "now": now})
+        found = {row[0]: Found(*row) for row in cursor.fetchall()}
+    return [found[name] for name in names if name in found]
+
+
+def begin(start: Start, found: Found) -> int:
+    """The seq after which a stream of this topic begins."""
+    if start.tail:
+        return found.head_seq
+    if found.before_ts is not None:
+        return found.before_ts
+    return start.from_seq or 0
+
+
+def packed(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def ages(now: int) -> dict[str, int]:
+    return {"now": now, "ttl_ms": settings.TOPICS_WATCH_SESSION_TTL_MS, "refresh_ms": REFRESH_MS}
+
+
+def sweep(now: int) -> int:
+    """Drop the sessions that had no stream for too long; answers how many."""
+    with connection.cursor() as cursor:
+        cursor.execute(SWEEP, ages(now))
+        return int(cursor.rowcount)
+
+
+async def take(reader: Connection, wid: str, key: Key, now: int) -> Session:
+    """Begin another stream of a session. Raises NotFound or Forbidden."""
+    found = await reader.execute(FIND, {"wid": wid, **ages(now)})
+    if not found:
+        raise NotFound(f"there is no watch session {wid[:64]!r}, or it has expired")
+    ((key_id, chosen, spots),) = found
+    if key_id != key.id:
+        raise Forbidden("this watch session belongs to another key")
+    key.check("read")
+    for name in msgspec.json.decode(spots, type=Spots):
+        key.check_name(name)
+    taken = await reader.execute(TAKE, [wid, now])
+    if not taken:  # swept away since we looked
+        raise NotFound(f"there is no watch session {wid[:64]!r}, or it has expired")
+    ((stream, spots, left_open),) = taken
+    return Session(
+        wid, msgspec.json.decode(chosen, type=Options), msgspec.json.decode(spots, type=Spots), stream, not left_open
+    )
+
+
+class Saved(NamedTuple):
+    """A row of SAVE."""
+
+    wid: str
+    stream: int
+    spots: str
+    open: bool
+
+
+async def save(writer: Connection, rows: Iterable[Saved], now: int) -> None:
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    if columns:
+        await writer.execute(SAVE, [now, *columns])
+
+
+async def refresh(writer: Connection, wids: list[str], now: int) -> None:
+    await writer.execute(REFRESH, [now, wids])

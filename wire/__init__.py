@@ -1,0 +1,1 @@
+"""HTTP without a domain: who asks, what may come in, and how an answer looks."""

@@ -1,0 +1,90 @@
+"""Calls WSGI applications from an event loop: the body is already read, the answer small, the work done in a thread."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from django.core.handlers.exception import convert_exception_to_response
+from django.core.handlers.wsgi import WSGIHandler
+
+from store.threads import Threads
+from watch.longpoll import AGAIN, PENDING, Pending, patiently
+from wire.endpoint import Answer
+from wire.keys import Key
+
+
+class Bare(WSGIHandler):
+    """Django without its middleware, which is there for the admin's visitors and takes as long as a view of /v0."""
+
+    def load_middleware(self, is_async: bool = False) -> None:
+        self._view_middleware: list[Any] = []
+        self._template_response_middleware: list[Any] = []
+        self._exception_middleware: list[Any] = []
+        self._middleware_chain = convert_exception_to_response(self._get_response)
+
+
+class Bridge:
+    """A WSGI application, and the threads it runs in."""
+
+    def __init__(self, application: Callable[..., Any], threads: Threads) -> None:
+        self.application = application
+        self.threads = threads
+
+    async def call(self, scope: dict[str, Any], headers: dict[bytes, bytes], body: bytes, key: Key | None) -> Answer:
+        async def ask(again: bool) -> tuple[Answer, Pending | None]:
+            given = environ(scope, headers, body, key)
+            if again:
+                given[AGAIN] = True
+            answer = await self.threads.run(self.run, given)
+            return answer, given.get(PENDING)
+
+        return await patiently(ask)
+
+    def run(self, environ: dict[str, Any]) -> Answer:
+        started: list[Any] = []
+
+        def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> None:
+            started[:] = [int(status[:3]), headers]
+
+        result = self.application(environ, start_response)
+        try:
+            body = b"".join(result)
+        finally:
+            if hasattr(result, "close"):
+                result.close()
+        status, headers = started
+        return Answer(status, body, tuple((k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in headers))
+
+
+def environ(scope: dict[str, Any], headers: dict[bytes, bytes], body: bytes, key: Key | None) -> dict[str, Any]:
+    """A request in WSGI's words (PEP 3333): text is latin-1 of the bytes, the path unquoted."""
+    server, client = scope.get("server") or ("localhost", 80), scope.get("client") or ("", 0)
+    result = {
+        "REQUEST_METHOD": scope["method"],
+        "SCRIPT_NAME": "",
+        "PATH_INFO": scope["path"].encode().decode("latin-1"),
+        "QUERY_STRING": scope["query_string"].decode("latin-1"),
+        "SERVER_NAME": server[0],
+        "SERVER_PORT": str(server[1]),
+        "SERVER_PROTOCOL": f"HTTP/{scope.get('http_version', '1.1')}",
+        "REMOTE_ADDR": client[0],
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": scope.get("scheme", "http"),
+        "wsgi.input": io.BytesIO(body),
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": True,
+        "wsgi.run_once": False,
+    }
+    for name, value in headers.items():
+        result["HTTP_" + name.decode("latin-1").upper().replace("-", "_")] = value.decode("latin-1")
+    result["CONTENT_TYPE"] = result.pop("HTTP_CONTENT_TYPE", "")
+    result["CONTENT_LENGTH"] = str(len(body)) if body else ""
+    result.pop("HTTP_CONTENT_ENCODING", None)  # the front has unzipped it
+    result.pop("HTTP_CONTENT_LENGTH", None)
+    if key is not None:
+        result["topics.key"] = key
+    return result

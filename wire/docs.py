@@ -1,0 +1,65 @@
+"""The schema, a page to try it, and what is not there (contract.md section 1)."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.views import defaults
+from drf_spectacular.utils import extend_schema
+from drf_spectacular.views import SpectacularSwaggerView
+from rest_framework.renderers import TemplateHTMLRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from base.errors import InvalidRequest, NotFound, TopicsError
+from wire.endpoint import Endpoint, error_answer
+from wire.schema import JSON, schema
+
+
+class Schema(Endpoint):
+    """GET /v0/schema."""
+
+    public = True
+
+    @extend_schema(exclude=True)
+    def get(self, request: Request) -> Response:
+        return Response(schema())
+
+
+class Docs(Endpoint, SpectacularSwaggerView):
+    """GET /v0/docs: a page to try the API with, all of it served from here."""
+
+    public = True
+    renderer_classes = (TemplateHTMLRenderer,)  # type: ignore[assignment]
+    url = "/v0/schema"
+
+
+class Nothing(Endpoint):
+    """Any other path under /v0."""
+
+    public = True
+    schema = None
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        raise NotFound("there is nothing at this path")
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """What Django refuses before it comes to a view: a Host header that is none."""
+    if not request.path.startswith("/v0/"):
+        return defaults.bad_request(request, exception)
+    return plain(InvalidRequest(str(exception) or "the request is malformed"))
+
+
+def failed(request: HttpRequest) -> HttpResponse:
+    """A fault of ours outside of all views; Django has logged it."""
+    if not request.path.startswith("/v0/"):
+        return defaults.server_error(request)
+    return plain(TopicsError("something went wrong here, and was logged"))
+
+
+def plain(error: TopicsError) -> HttpResponse:
+    answer = error_answer(error, time.perf_counter())
+    return HttpResponse(answer.body, status=answer.status, content_type=JSON)

@@ -1,0 +1,209 @@
+"""API keys: who may do what under which names (contract.md section 9).
+
+A key is `Authorization: Bearer <secret>`. Only the SHA-256 of a secret is kept, in the environment's keys too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from django.conf import settings
+from django.db.models import Q
+
+from base.clock import now_ms
+from base.errors import Forbidden, Unauthorized
+from base.names import shown, within
+from store.database import mend
+from topics.models import ApiKey
+
+SECRET = re.compile(r"[!-~]+")  # what a header can carry
+PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:>-]*", re.ASCII)
+SCOPES = ("read", "write", "delete", "admin")
+LEAST_SECRET = 16  # characters of a secret in the environment, where others can reach the server
+FRESH_SECONDS = 1.0  # a key that is made or revoked counts everywhere within a second
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Whom a request comes from. `id` tells keys apart without giving the secret away.
+
+    `name` is what people call the key. `digest` and `until_ms` are of the secret that was shown: a key that is being
+    rotated has two secrets, and each ends at a time of its own (None: it does not end).
+    """
+
+    id: str
+    scopes: frozenset[str]
+    prefixes: tuple[str, ...] = ()
+    name: str = field(default="", compare=False)
+    digest: bytes = field(default=b"", compare=False, repr=False)
+    until_ms: int | None = field(default=None, compare=False)
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether it may know what concerns the whole server."""
+        return "admin" in self.scopes and not self.prefixes
+
+    def allows(self, name: str) -> bool:
+        return within(name, self.prefixes)
+
+    def shown(self, name: str) -> str:
+        """The name as answers to this key show it."""
+        return shown(name, self.prefixes)
+
+    def valid(self, now: int) -> bool:
+        return self.until_ms is None or now < self.until_ms
+
+    def check(self, *scopes: str) -> None:
+        for scope in scopes:
+            if scope not in self.scopes:
+                raise Forbidden(f"this key lacks the scope {scope!r}", scope=scope)
+
+    def check_name(self, name: str) -> None:
+        if not self.allows(name):
+            raise Forbidden(f"{name!r} lies outside this key's prefixes", name=name)
+
+
+OPEN = Key("open", frozenset(SCOPES))
+
+
+class MalformedKeys(ValueError):
+    """TOPICS_API_KEYS cannot be read; the message says which entry, never its secret."""
+
+
+def sha256(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()
+
+
+def parse_keys(text: str, least: int = 1) -> dict[bytes, Key]:
+    """`secret:scopes:prefix|prefix`, by commas; scopes joined by `+`, prefixes optional. By the SHA-256 of each secret.
+
+    Raises MalformedKeys, also for a secret of fewer than `least` characters.
+    """
+    keys: dict[bytes, Key] = {}
+    for place, entry in enumerate(filter(None, (part.strip() for part in text.split(","))), 1):
+        secret, _, rest = entry.partition(":")
+        scopes, _, prefixes = rest.partition(":")
+        wanted = frozenset(scopes.replace("|", "+").split("+"))
+        if not SECRET.fullmatch(secret) or not wanted <= frozenset(SCOPES):
+            raise MalformedKeys(f"entry {place} is not secret:scopes:prefix|prefix with scopes of {'+'.join(SCOPES)}")
+        if prefixes and not all(PREFIX.fullmatch(prefix) for prefix in prefixes.split("|")):
+            raise MalformedKeys(f"entry {place} has a prefix that no name begins with")
+        if len(secret) < least:
+            raise MalformedKeys(
+                f"entry {place} has a secret of {len(secret)} characters, and others can reach the port: "
+                f"give it {least} or more, or set HOST to a loopback address"
+            )
+        digest = sha256(secret)
+        if digest in keys:
+            raise MalformedKeys(f"entry {place} has a secret that another entry has, too")
+        id = f"env:{digest.hex()[:12]}"
+        keys[digest] = Key(id, wanted, tuple(filter(None, prefixes.split("|"))), digest=digest)
+    if text.strip() and not keys:
+        raise MalformedKeys("it is set, and holds no entry")  # who sets it does not want an open server
+    return keys
+
+
+def new_secret() -> str:
+    return "tk_" + secrets.token_urlsafe(32)
+
+
+class Keyring:
+    """The keys this process knows: those of the environment, and those of the admin as of a second ago."""
+
+    def __init__(self) -> None:
+        self._fixed: dict[bytes, Key] | None = None
+        self._keys: dict[bytes, Key] = {}
+        self._configured = False
+        self._fresh_until = 0.0
+        self._used: dict[int, int] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def stale(self) -> bool:
+        """Too old to go by."""
+        return time.monotonic() >= self._fresh_until
+
+    @property
+    def aging(self) -> bool:
+        """Half way to that, and nobody reads the keys yet: who does now keeps all others from waiting for it."""
+        return time.monotonic() >= self._fresh_until - FRESH_SECONDS / 2 and not self._lock.locked()
+
+    def refresh(self) -> None:
+        """Read the admin's keys again, and note which were used. Runs queries: not for an event loop."""
+        with self._lock:
+            if time.monotonic() < self._fresh_until - FRESH_SECONDS / 2:
+                return  # somebody just did
+            mend()  # not every thread that comes here serves requests, before which Django looks
+            if self._fixed is None:
+                self._fixed = parse_keys(settings.TOPICS_API_KEYS)
+            self._note_use()
+            rows = list(ApiKey.objects.all())
+            self._keys = {**self._fixed, **by_digest(rows)}
+            # A key that was revoked or has expired still counts as configured: the end of the last one must not open
+            # the server.
+            self._configured = bool(self._fixed or rows)
+            self._fresh_until = time.monotonic() + FRESH_SECONDS
+
+    def forget(self) -> None:
+        """Read the keys again at the next request."""
+        self._fresh_until = 0.0
+
+    def holds(self, key: Key) -> bool:
+        """Whether a request would still be let in as this very key: who stays for long asks again."""
+        if not self._configured:
+            return key == OPEN
+        now = self._keys.get(key.digest)
+        return now is not None and now == key and now.valid(now_ms())
+
+    def _note_use(self) -> None:
+        used, self._used = self._used, {}
+        for id, ts in used.items():
+            # To the minute: last use is for people, and not worth a write a second.
+            ApiKey.objects.filter(Q(last_used_ts=None) | Q(last_used_ts__lt=ts - 60_000), pk=id).update(last_used_ts=ts)
+
+    def authenticate(self, authorization: str | None) -> Key:
+        """The key behind an Authorization header; raises Unauthorized. Call refresh() first where `stale`."""
+        if not self._configured:
+            return OPEN
+        scheme, _, secret = (authorization or "").partition(" ")
+        if scheme.lower() != "bearer" or not secret:
+            raise Unauthorized("this server wants a key: send it as Authorization: Bearer <key>")
+        digest = sha256(secret.strip())
+        for known, key in self._keys.items():
+            if hmac.compare_digest(known, digest) and key.valid(now_ms()):
+                if key.id.startswith("key:"):
+                    self._used[int(key.id[4:])] = now_ms()
+                return key
+        raise Unauthorized("nobody knows this key, or it was revoked or has expired")
+
+
+def by_digest(rows: Iterable[ApiKey]) -> dict[bytes, Key]:
+    """The keys that these rows hold, each under the SHA-256 of the secret, or of both while it is being rotated."""
+    keys: dict[bytes, Key] = {}
+    for row in rows:
+        if row.revoked_ts is not None:
+            continue
+        if row.previous_sha256 is not None and row.previous_until_ts is not None:
+            ends = [ts for ts in (row.previous_until_ts, row.expires_ts) if ts is not None]
+            keys[bytes(row.previous_sha256)] = from_row(row, bytes(row.previous_sha256), min(ends))
+        keys[bytes(row.secret_sha256)] = from_row(row, bytes(row.secret_sha256), row.expires_ts)
+    return keys
+
+
+def from_row(row: ApiKey, digest: bytes, until_ms: int | None) -> Key:
+    return Key(f"key:{row.pk}", scopes_of(row), tuple(row.prefixes.split()), row.name, digest, until_ms)
+
+
+def scopes_of(row: ApiKey) -> frozenset[str]:
+    granted = {"read": row.read, "write": row.write, "delete": row.delete_scope, "admin": row.admin}
+    return frozenset(scope for scope, on in granted.items() if on)
+
+
+keyring = Keyring()

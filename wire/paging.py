@@ -1,0 +1,45 @@
+"""Lists come in pages, by name: `page_size` and an opaque `cursor` (contract.md section 1)."""
+
+from __future__ import annotations
+
+import base64
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from base.errors import InvalidRequest
+
+MAX_SIZE = 1000
+
+
+class PageQuery(msgspec.Struct):
+    """Which page a client asks for."""
+
+    page_size: Annotated[int, Meta(ge=1, description=f"{MAX_SIZE} at most: more gives that many")] = 100
+    cursor: Annotated[str, Meta(description="next_cursor of the page before")] = ""
+
+    @property
+    def size(self) -> int:
+        return min(self.page_size, MAX_SIZE)
+
+    def after(self, length: int = 1) -> tuple[str, ...]:
+        """The names that the page comes after, as many as order the list. Raises InvalidRequest."""
+        return read_cursor(self.cursor, length)
+
+
+def read_cursor(cursor: str, length: int) -> tuple[str, ...]:
+    """Raises InvalidRequest for a cursor that no list of this kind gave out."""
+    if not cursor:
+        return ("",) * length
+    try:
+        after = msgspec.json.decode(base64.b64decode(cursor, altchars=b"-_", validate=True), type=list[str])
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise InvalidRequest("cursor is none that this list gave out") from error
+    if len(after) != length or any("\0" in name for name in after):
+        raise InvalidRequest("cursor is none that this list gave out")
+    return tuple(after)
+
+
+def next_cursor(*after: str) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(after)).decode()

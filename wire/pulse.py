@@ -1,0 +1,44 @@
+"""What a server process does once a second, off every request's way: each step is short, and may be lost once."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from django.db import connection
+
+from store.database import translated
+from topics import recency
+from wire import memory, metrics
+
+log = logging.getLogger(__name__)
+PAUSE_SECONDS = 1.0
+steps: list[Callable[[], object]] = [metrics.flush, recency.flush, memory.give_back]
+_thread: threading.Thread | None = None
+
+
+def start() -> None:
+    """Start this process's pulse, if it does not beat."""
+    global _thread
+    if _thread is None or not _thread.is_alive():
+        _thread = threading.Thread(target=beat_forever, name="pulse", daemon=True)
+        _thread.start()
+
+
+def beat_forever() -> None:
+    while True:
+        time.sleep(PAUSE_SECONDS)
+        beat()
+
+
+def beat() -> None:
+    for step in steps:
+        try:
+            step()
+        except Exception as error:
+            connection.close()
+            if translated(error) is None:
+                log.exception("a step of the pulse failed")
+            # PostgreSQL is away: what was noted is noted still.

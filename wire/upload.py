@@ -1,0 +1,142 @@
+"""The body of a request: never longer than it may be, never slower than it may be, and unzipped."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from django.conf import settings
+
+from base.errors import InvalidRequest, PayloadTooLarge, UnsupportedMediaType
+from wire.limits import under_way
+
+SMALL = 64 * 1024  # bytes: more than any call takes that needs no key or no body
+MOST_MEMBERS = (
+    10_000  # of a gzip body. pigz and bgzip make one for every 64 KiB or more; each costs us time, however small
+)
+STEP = 64 * 1024  # bytes of a gzip body unzipped at a time
+GRACE_SECONDS = settings.TOPICS_UPLOAD_GRACE_MS / 1000
+LEAST_RATE = settings.TOPICS_UPLOAD_LEAST_RATE
+ENOUGH_BYTES = GRACE_SECONDS * LEAST_RATE
+
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+
+
+async def read(headers: dict[bytes, bytes], receive: Receive, most: int, held: under_way) -> bytes:
+    """Returns the whole body, unzipped: at most `most` bytes, before and after. `held` counts them as they come.
+
+    Raises PayloadTooLarge as soon as the body is known to be longer; InvalidRequest when it comes too slowly, is cut
+    off, or is not framed or zipped as it says; UnsupportedMediaType; Throttled when this process holds too much.
+    """
+    if announced(headers) > most:
+        raise too_large(most)
+    encoding = headers.get(b"content-encoding", b"identity").lower()
+    if encoding not in (b"identity", b"gzip"):
+        raise UnsupportedMediaType("a body may be sent as it is, or with Content-Encoding: gzip")
+    body = await received(receive, most, held)
+    if encoding == b"gzip":
+        body = gunzip(body, most)
+        held.hold(len(body))
+    return body
+
+
+def announced(headers: dict[bytes, bytes]) -> int:
+    """The body's length as its Content-Length says; 0 where there is none. Raises InvalidRequest."""
+    length = headers.get(b"content-length", b"0")
+    if not length.isdigit() or len(length) > 18:
+        raise InvalidRequest("Content-Length is not a number of bytes")
+    return int(length)
+
+
+async def received(receive: Receive, most: int, held: under_way) -> bytes:
+    """The body as it was sent."""
+    pace = Pace()
+    parts: list[bytes] = []
+    size = 0
+    try:
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                # The client went away, or its chunks are malformed: the server below us does not tell which.
+                raise InvalidRequest("the body is cut off, or its chunks are malformed")
+            part = message.get("body", b"")
+            size += len(part)
+            if size > most:
+                raise too_large(most)
+            held.hold(len(part))
+            parts.append(part)
+            if not message.get("more_body"):
+                return parts[0] if len(parts) == 1 else b"".join(parts)
+            pace.came(len(part))
+    except asyncio.CancelledError:
+        pace.check()
+        raise
+    finally:
+        pace.timer.cancel()
+
+
+class Pace:
+    """Cancels the task that reads a body when too little of it comes in time.
+
+    This is asyncio.timeout() without its context manager, which took a tenth of a small request.
+    """
+
+    __slots__ = ("late", "lately", "loop", "task", "timer")
+
+    def __init__(self) -> None:
+        self.loop, self.task = asyncio.get_running_loop(), asyncio.current_task()
+        self.late, self.lately = False, 0
+        self.timer = self.loop.call_later(GRACE_SECONDS, self.end)
+
+    def end(self) -> None:
+        self.late = True
+        if self.task is not None:
+            self.task.cancel()
+
+    def came(self, size: int) -> None:
+        """Whoever sends enough within the grace has it once more. What came before does not count again: else a large part
+        sent at once would buy hours of silence."""
+        self.lately += size
+        if self.lately >= ENOUGH_BYTES:
+            self.lately = 0
+            self.timer.cancel()
+            self.timer = self.loop.call_later(GRACE_SECONDS, self.end)
+
+    def check(self) -> None:
+        """Called when the task was cancelled. Raises InvalidRequest when that was for its pace, and for nothing else."""
+        if self.late and self.task is not None and not self.task.uncancel():
+            raise InvalidRequest(
+                f"the body came too slowly: at least {LEAST_RATE} bytes a second are asked for,"
+                f" over {GRACE_SECONDS:g} seconds"
+            )
+
+
+def gunzip(body: bytes, most: int) -> bytes:
+    """Every member of a gzip body, one after the other. Raises InvalidRequest or PayloadTooLarge."""
+    parts: list[bytes] = []
+    size = at = members = 0
+    while at < len(body) or not members:
+        members += 1
+        if members > MOST_MEMBERS:
+            raise InvalidRequest(f"the gzip body has more than {MOST_MEMBERS} members")
+        unzip = zlib.decompressobj(wbits=31)
+        while not unzip.eof:
+            step = body[at : at + STEP]
+            if not step:
+                raise InvalidRequest("the gzip body is cut off")
+            try:
+                part = unzip.decompress(step, most + 1 - size)  # never unpacks more than we would take
+            except zlib.error as error:
+                raise InvalidRequest(f"the body is not gzip: {error}") from error
+            parts.append(part)
+            size += len(part)
+            if size > most:
+                raise too_large(most)
+            at += len(step) - len(unzip.unconsumed_tail) - len(unzip.unused_data)
+    return b"".join(parts)
+
+
+def too_large(most: int) -> PayloadTooLarge:
+    return PayloadTooLarge(f"a body may have {most} bytes at most", max=most)

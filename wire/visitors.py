@@ -1,0 +1,24 @@
+"""Who visits the admin, known before the form that the visitor sends is read."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.http import HttpRequest
+from django.http.cookie import parse_cookie
+
+from store.database import mend
+
+
+def may_administer(cookie: str) -> bool:
+    """Whether the session in a Cookie header is that of somebody who may log in to the admin. Runs queries."""
+    session_id = parse_cookie(cookie).get(settings.SESSION_COOKIE_NAME)
+    if not session_id:
+        return False
+    mend()
+    request = HttpRequest()
+    request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_id)
+    visitor = get_user(request)
+    return bool(visitor.is_active and getattr(visitor, "is_staff", False))

@@ -10,9 +10,10 @@ import msgspec
 import psycopg
 
 from store.connection import SESSION
-from topics.append import APPEND_LOGGED, Append, check_rows, parameters
 from topics.cache import LOOKUP, Known
 from topics.diff import DIFF
+from topics.insert import APPEND_LOGGED, parameters
+from topics.records import Append, check_rows
 
 SECONDS = 1.5
 

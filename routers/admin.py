@@ -19,6 +19,7 @@ from base.units import amount, duration, moment
 from routers.lag import STALLED_MS, lag_of
 from routers.models import Router
 from routers.routers import RouterConfig, delete_router, put_router, set_paused
+from store.script import run
 from topics.admin.pages import Deletion, DomainAdmin, DomainForm, shaped, word
 from topics.models import Topic
 
@@ -179,12 +180,12 @@ class RouterAdmin(DomainAdmin):
         """Creates, or changes what differs. Raises TopicsError."""
         ends = {"source": obj.source.name, "dest": obj.dest.name} if change else form.endpoints()
         config = shaped({**ends, **form.options()}, RouterConfig)
-        router, created = put_router(obj.name, config, now_ms())
+        router, created = run(put_router(obj.name, config, now_ms()))
         if change and created:
             raise RouterNotFound(f"router {obj.name!r} was deleted meanwhile", router=obj.name)
         if not change and not created:
             raise Incompatible(f"there is a router {obj.name!r} already", router=obj.name)
-        obj.pk = router.pk
+        obj.pk = router.id
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Deletion:
         """A router goes with its cursor; what it forwarded stays."""
@@ -195,11 +196,11 @@ class RouterAdmin(DomainAdmin):
         return lost, {"routers": len(lost)}, set(), []
 
     def delete_model(self, request: HttpRequest, obj: Router) -> None:
-        delete_router(obj.name)
+        run(delete_router(obj.name))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Router]) -> None:
         for name in queryset.values_list("name", flat=True):
-            delete_router(name)
+            run(delete_router(name))
 
     @admin.action(description="Pause selected routers", permissions=["change"])
     def pause(self, request: HttpRequest, queryset: QuerySet[Router]) -> None:
@@ -212,7 +213,7 @@ class RouterAdmin(DomainAdmin):
     def set_paused(self, request: HttpRequest, queryset: QuerySet[Router], paused: bool) -> None:
         done = "Paused." if paused else "Resumed."
         for router in queryset:
-            set_paused(router.name, paused)
+            run(set_paused(router.name, paused, now_ms()))
             self.log_change(request, router, done)
         messages.success(request, f"{len(queryset)} routers: {done.lower()}")
 

@@ -7,13 +7,15 @@ upstream of it, so it sees every write that was acked before its read (contract.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from django.conf import settings
 
 from store.database import prepared
+from store.script import Script, Statement
 from topics import wake
+from topics.cache import Known
 
 STEP = 10_000  # source seqs that one router forwards in one transaction
 
@@ -48,9 +50,6 @@ SELECT DISTINCT r.source_id
  WHERE c.seq < head.head_seq AND router_due(r, %(now)s)
 """
 BEHIND_OF = BEHIND + " AND r.source_id = %(source)s"
-
-Statement = tuple[str, tuple[Any, ...]]
-Rows = list[tuple[Any, ...]]
 
 
 class Moved(NamedTuple):
@@ -107,7 +106,7 @@ def behind(now: int, source_id: int | None = None) -> list[int]:
     return [row[0] for row in prepared(statement, {"now": now, "source": source_id})]
 
 
-def catching_up(topic_id: int, now: int) -> Generator[Statement, Rows, Moves]:
+def catching_up(topic_id: int, now: int) -> Script[Moves]:
     """The statements that bring a topic up to date with everything upstream of it, farthest first.
 
     Yields statements to run, each in a transaction of its own (holding the locks of one hop while waiting for the
@@ -117,7 +116,7 @@ def catching_up(topic_id: int, now: int) -> Generator[Statement, Rows, Moves]:
     limits = (STEP, now, settings.TOPICS_MAX_ROUTER_HOPS)
     # A record may travel a cycle before it is here: once around per hop it has left.
     for _ in range(settings.TOPICS_MAX_ROUTER_HOPS + 1):
-        rows = yield UPSTREAM, (topic_id, now, *limits)
+        rows = yield Statement(UPSTREAM, (topic_id, now, *limits), turn=topic_id)
         upstream = [Hop(source, dest, lags, cycle, Moved(dest, *step)) for source, dest, lags, cycle, *step in rows]
         moves |= by_dest(hop.moved for hop in upstream)
         stirred = {hop.source_id for hop in upstream if hop.behind}
@@ -129,7 +128,7 @@ def catching_up(topic_id: int, now: int) -> Generator[Statement, Rows, Moves]:
             if more:
                 stirred.add(dest)  # whether we move it, or a worker just did
             while more:
-                rows = yield ADVANCE, (source, dest, True, *limits)
+                rows = yield Statement(ADVANCE, (source, dest, True, *limits), turn=topic_id)
                 steps = [Moved(*row) for row in rows]
                 moves |= by_dest(steps)
                 more = any(step.more for step in steps)
@@ -163,16 +162,10 @@ def farthest_first(topic_id: int, edges: list[tuple[int, int]]) -> list[tuple[in
     return ordered
 
 
-def catch_up(topic_id: int, now: int) -> Moves:
-    """Run catching_up on this thread's connection."""
-    steps = catching_up(topic_id, now)
-    rows: Rows | None = None
-    while True:
-        try:
-            rows = prepared(*(steps.send(rows) if rows is not None else next(steps)))
-        except StopIteration as done:
-            moves: Moves = done.value
-            return moves
+def before_read(topic: Known, now: int) -> Script[None]:
+    """Bring a dest up to date with everything upstream before it is read, so that a reader sees what was acked before it asked
+    (topics/hooks.py)."""
+    announce((yield from catching_up(topic.id, now)))
 
 
 def announce(moves: Moves) -> None:

@@ -1,29 +1,38 @@
-"""The graph of routers: no cycle by default, and which routers lie on one (seeds/000, "DAG-by-default")."""
+"""The graph of routers: no cycle by default, and which routers lie on one (docs/routers.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-
-from django.db import connection
+from typing import NamedTuple
 
 from base.errors import RouterCycle
-from routers.models import Router
-from topics.models import Topic
+from store.script import Script, Statement
 
 Edge = tuple[int, int]  # source id, dest id
 
 # Two PUTs that each add half of a cycle must not both find none: changes of the graph go one at a time.
 LOCK_GRAPH = "SELECT pg_advisory_xact_lock(7002)"
+EDGES = "SELECT source_id, dest_id FROM routers_router"
+NAMES = "SELECT id, name FROM topics_topic WHERE id = ANY (%s)"
+MEMBERS = """
+SELECT id, cursor_id, source_id, dest_id, allow_cycle, cyclic FROM routers_router WHERE NOT id = ANY (%s::bigint[]) ORDER BY id
+"""
 
 
-def lock_graph() -> None:
+class Member(NamedTuple):
+    """A router as an edge of the graph."""
+
+    id: int
+    cursor_id: int
+    source_id: int
+    dest_id: int
+    allow_cycle: bool
+    cyclic: bool
+
+
+def lock_graph() -> Script[None]:
     """Keep others from changing the graph until this transaction ends. Before any other lock."""
-    with connection.cursor() as cursor:
-        cursor.execute(LOCK_GRAPH)
-
-
-def edges() -> list[Edge]:
-    return list(Router.objects.values_list("source_id", "dest_id"))
+    yield Statement(LOCK_GRAPH)
 
 
 def path(start: int, end: int, edges: Iterable[Edge]) -> list[int] | None:
@@ -50,12 +59,13 @@ def path(start: int, end: int, edges: Iterable[Edge]) -> list[int] | None:
     return way[::-1]
 
 
-def check_no_cycle(source_id: int, dest_id: int) -> None:
-    """Raises RouterCycle, with the cycle's path, when dest already leads to source."""
-    way = path(dest_id, source_id, edges())
+def check_no_cycle(source_id: int, dest_id: int) -> Script[None]:
+    """Raises RouterCycle, with the cycle's path, when dest already leads to source. The caller holds the graph."""
+    edges = yield Statement(EDGES)
+    way = path(dest_id, source_id, edges)
     if way is None:
         return
-    called = dict(Topic.objects.filter(pk__in=way).values_list("pk", "name"))
+    called = dict((yield Statement(NAMES, (way,))))
     raise RouterCycle([called[source_id], *(called[id] for id in way)])
 
 
@@ -96,9 +106,9 @@ def components(edges: Iterable[Edge]) -> dict[int, int]:
     return component
 
 
-def stale(gone: Iterable[Router] = ()) -> list[Router]:
-    """Routers whose `cyclic` is not what the graph without `gone` makes it. The caller holds the graph."""
-    left = Router.objects.exclude(pk__in=[router.pk for router in gone])
-    routers = list(left.only("id", "cursor_id", "source_id", "dest_id", "allow_cycle", "cyclic"))
-    cycles = on_cycles((router.source_id, router.dest_id) for router in routers)
-    return [r for r in routers if r.cyclic != (r.allow_cycle or (r.source_id, r.dest_id) in cycles)]
+def stale(gone: Iterable[int] = ()) -> Script[list[Member]]:
+    """Routers whose `cyclic` is not what the graph without those that go makes it. The caller holds the graph."""
+    rows = yield Statement(MEMBERS, (list(gone),))
+    members = [Member(*row) for row in rows]
+    cycles = on_cycles((each.source_id, each.dest_id) for each in members)
+    return [each for each in members if each.cyclic != (each.allow_cycle or (each.source_id, each.dest_id) in cycles)]

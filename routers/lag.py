@@ -1,13 +1,13 @@
 """How far routers are behind: always source head minus cursor, computed when asked, for any number in one query.
 
-A link that is stuck can so never say it has no lag (design.md section 2).
+A link that is stuck can so never say it has no lag.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from django.db import connection
+from store.script import Script, Statement
 
 STALLED_MS = 10_000  # not paused, with something to do, and not moved for so long
 
@@ -34,11 +34,9 @@ class Lagging(NamedTuple):
     stalled: bool
 
 
-def lagging(router_ids: list[int] | None, now: int) -> dict[int, Lagging]:
+def lagging(router_ids: list[int] | None, now: int) -> Script[dict[int, Lagging]]:
     """The lag of these routers, or of all, by id."""
-    with connection.cursor() as cursor:
-        cursor.execute(LAGGING, {"ids": router_ids, "now": now, "stalled_ms": STALLED_MS})
-        rows = cursor.fetchall()
+    rows = yield Statement(LAGGING, {"ids": router_ids, "now": now, "stalled_ms": STALLED_MS})
     return {id: lag_of(lag, oldest, still) for id, lag, oldest, still in rows}
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from django.db import connection
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from base.clock import now_ms
 from routers.lag import FROM, LAG, STALLED_MS, lag_of
+from store.script import Script, Statement
 from wire.keys import Key
 
 ROUTERS = f"""
@@ -21,16 +20,15 @@ SELECT r.name, source.name, dest.name, c.forwarded_total, r.errors_total, {LAG}
 LABELS = ("router", "source", "dest")
 
 
-def collect(key: Key, now: int) -> Iterator[Metric]:
+def collect(key: Key) -> Script[list[Metric]]:
     """The routers whose name, source and dest this key may see."""
     lag_records = GaugeMetricFamily("topics_router_lag_records", "Source head minus cursor", labels=LABELS)
     lag_seconds = GaugeMetricFamily("topics_router_lag_seconds", "Age of the oldest not forwarded", labels=LABELS)
     forwarded = CounterMetricFamily("topics_router_forwarded_total", "Records forwarded", labels=LABELS)
     errors = CounterMetricFamily("topics_router_errors_total", "Steps that ended in an error", labels=LABELS)
     stalled = GaugeMetricFamily("topics_router_stalled", "1: behind, not paused, and nobody moves it", labels=LABELS)
-    with connection.cursor() as cursor:
-        cursor.execute(ROUTERS, {"prefixes": list(key.prefixes) or None, "now": now, "stalled_ms": STALLED_MS})
-        rows = cursor.fetchall()
+    wanted = {"prefixes": list(key.prefixes) or None, "now": now_ms(), "stalled_ms": STALLED_MS}
+    rows = yield Statement(ROUTERS, wanted)
     for *labels, forwarded_total, errors_total, records, oldest_unread_ms, still in rows:
         lag = lag_of(records, oldest_unread_ms, still)
         lag_records.add_metric(labels, lag.lag)
@@ -38,4 +36,4 @@ def collect(key: Key, now: int) -> Iterator[Metric]:
         forwarded.add_metric(labels, forwarded_total)
         errors.add_metric(labels, errors_total)
         stalled.add_metric(labels, lag.stalled)
-    yield from (lag_records, lag_seconds, forwarded, errors, stalled)
+    return [lag_records, lag_seconds, forwarded, errors, stalled]

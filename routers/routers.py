@@ -1,27 +1,64 @@
-"""Create, change, pause and delete routers (seeds/000, contract.md section 6)."""
+"""Create, change, pause and delete routers (docs/routers.md)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from django.conf import settings
-from django.db import connection, transaction
-from django.db.models import F
 from msgspec import UNSET, Meta, UnsetType
 
-from base.errors import DestFanIn, Forbidden, Incompatible, InvalidRequest, RouterNotFound
+from base.errors import (
+    DestFanIn,
+    Forbidden,
+    Incompatible,
+    InvalidRequest,
+    RouterNotFound,
+    RouterOutsidePrefixes,
+)
 from base.names import check_router_name, check_topic_name
 from routers import graph
 from routers.models import Router
+from store.script import Script, Statement, atomically
 from topics import audit, wake
 from topics.cache import absent, forget
-from topics.config import insert_topic
+from topics.config import defaults, insert_topic
 from topics.diff import Match, Seq, check_match
-from topics.models import Cursor, Topic, TopicHead
 from wire import limits
 from wire.keys import OPEN, Key
 
+# A router with the names of its ends and how far it has come. By the unique index on name; the router's lag is lag.py's.
+COLUMNS = """
+SELECT r.id, r.name, r.source_id, source.name, r.dest_id, dest.name, r.cursor_id, r.preserve_node, r.preserve_tag,
+       r.filter_op, r.filter_tag, r.allow_cycle, r.allow_fan_in, r.guarantee, r.state, r.last_error, c.seq, c.forwarded_total
+  FROM routers_router r
+  JOIN topics_topic source ON source.id = r.source_id
+  JOIN topics_topic dest ON dest.id = r.dest_id
+  JOIN topics_cursor c ON c.id = r.cursor_id
+"""
+FIND = f"{COLUMNS} WHERE r.name = %s"
+NAMING = f"{COLUMNS} WHERE r.source_id = %(id)s OR r.dest_id = %(id)s ORDER BY r.name"
+NAMES_NAMING = (
+    "SELECT name FROM routers_router WHERE source_id = ANY (%(ids)s) OR dest_id = ANY (%(ids)s) ORDER BY name"
+)
+# No character of a name sorts behind "~".
+PAGE = f"""{COLUMNS}
+ WHERE r.name > %(after)s AND r.name ^@ %(prefix)s
+   AND (%(source)s::text IS NULL OR source.name = %(source)s) AND (%(dest)s::text IS NULL OR dest.name = %(dest)s)
+   AND (%(prefixes)s::text[] IS NULL
+        OR r.name ^@ ANY (%(prefixes)s) AND source.name ^@ ANY (%(prefixes)s) AND dest.name ^@ ANY (%(prefixes)s))
+ ORDER BY r.name LIMIT %(limit)s
+"""
+
+COUNT = "SELECT count(*) FROM routers_router"
+# Locked, so that nobody deletes it while a router is about to name it.
+LOCK_TOPIC = "SELECT id FROM topics_topic WHERE name = %s FOR NO KEY UPDATE"
+# The router into a dest from another source that allows no other beside it, else any other one.
+OTHER_SOURCE = """
+SELECT source.name, r.name, r.allow_fan_in FROM routers_router r JOIN topics_topic source ON source.id = r.source_id
+ WHERE r.dest_id = %s AND r.source_id <> %s ORDER BY r.allow_fan_in, r.id LIMIT 1
+"""
 # Where a source begins and ends for a reader right now, and the last seq below a time.
 ENDS = """
 SELECT greatest(floor_seq, CASE WHEN ttl_ms > 0 THEN topic_seq_at(topic_id, floor_seq, head_seq, %(now)s - ttl_ms) - 1 END),
@@ -29,6 +66,46 @@ SELECT greatest(floor_seq, CASE WHEN ttl_ms > 0 THEN topic_seq_at(topic_id, floo
   FROM topics_topichead JOIN topics_topic ON id = topic_id
  WHERE topic_id = %(source_id)s
 """
+
+
+INSERT_CURSOR = """
+INSERT INTO topics_cursor (topic_id, kind, name, seq, forwarded_total, updated_ts)
+VALUES (%(source_id)s, 'router', %(name)s, %(seq)s, 0, %(now)s)
+RETURNING id
+"""
+DEFAULTS = defaults(Router)
+INSERT = f"""
+INSERT INTO routers_router (name, source_id, dest_id, cursor_id, created_ts, {", ".join(DEFAULTS)})
+VALUES (%(name)s, %(source_id)s, %(dest_id)s, %(cursor_id)s, %(now)s, {", ".join(f"%({name})s" for name in DEFAULTS)})
+"""
+CHANGEABLE = (
+    "preserve_node",
+    "preserve_tag",
+    "allow_cycle",
+    "allow_fan_in",
+    "guarantee",
+    "filter_op",
+    "filter_tag",
+    "state",
+)
+# A router that is paused or resumed forgets what went wrong.
+SAVE = f"""
+UPDATE routers_router
+   SET {", ".join(f"{name} = %({name})s" for name in CHANGEABLE if name != "state")}, state = %(state)s::text,
+       last_error = CASE WHEN state = %(state)s::text THEN last_error END,
+       retry_bytes = CASE WHEN state = %(state)s::text THEN retry_bytes END,
+       retry_ms = CASE WHEN state = %(state)s::text THEN retry_ms ELSE 0 END,
+       retry_ts = CASE WHEN state = %(state)s::text THEN retry_ts ELSE 0 END
+ WHERE id = %(id)s
+"""
+STATE = "SELECT state FROM routers_router WHERE id = %s"
+HEAD = "SELECT head_seq FROM topics_topichead WHERE topic_id = %s"
+DELETE_ROUTERS = "DELETE FROM routers_router WHERE id = ANY (%s)"
+DELETE_CURSORS = "DELETE FROM topics_cursor WHERE id = ANY (%s)"
+FLIP_CYCLIC = "UPDATE routers_router SET cyclic = NOT cyclic WHERE id = ANY (%s)"
+LOCK_CURSORS = "SELECT FROM topics_cursor WHERE id = ANY (%s) ORDER BY id FOR UPDATE"
+LOCK_HEADS = "SELECT FROM topics_topichead WHERE topic_id = ANY (%s) ORDER BY topic_id FOR UPDATE"
+OUTDATE = "UPDATE topics_topichead SET version = version + 1 WHERE topic_id = ANY (%s)"
 
 
 class RouterConfig(msgspec.Struct):
@@ -60,47 +137,85 @@ class RouterConfig(msgspec.Struct):
         return given
 
 
+class Found(NamedTuple):
+    """A router as it is stored."""
+
+    id: int
+    name: str
+    source_id: int
+    source: str
+    dest_id: int
+    dest: str
+    cursor_id: int
+    preserve_node: bool
+    preserve_tag: bool
+    filter_op: str | None
+    filter_tag: str | None
+    allow_cycle: bool
+    allow_fan_in: bool
+    guarantee: str
+    state: str
+    last_error: str | None
+    seq: int
+    forwarded_total: int
+
+    def config(self) -> dict[str, Any]:
+        """As answers show it."""
+        return {
+            "router": self.name,
+            "source": self.source,
+            "dest": self.dest,
+            "preserve_node": self.preserve_node,
+            "preserve_tag": self.preserve_tag,
+            "filter": self.filter(),
+            "allow_cycle": self.allow_cycle,
+            "guarantee": self.guarantee,
+            "allow_fan_in": self.allow_fan_in,
+            "paused": self.state == Router.State.PAUSED,
+        }
+
+    def filter(self) -> list[str] | None:
+        if self.filter_op is None:
+            return None
+        return ["tag", self.filter_op, (self.filter_tag or "") + ("*" if self.filter_op == "Glob" else "")]
+
+    def seen_by(self, key: Key) -> bool:
+        """Whether the router's name and both its ends lie within the key's prefixes."""
+        return all(key.allows(name) for name in (self.name, self.source, self.dest))
+
+    def check_ends(self, key: Key) -> None:
+        """Raises Forbidden when an end lies outside the key's prefixes. It does not say which topic that is."""
+        if not self.seen_by(key):
+            message = f"{self.name!r} leads from or to a topic outside this key's prefixes"
+            raise Forbidden(message, router=self.name)
+
+
 class Put(NamedTuple):
     """What a PUT did."""
 
-    router: Router
+    router: Found
     created: bool
 
 
-def config_of(router: Router) -> dict[str, Any]:
-    """A router as answers show it. Its source and dest must be loaded."""
-    return {
-        "router": router.name,
-        "source": router.source.name,
-        "dest": router.dest.name,
-        "preserve_node": router.preserve_node,
-        "preserve_tag": router.preserve_tag,
-        "filter": filter_of(router),
-        "allow_cycle": router.allow_cycle,
-        "guarantee": router.guarantee,
-        "allow_fan_in": router.allow_fan_in,
-        "paused": router.state == Router.State.PAUSED,
-    }
+def find(name: str) -> Script[Found]:
+    """Raises RouterNotFound or InvalidRequest."""
+    check_router_name(name)
+    rows = yield Statement(FIND, (name,))
+    if not rows:
+        raise RouterNotFound(f"there is no router {name!r}", router=name)
+    return Found(*rows[0])
 
 
-def filter_of(router: Router) -> list[str] | None:
-    if router.filter_op is None:
-        return None
-    return ["tag", router.filter_op, (router.filter_tag or "") + ("*" if router.filter_op == "Glob" else "")]
+def page_of_routers(
+    prefix: str, source: str | None, dest: str | None, after: str, limit: int, key: Key
+) -> Script[list[Found]]:
+    """The next routers by name, of those that the key may see."""
+    wanted = {"prefix": prefix, "source": source, "dest": dest, "after": after, "limit": limit}
+    rows = yield Statement(PAGE, {**wanted, "prefixes": list(key.prefixes) or None})
+    return [Found(*row) for row in rows]
 
 
-def may_see(router: Router, key: Key) -> bool:
-    """Whether the router's name and both its ends lie within the key's prefixes."""
-    return all(key.allows(name) for name in (router.name, router.source.name, router.dest.name))
-
-
-def check_ends(router: Router, key: Key) -> None:
-    """Raises Forbidden when one of the router's ends lies outside the key's prefixes. It does not say which topic that is."""
-    if not may_see(router, key):
-        raise Forbidden(f"{router.name!r} leads from or to a topic outside this key's prefixes", router=router.name)
-
-
-def put_router(name: str, config: RouterConfig, now: int, key: Key = OPEN) -> Put:
+def put_router(name: str, config: RouterConfig, now: int, key: Key = OPEN) -> Script[Put]:
     """Create the router or change what differs, on behalf of this key.
 
     Raises InvalidRequest, TopicNotFound (create_dest is false), Incompatible, RouterCycle, Forbidden (the router there is leads
@@ -111,168 +226,197 @@ def put_router(name: str, config: RouterConfig, now: int, key: Key = OPEN) -> Pu
     check_topic_name(config.dest, "dest")
     if config.source == config.dest:
         raise InvalidRequest(f"source and dest are both {config.source!r}: a router leads to another topic")
-    with transaction.atomic():
-        graph.lock_graph()
-        router = Router.objects.select_related("source", "dest").filter(name=name).first()
-        if router is None:
-            router = create_router(name, config, now)
-            return Put(router, True)
-        check_ends(router, key)
-        change_router(router, config)
-    return Put(router, False)
+    put = yield from atomically(put_locked(name, config, now, key))
+    yield from wake_source(put.router.source_id)
+    for topic in (config.source, config.dest):
+        forget(topic)
+    return put
 
 
-def create_router(name: str, config: RouterConfig, now: int) -> Router:
+def put_locked(name: str, config: RouterConfig, now: int, key: Key) -> Script[Put]:
+    yield from graph.lock_graph()
+    rows = yield Statement(FIND, (name,))
+    if rows:
+        router = Found(*rows[0])
+        router.check_ends(key)
+        yield from change_router(router, config)
+    else:
+        yield from create_router(name, config, now)
+    return Put((yield from find(name)), not rows)
+
+
+def wake_source(source_id: int) -> Script[None]:
+    """Have a worker look at the routers of a source: one is new, goes on, or goes on otherwise."""
+    rows = yield Statement(HEAD, (source_id,))
+    if rows:
+        wake.announce(source_id, rows[0][0], routed=True)
+
+
+def create_router(name: str, config: RouterConfig, now: int) -> Script[None]:
     fields = config.fields(Router.State.RUNNING)
-    limits.check("routers", settings.TOPICS_MAX_ROUTERS, Router.objects.count())
-    source = topic(config.source, True, now)
-    dest = topic(config.dest, config.create_dest, now)
-    check_fan_in(source, dest, fields.get("allow_fan_in", False))
+    ((routers,),) = yield Statement(COUNT)
+    limits.check("routers", settings.TOPICS_MAX_ROUTERS, routers)
+    source_id = yield from locked_topic(config.source, True, now)
+    dest_id = yield from locked_topic(config.dest, config.create_dest, now)
+    yield from check_fan_in(source_id, dest_id, config.dest, fields.get("allow_fan_in", False))
     if not fields.get("allow_cycle", False):
-        graph.check_no_cycle(source.pk, dest.pk)
-    cursor = Cursor.objects.create(
-        topic=source, kind=Cursor.Kind.ROUTER, name=name, seq=start_seq(source, config, now), updated_ts=now
-    )
-    router = Router.objects.create(name=name, source=source, dest=dest, cursor=cursor, created_ts=now, **fields)
-    mark_cyclic()
-    touch(source, dest)
-    audit.note("create", "router", name, after=config_of(router))
-    if config.start != "head" or config.from_ts is not None:
-        head_seq = TopicHead.objects.get(pk=source.pk).head_seq
-        transaction.on_commit(lambda: wake.announce(source.pk, head_seq, routed=True))
-    return router
+        yield from graph.check_no_cycle(source_id, dest_id)
+    seq = yield from start_seq(source_id, config, now)
+    ((cursor_id,),) = yield Statement(INSERT_CURSOR, {"source_id": source_id, "name": name, "seq": seq, "now": now})
+    ends = {"name": name, "source_id": source_id, "dest_id": dest_id, "cursor_id": cursor_id, "now": now}
+    yield Statement(INSERT, {**DEFAULTS, **fields, **ends})
+    yield from mark_cyclic()
+    yield from touch([source_id, dest_id])
+    router = yield from find(name)
+    yield from audit.note("create", "router", name, after=router.config())
 
 
-def topic(name: str, create: bool, now: int) -> Topic:
-    """The topic, made with all defaults when it is absent and may be. Raises TopicNotFound."""
-    if create and not Topic.objects.filter(name=name).exists():
-        insert_topic(name, {}, now)
-    # Locked, so that nobody deletes it while a router is about to name it.
-    found = Topic.objects.select_for_update(no_key=True).filter(name=name).first()
-    if found is None:
+def locked_topic(name: str, create: bool, now: int) -> Script[int]:
+    """The topic's id, made with all defaults when it is absent and may be. Raises TopicNotFound."""
+    rows = yield Statement(LOCK_TOPIC, (name,))
+    if not rows and create:
+        yield from insert_topic(name, {}, now)
+        rows = yield Statement(LOCK_TOPIC, (name,))
+    if not rows:
         raise absent(name)
-    return found
+    return int(rows[0][0])
 
 
-def check_fan_in(source: Topic, dest: Topic, allow_fan_in: bool) -> None:
+def check_fan_in(source_id: int, dest_id: int, dest: str, allow_fan_in: bool) -> Script[None]:
     """A derived dest has one source, unless all its routers allow several. Raises DestFanIn."""
-    others = Router.objects.filter(dest=dest).exclude(source=source)
-    other = others.select_related("source").order_by("allow_fan_in").first()
-    if other is not None and not (allow_fan_in and other.allow_fan_in):
-        raise DestFanIn(dest.name, other.source.name, other.name)
+    rows = yield Statement(OTHER_SOURCE, (dest_id, source_id))
+    if rows:
+        ((source, router, allows),) = rows
+        if not (allow_fan_in and allows):
+            raise DestFanIn(dest, source, router)
 
 
-def start_seq(source: Topic, config: RouterConfig, now: int) -> int:
+def start_seq(source_id: int, config: RouterConfig, now: int) -> Script[int]:
     """Where a new router begins: after this seq. What was lost before there was a router is no loss of its."""
-    with connection.cursor() as cursor:
-        cursor.execute(ENDS, {"now": now, "from_ts": config.from_ts or 0, "source_id": source.pk})
-        floor_seq, head_seq, before_ts = cursor.fetchone()
+    ((floor_seq, head_seq, before_ts),) = yield Statement(
+        ENDS, {"now": now, "from_ts": config.from_ts or 0, "source_id": source_id}
+    )
     if config.from_ts is not None:
         return max(before_ts, floor_seq)
     match config.start:
         case "head":
-            return head_seq
+            return int(head_seq)
         case "earliest":
-            return floor_seq
+            return int(floor_seq)
         case seq:
             return max(min(int(seq), head_seq), floor_seq)
 
 
-def change_router(router: Router, config: RouterConfig) -> None:
+def change_router(router: Found, config: RouterConfig) -> Script[None]:
     """Save what differs. The caller holds the graph."""
-    if (config.source, config.dest) != (router.source.name, router.dest.name):
+    if (config.source, config.dest) != (router.source, router.dest):
         raise Incompatible(
-            f"router {router.name!r} leads from {router.source.name!r} to {router.dest.name!r}: delete it to lead elsewhere",
-            source=router.source.name,
-            dest=router.dest.name,
+            f"router {router.name!r} leads from {router.source!r} to {router.dest!r}: delete it to lead elsewhere",
+            source=router.source,
+            dest=router.dest,
         )
     # Whoever advances this router right now does so by its old config, and is through before it changes.
-    lock_cursors([router])
-    router.refresh_from_db(fields=["state"])
-    changed = {name: value for name, value in config.fields(router.state).items() if getattr(router, name) != value}
+    yield from lock_cursors([router.cursor_id])
+    ((state,),) = yield Statement(STATE, (router.id,))
+    router = router._replace(state=state)
+    changed = {name: value for name, value in config.fields(state).items() if getattr(router, name) != value}
     if not changed:
         return
     if changed.get("allow_cycle") is False:
-        graph.check_no_cycle(router.source_id, router.dest_id)
+        yield from graph.check_no_cycle(router.source_id, router.dest_id)
     if changed.get("allow_fan_in") is False:
-        check_fan_in(router.source, router.dest, False)
-    if "state" in changed:
-        changed |= {"last_error": None, "retry_bytes": None, "retry_ms": 0, "retry_ts": 0}
-    before = config_of(router)
-    for name, value in changed.items():
-        setattr(router, name, value)
-    router.save(update_fields=list(changed))
-    audit.note_difference("router", router.name, before, config_of(router))
+        yield from check_fan_in(router.source_id, router.dest_id, router.dest, False)
+    after = router._replace(**changed)
+    yield Statement(SAVE, {"id": router.id, **{name: getattr(after, name) for name in CHANGEABLE}})
+    yield from audit.note_difference("router", router.name, router.config(), after.config())
     if "allow_cycle" in changed:
-        mark_cyclic()
-    source_id = router.source_id
-    head_seq = TopicHead.objects.get(pk=source_id).head_seq
-    transaction.on_commit(lambda: wake.announce(source_id, head_seq, routed=True))
+        yield from mark_cyclic()
 
 
-def set_paused(name: str, paused: bool) -> Router:
+def set_paused(name: str, paused: bool, now: int) -> Script[Found]:
     """Pause or resume. Raises RouterNotFound."""
-    router = find(name)
-    config = RouterConfig(source=router.source.name, dest=router.dest.name, paused=paused)
-    with transaction.atomic():
-        graph.lock_graph()
-        change_router(router, config)
-    return router
+    router = yield from find(name)
+    config = RouterConfig(source=router.source, dest=router.dest, paused=paused)
+    put = yield from put_router(name, config, now)
+    return put.router
 
 
-def find(name: str) -> Router:
-    router = Router.objects.select_related("source", "dest", "cursor").filter(name=name).first()
-    if router is None:
-        raise RouterNotFound(f"there is no router {name!r}", router=name)
-    return router
-
-
-def delete_router(name: str, key: Key = OPEN) -> bool:
+def delete_router(name: str, key: Key = OPEN) -> Script[bool]:
     """Stop forwarding at once and remove the router; what it forwarded stays. False: there was none. Raises Forbidden."""
-    with transaction.atomic():
-        graph.lock_graph()
-        router = Router.objects.select_related("source", "dest").filter(name=name).first()
-        if router is None:
-            return False
-        check_ends(router, key)
-        remove([router])
-        touch(router.source, router.dest)
+    router = yield from atomically(delete_locked(name, key))
+    if router is None:
+        return False
+    for topic in (router.source, router.dest):
+        forget(topic)
     return True
 
 
-def remove(routers: list[Router]) -> None:
+def delete_locked(name: str, key: Key) -> Script[Found | None]:
+    yield from graph.lock_graph()
+    rows = yield Statement(FIND, (name,))
+    if not rows:
+        return None
+    router = Found(*rows[0])
+    router.check_ends(key)
+    yield from remove([router])
+    yield from touch([router.source_id, router.dest_id])
+    return router
+
+
+def before_delete() -> Script[None]:
+    """A topic is about to be deleted (topics/hooks.py)."""
+    yield from graph.lock_graph()
+
+
+def with_delete(topic_id: int, name: str, key: Key) -> Script[list[str]]:
+    """Remove the routers of a topic that is being deleted; the caller holds the graph. Returns their names.
+
+    Raises RouterOutsidePrefixes.
+    """
+    rows = yield Statement(NAMING, {"id": topic_id})
+    routers = [Found(*row) for row in rows]
+    if hidden := sum(not router.seen_by(key) for router in routers):
+        message = f"{hidden} routers that this key may not delete lead from or to {name!r}"
+        raise RouterOutsidePrefixes(message, count=hidden)
+    if routers:
+        yield from remove(routers)
+        yield from touch([end for router in routers for end in (router.source_id, router.dest_id)])
+    return [router.name for router in routers]
+
+
+def named_by(topic_ids: list[int]) -> Script[list[str]]:
+    """The names of the routers that lead from or to one of these topics."""
+    rows = yield Statement(NAMES_NAMING, {"ids": topic_ids})
+    return [name for (name,) in rows]
+
+
+def remove(routers: Sequence[Found]) -> Script[None]:
     """Delete routers with their cursors, after whoever advances them is through. The caller holds the graph."""
-    stale = graph.stale(gone=routers)
-    lock_cursors([*routers, *stale])
-    audit.note_all("delete", "router", [audit.Change(router.name, before=config_of(router)) for router in routers])
-    Router.objects.filter(pk__in=[router.pk for router in routers]).delete()
-    Cursor.objects.filter(pk__in=[router.cursor_id for router in routers]).delete()
-    flip_cyclic(stale)
+    stale = yield from graph.stale(gone=[router.id for router in routers])
+    cursors = [router.cursor_id for router in routers]
+    yield from lock_cursors([*cursors, *(each.cursor_id for each in stale)])
+    changes = [audit.Change(router.name, before=router.config()) for router in routers]
+    yield from audit.note_all("delete", "router", changes)
+    yield Statement(DELETE_ROUTERS, ([router.id for router in routers],))
+    yield Statement(DELETE_CURSORS, (cursors,))
+    yield Statement(FLIP_CYCLIC, ([each.id for each in stale],))
 
 
-def mark_cyclic() -> None:
-    """Keep Router.cyclic true of the graph. The caller changed it and holds it."""
-    stale = graph.stale()
-    lock_cursors(stale)
-    flip_cyclic(stale)
+def mark_cyclic() -> Script[None]:
+    """Keep `cyclic` true of the graph. The caller changed it and holds it."""
+    stale = yield from graph.stale()
+    yield from lock_cursors([each.cursor_id for each in stale])
+    yield Statement(FLIP_CYCLIC, ([each.id for each in stale],))
 
 
-def flip_cyclic(routers: list[Router]) -> None:
-    for cyclic in (True, False):
-        Router.objects.filter(pk__in=[router.pk for router in routers if router.cyclic != cyclic]).update(cyclic=cyclic)
+def lock_cursors(cursor_ids: list[int]) -> Script[None]:
+    """Wait for whoever advances these cursors' routers: nobody else writes their rows from here on. All at once, in order of
+    id, since an advance holds several, too; and before any head, since an advance takes heads later
+    (sql/routers_advance.2.sql)."""
+    yield Statement(LOCK_CURSORS, (cursor_ids,))
 
 
-def lock_cursors(routers: list[Router]) -> None:
-    """Wait for whoever advances these routers: nobody else writes their rows from here on. All at once, in order of id, since
-    an advance holds several, too; and before any head, since an advance takes heads later (sql/routers_advance.sql)."""
-    cursors = Cursor.objects.filter(pk__in=[router.cursor_id for router in routers])
-    list(cursors.order_by("pk").select_for_update())
-
-
-def touch(*topics: Topic) -> None:
-    """Make every process look these topics up again: routers lead in or out, or no longer do."""
-    ids = [topic.pk for topic in topics]
-    list(TopicHead.objects.filter(pk__in=ids).order_by("pk").select_for_update())
-    TopicHead.objects.filter(pk__in=ids).update(version=F("version") + 1)
-    for topic in topics:
-        transaction.on_commit(lambda name=topic.name: forget(name))
+def touch(topic_ids: list[int]) -> Script[None]:
+    """Make every process look these topics up again: routers lead in or out, or no longer do. Locks their heads, in order."""
+    yield Statement(LOCK_HEADS, (topic_ids,))
+    yield Statement(OUTDATE, (topic_ids,))

@@ -17,7 +17,9 @@ from django.db import connection
 from base.errors import InvalidRequest, RecordTooLarge, TopicsError
 from shell.lines import Shape, batches
 from store.database import translating
-from topics.append import Append, NewRecord, append, check_rows
+from store.script import run
+from topics.append import append
+from topics.records import Append, NewRecord, check_rows
 
 # By the primary key: the prefix is a range. The latest batch of the run is the one with the highest seqs.
 LAST_KEY = """
@@ -102,7 +104,7 @@ class Import:
         if records:
             key = None if self.identity is None else f"{self.run}{self.offset}:{self.digest.hexdigest()[:32]}"
             wanted = Append(records, node=self.node, idempotency_key=key, create=self.create)
-            done = append(self.topic, wanted, check_rows(wanted), now)
+            done = run(append(self.topic, wanted, check_rows(wanted), now))
             if done.deduped:
                 self.skipped += len(lines)
             else:

@@ -15,7 +15,7 @@ from django.conf import settings
 
 from base.errors import InvalidRequest, RecordTooLarge
 from base.names import check_tag
-from topics.append import NO_META, NewRecord
+from topics.records import NO_META, NewRecord
 
 BATCH_BYTES = 8 * 1024 * 1024  # of one append: few, if the lines are long
 ANY_JSON = msgspec.json.Decoder(msgspec.Raw)

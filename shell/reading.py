@@ -13,6 +13,7 @@ from typing import BinaryIO
 import msgspec
 
 from shell.lines import Shape, one_line
+from store.script import run
 from topics.diff import Diff, Window, diff, tombstone
 
 LIMIT = 1000
@@ -41,7 +42,7 @@ def line_of(whole: bool, shape: Shape) -> Line:
 def windows(name: str, from_seq: int, upto: int, clock: Clock) -> Iterator[tuple[list[msgspec.Raw], Window]]:
     """What the topic shows above from_seq, up to its head, or to what that was when somebody looked."""
     while True:
-        window = diff(name, Diff(from_seq=from_seq, limit=LIMIT, include_tags=True), clock())
+        window = run(diff(name, Diff(from_seq=from_seq, limit=LIMIT, include_tags=True), clock))
         if (lost := tombstone(window, from_seq)) is not None:
             say_lost(name, lost["reason"], lost["gap_from"], lost["gap_to"])
         yield RECORDS.decode(f"[{window.records or ''}]"), window
@@ -63,7 +64,7 @@ def say(message: str) -> None:
 
 def export(name: str, from_seq: int, line: Line, out: BinaryIO, clock: Clock, tick: Callable[[int], None]) -> int:
     """Write every record that the topic shows now, above from_seq; answers how many."""
-    head_seq = diff(name, Diff(limit=1), clock()).head_seq
+    head_seq = run(diff(name, Diff(limit=1), clock)).head_seq
     written = 0
     for records, _ in windows(name, from_seq, head_seq, clock):
         out.write(b"".join(map(line, records)))
@@ -74,7 +75,7 @@ def export(name: str, from_seq: int, line: Line, out: BinaryIO, clock: Clock, ti
 
 def last(name: str, count: int, clock: Clock) -> tuple[deque[msgspec.Raw], int]:
     """The last `count` records, and the seq to go on from. Looks further back where records were deleted."""
-    now = diff(name, Diff(limit=1), clock())
+    now = run(diff(name, Diff(limit=1), clock))
     earliest, head_seq, reach = now.earliest_seq, now.head_seq, count
     while True:
         start = max(head_seq - reach, earliest - 1)

@@ -18,7 +18,6 @@ from psycopg import pq
 
 from store import liveness, timeouts
 from store.codec import FINE, Arguments, Rows, dump, load, numbered, refused
-from topics.upkeep.recovery import RECOVER
 
 # Plans are for all sizes of a batch and all states of the tables: by index, found once.
 SESSION = """
@@ -28,6 +27,8 @@ SET enable_bitmapscan = off;
 SET enable_mergejoin = off
 """
 ANSWER_MS = settings.TOPICS_ANSWER_TIMEOUT_MS  # after which PostgreSQL gives a statement up
+# What each new connection runs first: the log adds its look for a crash of PostgreSQL (topics/apps.py).
+on_connect: list[str] = []
 GRACE_SECONDS = 1.0  # that we wait longer than that: normally PostgreSQL says so itself, and the connection goes on
 
 
@@ -202,7 +203,8 @@ async def connect(lock_ms: int = settings.TOPICS_LOCK_TIMEOUT_MS) -> Connection:
     connecting = asyncio.ensure_future(psycopg.AsyncConnection.connect(**liveness.parameters()))
     connection = Connection(await watched.answered(connecting, most))
     try:
-        await connection.run(RECOVER)  # PostgreSQL may have crashed since the last one; to recover may take its time
+        for statements in on_connect:  # before any limit: to recover from a crash may take its time
+            await connection.run(statements)
         await connection.run(f"{SESSION}; {timeouts.session('web', ANSWER_MS, lock_ms)}")
     except BaseException:
         connection.end()

@@ -9,7 +9,7 @@ import time
 from django.conf import settings
 
 from base.errors import StorageFull
-from topics_project.embedded.folder import is_locked
+from base.locks import is_locked
 
 LOOK_SECONDS = 0.2  # between two looks: an append should not have to make three calls of the system
 

@@ -11,7 +11,7 @@ import psycopg
 from django.conf import settings
 
 from store.connection import Connection, connect
-from store.database import translated
+from store.database import hung_up, translated
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -56,6 +56,29 @@ class Readers:
         finally:
             if not connection.closed:
                 self.idle.append(connection)
+
+    async def take(self) -> Connection:
+        """A connection for the caller alone, until give_back(). Raises NotReady."""
+        await self.free.acquire()
+        try:
+            while self.idle:
+                connection = self.idle.pop()
+                if not hung_up(connection):
+                    return connection
+                await connection.close()
+            return await connect(self.lock_ms)
+        except BaseException as error:
+            self.free.release()
+            known = translated(error)
+            if known is None:
+                raise
+            raise known from error
+
+    def give_back(self, connection: Connection) -> None:
+        """The caller of take() is through with it, or has ended it."""
+        self.free.release()
+        if not connection.closed:
+            self.idle.append(connection)
 
     async def check(self) -> None:
         """A round trip on each connection that is idle, or on a new one where none is. Raises NotReady."""

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from topics.cache import look_up, remembered
-from topics.config import Config, put_topic
+from tests.scripts import look_up, put_topic
+from topics.cache import remembered
+from topics.config import Config
 
 NOW = 1_748_470_000_000
 RECORDS = 100_000

@@ -12,9 +12,13 @@ class TopicsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from store import connection
         from store.timeouts import limit
-        from topics.upkeep.recovery import recover
+        from topics import metrics, recency
+        from topics.upkeep.recovery import RECOVER, recover
+        from wire import pulse
         from wire.keys import LEAST_SECRET, MalformedKeys, parse_keys
+        from wire.metrics import collectors
 
         # Whoever reaches the port can guess at secrets as often as the network allows: a short one would be found.
         least = LEAST_SECRET if settings.BEYOND_LOOPBACK else 1
@@ -22,5 +26,8 @@ class TopicsConfig(AppConfig):
             parse_keys(settings.TOPICS_API_KEYS, least)
         except MalformedKeys as error:
             raise Refusal(f"TOPICS_API_KEYS cannot be used: {error}.") from error
+        connection.on_connect.append(RECOVER)
+        pulse.steps.append(recency.flush)
+        collectors.append(metrics.collect)
         connection_created.connect(recover)
         connection_created.connect(limit)

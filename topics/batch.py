@@ -20,8 +20,9 @@ from base.errors import NotReady
 from store.connection import Connection, connect
 from store.database import hung_up, translated
 from topics import wake
-from topics.append import APPEND_LOGGED, APPEND_VOLATILE, MAKE_ROOM, Appended, Rows, parameters, room
 from topics.cache import Known
+from topics.insert import APPEND_LOGGED, APPEND_VOLATILE, MAKE_ROOM, Appended, parameters, room
+from topics.records import Rows
 
 log = logging.getLogger(__name__)
 MOST_RECORDS = 5_000  # of one transaction: the next append should not wait long
@@ -298,3 +299,49 @@ def refuse(waiting: list[asyncio.Future[Appended | None]] | list[asyncio.Future[
     for done in waiting:
         if not done.done():
             done.set_exception(told)
+
+
+class Writers:
+    """The batches of an event loop, one for each class of durability."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.fsync = Batches(fsync=True, volatile=False)
+        self.disk = Batches(fsync=False, volatile=False)
+        self.memory = Batches(fsync=False, volatile=True)
+        self.by_durability = {
+            "fsync": self.fsync,
+            "disk": self.disk,
+            "memory": self.memory,
+            "ephemeral": self.memory,
+        }
+
+    @property
+    def all(self) -> tuple[Batches, ...]:
+        return self.fsync, self.disk, self.memory
+
+
+_writers: Writers | None = None
+
+
+def writers() -> Writers:
+    """The writers of the event loop that runs."""
+    global _writers
+    if _writers is None or _writers.loop is not asyncio.get_running_loop():
+        _writers = Writers()
+    return _writers
+
+
+def batches(durability: str) -> Batches:
+    return writers().by_durability[durability]
+
+
+async def check() -> None:
+    """A round trip on every connection that appends go by. Raises NotReady."""
+    await asyncio.gather(*(each.check() for each in writers().all))
+
+
+async def close() -> None:
+    if _writers is not None:
+        for each in _writers.all:
+            await each.close()

@@ -12,6 +12,7 @@ from django.db import connection
 
 from base.errors import TopicNotFound
 from base.names import check_topic_name
+from store.script import Script, Statement
 
 # By the unique index on name. Whether routers lead out or in tells what to wake, and what to advance before a read.
 LOOKUP = """
@@ -90,6 +91,23 @@ def look_up(name: str) -> Known:
 def known(name: str) -> Known:
     """The topic as remembered, else as it is now. Raises TopicNotFound."""
     return remembered.get(name) or look_up(name)
+
+
+def load_topic(name: str) -> Script[Known | None]:
+    """The topic as it is now; None when there is none."""
+    rows = yield Statement(LOOKUP, (name,))
+    if not rows:
+        forget(name)
+        return None
+    return remember(rows[0])
+
+
+def topic_called(name: str) -> Script[Known]:
+    """The topic as remembered, else as it is now. Raises TopicNotFound."""
+    topic = remembered.get(name) or (yield from load_topic(name))
+    if topic is None:
+        raise absent(name)
+    return topic
 
 
 def absent(name: str) -> TopicNotFound:

@@ -5,20 +5,21 @@ Rules: contract.md section 2.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
-from django.db import connection, transaction
-from django.db.models import F
+from django.conf import settings
+from django.db import models
 from msgspec import UNSET, Meta, UnsetType
 
 from base.errors import Incompatible
 from base.names import HIDDEN, check_topic_name
+from store.script import Script, Statement, atomically
 from topics import audit
 from topics.cache import forget
 from topics.models import Topic, TopicHead
+from wire import limits
 from wire.keys import Key
-from wire.limits import check_topics
 
 Amount = Annotated[int, Meta(ge=0, le=2**62)]
 Priority = Annotated[int, Meta(ge=-(2**62), le=2**62)]
@@ -95,80 +96,105 @@ class WholeConfig(msgspec.Struct):
 COLUMNS = tuple(name for name in Config.__struct_fields__ if name != "durable")
 
 
-def config_of(topic: Topic) -> WholeConfig:
-    return whole({name: getattr(topic, name) for name in COLUMNS})
-
-
 def whole(columns: dict[str, Any]) -> WholeConfig:
     return WholeConfig(**columns, durable=columns["durability"] == Topic.Durability.FSYNC)
 
 
-def create_topic(name: str, config: Config | None, now: int) -> bool:
-    """Create a topic with this config (None: all defaults). False: another was first."""
-    return insert_topic(name, config.fields() if config else {}, now)
+def as_dict(config: WholeConfig) -> dict[str, Any]:
+    """As the audit log shows it."""
+    state: dict[str, Any] = msgspec.to_builtins(config)
+    return state
 
 
-INSERT_TOPIC = """
-INSERT INTO topics_topic ({columns}) VALUES ({values}) ON CONFLICT (name) DO NOTHING RETURNING id
+def defaults(model: type[models.Model]) -> dict[str, Any]:
+    """Each column that has one, with its default: PostgreSQL knows few of them."""
+    fields = [field for field in model._meta.concrete_fields if field.has_default() or field.null]
+    return {field.column: field.get_default() for field in fields if not field.primary_key}
+
+
+TOPIC, HEAD = defaults(Topic), defaults(TopicHead)
+# The topic and its head, unless a topic of this name is there: then no row comes back.
+INSERT_TOPIC = f"""
+WITH made AS (
+    INSERT INTO topics_topic (name, created_ts, {", ".join(TOPIC)})
+    VALUES (%(name)s, %(now)s, {", ".join(f"%({column})s" for column in TOPIC)})
+    ON CONFLICT (name) DO NOTHING
+    RETURNING id)
+INSERT INTO topics_topichead (topic_id, {", ".join(HEAD)})
+SELECT id, {", ".join(f"%({column})s" for column in HEAD)} FROM made
+RETURNING topic_id
 """
+COUNT = "SELECT count(*) FROM topics_topic"
 
 
-def insert_topic(name: str, fields: dict[str, Any], now: int) -> bool:
-    """False: a topic of this name was there first."""
+def insert_topic(name: str, fields: dict[str, Any], now: int) -> Script[bool]:
+    """False: a topic of this name was there first. Raises Throttled or InvalidRequest."""
     check_topic_name(name)
-    check_topics()
-    topic = Topic(name=name, created_ts=now, **fields)
-    columns = [field.column for field in Topic._meta.concrete_fields if not field.primary_key]
-    insert = INSERT_TOPIC.format(columns=", ".join(columns), values=", ".join(["%s"] * len(columns)))
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(insert, [getattr(topic, column) for column in columns])
-        row = cursor.fetchone()
-        if row is not None:
-            TopicHead.objects.create(topic_id=row[0])
-    return row is not None
+    if settings.TOPICS_MAX_TOPICS:
+        ((topics,),) = yield Statement(COUNT)
+        limits.check("topics", settings.TOPICS_MAX_TOPICS, topics)
+    made = yield Statement(INSERT_TOPIC, {**HEAD, **TOPIC, **fields, "name": name, "now": now})
+    return bool(made)
 
 
-def put_topic(name: str, config: Config, now: int) -> tuple[Topic, bool]:
-    """Create the topic or change what differs; answers it and whether it is new.
+# Not FOR UPDATE: an append that holds the head may yet have to see this row (its idempotency key refers to it).
+LOCK_CONFIG = f"SELECT id, {', '.join(COLUMNS)} FROM topics_topic WHERE name = %s FOR NO KEY UPDATE"
+# Takes the head's lock. From the commit on whoever remembers the old config gets no row and looks again (cache.py).
+OUTDATE = "UPDATE topics_topichead SET version = version + 1 WHERE topic_id = %s"
+SAVE = f"UPDATE topics_topic SET {', '.join(f'{column} = %({column})s' for column in COLUMNS)} WHERE id = %(id)s"
+EXPIRE = "SELECT topic_expire(id, %s - ttl_ms) FROM topics_topic WHERE id = %s AND ttl_ms > 0"
+EVICT = "SELECT topic_evict(%s, %s, %s)"
 
-    Raises Incompatible, InvalidRequest or Throttled.
-    """
+
+class Put(NamedTuple):
+    """A topic's config after a PUT, and whether the topic is new."""
+
+    config: WholeConfig
+    created: bool
+
+
+def put_topic(name: str, config: Config, now: int) -> Script[Put]:
+    """Create the topic or change what differs. Raises Incompatible, InvalidRequest or Throttled: nothing changed."""
     fields = config.fields()
     check_topic_name(name)
-    with transaction.atomic():
-        if not Topic.objects.filter(name=name).exists() and insert_topic(name, fields, now):
-            made = Topic.objects.get(name=name)
-            audit.note("create", "topic", name, after=msgspec.to_builtins(config_of(made)))
-            return made, True
-        # Not FOR UPDATE: an append that holds the head may yet have to see this row (its idempotency key refers to it).
-        topic = Topic.objects.select_for_update(no_key=True).filter(name=name).first()
-        if topic is not None:
-            change_topic(topic, fields, now)
-            return topic, False
-    return put_topic(name, config, now)  # deleted since we looked
+    while True:
+        put = yield from atomically(put_once(name, fields, now))
+        forget(name)
+        if put is not None:
+            return put
 
 
-EXPIRE = "SELECT topic_expire(id, %s - ttl_ms) FROM topics_topic WHERE id = %s AND ttl_ms > 0"
+def put_once(name: str, fields: dict[str, Any], now: int) -> Script[Put | None]:
+    """None: somebody created the topic while we were about to."""
+    found = yield Statement(LOCK_CONFIG, (name,))
+    if not found:
+        if not (yield from insert_topic(name, fields, now)):
+            return None
+        made = whole({column: fields.get(column, TOPIC[column]) for column in COLUMNS})
+        yield from audit.note("create", "topic", name, after=as_dict(made))
+        return Put(made, True)
+    topic_id, *values = found[0]
+    before = whole(dict(zip(COLUMNS, values, strict=True)))
+    return Put((yield from change_topic(topic_id, name, before, fields, now)), False)
 
 
-def change_topic(topic: Topic, fields: dict[str, Any], now: int) -> None:
+def change_topic(
+    topic_id: int, name: str, before: WholeConfig, fields: dict[str, Any], now: int
+) -> Script[WholeConfig]:
     """Save what differs. The caller holds the topic's row in a transaction."""
-    changed = {name: value for name, value in fields.items() if getattr(topic, name) != value}
+    changed = {column: value for column, value in fields.items() if getattr(before, column) != value}
     if "type" in changed:
-        raise Incompatible(f"{topic.name!r} is a {topic.type} and cannot become a {changed['type']}", type=topic.type)
+        raise Incompatible(f"{name!r} is a {before.type} and cannot become a {changed['type']}", type=before.type)
     if not changed:
-        return
-    # Takes the head's lock. From the commit on whoever remembers the old config gets no row and looks again (known.py).
-    TopicHead.objects.filter(pk=topic.pk).update(version=F("version") + 1)
-    with connection.cursor() as cursor:
-        # What was over its time is gone: a longer time must not bring it back, nor a cap count it.
-        cursor.execute(EXPIRE, [now, topic.pk])
-        before = msgspec.to_builtins(config_of(topic))
-        for name, value in changed.items():
-            setattr(topic, name, value)
-        topic.save(update_fields=list(changed))
-        audit.note_difference("topic", topic.name, before, msgspec.to_builtins(config_of(topic)))
-        cursor.execute(EXPIRE, [now, topic.pk])
-        if topic.discard == Topic.Discard.OLD:
-            cursor.execute("SELECT topic_evict(%s, %s, %s)", [topic.pk, topic.cap_records, topic.cap_bytes])
-    transaction.on_commit(lambda: forget(topic.name))
+        return before
+    yield Statement(OUTDATE, (topic_id,))
+    # What was over its time is gone: a longer time must not bring it back, nor a cap count it.
+    yield Statement(EXPIRE, (now, topic_id))
+    columns = {column: getattr(before, column) for column in COLUMNS} | changed
+    yield Statement(SAVE, {**columns, "id": topic_id})
+    after = whole(columns)
+    yield from audit.note_difference("topic", name, as_dict(before), as_dict(after))
+    yield Statement(EXPIRE, (now, topic_id))
+    if after.discard == Topic.Discard.OLD:
+        yield Statement(EVICT, (topic_id, after.cap_records, after.cap_bytes))
+    return after

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from django.db import connection, transaction
-
 from base.errors import CursorMoved, Incompatible, InvalidRequest, NotFound
 from base.names import check_router_name, check_topic_name
-from store.database import prepared, translating
+from store.script import Script, Statement, atomically
 from topics import audit
 from topics.cache import absent
 from topics.diff import seq_before
@@ -40,6 +38,7 @@ PAGE_SEEN = f"""{CURSORS.format(name=SEEN)}
  ORDER BY {SEEN}, c.kind, c.id LIMIT %(limit)s
 """
 
+THERE = "SELECT FROM topics_topic WHERE name = %s"
 # The topic's row is locked against a delete, since a cursor must not outlive it.
 LOCK_TOPIC = """
 SELECT t.id, h.head_seq FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id
@@ -83,11 +82,11 @@ class After(NamedTuple):
     id: int = 0
 
 
-def cursor(topic: str, name: str, now: int, key: Key = OPEN) -> Shown:
+def cursor(topic: str, name: str, now: int, key: Key = OPEN) -> Script[Shown]:
     """Raises TopicNotFound or NotFound, also for a cursor whose name the key may not see."""
-    rows = fetch(ONE, topic, cursor=name, now=now)
+    rows = yield from fetch(ONE, topic, cursor=name, now=now)
     if not rows or not visible(rows[0].kind, name, key):
-        check_topic(topic)
+        yield from check_topic(topic)
         check_router_name(name, "cursor")
         raise NotFound(f"{topic!r} has no cursor {name!r}", topic=topic, cursor=name)
     return rows[0]
@@ -98,20 +97,21 @@ def visible(kind: str, name: str, key: Key) -> bool:
     return kind == "named" or key.allows(name)
 
 
-def page_of_cursors(topic: str, after: After, limit: int, now: int, key: Key = OPEN) -> list[Shown]:
+def page_of_cursors(topic: str, after: After, limit: int, now: int, key: Key = OPEN) -> Script[list[Shown]]:
     """The next cursors of a topic, by name and kind, with "*" for names that the key may not see. Raises TopicNotFound."""
     wanted = {"after_name": after.name, "after_kind": after.kind, "limit": limit, "now": now}
     if key.prefixes:
-        rows = fetch(PAGE_SEEN, topic, after_id=after.id, prefixes=list(key.prefixes), **wanted)
+        rows = yield from fetch(PAGE_SEEN, topic, after_id=after.id, prefixes=list(key.prefixes), **wanted)
     else:
-        rows = fetch(PAGE, topic, **wanted)
+        rows = yield from fetch(PAGE, topic, **wanted)
     if not rows:
-        check_topic(topic)
+        yield from check_topic(topic)
     return rows
 
 
-def fetch(statement: str, topic: str, **arguments: Any) -> list[Shown]:
-    return [shown(*row) for row in prepared(statement, {"topic": topic, **arguments})]
+def fetch(statement: str, topic: str, **arguments: Any) -> Script[list[Shown]]:
+    rows = yield Statement(statement, {"topic": topic, **arguments})
+    return [shown(*row) for row in rows]
 
 
 def shown(id: int, name: str, kind: str, seq: int, lag: int, oldest_unread_ms: int | None, updated_ts: int) -> Shown:
@@ -120,64 +120,75 @@ def shown(id: int, name: str, kind: str, seq: int, lag: int, oldest_unread_ms: i
     return Shown(id, name, kind, seq, lag, age, updated_ts)
 
 
-def check_topic(name: str) -> None:
-    with translating(), connection.cursor() as rows:
-        rows.execute("SELECT FROM topics_topic WHERE name = %s", [name])
-        if rows.fetchone() is None:
-            raise absent(name)
+def check_topic(name: str) -> Script[None]:
+    """Raises TopicNotFound."""
+    if not (yield Statement(THERE, (name,))):
+        raise absent(name)
 
 
-def target_seq(topic: str, seq: int | None, from_ts: int | None, at: str | None, now: int) -> int | None:
+def target_seq(topic: str, seq: int | None, from_ts: int | None, at: str | None, now: int) -> Script[int | None]:
     """The seq that a client means; None stands for the head. Raises InvalidRequest unless it says exactly one thing."""
     if sum(each is not None for each in (seq, from_ts, at)) != 1:
         raise InvalidRequest("say where the cursor is to stand: one of seq, from_ts and at")
     if from_ts is not None or at == "earliest":
-        return seq_before(topic, from_ts or 0, now)
+        return (yield from seq_before(topic, from_ts or 0, now))
     return seq
 
 
-def move(topic: str, name: str, seq: int | None, expected_seq: int | None, now: int, key: Key = OPEN) -> bool:
+def move(topic: str, name: str, seq: int | None, expected_seq: int | None, now: int, key: Key = OPEN) -> Script[bool]:
     """Set a named cursor, making it where it is absent (it then stood at 0); True when it was made. None: to the head.
 
     Raises TopicNotFound, InvalidRequest (beyond the head), Incompatible (not a named one) or CursorMoved.
     """
     check_topic_name(name, "cursor")
-    with translating(), transaction.atomic(), connection.cursor() as rows:
-        rows.execute(LOCK_TOPIC, [topic])
-        if (found := rows.fetchone()) is None:
-            raise absent(topic)
-        topic_id, head_seq = found
-        if seq is not None and seq > head_seq:
-            raise InvalidRequest(f"seq {seq} is beyond the head of {topic!r}, {head_seq}", head_seq=head_seq)
-        check_named(rows, topic_id, name, key)
-        seq = head_seq if seq is None else seq
-        rows.execute(MOVE, {"topic_id": topic_id, "name": name, "seq": seq, "now": now, "expected": expected_seq})
-        if (moved := rows.fetchone()) is None:
-            rows.execute(WHERE_NOW, [topic_id, name])
-            current = (rows.fetchone() or (0,))[0]
-            raise CursorMoved(f"expected the cursor at {expected_seq}, it is at {current}", seq=current)
-    return bool(moved[0])
+    return (yield from atomically(move_locked(topic, name, seq, expected_seq, now, key)))
 
 
-def check_named(rows: Any, topic_id: int, name: str, key: Key) -> None:
+def move_locked(topic: str, name: str, seq: int | None, expected_seq: int | None, now: int, key: Key) -> Script[bool]:
+    topic_id, head_seq = yield from lock_topic(topic)
+    if seq is not None and seq > head_seq:
+        raise InvalidRequest(f"seq {seq} is beyond the head of {topic!r}, {head_seq}", head_seq=head_seq)
+    yield from check_named(topic_id, name, key)
+    seq = head_seq if seq is None else seq
+    moved = yield Statement(
+        MOVE, {"topic_id": topic_id, "name": name, "seq": seq, "now": now, "expected": expected_seq}
+    )
+    if not moved:
+        found = yield Statement(WHERE_NOW, (topic_id, name))
+        current = found[0][0] if found else 0
+        raise CursorMoved(f"expected the cursor at {expected_seq}, it is at {current}", seq=current)
+    return bool(moved[0][0])
+
+
+def lock_topic(name: str) -> Script[tuple[int, int]]:
+    """The topic's id and head, which nobody deletes until the transaction ends. Raises TopicNotFound."""
+    rows = yield Statement(LOCK_TOPIC, (name,))
+    if not rows:
+        raise absent(name)
+    topic_id, head_seq = rows[0]
+    return topic_id, head_seq
+
+
+def check_named(topic_id: int, name: str, key: Key) -> Script[None]:
     """Cursors of routers and the like are moved by what they belong to, and by nobody else. Raises Incompatible.
 
     For a key that may not see the router there is none: it may have a named cursor of that name beside it.
     """
-    rows.execute(OTHERS, [topic_id, name])
-    if (other := rows.fetchone()) is not None and visible(other[0], name, key):
-        raise Incompatible(f"cursor {name!r} belongs to a {other[0]} and is read-only", kind=other[0])
+    others = yield Statement(OTHERS, (topic_id, name))
+    if others and visible(kind := others[0][0], name, key):
+        raise Incompatible(f"cursor {name!r} belongs to a {kind} and is read-only", kind=kind)
 
 
-def delete_cursor(topic: str, name: str, key: Key = OPEN) -> bool:
+def delete_cursor(topic: str, name: str, key: Key = OPEN) -> Script[bool]:
     """False: there was none. Raises TopicNotFound or Incompatible."""
-    with translating(), transaction.atomic(), connection.cursor() as rows:
-        rows.execute(LOCK_TOPIC, [topic])
-        if (found := rows.fetchone()) is None:
-            raise absent(topic)
-        rows.execute(DELETE, [found[0], name])
-        if (deleted := rows.fetchone()) is not None:
-            audit.note("delete", "cursor", f"{topic}/{name}", before={"seq": deleted[0]})
-        else:
-            check_named(rows, found[0], name, key)
-    return deleted is not None
+    return (yield from atomically(delete_locked(topic, name, key)))
+
+
+def delete_locked(topic: str, name: str, key: Key) -> Script[bool]:
+    topic_id, _ = yield from lock_topic(topic)
+    deleted = yield Statement(DELETE, (topic_id, name))
+    if deleted:
+        yield from audit.note("delete", "cursor", f"{topic}/{name}", before={"seq": deleted[0][0]})
+    else:
+        yield from check_named(topic_id, name, key)
+    return bool(deleted)

@@ -9,17 +9,14 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 import msgspec
-from django.db import connection, transaction
-from django.db.models import Q
 from msgspec import Meta
 
-from base.errors import InvalidRequest, RouterOutsidePrefixes, TopicNotEmpty
-from store.database import translating
-from topics import audit, wake
-from topics.cache import Known, forget, known
-from topics.config import config_of
-from topics.diff import Match, catch_up, check_match
-from topics.models import Topic, TopicHead
+from base.errors import InvalidRequest, TopicNotEmpty
+from store.script import Script, Statement, atomically
+from topics import audit, hooks, wake
+from topics.cache import Known, forget, topic_called
+from topics.config import COLUMNS, LOCK_CONFIG, as_dict, whole
+from topics.diff import Match, check_match
 from wire.keys import OPEN, Key
 
 LOCK_HEAD = "SELECT FROM topics_topichead WHERE topic_id = %s AND version = %s FOR UPDATE"
@@ -29,6 +26,16 @@ TRIM = "SELECT records FROM topic_trim(%s, %s, 'delete')"
 # By the index on the tag. Takes the head's lock after the records' (sql/topic_delete_match.sql).
 DELETE_MATCH = "SELECT topic_delete_match(%s, %s, %s, %s, %s, %s, %s)"
 EXTENT = "SELECT floor_seq + 1, head_seq, count, bytes FROM topics_topichead WHERE topic_id = %s"
+TAKE_HEAD = "UPDATE topics_topichead SET version = version + 1 WHERE topic_id = %s RETURNING head_seq"
+LOCK_TOPIC = "SELECT FROM topics_topic WHERE id = %s FOR UPDATE"
+# A topic, and what belongs to it.
+DROP = (
+    "DELETE FROM topics_topichead WHERE topic_id = %s",
+    "DELETE FROM topics_clockstep WHERE topic_id = %s",
+    "DELETE FROM topics_cursor WHERE topic_id = %s",
+    "DELETE FROM topics_idempotencykey WHERE topic_id = %s",
+    "DELETE FROM topics_topic WHERE id = %s",
+)
 # Its rows stay until reclaim finds that no span shows them; until then the name is what lineage shows for the id.
 KEEP_NAME = "INSERT INTO topics_deletedtopic (id, name, deleted_ts) VALUES (%s, %s, %s)"
 
@@ -50,41 +57,40 @@ class Deleted(NamedTuple):
     bytes: int
 
 
-def delete_records(name: str, before_seq: int | None, match: Match | None, now: int) -> Deleted:
+class Outdated(Exception):
+    """What we remember of a topic is no longer so."""
+
+
+def delete_records(name: str, before_seq: int | None, match: Match | None, now: int) -> Script[Deleted]:
     """Delete what is there now, lies below before_seq and matches. Raises TopicNotFound, InvalidRequest or NotReady."""
     if before_seq is None and match is None:
         raise InvalidRequest("say before_seq or match, or both")
     op, literal = check_match(match)
-    with translating():
-        while True:
-            topic = known(name)
-            if topic.derived:
-                catch_up(topic.id, now)  # what a reader would see now is there to be deleted
-            done = delete_once(topic, before_seq, op, literal, now)
-            if done is not None:
-                return done
+    while True:
+        topic = yield from topic_called(name)
+        if topic.derived:
+            yield from hooks.before_read(topic, now)  # what a reader would see now is there to be deleted
+        try:
+            return (yield from atomically(delete_once(topic, before_seq, op, literal, now)))
+        except Outdated:
             forget(name)  # configured anew, deleted or recreated since we looked
 
 
-def delete_once(topic: Known, before_seq: int | None, op: str | None, literal: str | None, now: int) -> Deleted | None:
-    """None: the topic is another than the one we knew, and nothing was deleted."""
-    with transaction.atomic(), connection.cursor() as cursor:
-        if op is None or literal is None:
-            cursor.execute(LOCK_HEAD, [topic.id, topic.version])
-            if cursor.fetchone() is None:
-                return None
-            cursor.execute(EXPIRE, [topic.id, topic.expired_ts(now)])
-            cursor.execute(TRIM, [topic.id, (before_seq or 0) - 1])
-        else:
-            end = after_prefix(literal) if op == "Glob" else None
-            arguments = [topic.id, topic.version, before_seq, op, literal, end, topic.expired_ts(now)]
-            cursor.execute(DELETE_MATCH, arguments)
-        row = cursor.fetchone()
-        if row is None:
-            transaction.set_rollback(True)
-            return None
-        cursor.execute(EXTENT, [topic.id])
-        return Deleted(row[0], *cursor.fetchone())
+def delete_once(topic: Known, before_seq: int | None, op: str | None, literal: str | None, now: int) -> Script[Deleted]:
+    """Raises Outdated when the topic is another than the one we knew: nothing is deleted then."""
+    if op is None or literal is None:
+        if not (yield Statement(LOCK_HEAD, (topic.id, topic.version))):
+            raise Outdated
+        yield Statement(EXPIRE, (topic.id, topic.expired_ts(now)))
+        trimmed = yield Statement(TRIM, (topic.id, (before_seq or 0) - 1))
+    else:
+        end = after_prefix(literal) if op == "Glob" else None
+        arguments = (topic.id, topic.version, before_seq, op, literal, end, topic.expired_ts(now))
+        trimmed = yield Statement(DELETE_MATCH, arguments)
+    if not trimmed or trimmed[0][0] is None:
+        raise Outdated  # the records that were marked before the head was looked at are as they were
+    (extent,) = yield Statement(EXTENT, (topic.id,))
+    return Deleted(trimmed[0][0], *extent)
 
 
 def after_prefix(prefix: str) -> str | None:
@@ -96,48 +102,46 @@ def after_prefix(prefix: str) -> str | None:
     return None
 
 
-def delete_topic(name: str, if_empty: bool, now: int, key: Key = OPEN) -> tuple[bool, list[str]]:
-    """Delete a topic and every router that names it. Answers whether there was one, and those routers' names.
+class Gone(NamedTuple):
+    """Whether there was a topic to delete, and the names of the routers that went along."""
+
+    deleted: bool
+    routers: list[str]
+
+
+def delete_topic(name: str, if_empty: bool, now: int, key: Key = OPEN) -> Script[Gone]:
+    """Delete a topic and every router that names it.
 
     Raises TopicNotEmpty when it holds records and only an empty one was to go, and RouterOutsidePrefixes when a router
     would go that the key may not delete by itself.
     """
-    from routers import graph, routers  # routers builds on topics, not the other way round
-
-    with translating(), transaction.atomic():
-        graph.lock_graph()
-        # Nobody configures it from here on. Not FOR UPDATE: an append that holds the head may yet have to see this row.
-        topic = Topic.objects.select_for_update(no_key=True).filter(name=name).first()
-        if topic is None:
-            return False, []
-        named = routers.Router.objects.filter(Q(source=topic) | Q(dest=topic)).select_related("source", "dest")
-        removed = list(named.order_by("name"))
-        if hidden := sum(not routers.may_see(router, key) for router in removed):
-            message = f"{hidden} routers that this key may not delete lead from or to {name!r}"
-            raise RouterOutsidePrefixes(message, count=hidden)
-        if removed:
-            routers.remove(removed)
-        ends = {end.pk: end for router in removed for end in (router.source, router.dest)}
-        routers.touch(topic, *(end for id, end in ends.items() if id != topic.pk))
-        head = TopicHead.objects.get(pk=topic.pk)
-        if if_empty:
-            check_empty(topic, now)
-        id = topic.pk
-        Topic.objects.select_for_update().get(pk=id)  # after who is about to make a cursor here: it goes, too
-        audit.note("delete", "topic", name, before=msgspec.to_builtins(config_of(topic)))
-        topic.delete()  # with its head, cursors and idempotency keys
-        with connection.cursor() as cursor:
-            cursor.execute(KEEP_NAME, [id, name, now])
+    topic_id, head_seq, routers = yield from atomically(delete_locked(name, if_empty, now, key))
+    if topic_id is None:
+        return Gone(False, [])
     forget(name)
-    wake.announce(id, head.head_seq + 1, routed=False)  # whoever watches it looks, and finds it gone
-    return True, [router.name for router in removed]
+    wake.announce(topic_id, head_seq + 1, routed=False)  # whoever watches it looks, and finds it gone
+    return Gone(True, routers)
 
 
-def check_empty(topic: Topic, now: int) -> None:
-    """Raises TopicNotEmpty. The caller holds the head's lock."""
-    with connection.cursor() as cursor:
-        cursor.execute(EXPIRE, [topic.pk, now - topic.ttl_ms if topic.ttl_ms else None])
-        cursor.execute(EXTENT, [topic.pk])
-        count = cursor.fetchone()[2]
-    if count:
-        raise TopicNotEmpty(f"{topic.name!r} holds {count} records", count=count)
+def delete_locked(name: str, if_empty: bool, now: int, key: Key) -> Script[tuple[int | None, int, list[str]]]:
+    """Returns the topic's id (None: there is none), its head, and the names of its routers."""
+    yield from hooks.before_delete()
+    # Nobody configures it from here on. Not FOR UPDATE: an append that holds the head may yet have to see this row.
+    found = yield Statement(LOCK_CONFIG, (name,))
+    if not found:
+        return None, 0, []
+    topic_id, *values = found[0]
+    config = whole(dict(zip(COLUMNS, values, strict=True)))
+    routers = yield from hooks.with_delete(topic_id, name, key)
+    ((head_seq,),) = yield Statement(TAKE_HEAD, (topic_id,))
+    if if_empty:
+        yield Statement(EXPIRE, (topic_id, now - config.ttl_ms if config.ttl_ms else None))
+        ((_, _, count, _),) = yield Statement(EXTENT, (topic_id,))
+        if count:
+            raise TopicNotEmpty(f"{name!r} holds {count} records", count=count)
+    yield Statement(LOCK_TOPIC, (topic_id,))  # after who is about to make a cursor here: it goes, too
+    yield from audit.note("delete", "topic", name, before=as_dict(config))
+    for statement in DROP:
+        yield Statement(statement, (topic_id,))
+    yield Statement(KEEP_NAME, (topic_id, name, now))
+    return topic_id, head_seq, routers

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from store.database import prepared
-from topics import config
-from topics.cache import absent
-from topics.diff import catch_up
+from store.script import Script, Statement
+from topics import config, hooks
+from topics.cache import absent, topic_called
 from topics.models import Topic
 from topics.recency import effective_priority, last_read
 
@@ -65,27 +64,25 @@ class Held(NamedTuple):
     config: config.WholeConfig
 
 
-def held(name: str, now: int) -> Held:
+def held(name: str, now: int) -> Script[Held]:
     """Raises TopicNotFound."""
-    *row, derived = one(name, now)
+    look = Statement(ONE, {"name": name, "now": now})
+    rows = yield look
+    if not rows:
+        raise absent(name)
+    *row, derived = rows[0]
     if derived:
-        catch_up(row[0], now)
-        *row, _ = one(name, now)
+        topic = yield from topic_called(name)
+        yield from hooks.before_read(topic, now)
+        *row, _ = ((yield look) or rows)[0]
     width = len(row) - len(config.COLUMNS)
     return Held(from_row(row[:width], now), config.whole(dict(zip(config.COLUMNS, row[width:], strict=True))))
 
 
-def one(name: str, now: int) -> tuple[Any, ...]:
-    rows = prepared(ONE, {"name": name, "now": now})
-    if not rows:
-        raise absent(name)
-    return rows[0]
-
-
-def page_of_topics(prefix: str, allowed: Iterable[str], after: str, limit: int, now: int) -> list[State]:
+def page_of_topics(prefix: str, allowed: Iterable[str], after: str, limit: int, now: int) -> Script[list[State]]:
     """The next topics by name that begin with `prefix`, and with one of `allowed` where there are any."""
     prefixes = intersection(prefix, allowed)
-    rows = prepared(PAGE, {"prefixes": prefixes, "after": after, "limit": limit, "now": now})
+    rows = yield Statement(PAGE, {"prefixes": prefixes, "after": after, "limit": limit, "now": now})
     return [from_row(row, now) for row in rows]
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from django.conf import settings
-from django.db import connection
 from msgspec import Meta
 
+from base.clock import now_ms
 from base.errors import InvalidRequest
 from base.names import MAX_TAG_BYTES, check_node, check_token
-from store.database import translating
-from topics.cache import Known, absent, forget, known
+from store.script import Pause, Script, Statement
+from topics import hooks, recency
+from topics.cache import Known, absent, forget, remembered, topic_called
 from topics.stamps import seen
 from wire.keys import Key
 
@@ -29,6 +32,7 @@ SELECT topic_seq_at(h.topic_id, h.floor_seq, h.head_seq,
  WHERE t.name = %(name)s
 """
 
+MAX_WAIT_MS = 30_000  # of a long poll
 MAX_NODES = settings.TOPICS_MAX_NODES
 MAX_LIMIT, MAX_BYTES = settings.TOPICS_DIFF_MAX_LIMIT, settings.TOPICS_DIFF_BYTES  # of a window
 Seq = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -144,31 +148,54 @@ def render(topic: str, window: Window, from_seq: int, server_total_ms: float) ->
     ).encode()
 
 
-def diff(name: str, wanted: Diff, now: int) -> Window:
-    """The next window of a topic. Raises TopicNotFound, InvalidRequest or NotReady."""
-    with translating(), connection.cursor() as cursor:
-        while True:
-            topic = known(name)
-            if topic.derived:
-                catch_up(topic.id, now)
-            cursor.execute(DIFF, parameters(topic, wanted, now))
-            if (row := cursor.fetchone()) is not None:
-                return Window(*row)
-            forget(name)
+class UntilMoved(Pause):
+    """A read that has nothing to tell waits until the topic's head is not where it was, for so many seconds at most.
+
+    The answer says whether the reader may wait again after it has looked once more.
+    """
+
+    def __init__(self, topic_id: int, head_seq: int, seconds: float) -> None:
+        self.topic_id, self.head_seq, self.seconds = topic_id, head_seq, seconds
+
+    async def over(self) -> bool:
+        return await hooks.until_moved(self.topic_id, self.head_seq, self.seconds)
 
 
-def seq_before(name: str, from_ts: int, now: int) -> int:
+def read_window(name: str, wanted: Diff, now: int) -> Script[tuple[Known, Window]]:
+    """The next window of a topic, and the topic. Raises TopicNotFound, InvalidRequest or NotReady."""
+    while True:
+        topic = remembered.get(name) or (yield from topic_called(name))
+        if topic.derived:
+            yield from hooks.before_read(topic, now)
+        rows = yield Statement(DIFF, parameters(topic, wanted, now))
+        if rows:
+            recency.note(topic.id, now)
+            return topic, Window(*rows[0])
+        forget(name)  # configured anew since we looked: its version no longer matches
+
+
+def diff(name: str, wanted: Diff, clock: Callable[[], int] = now_ms) -> Script[Window]:
+    """The next window of a topic. Where there is nothing to tell, waits for `wait_ms` until there is.
+
+    Raises TopicNotFound, InvalidRequest or NotReady.
+    """
+    if wanted.from_ts is not None:
+        if wanted.from_seq:
+            raise InvalidRequest("say from_seq or from_ts, not both")
+        wanted.from_seq = yield from seq_before(name, wanted.from_ts, clock())
+    may_wait = wanted.wait_ms > 0
+    ends = time.monotonic() + min(wanted.wait_ms, MAX_WAIT_MS) / 1000
+    while True:
+        topic, window = yield from read_window(name, wanted, clock())
+        left = ends - time.monotonic()
+        if not may_wait or left <= 0 or window.tells(wanted.from_seq):
+            return window
+        may_wait = yield UntilMoved(topic.id, window.head_seq, left)
+
+
+def seq_before(name: str, from_ts: int, now: int) -> Script[int]:
     """The seq after which a reader begins that starts at a time. Raises TopicNotFound."""
-    with translating(), connection.cursor() as cursor:
-        cursor.execute(SEQ_BEFORE, {"name": name, "from_ts": from_ts, "now": now})
-        row = cursor.fetchone()
-    if row is None:
+    rows = yield Statement(SEQ_BEFORE, {"name": name, "from_ts": from_ts, "now": now})
+    if not rows:
         raise absent(name)
-    return int(row[0])
-
-
-def catch_up(topic_id: int, now: int) -> None:
-    """Bring a dest up to date with everything upstream, so a reader sees what was acked before it asked."""
-    from routers import advance  # routers builds on topics, not the other way round
-
-    advance.announce(advance.catch_up(topic_id, now))
+    return int(rows[0][0])

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import msgspec
 
 from base.errors import NotFound
-from store.database import prepared
-from topics.cache import absent, look_up
-from topics.diff import catch_up
+from store.script import Script, Statement
+from topics import hooks
+from topics.cache import absent, load_topic
 
 # An own record by the primary key, else the one span that covers the seq, by its key; then the home row of it. Nothing
 # when the topic does not show the seq: below the floor, over its time, or deleted.
@@ -52,15 +52,17 @@ class Found(NamedTuple):
     routers: list[str]
 
 
-def record(name: str, seq: int, now: int) -> Found:
+def record(name: str, seq: int, now: int) -> Script[Found]:
     """Raises TopicNotFound, or NotFound when the topic does not show this seq."""
-    wanted = {"name": name, "seq": seq, "now": now}
-    rows = prepared(RECORD, wanted)
+    look = Statement(RECORD, {"name": name, "seq": seq, "now": now})
+    rows = yield look
     if not rows:
         raise absent(name)
-    if rows[0][0] is None and (topic := look_up(name)).derived:
-        catch_up(topic.id, now)  # it may be on its way
-        rows = prepared(RECORD, wanted) or rows
+    if rows[0][0] is None:
+        topic = yield from load_topic(name)
+        if topic is not None and topic.derived:
+            yield from hooks.before_read(topic, now)  # it may be on its way
+            rows = (yield look) or rows
     if rows[0][0] is None:
         raise NotFound(f"{name!r} holds no record {seq}", topic=name, seq=seq)
     text, home, home_seq, routers = rows[0]

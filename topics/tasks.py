@@ -10,6 +10,7 @@ from functools import partial
 from celery import shared_task
 
 from base.clock import now_ms
+from store.script import run
 from topics import audit
 from topics.upkeep import reclaim, retention
 from watch import sessions
@@ -58,4 +59,4 @@ def rest() -> None:
 
 @shared_task(name="topics.sweep_watch_sessions")
 def sweep_watch_sessions() -> None:
-    sessions.sweep(now_ms())
+    run(sessions.sweep(now_ms()))

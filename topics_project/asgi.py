@@ -1,181 +1,24 @@
-"""The one front on the one port: streams in plain ASGI, append and diff to the fast lane,
-everything else to Django's WSGI handler in a bounded pool of threads.
-
-What concerns every request stands here: who asks, whether there is anything at the path, what the body may be, how
-many at once, gzip both ways. All of it is settled before a byte of the body is read.
-"""
+"""The web application, put together: the front (wire/front.py), and what it serves."""
 
 from __future__ import annotations
 
-import asyncio
 import gc
-import gzip
-import logging
 import os
-import re
-import time
-from collections.abc import Awaitable, Callable
 from importlib import import_module
-from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
 
 from django.conf import settings
 from django.core.wsgi import get_wsgi_application
-from django.urls import Resolver404, resolve
 
 views = get_wsgi_application()
 
-from base.errors import NotFound, NotReady  # noqa: E402
-from store import threads, timeouts  # noqa: E402
-from topics.api.lane import Lane  # noqa: E402
+from store import loop, threads, timeouts  # noqa: E402
+from topics import batch  # noqa: E402
+from topics_project.urls import ROUTES  # noqa: E402
 from watch import serve  # noqa: E402
-from wire import (  # noqa: E402  # noqa: E402
-    docs,
-    hosts,
-    limits,
-    metrics,
-    pulse,
-    sockets,
-    upload,
-    visitors,
-)
-from wire import shutdown as drain  # noqa: E402
-from wire.bridge import Bare, Bridge, environ  # noqa: E402
-from wire.endpoint import Answer, refusal  # noqa: E402
-from wire.entrance import fresh_keys  # noqa: E402
-from wire.keys import Key, keyring  # noqa: E402
-
-drain.install()
-timeouts.serve("web", settings.TOPICS_STATEMENT_TIMEOUT_MS)
-threads.watch_connections()
-log = logging.getLogger(__name__)
-Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
-
-FAST_LANE, MAX_BODY_BYTES = settings.TOPICS_FAST_LANE, settings.TOPICS_MAX_BODY_BYTES
-GZIP_FROM = 1024  # bytes: below, a header costs more than it saves
-REFUSES_GZIP = re.compile(rb"gzip\s*;\s*q=0(\.0*)?\s*(,|$)")
-OPEN_PATHS = frozenset(("/v0/health", "/v0/ready", "/v0/schema", "/v0/docs"))
-HEALTH_PATHS = ("/v0/health", "/healthz")  # of hosts.PROBES; the others ask whether we are ready
-READY_SECONDS = 2.0  # for every connection that serves to answer
-TAKES_BODY = ("POST", "PUT")
-# Django takes at most 1,000 fields in a form: with a name and a value of 255 characters in each, they fit.
-ADMIN_FORM_BYTES = 512 * 1024
-
-
-class Front:
-    """An ASGI application of one process."""
-
-    def __init__(self) -> None:
-        self.threads = threads.Threads(settings.WEB_THREADS, "web")
-        self.site = Bridge(views, self.threads)
-        self.api = Bridge(Bare(), self.threads)
-        self.readiness = Bridge(Bare(), threads.Threads(1, "ready"))
-        self.lane: Lane | None = None
-        self.tuning: asyncio.Task[None] | None = None
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self.lifespan(receive, send)
-        elif scope["type"] != "http":
-            await send({"type": "websocket.close"})  # before it is accepted: the client is told 403
-        elif (error := hosts.refused(scope)) is not None:
-            await reply(refusal(error, time.perf_counter()), dict(scope["headers"]), send)
-        elif (stream := serve.stream_at(scope["path"])) is not None:
-            await self.stream(stream, scope, receive, send)
-        else:
-            await self.request(scope, receive, send)
-
-    async def lifespan(self, receive: Receive, send: Send) -> None:
-        while True:
-            message = await receive()
-            if message["type"] == "lifespan.startup":
-                settle()
-                self.tuning = asyncio.create_task(tune_listeners())
-                pulse.start()
-            else:
-                if self.lane is not None:
-                    await self.lane.close()
-                self.threads.close()
-                self.readiness.threads.close()
-            await send({"type": f"{message['type']}.complete"})
-            if message["type"] == "lifespan.shutdown":
-                return
-
-    async def stream(self, stream: serve.Served, scope: Scope, receive: Receive, send: Send) -> None:
-        started = time.perf_counter()
-        try:
-            await stream(scope, receive, send)
-        except Exception as error:
-            await reply(refusal(error, started), dict(scope["headers"]), send)
-
-    async def request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        started = time.perf_counter()
-        headers: dict[bytes, bytes] = dict(scope["headers"])
-        try:
-            drain.check()
-            if scope["path"] in hosts.PROBES:
-                await reply(await self.probe(scope, headers), headers, send)
-                return
-            key = None
-            if wants_key(scope["path"]):
-                await fresh_keys()
-                authorization = headers.get(b"authorization")
-                key = keyring.authenticate(authorization.decode("latin-1") if authorization else None)
-            most = await self.most(scope, headers, key)
-            with limits.under_way(key, address(scope)) as held:
-                body = await upload.read(headers, receive, most, held) if most else b""
-                answer = await self.answer(scope, headers, body, key, started)
-        except Exception as error:
-            answer = refusal(error, started)
-            metrics.request(scope["method"], "", answer.status)
-        await reply(answer, headers, send)
-
-    async def probe(self, scope: Scope, headers: dict[bytes, bytes]) -> Answer:
-        """Whether we live, and can serve: told without anything that other requests could use up."""
-        if scope["path"] in HEALTH_PATHS:
-            return self.readiness.run(environ(scope, headers, b"", None))  # it waits for nothing
-        try:
-            async with asyncio.timeout(READY_SECONDS):
-                if FAST_LANE:
-                    await self.open_lane().check()
-                return await self.readiness.call(scope, headers, b"", None)
-        except TimeoutError as error:
-            raise NotReady(f"the connections that serve did not answer within {READY_SECONDS:.0f} s") from error
-
-    def open_lane(self) -> Lane:
-        if self.lane is None:
-            self.lane = Lane()
-        return self.lane
-
-    async def most(self, scope: Scope, headers: dict[bytes, bytes], key: Key | None) -> int:
-        """Returns how many bytes of a body are read for this request; 0: none is looked at. Raises NotFound."""
-        path = scope["path"]
-        if not is_route(path):
-            if path.startswith("/v0/") or path == "/v0":
-                raise NotFound("there is nothing at this path")
-            return 0  # a static file, or a page that says that there is none
-        if scope["method"] not in TAKES_BODY:
-            return upload.SMALL
-        if key is not None:
-            return MAX_BODY_BYTES
-        if path.startswith("/admin/") and upload.announced(headers) > upload.SMALL:
-            cookie = headers.get(b"cookie", b"").decode("latin-1")
-            if await self.threads.run(visitors.may_administer, cookie):
-                return ADMIN_FORM_BYTES
-        return upload.SMALL
-
-    async def answer(
-        self, scope: Scope, headers: dict[bytes, bytes], body: bytes, key: Key | None, started: float
-    ) -> Answer:
-        if key is not None and FAST_LANE:
-            method, path, query = scope["method"], scope["path"], scope["query_string"]
-            if (answer := await self.open_lane().handle(method, path, query, headers, body, key, started)) is not None:
-                return answer
-        bridge = self.api if scope["path"].startswith("/v0/") else self.site
-        return await bridge.call(scope, headers, body, key)
+from wire import shutdown  # noqa: E402
+from wire.front import Front  # noqa: E402
 
 
 def settle() -> None:
@@ -185,64 +28,14 @@ def settle() -> None:
     gc.freeze()
 
 
-async def tune_listeners() -> None:
-    """As soon as this worker listens, which it does after it was told to start."""
-    for _ in range(1000):
-        if sockets.tune_listeners():
-            return
-        await asyncio.sleep(0.02)
-    log.warning("no listening socket was found: clients that do not read hold more of the kernel's memory")
-
-
-def wants_key(path: str) -> bool:
-    """The admin and the open paths know their visitors themselves."""
-    return path.startswith("/v0/") and path not in OPEN_PATHS
-
-
-def is_route(path: str) -> bool:
-    """Whether the table of contents knows the path. Append and diff are known without looking there: they are hot."""
-    if path.startswith("/v0/topics/"):
-        name, _, call = path[len("/v0/topics/") :].partition("/")
-        if name and call in ("", "diff") and not path.endswith("/"):
-            return True
-    try:
-        return getattr(resolve(path).func, "cls", None) is not docs.Nothing
-    except Resolver404:
-        return False
-
-
-def address(scope: Scope) -> str:
-    """Where the request comes from, as far as we see; a proxy counts as one client."""
-    client = scope.get("client")
-    return str(client[0]) if client else ""
-
-
-async def reply(answer: Answer, asked: dict[bytes, bytes], send: Send) -> None:
-    body, headers = answer.body, list(answer.headers)
-    if body and not says(headers, b"content-type"):
-        headers.append((b"content-type", b"application/json"))
-    if len(body) >= GZIP_FROM and may_zip(answer.status, headers):
-        # Whether this answer is zipped depends on what the client accepts: a cache on the way has to know.
-        headers.append((b"vary", b"accept-encoding"))
-        if wants_gzip(asked.get(b"accept-encoding")):
-            body = gzip.compress(body, compresslevel=1)
-            headers = [header for header in headers if header[0] != b"content-length"]
-            headers += [(b"content-encoding", b"gzip"), (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-def wants_gzip(accepted: bytes | None) -> bool:
-    return accepted is not None and b"gzip" in accepted and not REFUSES_GZIP.search(accepted)
-
-
-def may_zip(status: int, headers: list[tuple[bytes, bytes]]) -> bool:
-    """Not what is zipped already, and not a part: a Content-Range counts bytes of what is there, not of a zip of it."""
-    return status != 206 and not says(headers, b"content-encoding")
-
-
-def says(headers: list[tuple[bytes, bytes]], name: bytes) -> bool:
-    return any(header == name for header, _ in headers)
-
-
-application = Front()
+shutdown.install()
+timeouts.serve("web", settings.TOPICS_STATEMENT_TIMEOUT_MS)
+threads.watch_connections()
+application = Front(
+    views,
+    ROUTES,
+    serve.stream_at,
+    checks=[loop.check, batch.check],
+    closers=[batch.close, loop.close],
+    settle=settle,
+)

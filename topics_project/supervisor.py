@@ -23,11 +23,12 @@ from django.core.management import call_command
 from django.db import OperationalError, connection
 from django.db.migrations.executor import MigrationExecutor
 
+from base.locks import take_lock
 from base.refusal import Refusal
 from topics.upkeep.recovery import empty_ephemeral
 from topics_project import embedded
 from topics_project.embedded.children import Child, stop_all
-from topics_project.embedded.folder import bind, keep_secret, last_line, make, take_lock
+from topics_project.embedded.folder import bind, keep_secret, last_line, make
 
 TICK = 0.25  # seconds between two looks at the children
 STREAMS_PER_WORKER = 16_384  # requests a web worker holds at once; TOPICS_MAX_STREAMS is the limit people meet

@@ -1,17 +1,27 @@
-"""Table of contents of everything served over WSGI: the admin and the /v0 API."""
+"""Table of contents of everything that is served: the endpoints of /v0, and what Django serves over WSGI."""
 
 from django.contrib import admin
-from django.urls import include, path, re_path
+from django.urls import path, re_path
 
+from routers.api.urls import endpoints as routers_endpoints
 from topics.api import health
+from topics.api.urls import endpoints as topics_endpoints
+from watch import eventstream
+from watch.api import endpoints as watch_endpoints
 from wire import docs
+from wire.routes import Routes
+from wire.view import view_of
+
+ROUTES = Routes((*topics_endpoints, *watch_endpoints, *routers_endpoints))
 
 urlpatterns = [
     path("admin/", admin.site.urls),
-    path("v0/", include("topics.api.urls")),
-    path("v0/", include("routers.api.urls")),
-    path("healthz", health.Health.as_view(schema=None)),
-    path("readyz", health.Ready.as_view(schema=None)),
+    *(path(route, view_of(route, endpoints)) for route, endpoints in ROUTES),
+    path("v0/topics/<str:topic>/events", eventstream.events),
+    path("v0/schema", docs.Schema.as_view()),
+    path("v0/docs", docs.Docs.as_view()),
+    path("healthz", view_of("healthz", {"GET": health.health}, in_schema=False)),
+    path("readyz", view_of("readyz", {"GET": health.ready}, in_schema=False)),
     re_path("^v0(/|$)", docs.Nothing.as_view()),
 ]
 handler400 = "wire.docs.bad_request"

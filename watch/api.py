@@ -1,16 +1,16 @@
-"""POST /v0/watch makes a session (contract.md section 7). Its stream is served in plain ASGI: watch/serve.py."""
+"""POST /v0/watch makes a session (docs/wire.md). Its stream is served in plain ASGI: watch/serve.py."""
 
 from __future__ import annotations
 
 import msgspec
 from django.conf import settings
-from rest_framework.request import Request
-from rest_framework.response import Response
 
 from base.clock import now_ms
+from store.script import Script
 from watch.sessions import Watch, create
-from wire.endpoint import Endpoint
-from wire.schema import Performance, operation
+from wire.answer import Answer
+from wire.endpoint import Asked, endpoint
+from wire.schema import Performance
 
 
 class Watched(msgspec.Struct):
@@ -33,22 +33,21 @@ class WatchQuery(msgspec.Struct):
     lenient: bool = False
 
 
-class Sessions(Endpoint):
-    """/v0/watch"""
-
-    @operation("watch", body=Watch, query=WatchQuery, answers={200: WatchAnswer}, tag="watch")
-    def post(self, request: Request) -> Response:
-        """Begin to watch topics: the answer says where the stream is."""
-        lenient = self.query(WatchQuery).lenient
-        wid, topics, spots = create(self.body(Watch), self.key, lenient, now_ms())
-        return self.answer(
-            WatchAnswer(
-                wid=wid,
-                stream_url=f"/v0/watch/{wid}",
-                session_ttl_ms=settings.TOPICS_WATCH_SESSION_TTL_MS,
-                topics={
-                    found.name: Watched(spots[found.name].seq, found.head_seq, found.earliest_seq) for found in topics
-                },
-                performance=self.performance(),
-            )
+@endpoint(
+    "POST", "v0/watch", "watch", scope="read", body=Watch, query=WatchQuery, answers={200: WatchAnswer}, tag="watch"
+)
+def begin_session(asked: Asked[Watch, WatchQuery]) -> Script[Answer]:
+    """Begin to watch topics: the answer says where the stream is."""
+    wid, topics, spots = yield from create(asked.body, asked.key, asked.query.lenient, now_ms())
+    return asked.answer(
+        WatchAnswer(
+            wid=wid,
+            stream_url=f"/v0/watch/{wid}",
+            session_ttl_ms=settings.TOPICS_WATCH_SESSION_TTL_MS,
+            topics={found.name: Watched(spots[found.name].seq, found.head_seq, found.earliest_seq) for found in topics},
+            performance=asked.performance(),
         )
+    )
+
+
+endpoints = (begin_session,)

@@ -5,3 +5,10 @@ from django.apps import AppConfig
 
 class WatchConfig(AppConfig):
     name = "watch"
+
+    def ready(self) -> None:
+        """Join in where the log leaves room for it (topics/hooks.py)."""
+        from topics import hooks
+        from watch.longpoll import until_moved
+
+        hooks.until_moved = until_moved

@@ -159,6 +159,11 @@ class Hub:
         rows = await self.readers.read(lambda connection: connection.execute(BY_NAME, [names]))
         return {name: (topic_id, head_seq) for name, topic_id, head_seq in rows}
 
+    async def head(self, topic_id: int) -> int | None:
+        """Where a topic's head is now; None: the topic is no more."""
+        rows = await self.readers.read(lambda connection: connection.execute(HEADS, [[topic_id]]))
+        return rows[0][1] if rows else None
+
     async def close(self) -> None:
         wake.listeners.remove(self.hint)
         self.running.cancel()

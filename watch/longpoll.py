@@ -1,30 +1,11 @@
-"""The long poll of a diff: a follower for one read.
-
-It waits in the event loop and holds neither a thread nor a connection, whichever door it came through. A view that finds
-nothing to tell says so in the request's environment (PENDING), and the front calls it again when there may be something.
-"""
+"""The long poll of a diff: a follower for one read. It waits in the event loop, and holds neither a thread nor a connection."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple, TypeVar
-
 from watch.hub import hub
-from wire import shutdown as drain
-
-T = TypeVar("T")
-AGAIN = "topics.again"  # in a request's environment: the front may ask the view again
-PENDING = "topics.pending"  # what the view waits for, if it does
+from wire import shutdown
 
 _waiting: set[Poll] = set()
-
-
-class Pending(NamedTuple):
-    """A read that has nothing to tell while the topic's head is there, and may wait so long."""
-
-    topic_id: int
-    head_seq: int
-    seconds: float
 
 
 class Poll:
@@ -45,7 +26,7 @@ class Poll:
             self.moved.set_result(None)
 
     async def wait(self, deadline: float) -> None:
-        if drain.begun():
+        if shutdown.begun():
             return
         timer = self.hub.loop.call_at(deadline, self.vanished)
         try:
@@ -64,23 +45,20 @@ def release() -> None:
         poll.vanished()
 
 
-drain.before_the_end(release, lambda: bool(_waiting))
+shutdown.before_the_end(release, lambda: bool(_waiting))
 
 
-async def patiently(read: Callable[[bool], Awaitable[tuple[T, Pending | None]]]) -> T:
-    """What `read` answers, once it has anything to tell or its time is up. It is told whether it may be asked again."""
-    answer, pending = await read(True)
-    if pending is None:
-        return answer
-    loop = hub().loop
-    deadline = loop.time() + pending.seconds
-    while pending is not None:
-        poll = Poll(pending.topic_id, pending.head_seq)
-        try:
-            answer, pending = await read(True)  # once more: what moved before we followed is not heard
-            if pending is not None:
-                await poll.wait(deadline)
-                answer, pending = await read(loop.time() < deadline and not drain.begun())
-        finally:
-            poll.stop()
-    return answer
+async def until_moved(topic_id: int, head_seq: int, seconds: float) -> bool:
+    """Come back when the topic's head is not at `head_seq`, or after so many seconds: a hook of the log (topics/hooks.py).
+
+    Returns whether it is worth waiting again: not when the time is up, or this process is about to end.
+    """
+    poll = Poll(topic_id, head_seq)
+    deadline = poll.hub.loop.time() + seconds
+    try:
+        # What moved after the caller's read and before we followed is not heard: only a look tells.
+        if await poll.hub.head(topic_id) == head_seq:
+            await poll.wait(deadline)
+    finally:
+        poll.stop()
+    return poll.hub.loop.time() < deadline and not shutdown.begun()

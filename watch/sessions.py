@@ -13,15 +13,13 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from django.conf import settings
-from django.db import connection
 from msgspec import Meta
 
 from base.errors import Forbidden, InvalidRequest, NotFound, TopicNotFound
 from base.names import check_topic_name
 from store.connection import Connection
-from store.database import translating
+from store.script import Script, Statement
 from topics.diff import Match, Seq, check_match, check_nodes
-from topics.models import WatchSession
 from watch.feeds import View
 from wire.keys import Key
 from wire.limits import check
@@ -43,10 +41,19 @@ SELECT t.name, t.id, diff.head_seq, diff.earliest_seq,
 
 # All of them: there are 10,000 at most, and an index on seen_ts would cost every save its HOT update.
 SWEEP = """
-DELETE FROM topics_watchsession WHERE seen_ts < %(now)s - %(ttl_ms)s - CASE WHEN open THEN %(refresh_ms)s ELSE 0 END
+WITH dropped AS (
+    DELETE FROM topics_watchsession
+     WHERE seen_ts < %(now)s::bigint - %(ttl_ms)s - CASE WHEN open THEN %(refresh_ms)s ELSE 0 END
+    RETURNING wid)
+SELECT count(*) FROM dropped
 """
 
 COUNT = "SELECT count(*), count(*) FILTER (WHERE key_id = %(key_id)s) FROM topics_watchsession"
+
+INSERT = """
+INSERT INTO topics_watchsession (wid, key_id, options, spots, stream, open, seen_ts, created_ts)
+VALUES (%(wid)s, %(key_id)s, %(options)s, %(spots)s, 0, false, %(now)s, %(now)s)
+"""
 
 FIND = """
 SELECT key_id, options, spots FROM topics_watchsession
@@ -178,51 +185,42 @@ def options(wanted: Watch) -> Options:
     )
 
 
-def create(wanted: Watch, key: Key, lenient: bool, now: int) -> tuple[str, list[Found], Spots]:
+def create(wanted: Watch, key: Key, lenient: bool, now: int) -> Script[tuple[str, list[Found], Spots]]:
     """A new session: its wid, its topics, and where in them it begins. Raises TopicsError."""
     check_watch(wanted, key)
     chosen = options(wanted)
-    topics = survey(wanted, now)
+    topics = yield from survey(wanted, now)
     missing = set(wanted.topics) - {found.name for found in topics}
     if missing and not (lenient and topics):
         name = min(missing)
         raise TopicNotFound(f"there is no topic {name!r}", topic=name)
     spots = {found.name: Spot(found.topic_id, begin(wanted.topics[found.name], found)) for found in topics}
     wid = "wid_" + secrets.token_urlsafe(16)
-    with translating():
-        check_room(key, now)
-        WatchSession.objects.create(
-            wid=wid, key_id=key.id, options=packed(chosen), spots=packed(spots), seen_ts=now, created_ts=now
-        )
+    yield from check_room(key, now)
+    yield Statement(
+        INSERT, {"wid": wid, "key_id": key.id, "options": packed(chosen), "spots": packed(spots), "now": now}
+    )
     return wid, topics, spots
 
 
-def check_room(key: Key, now: int) -> None:
+def check_room(key: Key, now: int) -> Script[None]:
     """Raises Throttled when there are too many sessions, of this key or of all.
 
     Expired ones do not count: where beat is late or away, they are swept here before anybody is turned away.
     """
-    held, of_key = count(key)
+    ((held, of_key),) = yield Statement(COUNT, {"key_id": key.id})
     caps = ((settings.TOPICS_MAX_WATCH_SESSIONS, held), (settings.TOPICS_MAX_WATCH_SESSIONS_PER_KEY, of_key))
-    if any(0 < most <= sessions for most, sessions in caps) and sweep(now):
-        held, of_key = count(key)
+    if any(0 < most <= sessions for most, sessions in caps) and (yield from sweep(now)):
+        ((held, of_key),) = yield Statement(COUNT, {"key_id": key.id})
     check("watch_sessions", settings.TOPICS_MAX_WATCH_SESSIONS, held)
     check("watch_sessions_per_key", settings.TOPICS_MAX_WATCH_SESSIONS_PER_KEY, of_key)
 
 
-def count(key: Key) -> tuple[int, int]:
-    """Returns how many sessions there are, and how many of them are this key's."""
-    with connection.cursor() as cursor:
-        cursor.execute(COUNT, {"key_id": key.id})
-        held, of_key = cursor.fetchone()
-    return held, of_key
-
-
-def survey(wanted: Watch, now: int) -> list[Found]:
+def survey(wanted: Watch, now: int) -> Script[list[Found]]:
+    """The topics that are there, in the order of asking."""
     names, from_ts = list(wanted.topics), [start.from_ts for start in wanted.topics.values()]
-    with translating(), connection.cursor() as cursor:
-        cursor.execute(SURVEY, {"names": names, "from_ts": from_ts, "now": now})
-        found = {row[0]: Found(*row) for row in cursor.fetchall()}
+    rows = yield Statement(SURVEY, {"names": names, "from_ts": from_ts, "now": now})
+    found = {row[0]: Found(*row) for row in rows}
     return [found[name] for name in names if name in found]
 
 
@@ -243,11 +241,10 @@ def ages(now: int) -> dict[str, int]:
     return {"now": now, "ttl_ms": settings.TOPICS_WATCH_SESSION_TTL_MS, "refresh_ms": REFRESH_MS}
 
 
-def sweep(now: int) -> int:
-    """Drop the sessions that had no stream for too long; answers how many."""
-    with connection.cursor() as cursor:
-        cursor.execute(SWEEP, ages(now))
-        return int(cursor.rowcount)
+def sweep(now: int) -> Script[int]:
+    """Drop the sessions that had no stream for too long. Returns how many."""
+    ((dropped,),) = yield Statement(SWEEP, ages(now))
+    return int(dropped)
 
 
 async def take(reader: Connection, wid: str, key: Key, now: int) -> Session:

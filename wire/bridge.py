@@ -11,9 +11,9 @@ from django.core.handlers.exception import convert_exception_to_response
 from django.core.handlers.wsgi import WSGIHandler
 
 from store.threads import Threads
-from watch.longpoll import AGAIN, PENDING, Pending, patiently
-from wire.endpoint import Answer
+from wire.answer import Answer
 from wire.keys import Key
+from wire.view import MAY_SUSPEND, SUSPENDED, Resumable
 
 
 class Bare(WSGIHandler):
@@ -34,14 +34,16 @@ class Bridge:
         self.threads = threads
 
     async def call(self, scope: dict[str, Any], headers: dict[bytes, bytes], body: bytes, key: Key | None) -> Answer:
-        async def ask(again: bool) -> tuple[Answer, Pending | None]:
-            given = environ(scope, headers, body, key)
-            if again:
-                given[AGAIN] = True
-            answer = await self.threads.run(self.run, given)
-            return answer, given.get(PENDING)
-
-        return await patiently(ask)
+        """The answer. While a view waits for something to happen, it holds no thread."""
+        given = environ(scope, headers, body, key)
+        given[MAY_SUSPEND] = True
+        answer = await self.threads.run(self.run, given)
+        waits: Answer | Resumable | None = given.get(SUSPENDED)
+        while isinstance(waits, Resumable):
+            waits = await self.threads.run(waits.resume, await waits.pause.over())
+            if not isinstance(waits, Resumable):
+                return waits
+        return answer
 
     def run(self, environ: dict[str, Any]) -> Answer:
         started: list[Any] = []

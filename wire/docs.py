@@ -1,4 +1,4 @@
-"""The schema, a page to try it, and what is not there (contract.md section 1)."""
+"""The schema, a page to try it, and what is not there (docs/wire.md)."""
 
 from __future__ import annotations
 
@@ -14,32 +14,29 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from base.errors import InvalidRequest, NotFound, TopicsError
-from wire.endpoint import Endpoint, error_answer
+from wire.answer import error_answer
 from wire.schema import JSON, schema
+from wire.view import View
 
 
-class Schema(Endpoint):
+class Schema(View):
     """GET /v0/schema."""
-
-    public = True
 
     @extend_schema(exclude=True)
     def get(self, request: Request) -> Response:
         return Response(schema())
 
 
-class Docs(Endpoint, SpectacularSwaggerView):
+class Docs(View, SpectacularSwaggerView):
     """GET /v0/docs: a page to try the API with, all of it served from here."""
 
-    public = True
     renderer_classes = (TemplateHTMLRenderer,)  # type: ignore[assignment]
     url = "/v0/schema"
 
 
-class Nothing(Endpoint):
+class Nothing(View):
     """Any other path under /v0."""
 
-    public = True
     schema = None
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:

@@ -1,4 +1,4 @@
-"""API keys: who may do what under which names (contract.md section 9).
+"""API keys: who may do what under which names (docs/security.md).
 
 A key is `Authorization: Bearer <secret>`. Only the SHA-256 of a secret is kept, in the environment's keys too.
 """
@@ -13,20 +13,31 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from django.conf import settings
-from django.db.models import Q
+from django.db import connection
 
 from base.clock import now_ms
 from base.errors import Forbidden, Unauthorized
 from base.names import shown, within
 from store.database import mend
-from topics.models import ApiKey
 
 SECRET = re.compile(r"[!-~]+")  # what a header can carry
 PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:>-]*", re.ASCII)
 SCOPES = ("read", "write", "delete", "admin")
 LEAST_SECRET = 16  # characters of a secret in the environment, where others can reach the server
+# The keys that the admin keeps (topics.models.ApiKey). There are few: no index is needed.
+KEYS = """
+SELECT id, name, secret_sha256, previous_sha256, previous_until_ts, expires_ts, revoked_ts, read, write, delete_scope, admin,
+       prefixes
+  FROM topics_apikey
+"""
+# To the minute: last use is for people, and not worth a write a second.
+NOTE_USE = """
+UPDATE topics_apikey SET last_used_ts = used.ts FROM unnest(%s::bigint[], %s::bigint[]) AS used (id, ts)
+ WHERE topics_apikey.id = used.id AND (last_used_ts IS NULL OR last_used_ts < used.ts - 60000)
+"""
 FRESH_SECONDS = 1.0  # a key that is made or revoked counts everywhere within a second
 
 
@@ -144,7 +155,7 @@ class Keyring:
             if self._fixed is None:
                 self._fixed = parse_keys(settings.TOPICS_API_KEYS)
             self._note_use()
-            rows = list(ApiKey.objects.all())
+            rows = [Row(*row) for row in fetched(KEYS)]
             self._keys = {**self._fixed, **by_digest(rows)}
             # A key that was revoked or has expired still counts as configured: the end of the last one must not open
             # the server.
@@ -164,9 +175,9 @@ class Keyring:
 
     def _note_use(self) -> None:
         used, self._used = self._used, {}
-        for id, ts in used.items():
-            # To the minute: last use is for people, and not worth a write a second.
-            ApiKey.objects.filter(Q(last_used_ts=None) | Q(last_used_ts__lt=ts - 60_000), pk=id).update(last_used_ts=ts)
+        if used:
+            with connection.cursor() as cursor:
+                cursor.execute(NOTE_USE, [list(used), list(used.values())])
 
     def authenticate(self, authorization: str | None) -> Key:
         """The key behind an Authorization header; raises Unauthorized. Call refresh() first where `stale`."""
@@ -184,7 +195,31 @@ class Keyring:
         raise Unauthorized("nobody knows this key, or it was revoked or has expired")
 
 
-def by_digest(rows: Iterable[ApiKey]) -> dict[bytes, Key]:
+class Row(NamedTuple):
+    """A key as it is stored."""
+
+    id: int
+    name: str
+    secret_sha256: bytes
+    previous_sha256: bytes | None
+    previous_until_ts: int | None
+    expires_ts: int | None
+    revoked_ts: int | None
+    read: bool
+    write: bool
+    delete_scope: bool
+    admin: bool
+    prefixes: str
+
+    def scopes(self) -> frozenset[str]:
+        granted = {"read": self.read, "write": self.write, "delete": self.delete_scope, "admin": self.admin}
+        return frozenset(scope for scope, on in granted.items() if on)
+
+    def key(self, digest: bytes, until_ms: int | None) -> Key:
+        return Key(f"key:{self.id}", self.scopes(), tuple(self.prefixes.split()), self.name, digest, until_ms)
+
+
+def by_digest(rows: Iterable[Row]) -> dict[bytes, Key]:
     """The keys that these rows hold, each under the SHA-256 of the secret, or of both while it is being rotated."""
     keys: dict[bytes, Key] = {}
     for row in rows:
@@ -192,18 +227,16 @@ def by_digest(rows: Iterable[ApiKey]) -> dict[bytes, Key]:
             continue
         if row.previous_sha256 is not None and row.previous_until_ts is not None:
             ends = [ts for ts in (row.previous_until_ts, row.expires_ts) if ts is not None]
-            keys[bytes(row.previous_sha256)] = from_row(row, bytes(row.previous_sha256), min(ends))
-        keys[bytes(row.secret_sha256)] = from_row(row, bytes(row.secret_sha256), row.expires_ts)
+            keys[bytes(row.previous_sha256)] = row.key(bytes(row.previous_sha256), min(ends))
+        keys[bytes(row.secret_sha256)] = row.key(bytes(row.secret_sha256), row.expires_ts)
     return keys
 
 
-def from_row(row: ApiKey, digest: bytes, until_ms: int | None) -> Key:
-    return Key(f"key:{row.pk}", scopes_of(row), tuple(row.prefixes.split()), row.name, digest, until_ms)
-
-
-def scopes_of(row: ApiKey) -> frozenset[str]:
-    granted = {"read": row.read, "write": row.write, "delete": row.delete_scope, "admin": row.admin}
-    return frozenset(scope for scope, on in granted.items() if on)
+def fetched(statement: str) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        found: list[tuple[Any, ...]] = cursor.fetchall()
+        return found
 
 
 keyring = Keyring()

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 
 from django.conf import settings
-from django.db.models import Sum
 
 from base.errors import Throttled
-from topics.models import Topic, TopicHead
 from wire import memory, metrics
 from wire.keys import Key
 
@@ -17,7 +14,6 @@ MOST_IN_FLIGHT = settings.TOPICS_MAX_IN_FLIGHT_PER_KEY  # of a key in a process
 MOST_BODIES_BYTES = settings.TOPICS_MAX_BODIES_BYTES  # of all requests in a process
 in_flight: Counter[str] = Counter()  # requests of each key, or address where none is needed, in this process
 held_bytes = 0  # of the bodies of all requests under way in this process
-_total = [0.0, 0]  # until when the sum of all bytes counts as fresh, and that sum
 
 
 def check(limit: str, most: int, now: int) -> None:
@@ -25,23 +21,6 @@ def check(limit: str, most: int, now: int) -> None:
     if most and now >= most:
         metrics.throttled(limit)
         raise Throttled(f"the limit {limit} of {most} is reached", limit=limit, max=most)
-
-
-def check_topics() -> None:
-    if settings.TOPICS_MAX_TOPICS:
-        check("topics", settings.TOPICS_MAX_TOPICS, Topic.objects.count())
-
-
-def check_total_bytes(more: int) -> None:
-    """The sum over all topics is a second old at most: a cap against filling disks, not a quota to the byte."""
-    most = settings.TOPICS_MAX_TOTAL_BYTES
-    if not most:
-        return
-    if time.monotonic() >= _total[0]:
-        _total[:] = [time.monotonic() + 1, TopicHead.objects.aggregate(sum=Sum("bytes"))["sum"] or 0]
-    if _total[1] + more > most:
-        metrics.throttled("total_bytes")
-        raise Throttled(f"the topics hold {_total[1]} bytes of {most}", limit="total_bytes", max=most)
 
 
 class under_way:

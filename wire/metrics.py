@@ -1,4 +1,4 @@
-"""What a process counts, and what Prometheus is told (contract.md section 9).
+"""What a process counts, and what Prometheus is told (docs/wire.md).
 
 Counting is a plain addition, cheap enough for the fast lane; once a second and before a scrape the sums go to
 prometheus_client, whose files (PROMETHEUS_MULTIPROC_DIR) add up all web processes. Gauges are read from the
@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from django.db import connection
 from prometheus_client import CollectorRegistry, Counter, disable_created_metrics
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from store.script import Script
 from wire.keys import Key
 
 disable_created_metrics()
@@ -35,7 +35,6 @@ COUNTERS = {
 APPENDS, APPENDED = ("topics_appends_total",), ("topics_appended_records_total",)
 DIFFS, READ = ("topics_diffs_total",), ("topics_read_records_total",)
 METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"))
-MOST_CURSORS = 1000  # shown one by one: those that lag most
 
 _lock = threading.Lock()
 _sums: dict[tuple[str | int, ...], int] = {}  # by name and labels
@@ -80,65 +79,34 @@ def flush() -> None:
         (counter.labels(*labels) if labels else counter).inc(by)
 
 
-STORED = """
-SELECT count(*), coalesce(sum(head.count), 0), coalesce(sum(head.bytes), 0)
-  FROM topics_topic t JOIN topics_topichead head ON head.topic_id = t.id
- WHERE %(prefixes)s::text[] IS NULL OR t.name ^@ ANY (%(prefixes)s)
-"""
-LAGS = """
-SELECT t.name, c.kind, c.name, head.head_seq - c.seq
-  FROM topics_cursor c JOIN topics_topic t ON t.id = c.topic_id JOIN topics_topichead head ON head.topic_id = c.topic_id
- WHERE %(prefixes)s::text[] IS NULL OR t.name ^@ ANY (%(prefixes)s)
- ORDER BY head.head_seq - c.seq DESC, c.id LIMIT %(most)s
-"""
-
-
-def stored(key: Key) -> Iterator[Metric]:
-    with connection.cursor() as cursor:
-        cursor.execute(STORED, {"prefixes": list(key.prefixes) or None})
-        topics, records, bytes = cursor.fetchone()
-    yield GaugeMetricFamily("topics_topics", "Topics", value=topics)
-    yield GaugeMetricFamily("topics_records", "Records held", value=float(records))
-    yield GaugeMetricFamily("topics_bytes", "Payload bytes held", value=float(bytes))
-
-
-def cursor_lags(key: Key) -> Iterator[Metric]:
-    lags = GaugeMetricFamily("topics_cursor_lag_records", "Head minus cursor", labels=("topic", "kind", "cursor"))
-    with connection.cursor() as cursor:
-        cursor.execute(LAGS, {"prefixes": list(key.prefixes) or None, "most": MOST_CURSORS})
-        rows = cursor.fetchall()
-    most: dict[tuple[str, str, str], int] = {}  # several cursors of a topic may have names that the key may not see
-    for topic, kind, name, lag in rows:
-        labels = (topic, kind, name if kind == "named" else key.shown(name))
-        most[labels] = max(lag, most.get(labels, lag))
-    for labels, lag in most.items():
-        lags.add_metric(labels, lag)
-    yield lags
-
-
-Collector = Callable[[Key], Iterable[Metric]]
-collectors: list[Collector] = [stored, cursor_lags]
+Collector = Callable[[Key], Script[list[Metric]]]
+collectors: list[Collector] = []
 
 
 class Gathered:
-    """A registry's content for one scrape: the counters of all processes where the key may see all, then the gauges of
-    what it may see."""
+    """A registry's content for one scrape."""
 
-    def __init__(self, key: Key) -> None:
-        self.key = key
+    def __init__(self, metrics: list[Metric]) -> None:
+        self.metrics = metrics
 
     def collect(self) -> Iterator[Metric]:
-        if self.key.sees_all:
-            yield from self.counters()
-        for collector in collectors:
-            yield from collector(self.key)
+        return iter(self.metrics)
 
-    def counters(self) -> Iterator[Metric]:
-        flush()
-        if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-            yield from MultiProcessCollector(None).collect()
-        else:
-            yield from REGISTRY.collect()
+
+def gather(key: Key) -> Script[Gathered]:
+    """The counters of all processes where the key may see all, then the gauges of what it may see."""
+    found = list(counters()) if key.sees_all else []
+    for collector in collectors:
+        found += yield from collector(key)
+    return Gathered(found)
+
+
+def counters() -> Iterator[Metric]:
+    flush()
+    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+        yield from MultiProcessCollector(None).collect()
+    else:
+        yield from REGISTRY.collect()
 
 
 def as_dict(gathered: Gathered) -> dict[str, Any]:

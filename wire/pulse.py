@@ -10,12 +10,11 @@ from collections.abc import Callable
 from django.db import connection
 
 from store.database import translated
-from topics import recency
 from wire import memory, metrics
 
 log = logging.getLogger(__name__)
 PAUSE_SECONDS = 1.0
-steps: list[Callable[[], object]] = [metrics.flush, recency.flush, memory.give_back]
+steps: list[Callable[[], object]] = [metrics.flush, memory.give_back]  # other apps add theirs
 _thread: threading.Thread | None = None
 
 

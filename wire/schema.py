@@ -1,18 +1,20 @@
 """The OpenAPI schema of /v0, made of the structs that bodies and queries are parsed into and answers are built from.
 
-A shape is said once: what `operation` shows of an endpoint is what the endpoint uses (contract.md, all of it).
+A shape is said once: what the schema shows of an endpoint is what its declaration has it use (endpoint.py).
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from msgspec import UNSET, UnsetType
+
+if TYPE_CHECKING:
+    from wire.endpoint import Endpoint
 
 JSON = "application/json"
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,254}$"
@@ -23,7 +25,6 @@ PATHS: dict[str, dict[str, Any]] = {  # what the names in paths have to look lik
     "seq": {"type": "integer", "minimum": 1, "maximum": 2**63 - 1},
 }
 COMPONENTS: dict[str, Any] = {}
-View = TypeVar("View", bound=Callable[..., Any])
 Shape = type[msgspec.Struct]
 
 
@@ -53,26 +54,18 @@ def reference(shape: Shape) -> dict[str, Any]:
     return dict(schema)
 
 
-def operation(
-    id: str,
-    *,
-    answers: dict[int, Shape | str],
-    body: Shape | None = None,
-    query: Shape | None = None,
-    errors: tuple[int, ...] = (),
-    tag: str = "topics",
-) -> Callable[[View], View]:
-    """Describe one method of an endpoint; its docstring says the rest. `errors`: those beyond what all may answer."""
-    refused = {400, 401, 403, 404, 406, 429, 500, 503, *errors, *((413, 415) if body else ())}
-    responses = {(str(status), media(shape)): answer(status, shape) for status, shape in answers.items()}
+def described(endpoint: Endpoint) -> dict[str, Any]:
+    """What drf-spectacular is told of an endpoint; its docstring says the rest."""
+    refused = {400, 401, 403, 404, 406, 429, 500, 503, *endpoint.errors, *((413, 415) if endpoint.body else ())}
+    responses = {(str(status), media(shape)): answer(status, shape) for status, shape in endpoint.answers.items()}
     responses |= {(str(status), JSON): answer(status, Error) for status in sorted(refused)}
-    return extend_schema(
-        operation_id=id,
-        tags=[tag],
-        request={JSON: reference(body)} if body else None,
-        responses=responses,
-        parameters=query_parameters(query) if query else [],
-    )
+    return {
+        "operation_id": endpoint.id,
+        "tags": [endpoint.tag],
+        "request": {JSON: reference(endpoint.body)} if endpoint.body else None,
+        "responses": responses,
+        "parameters": query_parameters(endpoint.query) if endpoint.query else [],
+    }
 
 
 def media(shape: Shape | str) -> str:

@@ -1,37 +1,29 @@
-"""/v0/routers (seeds/000): put, get, list, delete."""
+"""/v0/routers (docs/routers.md): put, get, list, delete. A key's prefixes bind a router's name, its source and its dest."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Q, QuerySet
-from rest_framework.request import Request
-from rest_framework.response import Response
+from msgspec import UNSET
 
 from base.clock import now_ms
 from base.names import check_router_name
-from routers.api.shapes import DeleteRouterAnswer, PutRouterAnswer, RouterAnswer, RoutersAnswer
+from routers.api.shapes import DeleteRouterAnswer, PutRouterAnswer, RouterAnswer, RoutersAnswer, RouterShown
 from routers.lag import Lagging, lagging
-from routers.models import Router
-from routers.routers import RouterConfig, check_ends, config_of, delete_router, find, put_router
-from wire.endpoint import Endpoint
+from routers.routers import Found, RouterConfig, delete_router, find, page_of_routers, put_router
+from store.script import Script
+from wire.answer import Answer
+from wire.endpoint import Asked, endpoint
 from wire.paging import PageQuery, next_cursor
-from wire.schema import operation
 
-TAG = "routers"
-
-
-class RoutersQuery(PageQuery):
-    prefix: str = ""
-    source: str | None = None
-    dest: str | None = None
+ROUTER, TAG = "v0/routers/<str:router>", "routers"
 
 
-def shown(router: Router, lag: Lagging) -> dict[str, Any]:
+def shown(router: Found, lag: Lagging) -> dict[str, Any]:
     return {
-        **config_of(router),
-        "forwarded_total": router.cursor.forwarded_total,
-        "cursor": router.cursor.seq,
+        **router.config(),
+        "forwarded_total": router.forwarded_total,
+        "cursor": router.seq,
         "lag": lag.lag,
         "oldest_unread_ms": lag.oldest_unread_ms,
         "state": router.state,
@@ -40,63 +32,56 @@ def shown(router: Router, lag: Lagging) -> dict[str, Any]:
     }
 
 
-class RouterEndpoint(Endpoint):
-    """/v0/routers/:router. A key's prefixes bind the router's name, its source and its dest."""
-
-    @operation(
-        "put_router", body=RouterConfig, answers={200: PutRouterAnswer, 201: PutRouterAnswer}, errors=(409,), tag=TAG
-    )
-    def put(self, request: Request, router: str) -> Response:
-        """Create a router, or change its config."""
-        self.check(router, "admin")
-        config = self.body(RouterConfig)
-        self.key.check_name(config.source)
-        self.key.check_name(config.dest)
-        put = put_router(router, config, now_ms(), self.key)
-        answer = {"router": router, "created": put.created, **config_of(put.router)}
-        return self.answer(answer, status=201 if put.created else 200)
-
-    @operation("get_router", answers={200: RouterAnswer}, tag=TAG)
-    def get(self, request: Request, router: str) -> Response:
-        """A router, how far it has come and what keeps it."""
-        self.check(router, "read")
-        found = find(check_router_name(router))
-        check_ends(found, self.key)
-        return self.answer(shown(found, lagging([found.pk], now_ms())[found.pk]))
-
-    @operation("delete_router", answers={200: DeleteRouterAnswer}, tag=TAG)
-    def delete(self, request: Request, router: str) -> Response:
-        """Stop forwarding at once and remove the router; what it forwarded stays."""
-        self.check(router, "delete")
-        return self.answer({"router": router, "deleted": delete_router(check_router_name(router), self.key)})
+@endpoint(
+    "PUT",
+    ROUTER,
+    "put_router",
+    scope="admin",
+    body=RouterConfig,
+    answers={200: PutRouterAnswer, 201: PutRouterAnswer},
+    errors=(409,),
+    tag=TAG,
+)
+def put(asked: Asked[RouterConfig, None], router: str) -> Script[Answer]:
+    """Create a router, or change its config."""
+    config = asked.body
+    asked.key.check_name(config.source)
+    asked.key.check_name(config.dest)
+    done = yield from put_router(router, config, now_ms(), asked.key)
+    answer = PutRouterAnswer(created=done.created, **done.router.config(), performance=asked.performance())
+    return asked.answer(answer, status=201 if done.created else 200)
 
 
-class RouterList(Endpoint):
-    """GET /v0/routers, by name, filtered by prefix, source, dest and the key's prefixes."""
+@endpoint("GET", ROUTER, "get_router", scope="read", answers={200: RouterAnswer}, tag=TAG)
+def get(asked: Asked[None, None], router: str) -> Script[Answer]:
+    """A router, how far it has come and what keeps it."""
+    found = yield from find(router)
+    found.check_ends(asked.key)
+    lag = yield from lagging([found.id], now_ms())
+    return asked.answer(RouterAnswer(**shown(found, lag[found.id]), performance=asked.performance()))
 
-    @operation("list_routers", query=RoutersQuery, answers={200: RoutersAnswer}, tag=TAG)
-    def get(self, request: Request) -> Response:
-        """Routers by name, those within the key's prefixes."""
-        self.key.check("read")
-        asked = self.query(RoutersQuery)
-        (after,) = asked.after()
-        routers = list(self.wanted(asked).filter(name__gt=after).order_by("name")[: asked.size + 1])
-        lag = lagging([router.pk for router in routers], now_ms())
-        rows = [shown(router, lag[router.pk]) for router in routers if router.pk in lag]
-        answer: dict[str, Any] = {"routers": rows[: asked.size]}
-        if len(routers) > asked.size:
-            answer["next_cursor"] = next_cursor(routers[asked.size - 1].name)
-        return self.answer(answer)
 
-    def wanted(self, asked: RoutersQuery) -> QuerySet[Router]:
-        routers = Router.objects.select_related("source", "dest", "cursor").filter(name__startswith=asked.prefix)
-        if asked.source is not None:
-            routers = routers.filter(source__name=asked.source)
-        if asked.dest is not None:
-            routers = routers.filter(dest__name=asked.dest)
-        for field in ("name", "source__name", "dest__name"):
-            mine = Q()
-            for allowed in self.key.prefixes:
-                mine |= Q(**{f"{field}__startswith": allowed})
-            routers = routers.filter(mine)
-        return routers
+@endpoint("DELETE", ROUTER, "delete_router", scope="delete", answers={200: DeleteRouterAnswer}, tag=TAG)
+def delete(asked: Asked[None, None], router: str) -> Script[Answer]:
+    """Stop forwarding at once and remove the router; what it forwarded stays."""
+    deleted = yield from delete_router(check_router_name(router), asked.key)
+    return asked.answer(DeleteRouterAnswer(router=router, deleted=deleted, performance=asked.performance()))
+
+
+class RoutersQuery(PageQuery):
+    prefix: str = ""
+    source: str | None = None
+    dest: str | None = None
+
+
+@endpoint("GET", "v0/routers", "list_routers", scope="read", query=RoutersQuery, answers={200: RoutersAnswer}, tag=TAG)
+def list_routers(asked: Asked[None, RoutersQuery]) -> Script[Answer]:
+    """Routers by name, those within the key's prefixes."""
+    wanted = asked.query
+    (after,) = wanted.after()
+    found = yield from page_of_routers(wanted.prefix, wanted.source, wanted.dest, after, wanted.size + 1, asked.key)
+    page = found[: wanted.size]
+    lag = yield from lagging([router.id for router in page], now_ms())
+    rows = [RouterShown(**shown(router, lag[router.id])) for router in page if router.id in lag]
+    following = next_cursor(page[-1].name) if len(found) > wanted.size else UNSET
+    return asked.answer(RoutersAnswer(routers=rows, next_cursor=following, performance=asked.performance()))

@@ -1,10 +1,5 @@
 """Table of contents of /v0/routers."""
 
-from django.urls import path
+from routers.api import routers
 
-from routers.api.routers import RouterEndpoint, RouterList
-
-urlpatterns = [
-    path("routers", RouterList.as_view()),
-    path("routers/<str:router>", RouterEndpoint.as_view()),
-]
+endpoints = (routers.list_routers, routers.put, routers.get, routers.delete)

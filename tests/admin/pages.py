@@ -5,8 +5,9 @@ import re
 import msgspec
 
 from base.clock import now_ms
-from topics.append import Append, NewRecord, append, check_rows
+from tests.scripts import append
 from topics.models import Topic
+from topics.records import Append, NewRecord, check_rows
 
 
 def put(name: str, *data: str, tag: str | None = None) -> Topic:

@@ -7,8 +7,9 @@ from django.test import Client
 from django.urls import reverse
 
 from base.clock import now_ms
-from routers.routers import RouterConfig, put_router
+from routers.routers import RouterConfig
 from tests.admin.pages import put, rows, text
+from tests.scripts import put_router
 from topics.config import COLUMNS
 from topics.models import ApiKey, AuditEntry, Topic
 

@@ -8,9 +8,9 @@ from django.urls import reverse
 
 from base.clock import now_ms
 from routers.models import Router
-from routers.routers import RouterConfig, put_router
+from routers.routers import RouterConfig
 from tests.admin.pages import errors, put, rows
-from topics.cursors import delete_cursor, move
+from tests.scripts import delete_cursor, move, put_router
 from topics.models import Cursor
 
 LIST = reverse("admin:topics_cursor_changelist")

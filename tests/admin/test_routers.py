@@ -8,8 +8,9 @@ from django.urls import reverse
 
 from base.clock import now_ms
 from routers.models import Router
-from routers.routers import RouterConfig, put_router, set_paused
+from routers.routers import RouterConfig
 from tests.admin.pages import errors, put, rows, text
+from tests.scripts import put_router, set_paused
 from topics.models import Cursor, Topic
 
 LIST = reverse("admin:routers_router_changelist")

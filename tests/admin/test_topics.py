@@ -9,11 +9,10 @@ from django.urls import reverse
 
 from base.clock import now_ms
 from routers.models import Router
-from routers.routers import RouterConfig, put_router
+from routers.routers import RouterConfig
 from tests.admin.pages import errors, put, rows, text
-from topics.config import Config, put_topic
-from topics.cursors import move
-from topics.delete import delete_topic
+from tests.scripts import delete_topic, move, put_router, put_topic
+from topics.config import Config
 from topics.models import Topic
 
 LIST = reverse("admin:topics_topic_changelist")

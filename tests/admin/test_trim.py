@@ -8,10 +8,10 @@ from django.test import Client
 from django.urls import reverse
 
 from base.clock import now_ms
-from routers.advance import catch_up
-from routers.routers import RouterConfig, put_router
+from routers.routers import RouterConfig
 from tests.admin.pages import errors, put, text
-from topics.diff import Diff, diff
+from tests.scripts import catch_up, diff, put_router
+from topics.diff import Diff
 from topics.models import Topic
 
 

@@ -8,8 +8,8 @@ from django.db import transaction
 
 from base.clock import now_ms
 from tests.api.doors import Door
+from tests.scripts import delete_topic
 from topics import audit
-from topics.delete import delete_topic
 from topics.models import AuditEntry, Topic
 
 

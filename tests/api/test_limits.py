@@ -8,6 +8,7 @@ import pytest
 from base.errors import Throttled
 from tests.api.doors import Door, Lane
 from tests.instances import until
+from topics import limits as totals
 from wire import limits
 from wire.keys import OPEN
 
@@ -58,7 +59,7 @@ def test_the_bytes_of_all_topics_together(door: Door, name: str, settings, monke
         door = Lane(request.getfixturevalue("instances")(TOPICS_MAX_TOTAL_BYTES="1000").port)
     else:
         settings.TOPICS_MAX_TOTAL_BYTES = 1000
-        monkeypatch.setattr(limits, "_total", [0.0, 0])
+        monkeypatch.setattr(totals, "_total", [0.0, 0])
     assert door.append(name, "x" * 900).status == 201
 
     def refused() -> Any:

@@ -1,11 +1,14 @@
 """GET /v0/metrics."""
 
 import pytest
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from store.script import Script
 from tests.api.doors import Door
 from tests.instances import until
 from wire import metrics
+from wire.keys import Key
 
 
 def samples(door: Door, **headers: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -80,10 +83,11 @@ def test_a_key_sees_the_gauges_of_its_topics(api: Door, name: str, keys) -> None
 
 
 def test_another_app_adds_its_own(api: Door, monkeypatch: pytest.MonkeyPatch) -> None:
-    from prometheus_client.core import GaugeMetricFamily
+    def own(key: Key) -> Script[list[Metric]]:
+        yield from ()
+        return [GaugeMetricFamily("own_gauge", "Ours", value=7)]
 
-    own = [*metrics.collectors, lambda key: [GaugeMetricFamily("own_gauge", "Ours", value=7)]]
-    monkeypatch.setattr(metrics, "collectors", own)
+    monkeypatch.setattr(metrics, "collectors", [*metrics.collectors, own])
     assert samples(api)["own_gauge", ()] == 7
 
 

@@ -13,10 +13,12 @@ from django.db import connection
 
 from base.errors import InvalidRequest, NotReady
 from tests.log.test_delete import NOW, head, read, write
-from topics.append import Append, Appended, NewRecord, Rows, check_rows
+from tests.scripts import look_up, put_topic
 from topics.batch import Batches
-from topics.cache import Known, look_up, remembered
-from topics.config import Config, put_topic
+from topics.cache import Known, remembered
+from topics.config import Config
+from topics.insert import Appended
+from topics.records import Append, NewRecord, Rows, check_rows
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Work = Callable[[Batches], Awaitable[Any]]

@@ -9,14 +9,15 @@ import pytest
 from django.db import connection
 
 from base.errors import InvalidRequest, TopicNotEmpty, TopicNotFound
-from routers import advance
-from routers.routers import RouterConfig, put_router
-from topics.append import Append, NewRecord, append, check_rows
-from topics.cache import forget, look_up
-from topics.config import Config, put_topic
-from topics.delete import after_prefix, delete_records, delete_topic
-from topics.diff import Diff, diff
+from routers.routers import RouterConfig
+from tests import scripts
+from tests.scripts import append, delete_records, delete_topic, diff, look_up, put_router, put_topic
+from topics.cache import forget
+from topics.config import Config
+from topics.delete import after_prefix
+from topics.diff import Diff
 from topics.models import DeletedTopic, Topic, TopicHead
+from topics.records import Append, NewRecord, check_rows
 
 pytestmark = pytest.mark.django_db
 NOW = 1_748_470_000_000
@@ -192,7 +193,7 @@ def test_deleting_at_the_source_leaves_the_copy() -> None:
 def test_stamps_stay_with_their_records() -> None:
     write("t", *"abab")
     mirror(guarantee="exactly_once")
-    advance.catch_up(look_up("dest").id, NOW)
+    scripts.catch_up(look_up("dest").id, NOW)
     delete_records("dest", None, "b", NOW)
     records = json.loads(f"[{diff('dest', Diff(), NOW).records}]")
     assert [(r["$seq"], r["meta"]["_topics_router"]["source_seq"]) for r in records] == [(1, 1), (3, 3)]

@@ -18,14 +18,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from base.errors import HeadMismatch, TopicFull
-from routers.routers import RouterConfig, put_router
+from routers.routers import RouterConfig
+from store.script import run
 from tests import reference
+from tests.scripts import append, catch_up, delete_records, delete_topic, diff, known, look_up, put_router, put_topic
 from topics import describe as state
-from topics.append import Append, NewRecord, append, check_rows
-from topics.cache import known, look_up
-from topics.config import Config, put_topic
-from topics.delete import delete_records, delete_topic
-from topics.diff import Diff, catch_up, diff
+from topics.config import Config
+from topics.diff import Diff
+from topics.records import Append, NewRecord, check_rows
 from topics.upkeep import reclaim, retention
 
 NOW = 1_748_470_000_000
@@ -190,7 +190,7 @@ class Beside:
             edges = {log.earliest_seq - 1, max((seq for seq, _ in log.lost), default=0)}
             for edge in {max(edge - one, 0) for edge in edges for one in (0, 1)}:
                 self.read(topic, edge, 3)
-            now = state.held(self.name(topic), self.now).state
+            now = run(state.held(self.name(topic), self.now)).state
             assert (now.head_seq, now.earliest_seq) == (log.head_seq, log.earliest_seq)
             assert (now.records, now.bytes) == (log.count, log.bytes)
 

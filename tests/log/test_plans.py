@@ -10,9 +10,10 @@ import pytest
 from django.db import connection
 
 from tests.plans import FILL_DEST, FILL_HOME, NOW, RECORDS, believed, believing, check, make, run
-from topics.append import APPEND_LOGGED, Append, NewRecord, check_rows, parameters
-from topics.cache import look_up
+from tests.scripts import look_up
 from topics.diff import DIFF
+from topics.insert import APPEND_LOGGED, parameters
+from topics.records import Append, NewRecord, check_rows
 from topics.upkeep import reclaim
 
 pytestmark = pytest.mark.usefixtures("_rolled_back")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from django.db import connection
 
-from routers import advance
-from routers.routers import RouterConfig, delete_router, put_router
+from routers.routers import RouterConfig
+from tests import scripts
 from tests.log.test_delete import NOW, read, write
+from tests.scripts import delete_records, delete_router, delete_topic, known, look_up, put_router, put_topic
 from topics import usage
-from topics.cache import known, look_up, remembered
-from topics.config import Config, put_topic
-from topics.delete import delete_records, delete_topic
+from topics.cache import remembered
+from topics.config import Config
 from topics.models import DeletedTopic, IdempotencyKey
 from topics.upkeep import reclaim, retention
 
@@ -40,7 +40,7 @@ def mirror(source: str, dest: str, **options: object) -> int:
     """The dest's id, once it holds what the source does."""
     put_router(f"{source}>{dest}", RouterConfig(source=source, dest=dest, start="earliest", **options), NOW)  # type: ignore[arg-type]
     id = look_up(dest).id
-    advance.catch_up(id, NOW)
+    scripts.catch_up(id, NOW)
     return id
 
 

@@ -8,14 +8,14 @@ from collections.abc import Callable
 import pytest
 from django.db import connection
 
+from tests import scripts
 from tests.log.test_delete import NOW, head, read, write
 from tests.log.test_reclaim import mirror, reclaim_all
 from tests.log.test_restart import configure, lost
-from topics import cursors
+from tests.scripts import delete_records, diff, put_topic
 from topics.cache import remembered
-from topics.config import Config, put_topic
-from topics.delete import delete_records
-from topics.diff import Diff, diff
+from topics.config import Config
+from topics.diff import Diff
 from topics.models import ClockStep, TopicHead
 from topics.upkeep import recovery as restart
 from topics.upkeep import retention
@@ -171,10 +171,10 @@ def test_a_dest_tells_of_the_gap_of_its_source() -> None:
 
 def test_a_cursor_stays_where_it_was() -> None:
     write("t", *"abcde")
-    cursors.move("t", "mine", 5, None, NOW)
+    scripts.move("t", "mine", 5, None, NOW)
     crash_without("t", 3)
-    assert cursors.cursor("t", "mine", NOW).seq == 5
-    assert cursors.move("t", "mine", 5, 5, NOW) is False
+    assert scripts.cursor("t", "mine", NOW).seq == 5
+    assert scripts.move("t", "mine", 5, 5, NOW) is False
     write("t", "f")
     assert read("t", 5)[0] == [head("t").head_seq]
 

@@ -7,10 +7,10 @@ from django.db import connection
 
 from tests.log.test_delete import NOW, head, read, write
 from tests.log.test_reclaim import mirror, reclaim_all
+from tests.scripts import delete_records, delete_topic, diff, put_topic
 from topics.cache import remembered
-from topics.config import Config, put_topic
-from topics.delete import delete_records, delete_topic
-from topics.diff import Diff, diff
+from topics.config import Config
+from topics.diff import Diff
 from topics.upkeep import recovery as restart
 from topics.upkeep import retention
 

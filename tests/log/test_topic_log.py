@@ -12,10 +12,10 @@ from django.db.utils import ProgrammingError
 from base.clock import now_ms
 from tests.log.test_delete import NOW, write
 from tests.log.test_reclaim import mirror
+from tests.scripts import delete_records, delete_topic, diff, put_topic
 from topics.cache import remembered
-from topics.config import Config, put_topic
-from topics.delete import delete_records, delete_topic
-from topics.diff import Diff, diff
+from topics.config import Config
+from topics.diff import Diff
 
 pytestmark = pytest.mark.django_db
 

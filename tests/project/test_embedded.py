@@ -14,9 +14,10 @@ import psycopg
 import pytest
 import redis
 
+from base.locks import is_locked
 from tests.instances import ROOT, until
 from topics_project import embedded
-from topics_project.embedded.folder import LONGEST_SOCKET_PATH, data_dir, is_locked, processes_in
+from topics_project.embedded.folder import LONGEST_SOCKET_PATH, data_dir, processes_in
 
 HOLD = """
 import sys

@@ -14,13 +14,13 @@ from django.db import connection, connections, transaction
 
 from base.clock import now_ms
 from routers import advance
-from routers import routers as domain
 from routers.models import Router
+from tests import scripts
 from tests.api.doors import Door
 from tests.instances import ROOT, until
 from tests.routers.conftest import read, route
 from tests.routers.test_forward import id_of
-from topics.delete import delete_topic
+from tests.scripts import delete_topic
 from topics.models import Cursor, TopicHead
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -90,8 +90,8 @@ def test_who_waited_for_a_router_finds_it_paused(api: Door, names: Iterator[str]
     router = route(api, source, dest)
     api.append(source, 1)
     with transaction.atomic():
-        domain.set_paused(router, True)
-        result = aside(lambda: advance.catch_up(id_of(dest), now_ms()))
+        scripts.set_paused(router, True)
+        result = aside(lambda: scripts.catch_up(id_of(dest), now_ms()))
         somebody_waits()
     assert result() == {}
     assert Router.objects.get(name=router).cursor.seq == 0
@@ -102,8 +102,8 @@ def test_who_waited_for_a_router_finds_it_deleted(api: Door, names: Iterator[str
     router = route(api, source, dest)
     api.append(source, 1)
     with transaction.atomic():
-        domain.delete_router(router)
-        result = aside(lambda: advance.catch_up(id_of(dest), now_ms()))
+        scripts.delete_router(router)
+        result = aside(lambda: scripts.catch_up(id_of(dest), now_ms()))
         somebody_waits()
     assert result() == {}
     assert TopicHead.objects.get(topic__name=dest).head_seq == 0
@@ -171,7 +171,7 @@ def test_a_graph_is_changed_while_a_router_of_it_is_about_to_be_blocked(
     api.append(a, 1, 2)
     with transaction.atomic():
         locked_cursor(there)
-        result = aside(lambda: domain.delete_router(back))  # `there` is on no cycle any more
+        result = aside(lambda: scripts.delete_router(back))  # `there` is on no cycle any more
         somebody_waits()
         TopicHead.objects.select_for_update().get(topic__name=b)
         Router.objects.filter(name=there).update(state="blocked", last_error="as an advance would")

@@ -24,15 +24,18 @@ from routers import routers as domain
 from routers.models import Router as RouterRow
 from routers.models import Span
 from store.database import prepared
+from store.script import Script, atomically, run
+from tests import scripts
 from tests.routers.model import Entry, Router, Topic, World
-from topics.append import Append, NewRecord, check_rows, write
-from topics.cache import look_up
-from topics.config import Config, put_topic
-from topics.delete import delete_once, delete_topic
+from tests.scripts import delete_topic, look_up, put_topic, record
+from topics.append import check_room, write_once
+from topics.cache import Known
+from topics.config import Config
+from topics.delete import delete_once
 from topics.describe import ONE
 from topics.diff import DIFF, Diff, Window, check_match, parameters
-from topics.lineage import record
 from topics.models import DeletedTopic, Record, TopicHead
+from topics.records import Append, NewRecord, Rows, check_rows
 from topics.upkeep import reclaim, retention
 
 NOW = 1_748_470_000_000
@@ -169,12 +172,17 @@ class Forwarding(RuleBasedStateMachine):
         data = [(node, tag, json.dumps("x" * size)) for node, tag, size in new]
         wanted = Append([NewRecord(msgspec.Raw(text.encode()), tag, node) for node, tag, text in data])
         try:
-            with transaction.atomic(), connection.cursor() as cursor:
-                write(cursor, look_up(name), check_rows(wanted), self.now)
+            run(atomically(self.written(look_up(name), check_rows(wanted))))
             accepted = True
         except TopicFull:
             accepted = False
         assert accepted == topic.append(data, self.now)
+
+    def written(self, topic: Known, rows: Rows) -> Script[None]:
+        """An append of the moment that the model is at."""
+        if topic.rejects:
+            yield from check_room(topic, rows, self.now)
+        yield from write_once(topic, rows, self.now)
 
     @rule(name=topics, before=st.none() | st.integers(1, 40), match=matches)
     def delete_records(self, name: str, before: int | None, match: Any) -> None:
@@ -182,8 +190,7 @@ class Forwarding(RuleBasedStateMachine):
         if topic is None or (before is None and match is None):
             return
         op, literal = check_match(match)
-        done = delete_once(look_up(name), before, op, literal, self.now)
-        assert done is not None
+        done = run(atomically(delete_once(look_up(name), before, op, literal, self.now)))
         assert done.deleted == topic.delete(before, (op, literal or "") if op else None, self.now)
 
     def drop_topic(self, name: str) -> None:
@@ -223,7 +230,7 @@ class Forwarding(RuleBasedStateMachine):
         refused = self.refusal(name, source, dest, fan_in, allow_cycle)
         try:
             with transaction.atomic():
-                put = domain.put_router(name, config, self.now)
+                put = scripts.put_router(name, config, self.now)
         except (RouterCycle, Incompatible) as error:
             assert type(error) is refused, error
             return
@@ -265,12 +272,12 @@ class Forwarding(RuleBasedStateMachine):
 
     def pause(self, name: str, paused: bool) -> None:
         if (router := self.router(name)) is not None:
-            domain.set_paused(name, paused)
+            scripts.set_paused(name, paused)
             router.paused = paused
 
     def delete_router(self, name: str) -> None:
         router = self.router(name)
-        assert domain.delete_router(name) == (router is not None)
+        assert scripts.delete_router(name) == (router is not None)
         if router is not None:
             del self.world.routers[router.id]
 
@@ -354,7 +361,7 @@ class Forwarding(RuleBasedStateMachine):
         if (topic := self.topic(name)) is None:
             return
         steps = advance.catching_up(topic.id, self.now)
-        sql, arguments = next(steps)
+        sql, arguments, _ = next(steps)
         try:
             while True:
                 if sql is advance.ADVANCE:
@@ -364,7 +371,7 @@ class Forwarding(RuleBasedStateMachine):
                     due = [row for source in sources for row in query(DUE, source, topic.id, topic.id, self.now)]
                     rows = prepared(sql, arguments)
                     self.follow(due)
-                sql, arguments = steps.send(rows)
+                sql, arguments, _ = steps.send(rows)
         except StopIteration:
             pass
         for router in self.world.routers.values():

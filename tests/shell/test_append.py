@@ -6,9 +6,10 @@ import pytest
 from django.core.management import CommandError
 from django.db import connection
 
+from tests.scripts import diff, put_topic
 from tests.shell.conftest import Shell
-from topics.config import Config, put_topic
-from topics.diff import Diff, diff
+from topics.config import Config
+from topics.diff import Diff
 from topics.models import Record, Topic, TopicHead
 
 VERBATIM = [

@@ -14,11 +14,11 @@ import pytest
 
 from base.clock import now_ms
 from tests.instances import ROOT, Instance, until
+from tests.scripts import delete_topic, put_topic
 from tests.shell.writing import put
 from tests.watch.test_trouble import append_again, durable
 from tests.watch.wire import Api
-from topics.config import Config, put_topic
-from topics.delete import delete_topic
+from topics.config import Config
 
 Tail = subprocess.Popen[bytes]
 Start = Callable[..., Tail]

@@ -9,11 +9,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from base.clock import now_ms
-from routers.routers import RouterConfig, put_router
+from routers.routers import RouterConfig
+from tests.scripts import delete_records, delete_topic, put_router, put_topic
 from tests.shell.conftest import Shell
 from tests.shell.writing import put
-from topics.config import Config, put_topic
-from topics.delete import delete_records, delete_topic
+from topics.config import Config
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 

@@ -3,7 +3,8 @@
 import msgspec
 
 from base.clock import now_ms
-from topics.append import Append, NewRecord, append, check_rows
+from tests.scripts import append
+from topics.records import Append, NewRecord, check_rows
 
 
 def put(name: str, *data: str, tag: str | None = None) -> None:

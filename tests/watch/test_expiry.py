@@ -7,8 +7,9 @@ from celery import Celery
 from base.clock import now_ms
 from base.errors import Throttled
 from tests.instances import Instance, until
+from tests.scripts import put_topic
 from tests.watch.wire import Api, Refused, new_name, wid
-from topics.config import Config, put_topic
+from topics.config import Config
 from topics.models import WatchSession
 from topics.tasks import sweep_watch_sessions
 from watch.sessions import REFRESH_MS, Start, Watch, create, sweep

@@ -17,9 +17,10 @@ from base.clock import now_ms
 from shell.following import events
 from store.connection import Arguments, Connection, Rows
 from tests.instances import Instance, until
+from tests.scripts import put_topic
 from tests.shell.writing import put
 from tests.watch.wire import Api, seqs
-from topics.config import Config, put_topic
+from topics.config import Config
 from topics.diff import DIFF
 from watch import feeds
 from watch import hub as hub_module

@@ -16,6 +16,7 @@ from django.utils.html import format_html
 from base.clock import now_ms
 from base.errors import Incompatible, NotFound
 from base.units import amount, duration, moment
+from store.script import run
 from topics.admin.pages import Deletion, DomainAdmin, DomainForm, shaped, word
 from topics.api.cursors import PutCursor
 from topics.cursors import delete_cursor, move, target_seq
@@ -114,8 +115,8 @@ class CursorAdmin(DomainAdmin):
         place = {"seq": given["seq"]} if given["at"] == "seq" else {"at": given["at"]}
         wanted = shaped({**place, "expected_seq": given.get("expected_seq") if change else None}, PutCursor)
         now = now_ms()
-        seq = target_seq(topic, wanted.seq, wanted.from_ts, wanted.at, now)
-        created = move(topic, obj.name, seq, wanted.expected_seq, now)
+        seq = run(target_seq(topic, wanted.seq, wanted.from_ts, wanted.at, now))
+        created = run(move(topic, obj.name, seq, wanted.expected_seq, now))
         if change and created:
             raise NotFound(f"{topic!r} no longer has a cursor {obj.name!r}", topic=topic, cursor=obj.name)
         if not change and not created:
@@ -130,8 +131,8 @@ class CursorAdmin(DomainAdmin):
         return lost, {"cursors": len(lost)}, set(), owned
 
     def delete_model(self, request: HttpRequest, obj: Cursor) -> None:
-        delete_cursor(obj.topic.name, obj.name)
+        run(delete_cursor(obj.topic.name, obj.name))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Cursor]) -> None:
         for topic, name in queryset.values_list("topic__name", "name"):
-            delete_cursor(topic, name)
+            run(delete_cursor(topic, name))

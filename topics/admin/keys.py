@@ -21,6 +21,7 @@ from django.urls import URLPattern, path
 from base.clock import now_ms
 from base.names import ROUTER_NAME
 from base.units import moment
+from store.script import run
 from topics import audit
 from topics.admin import rotate
 from topics.admin.pages import DomainAdmin
@@ -168,13 +169,13 @@ class ApiKeyAdmin(DomainAdmin):
             before = described(ApiKey.objects.get(pk=obj.pk))
             # Only what was changed here: a key revoked while the page was open stays revoked.
             obj.save(update_fields=["expires_ts" if name == "expires" else name for name in form.changed_data])
-            audit.note_difference("key", obj.name, before, described(obj))
+            run(audit.note_difference("key", obj.name, before, described(obj)))
         else:
             secret = new_secret()
             obj.secret_sha256, obj.created_ts = sha256(secret), now_ms()
             request.secret = secret  # for response_add, which shows it; nothing else ever holds it
             obj.save()
-            audit.note("create", "key", obj.name, after=described(obj))
+            run(audit.note("create", "key", obj.name, after=described(obj)))
         transaction.on_commit(keyring.forget)
 
     def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
@@ -200,7 +201,7 @@ class ApiKeyAdmin(DomainAdmin):
         with transaction.atomic():
             keys = list(queryset.filter(revoked_ts=None))
             ApiKey.objects.filter(pk__in=[key.pk for key in keys], revoked_ts=None).update(revoked_ts=now_ms())
-            audit.note_all("revoke", "key", [audit.Change(key.name, before=described(key)) for key in keys])
+            run(audit.note_all("revoke", "key", [audit.Change(key.name, before=described(key)) for key in keys]))
             transaction.on_commit(keyring.forget)
         for key in keys:
             self.log_change(request, key, "Revoked.")

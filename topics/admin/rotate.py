@@ -12,6 +12,7 @@ from django.template.response import TemplateResponse
 
 from base.clock import now_ms
 from base.units import duration, moment
+from store.script import run
 from topics import audit
 from topics.models import ApiKey
 from wire.keys import keyring, new_secret, sha256
@@ -68,6 +69,7 @@ def rotate_now(id: int, overlap_ms: int, now: int) -> tuple[str, ApiKey]:
         key.previous_sha256, key.previous_until_ts = key.secret_sha256, now + overlap_ms
         key.secret_sha256 = sha256(secret)
         key.save(update_fields=["previous_sha256", "previous_until_ts", "secret_sha256"])
-        audit.note("rotate", "key", key.name, after={"id": key.pk, "old_secret_valid_for": duration(overlap_ms)})
+        asked = {"id": key.pk, "old_secret_valid_for": duration(overlap_ms)}
+        run(audit.note("rotate", "key", key.name, after=asked))
         transaction.on_commit(keyring.forget)
     return secret, key

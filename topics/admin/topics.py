@@ -7,7 +7,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import URLPattern, path
 from django.utils.html import format_html
@@ -15,6 +15,8 @@ from django.utils.html import format_html
 from base.clock import now_ms
 from base.errors import Incompatible, TopicNotFound
 from base.units import amount, moment, size
+from store.script import run
+from topics import hooks
 from topics.admin import trim
 from topics.admin.pages import Deletion, DomainAdmin, DomainForm, shaped, word
 from topics.config import COLUMNS, Config, put_topic
@@ -124,7 +126,8 @@ class TopicAdmin(DomainAdmin):
         """Creates, or changes what the form changed. Raises TopicsError."""
         names = [name for name in (form.changed_data if change else COLUMNS) if name in COLUMNS]
         config = shaped({name: form.cleaned_data[name] for name in names}, Config)
-        topic, created = put_topic(obj.name, config, now_ms())
+        created = run(put_topic(obj.name, config, now_ms())).created
+        topic = Topic.objects.get(name=obj.name)
         if change and topic.pk != obj.pk:  # deleted while the page was open, and perhaps recreated
             raise TopicNotFound(f"{obj.name!r} was deleted meanwhile", topic=obj.name)
         if not change and not created:
@@ -136,11 +139,11 @@ class TopicAdmin(DomainAdmin):
         return lost_by_delete(objs, request)
 
     def delete_model(self, request: HttpRequest, obj: Topic) -> None:
-        delete_topic(obj.name, False, now_ms())
+        run(delete_topic(obj.name, False, now_ms()))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Topic]) -> None:
         for name in queryset.values_list("name", flat=True):
-            delete_topic(name, False, now_ms())
+            run(delete_topic(name, False, now_ms()))
 
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(lambda request, id: trim.trim(self, request, id))
@@ -148,12 +151,9 @@ class TopicAdmin(DomainAdmin):
 
 
 def lost_by_delete(topics: Any, request: HttpRequest) -> Deletion:
-    from routers.models import Router  # routers builds on topics, not the other way round
-
     ids = [topic.pk for topic in topics]
     found = list(Topic.objects.filter(pk__in=ids).select_related("head").order_by("name"))
-    naming = Router.objects.filter(Q(source__in=ids) | Q(dest__in=ids)).order_by("name")
-    routers = list(naming.values_list("name", flat=True))
+    routers = hooks.named_by(ids)
     cursors = Cursor.objects.filter(topic__in=ids, kind=Cursor.Kind.NAMED)
     named = [f"Cursor {name} of {topic}" for name, topic in cursors.order_by("name").values_list("name", "topic__name")]
     lost: list[Any] = [

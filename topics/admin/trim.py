@@ -15,6 +15,7 @@ from django.urls import reverse
 from base.clock import now_ms
 from base.errors import InvalidRequest, TopicsError
 from base.units import amount, size
+from store.script import run
 from topics import audit
 from topics.admin.pages import shaped
 from topics.delete import Delete, after_prefix, delete_records
@@ -130,9 +131,9 @@ def trim(admin: TopicAdmin, request: HttpRequest, id: int) -> HttpResponse:
 def trim_now(admin: TopicAdmin, request: HttpRequest, topic: Topic, wanted: Delete) -> HttpResponse:
     try:
         with transaction.atomic():
-            done = delete_records(topic.name, wanted.before_seq, wanted.match, now_ms())
+            done = run(delete_records(topic.name, wanted.before_seq, wanted.match, now_ms()))
             asked = {"before_seq": wanted.before_seq, "match": wanted.match}
-            audit.note("delete", "records", topic.name, after={**asked, "deleted": done.deleted})
+            run(audit.note("delete", "records", topic.name, after={**asked, "deleted": done.deleted}))
     except TopicsError as error:
         messages.error(request, error.message)
         return HttpResponseRedirect(request.path)

@@ -1,23 +1,25 @@
-"""Named cursors of a topic (contract.md section 10)."""
+"""Named cursors of a topic (docs/wire.md)."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET
-from rest_framework.request import Request
-from rest_framework.response import Response
 
 from base.clock import now_ms
 from base.errors import InvalidRequest
 from base.names import check_topic_name
+from store.script import Script
 from topics import cursors
+from topics.api.records import TOPIC
 from topics.api.shapes import CursorAnswer, CursorsAnswer, CursorShown, DeleteCursorAnswer
 from topics.diff import Seq
-from wire.endpoint import Endpoint
+from wire.answer import Answer
+from wire.endpoint import Asked, endpoint
 from wire.paging import PageQuery, next_cursor
-from wire.schema import operation
+
+CURSOR, TAG = f"{TOPIC}/cursors/<str:cursor>", "cursors"
 
 
 class PutCursor(msgspec.Struct):
@@ -29,61 +31,64 @@ class PutCursor(msgspec.Struct):
     expected_seq: Seq | None = None
 
 
-class OneCursor(Endpoint):
-    """/v0/topics/:topic/cursors/:cursor"""
+@endpoint(
+    "PUT",
+    CURSOR,
+    "put_cursor",
+    scope="admin",
+    body=PutCursor,
+    answers={200: CursorAnswer, 201: CursorAnswer},
+    errors=(409,),
+    tag=TAG,
+)
+def put(asked: Asked[PutCursor, None], topic: str, cursor: str) -> Script[Answer]:
+    """Set a cursor."""
+    wanted, now = asked.body, now_ms()
+    seq = yield from cursors.target_seq(topic, wanted.seq, wanted.from_ts, wanted.at, now)
+    created = yield from cursors.move(topic, cursor, seq, wanted.expected_seq, now, asked.key)
+    return show(asked, topic, (yield from cursors.cursor(topic, cursor, now, asked.key)), created)
 
-    @operation(
-        "put_cursor", body=PutCursor, answers={200: CursorAnswer, 201: CursorAnswer}, errors=(409,), tag="cursors"
+
+@endpoint("GET", CURSOR, "get_cursor", scope="read", answers={200: CursorAnswer}, tag=TAG)
+def get(asked: Asked[None, None], topic: str, cursor: str) -> Script[Answer]:
+    """How far a cursor has come, and how far it is behind now."""
+    return show(asked, topic, (yield from cursors.cursor(topic, cursor, now_ms(), asked.key)))
+
+
+@endpoint("DELETE", CURSOR, "delete_cursor", scope="delete", answers={200: DeleteCursorAnswer}, errors=(409,), tag=TAG)
+def delete(asked: Asked[None, None], topic: str, cursor: str) -> Script[Answer]:
+    """Forget a cursor."""
+    deleted = yield from cursors.delete_cursor(topic, check_topic_name(cursor, "cursor"), asked.key)
+    return asked.answer(
+        DeleteCursorAnswer(topic=topic, cursor=cursor, deleted=deleted, performance=asked.performance())
     )
-    def put(self, request: Request, topic: str, cursor: str) -> Response:
-        """Set a cursor."""
-        self.check(topic, "admin")
-        wanted, now = self.body(PutCursor), now_ms()
-        seq = cursors.target_seq(topic, wanted.seq, wanted.from_ts, wanted.at, now)
-        created = cursors.move(topic, cursor, seq, wanted.expected_seq, now, self.key)
-        return self.show(topic, cursors.cursor(topic, cursor, now, self.key), created)
-
-    @operation("get_cursor", answers={200: CursorAnswer}, tag="cursors")
-    def get(self, request: Request, topic: str, cursor: str) -> Response:
-        """How far a cursor has come, and how far it is behind now."""
-        self.check(topic, "read")
-        return self.show(topic, cursors.cursor(topic, cursor, now_ms(), self.key))
-
-    @operation("delete_cursor", answers={200: DeleteCursorAnswer}, errors=(409,), tag="cursors")
-    def delete(self, request: Request, topic: str, cursor: str) -> Response:
-        """Forget a cursor."""
-        self.check(topic, "delete")
-        deleted = cursors.delete_cursor(topic, check_topic_name(cursor, "cursor"), self.key)
-        answer = DeleteCursorAnswer(topic=topic, cursor=cursor, deleted=deleted, performance=self.performance())
-        return self.answer(answer)
-
-    def show(self, topic: str, found: cursors.Shown, created: bool | None = None) -> Response:
-        shown = msgspec.structs.asdict(shape(topic, found))
-        flag = UNSET if created is None else created
-        answer = CursorAnswer(**shown, created=flag, performance=self.performance())
-        return self.answer(answer, status=201 if created else 200)
 
 
-class CursorList(Endpoint):
-    """GET /v0/topics/:topic/cursors."""
+def show(asked: Asked[Any, None], topic: str, found: cursors.Shown, created: bool | None = None) -> Answer:
+    shown = msgspec.structs.asdict(shape(topic, found))
+    flag = UNSET if created is None else created
+    answer = CursorAnswer(**shown, created=flag, performance=asked.performance())
+    return asked.answer(answer, status=201 if created else 200)
 
-    @operation("list_cursors", query=PageQuery, answers={200: CursorsAnswer}, tag="cursors")
-    def get(self, request: Request, topic: str) -> Response:
-        """Everybody who reads this topic: named cursors, and those of routers and others."""
-        self.check(topic, "read")
-        asked = self.query(PageQuery)
-        found = cursors.page_of_cursors(topic, page_after(asked), asked.size + 1, now_ms(), self.key)
-        shown = found[: asked.size]
-        last = shown[-1:]
-        following = next_cursor(last[0].name, last[0].kind, str(last[0].id)) if len(found) > asked.size else UNSET
-        return self.answer(
-            CursorsAnswer(
-                topic=topic,
-                cursors=[shape(topic, each) for each in shown],
-                next_cursor=following,
-                performance=self.performance(),
-            )
+
+@endpoint(
+    "GET", f"{TOPIC}/cursors", "list_cursors", scope="read", query=PageQuery, answers={200: CursorsAnswer}, tag=TAG
+)
+def list_cursors(asked: Asked[None, PageQuery], topic: str) -> Script[Answer]:
+    """Everybody who reads this topic: named cursors, and those of routers and others."""
+    wanted = asked.query
+    found = yield from cursors.page_of_cursors(topic, page_after(wanted), wanted.size + 1, now_ms(), asked.key)
+    shown = found[: wanted.size]
+    last = shown[-1:]
+    following = next_cursor(last[0].name, last[0].kind, str(last[0].id)) if len(found) > wanted.size else UNSET
+    return asked.answer(
+        CursorsAnswer(
+            topic=topic,
+            cursors=[shape(topic, each) for each in shown],
+            next_cursor=following,
+            performance=asked.performance(),
         )
+    )
 
 
 def page_after(asked: PageQuery) -> cursors.After:

@@ -1,28 +1,26 @@
-"""Whether the server lives, whether it can serve, and what it counts (contract.md section 9)."""
+"""Whether the server lives, whether it can serve, and what it counts (docs/wire.md)."""
 
 from __future__ import annotations
 
 import time
 from typing import Any, Literal
 
-import django.db
 import msgspec
 from django.conf import settings
-from django.db import connection
 from msgspec import UNSET, UnsetType
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-from rest_framework.renderers import BaseRenderer
-from rest_framework.request import Request
-from rest_framework.response import Response
 
 from base.clock import STARTED
 from base.errors import NotReady
-from store import disk as storage
+from store import disk
+from store.script import Script, Statement
 from wire import metrics
-from wire.endpoint import Endpoint, JSONRenderer
-from wire.schema import Performance, operation
+from wire.answer import Answer
+from wire.endpoint import Asked, endpoint
+from wire.schema import JSON, Performance
 
 READY = "SELECT pg_is_in_recovery(), (SELECT count(*) FROM topics_topic)"
+TAG = "server"
 
 
 class HealthAnswer(msgspec.Struct, kw_only=True):
@@ -40,50 +38,28 @@ class ReadyAnswer(msgspec.Struct, kw_only=True):
     performance: Performance
 
 
-class Health(Endpoint):
-    """GET /v0/health and /healthz."""
-
-    public = True
-
-    @operation("health", answers={200: HealthAnswer}, tag="server")
-    def get(self, request: Request) -> Response:
-        """This process lives."""
-        uptime_ms = int((time.monotonic() - STARTED) * 1000)
-        return self.answer(HealthAnswer(version=settings.VERSION, uptime_ms=uptime_ms, performance=self.performance()))
+@endpoint("GET", "v0/health", "health", scope=None, answers={200: HealthAnswer}, tag=TAG)
+def health(asked: Asked[None, None]) -> Script[Answer]:
+    """This process lives."""
+    yield from ()
+    uptime_ms = int((time.monotonic() - STARTED) * 1000)
+    return asked.answer(HealthAnswer(version=settings.VERSION, uptime_ms=uptime_ms, performance=asked.performance()))
 
 
-class Ready(Endpoint):
-    """GET /v0/ready and /readyz."""
-
-    public = True
-
-    @operation("ready", answers={200: ReadyAnswer}, tag="server")
-    def get(self, request: Request) -> Response:
-        """It can serve: PostgreSQL is there, has replayed its log, and holds our tables. What is refused all the same
-        is named in `degraded`: reads go on while the disk is full."""
-        try:
-            with connection.cursor() as cursor:
-                cursor.execute(READY)
-                replaying, topics = cursor.fetchone()
-        except django.db.Error as error:
-            raise NotReady("PostgreSQL is away, or holds no tables of ours yet") from error
-        if replaying:
-            raise NotReady("PostgreSQL replays its log", wal_replay_complete=False)
-        degraded: list[Literal["storage_full"]] | UnsetType = ["storage_full"] if storage.full() else UNSET
-        return self.answer(
-            ReadyAnswer(wal_replay_complete=True, topics=topics, degraded=degraded, performance=self.performance())
-        )
-
-
-class PrometheusRenderer(BaseRenderer):
-    """Bytes are Prometheus' text format already."""
-
-    media_type = "text/plain"
-    format = "prometheus"
-    charset = None
-
-    def render(self, data: Any, accepted_media_type: str | None = None, renderer_context: Any = None) -> bytes:
-        return data
+@endpoint("GET", "v0/ready", "ready", scope=None, answers={200: ReadyAnswer}, tag=TAG)
+def ready(asked: Asked[None, None]) -> Script[Answer]:
+    """It can serve: PostgreSQL is there, has replayed its log, and holds our tables. What is refused all the same is named in
+    `degraded`: reads go on while the disk is full."""
+    try:
+        ((replaying, topics),) = yield Statement(READY)
+    except Exception as error:
+        raise NotReady("PostgreSQL is away, or holds no tables of ours yet") from error
+    if replaying:
+        raise NotReady("PostgreSQL replays its log", wal_replay_complete=False)
+    degraded: list[Literal["storage_full"]] | UnsetType = ["storage_full"] if disk.full() else UNSET
+    return asked.answer(
+        ReadyAnswer(wal_replay_complete=True, topics=topics, degraded=degraded, performance=asked.performance())
+    )
 
 
 class MetricsAnswer(msgspec.Struct, kw_only=True):
@@ -91,16 +67,18 @@ class MetricsAnswer(msgspec.Struct, kw_only=True):
     performance: Performance
 
 
-class Metrics(Endpoint):
-    """GET /v0/metrics."""
-
-    renderer_classes = (PrometheusRenderer, JSONRenderer)
-
-    @operation("metrics", answers={200: CONTENT_TYPE_LATEST}, tag="server")
-    def get(self, request: Request) -> Response:
-        """Prometheus' text format, or JSON for who accepts that."""
-        self.key.check("read")
-        gathered = metrics.Gathered(self.key)
-        if request.accepted_renderer.format == "json":
-            return self.answer(MetricsAnswer(metrics=metrics.as_dict(gathered), performance=self.performance()))
-        return Response(generate_latest(gathered), content_type=CONTENT_TYPE_LATEST)
+@endpoint(
+    "GET",
+    "v0/metrics",
+    "metrics",
+    scope="read",
+    answers={200: CONTENT_TYPE_LATEST},
+    tag=TAG,
+    media=("text/plain", JSON),
+)
+def tell_metrics(asked: Asked[None, None]) -> Script[Answer]:
+    """Prometheus' text format, or JSON for who accepts that."""
+    gathered = yield from metrics.gather(asked.key)
+    if asked.accept == JSON:
+        return asked.answer(MetricsAnswer(metrics=metrics.as_dict(gathered), performance=asked.performance()))
+    return Answer(200, generate_latest(gathered), ((b"content-type", CONTENT_TYPE_LATEST.encode()),))

@@ -1,38 +1,29 @@
-"""Append, diff and the other calls on a topic's records (contract.md sections 3 to 5 and 10)."""
+"""Append, diff and the other calls on a topic's records (docs/wire.md)."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
-from rest_framework.request import Request
-from rest_framework.response import Response
 
 from base.clock import now_ms
 from base.errors import InvalidRequest
-from topics import recency
+from store.script import Script
 from topics.api.shapes import AppendAnswer, DeleteRecordsAnswer, DiffAnswer, RecordAnswer
-from topics.append import Append, Appended, append, check_rows
-from topics.cache import remembered
+from topics.append import append
 from topics.delete import Delete, delete_records
-from topics.diff import Diff, Match, Seq, diff, render, seq_before
+from topics.diff import Diff, Match, Seq, diff, render
+from topics.insert import Appended
 from topics.lineage import record
+from topics.records import Append, check_rows
 from topics.stamps import seen
-from watch.longpoll import AGAIN, PENDING, Pending
 from wire import metrics
-from wire.endpoint import Endpoint, elapsed_ms, parse
-from wire.schema import operation
+from wire.answer import Answer, elapsed_ms
+from wire.endpoint import Asked, endpoint
+from wire.parse import parse
 
-MAX_WAIT_MS = 30_000
-
-
-def parse_append(body: bytes) -> Append:
-    return parse(body, Append)
-
-
-def parse_diff(body: bytes) -> Diff:
-    return parse(body, Diff)
+TOPIC = "v0/topics/<str:topic>"
 
 
 def render_appended(topic: str, done: Appended, with_seqs: bool, started: float) -> bytes:
@@ -51,55 +42,40 @@ class AppendQuery(msgspec.Struct):
     return_seqs: bool = True
 
 
-class Appending(Endpoint):
-    """POST /v0/topics/:topic."""
-
-    @operation(
-        "append", body=Append, query=AppendQuery, answers={200: AppendAnswer, 201: AppendAnswer}, errors=(409, 422)
-    )
-    def post(self, request: Request, topic: str) -> Response:
-        """Append records, all or none."""
-        self.check(topic, "write")
-        with_seqs = self.query(AppendQuery).return_seqs
-        wanted = self.body(Append)
-        if wanted.idempotency_key is None:
-            wanted.idempotency_key = request.headers.get("Idempotency-Key")
-        wanted.check_names(self.key)
-        done = append(topic, wanted, check_rows(wanted), now_ms())
-        if not done.deduped:
-            metrics.appended(done.last_seq - done.first_seq + 1)
-        return Response(render_appended(topic, done, with_seqs, self.started), status=201 if done.created else 200)
-
-
-class Reading(Endpoint):
-    """What answers as a diff does."""
-
-    def read(self, topic: str, wanted: Diff) -> Response:
-        if wanted.from_ts is not None:
-            if wanted.from_seq:
-                raise InvalidRequest("say from_seq or from_ts, not both")
-            wanted.from_seq = seq_before(topic, wanted.from_ts, now_ms())
-        window = diff(topic, wanted, now_ms())
-        known = remembered.get(topic)
-        if wanted.wait_ms and AGAIN in self.request.META and not window.tells(wanted.from_seq):
-            seconds = min(wanted.wait_ms, MAX_WAIT_MS) / 1000
-            self.request.META[PENDING] = Pending(known.id if known else 0, window.head_seq, seconds)
-        else:
-            metrics.read(window.scanned)
-        if known is not None:
-            recency.note(known.id, now_ms())
-        shown = window.seen_by(self.key)
-        return Response(render(topic, shown, wanted.from_seq, elapsed_ms(self.started)))
+@endpoint(
+    "POST",
+    TOPIC,
+    "append",
+    scope="write",
+    body=Append,
+    query=AppendQuery,
+    answers={200: AppendAnswer, 201: AppendAnswer},
+    errors=(409, 422),
+)
+def append_records(asked: Asked[Append, AppendQuery], topic: str) -> Script[Answer]:
+    """Append records, all or none."""
+    wanted = asked.body
+    if wanted.idempotency_key is None and (key := asked.headers.get(b"idempotency-key")) is not None:
+        wanted.idempotency_key = key.decode("latin-1")
+    wanted.check_names(asked.key)
+    done = yield from append(topic, wanted, check_rows(wanted), now_ms())
+    if not done.deduped:
+        metrics.appended(done.last_seq - done.first_seq + 1)
+    body = render_appended(topic, done, asked.query.return_seqs, asked.started)
+    return Answer(201 if done.created else 200, body)
 
 
-class TopicDiff(Reading):
-    """POST /v0/topics/:topic/diff."""
+def read(asked: Asked[Any, Any], topic: str, wanted: Diff) -> Script[Answer]:
+    window = yield from diff(topic, wanted)
+    metrics.read(window.scanned)
+    shown = window.seen_by(asked.key)
+    return Answer(200, render(topic, shown, wanted.from_seq, elapsed_ms(asked.started)))
 
-    @operation("diff", body=Diff, answers={200: DiffAnswer})
-    def post(self, request: Request, topic: str) -> Response:
-        """Read the records above a seq."""
-        self.check(topic, "read")
-        return self.read(topic, self.body(Diff))
+
+@endpoint("POST", f"{TOPIC}/diff", "diff", scope="read", body=Diff, answers={200: DiffAnswer})
+def read_by_diff(asked: Asked[Diff, None], topic: str) -> Script[Answer]:
+    """Read the records above a seq."""
+    return read(asked, topic, asked.body)
 
 
 class RecordsQuery(msgspec.Struct):
@@ -123,39 +99,27 @@ class RecordsQuery(msgspec.Struct):
         return Diff(**given, node=self.node or None, match=match)
 
 
-class TopicRecords(Reading):
-    """GET /v0/topics/:topic/records."""
-
-    @operation("records", query=RecordsQuery, answers={200: DiffAnswer})
-    def get(self, request: Request, topic: str) -> Response:
-        """Read the records above a seq with a plain GET."""
-        self.check(topic, "read")
-        return self.read(topic, self.query(RecordsQuery).diff())
+@endpoint("GET", f"{TOPIC}/records", "records", scope="read", query=RecordsQuery, answers={200: DiffAnswer})
+def read_by_get(asked: Asked[None, RecordsQuery], topic: str) -> Script[Answer]:
+    """Read the records above a seq with a plain GET."""
+    return read(asked, topic, asked.query.diff())
 
 
-class OneRecord(Endpoint):
-    """GET /v0/topics/:topic/records/:seq."""
-
-    @operation("record", answers={200: RecordAnswer})
-    def get(self, request: Request, topic: str, seq: str) -> Response:
-        """One record, and the way it came here."""
-        self.check(topic, "read")
-        if not (seq.isascii() and seq.isdigit() and 0 < int(seq[:20]) < 2**63):
-            raise InvalidRequest(f"{seq[:30]!r} is no seq", seq=seq[:30])
-        found = record(topic, int(seq), now_ms())
-        routers = [self.key.shown(router) for router in found.routers]
-        path = {"topic": self.key.shown(found.home), "seq": found.home_seq, "routers": routers}
-        tail = msgspec.json.encode({"path": path, "performance": self.performance()})
-        return Response(seen(found.record, self.key.prefixes)[:-1].encode() + b"," + tail[1:])
+@endpoint("GET", f"{TOPIC}/records/<str:seq>", "record", scope="read", answers={200: RecordAnswer})
+def one_record(asked: Asked[None, None], topic: str, seq: str) -> Script[Answer]:
+    """One record, and the way it came here."""
+    if not (seq.isascii() and seq.isdigit() and 0 < int(seq[:20]) < 2**63):
+        raise InvalidRequest(f"{seq[:30]!r} is no seq", seq=seq[:30])
+    found = yield from record(topic, int(seq), now_ms())
+    routers = [asked.key.shown(router) for router in found.routers]
+    path = {"topic": asked.key.shown(found.home), "seq": found.home_seq, "routers": routers}
+    tail = msgspec.json.encode({"path": path, "performance": asked.performance()})
+    return Answer(200, seen(found.record, asked.key.prefixes)[:-1].encode() + b"," + tail[1:])
 
 
-class DeleteRecords(Endpoint):
-    """POST /v0/topics/:topic/delete."""
-
-    @operation("delete_records", body=Delete, answers={200: DeleteRecordsAnswer})
-    def post(self, request: Request, topic: str) -> Response:
-        """Delete what is there now, below a seq or by tag: silently, and for good."""
-        self.check(topic, "delete")
-        wanted = self.body(Delete)
-        done = delete_records(topic, wanted.before_seq, wanted.match, now_ms())
-        return self.answer(DeleteRecordsAnswer(topic=topic, **done._asdict(), performance=self.performance()))
+@endpoint("POST", f"{TOPIC}/delete", "delete_records", scope="delete", body=Delete, answers={200: DeleteRecordsAnswer})
+def delete(asked: Asked[Delete, None], topic: str) -> Script[Answer]:
+    """Delete what is there now, below a seq or by tag: silently, and for good."""
+    wanted = asked.body
+    done = yield from delete_records(topic, wanted.before_seq, wanted.match, now_ms())
+    return asked.answer(DeleteRecordsAnswer(topic=topic, **done._asdict(), performance=asked.performance()))

@@ -3,7 +3,6 @@
 Files in it are made whole or not at all: written beside their place, then renamed into it.
 """
 
-import fcntl
 import hashlib
 import importlib.util
 import os
@@ -92,27 +91,6 @@ def bind(host: str, port: int) -> int:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind((host.strip("[]"), port))
         return int(probe.getsockname()[1])
-
-
-def take_lock(path: Path, operation: int) -> int | None:
-    """An open descriptor that holds the lock, or None where LOCK_NB found it taken. The kernel lets go of it when
-    the descriptor is closed or its process dies, so no lock is ever stale."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, operation)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    return descriptor
-
-
-def is_locked(path: Path, against: int = fcntl.LOCK_EX) -> bool:
-    """Whether somebody holds it in a way that keeps `against` out."""
-    descriptor = take_lock(path, against | fcntl.LOCK_NB)
-    if descriptor is None:
-        return True
-    os.close(descriptor)
-    return False
 
 
 def processes_in(folder: Path) -> list[int]:

@@ -17,17 +17,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from base.locks import is_locked, take_lock
 from topics_project.embedded.children import LONGEST_LOG
 from topics_project.embedded.folder import (
     LEAST_SECRET,
     data_dir,
-    is_locked,
     keep_secret,
     last_line,
     make,
     open_log,
     shorten,
-    take_lock,
     write,
 )
 from topics_project.embedded.postgres import USER, Postgres

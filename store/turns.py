@@ -1,8 +1,8 @@
-"""Reads of topics that routers lead into, on connections that other reads do not need.
+"""Statements that may have to wait for a topic's head, on connections that other statements do not need.
 
-Such a read first forwards what lies upstream, and may find the topic's head locked by somebody who does not go on. It then
-gives its connection back and tries again, and so does one read of that topic after the other: so that neither the topics that
-nothing leads into nor the other dests wait for it.
+A read of a topic that routers lead into first forwards what lies upstream, and may find the topic's head locked by somebody
+who does not go on. It then gives its connection back and tries again, and so does one read of that topic after the other: so
+that neither the topics that nothing leads into nor the other ones wait for it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from store.connection import Connection
 from store.readers import Readers
 
 T = TypeVar("T")
-READERS = 3  # connections of this process for them
+READERS = 3  # connections of an event loop for them
 HOLD_MS = 100  # how long such a read may keep its connection while it waits for a lock
 MOST_SECONDS = settings.TOPICS_LOCK_TIMEOUT_MS / 1000 or float("inf")
 
 
-class Dests:
+class Turns:
     """Lives in an event loop."""
 
     def __init__(self) -> None:

@@ -1,0 +1,139 @@
+"""Scripts in an event loop (script.py): its connections to PostgreSQL, and the driver that runs a script on them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import psycopg
+
+from store.codec import Rows
+from store.connection import Connection
+from store.database import translated
+from store.readers import Readers
+from store.script import Bound, Pause, Script, Shared, Statement
+from store.turns import Turns
+
+T = TypeVar("T")
+READERS = 4  # connections for statements that are transactions of their own and wait for nobody
+WRITERS = 8  # connections for transactions of several statements, which may have to wait for a lock
+
+
+class Loop:
+    """One event loop's connections for scripts."""
+
+    def __init__(self) -> None:
+        self.readers, self.turns, self.writers = Readers(READERS), Turns(), Readers(WRITERS)
+
+    async def drive(self, script: Script[T]) -> T:
+        """The result of a script. Raises what the script raises, and the domain's errors for the database's."""
+        transaction: Transaction | None = None
+        resume: Callable[[Any], Any] = script.send
+        answer: Any = None
+        try:
+            while True:
+                step = resume(answer)
+                try:
+                    match step:
+                        case Statement():
+                            answer = await (self.execute(step) if transaction is None else transaction.execute(step))
+                        case Shared():
+                            answer = await step.together()
+                        case Pause():
+                            answer = await step.over()
+                        case Bound.BEGIN:
+                            assert transaction is None, "a transaction within another"
+                            transaction = await Transaction.begin(self.writers)
+                            answer = None
+                        case Bound():
+                            assert transaction is not None, "the end of a transaction that was not begun"
+                            ended, transaction, answer = transaction, None, None
+                            await ended.end(step)
+                    resume = script.send
+                except Exception as error:
+                    resume, answer = script.throw, error
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        finally:
+            if transaction is not None:  # the request was cancelled in the middle
+                transaction.abandon()
+
+    async def execute(self, statement: Statement) -> Rows:
+        async def work(connection: Connection) -> Rows:
+            return await connection.execute(statement.sql, statement.arguments)
+
+        return await (self.turns.read(statement.turn, work) if statement.turn else self.readers.read(work))
+
+    async def check(self) -> None:
+        """A round trip on the very connections that serve. Raises NotReady."""
+        await asyncio.gather(*(each.check() for each in (self.readers, self.turns.readers, self.writers)))
+
+    async def close(self) -> None:
+        for each in (self.readers, self.turns.readers, self.writers):
+            await each.close()
+
+
+class Transaction:
+    """A transaction under way, on a connection of its own."""
+
+    def __init__(self, connections: Readers, connection: Connection) -> None:
+        self.connections, self.connection = connections, connection
+
+    @classmethod
+    async def begin(cls, connections: Readers) -> Transaction:
+        """Raises NotReady."""
+        connection = await connections.take()
+        begun = cls(connections, connection)
+        try:
+            await begun.execute(Statement("BEGIN"))
+        except BaseException:
+            begun.abandon()
+            raise
+        return begun
+
+    async def execute(self, statement: Statement) -> Rows:
+        try:
+            return await self.connection.execute(statement.sql, statement.arguments)
+        except psycopg.Error as error:
+            known = translated(error)
+            if known is None:
+                raise
+            raise known from error
+
+    async def end(self, bound: Bound) -> None:
+        """Commit, or roll back. Raises NotReady when the connection ends in the middle of a commit: nobody knows then."""
+        try:
+            if not (bound is Bound.ROLLBACK and self.connection.closed):
+                await self.execute(Statement(bound.value))
+        finally:
+            self.connections.give_back(self.connection)
+
+    def abandon(self) -> None:
+        """Nobody goes on with it. PostgreSQL rolls back what is open on a connection that ends."""
+        self.connection.end()
+        self.connections.give_back(self.connection)
+
+
+_loop: Any = None
+
+
+def here() -> Loop:
+    """The Loop of the event loop that runs."""
+    global _loop
+    running = asyncio.get_running_loop()
+    if _loop is None or _loop[0] is not running:
+        _loop = (running, Loop())
+    found: Loop = _loop[1]
+    return found
+
+
+async def check() -> None:
+    """A round trip on the very connections that serve scripts. Raises NotReady."""
+    await here().check()
+
+
+async def close() -> None:
+    if _loop is not None:
+        await _loop[1].close()

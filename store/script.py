@@ -1,0 +1,131 @@
+"""An operation on the store, written once: a script.
+
+A script is a generator. It yields what it needs done (a statement, the bounds of a transaction), takes the answer, and returns
+its result. Two drivers run any script: `run` on Django's connection of a thread, for the admin, Celery, commands and views;
+and a `Loop` (loop.py) on connections of an event loop. A script knows neither of them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator
+from enum import Enum
+from typing import Any, NamedTuple, TypeVar
+
+from django.db import transaction
+
+from store.codec import Arguments
+from store.database import prepared, translating
+
+T = TypeVar("T")
+
+
+class Statement(NamedTuple):
+    """SQL with psycopg's placeholders, and its arguments. The answer is its rows.
+
+    Outside of a transaction it is one of its own, and may be sent twice when a connection ends under it: what changes
+    something says so in a way that does nothing the second time, or stands in atomically().
+    `turn`: a topic whose head the statement may have to wait for. An event loop keeps such waits off the connections that
+    other statements need.
+    """
+
+    sql: str
+    arguments: Arguments = ()
+    turn: int = 0
+
+
+class Bound(Enum):
+    """The bounds of a transaction: see atomically()."""
+
+    BEGIN = "BEGIN"
+    COMMIT = "COMMIT"
+    ROLLBACK = "ROLLBACK"
+
+
+class Shared(ABC):
+    """A step that an event loop does for many scripts at once, and a thread for one alone."""
+
+    @abstractmethod
+    def alone(self) -> Script[Any]: ...
+
+    @abstractmethod
+    async def together(self) -> Any: ...
+
+
+class Pause(ABC):
+    """A step that waits for something to happen, however long: it holds neither a thread nor a connection meanwhile."""
+
+    @abstractmethod
+    async def over(self) -> Any: ...
+
+
+Step = Statement | Bound | Shared | Pause
+Script = Generator[Step, Any, T]
+
+
+class Suspended(Exception):
+    """The script has come to a pause: run() goes on with it when that is over."""
+
+    def __init__(self, script: Script[Any], pause: Pause) -> None:
+        self.script, self.pause = script, pause
+
+
+class Undone(Exception):
+    """Tells Django that a transaction is to be rolled back."""
+
+
+def atomically(script: Script[T]) -> Script[T]:
+    """Everything in `script` is one transaction: all of it is done, or nothing. Not within another."""
+    yield Bound.BEGIN
+    try:
+        result = yield from script
+    except Exception:
+        yield Bound.ROLLBACK
+        raise
+    yield Bound.COMMIT
+    return result
+
+
+def run(script: Script[T], *, suspend: bool = False, answer: Any = None) -> T:
+    """The result of a script on Django's connection of this thread, within its transaction where it is in one.
+
+    A pause ends at once, or, where the caller can come back later, raises Suspended: to go on, call this again with the
+    `answer` of the pause. Raises what the script raises, and the domain's errors for the database's.
+    """
+    blocks: list[transaction.Atomic] = []
+    error: Exception | None = None
+    while True:
+        try:
+            step = script.send(answer) if error is None else script.throw(error)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        answer, error = None, None
+        if isinstance(step, Pause):
+            if suspend:
+                raise Suspended(script, step)
+            continue
+        try:
+            answer = perform(step, blocks)
+        except Exception as raised:
+            error = raised
+
+
+def perform(step: Statement | Bound | Shared, blocks: list[transaction.Atomic]) -> Any:
+    """The answer to one step. `blocks` are the transactions that the script is in."""
+    if isinstance(step, Statement):
+        return prepared(step.sql, step.arguments)
+    if isinstance(step, Shared):
+        return run(step.alone())
+    with translating():
+        match step:
+            case Bound.BEGIN:
+                block = transaction.atomic()
+                block.__enter__()
+                blocks.append(block)
+            case Bound.COMMIT:
+                blocks.pop().__exit__(None, None, None)
+            case Bound.ROLLBACK:
+                undone = Undone()
+                blocks.pop().__exit__(Undone, undone, None)
+    return None

@@ -1,0 +1,89 @@
+"""The domain's scripts, run on this thread's connection: as the admin and the commands do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+import routers.advance
+import routers.routers
+import topics.append
+import topics.audit
+import topics.cache
+import topics.config
+import topics.cursors
+import topics.delete
+import topics.diff
+import topics.limits
+import topics.lineage
+import watch.sessions
+from routers.models import Router
+from routers.routers import RouterConfig
+from store.script import Script, run
+from topics.cache import Known
+from topics.config import Config
+from topics.diff import Diff, Window
+from topics.models import Topic
+from wire.keys import OPEN, Key
+
+P, T = ParamSpec("P"), TypeVar("T")
+
+
+def ran(script: Callable[P, Script[T]]) -> Callable[P, T]:
+    @wraps(script)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return run(script(*args, **kwargs))
+
+    return call
+
+
+append = ran(topics.append.append)
+record = ran(topics.lineage.record)
+delete_records = ran(topics.delete.delete_records)
+delete_topic = ran(topics.delete.delete_topic)
+move = ran(topics.cursors.move)
+cursor = ran(topics.cursors.cursor)
+page_of_cursors = ran(topics.cursors.page_of_cursors)
+delete_cursor = ran(topics.cursors.delete_cursor)
+known = ran(topics.cache.topic_called)
+delete_router = ran(routers.routers.delete_router)
+create_session = ran(watch.sessions.create)
+sweep_sessions = ran(watch.sessions.sweep)
+note = ran(topics.audit.note)
+check_total_bytes = ran(topics.limits.check_total_bytes)
+
+
+def look_up(name: str) -> Known:
+    """The topic as it is now, whatever was remembered."""
+    topics.cache.forget(name)
+    return known(name)
+
+
+def diff(name: str, wanted: Diff, now: int) -> Window:
+    return run(topics.diff.diff(name, wanted, lambda: now))
+
+
+def put_topic(name: str, config: Config, now: int) -> tuple[Topic, bool]:
+    put = run(topics.config.put_topic(name, config, now))
+    return Topic.objects.get(name=name), put.created
+
+
+class Put(NamedTuple):
+    """A router, and whether it is new."""
+
+    router: Router
+    created: bool
+
+
+def put_router(name: str, config: RouterConfig, now: int, key: Key = OPEN) -> Put:
+    put = run(routers.routers.put_router(name, config, now, key))
+    return Put(Router.objects.select_related("source", "dest").get(name=name), put.created)
+
+
+def set_paused(name: str, paused: bool, now: int = 1) -> Any:
+    return run(routers.routers.set_paused(name, paused, now))
+
+
+def catch_up(topic_id: int, now: int) -> routers.advance.Moves:
+    return run(routers.advance.catching_up(topic_id, now))

@@ -1,0 +1,128 @@
+"""The statement that writes: any number of records, to any number of topics.
+
+All records of an append get contiguous seqs, or none is written. Taking the head's row makes seq order commit order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import msgspec
+
+from topics.cache import Known
+from topics.records import NO_META, Rows
+
+# Heads are locked in topic order, so that no two of these deadlock: `ids` are in order, and whichever side of the join comes
+# first, it comes in that order (= ANY (ids) is an index scan for it; it also keeps a planner that believes the heads are few
+# from reading them all). Each lock is held until the commit, so nobody gets seq n+1 before n is there to read. A topic
+# whose version is another gets no row: the caller looks it up again.
+# Elements of a JSON array come out as they were written, which the record functions of json do not promise. Arrays that are
+# shorter go on with NULL: what no record has is sent as an empty one.
+# A head that passes its reserved_seq makes this one transaction wait for the disk (sql/topic_reserve.sql).
+APPEND = """
+WITH moved AS (
+    UPDATE topics_topichead head
+       SET head_seq = head.head_seq + batch.count, count = head.count + batch.count,
+           bytes = head.bytes + batch.bytes, total = head.total + batch.bytes,
+           last_ts = greatest(head.last_ts, %(now)s),
+           reserved_seq = topic_reserve(head.head_seq + batch.count, head.reserved_seq)
+           {volatile_seqs}
+      FROM unnest(%(ids)s::bigint[], %(versions)s::bigint[], %(counts)s::bigint[], %(bytes)s::bigint[])
+               AS batch (topic_id, version, count, bytes)
+     WHERE head.topic_id = batch.topic_id AND head.version = batch.version AND head.topic_id = ANY (%(ids)s::bigint[])
+    RETURNING head.topic_id, head.head_seq - batch.count AS base, head.total - batch.bytes AS base_total, head.last_ts),
+written AS (
+    INSERT INTO topics_record_{partition} (topic_id, seq, ts, total, size, volatile, node, tag, meta, data)
+    SELECT moved.topic_id, moved.base + new.place, moved.last_ts, moved.base_total + new.run, new.size, {volatile},
+           new.node, new.tag, nullif(new.meta::text, 'null')::json, new.data
+      FROM ROWS FROM (json_array_elements(%(data)s::json), json_array_elements_text(%(tags)s::json),
+                      json_array_elements_text(%(nodes)s::json), json_array_elements(%(metas)s::json),
+                      unnest(%(topics)s::bigint[]), unnest(%(places)s::bigint[]),
+                      unnest(%(sizes)s::int[]), unnest(%(runs)s::bigint[]))
+               AS new (data, tag, node, meta, topic_id, place, size, run)
+      JOIN moved USING (topic_id))
+SELECT topic_id, base FROM moved
+"""
+APPEND_LOGGED = APPEND.format(partition="logged", volatile="false", volatile_seqs="")
+# Volatile records may vanish, so that nothing may take their seqs for a plain run of logged ones.
+APPEND_VOLATILE = APPEND.format(
+    partition="volatile",
+    volatile="true",
+    volatile_seqs=", ragged_seq = head.head_seq + batch.count, volatile_seq = head.head_seq + batch.count",
+)
+
+# After an append to a capped topic, behind the same lock: what is over its time goes first, then the oldest. A topic whose
+# version is another got no append, and must not be trimmed by what its caps were.
+MAKE_ROOM = """
+SELECT topic_expire(topic_id, %s), topic_evict(topic_id, %s, %s) FROM topics_topichead WHERE topic_id = %s AND version = %s
+"""
+
+
+class Appended(NamedTuple):
+    """What an append got: its seqs, the head then, and where the time went (ms)."""
+
+    first_seq: int
+    last_seq: int
+    head_seq: int
+    created: bool
+    deduped: bool
+    wal_append_ms: float
+    fsync_ms: float
+
+
+def parameters(batch: Sequence[tuple[Known, Rows]], now: int) -> dict[str, Any]:
+    """What APPEND wants for these appends, all of one partition. Arrays go as text: one type, one prepared statement."""
+    topics: dict[int, Known] = {}
+    counts: dict[int, int] = {}
+    totals: dict[int, int] = {}
+    ids: list[int] = []
+    places: list[int] = []
+    runs: list[int] = []
+    data: list[msgspec.Raw] = []
+    tags: list[str | None] = []
+    nodes: list[str | None] = []
+    metas: list[msgspec.Raw] = []
+    sizes: list[int] = []
+    for topic, rows in batch:
+        id, count, total = topic.id, counts.get(topic.id, 0), totals.get(topic.id, 0)
+        length = len(rows.data)
+        topics[id], counts[id], totals[id] = topic, count + length, total + rows.bytes
+        ids += [id] * length
+        places += range(count + 1, count + length + 1)
+        runs += [total + run for run in accumulate(rows.sizes)]
+        data += rows.data
+        tags += rows.tags
+        nodes += rows.nodes
+        metas += rows.metas
+        sizes += rows.sizes
+    in_order = sorted(topics)
+    return {
+        "now": now,
+        "ids": array(in_order),
+        "versions": array([topics[id].version for id in in_order]),
+        "counts": array([counts[id] for id in in_order]),
+        "bytes": array([totals[id] for id in in_order]),
+        "topics": array(ids),
+        "places": array(places),
+        "runs": array(runs),
+        "sizes": array(sizes),
+        "data": (b"[%b]" % b",".join(data)).decode(),
+        "tags": texts(tags),
+        "nodes": texts(nodes),
+        "metas": "[]" if metas.count(NO_META) == len(metas) else (b"[%b]" % b",".join(metas)).decode(),
+    }
+
+
+def texts(values: list[str | None]) -> str:
+    return "[]" if values.count(None) == len(values) else msgspec.json.encode(values).decode()
+
+
+def array(numbers: list[int]) -> str:
+    return "{" + msgspec.json.encode(numbers)[1:-1].decode() + "}"
+
+
+def room(topic: Known, now: int) -> tuple[int | None, int, int, int, int]:
+    """What MAKE_ROOM wants."""
+    return topic.expired_ts(now), topic.cap_records, topic.cap_bytes, topic.id, topic.version

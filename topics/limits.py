@@ -1,0 +1,28 @@
+"""Caps on what all topics hold together: 429, like those of wire/limits.py. 0 turns a cap off."""
+
+from __future__ import annotations
+
+import time
+
+from django.conf import settings
+
+from base.errors import Throttled
+from store.script import Script, Statement
+from wire import metrics
+
+TOTAL = "SELECT coalesce(sum(bytes), 0)::bigint FROM topics_topichead"
+FRESH_SECONDS = 1.0
+_total = [0.0, 0]  # until when the sum of all bytes counts as fresh, and that sum
+
+
+def check_total_bytes(more: int) -> Script[None]:
+    """Raises Throttled. The sum over all topics is a second old at most: a cap against filling disks, not a quota to the byte."""
+    most = settings.TOPICS_MAX_TOTAL_BYTES
+    if not most:
+        return
+    if time.monotonic() >= _total[0]:
+        ((total,),) = yield Statement(TOTAL)
+        _total[:] = [time.monotonic() + FRESH_SECONDS, total]
+    if _total[1] + more > most:
+        metrics.throttled("total_bytes")
+        raise Throttled(f"the topics hold {_total[1]} bytes of {most}", limit="total_bytes", max=most)

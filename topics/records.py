@@ -1,0 +1,117 @@
+"""Records as a client writes them: the body of an append, what is checked of it, and its columns (docs/wire.md)."""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+import msgspec
+from django.conf import settings
+from msgspec import Meta
+
+from base.errors import BatchTooLarge, InvalidRequest, RecordTooLarge
+from base.names import check_node, check_tag
+from store import disk
+from topics.config import Config
+from wire.keys import Key
+
+NO_META = msgspec.Raw(b"null")
+# Read once: looking a setting up takes longer than checking a record by it.
+MAX_RECORDS, MAX_RECORD_BYTES = settings.TOPICS_MAX_RECORDS_PER_APPEND, settings.TOPICS_MAX_RECORD_BYTES
+OBJECT = Meta(extra_json_schema={"type": ["object", "null"]})
+
+
+class NewRecord(msgspec.Struct):
+    """A record as a client writes it. `data` and `meta` stay the very bytes that were sent."""
+
+    data: msgspec.Raw
+    tag: str | None = None
+    node: str | None = None
+    meta: Annotated[msgspec.Raw, OBJECT] = msgspec.field(default_factory=lambda: NO_META)
+
+
+class Append(msgspec.Struct):
+    """The body of an append."""
+
+    records: list[NewRecord]
+    node: str | None = None
+    idempotency_key: str | None = None
+    create: bool = True
+    config: Config | None = None
+    disable_backpressure: bool = False
+    expected_head: int | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether it may share a transaction: nothing to look at before it writes."""
+        return self.idempotency_key is None and self.expected_head is None
+
+    def check_names(self, key: Key) -> None:
+        """Raises Forbidden when it names a topic outside the key's prefixes."""
+        if self.config is not None:
+            self.config.check_names(key)
+
+
+class Rows(NamedTuple):
+    """Checked records, column by column."""
+
+    data: list[msgspec.Raw]
+    tags: list[str | None]
+    nodes: list[str | None]
+    metas: list[msgspec.Raw]
+    sizes: list[int]
+    bytes: int
+
+
+def check_rows(wanted: Append) -> Rows:
+    """The records as rows. Raises InvalidRequest, BatchTooLarge, RecordTooLarge or StorageFull: none may be written."""
+    disk.check()
+    records = wanted.records
+    if not records:
+        raise InvalidRequest("records is empty: an append carries at least one")
+    if len(records) > MAX_RECORDS:
+        message = f"{len(records)} records in one append, at most {MAX_RECORDS} are allowed"
+        raise BatchTooLarge(message, max=MAX_RECORDS)
+    if wanted.idempotency_key is not None and not 0 < len(wanted.idempotency_key) <= 256:
+        raise InvalidRequest("idempotency_key has to be 1 to 256 characters long")
+    if wanted.idempotency_key is not None and "\0" in wanted.idempotency_key:
+        raise InvalidRequest("idempotency_key holds a NUL character")
+    if wanted.node is not None:
+        check_node(wanted.node)
+    sizes = []
+    for place, record in enumerate(records):
+        if record.tag is not None:
+            check_tag(record.tag)
+        if record.node is None:
+            record.node = wanted.node
+        elif record.node is not wanted.node:
+            check_node(record.node)
+        size = len(record.data)
+        if record.meta is not NO_META:
+            size += check_meta(bytes(record.meta))
+        if size > MAX_RECORD_BYTES:
+            message = f"records[{place}] is {size} bytes, at most {MAX_RECORD_BYTES} are allowed"
+            raise RecordTooLarge(message, index=place, max=MAX_RECORD_BYTES)
+        sizes.append(size)
+    return Rows(
+        [r.data for r in records],
+        [r.tag for r in records],
+        [r.node for r in records],
+        [r.meta for r in records],
+        sizes,
+        sum(sizes),
+    )
+
+
+def check_meta(meta: bytes) -> int:
+    """The size of a meta object in bytes, 0 of null; raises InvalidRequest when it is no small object."""
+    if meta == b"null":
+        return 0
+    if len(meta) > settings.TOPICS_MAX_META_BYTES:
+        raise InvalidRequest(f"meta is {len(meta)} bytes, at most {settings.TOPICS_MAX_META_BYTES} are allowed")
+    try:
+        fields = msgspec.json.decode(meta, type=dict[str, msgspec.Raw])  # a number may be one that no float holds
+    except msgspec.MsgspecError as error:
+        raise InvalidRequest("meta has to be an object") from error
+    if len(fields) > settings.TOPICS_MAX_META_KEYS:
+        raise InvalidRequest(f"meta has {len(fields)} keys, at most {settings.TOPICS_MAX_META_KEYS} are allowed")
+    return len(meta)

@@ -1,0 +1,66 @@
+"""How an answer and a refusal look, whichever way the request came in (docs/wire.md)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import NamedTuple
+
+import msgspec
+from django.http import Http404
+from rest_framework import exceptions
+
+from base import errors
+from base.errors import TopicsError
+from store.database import translated
+
+log = logging.getLogger(__name__)
+
+
+class Answer(NamedTuple):
+    """A status and a rendered body."""
+
+    status: int
+    body: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+def elapsed_ms(started: float) -> float:
+    return round((time.perf_counter() - started) * 1000, 3)
+
+
+def error_answer(error: TopicsError, started: float) -> Answer:
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    if error.retry_after:
+        headers = ((b"retry-after", str(error.retry_after).encode()),)
+    elif isinstance(error, errors.Unauthorized):
+        headers = ((b"www-authenticate", b"Bearer"),)
+    body = {**error.body(), "performance": {"server_total_ms": elapsed_ms(started)}}
+    return Answer(error.status, msgspec.json.encode(body), headers)
+
+
+def refusal(error: Exception, started: float) -> Answer:
+    """The answer to a request that raised; a fault of ours is logged."""
+    known = domain_error(error)
+    if known is None:
+        log.exception("a request failed", exc_info=error)
+        known = TopicsError("something went wrong here, and was logged")
+    return error_answer(known, started)
+
+
+def domain_error(error: Exception) -> TopicsError | None:
+    """The domain's error for one of the framework's or the database's; None when it is a fault of ours."""
+    match error:
+        case TopicsError():
+            return error
+        case exceptions.MethodNotAllowed():
+            return errors.MethodNotAllowed(str(error.detail))
+        case exceptions.UnsupportedMediaType():
+            return errors.UnsupportedMediaType("send the body as Content-Type: application/json")
+        case exceptions.NotAcceptable():
+            return errors.NotAcceptable("this endpoint answers with application/json")
+        case Http404() | exceptions.NotFound():
+            return errors.NotFound("there is nothing at this path")
+        case exceptions.APIException() if error.status_code < 500:
+            return errors.InvalidRequest(str(error.detail))
+    return translated(error)

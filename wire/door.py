@@ -1,0 +1,47 @@
+"""The event loop's door: an endpoint's script on the loop's own connections, without a thread or a framework between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from base.errors import TopicsError
+from store.loop import here
+from wire import metrics
+from wire.actor import acting
+from wire.answer import Answer, error_answer, refusal
+from wire.endpoint import Asked, Endpoint
+from wire.keys import Key
+
+ANYTHING = b"*/*"
+
+
+async def answer(
+    endpoint: Endpoint,
+    arguments: tuple[str, ...],
+    key: Key,
+    headers: dict[bytes, bytes],
+    query: bytes,
+    body: bytes,
+    origin: str,
+    started: float,
+    accept: str,
+) -> Answer:
+    """The answer to a request that the front has let in."""
+    asked: Asked[Any, Any] = Asked(key, headers, query, body, origin, started, accept)
+    try:
+        with acting(asked.actor):
+            done = await here().drive(endpoint.script(asked, arguments))
+    except TopicsError as error:
+        done = error_answer(error.told_to(asked.key.shown), started)
+    except Exception as error:
+        done = refusal(error, started)
+    metrics.request(endpoint.method, endpoint.route, done.status)
+    return done
+
+
+def accepted(endpoint: Endpoint, headers: dict[bytes, bytes]) -> str | None:
+    """The media type that the client wants, where that is plain to see. None: a view has to negotiate (or refuse)."""
+    wanted = headers.get(b"accept", ANYTHING)
+    if wanted == ANYTHING:
+        return endpoint.media[0]
+    return next((media for media in endpoint.media if media.encode() == wanted), None)

@@ -1,0 +1,195 @@
+"""A view of Django REST framework, made of an endpoint's declaration: for whoever negotiates media types, for OPTIONS and
+HEAD, for methods that are not allowed, for the schema, and for all of /v0 where TOPICS_FAST_LANE is off."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework.negotiation import DefaultContentNegotiation
+from rest_framework.parsers import BaseParser
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from base.errors import TopicsError
+from store.script import Script, Suspended, run
+from wire import metrics
+from wire.actor import acting, origin
+from wire.answer import Answer, refusal
+from wire.endpoint import Asked, Endpoint
+from wire.keys import OPEN, Key, keyring
+from wire.schema import JSON, described
+
+# In a request's environment: whoever called the view can wait for it without a thread (bridge.py), and what it waits for.
+MAY_SUSPEND, SUSPENDED = "wire.may_suspend", "wire.suspended"
+
+
+class RawJSONParser(BaseParser):
+    """Leaves the body as it is: the view parses it into a struct."""
+
+    media_type = JSON
+
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> bytes:
+        return stream.read()
+
+
+class Rendered(BaseRenderer):
+    """Handlers answer with bytes."""
+
+    charset = None
+
+    def render(self, data: Any, accepted_media_type: str | None = None, renderer_context: Any = None) -> bytes:
+        return bytes(data)
+
+
+class JSONRenderer(Rendered):
+    media_type, format = JSON, "json"
+
+
+class TextRenderer(Rendered):
+    media_type, format = "text/plain", "text"
+
+
+RENDERERS: dict[str, type[BaseRenderer]] = {each.media_type: each for each in (JSONRenderer, TextRenderer)}
+
+
+class Negotiation(DefaultContentNegotiation):
+    """DRF's, which takes longer than a view where a client names no type, or the one that comes first here."""
+
+    def select_renderer(
+        self, request: Request, renderers: Sequence[BaseRenderer], format_suffix: str | None = None
+    ) -> tuple[BaseRenderer, str]:
+        first = renderers[0]
+        if request.META.get("HTTP_ACCEPT", "*/*") in ("*/*", first.media_type):
+            return first, str(first.media_type)
+        found: tuple[BaseRenderer, str] = super().select_renderer(request, renderers, format_suffix)
+        return found
+
+
+class View(APIView):
+    """What all views of /v0 share. Made for a path by view_of()."""
+
+    endpoints: dict[str, Endpoint] = {}  # by method
+    key = OPEN  # until a handler says who asks
+    authentication_classes = ()
+    permission_classes = ()
+    parser_classes = (RawJSONParser,)
+    renderer_classes: Sequence[type[BaseRenderer]] = (JSONRenderer,)
+    content_negotiation_class = Negotiation
+
+    def setup(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
+        self.started = time.perf_counter()
+        super().setup(request, *args, **kwargs)
+
+    def serve(self, request: Request, *_: Any, **arguments: str) -> HttpResponse:
+        """Any method: the endpoint's script on this thread's connection."""
+        endpoint = self.endpoints["GET" if request.method == "HEAD" else str(request.method)]
+        if endpoint.scope is not None:
+            self.key = who(request)
+        asked: Asked[Any, Any] = Asked(
+            self.key,
+            {b"content-type": request.META.get("CONTENT_TYPE", "").encode(), **wanted_headers(request)},
+            request.META["QUERY_STRING"].encode("latin-1"),
+            request.body,
+            origin(request),
+            self.started,
+            str(request.accepted_renderer.media_type),
+        )
+        with acting(asked.actor):
+            script = endpoint.script(asked, tuple(arguments.values()))
+            try:
+                answer = run(script, suspend=MAY_SUSPEND in request.META)
+            except Suspended as suspended:
+                request.META[SUSPENDED] = Resumable(script, suspended, self.key, endpoint, self.started)
+                return HttpResponse(status=204)
+        return as_response(answer)
+
+    def options(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
+        """What may be done here stands in the Allow header of every answer."""
+        return HttpResponse(status=204, content_type=JSON)
+
+    def handle_exception(self, exc: Exception) -> Response:
+        if isinstance(exc, TopicsError):
+            exc = exc.told_to(self.key.shown)
+        answer = refusal(exc, self.started)
+        headers = {name.decode(): value.decode() for name, value in answer.headers}
+        # Whatever the client said it accepts: an error is JSON.
+        self.request.accepted_renderer, self.request.accepted_media_type = JSONRenderer(), JSON
+        return Response(answer.body, status=answer.status, headers=headers, content_type=JSON)
+
+    def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> HttpResponse:
+        route = request.resolver_match.route if request.resolver_match else ""
+        if SUSPENDED not in request.META:  # else it counts once it is answered
+            metrics.request(str(request.method), f"/{route}", response.status_code)
+        return super().finalize_response(request, response, *args, **kwargs)
+
+
+class Resumable:
+    """A request whose script waits for something. Whoever called the view goes on with it, in any thread."""
+
+    def __init__(
+        self, script: Script[Answer], suspended: Suspended, key: Key, endpoint: Endpoint, started: float
+    ) -> None:
+        self.script, self.pause = script, suspended.pause
+        self.key, self.endpoint, self.started = key, endpoint, started
+
+    def resume(self, result: Any) -> Answer | Resumable:
+        """The answer, or this again where the script waits once more. `result` is what the pause came to."""
+        try:
+            answer = run(self.script, suspend=True, answer=result)
+        except Suspended as suspended:
+            self.pause = suspended.pause
+            return self
+        except Exception as error:
+            answer = refusal(error.told_to(self.key.shown) if isinstance(error, TopicsError) else error, self.started)
+        metrics.request(self.endpoint.method, self.endpoint.route, answer.status)
+        return answer
+
+
+def view_of(path: str, endpoints: dict[str, Endpoint], *, in_schema: bool = True) -> Callable[..., Any]:
+    """The view of a path with these endpoints."""
+    media = dict.fromkeys(media for endpoint in endpoints.values() for media in endpoint.media)
+    members: dict[str, Any] = {
+        "endpoints": endpoints,
+        "renderer_classes": tuple(RENDERERS[each] for each in media),
+        "__doc__": path,
+    }
+    for method, endpoint in endpoints.items():
+        members[method.lower()] = method_of(endpoint)
+    made: Any = type("View", (View,), members)
+    return made.as_view() if in_schema else made.as_view(schema=None)
+
+
+def method_of(endpoint: Endpoint) -> Callable[..., Any]:
+    def serve(self: View, request: Request, *args: Any, **arguments: str) -> HttpResponse:
+        return self.serve(request, *args, **arguments)
+
+    serve.__doc__ = endpoint.summary
+    described_method: Callable[..., Any] = extend_schema(**described(endpoint))(serve)
+    return described_method
+
+
+def as_response(answer: Answer) -> HttpResponse:
+    headers = {name.decode(): value.decode() for name, value in answer.headers}
+    return Response(answer.body, status=answer.status, headers=headers, content_type=headers.pop("content-type", None))
+
+
+def wanted_headers(request: Request) -> dict[bytes, bytes]:
+    """The headers that handlers ask for."""
+    key = request.META.get("HTTP_IDEMPOTENCY_KEY")
+    return {} if key is None else {b"idempotency-key": key.encode("latin-1")}
+
+
+def who(request: Request) -> Key:
+    """The key that the front found, or the header's where there is no front. Raises Unauthorized."""
+    key: Key | None = request.META.get("topics.key")
+    if key is None:
+        if keyring.stale:
+            keyring.refresh()
+        key = keyring.authenticate(request.META.get("HTTP_AUTHORIZATION"))
+    return key

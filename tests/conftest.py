@@ -12,17 +12,41 @@ from pathlib import Path
 import django
 import pytest
 
-from tests.instances import Instance, start
+from tests.instances import RUN_FOLDER, Instance, start
 from topics_project import embedded
 
+# `make test` hands out a file at a time, these first: none of its processes is to be left with a long one at the end.
+LONGEST = (
+    "project/test_run.py",
+    "project/test_embedded.py",
+    "api/test_faults.py",
+    "shell/test_following.py",
+    "project/test_logins.py",
+    "watch/test_trouble.py",
+    "project/test_beat.py",
+    "routers/test_model.py",
+    "log/test_model.py",
+    "project/test_settings.py",
+    "crash/test_away.py",
+    "api/test_long_poll.py",
+)
 _session = contextlib.ExitStack()
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_configure() -> None:
-    """Before pytest-django reads the settings: they need to know the servers."""
-    data = Path(tempfile.mkdtemp(prefix="topics-tests-"))
-    _session.callback(shutil.rmtree, data, ignore_errors=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Before pytest-django reads the settings: they need to know the servers.
+
+    `make test` runs a process on each core (pytest-xdist). The one that hands the tests out makes the folder of the
+    run, and starts nothing; each of the others starts servers of its own in there.
+    """
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if not worker:
+        os.environ[RUN_FOLDER] = tempfile.mkdtemp(prefix="topics-tests-")
+        _session.callback(shutil.rmtree, os.environ[RUN_FOLDER], ignore_errors=True)
+    if config.getoption("numprocesses", None):
+        return
+    data = Path(os.environ[RUN_FOLDER], f"servers{worker}")
     for name in ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "TOPICS_API_KEYS", "TOPICS_INSECURE", "HOST", "PORT"):
         os.environ.pop(name, None)
     os.environ["TOPICS_DATA"] = str(data)
@@ -33,6 +57,13 @@ def pytest_configure() -> None:
 
 def pytest_unconfigure() -> None:
     _session.close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A process alone keeps the order of pytest-django, which has tests that empty the database after all others."""
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        places = {Path(__file__).parent / name: place for place, name in enumerate(LONGEST)}
+        items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,9 @@
 """An instance of the product as `make run` starts it: own folder, own port, real processes that can be killed."""
 
 import contextlib
+import fcntl
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -24,6 +26,11 @@ from topics_project.embedded.children import die_with_parent
 ROOT = Path(__file__).resolve().parent.parent
 # What the session's own servers are called must not reach an instance: it has its own.
 OURS = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "TOPICS_API_KEYS", "TOPICS_INSECURE", "DJANGO_SETTINGS_MODULE")
+RUN_FOLDER = "TOPICS_TESTS_FOLDER"  # in the environment: the folder that all processes of one test run share
+# What an instance leaves in its folder that is about that one run of it: another one begins without.
+OF_ONE_RUN = ("output", "logs", "metrics", "redis", "postgresql-port", "redis-port")
+PORTS = range(12_000, 32_000)  # below those that the kernel gives to connections and to who asks for any (32768 up)
+_ports_given: set[int] = set()
 
 
 def until(condition: Callable[[], Any], what: str, seconds: float = 60, tick: float = 0.02) -> Any:
@@ -37,9 +44,25 @@ def until(condition: Callable[[], Any], what: str, seconds: float = 60, tick: fl
 
 
 def free_port() -> int:
+    """Returns a port that stays free until who asked listens on it: each process of a test run has numbers of its
+    own, and gives each of them once."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    ours = PORTS[worker :: int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))]
+    while True:
+        port = secrets.choice(ours)
+        if port not in _ports_given and is_free(port):
+            _ports_given.add(port)
+            return port
+
+
+def is_free(port: int) -> bool:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 @dataclass
@@ -151,11 +174,37 @@ class Instance:
 
 @contextlib.contextmanager
 def start(**settings: str) -> Iterator[Instance]:
-    """A running instance with these settings in its environment; gone with everything it kept at the end."""
+    """A running instance with these settings in its environment; gone with everything it kept at the end.
+
+    Its folder is a copy of one that is migrated. `Instance(…).start()` starts from nothing.
+    """
     instance = Instance(Path(tempfile.mkdtemp(prefix="topics-instance-")), free_port(), settings)
     try:
+        # cp keeps the owners: PostgreSQL does not run as root.
+        subprocess.run(["cp", "-a", f"{migrated()}/.", instance.data], check=True)
         instance.start()
         yield instance
     finally:
         instance.kill()
         shutil.rmtree(instance.data, ignore_errors=True)
+
+
+def migrated() -> Path:
+    """Returns the folder of an instance that has started from nothing once and was stopped. Made by the first process of
+    a test run that asks; the others wait for it."""
+    run = Path(os.environ[RUN_FOLDER])
+    made = run / "migrated"
+    with (run / "making").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            first = Instance(run / "first", free_port(), {"WEB_WORKERS": "1"})
+            try:
+                first.start()
+                assert first.stop() == 0, first.output
+            finally:
+                first.kill()
+            for name in OF_ONE_RUN:
+                shutil.rmtree(first.data / name, ignore_errors=True)
+                (first.data / name).unlink(missing_ok=True)
+            first.data.rename(made)
+    return made

@@ -37,6 +37,8 @@ class Reply:
 
 
 class Door:
+    patience = 60.0  # seconds until a test says that no answer came
+
     def send(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Reply:
         raise NotImplementedError
 
@@ -74,7 +76,7 @@ class Lane(Door):
         self.port = port
 
     def send(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Reply:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=self.patience)
         try:
             connection.request(method, path, body, headers)
             answer = connection.getresponse()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -35,15 +34,14 @@ def test_reads_of_other_topics_go_on(instance: Instance) -> None:
             door.append("source", 2)
             reads = [threads.submit(door.diff, f"held-{number % HELD}") for number in range(HELD * READS)]
             until(lambda: other.execute(WAITING).fetchall(), "a read to wait for the lock")
-            longest = 0.0
+            meanwhile = 0  # rounds of other reads that ended while each of these waited
             while not all(read.done() for read in reads):
                 for topic in ("source", "free"):
-                    began = time.monotonic()
                     assert [record["data"] for record in door.diff(topic).json["records"]] == [1, 2]
-                    longest = max(longest, time.monotonic() - began)
+                meanwhile += not any(read.done() for read in reads)
             # They have waited for as long as a lock may be waited for, and others not.
             assert {(read.result().status, read.result().code) for read in reads} == {(503, "not_ready")}
-            assert 0 < longest < LOCK_MS / 1000
+            assert meanwhile > 0
         for number in range(HELD):
             answer = until(lambda: (reply := door.diff(f"held-{number}")).status == 200 and reply.json, "the dest")  # noqa: B023
             assert [record["data"] for record in answer["records"]] == [1, 2]

@@ -173,11 +173,9 @@ def test_an_upload_at_the_least_rate_is_taken(guarded: Instance) -> None:
     body = json.dumps({"records": [{"data": "x" * 150_000}]}).encode()
     with raw.connection(guarded.port) as opened:
         opened.sendall(raw.request("POST", "/v0/topics/slow", JSON, KEY, f"content-length: {len(body)}"))
-        began = time.monotonic()
         for at in range(0, len(body), 15_000):
             opened.sendall(body[at : at + 15_000])
             time.sleep(0.3)  # the pace that is tried here
-        assert time.monotonic() - began > 2.5
         assert raw.answer(opened).status == 201
 
 
@@ -271,12 +269,14 @@ def test_every_member_of_a_gzip_body_is_read(guarded: Instance) -> None:
 @pytest.mark.parametrize(
     ("tail", "status"),
     [
-        (gzip.compress(b"x")[:-3], 400),  # a member that is cut off
+        (gzip.compress(b"x")[:-3], 400),
         (b"garbage", 400),
         (b"\0\0\0\0", 400),
-        (gzip.compress(bytes(70 * MIB)), 413),  # a bomb behind a decent member
-        (gzip.compress(b"") * 20_000, 400),  # members that hold nothing, and take their time
+        (gzip.compress(bytes(70 * MIB)), 413),
+        (gzip.compress(b"") * 20_000, 400),
     ],
+    # Names, since a zipped member holds the time: every process of a test run has to call the same test the same.
+    ids=["a member cut off", "garbage", "padding", "a bomb", "empty members that take their time"],
 )
 def test_what_follows_the_first_member_is_looked_at(guarded: Instance, tail: bytes, status: int) -> None:
     assert zipped(guarded.port, gzip.compress(b'{"records":[{"data":1}]}') + tail).status == status

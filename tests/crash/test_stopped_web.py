@@ -62,7 +62,7 @@ def test_its_topic_can_be_written_again(instance: Instance) -> None:
         finally:
             ending.append(True)
         try:
-            until(lambda: appended(instance), "another process to append to the topic", 20)
+            until(lambda: appended(instance), "another process to append to the topic")
         finally:
             os.kill(pid, signal.SIGCONT)
     # The one that was stopped is of use again, and what it was at when it was stopped is a 503 at most.

@@ -7,7 +7,6 @@ import select
 import signal
 import socket
 import struct
-import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -70,12 +69,16 @@ def test_what_is_refused_is_not_committed_and_the_connection_goes_on(table: str)
     assert kept(table) == [3]
 
 
+async def asleep(other: Connection, pid: int) -> None:
+    """Come back when that backend is in the middle of pg_sleep()."""
+    looking = "SELECT wait_event = 'PgSleep' FROM pg_stat_activity WHERE pid = %s"
+    while await other.execute(looking, (pid,)) != [(True,)]:
+        await asyncio.sleep(0.01)
+
+
 def test_a_server_that_ends_it_is_an_error_and_no_wait(table: str) -> None:
     async def end(other: Connection, pid: int) -> None:
-        while await other.execute("SELECT wait_event = 'PgSleep' FROM pg_stat_activity WHERE pid = %s", (pid,)) != [
-            (True,)
-        ]:
-            await asyncio.sleep(0.01)
+        await asleep(other, pid)
         await other.execute("SELECT pg_terminate_backend(%s)", (pid,))
 
     async def work() -> None:
@@ -95,12 +98,18 @@ def test_a_server_that_ends_it_is_an_error_and_no_wait(table: str) -> None:
 
 def test_who_is_cancelled_on_the_way_leaves_the_connection_to_nobody() -> None:
     async def work() -> None:
-        one = await connect()
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(one.together([("SELECT pg_sleep(1)", ())]), 0.1)
+        one, other = await connect(), await connect()
+        [(pid,)] = await one.execute("SELECT pg_backend_pid()")
+        asking = asyncio.create_task(one.together([("SELECT pg_sleep(60)", ())]))
+        await asyncio.wait_for(asleep(other, pid), 30)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
         assert one.closed
         with pytest.raises(psycopg.OperationalError):
             await one.execute("SELECT 1")
+        await other.execute("SELECT pg_terminate_backend(%s)", (pid,))
+        await other.close()
 
     asyncio.run(work())
 
@@ -176,7 +185,9 @@ def test_a_reset_that_comes_with_data_is_noticed_at_once() -> None:
         def send() -> None:
             one.server.send_query(b"SELECT 4711")
             one.server.flush()
-            time.sleep(0.5)  # the loop sees nothing until both are there
+            hung_up = select.poll()
+            hung_up.register(one.server.socket, select.POLLERR)
+            assert hung_up.poll(30_000)  # the loop sees nothing until both are there
 
         with pytest.raises(psycopg.OperationalError) as raised:
             await asyncio.wait_for(one.ask(send), 30)

@@ -1,7 +1,7 @@
 """The long poll of a diff: it waits for what is appended, wherever that happens, and no longer than it was told."""
 
 import threading
-import time
+from dataclasses import replace
 
 from tests.watch.wire import Api
 
@@ -20,18 +20,15 @@ def test_it_is_woken(api: Api, name: str) -> None:
 
 def test_it_does_not_wait_where_there_is_something(api: Api, name: str) -> None:
     api.append(name, 1, 2)
-    start = time.monotonic()
-    assert len(api.done("POST", f"/v0/topics/{name}/diff", {"wait_ms": 30_000})["records"]) == 2
-    assert api.done("POST", f"/v0/topics/{name}/diff", {"from_seq": 9, "wait_ms": 30_000})["tombstone"]
-    assert api.call("POST", "/v0/topics/not-there/diff", {"wait_ms": 30_000}).status == 404
-    assert time.monotonic() - start < 25
+    impatient = replace(api, patience=20)  # gone before a wait would end
+    assert len(impatient.done("POST", f"/v0/topics/{name}/diff", {"wait_ms": 30_000})["records"]) == 2
+    assert impatient.done("POST", f"/v0/topics/{name}/diff", {"from_seq": 9, "wait_ms": 30_000})["tombstone"]
+    assert impatient.call("POST", "/v0/topics/not-there/diff", {"wait_ms": 30_000}).status == 404
 
 
 def test_the_time_is_up(api: Api, name: str) -> None:
     api.append(name, 1)
-    start = time.monotonic()
     answer = api.done("POST", f"/v0/topics/{name}/diff", {"from_seq": 1, "wait_ms": 300})
-    assert time.monotonic() - start >= 0.3
     assert (answer["records"], answer["next_from_seq"], answer["caught_up"]) == ([], 1, True)
 
 

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -263,7 +262,7 @@ def test_places_are_kept_while_postgresql_is_away(instances) -> None:
     api, name = Api(instance.port), new_name()
     durable(api, name)
     api.append(name, *range(10))
-    url, idle = api.watch({name: {}}), api.watch({name: {}}, heartbeat_ms=1000)
+    url, idle = (api.watch({name: {}}, heartbeat_ms=1000) for _ in range(2))
     with api.stream(idle) as waiting:
         with api.stream(url) as stream:
             stream.until_seq(name, 10)
@@ -273,7 +272,9 @@ def test_places_are_kept_while_postgresql_is_away(instances) -> None:
             for each in backends:  # whoever waits for them is told that they are gone, and asks for others in vain
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(each, signal.SIGKILL)
-            time.sleep(1)  # what was sent so long ago counts as arrived (SETTLE_SECONDS)
+            seen = len(stream.comments)
+            while len(stream.comments) == seen:  # nothing was sent for a second: it counts as arrived (SETTLE_SECONDS)
+                stream.take(stream.read())
         try:
             seen = len(waiting.comments)
             while len(waiting.comments) < seen + 4:
@@ -303,7 +304,7 @@ def test_a_lagging_reader_behind_a_small_window(api: Api, name: str) -> None:
 
 
 def test_shutdown_is_told(instances) -> None:
-    instance: Instance = instances(WEB_WORKERS="2")
+    instance: Instance = instances(WEB_WORKERS="2", TOPICS_MAX_IN_FLIGHT_PER_KEY="1")
     api, one, two = Api(instance.port), new_name(), new_name()
     for topic in (one, two):
         api.append(topic, 1)
@@ -314,9 +315,16 @@ def test_shutdown_is_told(instances) -> None:
         stream.until(lambda event: event.place == {one: 1, two: 1} and event.name == "caught-up")
     poll: list[object] = []
     asked = {"from_seq": 1, "wait_ms": 30_000}
-    waiting = threading.Thread(target=lambda: poll.append(api.call("POST", f"/v0/topics/{one}/diff", asked).status))
+
+    def wait() -> None:
+        """Again where the look below was in the way."""
+        while (status := api.call("POST", f"/v0/topics/{one}/diff", asked).status) == 429:
+            pass
+        poll.append(status)
+
+    waiting = threading.Thread(target=wait)
     waiting.start()
-    time.sleep(0.5)  # nothing tells from outside that the poll has begun to wait
+    until(lambda: api.call("GET", f"/v0/topics/{one}").status == 429, "the poll to be under way")
     assert instance.process is not None
     instance.process.send_signal(signal.SIGTERM)
     ids = []

@@ -1,6 +1,5 @@
 """A client of the watch API as plain as can be: JSON calls, and a stream read byte by byte as an EventSource reads it."""
 
-import contextlib
 import http.client
 import json
 import re
@@ -195,13 +194,6 @@ class Stream:
     def rest(self) -> list[Event]:
         """Every event until the stream ends by itself."""
         return list(self.events())
-
-    def silent_for(self, seconds: float) -> bool:
-        """Whether no event comes for so long."""
-        with contextlib.suppress(AssertionError):
-            next(self.events(seconds), None)
-            return self.ended
-        return True
 
 
 def parsed(text: str) -> Any:

@@ -148,7 +148,7 @@ CASES = {
         lambda t: due("home>short"),
         back("home>short", 1, state="'blocked'", retry_ts=str(2 * LATER), retry_bytes="1"),
     ),
-    "lag of one": Case(15, lambda t: run(lagging([router("home>short")], LATER)), TAIL),
+    "lag of one": Case(15, lambda t: script.run(lagging([router("home>short")], LATER)), TAIL),
     "lineage of an own record": Case(15, lambda t: lineage("home")),
     "lineage in short spans": Case(15, lambda t: lineage("short")),
     "lineage in long spans": Case(15, lambda t: lineage("long")),
@@ -156,8 +156,8 @@ CASES = {
 # Of all routers at once: each is looked at, so that reading whole tables of them is right.
 OF_ALL = {
     "sources behind": Case(5 * OTHERS, lambda t: advance.behind(LATER), TAIL),
-    "lag": Case(5 * OTHERS, lambda t: run(lagging(None, LATER)), TAIL),
-    "metrics": Case(7 * OTHERS, lambda t: run(metrics.collect(OPEN)), TAIL),
+    "lag": Case(5 * OTHERS, lambda t: script.run(lagging(None, LATER)), TAIL),
+    "metrics": Case(7 * OTHERS, lambda t: script.run(metrics.collect(OPEN)), TAIL),
     "a page of the admin": Case(
         7 * OTHERS, lambda t: list(site.get_model_admin(Router).get_queryset(None)[:100]), TAIL
     ),

@@ -7,12 +7,12 @@ from celery import Celery
 from base.clock import now_ms
 from base.errors import Throttled
 from tests.instances import Instance, until
-from tests.scripts import put_topic
+from tests.scripts import create_session, put_topic, sweep_sessions
 from tests.watch.wire import Api, Refused, new_name, wid
 from topics.config import Config
 from topics.models import WatchSession
 from topics.tasks import sweep_watch_sessions
-from watch.sessions import REFRESH_MS, Start, Watch, create, sweep
+from watch.sessions import REFRESH_MS, Start, Watch
 from wire.keys import OPEN
 
 TTL_MS = 300_000
@@ -20,7 +20,7 @@ TTL_MS = 300_000
 
 def open_session(now: int, topic: str = "t") -> str:
     """Its wid."""
-    return create(Watch({topic: Start()}), OPEN, False, now)[0]
+    return create_session(Watch({topic: Start()}), OPEN, False, now)[0]
 
 
 def left() -> set[str]:
@@ -84,7 +84,7 @@ def test_the_task_drops_what_is_expired_and_nothing_else() -> None:
         (broken, now - TTL_MS - REFRESH_MS - 1, True),
     ):
         WatchSession.objects.filter(wid=each).update(seen_ts=seen_ts, open=is_open)
-    assert sweep(now) == 2
+    assert sweep_sessions(now) == 2
     assert left() == {young, streaming}
     WatchSession.objects.filter(wid=young).update(seen_ts=0)
     sweep_watch_sessions()

@@ -10,8 +10,8 @@ from tests.instances import Instance, until
 from tests.watch.wire import Api, Refused, new_name, wid
 from topics.config import Config, put_topic
 from topics.models import WatchSession
-from topics.tasks import sweep_watch_sessions
 from watch.sessions import REFRESH_MS, Start, Watch, create, sweep
+from watch.tasks import sweep_watch_sessions
 from wire.keys import OPEN
 
 TTL_MS = 300_000

@@ -10,6 +10,9 @@ class RoutersConfig(AppConfig):
     def ready(self) -> None:
         from base.clock import now_ms
         from routers.metrics import collect
+        from routers.tasks import request_advance
+        from topics import wake
         from wire.metrics import collectors
 
+        wake.on_routed.append(request_advance)
         collectors.append(lambda key: collect(key, now_ms()))

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from base.clock import now_ms
@@ -31,8 +32,12 @@ FLUSHED = "SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn()"
 FLUSH = "SELECT set_config('synchronous_commit', 'on', true), pg_logical_emit_message(true, 'topics', '')"
 
 
+# The records of one read as a stream's frames: topic, records, from_seq, to_seq, head_seq.
+Render = Callable[[str, str, int, int, int], bytes]
+
+
 class View(NamedTuple):
-    """What a watcher wants to see of a topic."""
+    """What a watcher wants to see of a topic, and in which form."""
 
     limit: int
     max_bytes: int
@@ -44,6 +49,7 @@ class View(NamedTuple):
     data: bool
     strong: bool
     prefixes: tuple[str, ...] = ()  # of the reader's key: readers without any share what is read
+    render: Render = frames.record
 
 
 class Batch(NamedTuple):
@@ -55,8 +61,10 @@ class Batch(NamedTuple):
 
 
 class Waiter(Protocol):
-    def read(self) -> None:
-        """What was asked for is there."""
+    """Whoever has asked for a reading that is under way."""
+
+    def reading_done(self) -> None:
+        """The reading is done. The waiter may have lost interest in it meanwhile."""
 
 
 class Reading:
@@ -112,7 +120,7 @@ class Feeds:
         self.keep(key, reading)
         waiting, reading.waiting = reading.waiting, []
         for waiter in waiting:
-            waiter.read()
+            waiter.reading_done()
 
     async def read(self, connection: Connection, name: str, key: Key, reading: Reading) -> Batch | None:
         reading.started = time.monotonic()
@@ -196,7 +204,7 @@ def rendered(name: str, from_seq: int, view: View, window: Window) -> Batch:
         records = seen(records, view.prefixes)
     since = from_seq if window.lost is None else window.gap_to
     to_seq = window.next_from_seq
-    record = frames.record(name, records, since, to_seq, window.head_seq) if records else b""
+    record = view.render(name, records, since, to_seq, window.head_seq) if records else b""
     body = frames.id_line({name: to_seq}, {}) + record
     message = {"type": "http.response.body", "body": body, "more_body": True}
     return Batch(window._replace(records=None), record, message)

@@ -1,4 +1,4 @@
-"""Who waits for which topic in this process. Wake-ups come from appends of this process, from Redis (listener.py), and
+"""Who waits for which topic in this process. Wake-ups come from appends of this process, from Redis (wakes.py), and
 once a second from a look at the heads themselves: a lost message costs a delay, never a record.
 """
 
@@ -15,6 +15,7 @@ from store.database import translated
 from store.readers import Readers
 from topics import wake
 from watch.feeds import Feeds
+from watch.wakes import Wakes
 
 log = logging.getLogger(__name__)
 READERS = 3  # connections of this process for streams
@@ -86,9 +87,7 @@ class Hub:
     def follow(self, topic_id: int, follower: Follower) -> None:
         self.followers.setdefault(topic_id, {})[follower] = None
         if self.listening is None:
-            from watch.wakes import Wakes  # whose messages come back to us
-
-            self.listening = asyncio.create_task(Wakes().start())
+            self.listening = asyncio.create_task(Wakes(self.moved).start())
 
     def leave(self, topic_id: int, follower: Follower) -> None:
         followers = self.followers.get(topic_id, {})

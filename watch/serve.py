@@ -17,7 +17,7 @@ from base.clock import now_ms
 from base.errors import MethodNotAllowed, NotAcceptable, NotFound
 from topics.cache import absent
 from watch import frames
-from watch.feeds import look_up
+from watch.eventstream import STREAM, EventStream
 from watch.hub import hub
 from watch.outflow import BELOW_BYTES, Outflow, outflows
 from watch.registry import Registry, registry
@@ -105,13 +105,18 @@ async def events(scope: Scope, receive: Receive, send: Send) -> None:
     key.check("read")
     key.check_name(name)
     streams = registry(hub())
-    if await streams.hub.readers.read(lambda reader: look_up(reader, name)) is None:
+    found = await streams.hub.find([name])
+    if name not in found:
         raise absent(name)
     await streams.enter(key)
+    stream = EventStream(streams.hub, name, key, *found[name])
+    streams.streams[stream] = None
     try:
         with flowing(scope, send) as outflow:
-            await django()({**scope, "topics.key": key}, bodiless(receive), outflow.send)
+            await django()({**scope, STREAM: stream}, bodiless(receive), outflow.send)
     finally:
+        stream.close()
+        del streams.streams[stream]
         streams.exit(key)
 
 

@@ -138,7 +138,7 @@ class Stream:
         self.dirty[place] = None
         self.ask()
 
-    def read(self) -> None:
+    def reading_done(self) -> None:
         """What was asked for is there."""
         self.wake()
 

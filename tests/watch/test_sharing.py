@@ -23,7 +23,7 @@ from topics.config import Config, put_topic
 from topics.diff import DIFF
 from watch import feeds
 from watch import hub as hub_module
-from watch.sessions import Options, Session, Spot
+from watch.sessions import Options, SavedPosition, Session
 from watch.stream import Stream
 from wire.keys import OPEN
 
@@ -82,7 +82,9 @@ async def watch(name: str, readers: list[Reader], append: Callable[[int], None])
     """Append records one after the other, each when every reader has got the one before."""
     hub, options = hub_module.hub(), Options(limit=256, max_bytes=262_144, heartbeat_ms=60_000)
     topic_id = (await hub.find([name]))[name][0]
-    sessions = [Session(f"{place}", options, {name: Spot(topic_id, 0)}, 1, True) for place in range(len(readers))]
+    sessions = [
+        Session(f"{place}", options, {name: SavedPosition(topic_id, 0)}, 1, True) for place in range(len(readers))
+    ]
     streams = [Stream(hub, session, OPEN, reader.send) for session, reader in zip(sessions, readers, strict=True)]
     for stream in streams:
         await stream.begin(None)
@@ -139,7 +141,7 @@ async def read_behind(name: str, append: Callable[[], None]) -> list[int]:
     topic_id = (await hub.find([name]))[name][0]
     ahead, behind = Reader(), Reader()
     streams = {
-        reader: Stream(hub, Session(wid, options, {name: Spot(topic_id, seq)}, 1, True), OPEN, reader.send)
+        reader: Stream(hub, Session(wid, options, {name: SavedPosition(topic_id, seq)}, 1, True), OPEN, reader.send)
         for wid, seq, reader in (("ahead", 2, ahead), ("behind", 0, behind))
     }
     pumps = []

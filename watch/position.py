@@ -6,7 +6,7 @@ on, it has read). All of them are called in the hub's event loop and wait for no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from enum import Enum, auto
 from typing import Protocol
 
@@ -218,6 +218,8 @@ class Position:
 
     def saved(self, arrived: SavedPosition) -> SavedPosition:
         """What is written down of this position. `arrived` says how far the client has surely come."""
+        if self.state is State.RESUMING:
+            return self.reached  # nothing was sent: what the session had saved is still true
         is_same = arrived.topic_id == self.topic_id
         # A deletion that may not have arrived is told once more: so it counts only when both say that it is gone.
         is_gone = self.reached.gone and arrived.gone
@@ -229,8 +231,14 @@ def reached(positions: Iterable[Position]) -> SavedPositions:
     return {position.name: position.reached for position in positions}
 
 
-def id_line(positions: Iterable[Position]) -> bytes:
-    """The `id:` line of a frame that is sent now."""
+def id_line(positions: Collection[Position]) -> bytes:
+    """The `id:` line of a frame that is sent now.
+
+    Before the positions have resumed it is empty, so that the client keeps the id that it has. What the session had
+    saved may be further than what the client got, or less far than what it has shown.
+    """
+    if any(position.state is State.RESUMING for position in positions):
+        return b""
     there = [position for position in positions if not position.reached.gone]
     seqs = {position.name: position.seq for position in there}
     return frames.id_line(seqs, {position.name: position.topic_id for position in there if position.reached.recreated})

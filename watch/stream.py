@@ -137,10 +137,13 @@ class Stream:
         self.timer = self.hub.loop.call_later(self.heartbeat_seconds, self.beat)
 
     def to_save(self, open: bool) -> Saved:
-        """The session's row as of now. `open`: this stream goes on."""
+        """The session's row as of now. `open`: this stream goes on, so the row may soon be behind what was sent."""
         arrived = self.arrived.positions(self.reached, self.is_sending, self.was_cut)
         positions = {name: position.saved(arrived[name]) for name, position in self.positions.items()}
-        return Saved(self.session.wid, self.session.stream, packed(positions), open)
+        # After a crash the row is behind until a stream has resumed. One that ends before it has leaves it so.
+        has_resumed = all(position.state is not State.RESUMING for position in self.positions.values())
+        is_behind = not has_resumed and not self.session.exact
+        return Saved(self.session.wid, self.session.stream, packed(positions), open or is_behind)
 
     def reached(self) -> SavedPositions:
         return reached(self.positions.values())

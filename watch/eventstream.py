@@ -123,7 +123,6 @@ class EventStream:
 
     async def read_on(self) -> bytes:
         """Read once behind what was sent. Returns what there is to send, which may be nothing."""
-        self.may_be_behind = False  # from here on: whoever says otherwise while we wait is believed
         topic_id = self.topic_id
         reading = self.hub.feeds.ask(self.name, topic_id, self.seq, self.view, self.since)
         if not reading.done:
@@ -151,8 +150,8 @@ class EventStream:
             ).encode()
         self.was_recreated = False
         self.seq = window.next_from_seq
-        if self.seq < max(window.head_seq, self.hub.heads.get(self.topic_id, 0)):
-            self.may_be_behind = True
+        # Whatever heard() was told while we waited, the hub had noted it first: one look at its head covers it all.
+        self.may_be_behind = self.seq < max(window.head_seq, self.hub.heads.get(self.topic_id, 0))
         return reset + reading.batch.record
 
     async def wait(self, seconds: float | None) -> bool:

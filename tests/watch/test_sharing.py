@@ -67,6 +67,36 @@ def test_postgresql_is_asked_once(instances: Callable[..., Instance], name: str)
     assert Counter(int(from_seq) for _, from_seq in reads) == ONCE
 
 
+def test_plain_streams_share_reads_too(instances: Callable[..., Instance], name: str) -> None:
+    """One look-up a stream as it opens, and then one read for all of them, in no thread."""
+    instance = instances(WEB_WORKERS="1")
+    log_statements(instance)
+    api = Api(instance.port)
+    api.done("PUT", f"/v0/topics/{name}", {})
+    streams = [api.stream(f"/v0/topics/{name}/events") for _ in range(STREAMS)]
+    for stream in streams:
+        stream.until_event("stream-open")
+    api.append(name, 1)  # from here on all of them are at one seq, whenever each of them opened
+    for stream in streams:
+        stream.until_event("message")
+    before = len(reads_of(instance))
+    for seq in range(2, APPENDS + 1):
+        api.append(name, seq)
+        for stream in streams:
+            assert stream.until_event("message")[-1].data["$seq"] == seq
+    for stream in streams:
+        stream.close()
+    reads = reads_of(instance)[before:]
+    assert set(reads) >= set(range(1, APPENDS))
+    assert len(reads) < 3 * APPENDS  # not 50 times: the look at all heads may add one now and then
+
+
+def reads_of(instance: Instance) -> list[int]:
+    """Returns the seqs that a topic was read from, in order."""
+    log = (instance.data / "logs" / "postgresql.log").read_text()
+    return [int(from_seq) for _, from_seq in READ.findall(log)]
+
+
 class Reader:
     """The far end of a stream in this process."""
 

@@ -41,7 +41,7 @@ def flag(source_id: int) -> str:
 def request_advance(client: redis.Redis, source_ids: Iterable[int]) -> set[int]:
     """Ask a worker to advance these sources' routers: at most one a source waits, or is worked on, at a time.
 
-    Answers the sources that are busy: a worker was asked before, and looks at them again when it is through.
+    Returns the sources that are busy: a worker was asked before, and looks at them again when it is through.
     """
     sources = list(source_ids)
     with client.pipeline(transaction=False) as pipeline:

@@ -19,7 +19,7 @@ from django.db import connection
 from shell.reading import LIMIT, Tail, say, say_lost
 from topics.cache import absent, known
 from watch.hub import hub
-from watch.sessions import Options, Session, Spot
+from watch.sessions import Options, SavedPosition, Session
 from watch.stream import Stream
 from wire.keys import OPEN
 
@@ -42,9 +42,9 @@ TOLD = msgspec.json.Decoder(Told)
 
 def follow(printed: Tail) -> None:
     """Print what comes after what was printed, until somebody interrupts. Raises TopicNotFound with the last topic."""
-    spots = {name: Spot(known(name).id, seq) for name, seq in printed.seqs.items()}
+    positions = {name: SavedPosition(known(name).id, seq) for name, seq in printed.seqs.items()}
     connection.close()  # a stream has connections of its own
-    asyncio.run(Following(printed).run(spots))
+    asyncio.run(Following(printed).run(positions))
 
 
 class Following:
@@ -54,10 +54,10 @@ class Following:
         self.printed = printed
         self.gone: set[str] = set()  # the topics that were deleted
 
-    async def run(self, spots: dict[str, Spot]) -> None:
+    async def run(self, positions: dict[str, SavedPosition]) -> None:
         options = Options(LIMIT, settings.TOPICS_DIFF_BYTES, HEARTBEAT_MS, tags=True)
         # No row in the database: this session ends with its only stream.
-        stream = Stream(hub(), Session("", options, spots, stream=1, exact=True), OPEN, self.send)
+        stream = Stream(hub(), Session("", options, positions, stream=1, exact=True), OPEN, self.send)
         try:
             await stream.begin(None)
             await stream.pump()

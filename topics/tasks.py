@@ -10,10 +10,8 @@ from functools import partial
 from celery import shared_task
 
 from base.clock import now_ms
-from store.script import run
 from topics import audit
 from topics.upkeep import reclaim, retention
-from watch import sessions
 
 ROUND_SECONDS = 1.5  # of expiring, or of reclaiming; beat starts the next round
 
@@ -55,8 +53,3 @@ def rest() -> None:
     """Settle heads: what they reserved and did not need, and the lead of a clock that was ahead."""
     retention.give_back_seqs(now_ms())
     retention.set_clocks(retention.server_now_ms())
-
-
-@shared_task(name="topics.sweep_watch_sessions")
-def sweep_watch_sessions() -> None:
-    run(sessions.sweep(now_ms()))

@@ -190,7 +190,7 @@ TOPICS_FAST_LANE: bool = flag("TOPICS_FAST_LANE", True)  # append and diff witho
 TOPICS_AUDIT_DAYS: int = number("TOPICS_AUDIT_DAYS", 90, least=1)  # how long the audit log is kept
 TOPICS_WATCH_SESSION_TTL_MS: int = number("TOPICS_WATCH_SESSION_TTL_MS", 300_000, least=1)
 
-# -- Streams: django-eventstream over the log (watch/eventstream.py, watch/wakes.py) ------------------
+# -- Streams: what we use of django-eventstream (watch/wakes.py, watch/eventstream.py) -----------------------------
 
 
 def redis_options(url: str) -> dict[str, Any]:
@@ -206,8 +206,6 @@ def redis_options(url: str) -> dict[str, Any]:
 
 
 EVENTSTREAM_REDIS = redis_options(REDIS_URL)
-EVENTSTREAM_STORAGE_CLASS = "watch.eventstream.Storage"
-EVENTSTREAM_CHANNELMANAGER_CLASS = "watch.eventstream.ChannelManager"
 
 # -- Celery: tasks advance what a lost message may leave behind, so nothing is kept of them ------------------------
 

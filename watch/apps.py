@@ -1,4 +1,4 @@
-"""Streams as a Django app: it has tasks, and no models of its own."""
+"""Streams as a Django app: it has a task (tasks.py), and no models of its own."""
 
 from django.apps import AppConfig
 

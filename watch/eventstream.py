@@ -1,211 +1,206 @@
-"""django-eventstream over the log: GET /v0/topics/:topic/events, with a storage and channel manager made of topics.
+"""GET /v0/topics/:topic/events: one topic in the form of django-eventstream, for a browser's `EventSource`.
 
-A channel is a topic, an event a record, an event's id the record's seq. Nothing is ever queued for a listener: it is
-told that there is more, and reads the log, by the connections that all streams share.
+A channel is a topic, an event a record, an event's id the record's seq. We use django-eventstream's reading of the
+request, its ids, its encoding of events and its headers. Its loop and its storage are not used: for each listener the
+loop asks the storage in a thread and on every wake-up. Our streams wait in the event loop, and share what is read and
+rendered with all that are at the same seq (feeds.py). wakes.py says how we use its listener.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
-from contextvars import ContextVar
-from typing import Any, TypeVar
+import time
+from collections.abc import AsyncIterator
 
 import msgspec
-from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
-from django_eventstream import views
-from django_eventstream.channelmanager import DefaultChannelManager
-from django_eventstream.event import Event
-from django_eventstream.storage import EventDoesNotExist, StorageBase
+from django.contrib.auth.models import AnonymousUser
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseBase, StreamingHttpResponse
+from django_eventstream.eventrequest import EventRequest
+from django_eventstream.utils import (
+    add_default_headers,
+    make_id,
+    sse_encode_error,
+    sse_encode_event,
+    sse_error_response,
+)
 
-from base.errors import NotReady
-from topics.cache import remembered
-from topics.diff import Window
 from watch import frames
-from watch.feeds import View, read_window
-from watch.hub import Hub, hub
-from watch.registry import registry
-from wire.keys import OPEN, Key, keyring
+from watch.feeds import Reading, View
+from watch.hub import Hub
+from wire.keys import Key, keyring
 
-T = TypeVar("T")
-# Whose stream it is. django-eventstream does not tell its storage, whose threads inherit it from endable()'s tasks.
-reader: ContextVar[Key] = ContextVar("reader", default=OPEN)
+STREAM = "topics.events"  # in the request's scope: the EventStream that serve.py has opened
 RETRY_SECONDS = 0.5  # before a topic is read again that could not be read
-MOST_BYTES = 1024 * 1024
+KEEP_ALIVE_SECONDS = 20.0
+LIMIT, MAX_BYTES = 100, 1024 * 1024  # of one read
+MAX_SEQ = 2**63 - 1
+
+# The padding makes browsers and proxies that gather a first block let go of it.
+OPENING = b":" + b" " * 2048 + b"\n\nevent: stream-open\ndata:\n\n"
+KEEP_ALIVE = b"event: keep-alive\ndata:\n\n"
 
 
 class Seq(msgspec.Struct):
     seq: int = msgspec.field(name="$seq")
 
 
-class Holder:
-    """Who holds a key, as django-eventstream knows a user."""
+class EventStream:
+    """One open stream, which follows its topic by id while the topic is there, and else waits for its name.
 
-    is_authenticated = True
+    All methods run in the hub's event loop, so nothing here needs a lock. `parts` is the only one that waits; the
+    others are called by the hub, the feeds and the registry while it does, and wake it up through `news`.
+    """
 
-    def __init__(self, key: Key) -> None:
-        self.key, self.pk = key, key.id
+    def __init__(self, hub: Hub, name: str, key: Key, topic_id: int, seq: int) -> None:
+        self.hub, self.name, self.key, self.topic_id = hub, name, key, topic_id
+        self.seq = seq  # all records up to this one were sent, or are not wanted
+        # Nobody is shown what was read before he came: it may have been deleted since.
+        self.since = time.monotonic()
+        self.view = View(
+            LIMIT, MAX_BYTES, None, None, None, True, True, True, strong=False, prefixes=key.prefixes, render=messages
+        )
+        # The first read also finds what was appended between the look at the head and our following of the topic.
+        self.may_be_behind = True
+        self.was_recreated = False  # the topic is another one of its name, and the reader was not told yet
+        self.last_words: bytes | None = None  # this stream is to end, and this is why
+        self.news = asyncio.Event()
+        hub.follow(topic_id, self)
 
-
-class ChannelManager(DefaultChannelManager):
-    """EVENTSTREAM_CHANNELMANAGER_CLASS: a key reads the topics within its prefixes, for as long as it holds."""
-
-    def can_read_channel(self, user: Any, channel: str) -> bool:
-        key = user.key if isinstance(user, Holder) else None
-        return key is not None and keyring.holds(key) and "read" in key.scopes and key.allows(channel)
-
-
-class Storage(StorageBase):
-    """EVENTSTREAM_STORAGE_CLASS: events are records. Called in threads of django-eventstream's streams."""
-
-    def get_events(self, channel: str, last_id: int, limit: int = 100) -> list[Event]:
-        """The records after last_id. Raises EventDoesNotExist where some of them were lost."""
-        try:
-            window = in_loop(self.window(channel, last_id, limit))
-        except NotReady:
-            listeners.read_later(channel, RETRY_SECONDS)
-            return []
-        if window is None:
-            return []
-        if not window.caught_up:
-            listeners.read_later(channel, 0)
-        if window.lost is not None:
-            raise EventDoesNotExist(f"{window.lost} up to {window.gap_to}", window.gap_to)
-        shown = window.seen_by(reader.get()).records or ""
-        records = msgspec.json.decode(f"[{shown}]", type=list[msgspec.Raw])
-        return [event(channel, bytes(record)) for record in records]
-
-    def get_current_id(self, channel: str) -> int:
-        found = in_loop(hub().find([channel]))
-        return found[channel][1] if channel in found else 0
-
-    async def window(self, channel: str, last_id: int, limit: int) -> Window | None:
-        found = await hub().find([channel])
-        if channel not in found:
-            return None
-        view = View(limit, MOST_BYTES, None, None, None, tags=True, meta=True, data=True, strong=False)
-        key = (found[channel][0], last_id, view)
-        return await hub().readers.read(lambda connection: read_window(connection, channel, key))
-
-
-def event(channel: str, record: bytes) -> Event:
-    return Event(channel, "message", record.decode(), id=msgspec.json.decode(record, type=Seq).seq)
-
-
-def in_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Do something in the hub's event loop, from a thread."""
-    return asyncio.run_coroutine_threadsafe(work, hub().loop).result()
-
-
-class Listening:
-    """A stream of django-eventstream: it follows its topic by id while that is there, else by name."""
-
-    def __init__(self, hub: Hub, listener: views.Listener, name: str) -> None:
-        self.hub, self.listener, self.name = hub, listener, name
-        self.head_seq = -1
-        topic = remembered.get(name)
-        self.topic_id = topic.id if topic else 0  # no topic has 0: the next look finds it gone, and then by name
-        hub.follow(self.topic_id, self)
+    # -- What others call ---------------------------------------------------------------------------------------------
 
     def heard(self, head_seq: int) -> None:
-        if head_seq != self.head_seq:
-            self.head_seq = head_seq
-            self.read_again()
-
-    def read_again(self) -> None:
-        """What makes django-eventstream read its storage: it thinks that its queue was too short."""
-        self.listener.overflow = True
-        self.listener.aevent.set()
+        if head_seq != self.seq:
+            self.may_be_behind = True
+            self.news.set()
 
     def vanished(self) -> None:
+        """The topic was deleted. There is no event for that: the stream is quiet until the name is there again."""
         self.hub.leave(self.topic_id, self)
         self.hub.seekers[self] = None
+        self.may_be_behind = False
 
     def appeared(self, topic_id: int) -> None:
         self.hub.seekers.pop(self, None)
-        self.topic_id = topic_id
         self.hub.follow(topic_id, self)
-        self.read_again()
+        self.topic_id, self.was_recreated, self.seq = topic_id, self.was_recreated or self.seq > 0, 0
+        self.may_be_behind = True
+        self.news.set()
 
-    def stop(self) -> None:
+    def reading_done(self) -> None:
+        self.news.set()
+
+    def end(self, code: str, message: str) -> None:
+        """Say why, and end. The event has no id, so an EventSource shows the last record's when it comes back; after
+        one of django-eventstream's own errors it would show an id that is refused."""
+        if self.last_words is None:
+            self.last_words = frames.event("error", code=code, error=message)
+            self.news.set()
+
+    def close(self) -> None:
         self.hub.leave(self.topic_id, self)
         self.hub.seekers.pop(self, None)
 
+    # -- The stream itself --------------------------------------------------------------------------------------------
 
-class Listeners(views.ListenerManager):
-    """The place of django-eventstream's listeners, which are followers of topics here."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: dict[views.Listener, Listening] = {}
-
-    def add_listener(self, listener: views.Listener) -> None:
-        (name,) = listener.channels
-        self.open[listener] = Listening(hub(), listener, name)
-
-    def remove_listener(self, listener: views.Listener) -> None:
-        self.open.pop(listener).stop()
-
-    def add_to_queues(self, channel: str, event: Event) -> None:
-        """A message from Redis (wake.py): topic ids, each with its head."""
-        words = iter(map(int, event.data.split()))
-        for topic_id, head_seq in zip(words, words, strict=True):
-            hub().moved(topic_id, head_seq)
-
-    def read_later(self, channel: str, seconds: float) -> None:
-        """Have the channel's listeners read once more; from any thread."""
-        hub().loop.call_soon_threadsafe(hub().loop.call_later, seconds, self.read_again, channel)
-
-    def read_again(self, channel: str) -> None:
-        for listening in list(self.open.values()):
-            if listening.name == channel:
-                listening.read_again()
-
-
-listeners = views.listener_manager = Listeners()
-
-
-class Plain:
-    """One open stream, which others may end."""
-
-    def __init__(self, key: Key) -> None:
-        self.key = key
-        self.ended: asyncio.Future[bytes] = hub().loop.create_future()
-
-    def end(self, code: str, message: str) -> None:
-        if not self.ended.done():
-            self.ended.set_result(frames.event("error", code=code, error=message))
-
-
-async def endable(parts: AsyncGenerator[bytes, None], key: Key) -> AsyncIterator[bytes]:
-    """The parts of a stream, until it is ended. With its last words it leaves the client's last id as it is: an
-    EventSource then goes on from there, which it could not after one of django-eventstream's own errors."""
-    streams, plain = registry(hub()).streams, Plain(key)
-    streams[plain] = None
-    try:
-        while True:
-            reader.set(key)
-            part = asyncio.ensure_future(anext(parts))
-            await asyncio.wait((part, plain.ended), return_when=asyncio.FIRST_COMPLETED)
-            if plain.ended.done():
-                yield plain.ended.result()
+    async def parts(self) -> AsyncIterator[bytes]:
+        """What is sent, until the stream is ended."""
+        yield OPENING
+        while self.last_words is None:
+            if self.may_be_behind and not self.may_read():
+                denied = f"Permission denied to channels: {self.name}"
+                yield sse_encode_error("forbidden", denied, extra={"channels": [self.name]}).encode()
                 return
-            try:
-                yield part.result()
-            except StopAsyncIteration:
-                return
-    finally:
-        del streams[plain]
-        part.cancel()
-        await asyncio.wait((part,))
-        await parts.aclose()
+            if self.may_be_behind:
+                if part := await self.read_on():
+                    yield part
+            elif not await self.wait(KEEP_ALIVE_SECONDS):
+                yield KEEP_ALIVE
+        yield self.last_words
+
+    def may_read(self) -> bool:
+        """Whether the key still holds. The registry ends the streams of a key that does not, but only each second."""
+        return keyring.holds(self.key) and "read" in self.key.scopes and self.key.allows(self.name)
+
+    async def read_on(self) -> bytes:
+        """Read once behind what was sent. Returns what there is to send, which may be nothing."""
+        topic_id = self.topic_id
+        reading = self.hub.feeds.ask(self.name, topic_id, self.seq, self.view, self.since)
+        if not reading.done:
+            reading.waiting.append(self)
+        while not reading.done and self.last_words is None:
+            await self.wait(None)
+        if not reading.done or self.topic_id != topic_id:
+            return b""  # the stream ends, or this was read of a topic that has another in its place by now
+        if reading.error is not None:
+            self.may_be_behind = True
+            await self.wait(RETRY_SECONDS)
+            return b""
+        return self.taken(reading)
+
+    def taken(self, reading: Reading) -> bytes:
+        """Move on by what was read. Returns what there is to send."""
+        if reading.batch is None:
+            self.vanished()
+            return b""
+        window, reset = reading.batch.window, b""
+        if window.lost is not None or self.was_recreated:
+            since = window.gap_to if window.lost is not None else 0
+            reset = sse_encode_event(
+                "stream-reset", {"channels": [self.name]}, event_id=make_id({self.name: since}), json_encode=True
+            ).encode()
+        self.was_recreated = False
+        self.seq = window.next_from_seq
+        # Whatever heard() was told while we waited, the hub had noted it first: one look at its head covers it all.
+        self.may_be_behind = self.seq < max(window.head_seq, self.hub.heads.get(self.topic_id, 0))
+        return reset + reading.batch.record
+
+    async def wait(self, seconds: float | None) -> bool:
+        """Wait for news. Returns False when none came in time."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.news.wait()
+        except TimeoutError:
+            return False
+        self.news.clear()
+        return True
 
 
-def events(request: HttpRequest, topic: str) -> HttpResponseBase:
-    """The view, once serve.py has seen who asks and that the topic is there."""
-    key = request.scope["topics.key"]
-    request.user = Holder(key)
-    response = views.events(request, channels=[topic])
-    if isinstance(response, StreamingHttpResponse):
-        response.streaming_content = endable(response.streaming_content, key)
+def messages(topic: str, records: str, from_seq: int, to_seq: int, head_seq: int) -> bytes:
+    """A `message` event for each record, where a watch stream has one `record` event for all (frames.record)."""
+    each = [bytes(record) for record in msgspec.json.decode(f"[{records}]", type=list[msgspec.Raw])]
+    seqs = [msgspec.json.decode(record, type=Seq).seq for record in each]
+    events = (
+        sse_encode_event("message", record.decode(), event_id=make_id({topic: seq}))
+        for seq, record in zip(seqs, each, strict=True)
+    )
+    return "".join(events).encode()
+
+
+async def events(request: HttpRequest, topic: str) -> HttpResponseBase:
+    """The view, once serve.py has seen who asks and that the topic is there, and has opened a stream at its head."""
+    stream: EventStream = request.scope[STREAM]
+    request.user = AnonymousUser()  # serve.py knows whose key it is; Django would look for a session in the database
+    response = respond(request, stream)
+    add_default_headers(response, request=request)
     return response
+
+
+def respond(request: HttpRequest, stream: EventStream) -> HttpResponseBase:
+    """The stream, from the client's last id on if it shows one; or what django-eventstream says of a bad id."""
+    try:
+        shown = EventRequest(request, view_kwargs={"channels": [stream.name]}).channel_last_ids.get(stream.name)
+        if shown is not None:
+            stream.seq = seq_of(shown)
+    except EventRequest.ResumeNotAllowedError as error:
+        return HttpResponseBadRequest(f"Invalid request: {error}.\n")
+    except EventRequest.Error as error:
+        refusal: HttpResponse = sse_error_response("bad-request", f"Invalid request: {error}.")
+        return refusal
+    return StreamingHttpResponse(stream.parts(), content_type="text/event-stream")
+
+
+def seq_of(shown: str) -> int:
+    """Raises EventRequest.Error for a last id that no record can have."""
+    if not (shown.isascii() and shown.isdigit() and len(shown) <= 19 and int(shown) <= MAX_SEQ):
+        raise EventRequest.Error("Failed to parse Last-Event-ID or lastEventId")
+    return int(shown)

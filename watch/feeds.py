@@ -1,7 +1,7 @@
-"""One read of the log and one rendering per topic, position and view, however many watch it (design.md section 3).
+"""One read of the log and one rendering per topic, seq and view, however many streams watch it (docs/watch.md).
 
-What was read is kept for a second at most, and only for streams that were there before it was read: so a stream
-is never shown what was gone before it began.
+A reading is kept for a second at most, and shared only with streams that were there before it began: so no stream is
+shown a record that was deleted before the stream came.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from base.clock import now_ms
@@ -22,17 +23,21 @@ from topics.stamps import seen
 from watch import frames
 
 log = logging.getLogger(__name__)
-FRESH_SECONDS = 1.0
-MOST_BYTES = 8 * 1024 * 1024  # of recent frames in a process
+FRESH_SECONDS = 1.0  # how long a reading is shared
+MOST_BYTES = 8 * 1024 * 1024  # of frames that are kept to be shared, in a process
 
-# Whether all that was visible is safe: no commit that we saw lies beyond where WAL is written and flushed.
+# Whether everything we have read is safe from a crash: no commit that we saw lies beyond the flushed part of the WAL.
 FLUSHED = "SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn()"
-# A commit that waits for its flush takes all WAL before it along.
+# A commit that waits for its own flush has all WAL before it flushed, too.
 FLUSH = "SELECT set_config('synchronous_commit', 'on', true), pg_logical_emit_message(true, 'topics', '')"
 
 
+# The records of one read as a stream's frames: topic, records, from_seq, to_seq, head_seq.
+Render = Callable[[str, str, int, int, int], bytes]
+
+
 class View(NamedTuple):
-    """What a watcher wants to see of a topic."""
+    """What a watcher wants to see of a topic, and in which form."""
 
     limit: int
     max_bytes: int
@@ -44,23 +49,34 @@ class View(NamedTuple):
     data: bool
     strong: bool
     prefixes: tuple[str, ...] = ()  # of the reader's key: readers without any share what is read
+    render: Render = frames.record
 
 
 class Batch(NamedTuple):
-    """One window of a topic, rendered. `message` is all of it for who watches nothing else."""
+    """One window of a topic, rendered. All its streams send the same objects, and none of them may change one.
 
-    window: Window  # its records are in `record`
+    `window` is without its records, which are in `record`, as a frame without an id. `message` is that frame with its
+    id, for a stream that watches this topic alone and has nothing to add.
+    """
+
+    window: Window
     record: bytes
     message: dict[str, Any]
 
 
 class Waiter(Protocol):
-    def read(self) -> None:
-        """What was asked for is there."""
+    """Whoever has asked for a reading that is under way."""
+
+    def reading_done(self) -> None:
+        """The reading is done. The waiter may have lost interest in it meanwhile."""
 
 
 class Reading:
-    """A read that was asked for, is under way, or is done: with a batch, an error, or because the topic is gone."""
+    """A read that was asked for, is under way, or is done.
+
+    When it is done it has a batch, or an error, or neither: then there is no topic of that id any more. `started` is
+    when the read itself began, after it had waited for a connection.
+    """
 
     __slots__ = ("batch", "done", "error", "started", "waiting")
 
@@ -72,6 +88,7 @@ class Reading:
         self.waiting: list[Waiter] = []
 
     def serves(self, since: float) -> bool:
+        """Whether it does not begin before `since`. One that has not begun yet serves everybody."""
         return self.started is None or self.started >= since
 
 
@@ -79,7 +96,11 @@ Key = tuple[int, int, View]  # topic id, from_seq, view
 
 
 class Feeds:
-    """The reads of a process. Lives in its event loop."""
+    """The reads of a process. Lives in the hub's event loop, so nothing here is locked.
+
+    `recent` holds the readings that may be shared, the oldest first. Each runs as a task of its own, and wakes its
+    waiters when it is done, however it ended: a waiter that is not called would wait for ever.
+    """
 
     def __init__(self, readers: Readers) -> None:
         self.readers = readers
@@ -89,7 +110,10 @@ class Feeds:
         self.tasks: set[asyncio.Task[None]] = set()
 
     def ask(self, name: str, topic_id: int, from_seq: int, view: View, since: float) -> Reading:
-        """The read of what follows from_seq, shared with whoever asks for the same; no older than `since`."""
+        """Returns the reading of what follows from_seq, which is shared with whoever asks for the same.
+
+        It does not begin before `since`. If it is not done, the caller puts itself on its list of waiters.
+        """
         key = (topic_id, from_seq, view)
         reading = self.recent.get(key)
         if reading is None or not reading.serves(max(since, time.monotonic() - FRESH_SECONDS)):
@@ -112,7 +136,7 @@ class Feeds:
         self.keep(key, reading)
         waiting, reading.waiting = reading.waiting, []
         for waiter in waiting:
-            waiter.read()
+            waiter.reading_done()
 
     async def read(self, connection: Connection, name: str, key: Key, reading: Reading) -> Batch | None:
         reading.started = time.monotonic()
@@ -126,7 +150,10 @@ class Feeds:
         return rendered(name, from_seq, view, window)
 
     def keep(self, key: Key, reading: Reading) -> None:
-        """Keep what others may ask for too: nothing that ends where it began."""
+        """Keep a reading for others who ask for the same, and let go of those that are too old or too many.
+
+        One that ends where it began is not kept: the next who asks from there wants to know what came since.
+        """
         batch = reading.batch
         if self.recent.get(key) is reading:
             if batch is None or batch.window.next_from_seq <= key[1]:
@@ -136,6 +163,7 @@ class Feeds:
         old = time.monotonic() - FRESH_SECONDS
         while self.recent:
             oldest = next(iter(self.recent.values()))
+            # What is under way is in use. Those behind it are younger still.
             if not oldest.done or (self.bytes <= MOST_BYTES and (oldest.started or 0) >= old):
                 return
             self.drop(next(iter(self.recent)))
@@ -147,7 +175,7 @@ class Feeds:
 
 
 async def read_window(connection: Connection, name: str, key: Key) -> Window | None:
-    """The window; None when the topic of this id is no more."""
+    """Returns the window; None when there is no topic of this id any more."""
     topic_id, from_seq, view = key
     while True:
         topic = remembered.get(name)
@@ -157,7 +185,7 @@ async def read_window(connection: Connection, name: str, key: Key) -> Window | N
             return None
         if found := await connection.execute(DIFF, arguments(topic, from_seq, view)):
             return Window(*found[0])
-        forget(name)
+        forget(name)  # it was configured anew since we looked it up, and its version is another one now
 
 
 async def look_up(connection: Connection, name: str) -> Known | None:
@@ -182,13 +210,14 @@ def arguments(topic: Known, from_seq: int, view: View) -> tuple[Any, ...]:
 
 
 async def flush(connection: Connection) -> None:
-    """Come back when no crash can take back what was visible before."""
+    """Wait until no crash can take back what was visible before this was called."""
     ((flushed,),) = await connection.execute(FLUSHED)
     if not flushed:
         await connection.execute(FLUSH)
 
 
 def rendered(name: str, from_seq: int, view: View, window: Window) -> Batch:
+    """Returns the window as what is sent of it."""
     records = window.records
     if records and not view.data:
         records = frames.without_data(records)
@@ -196,7 +225,7 @@ def rendered(name: str, from_seq: int, view: View, window: Window) -> Batch:
         records = seen(records, view.prefixes)
     since = from_seq if window.lost is None else window.gap_to
     to_seq = window.next_from_seq
-    record = frames.record(name, records, since, to_seq, window.head_seq) if records else b""
+    record = view.render(name, records, since, to_seq, window.head_seq) if records else b""
     body = frames.id_line({name: to_seq}, {}) + record
     message = {"type": "http.response.body", "body": body, "more_body": True}
     return Batch(window._replace(records=None), record, message)

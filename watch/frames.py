@@ -1,4 +1,4 @@
-"""What goes over a watch stream: server-sent events, and the ids that resume it (contract.md section 7).
+"""What goes over a watch stream: server-sent events, and the ids that resume it.
 
 An id is base64url of a JSON map from topic to seq: all that the session has sent, up to and with its frame.
 """
@@ -20,7 +20,7 @@ MOST_ID_CHARACTERS = 200_000  # 256 topics with names of 255 need half of it
 
 
 class LastId(NamedTuple):
-    """What an id says: each topic's seq, and the ids of the topics that were created anew since the session began."""
+    """What an id says: each topic's seq, and the ids of the topics that were recreated since the session began."""
 
     seqs: dict[str, int]
     epochs: dict[str, int]

@@ -1,5 +1,7 @@
-"""Who waits for which topic in this process. Wake-ups come from appends of this process, from Redis (listener.py), and
-once a second from a look at the heads themselves: a lost message costs a delay, never a record.
+"""Who waits for which topic in this process, and who tells them that it moved.
+
+Wake-ups come from the appends of this process, from those of other processes through Redis (wakes.py), and once a
+second from a look at the heads themselves. So a lost message costs a delay of a second, and never a record.
 """
 
 from __future__ import annotations
@@ -15,9 +17,10 @@ from store.database import translated
 from store.readers import Readers
 from topics import wake
 from watch.feeds import Feeds
+from watch.wakes import Wakes
 
 log = logging.getLogger(__name__)
-READERS = 3  # connections of this process for streams
+READERS = 3  # connections to PostgreSQL that all streams of this process share
 LOOK_SECONDS = 0.9  # between two looks at all heads
 QUIET_SECONDS = 30.0  # after a line of trouble, before the next
 
@@ -28,13 +31,13 @@ SELECT t.name, t.id, h.head_seq FROM topics_topic t JOIN topics_topichead h ON h
 
 
 class Follower(Protocol):
-    """Whoever waits for a topic."""
+    """Whoever waits for something to happen in a topic."""
 
     def heard(self, head_seq: int) -> None:
-        """The topic's head is there now. Often said twice, sometimes late."""
+        """The topic's head may be at this seq now. The same seq is often said twice, and an older one may come late."""
 
     def vanished(self) -> None:
-        """The topic is no more."""
+        """The topic was deleted. This is said each second until the follower leaves the topic."""
 
 
 class Seeker(Protocol):
@@ -42,11 +45,16 @@ class Seeker(Protocol):
 
     name: str
 
-    def appeared(self, topic_id: int) -> None: ...
+    def appeared(self, topic_id: int) -> None:
+        """A topic of the name is there. This is said each second until the seeker takes itself off the list."""
 
 
 class Hub:
-    """One process's followers. Lives in its event loop; only hint() may be called from elsewhere."""
+    """The followers of one process. It lives in one event loop, and only hint() may be called from other threads.
+
+    So nothing here is locked: what is done between two awaits is done before anybody else in the loop has a turn.
+    Followers may follow and leave while they are called, which is why each loop over them goes over a copy.
+    """
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
@@ -64,15 +72,20 @@ class Hub:
         wake.listeners.append(self.hint)
 
     def hint(self, topic_id: int, head_seq: int) -> None:
-        """A head moved; from any thread."""
+        """A head moved. Called in the thread that appended, which may be any.
+
+        To look into `followers` from another thread is safe, as it is one look-up in a dict. A follower that comes at
+        this very moment may be missed; it reads the head after it has begun to follow, and so sees what we speak of.
+        """
         if topic_id not in self.followers:
-            return
+            return  # the common case on a server that has few streams: it should cost an append nothing
         if threading.get_ident() == self.thread:
             self.moved(topic_id, head_seq)
         else:
             self.loop.call_soon_threadsafe(self.moved, topic_id, head_seq)
 
     def moved(self, topic_id: int, head_seq: int) -> None:
+        """A head moved. Wake-ups of one topic may overtake one another, and come by two ways: older ones end here."""
         followers = self.followers.get(topic_id)
         if followers is None or head_seq <= self.heads.get(topic_id, -1):
             return
@@ -84,11 +97,10 @@ class Hub:
             follower.heard(head_seq)
 
     def follow(self, topic_id: int, follower: Follower) -> None:
+        """Have a follower called from now on. It has to look at the head after this, not before."""
         self.followers.setdefault(topic_id, {})[follower] = None
         if self.listening is None:
-            from watch.wakes import Wakes  # whose messages come back to us
-
-            self.listening = asyncio.create_task(Wakes().start())
+            self.listening = asyncio.create_task(Wakes(self.moved).start())
 
     def leave(self, topic_id: int, follower: Follower) -> None:
         followers = self.followers.get(topic_id, {})
@@ -98,6 +110,7 @@ class Hub:
             self.heads.pop(topic_id, None)
 
     async def run(self) -> None:
+        """Do all chores, once a second."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             for chore in self.chores:
@@ -110,7 +123,7 @@ class Hub:
         task.add_done_callback(self.soon_tasks.discard)
 
     async def attempt(self, chore: Callable[[], Awaitable[None]]) -> None:
-        """Do a chore. What fails is told in the log, and tried again within a second by the next round."""
+        """Do a chore. A failure is logged, and the next round tries again within a second."""
         try:
             await chore()
         except Exception as error:
@@ -118,7 +131,7 @@ class Hub:
             if known is None:
                 log.exception("a chore of the streams failed")
             elif self.loop.time() >= self.quiet_until:
-                # PostgreSQL is away, and every chore of every round says so: one line, until we have been quiet a while.
+                # PostgreSQL is away, and every chore of every round would say so: one line in 30 seconds will do.
                 self.quiet_until = self.loop.time() + QUIET_SECONDS
                 log.warning("streams wait: %s", known)
 
@@ -128,25 +141,27 @@ class Hub:
         if not wanted:
             self.listen_no_more()
             return
-        heard = dict(self.heads)
+        known = dict(self.heads)
         heads: dict[int, int] = dict(await self.readers.read(lambda connection: connection.execute(HEADS, [wanted])))
         for topic_id in wanted:
             followers = self.followers.get(topic_id, {})
             if topic_id not in heads:
                 for follower in list(followers):
                     follower.vanished()
-            elif self.heads.get(topic_id) == heard.get(topic_id):  # no news came while we looked
-                # Told even if it did not rise: a message may be lost, and a crash of PostgreSQL may lower a head.
+            elif self.heads.get(topic_id) == known.get(topic_id):
+                # Nobody told us of this head while our query ran, so what the query found is not older than what we
+                # know. It is told even if it did not rise: a follower may have missed the message, and a crash of
+                # PostgreSQL may lower a head.
                 self.tell(topic_id, heads[topic_id], followers)
 
     def listen_no_more(self) -> None:
-        """Nobody waits for anything here: what Redis says costs time that others need."""
+        """Leave Redis alone while nobody waits for anything here: each message would cost time that others need."""
         if self.listening is not None:
             self.listening.cancel()
             self.listening = None
 
     async def seek(self) -> None:
-        """Another query for all names that are missed here."""
+        """One query for all names that somebody waits for here."""
         if not self.seekers:
             return
         found = await self.find(list({seeker.name for seeker in self.seekers}))
@@ -155,7 +170,7 @@ class Hub:
                 seeker.appeared(found[seeker.name][0])
 
     async def find(self, names: list[str]) -> dict[str, tuple[int, int]]:
-        """The topics of these names, as (id, head seq)."""
+        """Returns id and head seq of each topic that there is of these names."""
         rows = await self.readers.read(lambda connection: connection.execute(BY_NAME, [names]))
         return {name: (topic_id, head_seq) for name, topic_id, head_seq in rows}
 
@@ -175,7 +190,7 @@ _hub: Hub | None = None
 
 
 def hub() -> Hub:
-    """The hub of this process; the first caller's event loop is its home."""
+    """Returns the hub of this process. It lives in the event loop of whoever asks for it first."""
     global _hub
     if _hub is None:
         _hub = Hub()

@@ -1,6 +1,6 @@
-"""The open streams of this process: how many there may be, that their keys still hold, and how far their sessions are.
+"""The open streams of this process: how many there may be, whether their keys still hold, how far their sessions are.
 
-The caps hold over all processes: each writes down how many streams it has, and reads what the others wrote.
+The caps hold over all processes. Each process writes down how many streams it has, and reads what the others wrote.
 """
 
 from __future__ import annotations
@@ -44,11 +44,16 @@ class Open(Protocol):
 
     key: Key
 
-    def end(self, code: str, message: str) -> None: ...
+    def end(self, code: str, message: str) -> None:
+        """Tell the client why, and end the stream soon. The stream leaves the registry when it has ended."""
 
 
 class Registry:
-    """Lives in the hub's event loop."""
+    """Lives in the hub's event loop, whose chores call count, save and check_keys once a second.
+
+    `own` and `others` count streams by key: those of this process as of now, and those of the others as of the last
+    exchange. `closing` holds the last positions of sessions whose streams have ended and are not written down yet.
+    """
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
@@ -65,8 +70,8 @@ class Registry:
     # -- How many -----------------------------------------------------------------------------------------------------
 
     async def enter(self, key: Key) -> None:
-        """Raises Throttled when there are too many streams, of this key or of all."""
-        self.own[key.id] += 1
+        """Count a stream that is about to open. Raises Throttled when there are too many, of this key or of all."""
+        self.own[key.id] += 1  # before we look: of two that come at once, each is seen by the other
         try:
             if self.near(key):
                 await self.count()
@@ -92,7 +97,10 @@ class Registry:
         return any(most and most - count < max(most / 2, 100) for most, count in caps)
 
     async def count(self) -> None:
-        """Tell the others how many we have, then see how many they have: of two at once, one sees the other."""
+        """Tell the others how many streams we have, and then see how many they have.
+
+        In this order, so that of two processes that do this at once, at least one sees the other's new stream.
+        """
         if self.own or self.others:
             await self.hub.readers.read(self.exchange)
 
@@ -109,23 +117,26 @@ class Registry:
     # -- How far ------------------------------------------------------------------------------------------------------
 
     def closed(self, stream: Stream) -> None:
-        """A stream has ended: its session's place is written down at once, with those that end with it."""
+        """A stream has ended: write down at once how far it came, together with those that end with it."""
         self.closing.append(stream.to_save(open=False))
         self.hub.soon(self.save)
 
     async def save(self) -> None:
         """Write down how far the sessions are. What cannot be written now is kept, and written the next time."""
+        # The chore of each second and the streams that end may be here at once. Of two saves that overlap, the one
+        # that began first could write the older positions last; so they take turns.
         async with self.saving:
-            moved = [s for s in self.streams if isinstance(s, Stream) and s.progress != s.saved][:MOST_SAVES]
-            for stream in moved:  # the others first the next time
+            moved = [s for s in self.streams if isinstance(s, Stream) and s.progress != s.saved_progress][:MOST_SAVES]
+            for stream in moved:  # to the end of the line, so that the others are first the next time
                 self.streams[stream] = self.streams.pop(stream)
             closing, progress = self.closing[:], [stream.progress for stream in moved]
             if rows := closing + [stream.to_save(open=True) for stream in moved]:
                 await self.hub.readers.read(lambda connection: save(connection, rows, now_ms()))
-            # Only now: had PostgreSQL been away, the places would have been lost. More may have closed meanwhile.
+            # Only now: had PostgreSQL been away, the positions would have been lost. While we wrote, more streams may
+            # have closed, at the end of the list, and the moved ones may have moved on: the next save is for them.
             del self.closing[: len(closing)]
             for stream, saved in zip(moved, progress, strict=True):
-                stream.saved = saved
+                stream.saved_progress = saved
             if now_ms() - self.refreshed > REFRESH_MS / 2:
                 wids = [stream.session.wid for stream in self.streams if isinstance(stream, Stream)]
                 await self.hub.readers.read(lambda connection: refresh(connection, wids, now_ms()))
@@ -134,7 +145,7 @@ class Registry:
     # -- Whose --------------------------------------------------------------------------------------------------------
 
     async def check_keys(self) -> None:
-        """End the streams of keys that were revoked, or may do less than they could, and of secrets that are over."""
+        """End the streams whose keys were revoked or changed, or whose secrets have expired."""
         if not self.streams:
             return
         await fresh_keys()
@@ -143,9 +154,11 @@ class Registry:
                 stream.end("unauthorized", "the key of this stream was revoked or changed, or has expired")
 
     def busy(self) -> bool:
+        """Whether this process still has something to do for its streams before it may end."""
         return bool(self.own.total() or self.closing or self.saving.locked())
 
     def shut_down(self) -> None:
+        """This process is about to end: end all streams."""
         for stream in list(self.streams):
             stream.end(ShuttingDown.code, "this server is shutting down: connect again, another one answers")
 
@@ -154,6 +167,7 @@ _registry: Registry | None = None
 
 
 def registry(hub: Hub) -> Registry:
+    """Returns the registry of this process, which has one hub."""
     global _registry
     if _registry is None:
         _registry = Registry(hub)

@@ -1,58 +1,76 @@
-"""Where a stream goes on: the session's cursor, rewound to Last-Event-ID if that is older (contract.md section 7).
+"""Where a stream goes on in one topic: at the session's saved position, or at the client's Last-Event-ID if that is
+older (docs/watch.md, "Where a stream goes on").
 
 Without a Last-Event-ID, what was sent right before the connection broke is sent again: nobody has said that it arrived.
-After a crash Last-Event-ID may be the newer one, as the cursor is saved once a second: it is then believed as far as
-the topic goes. A topic's id tells whether the topic itself is still the one that was read.
+After a crash of ours Last-Event-ID may be the newer one, as the session is saved once a second: it is then believed as
+far as the topic goes. A topic's id tells whether the topic itself is still the one that was read.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from watch.sessions import Spot
+from watch.sessions import SavedPosition
+
+UNKNOWN_TOPIC = 0  # the id of no topic: a seq of a topic that was deleted long ago
 
 
-class Seen(NamedTuple):
-    """What a Last-Event-ID says of one topic. `epoch` is None where the topic is the one the session began with."""
+class ShownPosition(NamedTuple):
+    """What a Last-Event-ID says of one topic. Without a topic id it speaks of the topic the session began with."""
 
     seq: int
-    epoch: int | None
+    topic_id: int | None
 
 
-class Here(NamedTuple):
-    """The topic of that name as it is now."""
+class FoundTopic(NamedTuple):
+    """The topic that has the name now."""
 
     topic_id: int
     head_seq: int
 
 
-class Resumed(NamedTuple):
-    """`before`: the seq reached in the topic's predecessor, still to be told; `tell`: that the topic is gone is."""
+class Resumption(NamedTuple):
+    """Where a stream goes on in a topic, and what it has to tell of the topic first.
 
-    spot: Spot
-    before: int | None = None
-    tell: bool = False
+    `predecessor_seq`: the client had reached this seq of an earlier topic of the name, and is to be told that there is
+    another one now. `announce_gone`: the topic was deleted, and the client may not know.
+    """
 
-
-def resumed(spot: Spot, exact: bool, seen: Seen | None, here: Here | None, told: bool) -> Resumed:
-    """`told`: the client shows an id of this session that has no such topic, so it knows that the topic was deleted."""
-    if here is None:
-        tell = seen is not None or not (spot.gone or told)
-        return Resumed(Spot(spot.topic_id, spot.seq, spot.anew, gone=True), tell=tell)
-    seq, known = cursor(spot, exact, seen, here)
-    if known == here.topic_id:
-        return Resumed(Spot(known, seq, spot.anew or known != spot.topic_id))
-    return Resumed(Spot(here.topic_id, 0, True), before=seq)
+    reached: SavedPosition
+    predecessor_seq: int | None = None
+    announce_gone: bool = False
 
 
-def cursor(spot: Spot, exact: bool, seen: Seen | None, here: Here) -> tuple[int, int]:
-    """The client's seq, and the id of the topic it belongs to; 0 for one that was deleted long ago."""
-    if seen is None:
-        return spot.seq if spot.settled is None else spot.settled, spot.topic_id
-    epoch = seen.epoch if seen.epoch is not None else 0 if spot.anew else spot.topic_id
-    if epoch != spot.topic_id:
-        # Of a predecessor; or of a successor, when the session was not saved since it came.
-        return seen.seq, epoch if not exact and epoch == here.topic_id and seen.seq <= here.head_seq else 0
-    if seen.seq < spot.seq or (not exact and epoch == here.topic_id and seen.seq <= here.head_seq):
-        return seen.seq, epoch
-    return spot.seq, epoch
+def resume(
+    saved: SavedPosition, is_exact: bool, shown: ShownPosition | None, found: FoundTopic | None, knows_gone: bool
+) -> Resumption:
+    """Returns where a stream goes on.
+
+    `is_exact`: `saved` is what was sent, and not what had been saved before a crash. `knows_gone`: the client shows an
+    id of this session in which the topic is missing, as it is in every id after `topic-deleted`.
+    """
+    if found is None:
+        announce_gone = shown is not None or not (saved.gone or knows_gone)
+        gone = SavedPosition(saved.topic_id, saved.seq, saved.recreated, gone=True)
+        return Resumption(gone, announce_gone=announce_gone)
+    seq, topic_id = client_position(saved, is_exact, shown, found)
+    if topic_id == found.topic_id:
+        return Resumption(SavedPosition(topic_id, seq, saved.recreated or topic_id != saved.topic_id))
+    return Resumption(SavedPosition(found.topic_id, 0, recreated=True), predecessor_seq=seq)
+
+
+def client_position(
+    saved: SavedPosition, is_exact: bool, shown: ShownPosition | None, found: FoundTopic
+) -> tuple[int, int]:
+    """Returns the seq that the client has reached, and the id of the topic that this is a seq of."""
+    if shown is None:
+        return saved.seq if saved.arrived_seq is None else saved.arrived_seq, saved.topic_id
+    topic_id = shown.topic_id
+    if topic_id is None:
+        topic_id = UNKNOWN_TOPIC if saved.recreated else saved.topic_id
+    # The client may know more than we do only after a crash, and only of the topic that is there now.
+    is_believed = not is_exact and topic_id == found.topic_id and shown.seq <= found.head_seq
+    if topic_id != saved.topic_id:
+        # A predecessor of the topic we had; or its successor, when the session was not saved since that one came.
+        return shown.seq, topic_id if is_believed else UNKNOWN_TOPIC
+    return shown.seq if is_believed or shown.seq < saved.seq else saved.seq, topic_id

@@ -17,7 +17,7 @@ from base.clock import now_ms
 from base.errors import MethodNotAllowed, NotAcceptable, NotFound
 from topics.cache import absent
 from watch import frames
-from watch.feeds import look_up
+from watch.eventstream import STREAM, EventStream
 from watch.hub import hub
 from watch.outflow import BELOW_BYTES, Outflow, outflows
 from watch.registry import Registry, registry
@@ -61,7 +61,7 @@ async def watch(scope: Scope, receive: Receive, send: Send) -> None:
                 await pump(stream, receive, outflow.send)
             finally:
                 stream.close()
-                stream.unread = outflow.is_cut
+                stream.was_cut = outflow.is_cut
                 del streams.streams[stream]
                 streams.closed(stream)
     finally:
@@ -70,7 +70,7 @@ async def watch(scope: Scope, receive: Receive, send: Send) -> None:
 
 @contextlib.contextmanager
 def flowing(scope: Scope, send: Send) -> Iterator[Outflow]:
-    """Around a stream that is open: it may be cut when its reader takes nothing."""
+    """Around a stream that is open. It may be cut when its client takes nothing, and then ends here without an error."""
     outflow = Outflow(scope, send)
     outflows.open[outflow] = None
     try:
@@ -80,10 +80,11 @@ def flowing(scope: Scope, send: Send) -> Iterator[Outflow]:
             raise
     finally:
         del outflows.open[outflow]
-        memory.let_go(BELOW_BYTES)  # perhaps: what its reader had not taken
+        memory.let_go(BELOW_BYTES)  # at the most: what its client had not taken
 
 
 async def pump(stream: Stream, receive: Receive, send: Send) -> None:
+    """Send a stream that has begun, until it ends by itself or the client hangs up."""
     await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
     await send({"type": "http.response.body", "body": frames.RETRY, "more_body": True})
     gone = asyncio.ensure_future(disconnected(receive))
@@ -105,13 +106,18 @@ async def events(scope: Scope, receive: Receive, send: Send) -> None:
     key.check("read")
     key.check_name(name)
     streams = registry(hub())
-    if await streams.hub.readers.read(lambda reader: look_up(reader, name)) is None:
+    found = await streams.hub.find([name])
+    if name not in found:
         raise absent(name)
     await streams.enter(key)
+    stream = EventStream(streams.hub, name, key, *found[name])
+    streams.streams[stream] = None
     try:
         with flowing(scope, send) as outflow:
-            await django()({**scope, "topics.key": key}, bodiless(receive), outflow.send)
+            await django()({**scope, STREAM: stream}, bodiless(receive), outflow.send)
     finally:
+        stream.close()
+        del streams.streams[stream]
         streams.exit(key)
 
 
@@ -121,7 +127,7 @@ def django() -> ASGIHandler:
 
 
 def stream_at(path: str) -> Served | None:
-    """What serves this path, if it is one of a stream."""
+    """Returns what serves this path, if it is one of a stream."""
     if path.startswith(PREFIX):
         return watch
     if path.startswith("/v0/topics/") and path.endswith("/events") and path.count("/") == 4:
@@ -145,7 +151,7 @@ async def enter(scope: Scope, headers: dict[bytes, bytes], receive: Receive) -> 
 
 
 def bodiless(receive: Receive) -> Receive:
-    """What is left to receive once the body was read. Django would otherwise wait for it, and keep it in a file."""
+    """Returns what is left to receive after the body was read. Django would wait for a body, and keep it in a file."""
     empty: list[dict[str, Any]] = [{"type": "http.request", "body": b"", "more_body": False}]
 
     async def rest() -> dict[str, Any]:
@@ -155,7 +161,7 @@ def bodiless(receive: Receive) -> Receive:
 
 
 async def who(scope: Scope, headers: dict[bytes, bytes]) -> Key:
-    """Who asks for a stream: by header, or by ?token= as an EventSource can say no header."""
+    """Returns who asks for a stream: by header, or by ?token=, because an EventSource can send no header."""
     if scope["method"] != "GET":
         raise MethodNotAllowed(f"a stream is asked for by GET, not {scope['method']}")
     await fresh_keys()
@@ -167,11 +173,12 @@ async def who(scope: Scope, headers: dict[bytes, bytes]) -> Key:
 
 
 async def open_session(streams: Registry, wid: str, key: Key) -> Session:
+    """Returns the session, which from now on is this stream's. Raises NotFound or Forbidden."""
     if "\0" in wid:
         raise NotFound("there is no such watch session")
     if any(saved.wid == wid for saved in streams.closing):
-        # Its last stream ended here, and its place could not be written down yet. Once the session is taken anew, a
-        # place of the stream before counts no longer.
+        # The session's last stream ended here, and how far it came is not written down yet. That has to be done first:
+        # once another stream has taken the session, SAVE matches no row for the stream before.
         await streams.save()
     return await streams.hub.readers.read(lambda reader: take(reader, wid, key, now_ms()))
 

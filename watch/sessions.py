@@ -1,4 +1,4 @@
-"""Watch sessions: what was asked for, and how far it was streamed (contract.md section 7). They live in PostgreSQL,
+"""Watch sessions: what was asked for, and how far it was streamed. They live in PostgreSQL,
 so that the GET may reach another process than the POST, and a restart loses none.
 
 `stream` counts the streams that a session has had: only the latest may say how far it came. `open` says that one
@@ -120,28 +120,30 @@ class Options(msgspec.Struct, omit_defaults=True):
         return View(*what, prefixes if self.meta else ())
 
 
-class Spot(msgspec.Struct, array_like=True, frozen=True):
-    """A session's place in a topic. `anew`: the topic was created again since it began; `gone`: deleted, and told.
+class SavedPosition(msgspec.Struct, array_like=True, frozen=True):
+    """How far a session's streams were sent in a topic: up to and with `seq`.
 
-    `seq` is what was sent. `settled`, in a saved one: what was sent a while before the end, so that it has surely arrived.
+    `recreated`: the topic is another one of its name than the one that the session began with. `gone`: the topic was
+    deleted, and the client was told. `arrived_seq`, in what is written down: the client has surely got all up to this
+    seq. Written down as an array, so what is added goes to the end.
     """
 
     topic_id: int
     seq: int
-    anew: bool = False
+    recreated: bool = False
     gone: bool = False
-    settled: int | None = None
+    arrived_seq: int | None = None
 
 
-Spots = dict[str, Spot]
+SavedPositions = dict[str, SavedPosition]
 
 
 class Session(NamedTuple):
-    """A session as its stream knows it. `exact`: its spots are what was sent, not what was saved before a crash."""
+    """A session as its stream knows it. `exact`: its positions are what was sent, not what was saved before a crash."""
 
     wid: str
     options: Options
-    spots: Spots
+    positions: SavedPositions
     stream: int
     exact: bool
 
@@ -185,7 +187,7 @@ def options(wanted: Watch) -> Options:
     )
 
 
-def create(wanted: Watch, key: Key, lenient: bool, now: int) -> Script[tuple[str, list[Found], Spots]]:
+def create(wanted: Watch, key: Key, lenient: bool, now: int) -> Script[tuple[str, list[Found], SavedPositions]]:
     """A new session: its wid, its topics, and where in them it begins. Raises TopicsError."""
     check_watch(wanted, key)
     chosen = options(wanted)
@@ -194,13 +196,12 @@ def create(wanted: Watch, key: Key, lenient: bool, now: int) -> Script[tuple[str
     if missing and not (lenient and topics):
         name = min(missing)
         raise TopicNotFound(f"there is no topic {name!r}", topic=name)
-    spots = {found.name: Spot(found.topic_id, begin(wanted.topics[found.name], found)) for found in topics}
+    positions = {found.name: SavedPosition(found.topic_id, begin(wanted.topics[found.name], found)) for found in topics}
     wid = "wid_" + secrets.token_urlsafe(16)
     yield from check_room(key, now)
-    yield Statement(
-        INSERT, {"wid": wid, "key_id": key.id, "options": packed(chosen), "spots": packed(spots), "now": now}
-    )
-    return wid, topics, spots
+    session = {"wid": wid, "key_id": key.id, "options": packed(chosen), "spots": packed(positions), "now": now}
+    yield Statement(INSERT, session)
+    return wid, topics, positions
 
 
 def check_room(key: Key, now: int) -> Script[None]:
@@ -256,14 +257,18 @@ async def take(reader: Connection, wid: str, key: Key, now: int) -> Session:
     if key_id != key.id:
         raise Forbidden("this watch session belongs to another key")
     key.check("read")
-    for name in msgspec.json.decode(spots, type=Spots):
+    for name in msgspec.json.decode(spots, type=SavedPositions):
         key.check_name(name)
     taken = await reader.execute(TAKE, [wid, now])
     if not taken:  # swept away since we looked
         raise NotFound(f"there is no watch session {wid[:64]!r}, or it has expired")
     ((stream, spots, left_open),) = taken
     return Session(
-        wid, msgspec.json.decode(chosen, type=Options), msgspec.json.decode(spots, type=Spots), stream, not left_open
+        wid,
+        msgspec.json.decode(chosen, type=Options),
+        msgspec.json.decode(spots, type=SavedPositions),
+        stream,
+        not left_open,
     )
 
 

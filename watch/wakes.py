@@ -1,25 +1,44 @@
-"""Hears which topics moved in other processes: django-eventstream's Redis listener, kept up (topics/wake.py sends)."""
+"""Hears which topics moved in other processes: django-eventstream's Redis listener, adapted (topics/wake.py sends).
+
+What we use of it: `RedisListener`, which takes its settings, subscribes to its channel and reads its messages. Other
+Django code may go on publishing there with `send_event`; what is not ours is passed over.
+
+What we replace, and why:
+- The listener manager, to which `RedisListener` hands each message. The original queues an event for each listener;
+  ours queues nothing and calls the hub, whose streams read the log themselves.
+- `start`, which ends for ever when Redis goes away. Ours listens again.
+
+eventstream.py uses django-eventstream's form of a request and of an event, and nothing that listens.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
-from django_eventstream.views import RedisListener
+from django_eventstream import views
+from django_eventstream.event import Event
 from redis.exceptions import RedisError
 
-from watch import eventstream  # noqa: F401 - takes the place of the listener manager that messages go to
-
 log = logging.getLogger(__name__)
+TOPICS = "topics"  # in a message: that it is one of topics/wake.py
 RETRY_SECONDS = 1.0  # before we listen to Redis again; until then streams look for themselves
 
+Moved = Callable[[int, int], None]  # topic id, head seq; called in the event loop that listens
 
-class Wakes(RedisListener):
-    """Each message goes to the listener manager, which is ours (eventstream.py)."""
+
+class Wakes(views.RedisListener):
+    """Calls `moved` for each topic that moved in any process, from start() until that is cancelled."""
+
+    def __init__(self, moved: Moved) -> None:
+        super().__init__()
+        # RedisListener knows no receiver but this global of its module. There is one hub in a process, so one of us.
+        views.listener_manager = Receiver(moved)
 
     async def start(self) -> None:
-        """Listen until cancelled."""
+        """Listen until cancelled. While Redis is away this tries again each second, and loses only hints."""
         try:
             while True:
                 try:
@@ -32,3 +51,18 @@ class Wakes(RedisListener):
         finally:
             await self.pubsub.aclose()
             await self.redis_client.aclose()
+
+
+class Receiver(views.ListenerManager):
+    """Stands where django-eventstream's listener manager stood, which would open a connection to Redis of its own."""
+
+    def __init__(self, moved: Moved) -> None:
+        self.moved = moved
+
+    def add_to_queues(self, channel: str, event: Event) -> None:
+        """A message came: topic ids, each with its head."""
+        if channel != TOPICS:
+            return
+        words = iter(map(int, event.data.split()))
+        for topic_id, head_seq in zip(words, words, strict=True):
+            self.moved(topic_id, head_seq)

@@ -14,6 +14,7 @@ from django.db import connection, transaction
 from routers import advance, metrics
 from routers.lag import lagging
 from routers.models import Router
+from store import script
 from tests import scripts
 from tests.plans import FILL_DEST, FILL_HOME, NOW, RECORDS, believed, believing, check, make, route, run
 from tests.scripts import record

@@ -51,8 +51,14 @@ def test_a_loss_is_told(api: Api, name: str) -> None:
     for value in range(10):
         api.append(name, value)
     with api.stream(f"/v0/topics/{name}/events", f"{name}:2") as stream:
-        assert stream.until_event("stream-reset")[-1].data == {"channels": [name]}
-        assert [event.data["$seq"] for event in messages(stream, 3)] == [8, 9, 10]
+        opened, reset, *got = stream.until(lambda event: event.name == "message" and event.data["$seq"] == 10)
+    assert (opened.name, reset.name, reset.data, reset.id) == (
+        "stream-open",
+        "stream-reset",
+        {"channels": [name]},
+        f"{name}:7",
+    )
+    assert [event.data["$seq"] for event in got] == [8, 9, 10]
 
 
 def test_a_topic_created_anew(api: Api, name: str) -> None:
@@ -61,8 +67,19 @@ def test_a_topic_created_anew(api: Api, name: str) -> None:
         stream.until_event("stream-open")
         api.done("DELETE", f"/v0/topics/{name}")
         api.append(name, "new")
-        stream.until_event("stream-reset")
-        assert messages(stream, 1)[0].data["data"] == "new"
+        reset, new = stream.until_event("message")
+    assert (reset.name, new.data["data"]) == ("stream-reset", "new")
+
+
+def test_a_longer_topic_created_anew(api: Api, name: str) -> None:
+    """Its seqs go on behind what was read of its predecessor, and yet none of its records was read."""
+    api.append(name, 1)
+    with api.stream(f"/v0/topics/{name}/events", f"{name}:1") as stream:
+        stream.until_event("stream-open")
+        api.done("DELETE", f"/v0/topics/{name}")
+        api.append(name, "a", "b", "c")
+        reset, *got = stream.until(lambda event: event.name == "message" and event.data["$seq"] == 3)
+    assert (reset.name, [event.data["data"] for event in got]) == ("stream-reset", ["a", "b", "c"])
 
 
 def test_what_is_refused(api: Api, name: str) -> None:
@@ -74,8 +91,9 @@ def test_what_is_refused(api: Api, name: str) -> None:
         api.stream(f"/v0/topics/{name}/events", Accept="application/json")
     assert refused.value.status == 406
     assert api.call("POST", f"/v0/topics/{name}/events", {}).status == 405
-    with api.stream(f"/v0/topics/{name}/events", "garbage") as stream:
-        assert stream.rest()[-1].name == "stream-error"
+    for garbage in ("garbage", f"{name}:x", f"{name}:-1", f"{name}:{2**63}"):
+        with api.stream(f"/v0/topics/{name}/events", garbage) as stream:
+            assert stream.rest()[-1].name == "stream-error"
 
 
 def test_many_at_once(api: Api, name: str) -> None:

@@ -11,8 +11,8 @@ from tests.scripts import create_session, put_topic, sweep_sessions
 from tests.watch.wire import Api, Refused, new_name, wid
 from topics.config import Config
 from topics.models import WatchSession
-from topics.tasks import sweep_watch_sessions
 from watch.sessions import REFRESH_MS, Start, Watch
+from watch.tasks import sweep_watch_sessions
 from wire.keys import OPEN
 
 TTL_MS = 300_000

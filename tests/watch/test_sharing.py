@@ -24,7 +24,7 @@ from topics.config import Config
 from topics.diff import DIFF
 from watch import feeds
 from watch import hub as hub_module
-from watch.sessions import Options, Session, Spot
+from watch.sessions import Options, SavedPosition, Session
 from watch.stream import Stream
 from wire.keys import OPEN
 
@@ -68,6 +68,36 @@ def test_postgresql_is_asked_once(instances: Callable[..., Instance], name: str)
     assert Counter(int(from_seq) for _, from_seq in reads) == ONCE
 
 
+def test_plain_streams_share_reads_too(instances: Callable[..., Instance], name: str) -> None:
+    """One look-up a stream as it opens, and then one read for all of them, in no thread."""
+    instance = instances(WEB_WORKERS="1")
+    log_statements(instance)
+    api = Api(instance.port)
+    api.done("PUT", f"/v0/topics/{name}", {})
+    streams = [api.stream(f"/v0/topics/{name}/events") for _ in range(STREAMS)]
+    for stream in streams:
+        stream.until_event("stream-open")
+    api.append(name, 1)  # from here on all of them are at one seq, whenever each of them opened
+    for stream in streams:
+        stream.until_event("message")
+    before = len(reads_of(instance))
+    for seq in range(2, APPENDS + 1):
+        api.append(name, seq)
+        for stream in streams:
+            assert stream.until_event("message")[-1].data["$seq"] == seq
+    for stream in streams:
+        stream.close()
+    reads = reads_of(instance)[before:]
+    assert set(reads) >= set(range(1, APPENDS))
+    assert len(reads) < 3 * APPENDS  # not 50 times: the look at all heads may add one now and then
+
+
+def reads_of(instance: Instance) -> list[int]:
+    """Returns the seqs that a topic was read from, in order."""
+    log = (instance.data / "logs" / "postgresql.log").read_text()
+    return [int(from_seq) for _, from_seq in READ.findall(log)]
+
+
 class Reader:
     """The far end of a stream in this process."""
 
@@ -83,7 +113,9 @@ async def watch(name: str, readers: list[Reader], append: Callable[[int], None])
     """Append records one after the other, each when every reader has got the one before."""
     hub, options = hub_module.hub(), Options(limit=256, max_bytes=262_144, heartbeat_ms=60_000)
     topic_id = (await hub.find([name]))[name][0]
-    sessions = [Session(f"{place}", options, {name: Spot(topic_id, 0)}, 1, True) for place in range(len(readers))]
+    sessions = [
+        Session(f"{place}", options, {name: SavedPosition(topic_id, 0)}, 1, True) for place in range(len(readers))
+    ]
     streams = [Stream(hub, session, OPEN, reader.send) for session, reader in zip(sessions, readers, strict=True)]
     for stream in streams:
         await stream.begin(None)
@@ -140,7 +172,7 @@ async def read_behind(name: str, append: Callable[[], None]) -> list[int]:
     topic_id = (await hub.find([name]))[name][0]
     ahead, behind = Reader(), Reader()
     streams = {
-        reader: Stream(hub, Session(wid, options, {name: Spot(topic_id, seq)}, 1, True), OPEN, reader.send)
+        reader: Stream(hub, Session(wid, options, {name: SavedPosition(topic_id, seq)}, 1, True), OPEN, reader.send)
         for wid, seq, reader in (("ahead", 2, ahead), ("behind", 0, behind))
     }
     pumps = []

@@ -1,0 +1,15 @@
+"""Celery's entries of the streams, started by beat."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+from base.clock import now_ms
+from store.script import run
+from watch import sessions
+
+
+@shared_task(name="topics.sweep_watch_sessions")
+def sweep_watch_sessions() -> None:
+    """Drop the sessions that had no stream for too long. The name is older than this package: queues may hold it."""
+    run(sessions.sweep(now_ms()))

@@ -29,6 +29,14 @@ SELECT greatest(floor_seq, CASE WHEN ttl_ms > 0 THEN topic_seq_at(topic_id, floo
   FROM topics_topichead JOIN topics_topic ON id = topic_id
  WHERE topic_id = %(source_id)s
 """
+# By the indexes on source and dest.
+WRITE_ON_HEADS = """
+UPDATE topics_topichead head
+   SET routed = EXISTS (SELECT FROM routers_router WHERE source_id = head.topic_id),
+       derived = EXISTS (SELECT FROM routers_router WHERE dest_id = head.topic_id),
+       keeps_evidence = EXISTS (SELECT FROM routers_router WHERE dest_id = head.topic_id AND cyclic)
+ WHERE topic_id = ANY (%s)
+"""
 
 
 class RouterConfig(msgspec.Struct):
@@ -134,7 +142,7 @@ def create_router(name: str, config: RouterConfig, now: int) -> Router:
         topic=source, kind=Cursor.Kind.ROUTER, name=name, seq=start_seq(source, config, now), updated_ts=now
     )
     router = Router.objects.create(name=name, source=source, dest=dest, cursor=cursor, created_ts=now, **fields)
-    mark_cyclic()
+    mark_cyclic(router)
     touch(source, dest)
     audit.note("create", "router", name, after=config_of(router))
     if config.start != "head" or config.from_ts is not None:
@@ -248,13 +256,15 @@ def remove(routers: list[Router]) -> None:
     Router.objects.filter(pk__in=[router.pk for router in routers]).delete()
     Cursor.objects.filter(pk__in=[router.cursor_id for router in routers]).delete()
     flip_cyclic(stale)
+    write_on_heads([*routers, *stale])
 
 
-def mark_cyclic() -> None:
-    """Keep Router.cyclic true of the graph. The caller changed it and holds it."""
+def mark_cyclic(*made: Router) -> None:
+    """Keep Router.cyclic, and what heads say of routers, true of the graph. The caller changed it and holds it."""
     stale = graph.stale()
     lock_cursors(stale)
     flip_cyclic(stale)
+    write_on_heads([*made, *stale])
 
 
 def flip_cyclic(routers: list[Router]) -> None:
@@ -267,6 +277,18 @@ def lock_cursors(routers: list[Router]) -> None:
     an advance holds several, too; and before any head, since an advance takes heads later (sql/routers_advance.sql)."""
     cursors = Cursor.objects.filter(pk__in=[router.cursor_id for router in routers])
     list(cursors.order_by("pk").select_for_update())
+
+
+def write_on_heads(routers: list[Router]) -> None:
+    """Write on the heads at both ends of these routers what the log has to know of routers, which were made, changed or deleted.
+
+    The caller holds the graph, so nobody else changes routers before it commits, and no longer takes cursors, which come before
+    heads. All heads at once, in order of id, as everybody takes them: `touch` finds those that it wants among them.
+    """
+    ids = sorted({end for router in routers for end in (router.source_id, router.dest_id)})
+    list(TopicHead.objects.filter(pk__in=ids).order_by("pk").select_for_update())
+    with connection.cursor() as cursor:
+        cursor.execute(WRITE_ON_HEADS, [ids])
 
 
 def touch(*topics: Topic) -> None:

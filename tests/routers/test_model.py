@@ -22,7 +22,6 @@ from base.errors import DestFanIn, Incompatible, RouterCycle, TopicFull
 from routers import advance
 from routers import routers as domain
 from routers.models import Router as RouterRow
-from routers.models import Span
 from store.database import prepared
 from tests.routers.model import Entry, Router, Topic, World
 from topics.append import Append, NewRecord, check_rows, write
@@ -32,7 +31,7 @@ from topics.delete import delete_once, delete_topic
 from topics.describe import ONE
 from topics.diff import DIFF, Diff, Window, check_match, parameters
 from topics.lineage import record
-from topics.models import DeletedTopic, Record, TopicHead
+from topics.models import DeletedTopic, Record, Span, TopicHead
 from topics.upkeep import reclaim, retention
 
 NOW = 1_748_470_000_000

@@ -22,8 +22,7 @@ STEP = 10_000  # source seqs that one router forwards in one transaction
 ADVANCE = "SELECT dest_id, dest_head, moved, routed, more FROM routers_advance(%s, %s, %s, %s, %s, %s)"
 
 # All that leads into a topic, hop by hop; UNION ends it in a cycle too. `behind`: some router there has something to do.
-# OFFSET 0 and = ANY say nothing new: they keep a planner that expects many hops from reading all routers. Most dests have one
-# source that is nobody's dest: a lone hop is advanced in the same statement, and `behind` then says whether more is left.
+# OFFSET 0 and = ANY say nothing new: they keep a planner that expects many hops from reading all routers.
 UPSTREAM = """
 WITH RECURSIVE upstream AS (
     SELECT id, source_id FROM routers_router WHERE dest_id = %s
@@ -37,6 +36,12 @@ hop AS MATERIALIZED (
       JOIN topics_cursor c ON c.id = r.cursor_id JOIN topics_topichead head ON head.topic_id = r.source_id
      WHERE r.id = ANY (ARRAY(SELECT id FROM upstream))
      GROUP BY r.source_id, r.dest_id)
+"""
+# A look upstream that WRITES, though it begins with SELECT: routers_advance inserts spans, and moves a dest's head and cursors,
+# as ADVANCE does and under the same locks. Most dests have one source that is nobody's dest, and a reader of one wants a single
+# round trip: so a lone hop that lags is advanced here, and `behind` then says whether more is left. Where there are several hops
+# nothing is written, since they have to go farthest first, each in a transaction of its own (catching_up).
+LOOK_UPSTREAM_AND_ADVANCE_LONE_HOP = f"""{UPSTREAM}
 SELECT hop.source_id, hop.dest_id, CASE WHEN lone THEN step.more IS TRUE ELSE behind END AS behind, cyclic,
        step.dest_head, step.moved, step.routed, step.more
   FROM hop LEFT JOIN LATERAL (
@@ -94,7 +99,7 @@ def step(waiting: deque[int], now: int) -> list[Moved]:
 
 
 def drain(source_id: int, clock: Callable[[], int]) -> Iterator[Moved]:
-    """Advance a source's routers, then those of each dest, until all have caught up. Answers what moved, step by step."""
+    """Advance a source's routers, then those of each dest, until all have caught up. Yields what moved, step by step."""
     waiting = deque([source_id])
     while waiting:
         yield from step(waiting, clock())
@@ -110,13 +115,13 @@ def catching_up(topic_id: int, now: int) -> Script[Moves]:
     """The statements that bring a topic up to date with everything upstream of it, farthest first.
 
     Yields statements to run, each in a transaction of its own (holding the locks of one hop while waiting for the
-    next could deadlock with appends), takes their rows, and answers what moved. So event loops and threads share it.
+    next could deadlock with appends), takes their rows, and returns what moved. So event loops and threads share it.
     """
     moves: Moves = {}
     limits = (STEP, now, settings.TOPICS_MAX_ROUTER_HOPS)
     # A record may travel a cycle before it is here: once around per hop it has left.
     for _ in range(settings.TOPICS_MAX_ROUTER_HOPS + 1):
-        rows = yield Statement(UPSTREAM, (topic_id, now, *limits), turn=topic_id)
+        rows = yield Statement(LOOK_UPSTREAM_AND_ADVANCE_LONE_HOP, (topic_id, now, *limits), turn=topic_id)
         upstream = [Hop(source, dest, lags, cycle, Moved(dest, *step)) for source, dest, lags, cycle, *step in rows]
         moves |= by_dest(hop.moved for hop in upstream)
         stirred = {hop.source_id for hop in upstream if hop.behind}

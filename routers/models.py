@@ -1,8 +1,7 @@
-"""Routers and the spans they forward (seeds/000 and design.md section 1)."""
+"""Routers (seeds/000 and design.md section 1). What they forward stands in the log, as spans (topics/models.py)."""
 
 from __future__ import annotations
 
-from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from topics.models import Cursor, Topic
@@ -46,50 +45,3 @@ class Router(models.Model):
 
     def __str__(self) -> str:
         return self.name
-
-
-class Span(models.Model):
-    """Seqs first_seq..last_seq of a topic are the home's records from home_first_seq on, in order.
-
-    Not `shown`: a piece deleted here, kept so that no cycle brings it back, or, without a home, records
-    that the source lost before they could be forwarded.
-    """
-
-    pk = models.CompositePrimaryKey("topic_id", "last_seq")
-    topic_id = models.BigIntegerField()
-    last_seq = models.BigIntegerField()
-    first_seq = models.BigIntegerField()
-    home_id = models.BigIntegerField(null=True)  # no foreign key: the home may be deleted
-    home_first_seq = models.BigIntegerField()
-    home_last_seq = models.BigIntegerField()
-    ts = models.BigIntegerField()
-    shown = models.BooleanField(default=True)
-    keep_node = models.BooleanField(default=True)
-    keep_tag = models.BooleanField(default=True)
-    path = ArrayField(models.TextField())  # the routers it came through: its length is the hop count
-    # An exactly_once router's stamp: whose, and the source seq of first_seq.
-    stamp_router = models.TextField(null=True, db_collation="C")
-    stamp_source = models.TextField(null=True)
-    stamp_source_id = models.BigIntegerField(null=True)
-    stamp_first_seq = models.BigIntegerField(null=True)
-
-    class Meta:
-        indexes = [
-            # Which spans show these home records: reclaim.
-            models.Index(fields=["home_id", "home_last_seq"], name="routers_span_by_home"),
-            # Whether a topic already holds a home record: routers on a cycle.
-            models.Index(fields=["home_id", "topic_id", "home_last_seq"], name="routers_span_by_home_in_topic"),
-            # Which source seqs an exactly_once router already brought here, by the last of them.
-            models.Index(
-                "topic_id",
-                "stamp_router",
-                "stamp_source_id",
-                models.F("stamp_first_seq") + models.F("last_seq") - models.F("first_seq"),
-                condition=models.Q(stamp_router__isnull=False),
-                name="routers_span_by_stamp",
-            ),
-            # The next loss that a reader must be told of.
-            models.Index(
-                fields=["topic_id", "last_seq"], condition=models.Q(home_id__isnull=True), name="routers_span_lost"
-            ),
-        ]

@@ -66,6 +66,14 @@ SELECT greatest(floor_seq, CASE WHEN ttl_ms > 0 THEN topic_seq_at(topic_id, floo
   FROM topics_topichead JOIN topics_topic ON id = topic_id
  WHERE topic_id = %(source_id)s
 """
+# By the indexes on source and dest.
+WRITE_ON_HEADS = """
+UPDATE topics_topichead head
+   SET routed = EXISTS (SELECT FROM routers_router WHERE source_id = head.topic_id),
+       derived = EXISTS (SELECT FROM routers_router WHERE dest_id = head.topic_id),
+       keeps_evidence = EXISTS (SELECT FROM routers_router WHERE dest_id = head.topic_id AND cyclic)
+ WHERE topic_id = ANY (%s)
+"""
 
 
 INSERT_CURSOR = """
@@ -265,9 +273,9 @@ def create_router(name: str, config: RouterConfig, now: int) -> Script[None]:
     ((cursor_id,),) = yield Statement(INSERT_CURSOR, {"source_id": source_id, "name": name, "seq": seq, "now": now})
     ends = {"name": name, "source_id": source_id, "dest_id": dest_id, "cursor_id": cursor_id, "now": now}
     yield Statement(INSERT, {**DEFAULTS, **fields, **ends})
-    yield from mark_cyclic()
-    yield from touch([source_id, dest_id])
     router = yield from find(name)
+    yield from mark_cyclic(router)
+    yield from touch([source_id, dest_id])
     yield from audit.note("create", "router", name, after=router.config())
 
 
@@ -400,13 +408,15 @@ def remove(routers: Sequence[Found]) -> Script[None]:
     yield Statement(DELETE_ROUTERS, ([router.id for router in routers],))
     yield Statement(DELETE_CURSORS, (cursors,))
     yield Statement(FLIP_CYCLIC, ([each.id for each in stale],))
+    yield from write_on_heads([*routers, *stale])
 
 
-def mark_cyclic() -> Script[None]:
-    """Keep `cyclic` true of the graph. The caller changed it and holds it."""
+def mark_cyclic(*made: Found) -> Script[None]:
+    """Keep `cyclic`, and what heads say of routers, true of the graph. The caller changed it and holds it."""
     stale = yield from graph.stale()
     yield from lock_cursors([each.cursor_id for each in stale])
     yield Statement(FLIP_CYCLIC, ([each.id for each in stale],))
+    yield from write_on_heads([*made, *stale])
 
 
 def lock_cursors(cursor_ids: list[int]) -> Script[None]:
@@ -414,6 +424,17 @@ def lock_cursors(cursor_ids: list[int]) -> Script[None]:
     id, since an advance holds several, too; and before any head, since an advance takes heads later
     (sql/routers_advance.2.sql)."""
     yield Statement(LOCK_CURSORS, (cursor_ids,))
+
+
+def write_on_heads(routers: Sequence[Found | graph.Member]) -> Script[None]:
+    """Write on the heads at both ends of these routers what the log has to know of routers, which were made, changed or deleted.
+
+    The caller holds the graph, so nobody else changes routers before it commits, and no longer takes cursors, which come before
+    heads. All heads at once, in order of id, as everybody takes them: `touch` finds those that it wants among them.
+    """
+    ids = sorted({end for router in routers for end in (router.source_id, router.dest_id)})
+    yield Statement(LOCK_HEADS, (ids,))
+    yield Statement(WRITE_ON_HEADS, (ids,))
 
 
 def touch(topic_ids: list[int]) -> Script[None]:

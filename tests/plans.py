@@ -87,7 +87,9 @@ INSERT INTO routers_router (name, source_id, dest_id, cursor_id, preserve_node, 
                             cyclic, guarantee, state, errors_total, retry_ts, retry_ms, created_ts)
 SELECT c.name, c.topic_id, dest.id, c.id, true, true, false, false, false, 'at_least_once', 'running', 0, 0, 0, 0
   FROM topics_cursor c JOIN topics_topic dest ON dest.name = split_part(c.name, '>', 2)
- WHERE split_part(c.name, '>', 2) = ANY (%(dests)s)
+ WHERE split_part(c.name, '>', 2) = ANY (%(dests)s);
+UPDATE topics_topichead SET routed = true WHERE topic_id IN (SELECT id FROM topics_topic WHERE name = ANY (%(sources)s));
+UPDATE topics_topichead SET derived = true WHERE topic_id IN (SELECT id FROM topics_topic WHERE name = ANY (%(dests)s))
 """
 
 

@@ -17,9 +17,7 @@ from store.script import Script, Statement
 # By the unique index on name. Whether routers lead out or in tells what to wake, and what to advance before a read.
 LOOKUP = """
 SELECT t.id, t.name, h.version, t.type, t.durability, t.ttl_ms, t.cap_records, t.cap_bytes, t.discard,
-       t.idempotency_window_ms, t.dedupe_node,
-       EXISTS (SELECT FROM routers_router WHERE source_id = t.id) AS routed,
-       EXISTS (SELECT FROM routers_router WHERE dest_id = t.id) AS derived
+       t.idempotency_window_ms, t.dedupe_node, h.routed, h.derived
   FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id
  WHERE t.name = %s
 """

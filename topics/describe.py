@@ -19,8 +19,7 @@ STAT = """
  CROSS JOIN LATERAL topic_stat(h, CASE WHEN t.ttl_ms > 0 THEN %(now)s - t.ttl_ms END) s
 """
 # By the unique index on name.
-ONE = f"""{COLUMNS}, {", ".join(f"t.{column}" for column in config.COLUMNS)},
-       EXISTS (SELECT FROM routers_router WHERE dest_id = t.id) AS derived
+ONE = f"""{COLUMNS}, {", ".join(f"t.{column}" for column in config.COLUMNS)}, h.derived
   FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id {STAT}
  WHERE t.name = %(name)s
 """

@@ -23,17 +23,8 @@ shown AS (
       FROM topic JOIN topics_record r ON r.topic_id = topic.id AND r.seq = %(seq)s
      WHERE NOT r.deleted
     UNION ALL
-    SELECT %(seq)s, span.ts, CASE WHEN span.keep_node THEN r.node END, CASE WHEN span.keep_tag THEN r.tag END,
-           CASE WHEN span.stamp_router IS NULL THEN r.meta::text
-                ELSE stamped_meta(r.meta, span.stamp_router, span.stamp_source, span.stamp_source_id,
-                                  span.stamp_first_seq + %(seq)s - span.first_seq) END,
-           r.data, span.home_id, r.seq, span.path
-      FROM topic
-     CROSS JOIN LATERAL (
-           SELECT * FROM routers_span s
-            WHERE s.topic_id = topic.id AND s.last_seq >= %(seq)s ORDER BY s.last_seq LIMIT 1) span
-      JOIN topics_record r ON r.topic_id = span.home_id AND r.seq = span.home_first_seq + %(seq)s - span.first_seq
-     WHERE span.first_seq <= %(seq)s AND span.shown)
+    SELECT f.seq, f.ts, f.node, f.tag, f.meta, f.data, f.home_id, f.home_seq, f.path
+      FROM topic CROSS JOIN LATERAL topic_forwarded(topic.id, %(seq)s, %(seq)s) f)
 SELECT record_json(shown.seq, shown.ts, shown.node, shown.tag, shown.meta, shown.data, true, true),
        coalesce((SELECT name FROM topics_topic WHERE id = shown.home_id),
                 (SELECT name FROM topics_deletedtopic WHERE id = shown.home_id)),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 
@@ -92,6 +93,11 @@ class TopicHead(models.Model):
     version = models.BigIntegerField(default=1)  # of the config: a statement with an old one matches no row
     reserved_seq = models.BigIntegerField(default=0, db_default=0)
     volatile_seq = models.BigIntegerField(default=0, db_default=0)
+    # What the log has to know of routers. Whoever changes routers writes it here (routers/routers.py, write_on_heads).
+    routed = models.BooleanField(default=False, db_default=False)  # routers lead out: an append has to wake them
+    derived = models.BooleanField(default=False, db_default=False)  # routers lead in: they are advanced before a read
+    # Some of those that lead in lie on a cycle: a span that shows nothing any more keeps its record from coming back.
+    keeps_evidence = models.BooleanField(default=False, db_default=False)
 
 
 class ClockStep(models.Model):
@@ -125,6 +131,54 @@ class Record(models.Model):
     class Meta:
         managed = False
         db_table = "topics_record"
+
+
+class Span(models.Model):
+    """Seqs first_seq..last_seq of a topic are the home's records from home_first_seq on, in order. Nothing is copied.
+
+    Not `shown`: a piece deleted here, kept so that no cycle brings it back, or, without a home, records
+    that the source lost before they could be forwarded. The table keeps the name it was made under.
+    """
+
+    pk = models.CompositePrimaryKey("topic_id", "last_seq")
+    topic_id = models.BigIntegerField()
+    last_seq = models.BigIntegerField()
+    first_seq = models.BigIntegerField()
+    home_id = models.BigIntegerField(null=True)  # no foreign key: the home may be deleted
+    home_first_seq = models.BigIntegerField()
+    home_last_seq = models.BigIntegerField()
+    ts = models.BigIntegerField()
+    shown = models.BooleanField(default=True)
+    keep_node = models.BooleanField(default=True)
+    keep_tag = models.BooleanField(default=True)
+    path = ArrayField(models.TextField())  # the routers it came through: its length is the hop count
+    # An exactly_once router's stamp: whose, and the source seq of first_seq.
+    stamp_router = models.TextField(null=True, db_collation="C")
+    stamp_source = models.TextField(null=True)
+    stamp_source_id = models.BigIntegerField(null=True)
+    stamp_first_seq = models.BigIntegerField(null=True)
+
+    class Meta:
+        db_table = "routers_span"
+        indexes = [
+            # Which spans show these home records: reclaim.
+            models.Index(fields=["home_id", "home_last_seq"], name="routers_span_by_home"),
+            # Whether a topic already holds a home record: routers on a cycle.
+            models.Index(fields=["home_id", "topic_id", "home_last_seq"], name="routers_span_by_home_in_topic"),
+            # Which source seqs an exactly_once router already brought here, by the last of them.
+            models.Index(
+                "topic_id",
+                "stamp_router",
+                "stamp_source_id",
+                models.F("stamp_first_seq") + models.F("last_seq") - models.F("first_seq"),
+                condition=models.Q(stamp_router__isnull=False),
+                name="routers_span_by_stamp",
+            ),
+            # The next loss that a reader must be told of.
+            models.Index(
+                fields=["topic_id", "last_seq"], condition=models.Q(home_id__isnull=True), name="routers_span_lost"
+            ),
+        ]
 
 
 class DeletedTopic(models.Model):

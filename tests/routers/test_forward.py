@@ -11,11 +11,11 @@ from django.db import connection, transaction
 from base.clock import now_ms
 from base.errors import NotReady, StorageFull, TopicsError
 from routers import advance
-from routers.models import Router, Span
+from routers.models import Router
 from store.database import prepared
 from tests.api.doors import Door
 from tests.routers.conftest import read, route
-from topics.models import Topic, TopicHead
+from topics.models import Span, Topic, TopicHead
 
 
 def id_of(topic: str) -> int:

@@ -22,7 +22,6 @@ from base.errors import DestFanIn, Incompatible, RouterCycle, TopicFull
 from routers import advance
 from routers import routers as domain
 from routers.models import Router as RouterRow
-from routers.models import Span
 from store.database import prepared
 from store.script import Script, atomically, run
 from tests import scripts
@@ -34,7 +33,7 @@ from topics.config import Config
 from topics.delete import delete_once
 from topics.describe import ONE
 from topics.diff import DIFF, Diff, Window, check_match, parameters
-from topics.models import DeletedTopic, Record, TopicHead
+from topics.models import DeletedTopic, Record, Span, TopicHead
 from topics.records import Append, NewRecord, Rows, check_rows
 from topics.upkeep import reclaim, retention
 

@@ -1,0 +1,83 @@
+"""Databases of their own beside the tests', what `manage.py migrate` makes of them, and what is in them, object by object."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import psycopg
+from django.conf import settings
+from psycopg import sql
+
+from tests.instances import ROOT
+
+# Each gives names and definitions. Only what is ours to migrate: the schema `public`.
+OBJECTS = {
+    "table": """
+        SELECT relname, concat_ws(' ', relkind, relpersistence, reloptions::text, pg_get_expr(relpartbound, c.oid))
+          FROM pg_class c WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'S')""",
+    "column": """
+        SELECT relname || '.' || attname,
+               concat_ws(' ', row_number() OVER (PARTITION BY attrelid ORDER BY attnum), format_type(atttypid, atttypmod), CASE WHEN attnotnull THEN 'NOT NULL' END,
+                         nullif(attidentity, ''), pg_get_expr(adbin, adrelid),
+                         (SELECT collname FROM pg_collation WHERE oid = attcollation))
+          FROM pg_attribute a JOIN pg_class c ON c.oid = attrelid
+          LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
+         WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v') AND attnum > 0 AND NOT attisdropped""",
+    "index": "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'",
+    "constraint": """
+        SELECT conrelid::regclass || '.' || conname, pg_get_constraintdef(oid)
+          FROM pg_constraint WHERE connamespace = 'public'::regnamespace""",
+    "trigger": "SELECT tgrelid::regclass || '.' || tgname, pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal",
+    "view": "SELECT viewname, definition FROM pg_views WHERE schemaname = 'public'",
+    "function": """
+        SELECT oid::regprocedure::text, pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'public'::regnamespace""",
+    "grant": """
+        SELECT relname || ' to ' || coalesce(nullif(grantee, 0)::regrole::text, 'everybody'), string_agg(privilege_type, ', ' ORDER BY privilege_type)
+          FROM pg_class CROSS JOIN LATERAL aclexplode(relacl) WHERE relnamespace = 'public'::regnamespace
+         GROUP BY relname, grantee
+        UNION ALL
+        SELECT pg_proc.oid::regprocedure || ' to ' || coalesce(nullif(grantee, 0)::regrole::text, 'everybody'),
+               string_agg(privilege_type, ', ' ORDER BY privilege_type)
+          FROM pg_proc CROSS JOIN LATERAL aclexplode(proacl) WHERE pronamespace = 'public'::regnamespace
+         GROUP BY pg_proc.oid, grantee""",
+}
+
+
+@contextlib.contextmanager
+def database() -> Iterator[str]:
+    """An empty database on the tests' server, by its URL; dropped in the end."""
+    name = f"migrated_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(settings.DATABASE_URL, autocommit=True) as server:
+        server.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        try:
+            yield urlsplit(settings.DATABASE_URL)._replace(path=f"/{name}").geturl()
+        finally:
+            server.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def migrate(url: str, *target: str) -> None:
+    """As an operator does it, in a process of its own."""
+    environment = os.environ | {
+        "DATABASE_URL": url,
+        "REDIS_URL": settings.REDIS_URL,
+        "SECRET_KEY": settings.SECRET_KEY,
+    }
+    command = [sys.executable, "manage.py", "migrate", "--verbosity=0", *target]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def objects(url: str) -> dict[str, str]:
+    """Every object of a database, by kind and name."""
+    with psycopg.connect(url) as connection:
+        return {
+            f"{kind} {name}": definition
+            for kind, query in OBJECTS.items()
+            for name, definition in connection.execute(query).fetchall()
+        }

@@ -9,7 +9,7 @@ class RoutersConfig(AppConfig):
 
     def ready(self) -> None:
         """Join in where the log leaves room for it (topics/hooks.py)."""
-        from routers import advance, metrics, routers
+        from routers import advance, metrics, routers, stored
         from routers.tasks import request_advance
         from store.script import run
         from topics import hooks, wake
@@ -18,6 +18,6 @@ class RoutersConfig(AppConfig):
         hooks.before_read = advance.before_read
         hooks.before_delete = routers.before_delete
         hooks.with_delete = routers.with_delete
-        hooks.named_by = lambda topic_ids: run(routers.named_by(topic_ids))
+        hooks.named_by = lambda topic_ids: run(stored.named_by(topic_ids))
         wake.on_routed.append(request_advance)
         collectors.append(metrics.collect)

@@ -11,15 +11,14 @@ from msgspec import UNSET, Meta, UnsetType
 
 from base.errors import (
     DestFanIn,
-    Forbidden,
     Incompatible,
     InvalidRequest,
-    RouterNotFound,
     RouterOutsidePrefixes,
 )
 from base.names import check_router_name, check_topic_name
 from routers import graph
 from routers.models import Router
+from routers.stored import FIND, NAMING, Found, find
 from store.script import Script, Statement, atomically
 from topics import audit, wake
 from topics.cache import absent, forget
@@ -27,29 +26,6 @@ from topics.config import defaults, insert_topic
 from topics.diff import Match, Seq, check_match
 from wire import limits
 from wire.keys import OPEN, Key
-
-# A router with the names of its ends and how far it has come. By the unique index on name; the router's lag is lag.py's.
-COLUMNS = """
-SELECT r.id, r.name, r.source_id, source.name, r.dest_id, dest.name, r.cursor_id, r.preserve_node, r.preserve_tag,
-       r.filter_op, r.filter_tag, r.allow_cycle, r.allow_fan_in, r.guarantee, r.state, r.last_error, c.seq, c.forwarded_total
-  FROM routers_router r
-  JOIN topics_topic source ON source.id = r.source_id
-  JOIN topics_topic dest ON dest.id = r.dest_id
-  JOIN topics_cursor c ON c.id = r.cursor_id
-"""
-FIND = f"{COLUMNS} WHERE r.name = %s"
-NAMING = f"{COLUMNS} WHERE r.source_id = %(id)s OR r.dest_id = %(id)s ORDER BY r.name"
-NAMES_NAMING = (
-    "SELECT name FROM routers_router WHERE source_id = ANY (%(ids)s) OR dest_id = ANY (%(ids)s) ORDER BY name"
-)
-# No character of a name sorts behind "~".
-PAGE = f"""{COLUMNS}
- WHERE r.name > %(after)s AND r.name ^@ %(prefix)s
-   AND (%(source)s::text IS NULL OR source.name = %(source)s) AND (%(dest)s::text IS NULL OR dest.name = %(dest)s)
-   AND (%(prefixes)s::text[] IS NULL
-        OR r.name ^@ ANY (%(prefixes)s) AND source.name ^@ ANY (%(prefixes)s) AND dest.name ^@ ANY (%(prefixes)s))
- ORDER BY r.name LIMIT %(limit)s
-"""
 
 COUNT = "SELECT count(*) FROM routers_router"
 # Locked, so that nobody deletes it while a router is about to name it.
@@ -145,82 +121,11 @@ class RouterConfig(msgspec.Struct):
         return given
 
 
-class Found(NamedTuple):
-    """A router as it is stored."""
-
-    id: int
-    name: str
-    source_id: int
-    source: str
-    dest_id: int
-    dest: str
-    cursor_id: int
-    preserve_node: bool
-    preserve_tag: bool
-    filter_op: str | None
-    filter_tag: str | None
-    allow_cycle: bool
-    allow_fan_in: bool
-    guarantee: str
-    state: str
-    last_error: str | None
-    seq: int
-    forwarded_total: int
-
-    def config(self) -> dict[str, Any]:
-        """As answers show it."""
-        return {
-            "router": self.name,
-            "source": self.source,
-            "dest": self.dest,
-            "preserve_node": self.preserve_node,
-            "preserve_tag": self.preserve_tag,
-            "filter": self.filter(),
-            "allow_cycle": self.allow_cycle,
-            "guarantee": self.guarantee,
-            "allow_fan_in": self.allow_fan_in,
-            "paused": self.state == Router.State.PAUSED,
-        }
-
-    def filter(self) -> list[str] | None:
-        if self.filter_op is None:
-            return None
-        return ["tag", self.filter_op, (self.filter_tag or "") + ("*" if self.filter_op == "Glob" else "")]
-
-    def seen_by(self, key: Key) -> bool:
-        """Whether the router's name and both its ends lie within the key's prefixes."""
-        return all(key.allows(name) for name in (self.name, self.source, self.dest))
-
-    def check_ends(self, key: Key) -> None:
-        """Raises Forbidden when an end lies outside the key's prefixes. It does not say which topic that is."""
-        if not self.seen_by(key):
-            message = f"{self.name!r} leads from or to a topic outside this key's prefixes"
-            raise Forbidden(message, router=self.name)
-
-
 class Put(NamedTuple):
     """What a PUT did."""
 
     router: Found
     created: bool
-
-
-def find(name: str) -> Script[Found]:
-    """Raises RouterNotFound or InvalidRequest."""
-    check_router_name(name)
-    rows = yield Statement(FIND, (name,))
-    if not rows:
-        raise RouterNotFound(f"there is no router {name!r}", router=name)
-    return Found(*rows[0])
-
-
-def page_of_routers(
-    prefix: str, source: str | None, dest: str | None, after: str, limit: int, key: Key
-) -> Script[list[Found]]:
-    """The next routers by name, of those that the key may see."""
-    wanted = {"prefix": prefix, "source": source, "dest": dest, "after": after, "limit": limit}
-    rows = yield Statement(PAGE, {**wanted, "prefixes": list(key.prefixes) or None})
-    return [Found(*row) for row in rows]
 
 
 def put_router(name: str, config: RouterConfig, now: int, key: Key = OPEN) -> Script[Put]:
@@ -390,12 +295,6 @@ def with_delete(topic_id: int, name: str, key: Key) -> Script[list[str]]:
         yield from remove(routers)
         yield from touch([end for router in routers for end in (router.source_id, router.dest_id)])
     return [router.name for router in routers]
-
-
-def named_by(topic_ids: list[int]) -> Script[list[str]]:
-    """The names of the routers that lead from or to one of these topics."""
-    rows = yield Statement(NAMES_NAMING, {"ids": topic_ids})
-    return [name for (name,) in rows]
 
 
 def remove(routers: Sequence[Found]) -> Script[None]:

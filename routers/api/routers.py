@@ -10,7 +10,8 @@ from base.clock import now_ms
 from base.names import check_router_name
 from routers.api.shapes import DeleteRouterAnswer, PutRouterAnswer, RouterAnswer, RoutersAnswer, RouterShown
 from routers.lag import Lagging, lagging
-from routers.routers import Found, RouterConfig, delete_router, find, page_of_routers, put_router
+from routers.routers import RouterConfig, delete_router, put_router
+from routers.stored import Found, find, page_of_routers
 from store.script import Script
 from wire.answer import Answer
 from wire.endpoint import Asked, endpoint

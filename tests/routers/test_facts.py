@@ -8,9 +8,9 @@ import pytest
 from django.db import connection
 
 from routers.models import Router
-from routers.routers import RouterConfig, delete_router, put_router
+from routers.routers import RouterConfig
+from tests.scripts import delete_router, delete_topic, put_router
 from topics.cache import remembered
-from topics.delete import delete_topic
 from topics.models import TopicHead
 
 pytestmark = pytest.mark.django_db

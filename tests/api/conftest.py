@@ -9,13 +9,18 @@ from tests.api.doors import Door, Lane, Views
 
 @pytest.fixture(params=["lane", "views"])
 def door(request: pytest.FixtureRequest, db: None) -> Door:
-    """Both doors, one after the other: what holds for append and diff has to hold behind each."""
+    """Both doors, one after the other: what holds behind one has to hold behind the other."""
     return Lane(request.getfixturevalue("server").port) if request.param == "lane" else Views()
 
 
 @pytest.fixture
-def api(db: None) -> Door:
-    """The views: everything but append and diff has this door only."""
+def api(door: Door) -> Door:
+    return door
+
+
+@pytest.fixture
+def views(db: None) -> Door:
+    """The views alone: for tests that look into the database beside them, or change the settings of this process."""
     return Views()
 
 

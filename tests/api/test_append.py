@@ -344,10 +344,10 @@ def test_a_client_that_does_not_accept_json_gets_nothing_done(door: Door, name: 
     assert door.get(f"/v0/topics/{name}").status == 404
 
 
-def test_the_cap_on_topics_is_told(api: Door, name: str, settings) -> None:
+def test_the_cap_on_topics_is_told(views: Door, name: str, settings) -> None:
     settings.TOPICS_MAX_TOPICS = Topic.objects.count() + 1
-    assert api.append(name, 1).status == 201
-    refused = api.append(name + "2", 1)
+    assert views.append(name, 1).status == 201
+    refused = views.append(name + "2", 1)
     assert (refused.status, refused.code) == (429, "throttled")
     assert refused.detail == {"limit": "topics", "max": settings.TOPICS_MAX_TOPICS}
     assert refused.headers["retry-after"] == "1"

@@ -29,41 +29,41 @@ def noted(db: None) -> Callable[[], list[tuple[Any, ...]]]:
     return news
 
 
-def test_a_topic(api: Door, name: str, noted: Any) -> None:
-    config = api.put(f"/v0/topics/{name}", {"ttl_ms": 5}).json["config"]
+def test_a_topic(views: Door, name: str, noted: Any) -> None:
+    config = views.put(f"/v0/topics/{name}", {"ttl_ms": 5}).json["config"]
     assert noted() == [("create", "topic", name, None, config)]
-    api.put(f"/v0/topics/{name}", {"ttl_ms": 5})
+    views.put(f"/v0/topics/{name}", {"ttl_ms": 5})
     assert noted() == []
-    api.put(f"/v0/topics/{name}", {"ttl_ms": 6, "cap_records": 7})
+    views.put(f"/v0/topics/{name}", {"ttl_ms": 6, "cap_records": 7})
     assert noted() == [("change", "topic", name, {"ttl_ms": 5, "cap_records": 0}, {"ttl_ms": 6, "cap_records": 7})]
-    changed = api.get(f"/v0/topics/{name}").json["config"]
-    api.delete(f"/v0/topics/{name}")
+    changed = views.get(f"/v0/topics/{name}").json["config"]
+    views.delete(f"/v0/topics/{name}")
     assert noted() == [("delete", "topic", name, changed, None)]
-    api.delete(f"/v0/topics/{name}")
+    views.delete(f"/v0/topics/{name}")
     assert noted() == []
 
 
-def test_a_router(api: Door, name: str, noted: Any) -> None:
+def test_a_router(views: Door, name: str, noted: Any) -> None:
     ends = {"source": f"{name}-s", "dest": f"{name}-d"}
-    router = api.put(f"/v0/routers/{name}", ends).json
+    router = views.put(f"/v0/routers/{name}", ends).json
     made = {field: value for field, value in router.items() if field not in ("created", "performance")}
     assert noted() == [("create", "router", name, None, made)]
-    api.put(f"/v0/routers/{name}", {**ends, "paused": True, "filter": "x"})
+    views.put(f"/v0/routers/{name}", {**ends, "paused": True, "filter": "x"})
     assert noted() == [
         ("change", "router", name, {"paused": False, "filter": None}, {"paused": True, "filter": ["tag", "Eq", "x"]})
     ]
-    api.put(f"/v0/routers/{name}", {**ends, "paused": True, "filter": "x"})
+    views.put(f"/v0/routers/{name}", {**ends, "paused": True, "filter": "x"})
     assert noted() == []
-    api.delete(f"/v0/routers/{name}")
+    views.delete(f"/v0/routers/{name}")
     ((*what, before, after),) = noted()
     assert (what, before["paused"], after) == (["delete", "router", name], True, None)
 
 
-def test_routers_that_go_with_their_topic(api: Door, name: str, noted: Any) -> None:
+def test_routers_that_go_with_their_topic(views: Door, name: str, noted: Any) -> None:
     for end in "ab":
-        api.put(f"/v0/routers/{name}-{end}", {"source": name, "dest": f"{name}-d{end}"})
+        views.put(f"/v0/routers/{name}-{end}", {"source": name, "dest": f"{name}-d{end}"})
     noted()
-    api.delete(f"/v0/topics/{name}")
+    views.delete(f"/v0/topics/{name}")
     assert [entry[:3] for entry in noted()] == [
         ("delete", "router", f"{name}-a"),
         ("delete", "router", f"{name}-b"),
@@ -71,13 +71,13 @@ def test_routers_that_go_with_their_topic(api: Door, name: str, noted: Any) -> N
     ]
 
 
-def test_a_cursor_that_is_deleted(api: Door, name: str, noted: Any) -> None:
-    api.append(name, 1, 2)
-    api.put(f"/v0/topics/{name}/cursors/c", {"seq": 2})
+def test_a_cursor_that_is_deleted(views: Door, name: str, noted: Any) -> None:
+    views.append(name, 1, 2)
+    views.put(f"/v0/topics/{name}/cursors/c", {"seq": 2})
     assert noted() == []
-    api.delete(f"/v0/topics/{name}/cursors/c")
+    views.delete(f"/v0/topics/{name}/cursors/c")
     assert noted() == [("delete", "cursor", f"{name}/c", {"seq": 2}, None)]
-    api.delete(f"/v0/topics/{name}/cursors/c")
+    views.delete(f"/v0/topics/{name}/cursors/c")
     assert noted() == []
 
 
@@ -98,22 +98,22 @@ def test_what_is_refused_is_not_in_it(api: Door, name: str, noted: Any) -> None:
     assert noted() == []
 
 
-def test_it_says_who_and_from_where(api: Door, name: str, keys: Any) -> None:
+def test_it_says_who_and_from_where(views: Door, name: str, keys: Any) -> None:
     keys("right:admin")
-    api.put(f"/v0/topics/{name}", authorization="Bearer right")
+    views.put(f"/v0/topics/{name}", authorization="Bearer right")
     entry = AuditEntry.objects.get(name=name)
     assert (entry.actor[:4], entry.origin) == ("env:", "127.0.0.1")
     assert abs(entry.ts - now_ms()) < 60_000
 
 
-def test_a_key_of_the_admin_is_known_by_its_name(api: Door, name: str) -> None:
+def test_a_key_of_the_admin_is_known_by_its_name(views: Door, name: str) -> None:
     from topics.models import ApiKey
     from wire.keys import keyring, sha256
 
     made = ApiKey.objects.create(name="deploy", secret_sha256=sha256("tk_deploy"), admin=True, created_ts=0)
     keyring.forget()
     try:
-        api.put(f"/v0/topics/{name}", authorization="Bearer tk_deploy")
+        views.put(f"/v0/topics/{name}", authorization="Bearer tk_deploy")
         entry = AuditEntry.objects.get(name=name)
         assert (entry.actor, entry.actor_name) == (f"key:{made.pk}", "deploy")
     finally:
@@ -121,15 +121,15 @@ def test_a_key_of_the_admin_is_known_by_its_name(api: Door, name: str) -> None:
         keyring.forget()
 
 
-def test_who_called_before_is_not_taken_for_who_calls_now(api: Door, name: str, keys: Any) -> None:
+def test_who_called_before_is_not_taken_for_who_calls_now(views: Door, name: str, keys: Any) -> None:
     keys("right:admin")
-    api.put(f"/v0/topics/{name}", authorization="Bearer right")
+    views.put(f"/v0/topics/{name}", authorization="Bearer right")
     delete_topic(name, False, now_ms())  # this very thread, with no request around it
     assert [entry.actor[:5] for entry in AuditEntry.objects.filter(name=name).order_by("id")][1] == "local"
 
 
-def test_it_is_written_with_the_change_or_not_at_all(api: Door, name: str) -> None:
-    api.put(f"/v0/topics/{name}")
+def test_it_is_written_with_the_change_or_not_at_all(views: Door, name: str) -> None:
+    views.put(f"/v0/topics/{name}")
     with transaction.atomic():
         delete_topic(name, False, now_ms())
         assert AuditEntry.objects.filter(name=name, action="delete").exists()

@@ -13,8 +13,12 @@ from tests.api.test_get_topic import make_older
 @pytest.fixture
 def topic(api: Door, name: str) -> str:
     """Five records, each with a $ts of its own."""
+    return with_records(api, name)
+
+
+def with_records(door: Door, name: str) -> str:
     for data in range(5):
-        api.append(name, data)
+        door.append(name, data)
         time.sleep(0.002)  # another millisecond
     return name
 
@@ -42,18 +46,18 @@ def test_lag_is_of_the_moment(api: Door, topic: str) -> None:
     assert (behind["lag"], behind["oldest_unread_ms"] is None) == (3, False)
 
 
-def test_the_oldest_unread_is_one_that_is_still_there(api: Door, topic: str) -> None:
-    hour = 3_600_000
-    api.put(f"/v0/topics/{topic}/cursors/c", {"seq": 0})
+def test_the_oldest_unread_is_one_that_is_still_there(views: Door, name: str) -> None:
+    topic, hour = with_records(views, name), 3_600_000
+    views.put(f"/v0/topics/{topic}/cursors/c", {"seq": 0})
     make_older(topic, below=6, ms=hour)
-    assert api.get(f"/v0/topics/{topic}/cursors/c").json["oldest_unread_ms"] >= hour
-    api.append(topic, "new")
-    api.post(f"/v0/topics/{topic}/delete", {"before_seq": 6})
-    now = api.get(f"/v0/topics/{topic}/cursors/c").json
+    assert views.get(f"/v0/topics/{topic}/cursors/c").json["oldest_unread_ms"] >= hour
+    views.append(topic, "new")
+    views.post(f"/v0/topics/{topic}/delete", {"before_seq": 6})
+    now = views.get(f"/v0/topics/{topic}/cursors/c").json
     assert (now["lag"], now["oldest_unread_ms"] < hour) == (6, True)
-    api.put(f"/v0/topics/{topic}", {"ttl_ms": 1})
+    views.put(f"/v0/topics/{topic}", {"ttl_ms": 1})
     time.sleep(0.01)  # over the ttl by any clock
-    assert api.get(f"/v0/topics/{topic}/cursors/c").json["oldest_unread_ms"] is None
+    assert views.get(f"/v0/topics/{topic}/cursors/c").json["oldest_unread_ms"] is None
 
 
 def test_it_stands_where_a_time_says(api: Door, topic: str) -> None:

@@ -63,11 +63,11 @@ def test_a_cycle_of_routers(api: Door, name: str) -> None:
     assert refused.detail["cycle"][0] == refused.detail["cycle"][-1]
 
 
-def test_a_fault_of_ours_tells_nothing_of_the_inside(api: Door, name: str, caplog: pytest.LogCaptureFixture) -> None:
-    api.append(name, 1)
+def test_a_fault_of_ours_tells_nothing_of_the_inside(views: Door, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    views.append(name, 1)
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE topics_topichead RENAME TO topics_gone")
-    refused = api.get(f"/v0/topics/{name}")
+    refused = views.get(f"/v0/topics/{name}")
     assert (refused.status, refused.code) == (500, "internal")
     assert "topics_topichead" not in refused.body.decode()
     assert "topics_topichead" in caplog.text

@@ -57,19 +57,19 @@ def test_it_is_exact_after_eviction_and_deletes(api: Door, name: str) -> None:
 
 
 @pytest.mark.parametrize("deleted", [False, True])
-def test_it_is_exact_under_a_ttl_and_writes_nothing(api: Door, name: str, deleted: bool) -> None:
+def test_it_is_exact_under_a_ttl_and_writes_nothing(views: Door, name: str, deleted: bool) -> None:
     """With holes, too: then counting goes another way."""
-    api.post(f"/v0/topics/{name}", {"records": [{"data": n, "tag": str(n)} for n in range(6)]})
+    views.post(f"/v0/topics/{name}", {"records": [{"data": n, "tag": str(n)} for n in range(6)]})
     if deleted:
-        api.post(f"/v0/topics/{name}/delete", {"match": "1"})
-        api.post(f"/v0/topics/{name}/delete", {"match": "4"})
-    api.put(f"/v0/topics/{name}", {"ttl_ms": 3_600_000})
+        views.post(f"/v0/topics/{name}/delete", {"match": "1"})
+        views.post(f"/v0/topics/{name}/delete", {"match": "4"})
+    views.put(f"/v0/topics/{name}", {"ttl_ms": 3_600_000})
     make_older(name, below=4, ms=7_200_000)
-    now = held(api, name, "?touch=false")
+    now = held(views, name, "?touch=false")
     gone = {4} if deleted else set()
     live = [seq for seq in (4, 5, 6) if seq - 1 not in gone]
     assert (now["count"], now["bytes"], now["earliest_seq"]) == (len(live), len(live), live[0])
-    (listed,) = api.get(f"/v0/topics?prefix={name}").json["topics"]
+    (listed,) = views.get(f"/v0/topics?prefix={name}").json["topics"]
     assert (listed["count"], listed["bytes"], listed["earliest_seq"]) == (len(live), len(live), live[0])
     with connection.cursor() as cursor:
         cursor.execute(
@@ -78,7 +78,7 @@ def test_it_is_exact_under_a_ttl_and_writes_nothing(api: Door, name: str, delete
         )
         assert cursor.fetchone() == (0,)
     make_older(name, below=7, ms=7_200_000)
-    assert (held(api, name)["count"], held(api, name)["earliest_seq"], held(api, name)["bytes"]) == (0, 7, 0)
+    assert (held(views, name)["count"], held(views, name)["earliest_seq"], held(views, name)["bytes"]) == (0, 7, 0)
 
 
 def make_older(name: str, below: int, ms: int) -> None:
@@ -90,27 +90,27 @@ def make_older(name: str, below: int, ms: int) -> None:
         )
 
 
-def test_a_read_is_told_and_touch_false_leaves_it_alone(api: Door, name: str) -> None:
-    api.append(name, 1)
-    assert held(api, name, "?touch=false")["last_read_ts"] is None
-    assert held(api, name, "?touch=true")["last_read_ts"] is None  # as it was before this call
-    first = held(api, name, "?touch=false")["last_read_ts"]
+def test_a_read_is_told_and_touch_false_leaves_it_alone(views: Door, name: str) -> None:
+    views.append(name, 1)
+    assert held(views, name, "?touch=false")["last_read_ts"] is None
+    assert held(views, name, "?touch=true")["last_read_ts"] is None  # as it was before this call
+    first = held(views, name, "?touch=false")["last_read_ts"]
     assert abs(first - time.time() * 1000) < 60_000
     time.sleep(0.002)  # another millisecond
-    api.diff(name)
-    assert held(api, name, "?touch=false")["last_read_ts"] > first
+    views.diff(name)
+    assert held(views, name, "?touch=false")["last_read_ts"] > first
 
 
-def test_a_read_is_written_down_without_waiting_for_an_append(api: Door, name: str) -> None:
+def test_a_read_is_written_down_without_waiting_for_an_append(views: Door, name: str) -> None:
     from topics.models import TopicHead
 
-    api.append(name, 1)
-    api.diff(name)
-    noted = held(api, name, "?touch=false")["last_read_ts"]
+    views.append(name, 1)
+    views.diff(name)
+    noted = held(views, name, "?touch=false")["last_read_ts"]
     assert recency.flush() >= 1
     assert TopicHead.objects.get(topic__name=name).last_read_ts == noted
     assert recency.flush() == 0
-    assert held(api, name, "?touch=false")["last_read_ts"] == noted
+    assert held(views, name, "?touch=false")["last_read_ts"] == noted
 
 
 def test_a_head_that_an_append_holds_is_not_waited_for(live: Door, server: Instance, name: str) -> None:
@@ -145,15 +145,15 @@ def test_priority_is_by_recency_where_none_is_set(config: dict, idle_ms: int, ex
     assert recency.effective_priority(*given, touched_ts=1_000_000, now=1_000_000 + idle_ms) == expected
 
 
-def test_a_topic_nobody_touches_sinks(api: Door, name: str) -> None:
+def test_a_topic_nobody_touches_sinks(views: Door, name: str) -> None:
     from topics.models import Topic, TopicHead
 
-    api.append(name, 1)
+    views.append(name, 1)
     Topic.objects.filter(name=name).update(created_ts=1)
     ago = int(time.time() * 1000) - 20_000
     TopicHead.objects.filter(topic__name=name).update(last_ts=ago, last_read_ts=0)
-    assert -25 <= held(api, name, "?touch=true")["effective_priority"] <= -20
-    assert held(api, name, "?touch=false")["effective_priority"] == 0
+    assert -25 <= held(views, name, "?touch=true")["effective_priority"] <= -20
+    assert held(views, name, "?touch=false")["effective_priority"] == 0
 
 
 @pytest.mark.parametrize("query", ["touch=maybe", "touch=", "touch=%00", "touch=%ff"])

@@ -21,9 +21,9 @@ def test_health_works(api: Door, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v0/ready", "/readyz"])
-def test_readiness_works(api: Door, name: str, path: str) -> None:
-    api.put(f"/v0/topics/{name}")
-    reply = api.get(path)
+def test_readiness_works(views: Door, name: str, path: str) -> None:
+    views.put(f"/v0/topics/{name}")
+    reply = views.get(path)
     assert reply.status == 200
     answer = reply.json
     assert answer.pop("performance")["server_total_ms"] >= 0
@@ -31,21 +31,21 @@ def test_readiness_works(api: Door, name: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v0/ready", "/readyz"])
-def test_it_is_not_ready_without_its_tables(api: Door, path: str) -> None:
+def test_it_is_not_ready_without_its_tables(views: Door, path: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE topics_topic RENAME TO topics_gone")
-        refused = api.get(path)
+        refused = views.get(path)
         assert (refused.status, refused.code) == (503, "not_ready")
         assert refused.headers["retry-after"] == "1"
 
 
-def test_health_needs_no_database(api: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_health_needs_no_database(views: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     def away(*_: object) -> None:
         raise NotReady("away")
 
     monkeypatch.setattr(script, "prepared", away)
-    assert api.get("/v0/health").status == 200
-    assert api.get("/v0/ready").code == "not_ready"
+    assert views.get("/v0/health").status == 200
+    assert views.get("/v0/ready").code == "not_ready"
 
 
 @pytest.mark.parametrize("path", ["/v0/health", "/v0/ready"])

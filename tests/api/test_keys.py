@@ -18,9 +18,9 @@ def test_what_is_public_needs_no_key(api: Door, keys, path: str) -> None:
 @pytest.mark.parametrize(
     "header", ["", "Bearer", "Bearer ", "Basic right", "right", "Bearer right right", "Bearer réght"]
 )
-def test_a_malformed_header_lets_nobody_in(api: Door, keys, header: str) -> None:
+def test_a_malformed_header_lets_nobody_in(views: Door, keys, header: str) -> None:
     keys("right:read")
-    refused = api.get("/v0/topics", authorization=header)
+    refused = views.get("/v0/topics", authorization=header)
     assert (refused.status, refused.code) == (401, "unauthorized")
 
 
@@ -29,7 +29,7 @@ def test_the_scheme_is_spelled_as_one_likes(api: Door, keys) -> None:
     assert api.get("/v0/topics", authorization="bearer right").status == 200
 
 
-def test_a_key_made_in_the_admin_counts_until_it_is_revoked(api: Door, name: str, settings) -> None:
+def test_a_key_made_in_the_admin_counts_until_it_is_revoked(views: Door, name: str, settings) -> None:
     from topics.models import ApiKey
     from wire.keys import keyring, new_secret, sha256
 
@@ -39,14 +39,14 @@ def test_a_key_made_in_the_admin_counts_until_it_is_revoked(api: Door, name: str
     )
     keyring.forget()
     try:
-        assert api.get("/v0/topics").status == 401
-        assert api.get(f"/v0/topics/{name}", authorization=f"Bearer {secret}").status == 404
-        assert api.get("/v0/topics/y", authorization=f"Bearer {secret}").status == 403
+        assert views.get("/v0/topics").status == 401
+        assert views.get(f"/v0/topics/{name}", authorization=f"Bearer {secret}").status == 404
+        assert views.get("/v0/topics/y", authorization=f"Bearer {secret}").status == 403
         made.revoked_ts = 1
         made.save()
         keyring.forget()
-        assert api.get("/v0/topics", authorization=f"Bearer {secret}").status == 401
-        assert api.get("/v0/topics").status == 401  # revoking the last key does not open the server
+        assert views.get("/v0/topics", authorization=f"Bearer {secret}").status == 401
+        assert views.get("/v0/topics").status == 401  # revoking the last key does not open the server
     finally:
         made.delete()
         keyring.forget()

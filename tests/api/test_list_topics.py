@@ -63,24 +63,24 @@ def test_names_are_in_byte_order_and_prefixes_byte_exact(api: Door, name: str) -
     assert names(api.get(f"/v0/topics?prefix={name}%25").json) == []
 
 
-def test_pages_follow_one_another(api: Door, name: str) -> None:
+def test_pages_follow_one_another(views: Door, name: str) -> None:
     made = make(25, name)
     seen, query, pages = [], "page_size=10", 0
     while True:
-        answer = api.get(f"/v0/topics?prefix={name}&{query}").json
+        answer = views.get(f"/v0/topics?prefix={name}&{query}").json
         seen += names(answer)
         pages += 1
         if "next_cursor" not in answer:
             break
         query = f"page_size=10&cursor={answer['next_cursor']}"
     assert (seen, pages) == (made, 3)
-    assert "next_cursor" not in api.get(f"/v0/topics?prefix={name}&page_size=25").json
+    assert "next_cursor" not in views.get(f"/v0/topics?prefix={name}&page_size=25").json
 
 
-def test_a_page_has_100_entries_and_1000_at_the_most(api: Door, name: str) -> None:
+def test_a_page_has_100_entries_and_1000_at_the_most(views: Door, name: str) -> None:
     make(1001, name)
-    assert len(api.get(f"/v0/topics?prefix={name}").json["topics"]) == 100
-    assert len(api.get(f"/v0/topics?prefix={name}&page_size=5000").json["topics"]) == 1000
+    assert len(views.get(f"/v0/topics?prefix={name}").json["topics"]) == 100
+    assert len(views.get(f"/v0/topics?prefix={name}&page_size=5000").json["topics"]) == 1000
 
 
 def test_a_page_does_not_look_at_other_topics(api: Door, name: str) -> None:
@@ -96,13 +96,13 @@ def test_a_page_does_not_look_at_other_topics(api: Door, name: str) -> None:
     assert "Index" in plan, plan
 
 
-def test_a_key_sees_what_lies_within_its_prefixes(api: Door, name: str, keys) -> None:
+def test_a_key_sees_what_lies_within_its_prefixes(views: Door, name: str, keys) -> None:
     for end in ("a1", "a2", "b1", "c1"):
-        api.put(f"/v0/topics/{name}{end}")
+        views.put(f"/v0/topics/{name}{end}")
     keys(f"all:read,some:read:{name}a|{name}c|{name}a1,none:read:zzz")
 
     def seen(secret: str, query: str = "") -> list[str]:
-        reply = api.get(f"/v0/topics?prefix={name}{query}", authorization=f"Bearer {secret}")
+        reply = views.get(f"/v0/topics?prefix={name}{query}", authorization=f"Bearer {secret}")
         return [each.removeprefix(name) for each in names(reply.json)]
 
     assert seen("all") == ["a1", "a2", "b1", "c1"]
@@ -110,8 +110,8 @@ def test_a_key_sees_what_lies_within_its_prefixes(api: Door, name: str, keys) ->
     assert seen("some", "a2") == ["a2"]
     assert seen("some", "b") == []
     assert seen("none") == []
-    first = api.get(f"/v0/topics?prefix={name}&page_size=2", authorization="Bearer some").json
-    rest = api.get(f"/v0/topics?page_size=2&cursor={first['next_cursor']}", authorization="Bearer some").json
+    first = views.get(f"/v0/topics?prefix={name}&page_size=2", authorization="Bearer some").json
+    rest = views.get(f"/v0/topics?page_size=2&cursor={first['next_cursor']}", authorization="Bearer some").json
     assert names(first) + names(rest) == [f"{name}a1", f"{name}a2", f"{name}c1"]
     assert "next_cursor" not in rest
 

@@ -20,12 +20,12 @@ def samples(door: Door, **headers: str) -> dict[tuple[str, tuple[tuple[str, str]
     return {(s.name, tuple(sorted(s.labels.items()))): s.value for family in families for s in family.samples}
 
 
-def test_it_works(api: Door, name: str) -> None:
-    before = samples(api)
-    api.append(name, 1, 22, 333)
-    api.diff(name)
-    api.put(f"/v0/topics/{name}/cursors/c", {"seq": 1})
-    after = samples(api)
+def test_it_works(views: Door, name: str) -> None:
+    before = samples(views)
+    views.append(name, 1, 22, 333)
+    views.diff(name)
+    views.put(f"/v0/topics/{name}/cursors/c", {"seq": 1})
+    after = samples(views)
 
     def grown(metric: str, **labels: str) -> float:
         key = metric, tuple(sorted(labels.items()))
@@ -63,32 +63,32 @@ def test_all_processes_and_both_doors_add_up(live: Door, name: str) -> None:
     until(lambda: appends() == before + 41, "both workers to have told what they counted")
 
 
-def test_what_is_throttled_counts(api: Door, name: str, settings) -> None:
+def test_what_is_throttled_counts(views: Door, name: str, settings) -> None:
     settings.TOPICS_MAX_TOPICS = 1
-    api.append(name, 1)
-    before = samples(api).get(("topics_throttled_total", (("limit", "topics"),)), 0)
-    api.append(f"{name}-2", 1)
-    assert samples(api)["topics_throttled_total", (("limit", "topics"),)] == before + 1
+    views.append(name, 1)
+    before = samples(views).get(("topics_throttled_total", (("limit", "topics"),)), 0)
+    views.append(f"{name}-2", 1)
+    assert samples(views)["topics_throttled_total", (("limit", "topics"),)] == before + 1
 
 
-def test_a_key_sees_the_gauges_of_its_topics(api: Door, name: str, keys) -> None:
-    api.append(f"{name}-a", 1)
-    api.append(f"{name}-b", 2)
+def test_a_key_sees_the_gauges_of_its_topics(views: Door, name: str, keys) -> None:
+    views.append(f"{name}-a", 1)
+    views.append(f"{name}-b", 2)
     for end in "ab":
-        api.put(f"/v0/topics/{name}-{end}/cursors/c", {"seq": 0})
+        views.put(f"/v0/topics/{name}-{end}/cursors/c", {"seq": 0})
     keys(f"mine:read:{name}-a")
-    mine = samples(api, authorization="Bearer mine")
+    mine = samples(views, authorization="Bearer mine")
     assert (mine["topics_topics", ()], mine["topics_records", ()]) == (1, 1)
     assert [dict(labels)["topic"] for metric, labels in mine if metric.startswith("topics_cursor_lag")] == [f"{name}-a"]
 
 
-def test_another_app_adds_its_own(api: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_app_adds_its_own(views: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     def own(key: Key) -> Script[list[Metric]]:
         yield from ()
         return [GaugeMetricFamily("own_gauge", "Ours", value=7)]
 
     monkeypatch.setattr(metrics, "collectors", [*metrics.collectors, own])
-    assert samples(api)["own_gauge", ()] == 7
+    assert samples(views)["own_gauge", ()] == 7
 
 
 def test_another_media_type_is_refused(api: Door) -> None:

@@ -209,12 +209,12 @@ def test_every_endpoint_is_in_the_table() -> None:
 
 
 @pytest.fixture
-def world(api: Door, name: str, keys: Any) -> World:
+def world(views: Door, name: str, keys: Any) -> World:
     n, a, b = name, f"{name}-a", f"{name}-b"
     for topic in (f"{b}-home", f"{b}-mid", f"{a}-in", f"{a}-out", f"{a}-dest"):
-        api.put(f"/v0/topics/{topic}", {"dead_letter": f"{b}-dead"} if topic == f"{a}-in" else {})
+        views.put(f"/v0/topics/{topic}", {"dead_letter": f"{b}-dead"} if topic == f"{a}-in" else {})
     records = [{"data": {"_topics_router": 1}, "meta": {"k": [1, 2]}}, {"data": [f"{a}-x"]}]
-    api.post(f"/v0/topics/{b}-home", {"records": records})
+    views.post(f"/v0/topics/{b}-home", {"records": records})
     routers = [
         (f"{b}-in", f"{b}-home", f"{a}-in", {"guarantee": "exactly_once", "from": "earliest", "allow_fan_in": True}),
         (f"{a}-own", f"{a}-in", f"{a}-out", {"from": "earliest"}),
@@ -226,11 +226,11 @@ def world(api: Door, name: str, keys: Any) -> World:
         (f"{b}-2", f"{a}-dest", f"{b}-end2", {}),
     ]
     for router, source, dest, config in routers:
-        reply = api.put(f"/v0/routers/{router}", {"source": source, "dest": dest, **config})
+        reply = views.put(f"/v0/routers/{router}", {"source": source, "dest": dest, **config})
         assert reply.status == 201, reply.json
-    api.put(f"/v0/topics/{a}-in/cursors/{b}-named", {"seq": 0})
-    assert len(api.diff(f"{a}-in").json["records"]) == 2
-    api.diff(f"{a}-out")
+    views.put(f"/v0/topics/{a}-in/cursors/{b}-named", {"seq": 0})
+    assert len(views.diff(f"{a}-in").json["records"]) == 2
+    views.diff(f"{a}-out")
     keys(f"root:read+write+delete+admin,mine:read+write+delete+admin:{a}")
     return World(n, a, b)
 
@@ -243,10 +243,10 @@ def undone() -> Iterator[None]:
         transaction.set_rollback(True)
 
 
-def ask(api: Door, endpoint: Endpoint, probe: Probe, world: World, secret: str) -> Reply:
+def ask(views: Door, endpoint: Endpoint, probe: Probe, world: World, secret: str) -> Reply:
     path, body = filled((probe.path, probe.body), **world._asdict())
     with undone():
-        return api.call(endpoint[0], f"/v0/{path}", body, accept="application/json", authorization=f"Bearer {secret}")
+        return views.call(endpoint[0], f"/v0/{path}", body, accept="application/json", authorization=f"Bearer {secret}")
 
 
 def pick(value: Any, field: str) -> Any:
@@ -274,12 +274,12 @@ def comparable(found: Any, field: str, world: World) -> Any:
 
 
 @pytest.mark.parametrize("endpoint", sorted(e for e, probes in PROBES.items() if probes), ids=" ".join)
-def test_each_field_of_an_endpoint(api: Door, world: World, endpoint: Endpoint) -> None:
+def test_each_field_of_an_endpoint(views: Door, world: World, endpoint: Endpoint) -> None:
     for probe in PROBES[endpoint]:
         for secret, status, expected in zip(
             ("root", "mine"), probe.status, (probe.everything, probe.seen), strict=True
         ):
-            answer = ask(api, endpoint, probe, world, secret)
+            answer = ask(views, endpoint, probe, world, secret)
             assert answer.status == status, (probe.field, answer.body)
             found = comparable(pick(answer.json, probe.field), probe.field, world)
             expected = filled(expected, **world._asdict())
@@ -302,64 +302,66 @@ def check_the_rest(answer: Reply, probe: Probe, world: World) -> None:
 
 
 @pytest.mark.parametrize("endpoint", sorted(e for e, probes in PROBES.items() if not probes), ids=" ".join)
-def test_an_endpoint_without_such_a_field(api: Door, world: World, endpoint: Endpoint) -> None:
+def test_an_endpoint_without_such_a_field(views: Door, world: World, endpoint: Endpoint) -> None:
     body = filled(TABLE[endpoint].body, topic=f"{world.a}-in")
     path = endpoint[1].replace("<topic>", f"{world.a}-in")
     with undone():
-        answer = api.call(endpoint[0], f"/v0/{path}", body, authorization="Bearer mine")
+        answer = views.call(endpoint[0], f"/v0/{path}", body, authorization="Bearer mine")
     assert answer.status in (200, 201)
     assert world.b not in answer.body.decode()
 
 
 @pytest.mark.parametrize(("method", "path"), sorted(PUBLIC))
-def test_what_is_public_names_nobody(api: Door, world: World, method: str, path: str) -> None:
-    assert world.n not in api.call(method, f"/v0/{path}").body.decode()
+def test_what_is_public_names_nobody(views: Door, world: World, method: str, path: str) -> None:
+    assert world.n not in views.call(method, f"/v0/{path}").body.decode()
 
 
 # -- Beside the table ---------------------------------------------------------------------------------------------
 
 
-def test_a_topic_goes_with_its_own_routers(api: Door, world: World) -> None:
+def test_a_topic_goes_with_its_own_routers(views: Door, world: World) -> None:
     mine = {"authorization": "Bearer mine"}
-    assert api.delete(f"/v0/topics/{world.a}-out", **mine).json["routers_removed"] == [f"{world.a}-own"]
-    refused = api.delete(f"/v0/topics/{world.a}-in", **mine)
+    assert views.delete(f"/v0/topics/{world.a}-out", **mine).json["routers_removed"] == [f"{world.a}-own"]
+    refused = views.delete(f"/v0/topics/{world.a}-in", **mine)
     assert (refused.status, refused.code) == (409, "router_outside_prefixes")
     root = {"authorization": "Bearer root"}
-    assert api.get(f"/v0/topics/{world.a}-in", **root).status == 200
+    assert views.get(f"/v0/topics/{world.a}-in", **root).status == 200
     for router in (f"{world.b}-in", f"{world.b}-out", f"{world.a}-shared"):
-        assert api.get(f"/v0/routers/{router}", **root).status == 200
+        assert views.get(f"/v0/routers/{router}", **root).status == 200
 
 
-def test_hidden_cursors_come_in_pages_too(api: Door, world: World) -> None:
+def test_hidden_cursors_come_in_pages_too(views: Door, world: World) -> None:
     seen, query = [], "?page_size=1"
     while query:
-        page = api.get(f"/v0/topics/{world.a}-dest/cursors{query}", authorization="Bearer mine").json
+        page = views.get(f"/v0/topics/{world.a}-dest/cursors{query}", authorization="Bearer mine").json
         seen += [(each["cursor"], each["kind"], each["lag"]) for each in page["cursors"]]
         query = f"?page_size=1&cursor={page['next_cursor']}" if "next_cursor" in page else ""
     assert seen == [("*", "router", 0)] * 2
 
 
 @pytest.mark.parametrize("id", ["", "x", "-1", "1.5", "9" * 30, "²"])
-def test_a_page_after_what_is_no_cursor(api: Door, world: World, id: str) -> None:
+def test_a_page_after_what_is_no_cursor(views: Door, world: World, id: str) -> None:
     cursor = base64.urlsafe_b64encode(json.dumps(["*", "router", id]).encode()).decode()
-    reply = api.get(f"/v0/topics/{world.a}-dest/cursors?cursor={cursor}", authorization="Bearer mine")
+    reply = views.get(f"/v0/topics/{world.a}-dest/cursors?cursor={cursor}", authorization="Bearer mine")
     assert reply.status == (200 if id == "" else 400)
 
 
-def test_a_key_has_a_cursor_of_its_own_beside_a_hidden_one(api: Door, world: World) -> None:
+def test_a_key_has_a_cursor_of_its_own_beside_a_hidden_one(views: Door, world: World) -> None:
     path = f"/v0/topics/{world.a}-in/cursors/{world.b}-out"
     mine, root = {"authorization": "Bearer mine"}, {"authorization": "Bearer root"}
-    assert api.put(path, {"seq": 1}, **mine).json["kind"] == "named"
-    assert api.get(path, **mine).json["seq"] == 1
-    assert api.delete(path, **mine).json["deleted"] is True
-    assert api.get(path, **mine).status == 404
-    assert api.get(path, **root).json["kind"] == "router"
+    assert views.put(path, {"seq": 1}, **mine).json["kind"] == "named"
+    assert views.get(path, **mine).json["seq"] == 1
+    assert views.delete(path, **mine).json["deleted"] is True
+    assert views.get(path, **mine).status == 404
+    assert views.get(path, **root).json["kind"] == "router"
 
 
-def test_only_an_admin_without_prefixes_reads_what_the_whole_server_counts(api: Door, world: World, keys: Any) -> None:
+def test_only_an_admin_without_prefixes_reads_what_the_whole_server_counts(
+    views: Door, world: World, keys: Any
+) -> None:
     keys(f"all:read+admin,reader:read,mine:read+admin:{world.a}")
     for secret, told in (("all", True), ("reader", False), ("mine", False)):
-        text = api.get("/v0/metrics", authorization=f"Bearer {secret}").body.decode()
+        text = views.get("/v0/metrics", authorization=f"Bearer {secret}").body.decode()
         assert ("topics_http_requests_total" in text) is told
         assert "topics_topics " in text
 

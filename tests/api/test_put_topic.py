@@ -74,18 +74,18 @@ def test_every_field_can_be_set_when_it_is_made_and_later(api: Door, name: str) 
     assert api.get(f"/v0/topics/{name}-2").json["config"] == {**DEFAULTS, **wanted}
 
 
-def test_an_identical_put_changes_nothing(api: Door, name: str) -> None:
+def test_an_identical_put_changes_nothing(views: Door, name: str) -> None:
     from topics.models import TopicHead
 
     def version() -> int:
         return TopicHead.objects.get(topic__name=name).version
 
-    api.put(f"/v0/topics/{name}", {"ttl_ms": 1000})
+    views.put(f"/v0/topics/{name}", {"ttl_ms": 1000})
     before = version()
-    api.put(f"/v0/topics/{name}", {"ttl_ms": 1000, "type": "log"})
-    api.put(f"/v0/topics/{name}", {})
+    views.put(f"/v0/topics/{name}", {"ttl_ms": 1000, "type": "log"})
+    views.put(f"/v0/topics/{name}", {})
     assert version() == before
-    api.put(f"/v0/topics/{name}", {"ttl_ms": 1001})
+    views.put(f"/v0/topics/{name}", {"ttl_ms": 1001})
     assert version() == before + 1
 
 
@@ -192,10 +192,10 @@ def test_another_media_type_is_refused(api: Door, name: str) -> None:
     assert api.put(f"/v0/topics/{name}", b"{}", content_type="text/plain").code == "unsupported_media_type"
 
 
-def test_the_cap_on_topics_is_told(api: Door, name: str, settings) -> None:
-    api.put(f"/v0/topics/{name}")
+def test_the_cap_on_topics_is_told(views: Door, name: str, settings) -> None:
+    views.put(f"/v0/topics/{name}")
     settings.TOPICS_MAX_TOPICS = 1
-    refused = api.put(f"/v0/topics/{name}-2")
+    refused = views.put(f"/v0/topics/{name}-2")
     assert (refused.status, refused.code) == (429, "throttled")
     assert refused.detail["limit"] == "topics"
-    assert api.put(f"/v0/topics/{name}", {"ttl_ms": 1}).status == 200  # what is there may still be changed
+    assert views.put(f"/v0/topics/{name}", {"ttl_ms": 1}).status == 200  # what is there may still be changed

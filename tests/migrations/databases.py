@@ -14,7 +14,7 @@ import psycopg
 from django.conf import settings
 from psycopg import sql
 
-from tests.instances import ROOT
+from tests.instances import ROOT, until
 
 # Each gives names and definitions. Only what is ours to migrate: the schema `public`.
 OBJECTS = {
@@ -58,7 +58,16 @@ def database() -> Iterator[str]:
         try:
             yield urlsplit(settings.DATABASE_URL)._replace(path=f"/{name}").geturl()
         finally:
-            server.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+            until(lambda: drop(server, name), f"{name} to be nobody's")
+
+
+def drop(server: psycopg.Connection[object], name: str) -> bool:
+    """False: somebody is still in it, for instance autovacuum, which PostgreSQL waits for 5 s only."""
+    try:
+        server.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    except psycopg.errors.ObjectInUse:
+        return False
+    return True
 
 
 def migrate(url: str, *target: str) -> None:

@@ -55,17 +55,18 @@ def database() -> Iterator[str]:
     name = f"migrated_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(settings.DATABASE_URL, autocommit=True) as server:
         server.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-        try:
-            yield urlsplit(settings.DATABASE_URL)._replace(path=f"/{name}").geturl()
-        finally:
-            until(lambda: drop(server, name), f"{name} to be nobody's")
+    try:
+        yield urlsplit(settings.DATABASE_URL)._replace(path=f"/{name}").geturl()
+    finally:
+        until(lambda: drop(name), f"{name} to be nobody's")
 
 
-def drop(server: psycopg.Connection[object], name: str) -> bool:
+def drop(name: str) -> bool:
     """False: somebody is still in it, for instance autovacuum, which PostgreSQL waits for 5 s only."""
     try:
-        server.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
-    except psycopg.errors.ObjectInUse:
+        with psycopg.connect(settings.DATABASE_URL, autocommit=True) as server:
+            server.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+    except psycopg.OperationalError:
         return False
     return True
 

@@ -14,7 +14,7 @@ import psycopg
 from django.conf import settings
 from psycopg import sql
 
-from tests.instances import ROOT
+from tests.instances import ROOT, until
 
 # Each gives names and definitions. Only what is ours to migrate: the schema `public`.
 OBJECTS = {
@@ -55,10 +55,20 @@ def database() -> Iterator[str]:
     name = f"migrated_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(settings.DATABASE_URL, autocommit=True) as server:
         server.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-        try:
-            yield urlsplit(settings.DATABASE_URL)._replace(path=f"/{name}").geturl()
-        finally:
-            server.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    try:
+        yield urlsplit(settings.DATABASE_URL)._replace(path=f"/{name}").geturl()
+    finally:
+        until(lambda: drop(name), f"{name} to be nobody's")
+
+
+def drop(name: str) -> bool:
+    """False: somebody is still in it, for instance autovacuum, which PostgreSQL waits for 5 s only."""
+    try:
+        with psycopg.connect(settings.DATABASE_URL, autocommit=True) as server:
+            server.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 def migrate(url: str, *target: str) -> None:

@@ -9,6 +9,7 @@ from django.db import connection
 
 from routers.models import Router
 from routers.routers import RouterConfig
+from tests.instances import ROOT
 from tests.scripts import delete_router, delete_topic, put_router
 from topics.cache import remembered
 from topics.models import TopicHead
@@ -98,3 +99,12 @@ def test_a_topic_takes_its_routers_along_and_the_other_ends_know() -> None:
     delete_topic("c", False, NOW)
     assert facts() == {}
     assert not Router.objects.exists()
+
+
+def test_no_statement_of_the_log_reads_the_routers() -> None:
+    """Of each file in sql/ the latest version counts: name.sql, name.2.sql, and so on."""
+    log = ROOT / "topics"
+    versions = sorted((log / "sql").glob("*.sql"), key=lambda file: (len(file.name), file.name))
+    latest = {file.name.split(".")[0]: file for file in versions}
+    files = [*latest.values(), *(file for file in log.rglob("*.py") if file.parent.name != "migrations")]
+    assert [str(file.relative_to(ROOT)) for file in files if "routers_router" in file.read_text()] == []

@@ -10,7 +10,7 @@ import msgspec
 import psycopg
 
 from store.connection import SESSION
-from topics.cache import LOOKUP, Known
+from topics.cache import LOOKUP, CachedTopic
 from topics.diff import DIFF
 from topics.insert import APPEND_LOGGED, parameters
 from topics.records import Append, check_rows
@@ -26,10 +26,10 @@ class Raw:
         self.connection.prepare_threshold = 1
         self.connection.execute(SESSION)
 
-    def known(self, topic: str) -> Known:
+    def known(self, topic: str) -> CachedTopic:
         row = self.connection.execute(LOOKUP, [topic]).fetchone()
         assert row is not None, topic
-        return Known(*row)
+        return CachedTopic(*row)
 
     def rate(self, call: Callable[[], Any]) -> float:
         """Calls a second."""

@@ -15,7 +15,7 @@ from django.conf import settings
 from store.database import prepared
 from store.script import Script, Statement
 from topics import wake
-from topics.cache import Known
+from topics.cache import CachedTopic
 
 STEP = 10_000  # source seqs that one router forwards in one transaction
 
@@ -167,7 +167,7 @@ def farthest_first(topic_id: int, edges: list[tuple[int, int]]) -> list[tuple[in
     return ordered
 
 
-def before_read(topic: Known, now: int) -> Script[None]:
+def before_read(topic: CachedTopic, now: int) -> Script[None]:
     """Bring a dest up to date with everything upstream before it is read, so that a reader sees what was acked before it asked
     (topics/hooks.py)."""
     announce((yield from catching_up(topic.id, now)))

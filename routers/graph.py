@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from base.errors import RouterCycle
 from store.script import Script, Statement
 
 Edge = tuple[int, int]  # source id, dest id
+
+NOBODY: Mapping[int, bool] = {}
 
 # Two PUTs that each add half of a cycle must not both find none: changes of the graph go one at a time.
 LOCK_GRAPH = "SELECT pg_advisory_xact_lock(7002)"
@@ -106,9 +108,11 @@ def components(edges: Iterable[Edge]) -> dict[int, int]:
     return component
 
 
-def stale(gone: Iterable[int] = ()) -> Script[list[Member]]:
-    """Routers whose `cyclic` is not what the graph without those that go makes it. The caller holds the graph."""
+def stale(gone: Iterable[int] = (), allows: Mapping[int, bool] = NOBODY) -> Script[list[Member]]:
+    """Routers whose `cyclic` will not be what the graph makes it, once those that go are gone and the others' `allow_cycle` is as
+    `allows` has it. The caller holds the graph."""
     rows = yield Statement(MEMBERS, (list(gone),))
-    members = [Member(*row) for row in rows]
+    found = [Member(*row) for row in rows]
+    members = [each._replace(allow_cycle=allows.get(each.id, each.allow_cycle)) for each in found]
     cycles = on_cycles((each.source_id, each.dest_id) for each in members)
     return [each for each in members if each.cyclic != (each.allow_cycle or (each.source_id, each.dest_id) in cycles)]

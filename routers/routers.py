@@ -228,8 +228,12 @@ def change_router(router: Found, config: RouterConfig) -> Script[None]:
             source=router.source,
             dest=router.dest,
         )
-    # Whoever advances this router right now does so by its old config, and is through before it changes.
-    yield from lock_cursors([router.cursor_id])
+    stale: list[graph.Member] = []
+    if config.allow_cycle not in (UNSET, router.allow_cycle):
+        stale = yield from graph.stale(allows={router.id: bool(config.allow_cycle)})
+    # Whoever advances this router right now does so by its old config, and is through before it changes. With it all others
+    # whose `cyclic` will change: an advance holds several cursors, and two rounds could each wait for the other.
+    yield from lock_cursors([router.cursor_id, *(each.cursor_id for each in stale)])
     ((state,),) = yield Statement(STATE, (router.id,))
     router = router._replace(state=state)
     changed = {name: value for name, value in config.fields(state).items() if getattr(router, name) != value}
@@ -242,8 +246,8 @@ def change_router(router: Found, config: RouterConfig) -> Script[None]:
     after = router._replace(**changed)
     yield Statement(SAVE, {"id": router.id, **{name: getattr(after, name) for name in CHANGEABLE}})
     yield from audit.note_difference("router", router.name, router.config(), after.config())
-    if "allow_cycle" in changed:
-        yield from mark_cyclic()
+    yield Statement(FLIP_CYCLIC, ([each.id for each in stale],))
+    yield from write_on_heads([router, *stale])
 
 
 def set_paused(name: str, paused: bool, now: int) -> Script[Found]:
@@ -310,12 +314,12 @@ def remove(routers: Sequence[Found]) -> Script[None]:
     yield from write_on_heads([*routers, *stale])
 
 
-def mark_cyclic(*made: Found) -> Script[None]:
-    """Keep `cyclic`, and what heads say of routers, true of the graph. The caller changed it and holds it."""
+def mark_cyclic(made: Found) -> Script[None]:
+    """Keep `cyclic`, and what heads say of routers, true of the graph with this new router. The caller holds the graph."""
     stale = yield from graph.stale()
     yield from lock_cursors([each.cursor_id for each in stale])
     yield Statement(FLIP_CYCLIC, ([each.id for each in stale],))
-    yield from write_on_heads([*made, *stale])
+    yield from write_on_heads([made, *stale])
 
 
 def lock_cursors(cursor_ids: list[int]) -> Script[None]:

@@ -17,7 +17,8 @@ from django.conf import settings
 from django.db import connection
 
 from shell.reading import LIMIT, Tail, say, say_lost
-from topics.cache import absent, known
+from store.script import run
+from topics.cache import absent, topic_called
 from watch.hub import hub
 from watch.sessions import Options, SavedPosition, Session
 from watch.stream import Stream
@@ -42,7 +43,7 @@ TOLD = msgspec.json.Decoder(Told)
 
 def follow(printed: Tail) -> None:
     """Print what comes after what was printed, until somebody interrupts. Raises TopicNotFound with the last topic."""
-    positions = {name: SavedPosition(known(name).id, seq) for name, seq in printed.seqs.items()}
+    positions = {name: SavedPosition(run(topic_called(name)).id, seq) for name, seq in printed.seqs.items()}
     connection.close()  # a stream has connections of its own
     asyncio.run(Following(printed).run(positions))
 

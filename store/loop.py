@@ -23,8 +23,8 @@ WRITERS = 8  # connections for transactions of several statements, which may hav
 class Loop:
     """One event loop's connections for scripts."""
 
-    def __init__(self) -> None:
-        self.readers, self.turns, self.writers = Readers(READERS), Turns(), Readers(WRITERS)
+    def __init__(self, readers: int = READERS) -> None:
+        self.readers, self.turns, self.writers = Readers(readers), Turns(), Readers(WRITERS)
 
     async def drive(self, script: Script[T]) -> T:
         """The result of a script. Raises what the script raises, and the domain's errors for the database's."""

@@ -14,7 +14,7 @@ import pytest
 from django.db import connection
 
 from tests.scripts import look_up, put_topic
-from topics.cache import remembered
+from topics.cache import forget_all
 from topics.config import Config
 
 NOW = 1_748_470_000_000
@@ -145,7 +145,7 @@ def believing(*statistics: str) -> pytest.MarkDecorator:
 @contextmanager
 def believed(statistics: str, fill: Callable[[], dict[str, int]]) -> Iterator[dict[str, int]]:
     """Tables that hold others and what `fill` makes, and a planner that believes what it is told; empty again afterwards."""
-    remembered.clear()
+    forget_all()
     with connection.cursor() as cursor:
         cursor.execute(AUTOVACUUM.replace("{}", "SET (autovacuum_enabled = false)"))
         cursor.execute(EMPTY)  # what tests before left in the files of tables and indexes counts with the planner, too
@@ -166,8 +166,8 @@ def believed(statistics: str, fill: Callable[[], dict[str, int]]) -> Iterator[di
         filled = fill()
         if statistics == "good":
             cursor.execute(ANALYZE)
-        remembered.clear()
+        forget_all()
         yield filled
         cursor.execute(AUTOVACUUM.replace("{}", "RESET (autovacuum_enabled)"))
         cursor.execute(EMPTY)
-    remembered.clear()
+    forget_all()

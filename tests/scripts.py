@@ -21,7 +21,7 @@ import watch.sessions
 from routers.models import Router
 from routers.routers import RouterConfig
 from store.script import Script, run
-from topics.cache import Known
+from topics.cache import CachedTopic
 from topics.config import Config
 from topics.diff import Diff, Window
 from topics.models import Topic
@@ -54,7 +54,7 @@ note = ran(topics.audit.note)
 check_total_bytes = ran(topics.limits.check_total_bytes)
 
 
-def look_up(name: str) -> Known:
+def look_up(name: str) -> CachedTopic:
     """The topic as it is now, whatever was remembered."""
     topics.cache.forget(name)
     return known(name)

@@ -11,7 +11,7 @@ from base.errors import HeadMismatch, TopicFull
 from store.script import Script, Shared, Statement, atomically
 from topics import limits, wake
 from topics.batch import batches
-from topics.cache import Known, absent, forget, load_topic, remembered, topic_called
+from topics.cache import CachedTopic, absent, cached, forget, load_topic, topic_called
 from topics.config import insert_topic
 from topics.insert import APPEND_LOGGED, APPEND_VOLATILE, MAKE_ROOM, Appended, parameters, room
 from topics.records import Append, Rows
@@ -33,7 +33,7 @@ ON CONFLICT (topic_id, key) DO UPDATE SET first_seq = excluded.first_seq, last_s
 class Write(Shared):
     """A plain append to a topic that is there. The answer is None when the topic is no longer what it was."""
 
-    def __init__(self, topic: Known, rows: Rows, now: int) -> None:
+    def __init__(self, topic: CachedTopic, rows: Rows, now: int) -> None:
         self.topic, self.rows, self.now = topic, rows, now
 
     def alone(self) -> Script[Appended | None]:
@@ -52,7 +52,7 @@ def append(name: str, wanted: Append, rows: Rows, now: int) -> Script[Appended]:
     """
     yield from limits.check_total_bytes(rows.bytes)
     while True:
-        topic = remembered.get(name) or (yield from load_topic(name))
+        topic = cached(name) or (yield from load_topic(name))
         if topic is not None and wanted.plain and not topic.rejects:
             done = yield Write(topic, rows, now)
         elif topic is None and not wanted.create:
@@ -64,7 +64,9 @@ def append(name: str, wanted: Append, rows: Rows, now: int) -> Script[Appended]:
         forget(name)  # configured anew, deleted or created since we looked
 
 
-def look_and_write(topic: Known | None, name: str, wanted: Append, rows: Rows, now: int) -> Script[Appended | None]:
+def look_and_write(
+    topic: CachedTopic | None, name: str, wanted: Append, rows: Rows, now: int
+) -> Script[Appended | None]:
     """An append that has to look before it writes. None: the topic is another than the one we knew."""
     started = time.perf_counter()
     found = yield from atomically(look_and_write_once(topic, name, wanted, rows, now))
@@ -74,7 +76,7 @@ def look_and_write(topic: Known | None, name: str, wanted: Append, rows: Rows, n
     return done if done.deduped else committed(topic, done, started)
 
 
-def committed(topic: Known, done: Appended, started: float) -> Appended:
+def committed(topic: CachedTopic, done: Appended, started: float) -> Appended:
     """Tell whoever waits for the topic. Returns the append with the time that its commit waited for the disk."""
     wake.moved(topic, done.last_seq)
     whole_ms = (time.perf_counter() - started) * 1000
@@ -82,8 +84,8 @@ def committed(topic: Known, done: Appended, started: float) -> Appended:
 
 
 def look_and_write_once(
-    topic: Known | None, name: str, wanted: Append, rows: Rows, now: int
-) -> Script[tuple[Known, Appended] | None]:
+    topic: CachedTopic | None, name: str, wanted: Append, rows: Rows, now: int
+) -> Script[tuple[CachedTopic, Appended] | None]:
     created = topic is None
     if topic is None:
         if not (yield from insert_topic(name, wanted.config.fields() if wanted.config else {}, now)):
@@ -114,7 +116,7 @@ def look_and_write_once(
     return topic, done._replace(created=created)
 
 
-def write_once(topic: Known, rows: Rows, now: int) -> Script[Appended | None]:
+def write_once(topic: CachedTopic, rows: Rows, now: int) -> Script[Appended | None]:
     """Write, and make room under the caps, in the transaction of the caller. None: the topic is another than we knew."""
     started = time.perf_counter()
     yield Statement(SYNC, ("on" if topic.durability == "fsync" else "off",))
@@ -128,7 +130,7 @@ def write_once(topic: Known, rows: Rows, now: int) -> Script[Appended | None]:
     return Appended(base + 1, base + len(rows.data), base + len(rows.data), False, False, wal_append_ms, 0.0)
 
 
-def check_room(topic: Known, rows: Rows, now: int) -> Script[None]:
+def check_room(topic: CachedTopic, rows: Rows, now: int) -> Script[None]:
     """Raises TopicFull. What is over its time makes room first: it is no longer there for any reader."""
     if topic.ttl_ms:
         yield Statement(EXPIRE, (topic.id, topic.expired_ts(now)))

@@ -20,7 +20,7 @@ from base.errors import NotReady
 from store.connection import Connection, connect
 from store.database import hung_up, translated
 from topics import wake
-from topics.cache import Known
+from topics.cache import CachedTopic
 from topics.insert import APPEND_LOGGED, APPEND_VOLATILE, MAKE_ROOM, Appended, parameters, room
 from topics.records import Rows
 
@@ -38,7 +38,7 @@ FREE = "SELECT topic_id FROM topics_topichead WHERE topic_id = ANY (%s) FOR UPDA
 class Waiting(NamedTuple):
     """An append and who waits for it. The future's result is None when `topic` is no longer what it was."""
 
-    topic: Known
+    topic: CachedTopic
     rows: Rows
     done: asyncio.Future[Appended | None]
 
@@ -108,7 +108,7 @@ class Batches:
         self.tasks: set[asyncio.Task[None]] = set()
         self.start()
 
-    async def append(self, topic: Known, rows: Rows) -> Appended | None:
+    async def append(self, topic: CachedTopic, rows: Rows) -> Appended | None:
         """Returns None when the topic is no longer what it was. Raises TopicsError or psycopg.Error."""
         done: asyncio.Future[Appended | None] = asyncio.get_running_loop().create_future()
         if topic.id in self.aside:

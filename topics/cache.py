@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from django.db import connection
-
 from base.errors import TopicNotFound
 from base.names import check_topic_name
 from store.script import Script, Statement
@@ -21,10 +19,10 @@ SELECT t.id, t.name, h.version, t.type, t.durability, t.ttl_ms, t.cap_records, t
   FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id
  WHERE t.name = %s
 """
-MOST = 20_000  # topics remembered
+MOST = 20_000  # topics _topics
 
 
-class Known(NamedTuple):
+class CachedTopic(NamedTuple):
     """A topic's id and config as of `version`."""
 
     id: int
@@ -60,38 +58,31 @@ class Known(NamedTuple):
         return now - self.ttl_ms if self.ttl_ms else None
 
 
-remembered: dict[str, Known] = {}
+_topics: dict[str, CachedTopic] = {}
 
 
-def remember(row: tuple[Any, ...]) -> Known:
-    if len(remembered) >= MOST:
-        remembered.clear()
-    known = Known(*row)
-    remembered[known.name] = known
-    return known
+def cached(name: str) -> CachedTopic | None:
+    """The topic as this process remembers it, if it does."""
+    return _topics.get(name)
+
+
+def remember(row: tuple[Any, ...]) -> CachedTopic:
+    if len(_topics) >= MOST:
+        _topics.clear()
+    topic = CachedTopic(*row)
+    _topics[topic.name] = topic
+    return topic
 
 
 def forget(name: str) -> None:
-    remembered.pop(name, None)
+    _topics.pop(name, None)
 
 
-def look_up(name: str) -> Known:
-    """The topic as it is now. Raises TopicNotFound."""
-    with connection.cursor() as cursor:
-        cursor.execute(LOOKUP, [name])
-        row = cursor.fetchone()
-    if row is None:
-        forget(name)
-        raise absent(name)
-    return remember(row)
+def forget_all() -> None:
+    _topics.clear()
 
 
-def known(name: str) -> Known:
-    """The topic as remembered, else as it is now. Raises TopicNotFound."""
-    return remembered.get(name) or look_up(name)
-
-
-def load_topic(name: str) -> Script[Known | None]:
+def load_topic(name: str) -> Script[CachedTopic | None]:
     """The topic as it is now; None when there is none."""
     rows = yield Statement(LOOKUP, (name,))
     if not rows:
@@ -100,9 +91,9 @@ def load_topic(name: str) -> Script[Known | None]:
     return remember(rows[0])
 
 
-def topic_called(name: str) -> Script[Known]:
-    """The topic as remembered, else as it is now. Raises TopicNotFound."""
-    topic = remembered.get(name) or (yield from load_topic(name))
+def topic_called(name: str) -> Script[CachedTopic]:
+    """The topic as _topics, else as it is now. Raises TopicNotFound."""
+    topic = cached(name) or (yield from load_topic(name))
     if topic is None:
         raise absent(name)
     return topic

@@ -14,7 +14,7 @@ from msgspec import Meta
 from base.errors import InvalidRequest, TopicNotEmpty
 from store.script import Script, Statement, atomically
 from topics import audit, hooks, wake
-from topics.cache import Known, forget, topic_called
+from topics.cache import CachedTopic, forget, topic_called
 from topics.config import COLUMNS, LOCK_CONFIG, as_dict, whole
 from topics.diff import Match, check_match
 from wire.keys import OPEN, Key
@@ -76,7 +76,9 @@ def delete_records(name: str, before_seq: int | None, match: Match | None, now: 
             forget(name)  # configured anew, deleted or recreated since we looked
 
 
-def delete_once(topic: Known, before_seq: int | None, op: str | None, literal: str | None, now: int) -> Script[Deleted]:
+def delete_once(
+    topic: CachedTopic, before_seq: int | None, op: str | None, literal: str | None, now: int
+) -> Script[Deleted]:
     """Raises Outdated when the topic is another than the one we knew: nothing is deleted then."""
     if op is None or literal is None:
         if not (yield Statement(LOCK_HEAD, (topic.id, topic.version))):

@@ -15,7 +15,7 @@ from base.errors import InvalidRequest
 from base.names import MAX_TAG_BYTES, check_node, check_token
 from store.script import Pause, Script, Statement
 from topics import hooks, recency
-from topics.cache import Known, absent, forget, remembered, topic_called
+from topics.cache import CachedTopic, absent, cached, forget, topic_called
 from topics.stamps import seen
 from wire.keys import Key
 
@@ -102,7 +102,7 @@ def check_match(match: Match | None) -> tuple[str | None, str | None]:
     return op, pattern[:-1]
 
 
-def parameters(topic: Known, wanted: Diff, now: int) -> tuple[Any, ...]:
+def parameters(topic: CachedTopic, wanted: Diff, now: int) -> tuple[Any, ...]:
     """What DIFF wants. Raises InvalidRequest."""
     op, literal = check_match(wanted.match)
     nodes = check_nodes(wanted.node)
@@ -161,10 +161,10 @@ class UntilMoved(Pause):
         return await hooks.until_moved(self.topic_id, self.head_seq, self.seconds)
 
 
-def read_window(name: str, wanted: Diff, now: int) -> Script[tuple[Known, Window]]:
+def read_window(name: str, wanted: Diff, now: int) -> Script[tuple[CachedTopic, Window]]:
     """The next window of a topic, and the topic. Raises TopicNotFound, InvalidRequest or NotReady."""
     while True:
-        topic = remembered.get(name) or (yield from topic_called(name))
+        topic = cached(name) or (yield from topic_called(name))
         if topic.derived:
             yield from hooks.before_read(topic, now)
         rows = yield Statement(DIFF, parameters(topic, wanted, now))

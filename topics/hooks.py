@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from store.script import Script
-from topics.cache import Known
+from topics.cache import CachedTopic
 from wire.keys import Key
 
 
@@ -30,7 +30,7 @@ async def _at_once(*_: object) -> bool:
 
 
 # Before a topic that others forward into is read (topic, now): what was acked upstream before is to be seen.
-before_read: Callable[[Known, int], Script[None]] = _no_script
+before_read: Callable[[CachedTopic, int], Script[None]] = _no_script
 
 # In the transaction that deletes a topic, before its row is locked: whoever changes what names topics is kept away.
 before_delete: Callable[[], Script[None]] = _no_script

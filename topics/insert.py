@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from topics.cache import Known
+from topics.cache import CachedTopic
 from topics.records import NO_META, Rows
 
 # Heads are locked in topic order, so that no two of these deadlock: `ids` are in order, and whichever side of the join comes
@@ -72,9 +72,9 @@ class Appended(NamedTuple):
     fsync_ms: float
 
 
-def parameters(batch: Sequence[tuple[Known, Rows]], now: int) -> dict[str, Any]:
+def parameters(batch: Sequence[tuple[CachedTopic, Rows]], now: int) -> dict[str, Any]:
     """What APPEND wants for these appends, all of one partition. Arrays go as text: one type, one prepared statement."""
-    topics: dict[int, Known] = {}
+    topics: dict[int, CachedTopic] = {}
     counts: dict[int, int] = {}
     totals: dict[int, int] = {}
     ids: list[int] = []
@@ -123,6 +123,6 @@ def array(numbers: list[int]) -> str:
     return "{" + msgspec.json.encode(numbers)[1:-1].decode() + "}"
 
 
-def room(topic: Known, now: int) -> tuple[int | None, int, int, int, int]:
+def room(topic: CachedTopic, now: int) -> tuple[int | None, int, int, int, int]:
     """What MAKE_ROOM wants."""
     return topic.expired_ts(now), topic.cap_records, topic.cap_bytes, topic.id, topic.version

@@ -35,7 +35,7 @@ def expire_topic(topic_id: int) -> int:
     return retention.expire(topic_id, now_ms())
 
 
-@shared_task(name="topics.upkeep.reclaim")
+@shared_task(name="topics.reclaim")
 def reclaim_rows() -> None:
     """A chunk of each topic in turn, so that a large one does not keep the others waiting."""
     ends = time.monotonic() + ROUND_SECONDS

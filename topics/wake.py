@@ -10,14 +10,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import redis
 from django.conf import settings
 from kombu.exceptions import OperationalError as BrokerError
 
-if TYPE_CHECKING:
-    from topics.cache import Known
+from topics.cache import CachedTopic
 
 log = logging.getLogger(__name__)
 CHANNEL = "events_channel"  # the one of django-eventstream's Redis listener (watch/wakes.py)
@@ -127,6 +125,6 @@ listeners, announce = process.listeners, process.announce
 on_routed = process.on_routed  # routers/apps.py puts its hook here: routers build on topics, not the other way round
 
 
-def moved(topic: Known, head_seq: int) -> None:
+def moved(topic: CachedTopic, head_seq: int) -> None:
     """Tell everybody that a topic's head moved, which has been committed."""
     announce(topic.id, head_seq, topic.routed)

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, Protocol
 
 from base.clock import now_ms
 from base.errors import TopicsError
-from store.connection import Connection
-from store.readers import Readers
-from topics.cache import LOOKUP, Known, forget, remember, remembered
+from store.loop import Loop
+from store.script import Script, Statement
+from topics.cache import CachedTopic, cached, forget, load_topic
 from topics.diff import DIFF, Window
 from topics.stamps import seen
 from watch import frames
@@ -102,8 +102,8 @@ class Feeds:
     waiters when it is done, however it ended: a waiter that is not called would wait for ever.
     """
 
-    def __init__(self, readers: Readers) -> None:
-        self.readers = readers
+    def __init__(self, store: Loop) -> None:
+        self.store = store
         self.recent: OrderedDict[Key, Reading] = OrderedDict()
         self.bytes = 0
         self.reads = 0  # for the metrics
@@ -126,7 +126,7 @@ class Feeds:
 
     async def run(self, name: str, key: Key, reading: Reading) -> None:
         try:
-            reading.batch = await self.readers.read(lambda connection: self.read(connection, name, key, reading))
+            reading.batch = await self.store.drive(self.read(name, key, reading))
         except TopicsError as error:
             reading.error = error
         except Exception as error:
@@ -138,15 +138,15 @@ class Feeds:
         for waiter in waiting:
             waiter.reading_done()
 
-    async def read(self, connection: Connection, name: str, key: Key, reading: Reading) -> Batch | None:
+    def read(self, name: str, key: Key, reading: Reading) -> Script[Batch | None]:
         reading.started = time.monotonic()
         self.reads += 1
         _, from_seq, view = key
-        window = await read_window(connection, name, key)
+        window = yield from read_window(name, key)
         if window is None:
             return None
         if view.strong:
-            await flush(connection)
+            yield from flush()
         return rendered(name, from_seq, view, window)
 
     def keep(self, key: Key, reading: Reading) -> None:
@@ -174,26 +174,21 @@ class Feeds:
             self.bytes -= len(reading.batch.record)
 
 
-async def read_window(connection: Connection, name: str, key: Key) -> Window | None:
+def read_window(name: str, key: Key) -> Script[Window | None]:
     """Returns the window; None when there is no topic of this id any more."""
     topic_id, from_seq, view = key
     while True:
-        topic = remembered.get(name)
+        topic = cached(name)
         if topic is None or topic.id != topic_id:
-            topic = await look_up(connection, name)
+            topic = yield from load_topic(name)
         if topic is None or topic.id != topic_id:
             return None
-        if found := await connection.execute(DIFF, arguments(topic, from_seq, view)):
+        if found := (yield Statement(DIFF, arguments(topic, from_seq, view))):
             return Window(*found[0])
         forget(name)  # it was configured anew since we looked it up, and its version is another one now
 
 
-async def look_up(connection: Connection, name: str) -> Known | None:
-    found = await connection.execute(LOOKUP, [name])
-    return remember(found[0]) if found else None
-
-
-def arguments(topic: Known, from_seq: int, view: View) -> tuple[Any, ...]:
+def arguments(topic: CachedTopic, from_seq: int, view: View) -> tuple[Any, ...]:
     return (
         topic.id,
         topic.version,
@@ -209,11 +204,11 @@ def arguments(topic: Known, from_seq: int, view: View) -> tuple[Any, ...]:
     )
 
 
-async def flush(connection: Connection) -> None:
+def flush() -> Script[None]:
     """Wait until no crash can take back what was visible before this was called."""
-    ((flushed,),) = await connection.execute(FLUSHED)
+    ((flushed,),) = yield Statement(FLUSHED)
     if not flushed:
-        await connection.execute(FLUSH)
+        yield Statement(FLUSH)
 
 
 def rendered(name: str, from_seq: int, view: View, window: Window) -> Batch:

@@ -14,7 +14,8 @@ from typing import Protocol
 
 from base.errors import TopicsError
 from store.database import translated
-from store.readers import Readers
+from store.loop import Loop
+from store.script import Statement
 from topics import wake
 from watch.feeds import Feeds
 from watch.wakes import Wakes
@@ -62,8 +63,8 @@ class Hub:
         self.followers: dict[int, dict[Follower, None]] = {}
         self.heads: dict[int, int] = {}
         self.seekers: dict[Seeker, None] = {}
-        self.readers = Readers(READERS)
-        self.feeds = Feeds(self.readers)
+        self.store = Loop(READERS)
+        self.feeds = Feeds(self.store)
         self.chores: list[Callable[[], Awaitable[None]]] = [self.look, self.seek]  # once a second, one after the other
         self.running = asyncio.create_task(self.run())
         self.listening: asyncio.Task[None] | None = None
@@ -142,7 +143,7 @@ class Hub:
             self.listen_no_more()
             return
         known = dict(self.heads)
-        heads: dict[int, int] = dict(await self.readers.read(lambda connection: connection.execute(HEADS, [wanted])))
+        heads: dict[int, int] = dict(await self.store.execute(Statement(HEADS, (wanted,))))
         for topic_id in wanted:
             followers = self.followers.get(topic_id, {})
             if topic_id not in heads:
@@ -171,19 +172,19 @@ class Hub:
 
     async def find(self, names: list[str]) -> dict[str, tuple[int, int]]:
         """Returns id and head seq of each topic that there is of these names."""
-        rows = await self.readers.read(lambda connection: connection.execute(BY_NAME, [names]))
+        rows = await self.store.execute(Statement(BY_NAME, (names,)))
         return {name: (topic_id, head_seq) for name, topic_id, head_seq in rows}
 
     async def head(self, topic_id: int) -> int | None:
         """Where a topic's head is now; None: the topic is no more."""
-        rows = await self.readers.read(lambda connection: connection.execute(HEADS, [[topic_id]]))
+        rows = await self.store.execute(Statement(HEADS, ([topic_id],)))
         return rows[0][1] if rows else None
 
     async def close(self) -> None:
         wake.listeners.remove(self.hint)
         self.running.cancel()
         self.listen_no_more()
-        await self.readers.close()
+        await self.store.close()
 
 
 _hub: Hub | None = None

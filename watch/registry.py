@@ -14,7 +14,7 @@ from django.conf import settings
 
 from base.clock import now_ms
 from base.errors import ShuttingDown
-from store.connection import Connection
+from store.script import Script, Statement
 from watch.hub import Hub
 from watch.outflow import outflows
 from watch.sessions import REFRESH_MS, Saved, refresh, save
@@ -102,15 +102,15 @@ class Registry:
         In this order, so that of two processes that do this at once, at least one sees the other's new stream.
         """
         if self.own or self.others:
-            await self.hub.readers.read(self.exchange)
+            await self.hub.store.drive(self.exchange())
 
-    async def exchange(self, connection: Connection) -> None:
+    def exchange(self) -> Script[None]:
         keys = list(self.own)
         arguments = {"process": self.process, "now": now_ms(), "stale_ms": STALE_MS}
         own = {"keys": keys, "counts": [self.own[key] for key in keys]}
-        await connection.execute(WRITE_COUNTS, {**arguments, **own})
-        self.others = Counter(dict(await connection.execute(READ_COUNTS, arguments)))
-        await connection.execute(FORGET_COUNTS, arguments)
+        yield Statement(WRITE_COUNTS, {**arguments, **own})
+        self.others = Counter(dict((yield Statement(READ_COUNTS, arguments))))
+        yield Statement(FORGET_COUNTS, arguments)
         for key in [key for key in keys if not self.own[key]]:
             del self.own[key]
 
@@ -131,7 +131,7 @@ class Registry:
                 self.streams[stream] = self.streams.pop(stream)
             closing, progress = self.closing[:], [stream.progress for stream in moved]
             if rows := closing + [stream.to_save(open=True) for stream in moved]:
-                await self.hub.readers.read(lambda connection: save(connection, rows, now_ms()))
+                await self.hub.store.drive(save(rows, now_ms()))
             # Only now: had PostgreSQL been away, the positions would have been lost. While we wrote, more streams may
             # have closed, at the end of the list, and the moved ones may have moved on: the next save is for them.
             del self.closing[: len(closing)]
@@ -139,7 +139,7 @@ class Registry:
                 stream.saved_progress = saved
             if now_ms() - self.refreshed > REFRESH_MS / 2:
                 wids = [stream.session.wid for stream in self.streams if isinstance(stream, Stream)]
-                await self.hub.readers.read(lambda connection: refresh(connection, wids, now_ms()))
+                await self.hub.store.drive(refresh(wids, now_ms()))
                 self.refreshed = now_ms()
 
     # -- Whose --------------------------------------------------------------------------------------------------------

@@ -180,7 +180,7 @@ async def open_session(streams: Registry, wid: str, key: Key) -> Session:
         # The session's last stream ended here, and how far it came is not written down yet. That has to be done first:
         # once another stream has taken the session, SAVE matches no row for the stream before.
         await streams.save()
-    return await streams.hub.readers.read(lambda reader: take(reader, wid, key, now_ms()))
+    return await streams.hub.store.drive(take(wid, key, now_ms()))
 
 
 def check_accept(headers: dict[bytes, bytes]) -> None:

@@ -17,7 +17,6 @@ from msgspec import Meta
 
 from base.errors import Forbidden, InvalidRequest, NotFound, TopicNotFound
 from base.names import check_topic_name
-from store.connection import Connection
 from store.script import Script, Statement
 from topics.diff import Match, Seq, check_match, check_nodes
 from watch.feeds import View
@@ -248,9 +247,9 @@ def sweep(now: int) -> Script[int]:
     return int(dropped)
 
 
-async def take(reader: Connection, wid: str, key: Key, now: int) -> Session:
+def take(wid: str, key: Key, now: int) -> Script[Session]:
     """Begin another stream of a session. Raises NotFound or Forbidden."""
-    found = await reader.execute(FIND, {"wid": wid, **ages(now)})
+    found = yield Statement(FIND, {"wid": wid, **ages(now)})
     if not found:
         raise NotFound(f"there is no watch session {wid[:64]!r}, or it has expired")
     ((key_id, chosen, spots),) = found
@@ -259,7 +258,7 @@ async def take(reader: Connection, wid: str, key: Key, now: int) -> Session:
     key.check("read")
     for name in msgspec.json.decode(spots, type=SavedPositions):
         key.check_name(name)
-    taken = await reader.execute(TAKE, [wid, now])
+    taken = yield Statement(TAKE, (wid, now))
     if not taken:  # swept away since we looked
         raise NotFound(f"there is no watch session {wid[:64]!r}, or it has expired")
     ((stream, spots, left_open),) = taken
@@ -281,11 +280,11 @@ class Saved(NamedTuple):
     open: bool
 
 
-async def save(writer: Connection, rows: Iterable[Saved], now: int) -> None:
+def save(rows: Iterable[Saved], now: int) -> Script[None]:
     columns = [list(column) for column in zip(*rows, strict=True)]
     if columns:
-        await writer.execute(SAVE, [now, *columns])
+        yield Statement(SAVE, (now, *columns))
 
 
-async def refresh(writer: Connection, wids: list[str], now: int) -> None:
-    await writer.execute(REFRESH, [now, wids])
+def refresh(wids: list[str], now: int) -> Script[None]:
+    yield Statement(REFRESH, (now, wids))

@@ -15,7 +15,7 @@ from base.errors import InvalidRequest, NotReady
 from tests.log.test_delete import NOW, head, read, write
 from tests.scripts import look_up, put_topic
 from topics.batch import Batches
-from topics.cache import Known, remembered
+from topics.cache import CachedTopic, forget_all
 from topics.config import Config
 from topics.insert import Appended
 from topics.records import Append, NewRecord, Rows, check_rows
@@ -26,11 +26,11 @@ Work = Callable[[Batches], Awaitable[Any]]
 
 @pytest.fixture(autouse=True)
 def _topics() -> Iterator[None]:
-    remembered.clear()
+    forget_all()
     for name in ("t", "other"):
         put_topic(name, Config(), NOW)
     yield
-    remembered.clear()
+    forget_all()
 
 
 def one_record(data: bytes = b'"x"') -> Rows:
@@ -60,11 +60,11 @@ def locker() -> Iterator[psycopg.Connection[Any]]:
         yield other
 
 
-def lock(locker: psycopg.Connection[Any], topic: Known) -> None:
+def lock(locker: psycopg.Connection[Any], topic: CachedTopic) -> None:
     locker.execute("SELECT FROM topics_topichead WHERE topic_id = %s FOR UPDATE", [topic.id])
 
 
-async def together(batches: Batches, *appends: tuple[Known, Rows]) -> list[Appended | BaseException | None]:
+async def together(batches: Batches, *appends: tuple[CachedTopic, Rows]) -> list[Appended | BaseException | None]:
     return await asyncio.gather(*(batches.append(*each) for each in appends), return_exceptions=True)
 
 

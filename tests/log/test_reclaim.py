@@ -10,7 +10,7 @@ from tests import scripts
 from tests.log.test_delete import NOW, read, write
 from tests.scripts import delete_records, delete_router, delete_topic, known, look_up, put_router, put_topic
 from topics import usage
-from topics.cache import remembered
+from topics.cache import forget_all
 from topics.config import Config
 from topics.models import DeletedTopic, IdempotencyKey
 from topics.upkeep import reclaim, retention
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _no_memory() -> None:
-    remembered.clear()
+    forget_all()
 
 
 def reclaim_all(now: int = NOW) -> int:

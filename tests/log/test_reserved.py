@@ -13,7 +13,7 @@ from tests.log.test_delete import NOW, head, read, write
 from tests.log.test_reclaim import mirror, reclaim_all
 from tests.log.test_restart import configure, lost
 from tests.scripts import delete_records, diff, put_topic
-from topics.cache import remembered
+from topics.cache import forget_all
 from topics.config import Config
 from topics.diff import Diff
 from topics.models import ClockStep, TopicHead
@@ -27,7 +27,7 @@ HOUR = 3_600_000
 
 @pytest.fixture(autouse=True)
 def _no_memory() -> None:
-    remembered.clear()
+    forget_all()
 
 
 def rest() -> None:

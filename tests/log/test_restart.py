@@ -8,7 +8,7 @@ from django.db import connection
 from tests.log.test_delete import NOW, head, read, write
 from tests.log.test_reclaim import mirror, reclaim_all
 from tests.scripts import delete_records, delete_topic, diff, put_topic
-from topics.cache import remembered
+from topics.cache import forget_all
 from topics.config import Config
 from topics.diff import Diff
 from topics.upkeep import recovery as restart
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _no_memory() -> None:
-    remembered.clear()
+    forget_all()
 
 
 def crash() -> None:

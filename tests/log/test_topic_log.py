@@ -13,7 +13,7 @@ from base.clock import now_ms
 from tests.log.test_delete import NOW, write
 from tests.log.test_reclaim import mirror
 from tests.scripts import delete_records, delete_topic, diff, put_topic
-from topics.cache import remembered
+from topics.cache import forget_all
 from topics.config import Config
 from topics.diff import Diff
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _no_memory() -> None:
-    remembered.clear()
+    forget_all()
 
 
 def rows(sql: str, *arguments: Any) -> list[tuple[Any, ...]]:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import api, door, keys, live
+from tests.api.conftest import api, door, keys, live, views
 from tests.api.doors import Door
 
-__all__ = ["api", "door", "keys", "live"]
+__all__ = ["api", "door", "keys", "live", "views"]
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ def test_a_new_one_of_its_name_begins_anew(api: Door, names: Iterator[str]) -> N
     assert (answer["dest"], answer["forwarded_total"], answer["cursor"], answer["lag"]) == (other, 0, 1, 0)
 
 
-def test_a_key_needs_delete_and_all_names_within_its_prefixes(api: Door, keys: Any) -> None:
+def test_a_key_needs_delete_and_all_names_within_its_prefixes(views: Door, keys: Any) -> None:
     keys("root:admin+read,writer:write+read+admin,mine:delete:a.")
     for router, source, dest in (
         ("a.r", "a.1", "a.2"),
@@ -52,38 +52,38 @@ def test_a_key_needs_delete_and_all_names_within_its_prefixes(api: Door, keys: A
         ("a.t", "b.1", "a.3"),
         ("b.r", "a.1", "a.4"),
     ):
-        api.put(f"/v0/routers/{router}", {"source": source, "dest": dest}, authorization="Bearer root")
-    assert api.delete("/v0/routers/a.r", authorization="Bearer writer").code == "forbidden"
+        views.put(f"/v0/routers/{router}", {"source": source, "dest": dest}, authorization="Bearer root")
+    assert views.delete("/v0/routers/a.r", authorization="Bearer writer").code == "forbidden"
     for router in ("a.s", "a.t", "b.r"):
-        refused = api.delete(f"/v0/routers/{router}", authorization="Bearer mine")
+        refused = views.delete(f"/v0/routers/{router}", authorization="Bearer mine")
         assert (refused.status, refused.code) == (403, "forbidden")
-        assert api.get(f"/v0/routers/{router}", authorization="Bearer root").status == 200
-    assert api.delete("/v0/routers/a.r", authorization="Bearer mine").json["deleted"] is True
+        assert views.get(f"/v0/routers/{router}", authorization="Bearer root").status == 200
+    assert views.delete("/v0/routers/a.r", authorization="Bearer mine").json["deleted"] is True
 
 
-def test_a_deleted_topic_takes_its_routers_along(api: Door, names: Iterator[str]) -> None:
+def test_a_deleted_topic_takes_its_routers_along(views: Door, names: Iterator[str]) -> None:
     a, b, c, d = next(names), next(names), next(names), next(names)
-    into, out, aside = route(api, a, b), route(api, b, c), route(api, a, d)
-    api.append(a, 1)
-    assert read(api, c) == [1]
-    assert api.delete(f"/v0/topics/{b}").json["routers_removed"] == sorted([into, out])
-    assert [router["router"] for router in api.get("/v0/routers").json["routers"]] == [aside]
-    assert read(api, c) == [1]
-    api.append(a, 2)
-    assert (read(api, c), read(api, d)) == ([1], [1, 2])
-    api.append(b, "of another b")
-    assert read(api, c) == [1]
+    into, out, aside = route(views, a, b), route(views, b, c), route(views, a, d)
+    views.append(a, 1)
+    assert read(views, c) == [1]
+    assert views.delete(f"/v0/topics/{b}").json["routers_removed"] == sorted([into, out])
+    assert [router["router"] for router in views.get("/v0/routers").json["routers"]] == [aside]
+    assert read(views, c) == [1]
+    views.append(a, 2)
+    assert (read(views, c), read(views, d)) == ([1], [1, 2])
+    views.append(b, "of another b")
+    assert read(views, c) == [1]
 
 
-def test_a_cycle_that_is_broken_is_none(api: Door, names: Iterator[str]) -> None:
+def test_a_cycle_that_is_broken_is_none(views: Door, names: Iterator[str]) -> None:
     a, b, c = next(names), next(names), next(names)
-    first = route(api, a, b)
-    route(api, b, c)
-    route(api, c, a, allow_cycle=True)
+    first = route(views, a, b)
+    route(views, b, c)
+    route(views, c, a, allow_cycle=True)
     assert Router.objects.get(name=first).cyclic
-    api.delete(f"/v0/topics/{c}")
+    views.delete(f"/v0/topics/{c}")
     assert not Router.objects.get(name=first).cyclic
-    back = route(api, b, a, allow_cycle=True)
+    back = route(views, b, a, allow_cycle=True)
     assert Router.objects.get(name=first).cyclic
-    api.delete(f"/v0/routers/{back}")
+    views.delete(f"/v0/routers/{back}")
     assert not Router.objects.get(name=first).cyclic

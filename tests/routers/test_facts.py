@@ -11,7 +11,7 @@ from routers.models import Router
 from routers.routers import RouterConfig
 from tests.instances import ROOT
 from tests.scripts import delete_router, delete_topic, put_router
-from topics.cache import remembered
+from topics.cache import forget_all
 from topics.models import TopicHead
 
 pytestmark = pytest.mark.django_db
@@ -28,7 +28,7 @@ SELECT t.name FROM topics_topichead h JOIN topics_topic t ON t.id = h.topic_id
 
 @pytest.fixture(autouse=True)
 def _no_memory() -> None:
-    remembered.clear()
+    forget_all()
 
 
 def put(name: str, **options: Any) -> None:

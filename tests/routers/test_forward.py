@@ -34,26 +34,26 @@ def cursor_of(router: str) -> int:
     return Router.objects.select_related("cursor").get(name=router).cursor.seq
 
 
-def test_a_drain_goes_on_to_what_leads_on(api: Door, names: Iterator[str]) -> None:
+def test_a_drain_goes_on_to_what_leads_on(views: Door, names: Iterator[str]) -> None:
     a, b, c, d = next(names), next(names), next(names), next(names)
-    route(api, a, b), route(api, b, c, filter="x"), route(api, b, d)
-    api.post(f"/v0/topics/{a}", {"records": [{"data": tag, "tag": tag} for tag in "xyx"]})
+    route(views, a, b), route(views, b, c, filter="x"), route(views, b, d)
+    views.post(f"/v0/topics/{a}", {"records": [{"data": tag, "tag": tag} for tag in "xyx"]})
     assert {move.topic_id: move.head_seq for move in drain(a)} == {id_of(b): 3, id_of(c): 2, id_of(d): 3}
     assert drain(a) == []
 
 
-def test_one_source_many_dests_one_row_each(api: Door, names: Iterator[str]) -> None:
+def test_one_source_many_dests_one_row_each(views: Door, names: Iterator[str]) -> None:
     source, dests = next(names), [next(names) for _ in range(20)]
     for dest in dests:
-        route(api, source, dest)
-    api.append(source, *range(50))
+        route(views, source, dest)
+    views.append(source, *range(50))
     drain(source)
     assert Span.objects.filter(home_id=id_of(source)).count() == 20
     head = TopicHead.objects.get(topic__name=source)
     for dest in dests:
         there = TopicHead.objects.get(topic__name=dest)
         assert (there.head_seq, there.count, there.bytes) == (50, 50, head.bytes)
-    assert read(api, dests[7]) == list(range(50))
+    assert read(views, dests[7]) == list(range(50))
 
 
 def test_direct_writes_interleave(api: Door, names: Iterator[str]) -> None:
@@ -66,15 +66,15 @@ def test_direct_writes_interleave(api: Door, names: Iterator[str]) -> None:
     assert read(api, onward) == read(api, dest) == [f"{kind} {n}" for n in range(3) for kind in ("far", "near")]
 
 
-def test_ts_and_seq_are_the_dests_own(api: Door, names: Iterator[str]) -> None:
+def test_ts_and_seq_are_the_dests_own(views: Door, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
-    api.append(dest, "first")
-    route(api, source, dest)
-    api.append(source, 1)
+    views.append(dest, "first")
+    route(views, source, dest)
+    views.append(source, 1)
     with connection.cursor() as cursor:  # the dest's clock is ahead
         cursor.execute("UPDATE topics_topichead SET last_ts = last_ts + 60000 WHERE topic_id = %s", [id_of(dest)])
     ahead = TopicHead.objects.get(topic__name=dest).last_ts
-    (record,) = api.diff(dest, from_seq=1).json["records"]
+    (record,) = views.diff(dest, from_seq=1).json["records"]
     assert (record["$seq"], record["$ts"]) == (2, ahead)
 
 
@@ -134,19 +134,19 @@ def test_deletes_and_evictions_are_of_one_topic(api: Door, names: Iterator[str])
     assert read(api, onward) == list(range(1, 9))
 
 
-def test_a_dest_expires_by_its_own_clock(api: Door, names: Iterator[str]) -> None:
+def test_a_dest_expires_by_its_own_clock(views: Door, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
-    api.append(source, "old")
+    views.append(source, "old")
     with connection.cursor() as cursor:
         cursor.execute("UPDATE topics_record SET ts = ts - 3600000 WHERE topic_id = %s", [id_of(source)])
-    api.put(f"/v0/topics/{dest}", {"ttl_ms": 60_000})
-    route(api, source, dest, **{"from": "earliest"})
-    assert read(api, dest) == ["old"]
+    views.put(f"/v0/topics/{dest}", {"ttl_ms": 60_000})
+    route(views, source, dest, **{"from": "earliest"})
+    assert read(views, dest) == ["old"]
     with connection.cursor() as cursor:
         cursor.execute("UPDATE routers_span SET ts = ts - 3600000 WHERE topic_id = %s", [id_of(dest)])
-    reply = api.diff(dest).json
+    reply = views.diff(dest).json
     assert (reply["records"], reply["tombstone"]["reason"]) == ([], "ttl")
-    assert read(api, source) == ["old"]
+    assert read(views, source) == ["old"]
 
 
 def test_a_source_that_is_deleted_leaves_its_dests_whole(api: Door, names: Iterator[str]) -> None:
@@ -161,24 +161,24 @@ def test_a_source_that_is_deleted_leaves_its_dests_whole(api: Door, names: Itera
     assert read(api, dest) == [1, 2, "new"]
 
 
-def test_a_full_dest_takes_what_fits_and_the_rest_when_there_is_room(api: Door, names: Iterator[str]) -> None:
+def test_a_full_dest_takes_what_fits_and_the_rest_when_there_is_room(views: Door, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
-    api.put(f"/v0/topics/{dest}", {"cap_bytes": 10, "discard": "reject"})
-    router = route(api, source, dest)
-    api.append(source, "1234", "12", "1", "2")  # 6, 4, 3 and 3 bytes
-    assert read(api, dest) == ["1234", "12"]
-    assert api.append(dest, "no").code == "topic_full"
+    views.put(f"/v0/topics/{dest}", {"cap_bytes": 10, "discard": "reject"})
+    router = route(views, source, dest)
+    views.append(source, "1234", "12", "1", "2")  # 6, 4, 3 and 3 bytes
+    assert read(views, dest) == ["1234", "12"]
+    assert views.append(dest, "no").code == "topic_full"
     assert cursor_of(router) == 2
-    api.post(f"/v0/topics/{dest}/delete", {"before_seq": 2})
-    assert read(api, dest) == ["12", "1", "2"]
-    assert api.get(f"/v0/routers/{router}").json["state"] == "running"
+    views.post(f"/v0/topics/{dest}/delete", {"before_seq": 2})
+    assert read(views, dest) == ["12", "1", "2"]
+    assert views.get(f"/v0/routers/{router}").json["state"] == "running"
 
 
-def test_a_blocked_router_waits_longer_each_time(api: Door, names: Iterator[str]) -> None:
+def test_a_blocked_router_waits_longer_each_time(views: Door, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
-    api.put(f"/v0/topics/{dest}", {"cap_records": 1, "discard": "reject"})
-    router = route(api, source, dest)
-    api.append(source, 1, 2)
+    views.put(f"/v0/topics/{dest}", {"cap_records": 1, "discard": "reject"})
+    router = route(views, source, dest)
+    views.append(source, 1, 2)
     pauses, now = [], now_ms()
     for _ in range(8):
         advance.advance(id_of(source), now)
@@ -205,14 +205,14 @@ def again(api: Door, router: str) -> None:
     route(api, config["source"], config["dest"], router, guarantee="exactly_once", **{"from": "earliest"})
 
 
-def test_an_exactly_once_router_stamps_where_a_record_came_from(api: Door, names: Iterator[str]) -> None:
+def test_an_exactly_once_router_stamps_where_a_record_came_from(views: Door, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
-    router = route(api, source, dest, guarantee="exactly_once")
-    api.post(
+    router = route(views, source, dest, guarantee="exactly_once")
+    views.post(
         f"/v0/topics/{source}", {"records": [{"data": 1}, {"data": 2, "meta": {"a": 1.0}}, {"data": 3, "meta": {}}]}
     )
     id = id_of(source)
-    for number, record in enumerate(api.diff(dest).json["records"], 1):
+    for number, record in enumerate(views.diff(dest).json["records"], 1):
         stamp = record["meta"].pop("_topics_router")
         assert record["meta"] == ({"a": 1.0} if number == 2 else {})
         assert stamp == {
@@ -274,22 +274,23 @@ def test_a_source_made_anew_is_another_source(api: Door, names: Iterator[str]) -
 # -- Cycles
 
 
-def test_losses_end_on_a_cycle_of_empty_topics(api: Door, names: Iterator[str]) -> None:
+def test_losses_end_on_a_cycle_of_empty_topics(views: Door, names: Iterator[str]) -> None:
     """Told to an empty topic a loss lies below the floor at once; there it kept its number, but lost its way."""
     topics = [next(names) for _ in range(3)]
-    api.put(f"/v0/topics/{topics[0]}", {"ttl_ms": 60_000})
+    views.put(f"/v0/topics/{topics[0]}", {"ttl_ms": 60_000})
     routers = [
-        route(api, *ends, allow_cycle=True, paused=True) for ends in zip(topics, [*topics[1:], topics[0]], strict=True)
+        route(views, *ends, allow_cycle=True, paused=True)
+        for ends in zip(topics, [*topics[1:], topics[0]], strict=True)
     ]
-    api.append(topics[0], 1, 2, 3)
+    views.append(topics[0], 1, 2, 3)
     with connection.cursor() as cursor:
         cursor.execute("UPDATE topics_record SET ts = ts - 3600000 WHERE topic_id = %s", [id_of(topics[0])])
     for router, source, dest in zip(routers, topics, [*topics[1:], topics[0]], strict=True):
-        api.put(f"/v0/routers/{router}", {"source": source, "dest": dest, "paused": False})
+        views.put(f"/v0/routers/{router}", {"source": source, "dest": dest, "paused": False})
     moves = drain(topics[0])
     assert [(move.topic_id, move.head_seq) for move in moves] == [(id_of(topics[1]), 3), (id_of(topics[2]), 3)]
     for topic, reason in zip(topics, ["ttl", "source_trim", "source_trim"], strict=True):
-        reply = api.diff(topic).json
+        reply = views.diff(topic).json
         assert (reply["head_seq"], reply["tombstone"]["reason"], reply["tombstone"]["gap_to"]) == (3, reason, 3)
 
 
@@ -304,25 +305,25 @@ def test_a_mirror_that_evicts_holds_each_record_once(api: Door, names: Iterator[
     assert len(read(api, b)) == 3
 
 
-def test_a_record_that_was_deleted_does_not_come_back_over_a_cycle(api: Door, names: Iterator[str]) -> None:
+def test_a_record_that_was_deleted_does_not_come_back_over_a_cycle(views: Door, names: Iterator[str]) -> None:
     a, b, c = next(names), next(names), next(names)
     for source, dest in ((a, b), (b, c), (c, a), (b, a), (c, b), (a, c)):
-        route(api, source, dest, allow_cycle=True, allow_fan_in=True)
-    api.post(f"/v0/topics/{a}", {"records": [{"data": 1, "tag": "x"}]})
+        route(views, source, dest, allow_cycle=True, allow_fan_in=True)
+    views.post(f"/v0/topics/{a}", {"records": [{"data": 1, "tag": "x"}]})
     step(a, 10)
     for topic in (a, b):
-        assert api.post(f"/v0/topics/{topic}/delete", {"match": "x"}).json["deleted"] == 1
-    assert [read(api, topic) for topic in (a, b, c)] == [[], [], [1]]
+        assert views.post(f"/v0/topics/{topic}/delete", {"match": "x"}).json["deleted"] == 1
+    assert [read(views, topic) for topic in (a, b, c)] == [[], [], [1]]
 
 
 # -- Steps
 
 
-def test_a_step_examines_at_most_so_many_seqs_of_all_routers_together(api: Door, names: Iterator[str]) -> None:
+def test_a_step_examines_at_most_so_many_seqs_of_all_routers_together(views: Door, names: Iterator[str]) -> None:
     """A hundred filtered routers must not hold a hundred dests for as long as a hundred steps take."""
     source, dests = next(names), [next(names) for _ in range(4)]
-    routers = [route(api, source, dest, filter="x") for dest in dests]
-    api.append(source, *range(6))
+    routers = [route(views, source, dest, filter="x") for dest in dests]
+    views.append(source, *range(6))
     seen = []
     while [cursor_of(router) for router in routers] != [6] * 4:
         step(source, 4)
@@ -330,16 +331,16 @@ def test_a_step_examines_at_most_so_many_seqs_of_all_routers_together(api: Door,
     assert seen == [[4, 0, 0, 0], [6, 2, 0, 0], [6, 6, 0, 0], [6, 6, 4, 0], [6, 6, 6, 2], [6, 6, 6, 6]]
 
 
-def test_one_routers_trouble_is_not_its_neighbours(api: Door, names: Iterator[str]) -> None:
+def test_one_routers_trouble_is_not_its_neighbours(views: Door, names: Iterator[str]) -> None:
     source, bad, good = next(names), next(names), next(names)
-    troubled, fine = route(api, source, bad, filter="x"), route(api, source, good, filter="x")
+    troubled, fine = route(views, source, bad, filter="x"), route(views, source, good, filter="x")
     TopicHead.objects.filter(topic__name=bad).update(head_seq=2**63 - 1, floor_seq=2**63 - 1)
-    api.post(f"/v0/topics/{source}", {"records": [{"data": 1, "tag": "x"}]})
+    views.post(f"/v0/topics/{source}", {"records": [{"data": 1, "tag": "x"}]})
     drain(source)
-    assert read(api, good) == [1]
-    answer = api.get(f"/v0/routers/{troubled}").json
+    assert read(views, good) == [1]
+    answer = views.get(f"/v0/routers/{troubled}").json
     assert (answer["state"], answer["last_error"], answer["cursor"]) == ("blocked", "bigint out of range", 0)
-    assert api.get(f"/v0/routers/{fine}").json["state"] == "running"
+    assert views.get(f"/v0/routers/{fine}").json["state"] == "running"
 
 
 @pytest.mark.parametrize(
@@ -347,11 +348,11 @@ def test_one_routers_trouble_is_not_its_neighbours(api: Door, names: Iterator[st
     [("40001", NotReady), ("40P01", NotReady), ("55P03", NotReady), ("57014", NotReady), ("53100", StorageFull)],
 )
 def test_what_befalls_the_transaction_is_no_routers_fault(
-    api: Door, names: Iterator[str], code: str, told: type[TopicsError]
+    views: Door, names: Iterator[str], code: str, told: type[TopicsError]
 ) -> None:
     source, dest = next(names), next(names)
-    router = route(api, source, dest, filter="x")
-    api.post(f"/v0/topics/{source}", {"records": [{"data": 1, "tag": "x"}]})
+    router = route(views, source, dest, filter="x")
+    views.post(f"/v0/topics/{source}", {"records": [{"data": 1, "tag": "x"}]})
     with connection.cursor() as cursor:
         cursor.execute(
             f"CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS "
@@ -375,27 +376,27 @@ def test_farthest_first_orders_deep_chains_and_cycles() -> None:
     assert sorted(diamond[2:]) == [(2, 4), (3, 4)]
 
 
-def test_a_million_records_from_the_beginning_at_once(api: Door, names: Iterator[str]) -> None:
+def test_a_million_records_from_the_beginning_at_once(views: Door, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
-    api.put(f"/v0/topics/{source}")
+    views.put(f"/v0/topics/{source}")
     million = 1_000_000
     fill(id_of(source), million)
-    route(api, source, dest, **{"from": "earliest"})
-    reply = api.diff(dest, limit=1).json
+    route(views, source, dest, **{"from": "earliest"})
+    reply = views.diff(dest, limit=1).json
     assert (reply["head_seq"], reply["earliest_seq"], reply["records"][0]["data"]) == (million, 1, 1)
     assert Span.objects.filter(topic_id=id_of(dest)).count() == 10
-    (last,) = api.diff(dest, from_seq=million - 1).json["records"]
+    (last,) = views.diff(dest, from_seq=million - 1).json["records"]
     assert (last["$seq"], last["data"]) == (million, million)
-    state = api.get(f"/v0/topics/{dest}").json
+    state = views.get(f"/v0/topics/{dest}").json
     assert (state["count"], state["bytes"]) == (million, 7 * million)
 
 
-def test_a_filter_over_many_steps(api: Door, names: Iterator[str]) -> None:
+def test_a_filter_over_many_steps(views: Door, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
-    api.put(f"/v0/topics/{source}")
+    views.put(f"/v0/topics/{source}")
     fill(id_of(source), 3 * advance.STEP)
-    route(api, source, dest, filter="rare", **{"from": "earliest"})
-    assert read(api, dest) == [10_000, 20_000, 30_000]
+    route(views, source, dest, filter="rare", **{"from": "earliest"})
+    assert read(views, dest) == [10_000, 20_000, 30_000]
 
 
 def fill(topic_id: int, records: int) -> None:

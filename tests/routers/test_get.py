@@ -83,18 +83,18 @@ def grow_old(topic: str, router: str) -> None:
 
 @pytest.mark.parametrize(("config", "stalled"), [({}, True), ({"paused": True}, False)])
 def test_a_router_that_nobody_moves_is_stalled(
-    api: Door, names: Iterator[str], config: dict[str, Any], stalled: bool
+    views: Door, names: Iterator[str], config: dict[str, Any], stalled: bool
 ) -> None:
     source, dest = next(names), next(names)
-    router = route(api, source, dest, **config)
-    api.append(source, 1)
+    router = route(views, source, dest, **config)
+    views.append(source, 1)
     grow_old(source, router)
-    answer = api.get(f"/v0/routers/{router}").json
+    answer = views.get(f"/v0/routers/{router}").json
     assert (answer["stalled"], answer["state"]) == (stalled, "paused" if config else "running")
     assert answer["oldest_unread_ms"] > STALLED_MS
-    api.put(f"/v0/routers/{router}", {"source": source, "dest": dest, "paused": False})
-    read(api, dest)
-    assert api.get(f"/v0/routers/{router}").json["stalled"] is False
+    views.put(f"/v0/routers/{router}", {"source": source, "dest": dest, "paused": False})
+    read(views, dest)
+    assert views.get(f"/v0/routers/{router}").json["stalled"] is False
 
 
 def test_a_source_that_rested_long_does_not_make_its_router_stalled(api: Door, names: Iterator[str]) -> None:
@@ -105,29 +105,29 @@ def test_a_source_that_rested_long_does_not_make_its_router_stalled(api: Door, n
     assert api.get(f"/v0/routers/{router}").json["stalled"] is False
 
 
-def test_a_full_dest_blocks_and_says_why(api: Door, names: Iterator[str]) -> None:
+def test_a_full_dest_blocks_and_says_why(views: Door, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
-    api.put(f"/v0/topics/{dest}", {"cap_records": 2, "discard": "reject"})
-    router = route(api, source, dest)
-    api.append(source, 1, 2, 3, 4)
-    assert read(api, dest) == [1, 2]
-    answer = api.get(f"/v0/routers/{router}").json
+    views.put(f"/v0/topics/{dest}", {"cap_records": 2, "discard": "reject"})
+    router = route(views, source, dest)
+    views.append(source, 1, 2, 3, 4)
+    assert read(views, dest) == [1, 2]
+    answer = views.get(f"/v0/routers/{router}").json
     assert (answer["state"], answer["cursor"], answer["lag"], answer["forwarded_total"]) == ("blocked", 2, 2, 2)
     assert dest in answer["last_error"]
     assert "full" in answer["last_error"]
     grow_old(source, router)
-    assert api.get(f"/v0/routers/{router}").json["stalled"] is True
+    assert views.get(f"/v0/routers/{router}").json["stalled"] is True
     # Room again: the next read finds what waited, without a pause.
-    api.post(f"/v0/topics/{dest}/delete", {"before_seq": 2})
-    assert read(api, dest) == [2, 3]
-    assert api.get(f"/v0/routers/{router}").json["state"] == "blocked"
-    api.put(f"/v0/topics/{dest}", {"cap_records": 0})
-    assert read(api, dest) == [2, 3, 4]
-    answer = api.get(f"/v0/routers/{router}").json
+    views.post(f"/v0/topics/{dest}/delete", {"before_seq": 2})
+    assert read(views, dest) == [2, 3]
+    assert views.get(f"/v0/routers/{router}").json["state"] == "blocked"
+    views.put(f"/v0/topics/{dest}", {"cap_records": 0})
+    assert read(views, dest) == [2, 3, 4]
+    answer = views.get(f"/v0/routers/{router}").json
     assert (answer["state"], answer["last_error"], answer["lag"]) == ("running", None, 0)
 
 
-def test_a_key_needs_read_and_all_names_within_its_prefixes(api: Door, keys: Any) -> None:
+def test_a_key_needs_read_and_all_names_within_its_prefixes(views: Door, keys: Any) -> None:
     keys("root:admin+read,writer:write,mine:read:a.")
     for router, source, dest in (
         ("a.r", "a.1", "a.2"),
@@ -135,10 +135,10 @@ def test_a_key_needs_read_and_all_names_within_its_prefixes(api: Door, keys: Any
         ("a.t", "b.1", "a.3"),
         ("b.r", "a.1", "a.4"),
     ):
-        api.put(f"/v0/routers/{router}", {"source": source, "dest": dest}, authorization="Bearer root")
-    assert api.get("/v0/routers/a.r").code == "unauthorized"
-    assert api.get("/v0/routers/a.r", authorization="Bearer writer").code == "forbidden"
-    assert api.get("/v0/routers/a.r", authorization="Bearer mine").status == 200
+        views.put(f"/v0/routers/{router}", {"source": source, "dest": dest}, authorization="Bearer root")
+    assert views.get("/v0/routers/a.r").code == "unauthorized"
+    assert views.get("/v0/routers/a.r", authorization="Bearer writer").code == "forbidden"
+    assert views.get("/v0/routers/a.r", authorization="Bearer mine").status == 200
     for router in ("a.s", "a.t", "b.r"):
-        refused = api.get(f"/v0/routers/{router}", authorization="Bearer mine")
+        refused = views.get(f"/v0/routers/{router}", authorization="Bearer mine")
         assert (refused.status, refused.code) == (403, "forbidden")

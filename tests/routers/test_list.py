@@ -13,23 +13,23 @@ def listed(api: Door, query: str = "", **headers: str) -> list[str]:
     return [router["router"] for router in api.get(f"/v0/routers?{query}", **headers).json["routers"]]
 
 
-def test_it_works(api: Door, names: Iterator[str]) -> None:
+def test_it_works(views: Door, names: Iterator[str]) -> None:
     a, b, c = next(names), next(names), next(names)
-    first, second = route(api, a, b), route(api, a, c, guarantee="exactly_once")
-    api.append(a, 1)
-    read(api, b)
-    answer = api.get("/v0/routers").json
+    first, second = route(views, a, b), route(views, a, c, guarantee="exactly_once")
+    views.append(a, 1)
+    read(views, b)
+    answer = views.get("/v0/routers").json
     assert answer.pop("performance")["server_total_ms"] > 0
     assert set(answer) == {"routers"}
     wanted = [(first, a, b, "at_least_once", 1, 0), (second, a, c, "exactly_once", 0, 1)]
     fields = ("router", "source", "dest", "guarantee", "forwarded_total", "lag")
     assert [tuple(router[field] for field in fields) for router in answer["routers"]] == wanted
-    alone = api.get(f"/v0/routers/{first}").json
+    alone = views.get(f"/v0/routers/{first}").json
     assert set(answer["routers"][0]) == set(alone) - {"performance"}
 
 
-def test_there_may_be_none(api: Door) -> None:
-    assert api.get("/v0/routers").json["routers"] == []
+def test_there_may_be_none(views: Door) -> None:
+    assert views.get("/v0/routers").json["routers"] == []
 
 
 def test_filters(api: Door) -> None:
@@ -45,31 +45,31 @@ def test_filters(api: Door) -> None:
     assert listed(api, "prefix=y&source=a") == []
 
 
-def test_pages_are_in_order_of_name_byte_by_byte(api: Door) -> None:
+def test_pages_are_in_order_of_name_byte_by_byte(views: Door) -> None:
     for router in ("b", "a", "B", "a>", "a-", "a.b"):
-        route(api, "s", f"d{ord(router[-1])}{len(router)}", router)
+        route(views, "s", f"d{ord(router[-1])}{len(router)}", router)
     everything = ["B", "a", "a-", "a.b", "a>", "b"]
-    assert listed(api) == everything
+    assert listed(views) == everything
     found: list[str] = []
     query = "page_size=4"
     while True:
-        page = api.get(f"/v0/routers?{query}").json
+        page = views.get(f"/v0/routers?{query}").json
         found += [router["router"] for router in page["routers"]]
         if "next_cursor" not in page:
             break
         assert len(page["routers"]) == 4
         query = f"page_size=4&cursor={page['next_cursor']}"
     assert found == everything
-    assert listed(api, "page_size=6") == everything
-    assert "next_cursor" not in api.get("/v0/routers?page_size=6").json
+    assert listed(views, "page_size=6") == everything
+    assert "next_cursor" not in views.get("/v0/routers?page_size=6").json
 
 
-def test_a_page_goes_on_where_it_ended_when_routers_come_and_go(api: Door) -> None:
+def test_a_page_goes_on_where_it_ended_when_routers_come_and_go(views: Door) -> None:
     for router in "abcd":
-        route(api, "s", router, router)
-    cursor = api.get("/v0/routers?page_size=2").json["next_cursor"]
-    api.delete("/v0/routers/b"), api.delete("/v0/routers/c"), route(api, "s", "e", "aa")
-    assert listed(api, f"cursor={cursor}") == ["d"]
+        route(views, "s", router, router)
+    cursor = views.get("/v0/routers?page_size=2").json["next_cursor"]
+    views.delete("/v0/routers/b"), views.delete("/v0/routers/c"), route(views, "s", "e", "aa")
+    assert listed(views, f"cursor={cursor}") == ["d"]
 
 
 @pytest.mark.parametrize(
@@ -80,12 +80,12 @@ def test_what_cannot_be_is_refused(api: Door, query: str) -> None:
     assert (refused.status, refused.code) == (400, "invalid_request")
 
 
-def test_a_large_page_is_cut_to_the_largest(api: Door) -> None:
-    route(api, "s", "d", "r")
-    assert listed(api, "page_size=5000") == ["r"]
+def test_a_large_page_is_cut_to_the_largest(views: Door) -> None:
+    route(views, "s", "d", "r")
+    assert listed(views, "page_size=5000") == ["r"]
 
 
-def test_a_key_sees_only_what_lies_within_its_prefixes(api: Door, keys: Any) -> None:
+def test_a_key_sees_only_what_lies_within_its_prefixes(views: Door, keys: Any) -> None:
     keys("root:admin+read,writer:write,mine:read:a.|b.")
     ends = [
         ("a.1", "a.1", "a.2"),
@@ -95,12 +95,12 @@ def test_a_key_sees_only_what_lies_within_its_prefixes(api: Door, keys: Any) -> 
         ("b.1", "a.1", "b.2"),
     ]
     for router, source, dest in ends:
-        api.put(f"/v0/routers/{router}", {"source": source, "dest": dest}, authorization="Bearer root")
-    assert listed(api, authorization="Bearer mine") == ["a.1", "b.1"]
-    assert listed(api, "source=a.1", authorization="Bearer mine") == ["a.1", "b.1"]
-    assert listed(api, "source=c.1", authorization="Bearer mine") == []
-    assert listed(api, "prefix=c", authorization="Bearer mine") == []
-    page = api.get("/v0/routers?page_size=1", authorization="Bearer mine").json
-    assert listed(api, f"page_size=1&cursor={page['next_cursor']}", authorization="Bearer mine") == ["b.1"]
-    assert api.get("/v0/routers").code == "unauthorized"
-    assert api.get("/v0/routers", authorization="Bearer writer").code == "forbidden"
+        views.put(f"/v0/routers/{router}", {"source": source, "dest": dest}, authorization="Bearer root")
+    assert listed(views, authorization="Bearer mine") == ["a.1", "b.1"]
+    assert listed(views, "source=a.1", authorization="Bearer mine") == ["a.1", "b.1"]
+    assert listed(views, "source=c.1", authorization="Bearer mine") == []
+    assert listed(views, "prefix=c", authorization="Bearer mine") == []
+    page = views.get("/v0/routers?page_size=1", authorization="Bearer mine").json
+    assert listed(views, f"page_size=1&cursor={page['next_cursor']}", authorization="Bearer mine") == ["b.1"]
+    assert views.get("/v0/routers").code == "unauthorized"
+    assert views.get("/v0/routers", authorization="Bearer writer").code == "forbidden"

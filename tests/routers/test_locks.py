@@ -85,10 +85,10 @@ def locked_cursor(router: str) -> None:
     Cursor.objects.select_for_update().get(name=router)
 
 
-def test_who_waited_for_a_router_finds_it_paused(api: Door, names: Iterator[str], aside: Any) -> None:
+def test_who_waited_for_a_router_finds_it_paused(views: Door, names: Iterator[str], aside: Any) -> None:
     source, dest = next(names), next(names)
-    router = route(api, source, dest)
-    api.append(source, 1)
+    router = route(views, source, dest)
+    views.append(source, 1)
     with transaction.atomic():
         scripts.set_paused(router, True)
         result = aside(lambda: scripts.catch_up(id_of(dest), now_ms()))
@@ -97,10 +97,10 @@ def test_who_waited_for_a_router_finds_it_paused(api: Door, names: Iterator[str]
     assert Router.objects.get(name=router).cursor.seq == 0
 
 
-def test_who_waited_for_a_router_finds_it_deleted(api: Door, names: Iterator[str], aside: Any) -> None:
+def test_who_waited_for_a_router_finds_it_deleted(views: Door, names: Iterator[str], aside: Any) -> None:
     source, dest = next(names), next(names)
-    router = route(api, source, dest)
-    api.append(source, 1)
+    router = route(views, source, dest)
+    views.append(source, 1)
     with transaction.atomic():
         scripts.delete_router(router)
         result = aside(lambda: scripts.catch_up(id_of(dest), now_ms()))
@@ -109,46 +109,48 @@ def test_who_waited_for_a_router_finds_it_deleted(api: Door, names: Iterator[str
     assert TopicHead.objects.get(topic__name=dest).head_seq == 0
 
 
-def test_a_reader_waits_for_a_router_that_somebody_moves(api: Door, names: Iterator[str], aside: Any) -> None:
+def test_a_reader_waits_for_a_router_that_somebody_moves(views: Door, names: Iterator[str], aside: Any) -> None:
     source, dest = next(names), next(names)
-    route(api, source, dest)
-    api.append(source, 1)
+    route(views, source, dest)
+    views.append(source, 1)
     with transaction.atomic():
         advance.advance(id_of(source), now_ms())
-        result = aside(lambda: read(api, dest))
+        result = aside(lambda: read(views, dest))
         somebody_waits()
     assert result() == [1]
 
 
-def test_a_worker_does_not(api: Door, names: Iterator[str], aside: Any) -> None:
+def test_a_worker_does_not(views: Door, names: Iterator[str], aside: Any) -> None:
     source, dest, other = next(names), next(names), next(names)
-    router = route(api, source, dest)
-    route(api, source, other)
-    api.append(source, 1)
+    router = route(views, source, dest)
+    route(views, source, other)
+    views.append(source, 1)
     with transaction.atomic():
         locked_cursor(router)
         moves = aside(lambda: list(advance.drain(id_of(source), now_ms)))()
         assert [move.topic_id for move in moves] == [id_of(other)]
-    assert read(api, dest) == [1]
+    assert read(views, dest) == [1]
 
 
-def test_a_drain_looks_again_until_there_is_nothing_to_do(api: Door, names: Iterator[str]) -> None:
+def test_a_drain_looks_again_until_there_is_nothing_to_do(views: Door, names: Iterator[str]) -> None:
     """Who was told of an append while we held its routers has left it to us."""
     source, dest = next(names), next(names)
-    route(api, source, dest)
-    api.append(source, 1)
+    route(views, source, dest)
+    views.append(source, 1)
     drained = advance.drain(id_of(source), now_ms)
     assert next(drained).head_seq == 1
-    api.append(source, 2)
+    views.append(source, 2)
     assert next(drained).head_seq == 2
     assert list(drained) == []
 
 
 @pytest.mark.parametrize("end", ["source", "dest"])
-def test_a_topic_is_deleted_after_who_moves_its_routers(api: Door, names: Iterator[str], aside: Any, end: str) -> None:
+def test_a_topic_is_deleted_after_who_moves_its_routers(
+    views: Door, names: Iterator[str], aside: Any, end: str
+) -> None:
     source, dest = next(names), next(names)
-    router = route(api, source, dest)
-    api.append(source, 1)
+    router = route(views, source, dest)
+    views.append(source, 1)
     doomed = source if end == "source" else dest
     with transaction.atomic():
         advance.advance(id_of(source), now_ms())
@@ -156,19 +158,19 @@ def test_a_topic_is_deleted_after_who_moves_its_routers(api: Door, names: Iterat
         somebody_waits()
     assert result() == (True, [router])
     if end == "source":
-        assert read(api, dest) == [1]
+        assert read(views, dest) == [1]
     assert not Router.objects.exists()
 
 
 def test_a_graph_is_changed_while_a_router_of_it_is_about_to_be_blocked(
-    api: Door, names: Iterator[str], aside: Any
+    views: Door, names: Iterator[str], aside: Any
 ) -> None:
     """An advance holds a cursor and heads when it writes its router's row: who marks routers cyclic takes the cursor first."""
     a, b = next(names), next(names)
-    api.put(f"/v0/topics/{b}", {"cap_records": 1, "discard": "reject"})
-    there = route(api, a, b)
-    back = route(api, b, a, allow_cycle=True)
-    api.append(a, 1, 2)
+    views.put(f"/v0/topics/{b}", {"cap_records": 1, "discard": "reject"})
+    there = route(views, a, b)
+    back = route(views, b, a, allow_cycle=True)
+    views.append(a, 1, 2)
     with transaction.atomic():
         locked_cursor(there)
         result = aside(lambda: scripts.delete_router(back))  # `there` is on no cycle any more
@@ -180,10 +182,10 @@ def test_a_graph_is_changed_while_a_router_of_it_is_about_to_be_blocked(
     assert (row.cyclic, row.state) == (False, "blocked")
 
 
-def test_a_worker_that_is_killed_in_the_middle_moved_nothing(api: Door, names: Iterator[str]) -> None:
+def test_a_worker_that_is_killed_in_the_middle_moved_nothing(views: Door, names: Iterator[str]) -> None:
     source, dest, onward = next(names), next(names), next(names)
-    route(api, source, dest, guarantee="exactly_once"), route(api, dest, onward)
-    api.append(source, 1, 2, 3)
+    route(views, source, dest, guarantee="exactly_once"), route(views, dest, onward)
+    views.append(source, 1, 2, 3)
     database = connection.settings_dict
     url = f"dbname={database['NAME']} user={database['USER']} password={database['PASSWORD']}"
     url += f" host={database['HOST']} port={database['PORT']}"
@@ -196,5 +198,5 @@ def test_a_worker_that_is_killed_in_the_middle_moved_nothing(api: Door, names: I
         assert worker.stdout.readline() == "moved\n"
         assert list(advance.drain(id_of(source), now_ms)) == []  # it holds the router
         worker.kill()
-    assert read(api, onward) == [1, 2, 3]
+    assert read(views, onward) == [1, 2, 3]
     assert advance.behind(now_ms()) == []

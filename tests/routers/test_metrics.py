@@ -20,20 +20,20 @@ def of_router(api: Door, router: str, **headers: str) -> dict[str, float]:
     }
 
 
-def test_it_works(api: Door, names: Iterator[str]) -> None:
+def test_it_works(views: Door, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
-    router = route(api, source, dest)
-    api.append(source, 1, 2)
-    read(api, dest)
+    router = route(views, source, dest)
+    views.append(source, 1, 2)
+    read(views, dest)
     idle = {"lag_records": 0, "lag_seconds": 0, "forwarded_total": 2, "errors_total": 0, "stalled": 0}
-    assert of_router(api, router) == idle
-    api.append(source, 3)
+    assert of_router(views, router) == idle
+    views.append(source, 3)
     grow_old(source, router)
-    behind = of_router(api, router)
+    behind = of_router(views, router)
     assert behind.pop("lag_seconds") > 60
     assert behind == {"lag_records": 1, "forwarded_total": 2, "errors_total": 0, "stalled": 1}
-    read(api, dest)
-    assert of_router(api, router) == {**idle, "forwarded_total": 3}
+    read(views, dest)
+    assert of_router(views, router) == {**idle, "forwarded_total": 3}
 
 
 def test_labels_say_where_it_leads(api: Door, names: Iterator[str]) -> None:
@@ -51,9 +51,9 @@ def test_errors_are_counted(api: Door, names: Iterator[str]) -> None:
     assert of_router(api, router)["errors_total"] == 1
 
 
-def test_a_key_sees_only_what_lies_within_its_prefixes(api: Door, keys: Any) -> None:
+def test_a_key_sees_only_what_lies_within_its_prefixes(views: Door, keys: Any) -> None:
     keys("root:admin+read,mine:read:a.")
     for router, source, dest in (("a.r", "a.1", "a.2"), ("a.s", "a.1", "b.2"), ("b.r", "a.1", "a.4")):
-        api.put(f"/v0/routers/{router}", {"source": source, "dest": dest}, authorization="Bearer root")
+        views.put(f"/v0/routers/{router}", {"source": source, "dest": dest}, authorization="Bearer root")
     mine = {"authorization": "Bearer mine"}
-    assert [bool(of_router(api, router, **mine)) for router in ("a.r", "a.s", "b.r")] == [True, False, False]
+    assert [bool(of_router(views, router, **mine)) for router in ("a.r", "a.s", "b.r")] == [True, False, False]

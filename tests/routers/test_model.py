@@ -28,7 +28,7 @@ from tests import scripts
 from tests.routers.model import Entry, Router, Topic, World
 from tests.scripts import delete_topic, look_up, put_topic, record
 from topics.append import check_room, write_once
-from topics.cache import Known
+from topics.cache import CachedTopic
 from topics.config import Config
 from topics.delete import delete_once
 from topics.describe import ONE
@@ -177,7 +177,7 @@ class Forwarding(RuleBasedStateMachine):
             accepted = False
         assert accepted == topic.append(data, self.now)
 
-    def written(self, topic: Known, rows: Rows) -> Script[None]:
+    def written(self, topic: CachedTopic, rows: Rows) -> Script[None]:
         """An append of the moment that the model is at."""
         if topic.rejects:
             yield from check_room(topic, rows, self.now)

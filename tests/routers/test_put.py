@@ -116,12 +116,12 @@ def test_bad_names_are_refused(api: Door, names: Iterator[str], router: str) -> 
         b"",
     ],
 )
-def test_what_cannot_be_is_refused(api: Door, names: Iterator[str], body: Any) -> None:
+def test_what_cannot_be_is_refused(views: Door, names: Iterator[str], body: Any) -> None:
     router = next(names)
-    refused = api.put(f"/v0/routers/{router}", body)
+    refused = views.put(f"/v0/routers/{router}", body)
     assert (refused.status, refused.code) == (400, "invalid_request")
-    assert api.get(f"/v0/routers/{router}").status == 404
-    assert api.get("/v0/topics/s").status == 404
+    assert views.get(f"/v0/routers/{router}").status == 404
+    assert views.get("/v0/topics/s").status == 404
 
 
 def test_a_bare_string_filter_is_eq(api: Door, names: Iterator[str]) -> None:
@@ -297,31 +297,31 @@ def test_a_new_filter_counts_for_what_is_forwarded_from_then_on(api: Door, names
     assert [(record["data"], record.get("$tag")) for record in shown] == [("x", "x"), ("y", "y"), ("y", None)]
 
 
-def test_a_key_needs_admin_and_all_names_within_its_prefixes(api: Door, keys: Any) -> None:
+def test_a_key_needs_admin_and_all_names_within_its_prefixes(views: Door, keys: Any) -> None:
     keys("root:admin+read+write+delete,writer:read+write+delete,mine:admin+read+delete+write:a.|b.")
     ends = {"source": "a.1", "dest": "b.1"}
-    refused = api.put("/v0/routers/a.r", ends, authorization="Bearer writer")
+    refused = views.put("/v0/routers/a.r", ends, authorization="Bearer writer")
     assert (refused.status, refused.code) == (403, "forbidden")
     for router, body in (
         ("c.r", ends),
         ("a.r", {"source": "c.1", "dest": "b.1"}),
         ("a.r", {"source": "a.1", "dest": "c.1"}),
     ):
-        refused = api.put(f"/v0/routers/{router}", body, authorization="Bearer mine")
+        refused = views.put(f"/v0/routers/{router}", body, authorization="Bearer mine")
         assert (refused.status, refused.code) == (403, "forbidden")
-    assert api.put("/v0/routers/a.r", ends).code == "unauthorized"
-    assert api.put("/v0/routers/a.r", ends, authorization="Bearer mine").status == 201
+    assert views.put("/v0/routers/a.r", ends).code == "unauthorized"
+    assert views.put("/v0/routers/a.r", ends, authorization="Bearer mine").status == 201
     # Nor may it take over a router of that name that leads elsewhere.
-    api.put("/v0/routers/a.other", {"source": "c.1", "dest": "c.2"}, authorization="Bearer root")
-    refused = api.put("/v0/routers/a.other", ends, authorization="Bearer mine")
+    views.put("/v0/routers/a.other", {"source": "c.1", "dest": "c.2"}, authorization="Bearer root")
+    refused = views.put("/v0/routers/a.other", ends, authorization="Bearer mine")
     assert (refused.status, refused.code) == (403, "forbidden")
 
 
-def test_the_number_of_routers_is_capped(api: Door, names: Iterator[str], settings: Any) -> None:
+def test_the_number_of_routers_is_capped(views: Door, names: Iterator[str], settings: Any) -> None:
     source, dest, more = next(names), next(names), next(names)
-    router = route(api, source, dest)
+    router = route(views, source, dest)
     settings.TOPICS_MAX_ROUTERS = 1
-    refused = api.put(f"/v0/routers/{next(names)}", {"source": source, "dest": more})
+    refused = views.put(f"/v0/routers/{next(names)}", {"source": source, "dest": more})
     assert (refused.status, refused.code, refused.headers["retry-after"]) == (429, "throttled", "1")
     assert refused.detail == {"limit": "routers", "max": 1}
-    assert api.put(f"/v0/routers/{router}", {"source": source, "dest": dest}).status == 200
+    assert views.put(f"/v0/routers/{router}", {"source": source, "dest": dest}).status == 200

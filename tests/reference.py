@@ -99,7 +99,7 @@ class Log:
     def append(
         self, new: list[tuple[str, str | None, str | None, int]], now: int, key: str | None = None
     ) -> tuple[int, int, bool]:
-        """Records as (data, tag, node, size). Answers the first and last seq, and whether the key was known."""
+        """Records as (data, tag, node, size). Returns the first and last seq, and whether the key was known."""
         self.expire(now)
         if key is not None and key in self.keys and self.keys[key][2] > now - self.config.idempotency_window_ms:
             return (*self.keys[key][:2], True)

@@ -39,7 +39,7 @@ def last_read(topic_id: int, written_ts: int) -> int:
 
 
 def flush() -> int:
-    """Write down what was noted; answers for how many topics that is done with."""
+    """Write down what was noted; returns for how many topics that is done."""
     noted = dict(_noted)
     if not noted:
         return 0

@@ -1,4 +1,4 @@
-"""The log in memory: what contract.md sections 2 to 5 say, with lists, and nothing done later than it is due.
+"""The log in memory: what docs/wire.md says of topics, with lists, and nothing done later than it is due.
 
 Times are passed in and never go back. A record lives in `live`; one that was lost is remembered in `lost`,
 since every reader below it has to be told.

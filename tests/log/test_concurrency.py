@@ -1,4 +1,4 @@
-"""Many at once, through a whole server: order, atomicity, keys, and counts that stay exact (contract.md section 3)."""
+"""Many at once, through a whole server: order, atomicity, keys, and counts that stay exact (docs/guarantees.md)."""
 
 from __future__ import annotations
 

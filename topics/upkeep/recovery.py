@@ -1,6 +1,6 @@
 """What a restart takes away: `ephemeral` records by intent, and volatile ones when PostgreSQL crashed.
 
-Readers are told by a tombstone, reason `restart`; seqs are not given out again (contract.md section 2).
+Readers are told by a tombstone, reason `restart`; seqs are not given out again (docs/guarantees.md).
 """
 
 from __future__ import annotations

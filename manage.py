@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Django's command line for this site. Without DATABASE_URL it brings its own servers: topics_project/embedded.py."""
+"""Django's command line for this site. Without DATABASE_URL it brings its own servers: topics_project/embedded/servers.py."""
 
 import os
 import sys

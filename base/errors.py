@@ -1,4 +1,4 @@
-"""The error table of contract.md section 1: one class a code. What a client sees stands on the class."""
+"""The table of errors (docs/wire.md): one class a code. What a client sees stands on the class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a topic, router, tag, node or cursor may be called (contract.md section 1). Names are byte-exact."""
+"""What a topic, router, tag, node or cursor may be called (docs/wire.md). Names are byte-exact."""
 
 from __future__ import annotations
 

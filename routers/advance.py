@@ -1,7 +1,7 @@
-"""Forwarding, step by step: sql/routers_advance.sql moves the routers of one source; here is who calls it, and for what.
+"""Forwarding, step by step: sql/routers_advance.2.sql moves the routers of one source; here is who calls it, and for what.
 
 A worker drains a source and goes on to the dests' own routers. A reader of a dest first advances what lies
-upstream of it, so it sees every write that was acked before its read (contract.md section 6).
+upstream of it, so it sees every write that was acked before its read (docs/routers.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Routers (seeds/000 and design.md section 1). What they forward stands in the log, as spans (topics/models.py)."""
+"""Routers (docs/routers.md). What they forward stands in the log, as spans (topics/models.py)."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def request_advance(client: redis.Redis, source_ids: Iterable[int]) -> set[int]:
 
 
 def forward(source_id: int) -> list[int]:
-    """Advance a source and all that follows from it, and tell who waits for the dests. Answers what is left to advance.
+    """Advance a source and all that follows from it, and tell who waits for the dests. Returns what is left to advance.
 
     A source that has more at once waits for a rest first.
     """

@@ -1,7 +1,7 @@
 """Append a file's lines to a topic, in batches that a second run of the same command does not append again.
 
 The idempotency key of a batch is made of all that was appended up to its end. A second run goes on behind the last
-batch whose key the topic remembers (contract.md section 3), provided that the file still begins with the same bytes.
+batch whose key the topic remembers (docs/wire.md), provided that the file still begins with the same bytes.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def say(message: str) -> None:
 
 
 def export(name: str, from_seq: int, line: Line, out: BinaryIO, clock: Clock, tick: Callable[[int], None]) -> int:
-    """Write every record that the topic shows now, above from_seq; answers how many."""
+    """Write every record that the topic shows now, above from_seq; returns how many."""
     head_seq = run(diff(name, Diff(limit=1), clock)).head_seq
     written = 0
     for records, _ in windows(name, from_seq, head_seq, clock):

@@ -1,5 +1,5 @@
-"""Whether the disk has room for records. Only the embedded servers say so beforehand (topics_project/embedded.py); on
-servers of one's own PostgreSQL does when it runs out (database.py)."""
+"""Whether the disk has room for records. Only the embedded servers say so beforehand
+(topics_project/embedded/servers.py); on servers of one's own PostgreSQL does when it runs out (database.py)."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def serve(role: str, statement_ms: int) -> None:
 
 
 def limit(connection: Any, **_: Any) -> None:
-    """On each new connection of Django's (apps.py), after it has looked for a crash: recovering may take its time."""
+    """On each new connection of Django's (topics/apps.py), after it has looked for a crash: recovering may take its time."""
     if _session:
         with connection.cursor() as cursor:
             cursor.execute(_session)

@@ -1,4 +1,4 @@
-"""The log in memory: what contract.md sections 2 to 5 say, with lists, and nothing done later than it is due.
+"""The log in memory: what docs/wire.md says of topics, with lists, and nothing done later than it is due.
 
 Times are passed in and never go back. A record lives in `live`; one that was lost is remembered in `lost`,
 since every reader below it has to be told.
@@ -99,7 +99,7 @@ class Log:
     def append(
         self, new: list[tuple[str, str | None, str | None, int]], now: int, key: str | None = None
     ) -> tuple[int, int, bool]:
-        """Records as (data, tag, node, size). Answers the first and last seq, and whether the key was known."""
+        """Records as (data, tag, node, size). Returns the first and last seq, and whether the key was known."""
         self.expire(now)
         if key is not None and key in self.keys and self.keys[key][2] > now - self.config.idempotency_window_ms:
             return (*self.keys[key][:2], True)

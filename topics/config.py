@@ -1,6 +1,6 @@
 """A topic's config: what it may say, its defaults, and the one way to create or change a topic.
 
-Rules: contract.md section 2.
+Rules: docs/wire.md, "Topics".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who has read how far: named cursors, and a look at those of routers and others (contract.md section 10).
+"""Who has read how far: named cursors, and a look at those of routers and others (docs/wire.md).
 
 A cursor is the last seq examined. Lag is always the topic's head minus it, computed when asked, never remembered.
 """

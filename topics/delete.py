@@ -1,6 +1,6 @@
-"""Delete what somebody asks to be deleted: records, or a topic with its routers (contract.md sections 2 and 5).
+"""Delete what somebody asks to be deleted: records, or a topic with its routers (docs/wire.md).
 
-Silent, and for good: readers move on without a tombstone. Rows and spans go later (reclaim.py).
+Silent, and for good: readers move on without a tombstone. Rows and spans go later (upkeep/reclaim.py).
 Locks and accepted races: docs/concurrency.md.
 """
 

@@ -1,4 +1,4 @@
-"""What a topic holds now (contract.md section 2): exact when asked, also under a ttl, and nothing is written for it."""
+"""What a topic holds now (docs/wire.md): exact when asked, also under a ttl, and nothing is written for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One record by topic and seq, with the way it came (contract.md section 10): its home, and each router between."""
+"""One record by topic and seq, with the way it came (docs/wire.md): its home, and each router between."""
 
 from __future__ import annotations
 

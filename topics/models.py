@@ -1,7 +1,7 @@
 """The store's tables. Each constraint and index names the query it serves.
 
 Times are integer milliseconds since the Unix epoch. A topic's id is never reused, so it is also the
-epoch that tells a recreated topic from its predecessor (contract.md sections 2 to 5).
+epoch that tells a recreated topic from its predecessor (docs/glossary.md).
 """
 
 from __future__ import annotations
@@ -265,7 +265,7 @@ class StreamCount(models.Model):
 
 
 class ApiKey(models.Model):
-    """A key made in the admin. Only the SHA-256 of its secret is kept (contract.md section 9)."""
+    """A key made in the admin. Only the SHA-256 of its secret is kept (docs/security.md)."""
 
     id = models.BigAutoField(primary_key=True)
     name = models.CharField(max_length=100)

@@ -1,5 +1,5 @@
 """When each topic was last read. Reads note it in memory; about once a second it is written down, never in a read's
-way and never waiting for an append (contract.md section 2, `last_read_ts` and `effective_priority`)."""
+way and never waiting for an append (docs/wire.md, `last_read_ts` and `effective_priority`)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def last_read(topic_id: int, written_ts: int) -> int:
 
 
 def flush() -> int:
-    """Write down what was noted; answers for how many topics that is done with."""
+    """Write down what was noted; returns for how many topics that is done."""
     noted = dict(_noted)
     if not noted:
         return 0

@@ -21,7 +21,7 @@ class Stamped(msgspec.Struct):
 
 
 class Stamp(msgspec.Struct):
-    """As stamped_meta.sql writes it, field by field."""
+    """As sql/stamped_meta.sql writes it, field by field."""
 
     router: str
     source: str

@@ -1,4 +1,4 @@
-"""What the store holds, what it shows, and what keeps the rest from being given back (reclaim.py)."""
+"""What the store holds, what it shows, and what keeps the rest from being given back (upkeep/reclaim.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Celery app and its beat schedule (settings.CELERY_BEAT_SCHEDULE). Tasks live in each app's tasks.py."""
+"""The Celery app and its beat schedule (settings.CELERY_BEAT_SCHEDULE). Each app has its tasks in a module `tasks`."""
 
 import os
 from typing import Any

@@ -1,7 +1,7 @@
 """Every setting once: its type, its default and why. Read from the environment; the README lists them all.
 
 A value that cannot be used refuses to start in one line, whatever process reads it. `manage.py` fills in
-DATABASE_URL, REDIS_URL and SECRET_KEY from the embedded servers when they are not given (embedded.py).
+DATABASE_URL, REDIS_URL and SECRET_KEY from the embedded servers when they are not given (embedded/servers.py).
 """
 
 import ipaddress
@@ -155,7 +155,7 @@ AXES_LOCKOUT_CALLABLE = "topics_project.logins.locked_out"
 AXES_VERBOSE = False
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
 
-# -- Limits (contract.md sections 3, 4 and 9; the caps of section 9 are off at 0) ----------------------------------
+# -- Limits (docs/wire.md, "Limits"; caps are off at 0) -----------------------------------------------------------
 
 TOPICS_MAX_RECORDS_PER_APPEND: int = number("TOPICS_MAX_RECORDS_PER_APPEND", 10_000, least=1)
 TOPICS_MAX_RECORD_BYTES: int = number("TOPICS_MAX_RECORD_BYTES", 1024 * 1024, least=1)  # data and meta
@@ -186,7 +186,7 @@ TOPICS_MAX_TOTAL_BYTES: int = number("TOPICS_MAX_TOTAL_BYTES", 0)
 TOPICS_UPLOAD_GRACE_MS: int = number("TOPICS_UPLOAD_GRACE_MS", 10_000, least=1)
 TOPICS_UPLOAD_LEAST_RATE: int = number("TOPICS_UPLOAD_LEAST_RATE", 16 * 1024, least=1)  # bytes a second
 TOPICS_MAX_ROUTER_HOPS: int = number("TOPICS_MAX_ROUTER_HOPS", 8, least=1)
-TOPICS_FAST_LANE: bool = flag("TOPICS_FAST_LANE", True)  # append and diff without the framework between
+TOPICS_FAST_LANE: bool = flag("TOPICS_FAST_LANE", True)  # calls of /v0 by wire/door.py; off: by views alone
 TOPICS_AUDIT_DAYS: int = number("TOPICS_AUDIT_DAYS", 90, least=1)  # how long the audit log is kept
 TOPICS_WATCH_SESSION_TTL_MS: int = number("TOPICS_WATCH_SESSION_TTL_MS", 300_000, least=1)
 

@@ -1,7 +1,7 @@
 """One instance in the foreground: migrate, make the first admin, run web, worker and beat until a signal.
 
 A child that dies is started again; a second supervisor on the same folder is refused. PostgreSQL and Redis are not
-children of this process: their guard (embedded.py) outlives it until the last user has left.
+children of this process: their guard (embedded/servers.py) outlives it until the last user has left.
 """
 
 import errno

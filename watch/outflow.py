@@ -1,9 +1,9 @@
 """How much of a stream is on its way to a client that does not read, and what is done when it is too much.
 
 The web server below us takes a message as soon as it has room, long before the client has it. What it may hold of one
-stream is its write buffer (supervisor.py gives it 208 KiB), the piece that went into that last, one more in line, and
-the one that our send() waits with: with pieces of 16 KiB that makes 256 KiB. The frame that the pieces are cut from is
-ours, and is let go with its last piece. The kernel's part is bounded in sockets.py.
+stream is its write buffer (208 KiB, topics_project/supervisor.py), the piece that went into that last, one more in
+line, and the one that our send() waits with: with pieces of 16 KiB that makes 256 KiB. The frame that the pieces are
+cut from is ours, and is let go with its last piece. The kernel's part is bounded in wire/sockets.py.
 """
 
 from __future__ import annotations

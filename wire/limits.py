@@ -1,4 +1,4 @@
-"""Resource caps: 429 with `detail.limit` and `detail.max` (contract.md section 9). 0 turns a cap off."""
+"""Resource caps: 429 with `detail.limit` and `detail.max` (docs/wire.md). 0 turns a cap off."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a process counts, and what Prometheus is told (docs/wire.md).
 
-Counting is a plain addition, cheap enough for the fast lane; once a second and before a scrape the sums go to
+Counting is a plain addition, cheap enough for every request; once a second and before a scrape the sums go to
 prometheus_client, whose files (PROMETHEUS_MULTIPROC_DIR) add up all web processes. Gauges are read from the
 database at the scrape, by `collectors`: other apps append theirs.
 """

@@ -1,4 +1,4 @@
-"""Lists come in pages, by name: `page_size` and an opaque `cursor` (contract.md section 1)."""
+"""Lists come in pages, by name: `page_size` and an opaque `cursor` (docs/wire.md)."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from typing import Any
 from base.errors import ShuttingDown
 from wire import limits
 
-PATIENCE_SECONDS = 3.0  # below the time after which granian kills a worker that does not end (supervisor.py)
+# Below the time after which granian kills a worker that does not end (topics_project/supervisor.py).
+PATIENCE_SECONDS = 3.0
 LOOK_SECONDS = 0.02
 
 _begun = False

@@ -1,4 +1,4 @@
-"""What the answers of /v0/routers look like, field by field (seeds/000 and contract.md section 6)."""
+"""What the answers of /v0/routers look like, field by field (docs/wire.md)."""
 
 from __future__ import annotations
 

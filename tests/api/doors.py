@@ -70,7 +70,7 @@ class Door:
 
 
 class Lane(Door):
-    """A running instance: append and diff take the fast lane."""
+    """A running instance: what is plain to see goes through the event loop's door."""
 
     def __init__(self, port: int) -> None:
         self.port = port

@@ -1,4 +1,4 @@
-"""Resource caps: 429 with Retry-After, the cap's name and its value (contract.md section 9)."""
+"""Resource caps: 429 with Retry-After, the cap's name and its value (docs/wire.md)."""
 
 import threading
 from typing import Any

@@ -16,7 +16,7 @@ KEYS = "polling:read:,working:read+write+delete+admin:"
 
 
 def poll(door: Lane, number: int) -> Reply:
-    """A long poll, of the kinds that there are: as a plain GET, as a diff, and as a diff that the fast lane leaves to a view."""
+    """A long poll, of the kinds that there are: as a plain GET, as a diff, and as a diff that the door leaves to a view."""
     if number % 3 == 0:
         return door.get("/v0/topics/t/records?from_seq=1&wait_ms=30000", authorization="Bearer polling")
     more = {"accept": "application/json, text/plain"} if number % 3 == 1 else {}

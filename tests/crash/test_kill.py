@@ -1,4 +1,4 @@
-"""kill -9 in the middle of things: what was acked with `fsync` is there, and what is lost is told (contract.md section 2)."""
+"""kill -9 in the middle of things: what was acked with `fsync` is there, and what is lost is told (docs/guarantees.md)."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def write_keyed(instance: Instance, ending: list[bool]) -> None:
 
 
 def stop_a_holder(instance: Instance, database: psycopg.Connection) -> int:
-    """Stop a web process that holds a head in a transaction; answers its pid."""
+    """Stop a web process that holds a head in a transaction; returns its pid."""
 
     def stopped() -> int | None:
         for (pid,) in database.execute(HOLDERS).fetchall():

@@ -1,4 +1,4 @@
-"""Every curl line of the seed pages on routers, multi-master and nodes, in their order, as printed."""
+"""What a guide to routers, multi-master and nodes tells its readers to type, in its order (docs/routers.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many at once, through a whole server: order, atomicity, keys, and counts that stay exact (contract.md section 3)."""
+"""Many at once, through a whole server: order, atomicity, keys, and counts that stay exact (docs/guarantees.md)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def door(server: Instance) -> Lane:
 
 
 def together(*work: Callable[[], Any]) -> list[Any]:
-    """All of it at the same time; answers what each answered."""
+    """All of it at the same time; returns what each answered."""
     gate = threading.Barrier(len(work))
 
     def pass_gate(each: Callable[[], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Deleting records by seq and by tag, and whole topics (contract.md sections 2 and 5)."""
+"""Deleting records by seq and by tag, and whole topics (docs/wire.md)."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ class Beside:
         nodes: list[str] = [],  # noqa: B006
         pattern: tuple[str | None, bool] = (None, False),
     ) -> int:
-        """One diff of both. Answers where the next one begins."""
+        """One diff of both. Returns where the next one begins."""
         expected = self.logs[topic].diff(self.now, from_seq, limit, most_bytes, nodes, *pattern)
         wanted = Diff(from_seq=from_seq, limit=limit, node=nodes or None, match=match_of(*pattern), include_tags=True)
         with mock.patch("topics.diff.MAX_BYTES", most_bytes):

@@ -1,4 +1,4 @@
-"""Rows go once nothing shows them, and no sooner (design.md section 1)."""
+"""Rows go once nothing shows them, and no sooner (docs/decisions/0001-spans.md)."""
 
 from __future__ import annotations
 

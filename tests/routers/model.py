@@ -1,4 +1,4 @@
-"""What topics and routers hold, in memory and by the book (seeds/000, contract.md sections 4 to 6, decisions/0001-spans.md).
+"""What topics and routers hold, in memory and by the book (docs/routers.md, docs/decisions/0001-spans.md).
 
 Each topic is a plain list of entries, one a seq, and a forward copies them: no spans, no floors to keep cheap, no
 locks. The store has to tell the same to every reader, whatever it does inside.

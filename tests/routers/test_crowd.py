@@ -26,7 +26,7 @@ APPENDS = 25  # by each of three writers
 
 
 def build(door: Door) -> dict[str, tuple[str, bool]]:
-    """Two hundred routers; answers each dest's source, and whether it gets the even records only."""
+    """Two hundred routers; returns each dest's source, and whether it gets the even records only."""
     dests: dict[str, tuple[str, bool]] = {}
     for source in SOURCES:
         for number in range(16):

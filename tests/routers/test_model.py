@@ -1,7 +1,7 @@
 """Random graphs, writes, deletes, evictions, pauses and re-creations, step by step against the model (model.py).
 
 Each example runs in a transaction of its own that is rolled back: one connection does everything, in the order the
-model does it. What several at once do to each other is in test_concurrency.py.
+model does it. What several at once do to each other is in tests/log/test_concurrency.py.
 """
 
 from __future__ import annotations

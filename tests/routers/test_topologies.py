@@ -1,4 +1,4 @@
-"""Five nodes that read each other (seeds/001): in a ring, over a hub, in meshes. Each reads the others' records, once each."""
+"""Five nodes that read each other, in a ring, over a hub, in meshes: each gets the others' records once (docs/routers.md)."""
 
 from __future__ import annotations
 

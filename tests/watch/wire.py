@@ -71,7 +71,7 @@ class Api:
         return answer.body
 
     def append(self, topic: str, *values: Any, **fields: Any) -> int:
-        """Appends records with these data; answers the last seq."""
+        """Appends records with these data; returns the last seq."""
         records = [value if isinstance(value, dict) and "data" in value else {"data": value} for value in values]
         return self.done("POST", f"/v0/topics/{topic}", {"records": records, **fields})["last_seq"]
 

@@ -1,4 +1,4 @@
-"""Trim a topic in the admin: first what will be lost, then the delete of contract.md section 5."""
+"""Trim a topic in the admin: first what will be lost, then the delete that clients have, too (docs/wire.md)."""
 
 from __future__ import annotations
 

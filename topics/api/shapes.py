@@ -1,4 +1,4 @@
-"""What the answers of /v0/topics look like, field by field (contract.md sections 2 to 5 and 10)."""
+"""What the answers of /v0/topics look like, field by field (docs/wire.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
--- One read of a topic (contract.md section 4): the window of the next p_limit live seqs, rendered, with all that the answer
+-- One read of a topic (docs/wire.md, "Read"): the window of the next p_limit live seqs, rendered, with all that the answer
 -- says about the topic. STABLE, so every query in it sees one snapshot. No row: absent, or p_version is not the current one.
 --
 -- Above ragged_seq a window is a plain range of the primary key, and is read here; below, topic_diff_ragged reads it.

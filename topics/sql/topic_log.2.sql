@@ -1,4 +1,4 @@
--- Every record that a topic shows, own and forwarded, as a reader gets it (contract.md section 1), with the place it is stored at.
+-- Every record that a topic shows, own and forwarded, as a reader gets it (docs/wire.md), with the place it is stored at.
 -- For people with psql and for Spark. One topic's own records by seq are a range of the primary key; its forwarded ones are looked
 -- up span by span: for a range of seqs in a topic of many spans, ask topic_log_range.
 --

@@ -1,6 +1,6 @@
 """What a restart takes away: `ephemeral` records by intent, and volatile ones when PostgreSQL crashed.
 
-Readers are told by a tombstone, reason `restart`; seqs are not given out again (contract.md section 2).
+Readers are told by a tombstone, reason `restart`; seqs are not given out again (docs/guarantees.md).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def recover(connection: Any, **_: Any) -> None:
 
 
 def empty_ephemeral() -> int:
-    """Once when the service starts, before anybody appends: what `ephemeral` topics held is gone. Answers how many records."""
+    """Once when the service starts, before anybody appends: what `ephemeral` topics held is gone. Returns how many records."""
     topics = Topic.objects.filter(durability=Topic.Durability.EPHEMERAL, head__count__gt=0)
     return sum(empty(id) for id in topics.order_by("pk").values_list("pk", flat=True))
 

@@ -47,7 +47,7 @@ class Healing:
         return reply.json
 
     def append_and_read(self, topic: str) -> str:
-        """Append a record, note its ack, and see that a reader gets it. Answers what it is."""
+        """Append a record, note its ack, and see that a reader gets it. Returns what it is."""
         data = Written(topic, "probe", next(self.numbers), 0, 1, KEEP, NODES[0]).data()
         record = {"data": data, "tag": KEEP, "node": NODES[0]}
         first_seq = self.call("POST", f"/v0/topics/{topic}", {"records": [record]})["first_seq"]

@@ -20,7 +20,7 @@ from routers.lag import STALLED_MS, lag_of
 from routers.models import Router
 from routers.routers import RouterConfig, delete_router, put_router, set_paused
 from store.script import run
-from topics.admin.pages import Deletion, DomainAdmin, DomainForm, shaped, word
+from topics.admin.pages import Deletion, DomainAdmin, DomainForm, as_struct, choice_column
 from topics.models import Topic
 
 LAG = F("source__head__head_seq") - F("cursor__seq")
@@ -111,7 +111,7 @@ class RouterAdmin(DomainAdmin):
         "lag",
         "behind",
         "forwarded",
-        word("guarantee"),
+        choice_column("guarantee"),
         "last_error",
     )
     list_filter = ("state", "guarantee")
@@ -179,7 +179,7 @@ class RouterAdmin(DomainAdmin):
     def save_model(self, request: HttpRequest, obj: Router, form: RouterForm, change: bool) -> None:
         """Creates, or changes what differs. Raises TopicsError."""
         ends = {"source": obj.source.name, "dest": obj.dest.name} if change else form.endpoints()
-        config = shaped({**ends, **form.options()}, RouterConfig)
+        config = as_struct({**ends, **form.options()}, RouterConfig)
         router, created = run(put_router(obj.name, config, now_ms()))
         if change and created:
             raise RouterNotFound(f"router {obj.name!r} was deleted meanwhile", router=obj.name)
@@ -213,7 +213,7 @@ class RouterAdmin(DomainAdmin):
     def set_paused(self, request: HttpRequest, queryset: QuerySet[Router], paused: bool) -> None:
         done = "Paused." if paused else "Resumed."
         for router in queryset:
-            run(set_paused(router.name, paused, now_ms()))
+            run(set_paused(router.name, paused))
             self.log_change(request, router, done)
         messages.success(request, f"{len(queryset)} routers: {done.lower()}")
 

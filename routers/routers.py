@@ -250,12 +250,18 @@ def change_router(router: Found, config: RouterConfig) -> Script[None]:
     yield from write_on_heads([router, *stale])
 
 
-def set_paused(name: str, paused: bool, now: int) -> Script[Found]:
+def set_paused(name: str, paused: bool) -> Script[Found]:
     """Pause or resume. Raises RouterNotFound."""
+    router = yield from atomically(set_paused_locked(name, paused))
+    yield from wake_source(router.source_id)
+    return router
+
+
+def set_paused_locked(name: str, paused: bool) -> Script[Found]:
+    yield from graph.lock_graph()
     router = yield from find(name)
-    config = RouterConfig(source=router.source, dest=router.dest, paused=paused)
-    put = yield from put_router(name, config, now)
-    return put.router
+    yield from change_router(router, RouterConfig(source=router.source, dest=router.dest, paused=paused))
+    return (yield from find(name))
 
 
 def delete_router(name: str, key: Key = OPEN) -> Script[bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import routers.advance
 import routers.routers
@@ -47,6 +47,7 @@ cursor = ran(topics.cursors.cursor)
 page_of_cursors = ran(topics.cursors.page_of_cursors)
 delete_cursor = ran(topics.cursors.delete_cursor)
 known = ran(topics.cache.topic_called)
+set_paused = ran(routers.routers.set_paused)
 delete_router = ran(routers.routers.delete_router)
 create_session = ran(watch.sessions.create)
 sweep_sessions = ran(watch.sessions.sweep)
@@ -79,10 +80,6 @@ class Put(NamedTuple):
 def put_router(name: str, config: RouterConfig, now: int, key: Key = OPEN) -> Put:
     put = run(routers.routers.put_router(name, config, now, key))
     return Put(Router.objects.select_related("source", "dest").get(name=name), put.created)
-
-
-def set_paused(name: str, paused: bool, now: int = 1) -> Any:
-    return run(routers.routers.set_paused(name, paused, now))
 
 
 def catch_up(topic_id: int, now: int) -> routers.advance.Moves:

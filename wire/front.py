@@ -56,11 +56,11 @@ class Front:
         stream_at: Callable[[str], Stream | None],
         checks: list[Chore],
         closers: list[Chore],
-        settle: Callable[[], None],
+        load_all: Callable[[], None],
     ) -> None:
         """`site`: Django's WSGI application. `routes`: the endpoints. `stream_at`: what streams at a path, if anything does.
 
-        `checks` raise NotReady when a connection that serves does not answer; `closers` end them; `settle` is called once,
+        `checks` raise NotReady when a connection that serves does not answer; `closers` end them; `load_all` is called once,
         before the first request.
         """
         self.threads = Threads(settings.WEB_THREADS, "web")
@@ -68,7 +68,7 @@ class Front:
         self.api = Bridge(Bare(), self.threads)
         self.readiness = Bridge(Bare(), Threads(1, "ready"))
         self.routes, self.stream_at = routes, stream_at
-        self.checks, self.closers, self.settle = checks, closers, settle
+        self.checks, self.closers, self.load_all = checks, closers, load_all
         self.tuning: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -87,7 +87,7 @@ class Front:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
-                self.settle()
+                self.load_all()
                 self.tuning = asyncio.create_task(tune_listeners())
                 pulse.start()
             else:

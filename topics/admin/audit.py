@@ -11,7 +11,7 @@ from django.utils.html import format_html
 
 from base.clock import now_ms
 from base.units import moment
-from topics.admin.pages import DomainAdmin, word
+from topics.admin.pages import DomainAdmin, choice_column
 from topics.models import AuditEntry
 
 HOUR_MS = 3_600_000
@@ -53,7 +53,7 @@ class Since(admin.SimpleListFilter):
 
 @admin.register(AuditEntry)
 class AuditAdmin(DomainAdmin):
-    list_display = ("when", "who", "origin", word("action"), word("kind"), "name")
+    list_display = ("when", "who", "origin", choice_column("action"), choice_column("kind"), "name")
     list_display_links = ("when",)
     list_filter = (Since, Kind, Action)
     ordering = ("-ts", "-id")

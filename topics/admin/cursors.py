@@ -17,7 +17,7 @@ from base.clock import now_ms
 from base.errors import Incompatible, NotFound
 from base.units import amount, duration, moment
 from store.script import run
-from topics.admin.pages import Deletion, DomainAdmin, DomainForm, shaped, word
+from topics.admin.pages import Deletion, DomainAdmin, DomainForm, as_struct, choice_column
 from topics.api.cursors import PutCursor
 from topics.cursors import delete_cursor, move, target_seq
 from topics.models import Cursor
@@ -57,7 +57,7 @@ class CursorAdmin(DomainAdmin):
     """One query a page; lag is the head minus the cursor, computed there and then."""
 
     form = CursorForm
-    list_display = ("name", word("kind"), "of_topic", "seq", "head_seq", "lag", "oldest_unread", "updated")
+    list_display = ("name", choice_column("kind"), "of_topic", "seq", "head_seq", "lag", "oldest_unread", "updated")
     list_filter = ("kind",)
     ordering = ("topic_id", "name", "kind")
     search_fields = ("name__startswith", "topic__name__startswith")
@@ -113,7 +113,7 @@ class CursorAdmin(DomainAdmin):
         given = form.cleaned_data
         topic = obj.topic.name if change else given["topic_name"]
         place = {"seq": given["seq"]} if given["at"] == "seq" else {"at": given["at"]}
-        wanted = shaped({**place, "expected_seq": given.get("expected_seq") if change else None}, PutCursor)
+        wanted = as_struct({**place, "expected_seq": given.get("expected_seq") if change else None}, PutCursor)
         now = now_ms()
         seq = run(target_seq(topic, wanted.seq, wanted.from_ts, wanted.at, now))
         created = run(move(topic, obj.name, seq, wanted.expected_seq, now))

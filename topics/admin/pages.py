@@ -99,7 +99,7 @@ def refused(request: HttpRequest, error: TopicsError) -> HttpResponse:
     return HttpResponseRedirect(request.get_full_path())
 
 
-def shaped(values: dict[str, Any], shape: type[S]) -> S:
+def as_struct(values: dict[str, Any], shape: type[S]) -> S:
     """The values as one of the API's bodies. Raises InvalidRequest with the API's words."""
     try:
         return msgspec.convert(values, shape)
@@ -107,7 +107,7 @@ def shaped(values: dict[str, Any], shape: type[S]) -> S:
         raise InvalidRequest(str(error)) from error
 
 
-def word(field: str) -> Any:
+def choice_column(field: str) -> Any:
     """A column of a list with a choice as the API spells it."""
 
     @admin.display(ordering=field, description=field)

@@ -18,7 +18,7 @@ from base.units import amount, moment, size
 from store.script import run
 from topics import hooks
 from topics.admin import trim
-from topics.admin.pages import Deletion, DomainAdmin, DomainForm, shaped, word
+from topics.admin.pages import Deletion, DomainAdmin, DomainForm, as_struct, choice_column
 from topics.config import COLUMNS, Config, put_topic
 from topics.delete import delete_topic
 from topics.models import Cursor, Topic
@@ -61,7 +61,7 @@ class TopicAdmin(DomainAdmin):
 
     form = TopicForm
     columns = ("head_seq", "earliest_seq", "records", "payload", "last_write")
-    list_display = ("name", word("type"), word("durability"), *columns)
+    list_display = ("name", choice_column("type"), choice_column("durability"), *columns)
     list_select_related = ("head",)
     list_filter = ("type", "durability", "discard")
     ordering = ("name",)
@@ -125,7 +125,7 @@ class TopicAdmin(DomainAdmin):
     def save_model(self, request: HttpRequest, obj: Topic, form: TopicForm, change: bool) -> None:
         """Creates, or changes what the form changed. Raises TopicsError."""
         names = [name for name in (form.changed_data if change else COLUMNS) if name in COLUMNS]
-        config = shaped({name: form.cleaned_data[name] for name in names}, Config)
+        config = as_struct({name: form.cleaned_data[name] for name in names}, Config)
         created = run(put_topic(obj.name, config, now_ms())).created
         topic = Topic.objects.get(name=obj.name)
         if change and topic.pk != obj.pk:  # deleted while the page was open, and perhaps recreated

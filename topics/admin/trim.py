@@ -17,7 +17,7 @@ from base.errors import InvalidRequest, TopicsError
 from base.units import amount, size
 from store.script import run
 from topics import audit
-from topics.admin.pages import shaped
+from topics.admin.pages import as_struct
 from topics.delete import Delete, after_prefix, delete_records
 from topics.diff import check_match
 from topics.models import Topic
@@ -76,7 +76,7 @@ class TrimForm(forms.Form):
         try:
             if cleaned.get("tag") and match is None:
                 raise InvalidRequest("say how the tag is to match")
-            self.wanted = shaped({"before_seq": cleaned.get("before_seq"), "match": match}, Delete)
+            self.wanted = as_struct({"before_seq": cleaned.get("before_seq"), "match": match}, Delete)
             if self.wanted.before_seq is None and self.wanted.match is None and not self.errors:
                 raise InvalidRequest("say before_seq or match, or both")
             check_match(self.wanted.match)

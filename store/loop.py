@@ -12,19 +12,22 @@ from store.codec import Rows
 from store.connection import Connection
 from store.database import translated
 from store.readers import Readers
+from store.reads import Reads
 from store.script import Bound, Pause, Script, Shared, Statement
 from store.turns import Turns
 
 T = TypeVar("T")
-READERS = 4  # connections for statements that are transactions of their own and wait for nobody
+READS = 2  # connections for quick reads, which share their round trips
+READERS = 4  # connections for other statements that are transactions of their own
 WRITERS = 8  # connections for transactions of several statements, which may have to wait for a lock
 
 
 class Loop:
     """One event loop's connections for scripts."""
 
-    def __init__(self, readers: int = READERS) -> None:
-        self.readers, self.turns, self.writers = Readers(readers), Turns(), Readers(WRITERS)
+    def __init__(self, reads: int = READS) -> None:
+        self.reads, self.readers = Reads(reads), Readers(READERS)
+        self.turns, self.writers = Turns(), Readers(WRITERS)
 
     async def drive(self, script: Script[T]) -> T:
         """The result of a script. Raises what the script raises, and the domain's errors for the database's."""
@@ -61,6 +64,9 @@ class Loop:
                 transaction.abandon()
 
     async def execute(self, statement: Statement) -> Rows:
+        if statement.quick:
+            return await self.reads.execute(statement.sql, statement.arguments)
+
         async def work(connection: Connection) -> Rows:
             return await connection.execute(statement.sql, statement.arguments)
 
@@ -68,9 +74,12 @@ class Loop:
 
     async def check(self) -> None:
         """A round trip on the very connections that serve. Raises NotReady."""
-        await asyncio.gather(*(each.check() for each in (self.readers, self.turns.readers, self.writers)))
+        await asyncio.gather(
+            *(each.check() for each in (self.reads.readers, self.readers, self.turns.readers, self.writers))
+        )
 
     async def close(self) -> None:
+        await self.reads.close()
         for each in (self.readers, self.turns.readers, self.writers):
             await each.close()
 

@@ -25,13 +25,14 @@ class Statement(NamedTuple):
 
     Outside of a transaction it is one of its own, and may be sent twice when a connection ends under it: what changes
     something says so in a way that does nothing the second time, or stands in atomically().
-    `turn`: a topic whose head the statement may have to wait for. An event loop keeps such waits off the connections that
-    other statements need.
+    An event loop keeps apart what waits and what does not. `turn`: a topic whose head the statement may have to wait for.
+    `quick`: a read by index that waits for no lock; simultaneous ones share a round trip.
     """
 
     sql: str
     arguments: Arguments = ()
     turn: int = 0
+    quick: bool = False
 
 
 class Bound(Enum):

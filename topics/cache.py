@@ -84,7 +84,7 @@ def forget_all() -> None:
 
 def load_topic(name: str) -> Script[CachedTopic | None]:
     """The topic as it is now; None when there is none."""
-    rows = yield Statement(LOOKUP, (name,))
+    rows = yield Statement(LOOKUP, (name,), quick=True)
     if not rows:
         forget(name)
         return None

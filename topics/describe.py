@@ -65,7 +65,7 @@ class Held(NamedTuple):
 
 def held(name: str, now: int) -> Script[Held]:
     """Raises TopicNotFound."""
-    look = Statement(ONE, {"name": name, "now": now})
+    look = Statement(ONE, {"name": name, "now": now}, quick=True)
     rows = yield look
     if not rows:
         raise absent(name)

@@ -167,7 +167,7 @@ def read_window(name: str, wanted: Diff, now: int) -> Script[tuple[CachedTopic, 
         topic = cached(name) or (yield from topic_called(name))
         if topic.derived:
             yield from hooks.before_read(topic, now)
-        rows = yield Statement(DIFF, parameters(topic, wanted, now))
+        rows = yield Statement(DIFF, parameters(topic, wanted, now), quick=True)
         if rows:
             recency.note(topic.id, now)
             return topic, Window(*rows[0])
@@ -195,7 +195,7 @@ def diff(name: str, wanted: Diff, clock: Callable[[], int] = now_ms) -> Script[W
 
 def seq_before(name: str, from_ts: int, now: int) -> Script[int]:
     """The seq after which a reader begins that starts at a time. Raises TopicNotFound."""
-    rows = yield Statement(SEQ_BEFORE, {"name": name, "from_ts": from_ts, "now": now})
+    rows = yield Statement(SEQ_BEFORE, {"name": name, "from_ts": from_ts, "now": now}, quick=True)
     if not rows:
         raise absent(name)
     return int(rows[0][0])

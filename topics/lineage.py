@@ -45,7 +45,7 @@ class Found(NamedTuple):
 
 def record(name: str, seq: int, now: int) -> Script[Found]:
     """Raises TopicNotFound, or NotFound when the topic does not show this seq."""
-    look = Statement(RECORD, {"name": name, "seq": seq, "now": now})
+    look = Statement(RECORD, {"name": name, "seq": seq, "now": now}, quick=True)
     rows = yield look
     if not rows:
         raise absent(name)

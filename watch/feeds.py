@@ -183,7 +183,7 @@ def read_window(name: str, key: Key) -> Script[Window | None]:
             topic = yield from load_topic(name)
         if topic is None or topic.id != topic_id:
             return None
-        if found := (yield Statement(DIFF, arguments(topic, from_seq, view))):
+        if found := (yield Statement(DIFF, arguments(topic, from_seq, view), quick=True)):
             return Window(*found[0])
         forget(name)  # it was configured anew since we looked it up, and its version is another one now
 

@@ -143,7 +143,7 @@ class Hub:
             self.listen_no_more()
             return
         known = dict(self.heads)
-        heads: dict[int, int] = dict(await self.store.execute(Statement(HEADS, (wanted,))))
+        heads: dict[int, int] = dict(await self.store.execute(Statement(HEADS, (wanted,), quick=True)))
         for topic_id in wanted:
             followers = self.followers.get(topic_id, {})
             if topic_id not in heads:
@@ -172,12 +172,12 @@ class Hub:
 
     async def find(self, names: list[str]) -> dict[str, tuple[int, int]]:
         """Returns id and head seq of each topic that there is of these names."""
-        rows = await self.store.execute(Statement(BY_NAME, (names,)))
+        rows = await self.store.execute(Statement(BY_NAME, (names,), quick=True))
         return {name: (topic_id, head_seq) for name, topic_id, head_seq in rows}
 
     async def head(self, topic_id: int) -> int | None:
         """Where a topic's head is now; None: the topic is no more."""
-        rows = await self.store.execute(Statement(HEADS, ([topic_id],)))
+        rows = await self.store.execute(Statement(HEADS, ([topic_id],), quick=True))
         return rows[0][1] if rows else None
 
     async def close(self) -> None:

@@ -34,6 +34,11 @@ def acting(actor: Callable[[], Actor]) -> Iterator[None]:
         _acting.reset(token)
 
 
+def act_for(actor: Callable[[], Actor]) -> None:
+    """As acting(), for the rest of a task that serves one request: its context ends with it."""
+    _acting.set(actor)
+
+
 def actor() -> Actor:
     """Whoever makes the changes right now."""
     return _acting.get()()

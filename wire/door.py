@@ -7,7 +7,7 @@ from typing import Any
 from base.errors import TopicsError
 from store.loop import here
 from wire import metrics
-from wire.actor import acting
+from wire.actor import act_for
 from wire.answer import Answer, error_answer, refusal
 from wire.endpoint import Asked, Endpoint
 from wire.keys import Key
@@ -29,8 +29,8 @@ async def answer(
     """The answer to a request that the front has let in."""
     asked: Asked[Any, Any] = Asked(key, headers, query, body, origin, started, accept)
     try:
-        with acting(asked.actor):
-            done = await here().drive(endpoint.script(asked, arguments))
+        act_for(asked.actor)
+        done = await here().drive(endpoint.script(asked, arguments))
     except TopicsError as error:
         done = error_answer(error.told_to(asked.key.shown), started)
     except Exception as error:

@@ -14,5 +14,5 @@ async def fresh_keys() -> None:
     if keyring.stale:
         with translating():
             await _threads.run(keyring.refresh)
-    elif keyring.aging:
+    elif keyring.aging and not keyring.being_read:
         _threads.submit(keyring.refresh)

@@ -29,6 +29,7 @@ from watch.feeds import Reading, View
 from watch.hub import Hub
 from wire.keys import Key, keyring
 
+OF_A_PROXY = ("es-meta", "recover")  # parameters with which a proxy tells django-eventstream who it is
 STREAM = "topics.events"  # in the request's scope: the EventStream that serve.py has opened
 RETRY_SECONDS = 0.5  # before a topic is read again that could not be read
 KEEP_ALIVE_SECONDS = 20.0
@@ -187,6 +188,8 @@ async def events(request: HttpRequest, topic: str) -> HttpResponseBase:
 
 def respond(request: HttpRequest, stream: EventStream) -> HttpResponseBase:
     """The stream, from the client's last id on if it shows one; or what django-eventstream says of a bad id."""
+    if strange := [name for name in OF_A_PROXY if name in request.GET]:
+        return refuse(f"{strange[0]} is for a GRIP proxy, and there is none before this server")
     try:
         shown = EventRequest(request, view_kwargs={"channels": [stream.name]}).channel_last_ids.get(stream.name)
         if shown is not None:
@@ -194,9 +197,13 @@ def respond(request: HttpRequest, stream: EventStream) -> HttpResponseBase:
     except EventRequest.ResumeNotAllowedError as error:
         return HttpResponseBadRequest(f"Invalid request: {error}.\n")
     except EventRequest.Error as error:
-        refusal: HttpResponse = sse_error_response("bad-request", f"Invalid request: {error}.")
-        return refusal
+        return refuse(str(error))
     return StreamingHttpResponse(stream.parts(), content_type="text/event-stream")
+
+
+def refuse(why: str) -> HttpResponseBase:
+    refusal: HttpResponse = sse_error_response("bad-request", f"Invalid request: {why}.")
+    return refusal
 
 
 def seq_of(shown: str) -> int:

@@ -94,6 +94,9 @@ def test_what_is_refused(api: Api, name: str) -> None:
     for garbage in ("garbage", f"{name}:x", f"{name}:-1", f"{name}:{2**63}"):
         with api.stream(f"/v0/topics/{name}/events", garbage) as stream:
             assert stream.rest()[-1].name == "stream-error"
+    for of_a_proxy in ("es-meta=x", "recover=true"):
+        with api.stream(f"/v0/topics/{name}/events?{of_a_proxy}") as stream:
+            assert [event.name for event in stream.rest()] == ["stream-error"]
 
 
 def test_many_at_once(api: Api, name: str) -> None:

@@ -176,12 +176,14 @@ class Instance:
 def start(**settings: str) -> Iterator[Instance]:
     """A running instance with these settings in its environment; gone with everything it kept at the end.
 
-    Its folder is a copy of one that is migrated. `Instance(…).start()` starts from nothing.
+    Within a test run its folder is a copy of one that is migrated. `Instance(…).start()` starts from nothing, and so does
+    the benchmark, which is no test run.
     """
     instance = Instance(Path(tempfile.mkdtemp(prefix="topics-instance-")), free_port(), settings)
     try:
-        # cp keeps the owners: PostgreSQL does not run as root.
-        subprocess.run(["cp", "-a", f"{migrated()}/.", instance.data], check=True)
+        if RUN_FOLDER in os.environ:
+            # cp keeps the owners: PostgreSQL does not run as root.
+            subprocess.run(["cp", "-a", f"{migrated()}/.", instance.data], check=True)
         instance.start()
         yield instance
     finally:

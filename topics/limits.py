@@ -12,14 +12,13 @@ from wire import metrics
 
 TOTAL = "SELECT coalesce(sum(bytes), 0)::bigint FROM topics_topichead"
 FRESH_SECONDS = 1.0
+MOST_TOTAL_BYTES = settings.TOPICS_MAX_TOTAL_BYTES  # read once: an append asks for it
 _total = [0.0, 0]  # until when the sum of all bytes counts as fresh, and that sum
 
 
 def check_total_bytes(more: int) -> Script[None]:
     """Raises Throttled. The sum over all topics is a second old at most: a cap against filling disks, not a quota to the byte."""
-    most = settings.TOPICS_MAX_TOTAL_BYTES
-    if not most:
-        return
+    most = MOST_TOTAL_BYTES
     if time.monotonic() >= _total[0]:
         ((total,),) = yield Statement(TOTAL)
         _total[:] = [time.monotonic() + FRESH_SECONDS, total]

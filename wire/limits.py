@@ -45,7 +45,8 @@ class under_way:
     def __exit__(self, *_: object) -> None:
         global held_bytes
         held_bytes -= self.bytes
-        memory.let_go(self.bytes)
+        if self.bytes >= memory.LARGE_BYTES:
+            memory.let_go(self.bytes)
         in_flight[self.id] -= 1
         if not in_flight[self.id]:
             del in_flight[self.id]  # addresses would otherwise add up for ever

@@ -10,10 +10,9 @@ _let_go = 0
 
 
 def let_go(size: int) -> None:
-    """So many bytes in one piece were in use, and are no longer. Called from the event loop."""
+    """So many bytes in one piece, LARGE_BYTES or more, were in use and are no longer. Called from the event loop."""
     global _let_go
-    if size >= LARGE_BYTES:
-        _let_go += size
+    _let_go += size
 
 
 def give_back() -> None:

@@ -16,7 +16,9 @@ MOST_FIELDS = 1000  # of a query
 
 
 def is_json(content_type: bytes | None) -> bool:
-    return content_type is not None and content_type.partition(b";")[0].strip().lower() == b"application/json"
+    return content_type == b"application/json" or (
+        content_type is not None and content_type.partition(b";")[0].strip().lower() == b"application/json"
+    )
 
 
 def parse(body: bytes, shape: type[T]) -> T:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from wire.endpoint import Endpoint
 
+MOST_PATHS, LONGEST_PATH = 2000, 600  # that are remembered
 ANY = re.compile(r"<str:(\w+)>")
 
 
@@ -23,6 +25,7 @@ class Routes:
 
     def __init__(self, endpoints: Iterable[Endpoint]) -> None:
         self.tree: dict[Any, Any] = {}
+        self.remembered = lru_cache(MOST_PATHS)(self.look_up)  # most requests are for few paths
         self.by_path: dict[str, dict[str, Endpoint]] = {}
         for each in endpoints:
             self.add(each.path, each)
@@ -38,6 +41,9 @@ class Routes:
 
     def find(self, path: str) -> Found | None:
         """What is at the path; None: nothing that was declared."""
+        return self.remembered(path) if len(path) <= LONGEST_PATH else self.look_up(path)
+
+    def look_up(self, path: str) -> Found | None:
         node: dict[Any, Any] = self.tree
         arguments = []
         for segment in path[1:].split("/"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import zlib
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -19,6 +20,7 @@ MOST_MEMBERS = (
 STEP = 64 * 1024  # bytes of a gzip body unzipped at a time
 GRACE_SECONDS = settings.TOPICS_UPLOAD_GRACE_MS / 1000
 LEAST_RATE = settings.TOPICS_UPLOAD_LEAST_RATE
+TICK_SECONDS = min(1.0, GRACE_SECONDS / 4)  # between two looks at who is late
 ENOUGH_BYTES = GRACE_SECONDS * LEAST_RATE
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -52,7 +54,7 @@ def announced(headers: dict[bytes, bytes]) -> int:
 
 async def received(receive: Receive, most: int, held: under_way) -> bytes:
     """The body as it was sent."""
-    pace = Pace()
+    upload = Upload()
     parts: list[bytes] = []
     size = 0
     try:
@@ -66,43 +68,39 @@ async def received(receive: Receive, most: int, held: under_way) -> bytes:
             if size > most:
                 raise too_large(most)
             held.hold(len(part))
-            parts.append(part)
             if not message.get("more_body"):
-                return parts[0] if len(parts) == 1 else b"".join(parts)
-            pace.came(len(part))
+                return b"".join((*parts, part)) if parts else part
+            parts.append(part)
+            upload.came(len(part))
     except asyncio.CancelledError:
-        pace.check()
+        upload.check()
         raise
     finally:
-        pace.timer.cancel()
+        del _under_way[upload]
 
 
-class Pace:
-    """Cancels the task that reads a body when too little of it comes in time.
+class Upload:
+    """A body that is being received. Whoever sends too little of it in time has its task cancelled.
 
-    This is asyncio.timeout() without its context manager, which took a tenth of a small request.
+    This is what asyncio.timeout() does; a timer for each body took a tenth of a small request.
     """
 
-    __slots__ = ("late", "lately", "loop", "task", "timer")
+    __slots__ = ("late", "lately", "task", "until")
 
     def __init__(self) -> None:
-        self.loop, self.task = asyncio.get_running_loop(), asyncio.current_task()
-        self.late, self.lately = False, 0
-        self.timer = self.loop.call_later(GRACE_SECONDS, self.end)
-
-    def end(self) -> None:
-        self.late = True
-        if self.task is not None:
-            self.task.cancel()
+        global _watching
+        self.task, self.late, self.lately = asyncio.current_task(), False, 0
+        self.until = time.monotonic() + GRACE_SECONDS
+        _under_way[self] = None
+        if _watching is None or _watching.done():
+            _watching = asyncio.create_task(watch())
 
     def came(self, size: int) -> None:
         """Whoever sends enough within the grace has it once more. What came before does not count again: else a large part
         sent at once would buy hours of silence."""
         self.lately += size
         if self.lately >= ENOUGH_BYTES:
-            self.lately = 0
-            self.timer.cancel()
-            self.timer = self.loop.call_later(GRACE_SECONDS, self.end)
+            self.lately, self.until = 0, time.monotonic() + GRACE_SECONDS
 
     def check(self) -> None:
         """Called when the task was cancelled. Raises InvalidRequest when that was for its pace, and for nothing else."""
@@ -111,6 +109,21 @@ class Pace:
                 f"the body came too slowly: at least {LEAST_RATE} bytes a second are asked for,"
                 f" over {GRACE_SECONDS:g} seconds"
             )
+
+
+_under_way: dict[Upload, None] = {}
+_watching: asyncio.Task[None] | None = None
+
+
+async def watch() -> None:
+    """Look after the uploads of this event loop, for as long as there are any."""
+    while _under_way:
+        await asyncio.sleep(TICK_SECONDS)
+        now = time.monotonic()
+        for upload in list(_under_way):
+            if now >= upload.until and not upload.late and upload.task is not None:
+                upload.late = True
+                upload.task.cancel()
 
 
 def gunzip(body: bytes, most: int) -> bytes:

@@ -58,7 +58,7 @@ def test_the_bytes_of_all_topics_together(door: Door, name: str, settings, monke
     if isinstance(door, Lane):
         door = Lane(request.getfixturevalue("instances")(TOPICS_MAX_TOTAL_BYTES="1000").port)
     else:
-        settings.TOPICS_MAX_TOTAL_BYTES = 1000
+        monkeypatch.setattr(totals, "MOST_TOTAL_BYTES", 1000)
         monkeypatch.setattr(totals, "_total", [0.0, 0])
     assert door.append(name, "x" * 900).status == 201
 

@@ -52,6 +52,7 @@ COUNT = "SELECT count(*), count(*) FILTER (WHERE key_id = %(key_id)s) FROM topic
 INSERT = """
 INSERT INTO topics_watchsession (wid, key_id, options, spots, stream, open, seen_ts, created_ts)
 VALUES (%(wid)s, %(key_id)s, %(options)s, %(spots)s, 0, false, %(now)s, %(now)s)
+ON CONFLICT (wid) DO NOTHING  -- sent a second time, since the connection ended under the first
 """
 
 FIND = """

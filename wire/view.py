@@ -17,6 +17,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from base.errors import TopicsError
+from store.database import mend
 from store.script import Script, Suspended, run
 from wire import metrics
 from wire.actor import acting, origin
@@ -140,6 +141,7 @@ class Resumable:
 
     def resume(self, result: Any) -> Answer | Resumable:
         """The answer, or this again where the script waits once more. `result` is what the pause came to."""
+        mend()  # Django looks after a thread's connection where a request begins, and this one began elsewhere
         try:
             answer = run(self.script, suspend=True, answer=result)
         except Suspended as suspended:

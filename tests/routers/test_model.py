@@ -360,7 +360,7 @@ class Forwarding(RuleBasedStateMachine):
         if (topic := self.topic(name)) is None:
             return
         steps = advance.catching_up(topic.id, self.now)
-        sql, arguments, _ = next(steps)
+        sql, arguments, *_ = next(steps)
         try:
             while True:
                 if sql is advance.ADVANCE:
@@ -370,7 +370,7 @@ class Forwarding(RuleBasedStateMachine):
                     due = [row for source in sources for row in query(DUE, source, topic.id, topic.id, self.now)]
                     rows = prepared(sql, arguments)
                     self.follow(due)
-                sql, arguments, _ = steps.send(rows)
+                sql, arguments, *_ = steps.send(rows)
         except StopIteration:
             pass
         for router in self.world.routers.values():

@@ -10,7 +10,7 @@ from django.db import connection
 from topics.models import Span
 
 pytestmark = pytest.mark.django_db
-DEST, HOME, OTHER = 1, 2, 3
+DEST, HOME, OTHER = 10**12 + 1, 10**12 + 2, 10**12 + 3  # of topics that no other test has
 STORE = """
 INSERT INTO topics_record (topic_id, seq, ts, total, size, data) SELECT %s, n, 0, 0, 10, '1' FROM generate_series(1, 5) n
 """

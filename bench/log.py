@@ -111,7 +111,7 @@ def reads(client: Client, topics: str, raw: Raw) -> list[Row]:
     framework = get(topics + "hundred", 8, SECONDS)
     rows.append(
         Row(
-            "GET of a topic, through the framework, 8 connections",
+            "GET of a topic, 8 connections",
             "≥ 3,000/s",
             f"{framework.rate:,.0f}/s, p50 {framework.p50_ms:.2f} ms, p99 {framework.p99_ms:.1f} ms",
             ok=framework.rate >= 3_000,

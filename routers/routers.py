@@ -139,23 +139,27 @@ def put_router(name: str, config: RouterConfig, now: int, key: Key = OPEN) -> Sc
     check_topic_name(config.dest, "dest")
     if config.source == config.dest:
         raise InvalidRequest(f"source and dest are both {config.source!r}: a router leads to another topic")
-    put = yield from atomically(put_locked(name, config, now, key))
-    yield from wake_source(put.router.source_id)
-    for topic in (config.source, config.dest):
-        forget(topic)
+    put, waits = yield from atomically(put_locked(name, config, now, key))
+    if put.created:
+        for topic in (config.source, config.dest):
+            forget(topic)
+    if waits:
+        yield from wake_source(put.router.source_id)
     return put
 
 
-def put_locked(name: str, config: RouterConfig, now: int, key: Key) -> Script[Put]:
+def put_locked(name: str, config: RouterConfig, now: int, key: Key) -> Script[tuple[Put, bool]]:
+    """Returns what it did, and whether there may be something to forward now."""
     yield from graph.lock_graph()
     rows = yield Statement(FIND, (name,))
     if rows:
         router = Found(*rows[0])
         router.check_ends(key)
-        yield from change_router(router, config)
+        waits = yield from change_router(router, config)
     else:
         yield from create_router(name, config, now)
-    return Put((yield from find(name)), not rows)
+        waits = config.start != "head" or config.from_ts is not None
+    return Put((yield from find(name)), not rows), waits
 
 
 def wake_source(source_id: int) -> Script[None]:
@@ -220,8 +224,8 @@ def start_seq(source_id: int, config: RouterConfig, now: int) -> Script[int]:
             return max(min(int(seq), head_seq), floor_seq)
 
 
-def change_router(router: Found, config: RouterConfig) -> Script[None]:
-    """Save what differs. The caller holds the graph."""
+def change_router(router: Found, config: RouterConfig) -> Script[bool]:
+    """Save what differs. The caller holds the graph. Returns whether anything did."""
     if (config.source, config.dest) != (router.source, router.dest):
         raise Incompatible(
             f"router {router.name!r} leads from {router.source!r} to {router.dest!r}: delete it to lead elsewhere",
@@ -238,7 +242,7 @@ def change_router(router: Found, config: RouterConfig) -> Script[None]:
     router = router._replace(state=state)
     changed = {name: value for name, value in config.fields(state).items() if getattr(router, name) != value}
     if not changed:
-        return
+        return False
     if changed.get("allow_cycle") is False:
         yield from graph.check_no_cycle(router.source_id, router.dest_id)
     if changed.get("allow_fan_in") is False:
@@ -246,8 +250,10 @@ def change_router(router: Found, config: RouterConfig) -> Script[None]:
     after = router._replace(**changed)
     yield Statement(SAVE, {"id": router.id, **{name: getattr(after, name) for name in CHANGEABLE}})
     yield from audit.note_difference("router", router.name, router.config(), after.config())
-    yield Statement(FLIP_CYCLIC, ([each.id for each in stale],))
-    yield from write_on_heads([router, *stale])
+    if stale:
+        yield Statement(FLIP_CYCLIC, ([each.id for each in stale],))
+        yield from write_on_heads(stale)
+    return True
 
 
 def set_paused(name: str, paused: bool) -> Script[Found]:

@@ -19,7 +19,7 @@ SELECT t.id, t.name, h.version, t.type, t.durability, t.ttl_ms, t.cap_records, t
   FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id
  WHERE t.name = %s
 """
-MOST = 20_000  # topics _topics
+MOST = 20_000  # topics remembered
 
 
 class CachedTopic(NamedTuple):
@@ -92,7 +92,7 @@ def load_topic(name: str) -> Script[CachedTopic | None]:
 
 
 def topic_called(name: str) -> Script[CachedTopic]:
-    """The topic as _topics, else as it is now. Raises TopicNotFound."""
+    """The topic as remembered, else as it is now. Raises TopicNotFound."""
     topic = cached(name) or (yield from load_topic(name))
     if topic is None:
         raise absent(name)

@@ -6,11 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import psycopg
-
 from store.codec import Rows
 from store.connection import Connection
-from store.database import translated
+from store.database import translating
 from store.readers import Readers
 from store.reads import Reads
 from store.script import Bound, Pause, Script, Shared, Statement
@@ -26,6 +24,7 @@ class Loop:
     """One event loop's connections for scripts."""
 
     def __init__(self, reads: int = READS) -> None:
+        self.loop = asyncio.get_running_loop()
         self.reads, self.readers = Reads(reads), Readers(READERS)
         self.turns, self.writers = Turns(), Readers(WRITERS)
 
@@ -44,6 +43,7 @@ class Loop:
                         case Shared():
                             answer = await step.together()
                         case Pause():
+                            assert transaction is None, "a pause would hold the transaction's locks"
                             answer = await step.over()
                         case Bound.BEGIN:
                             assert transaction is None, "a transaction within another"
@@ -66,11 +66,11 @@ class Loop:
     async def execute(self, statement: Statement) -> Rows:
         if statement.quick:
             return await self.reads.execute(statement.sql, statement.arguments)
-
-        async def work(connection: Connection) -> Rows:
-            return await connection.execute(statement.sql, statement.arguments)
-
-        return await (self.turns.read(statement.turn, work) if statement.turn else self.readers.read(work))
+        if statement.turn:
+            return await self.turns.read(
+                statement.turn, lambda connection: connection.execute(statement.sql, statement.arguments)
+            )
+        return await self.readers.execute(statement.sql, statement.arguments)
 
     async def check(self) -> None:
         """A round trip on the very connections that serve. Raises NotReady."""
@@ -103,13 +103,8 @@ class Transaction:
         return begun
 
     async def execute(self, statement: Statement) -> Rows:
-        try:
+        with translating():
             return await self.connection.execute(statement.sql, statement.arguments)
-        except psycopg.Error as error:
-            known = translated(error)
-            if known is None:
-                raise
-            raise known from error
 
     async def end(self, bound: Bound) -> None:
         """Commit, or roll back. Raises NotReady when the connection ends in the middle of a commit: nobody knows then."""
@@ -125,17 +120,15 @@ class Transaction:
         self.connections.give_back(self.connection)
 
 
-_loop: Any = None
+_here: Loop | None = None
 
 
 def here() -> Loop:
     """The Loop of the event loop that runs."""
-    global _loop
-    running = asyncio.get_running_loop()
-    if _loop is None or _loop[0] is not running:
-        _loop = (running, Loop())
-    found: Loop = _loop[1]
-    return found
+    global _here
+    if _here is None or _here.loop is not asyncio.get_running_loop():
+        _here = Loop()
+    return _here
 
 
 async def check() -> None:
@@ -144,5 +137,5 @@ async def check() -> None:
 
 
 async def close() -> None:
-    if _loop is not None:
-        await _loop[1].close()
+    if _here is not None:
+        await _here.close()

@@ -10,8 +10,9 @@ from typing import TypeVar
 import psycopg
 from django.conf import settings
 
+from store.codec import Arguments, Rows
 from store.connection import Connection, connect
-from store.database import hung_up, translated
+from store.database import hung_up, translated, translating
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -57,6 +58,10 @@ class Readers:
             if not connection.closed:
                 self.idle.append(connection)
 
+    async def execute(self, sql: str, arguments: Arguments) -> Rows:
+        """The rows of a statement that may be done twice. Raises NotReady."""
+        return await self.read(lambda connection: connection.execute(sql, arguments))
+
     async def take(self) -> Connection:
         """A connection for the caller alone, until give_back(). Raises NotReady."""
         await self.free.acquire()
@@ -66,13 +71,11 @@ class Readers:
                 if not hung_up(connection):
                     return connection
                 await connection.close()
-            return await connect(self.lock_ms)
-        except BaseException as error:
+            with translating():
+                return await connect(self.lock_ms)
+        except BaseException:
             self.free.release()
-            known = translated(error)
-            if known is None:
-                raise
-            raise known from error
+            raise
 
     def give_back(self, connection: Connection) -> None:
         """The caller of take() is through with it, or has ended it."""

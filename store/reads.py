@@ -39,7 +39,7 @@ class Reads:
         if self.idle and not self.waiting:
             self.idle -= 1
             try:
-                return await self.readers.read(lambda connection: connection.execute(sql, arguments))
+                return await self.readers.execute(sql, arguments)
             finally:
                 self.idle += 1
                 self.serve()
@@ -79,7 +79,7 @@ class Reads:
 
     async def alone(self, each: Waiting) -> None:
         try:
-            rows = await self.readers.read(lambda connection: connection.execute(each.sql, each.arguments))
+            rows = await self.readers.execute(each.sql, each.arguments)
         except Exception as error:
             if not each.done.done():
                 each.done.set_exception(error)

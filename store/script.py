@@ -103,6 +103,7 @@ def run(script: Script[T], *, suspend: bool = False, answer: Any = None) -> T:
             return result
         answer, error = None, None
         if isinstance(step, Pause):
+            assert not blocks, "a pause would hold the transaction's locks"
             if suspend:
                 raise Suspended(script, step)
             continue
@@ -127,6 +128,5 @@ def perform(step: Statement | Bound | Shared, blocks: list[transaction.Atomic]) 
             case Bound.COMMIT:
                 blocks.pop().__exit__(None, None, None)
             case Bound.ROLLBACK:
-                undone = Undone()
-                blocks.pop().__exit__(Undone, undone, None)
+                blocks.pop().__exit__(Undone, Undone(), None)
     return None

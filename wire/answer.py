@@ -13,6 +13,7 @@ from rest_framework import exceptions
 from base import errors
 from base.errors import TopicsError
 from store.database import translated
+from wire.keys import OPEN, Key
 
 log = logging.getLogger(__name__)
 
@@ -39,13 +40,13 @@ def error_answer(error: TopicsError, started: float) -> Answer:
     return Answer(error.status, msgspec.json.encode(body), headers)
 
 
-def refusal(error: Exception, started: float) -> Answer:
-    """The answer to a request that raised; a fault of ours is logged."""
+def refusal(error: Exception, started: float, key: Key = OPEN) -> Answer:
+    """The answer to a request that raised, with what this key may see; a fault of ours is logged."""
     known = domain_error(error)
     if known is None:
         log.exception("a request failed", exc_info=error)
         known = TopicsError("something went wrong here, and was logged")
-    return error_answer(known, started)
+    return error_answer(known.told_to(key.shown), started)
 
 
 def domain_error(error: Exception) -> TopicsError | None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from base.errors import TopicsError
 from store.loop import here
 from wire import metrics
 from wire.actor import act_for
-from wire.answer import Answer, error_answer, refusal
+from wire.answer import Answer, refusal
 from wire.endpoint import Asked, Endpoint
 from wire.keys import Key
 
@@ -31,10 +30,8 @@ async def answer(
     try:
         act_for(asked.actor)
         done = await here().drive(endpoint.script(asked, arguments))
-    except TopicsError as error:
-        done = error_answer(error.told_to(asked.key.shown), started)
     except Exception as error:
-        done = refusal(error, started)
+        done = refusal(error, started, asked.key)
     metrics.request(endpoint.method, endpoint.route, done.status)
     return done
 

@@ -16,7 +16,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from base.errors import TopicsError
 from store.database import mend
 from store.script import Script, Suspended, run
 from wire import metrics
@@ -115,13 +114,9 @@ class View(APIView):
         return HttpResponse(status=204, content_type=JSON)
 
     def handle_exception(self, exc: Exception) -> Response:
-        if isinstance(exc, TopicsError):
-            exc = exc.told_to(self.key.shown)
-        answer = refusal(exc, self.started)
-        headers = {name.decode(): value.decode() for name, value in answer.headers}
         # Whatever the client said it accepts: an error is JSON.
         self.request.accepted_renderer, self.request.accepted_media_type = JSONRenderer(), JSON
-        return Response(answer.body, status=answer.status, headers=headers, content_type=JSON)
+        return as_response(refusal(exc, self.started, self.key))
 
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> HttpResponse:
         route = request.resolver_match.route if request.resolver_match else ""
@@ -148,7 +143,7 @@ class Resumable:
             self.pause = suspended.pause
             return self
         except Exception as error:
-            answer = refusal(error.told_to(self.key.shown) if isinstance(error, TopicsError) else error, self.started)
+            answer = refusal(error, self.started, self.key)
         metrics.request(self.endpoint.method, self.endpoint.route, answer.status)
         return answer
 
@@ -176,9 +171,10 @@ def method_of(endpoint: Endpoint) -> Callable[..., Any]:
     return described_method
 
 
-def as_response(answer: Answer) -> HttpResponse:
+def as_response(answer: Answer) -> Response:
     headers = {name.decode(): value.decode() for name, value in answer.headers}
-    return Response(answer.body, status=answer.status, headers=headers, content_type=headers.pop("content-type", None))
+    content_type = headers.pop("content-type", JSON)
+    return Response(answer.body, status=answer.status, headers=headers, content_type=content_type)
 
 
 def wanted_headers(request: Request) -> dict[bytes, bytes]:

@@ -5,6 +5,7 @@ Rules: docs/wire.md, "Topics".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -100,6 +101,11 @@ def whole(columns: dict[str, Any]) -> WholeConfig:
     return WholeConfig(**columns, durable=columns["durability"] == Topic.Durability.FSYNC)
 
 
+def stored(values: Sequence[Any]) -> WholeConfig:
+    """The config that a row's COLUMNS hold, in their order."""
+    return whole(dict(zip(COLUMNS, values, strict=True)))
+
+
 def as_dict(config: WholeConfig) -> dict[str, Any]:
     """As the audit log shows it."""
     state: dict[str, Any] = msgspec.to_builtins(config)
@@ -174,7 +180,7 @@ def put_once(name: str, fields: dict[str, Any], now: int) -> Script[Put | None]:
         yield from audit.note("create", "topic", name, after=as_dict(made))
         return Put(made, True)
     topic_id, *values = found[0]
-    before = whole(dict(zip(COLUMNS, values, strict=True)))
+    before = stored(values)
     return Put((yield from change_topic(topic_id, name, before, fields, now)), False)
 
 

@@ -141,7 +141,7 @@ def move(topic: str, name: str, seq: int | None, expected_seq: int | None, now: 
     Raises TopicNotFound, InvalidRequest (beyond the head), Incompatible (not a named one) or CursorMoved.
     """
     check_topic_name(name, "cursor")
-    return (yield from atomically(move_locked(topic, name, seq, expected_seq, now, key)))
+    return atomically(move_locked(topic, name, seq, expected_seq, now, key))
 
 
 def move_locked(topic: str, name: str, seq: int | None, expected_seq: int | None, now: int, key: Key) -> Script[bool]:
@@ -181,7 +181,7 @@ def check_named(topic_id: int, name: str, key: Key) -> Script[None]:
 
 def delete_cursor(topic: str, name: str, key: Key = OPEN) -> Script[bool]:
     """False: there was none. Raises TopicNotFound or Incompatible."""
-    return (yield from atomically(delete_locked(topic, name, key)))
+    return atomically(delete_locked(topic, name, key))
 
 
 def delete_locked(topic: str, name: str, key: Key) -> Script[bool]:

@@ -15,7 +15,7 @@ from base.errors import InvalidRequest, TopicNotEmpty
 from store.script import Script, Statement, atomically
 from topics import audit, hooks, wake
 from topics.cache import CachedTopic, forget, topic_called
-from topics.config import COLUMNS, LOCK_CONFIG, as_dict, whole
+from topics.config import LOCK_CONFIG, as_dict, stored
 from topics.diff import Match, check_match
 from wire.keys import OPEN, Key
 
@@ -133,7 +133,7 @@ def delete_locked(name: str, if_empty: bool, now: int, key: Key) -> Script[tuple
     if not found:
         return None, 0, []
     topic_id, *values = found[0]
-    config = whole(dict(zip(COLUMNS, values, strict=True)))
+    config = stored(values)
     routers = yield from hooks.with_delete(topic_id, name, key)
     ((head_seq,),) = yield Statement(TAKE_HEAD, (topic_id,))
     if if_empty:

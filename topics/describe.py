@@ -75,7 +75,7 @@ def held(name: str, now: int) -> Script[Held]:
         yield from hooks.before_read(topic, now)
         *row, _ = ((yield look) or rows)[0]
     width = len(row) - len(config.COLUMNS)
-    return Held(from_row(row[:width], now), config.whole(dict(zip(config.COLUMNS, row[width:], strict=True))))
+    return Held(from_row(row[:width], now), config.stored(row[width:]))
 
 
 def page_of_topics(prefix: str, allowed: Iterable[str], after: str, limit: int, now: int) -> Script[list[State]]:

@@ -9,7 +9,7 @@ from base.clock import now_ms
 from store.script import Script
 from watch.sessions import Watch, create
 from wire.answer import Answer
-from wire.endpoint import Asked, endpoint
+from wire.endpoint import Asked, Endpoint
 from wire.schema import Performance
 
 
@@ -33,7 +33,7 @@ class WatchQuery(msgspec.Struct):
     lenient: bool = False
 
 
-@endpoint(
+@Endpoint(
     "POST", "v0/watch", "watch", scope="read", body=Watch, query=WatchQuery, answers={200: WatchAnswer}, tag="watch"
 )
 def begin_session(asked: Asked[Watch, WatchQuery]) -> Script[Answer]:

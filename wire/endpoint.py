@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -58,29 +59,32 @@ class Asked(Generic[Body, Query]):
         return Answer(status, msgspec.json.encode(data))
 
 
+@dataclass(eq=False)
 class Endpoint:
-    """One method of one path."""
+    """One method of one path, and the decorator that declares it: the handler's docstring is what the schema shows.
 
-    def __init__(
-        self,
-        handler: Handler,
-        method: str,
-        path: str,
-        id: str,
-        *,
-        scope: str | None,
-        answers: dict[int, Shape | str],
-        body: Shape | None,
-        query: Shape | None,
-        errors: Sequence[int],
-        tag: str,
-        media: Sequence[str],
-    ) -> None:
-        self.handler, self.method, self.path, self.id, self.scope = handler, method, path, id, scope
-        self.answers, self.body, self.query, self.errors = answers, body, query, tuple(errors)
-        self.tag, self.media = tag, tuple(media)
+    `path` as Django writes it, from the root. `scope`: what a key needs; None: nobody needs a key. `answers`: the shape of each
+    status. `errors`: the statuses of refusals beyond those that every endpoint may answer. `media`: the first is the default.
+    """
+
+    method: str
+    path: str
+    id: str
+    _: KW_ONLY
+    scope: str | None
+    answers: dict[int, Shape | str]
+    body: Shape | None = None
+    query: Shape | None = None
+    errors: Sequence[int] = ()
+    tag: str = "topics"
+    media: Sequence[str] = (JSON,)
+    handler: Handler = field(init=False)
+
+    def __call__(self, handler: Handler) -> Endpoint:
+        self.handler = handler
         self.summary = handler.__doc__ or ""
-        self.route = f"/{path}"  # as the metrics name it
+        self.route = f"/{self.path}"  # as the metrics name it
+        return self
 
     def script(self, asked: Asked[Any, Any], arguments: Sequence[str]) -> Script[Answer]:
         """The request's script. Raises Unauthorized, Forbidden, InvalidRequest or UnsupportedMediaType."""
@@ -97,40 +101,3 @@ class Endpoint:
                 raise UnsupportedMediaType("send the body as Content-Type: application/json")
             asked.body = parse(asked.raw_body, self.body)
         return self.handler(asked, *arguments)
-
-
-def endpoint(
-    method: str,
-    path: str,
-    id: str,
-    *,
-    scope: str | None,
-    answers: dict[int, Shape | str],
-    body: Shape | None = None,
-    query: Shape | None = None,
-    errors: Sequence[int] = (),
-    tag: str = "topics",
-    media: Sequence[str] = (JSON,),
-) -> Callable[[Handler], Endpoint]:
-    """Declare a handler, whose docstring the schema shows, as an endpoint.
-
-    `path` as Django writes it, from the root. `scope`: what a key needs; None: nobody needs a key. `answers`: the shape of each
-    status. `errors`: the statuses of refusals beyond those that every endpoint may answer. `media`: the first is the default.
-    """
-
-    def declared(handler: Handler) -> Endpoint:
-        return Endpoint(
-            handler,
-            method,
-            path,
-            id,
-            scope=scope,
-            answers=answers,
-            body=body,
-            query=query,
-            errors=errors,
-            tag=tag,
-            media=media,
-        )
-
-    return declared

@@ -121,11 +121,7 @@ class Front:
                 authorization = headers.get(b"authorization")
                 key = keyring.authenticate(authorization.decode("latin-1") if authorization else None)
             found = self.routes.find(path) if path.startswith("/v0/") else None
-            most = (
-                MAX_BODY_BYTES
-                if found and key and scope["method"] in TAKES_BODY
-                else await self.most(scope, headers, found)
-            )
+            most = await self.most(scope, headers, key, found)
             with limits.under_way(key, address(scope)) as held:
                 body = await upload.read(headers, receive, most, held) if most else b""
                 answer = await self.answer(scope, headers, body, key, found, started)
@@ -146,9 +142,11 @@ class Front:
         except TimeoutError as error:
             raise NotReady(f"the connections that serve did not answer within {READY_SECONDS:.0f} s") from error
 
-    async def most(self, scope: Scope, headers: dict[bytes, bytes], found: Found | None) -> int:
+    async def most(self, scope: Scope, headers: dict[bytes, bytes], key: Key | None, found: Found | None) -> int:
         """Returns how many bytes of a body are read for this request; 0: none is looked at. Raises NotFound."""
         path = scope["path"]
+        if found is not None and key is not None and scope["method"] in TAKES_BODY:
+            return MAX_BODY_BYTES
         if found is None and not is_route(path):
             if path.startswith("/v0/") or path == "/v0":
                 raise NotFound("there is nothing at this path")

@@ -14,7 +14,7 @@ from routers.routers import RouterConfig, delete_router, put_router
 from routers.stored import Found, find, page_of_routers
 from store.script import Script
 from wire.answer import Answer
-from wire.endpoint import Asked, endpoint
+from wire.endpoint import Asked, Endpoint
 from wire.paging import PageQuery, next_cursor
 
 ROUTER, TAG = "v0/routers/<str:router>", "routers"
@@ -33,7 +33,7 @@ def shown(router: Found, lag: Lagging) -> dict[str, Any]:
     }
 
 
-@endpoint(
+@Endpoint(
     "PUT",
     ROUTER,
     "put_router",
@@ -53,7 +53,7 @@ def put(asked: Asked[RouterConfig, None], router: str) -> Script[Answer]:
     return asked.answer(answer, status=201 if done.created else 200)
 
 
-@endpoint("GET", ROUTER, "get_router", scope="read", answers={200: RouterAnswer}, tag=TAG)
+@Endpoint("GET", ROUTER, "get_router", scope="read", answers={200: RouterAnswer}, tag=TAG)
 def get(asked: Asked[None, None], router: str) -> Script[Answer]:
     """A router, how far it has come and what keeps it."""
     found = yield from find(router)
@@ -62,7 +62,7 @@ def get(asked: Asked[None, None], router: str) -> Script[Answer]:
     return asked.answer(RouterAnswer(**shown(found, lag[found.id]), performance=asked.performance()))
 
 
-@endpoint("DELETE", ROUTER, "delete_router", scope="delete", answers={200: DeleteRouterAnswer}, tag=TAG)
+@Endpoint("DELETE", ROUTER, "delete_router", scope="delete", answers={200: DeleteRouterAnswer}, tag=TAG)
 def delete(asked: Asked[None, None], router: str) -> Script[Answer]:
     """Stop forwarding at once and remove the router; what it forwarded stays."""
     deleted = yield from delete_router(check_router_name(router), asked.key)
@@ -75,7 +75,7 @@ class RoutersQuery(PageQuery):
     dest: str | None = None
 
 
-@endpoint("GET", "v0/routers", "list_routers", scope="read", query=RoutersQuery, answers={200: RoutersAnswer}, tag=TAG)
+@Endpoint("GET", "v0/routers", "list_routers", scope="read", query=RoutersQuery, answers={200: RoutersAnswer}, tag=TAG)
 def list_routers(asked: Asked[None, RoutersQuery]) -> Script[Answer]:
     """Routers by name, those within the key's prefixes."""
     wanted = asked.query

@@ -16,7 +16,7 @@ from topics.api.records import TOPIC
 from topics.api.shapes import CursorAnswer, CursorsAnswer, CursorShown, DeleteCursorAnswer
 from topics.diff import Seq
 from wire.answer import Answer
-from wire.endpoint import Asked, endpoint
+from wire.endpoint import Asked, Endpoint
 from wire.paging import PageQuery, next_cursor
 
 CURSOR, TAG = f"{TOPIC}/cursors/<str:cursor>", "cursors"
@@ -31,7 +31,7 @@ class PutCursor(msgspec.Struct):
     expected_seq: Seq | None = None
 
 
-@endpoint(
+@Endpoint(
     "PUT",
     CURSOR,
     "put_cursor",
@@ -49,13 +49,13 @@ def put(asked: Asked[PutCursor, None], topic: str, cursor: str) -> Script[Answer
     return show(asked, topic, (yield from cursors.cursor(topic, cursor, now, asked.key)), created)
 
 
-@endpoint("GET", CURSOR, "get_cursor", scope="read", answers={200: CursorAnswer}, tag=TAG)
+@Endpoint("GET", CURSOR, "get_cursor", scope="read", answers={200: CursorAnswer}, tag=TAG)
 def get(asked: Asked[None, None], topic: str, cursor: str) -> Script[Answer]:
     """How far a cursor has come, and how far it is behind now."""
     return show(asked, topic, (yield from cursors.cursor(topic, cursor, now_ms(), asked.key)))
 
 
-@endpoint("DELETE", CURSOR, "delete_cursor", scope="delete", answers={200: DeleteCursorAnswer}, errors=(409,), tag=TAG)
+@Endpoint("DELETE", CURSOR, "delete_cursor", scope="delete", answers={200: DeleteCursorAnswer}, errors=(409,), tag=TAG)
 def delete(asked: Asked[None, None], topic: str, cursor: str) -> Script[Answer]:
     """Forget a cursor."""
     deleted = yield from cursors.delete_cursor(topic, check_topic_name(cursor, "cursor"), asked.key)
@@ -71,7 +71,7 @@ def show(asked: Asked[Any, None], topic: str, found: cursors.Shown, created: boo
     return asked.answer(answer, status=201 if created else 200)
 
 
-@endpoint(
+@Endpoint(
     "GET", f"{TOPIC}/cursors", "list_cursors", scope="read", query=PageQuery, answers={200: CursorsAnswer}, tag=TAG
 )
 def list_cursors(asked: Asked[None, PageQuery], topic: str) -> Script[Answer]:

@@ -16,7 +16,7 @@ from store import disk
 from store.script import Script, Statement
 from wire import metrics
 from wire.answer import Answer
-from wire.endpoint import Asked, endpoint
+from wire.endpoint import Asked, Endpoint
 from wire.schema import JSON, Performance
 
 READY = "SELECT pg_is_in_recovery(), (SELECT count(*) FROM topics_topic)"
@@ -38,7 +38,7 @@ class ReadyAnswer(msgspec.Struct, kw_only=True):
     performance: Performance
 
 
-@endpoint("GET", "v0/health", "health", scope=None, answers={200: HealthAnswer}, tag=TAG)
+@Endpoint("GET", "v0/health", "health", scope=None, answers={200: HealthAnswer}, tag=TAG)
 def health(asked: Asked[None, None]) -> Script[Answer]:
     """This process lives."""
     yield from ()
@@ -46,7 +46,7 @@ def health(asked: Asked[None, None]) -> Script[Answer]:
     return asked.answer(HealthAnswer(version=settings.VERSION, uptime_ms=uptime_ms, performance=asked.performance()))
 
 
-@endpoint("GET", "v0/ready", "ready", scope=None, answers={200: ReadyAnswer}, tag=TAG)
+@Endpoint("GET", "v0/ready", "ready", scope=None, answers={200: ReadyAnswer}, tag=TAG)
 def ready(asked: Asked[None, None]) -> Script[Answer]:
     """It can serve: PostgreSQL is there, has replayed its log, and holds our tables. What is refused all the same is named in
     `degraded`: reads go on while the disk is full."""
@@ -67,7 +67,7 @@ class MetricsAnswer(msgspec.Struct, kw_only=True):
     performance: Performance
 
 
-@endpoint(
+@Endpoint(
     "GET",
     "v0/metrics",
     "metrics",

@@ -20,7 +20,7 @@ from topics.records import Append, check_rows
 from topics.stamps import seen
 from wire import metrics
 from wire.answer import Answer, elapsed_ms
-from wire.endpoint import Asked, endpoint
+from wire.endpoint import Asked, Endpoint
 from wire.parse import parse
 
 TOPIC = "v0/topics/<str:topic>"
@@ -42,7 +42,7 @@ class AppendQuery(msgspec.Struct):
     return_seqs: bool = True
 
 
-@endpoint(
+@Endpoint(
     "POST",
     TOPIC,
     "append",
@@ -72,7 +72,7 @@ def read(asked: Asked[Any, Any], topic: str, wanted: Diff) -> Script[Answer]:
     return Answer(200, render(topic, shown, wanted.from_seq, elapsed_ms(asked.started)))
 
 
-@endpoint("POST", f"{TOPIC}/diff", "diff", scope="read", body=Diff, answers={200: DiffAnswer})
+@Endpoint("POST", f"{TOPIC}/diff", "diff", scope="read", body=Diff, answers={200: DiffAnswer})
 def read_by_diff(asked: Asked[Diff, None], topic: str) -> Script[Answer]:
     """Read the records above a seq."""
     return read(asked, topic, asked.body)
@@ -99,13 +99,13 @@ class RecordsQuery(msgspec.Struct):
         return Diff(**given, node=self.node or None, match=match)
 
 
-@endpoint("GET", f"{TOPIC}/records", "records", scope="read", query=RecordsQuery, answers={200: DiffAnswer})
+@Endpoint("GET", f"{TOPIC}/records", "records", scope="read", query=RecordsQuery, answers={200: DiffAnswer})
 def read_by_get(asked: Asked[None, RecordsQuery], topic: str) -> Script[Answer]:
     """Read the records above a seq with a plain GET."""
     return read(asked, topic, asked.query.diff())
 
 
-@endpoint("GET", f"{TOPIC}/records/<str:seq>", "record", scope="read", answers={200: RecordAnswer})
+@Endpoint("GET", f"{TOPIC}/records/<str:seq>", "record", scope="read", answers={200: RecordAnswer})
 def one_record(asked: Asked[None, None], topic: str, seq: str) -> Script[Answer]:
     """One record, and the way it came here."""
     if not (seq.isascii() and seq.isdigit() and 0 < int(seq[:20]) < 2**63):
@@ -117,7 +117,7 @@ def one_record(asked: Asked[None, None], topic: str, seq: str) -> Script[Answer]
     return Answer(200, seen(found.record, asked.key.prefixes)[:-1].encode() + b"," + tail[1:])
 
 
-@endpoint("POST", f"{TOPIC}/delete", "delete_records", scope="delete", body=Delete, answers={200: DeleteRecordsAnswer})
+@Endpoint("POST", f"{TOPIC}/delete", "delete_records", scope="delete", body=Delete, answers={200: DeleteRecordsAnswer})
 def delete(asked: Asked[Delete, None], topic: str) -> Script[Answer]:
     """Delete what is there now, below a seq or by tag: silently, and for good."""
     wanted = asked.body

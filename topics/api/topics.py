@@ -17,11 +17,11 @@ from topics.config import Config, put_topic
 from topics.delete import delete_topic
 from topics.describe import State, held, page_of_topics
 from wire.answer import Answer
-from wire.endpoint import Asked, endpoint
+from wire.endpoint import Asked, Endpoint
 from wire.paging import PageQuery, next_cursor
 
 
-@endpoint(
+@Endpoint(
     "PUT",
     TOPIC,
     "put_topic",
@@ -43,7 +43,7 @@ class TopicQuery(msgspec.Struct):
     touch: Annotated[bool, Meta(description="false: this call does not count as a read")] = True
 
 
-@endpoint("GET", TOPIC, "get_topic", scope="read", query=TopicQuery, answers={200: TopicAnswer})
+@Endpoint("GET", TOPIC, "get_topic", scope="read", query=TopicQuery, answers={200: TopicAnswer})
 def get(asked: Asked[None, TopicQuery], topic: str) -> Script[Answer]:
     """What a topic holds, and its config."""
     now = now_ms()
@@ -72,7 +72,7 @@ class DeleteTopicQuery(msgspec.Struct):
     if_empty: bool = False
 
 
-@endpoint(
+@Endpoint(
     "DELETE",
     TOPIC,
     "delete_topic",
@@ -95,7 +95,7 @@ class ListQuery(PageQuery):
     prefix: str = ""
 
 
-@endpoint("GET", "v0/topics", "list_topics", scope="read", query=ListQuery, answers={200: TopicsAnswer})
+@Endpoint("GET", "v0/topics", "list_topics", scope="read", query=ListQuery, answers={200: TopicsAnswer})
 def list_topics(asked: Asked[None, ListQuery]) -> Script[Answer]:
     """Topics by name, those within the key's prefixes."""
     wanted = asked.query

@@ -39,7 +39,7 @@ bench: $(VENV)/dev.stamp ## measure a real server and print each figure beside t
 
 lock: $(VENV)/dev.stamp ## resolve pyproject.toml anew into the two lock files
 	$(VENV)/bin/uv pip compile -q --upgrade $(LOCK) pyproject.toml -o requirements.lock
-	$(VENV)/bin/uv pip compile -q --upgrade $(LOCK) --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
+	$(VENV)/bin/uv pip compile -q --upgrade $(LOCK) --all-extras -c requirements.lock pyproject.toml -o requirements-dev.lock
 LOCK := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
 # The environment: made once, and brought up to date only when a lock file changed. A stamp is written last, so a

@@ -9,17 +9,15 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
-from django.conf import settings
 from django.db import models
 from msgspec import UNSET, Meta, UnsetType
 
 from base.errors import Incompatible
 from base.names import HIDDEN, check_topic_name
-from store.script import Script, Statement, atomically
-from topics import audit
-from topics.cache import forget
+from store.script import Script, Statement, Whole, atomically
+from topics import audit, limits
+from topics.cache import cached, forget, load_topic
 from topics.models import Topic, TopicHead
-from wire import limits
 from wire.keys import Key
 
 Amount = Annotated[int, Meta(ge=0, le=2**62)]
@@ -119,28 +117,55 @@ def defaults(model: type[models.Model]) -> dict[str, Any]:
 
 
 TOPIC, HEAD = defaults(Topic), defaults(TopicHead)
-# The topic and its head, unless a topic of this name is there: then no row comes back.
-INSERT_TOPIC = f"""
-WITH made AS (
+# The topic and its head, unless a topic of this name is there: then no row comes back. Who only looks takes no id.
+MADE = f"""
+made AS (
     INSERT INTO topics_topic (name, created_ts, {", ".join(TOPIC)})
-    VALUES (%(name)s, %(now)s, {", ".join(f"%({column})s" for column in TOPIC)})
+    SELECT %(name)s::text, %(now)s, {", ".join(f"%({column})s" for column in TOPIC)}
+     WHERE NOT EXISTS (SELECT FROM topics_topic WHERE name = %(name)s::text)
     ON CONFLICT (name) DO NOTHING
     RETURNING id)
+"""
+HEADED = f"""
 INSERT INTO topics_topichead (topic_id, {", ".join(HEAD)})
 SELECT id, {", ".join(f"%({column})s" for column in HEAD)} FROM made
 RETURNING topic_id
 """
-COUNT = "SELECT count(*) FROM topics_topic"
+INSERT_TOPIC = f"WITH {MADE} {HEADED}"
+# The same, written down in the audit log.
+INSERT_NOTED = f"""WITH {MADE},
+noted AS ({audit.NOTE_FROM.format(changes="(SELECT %(name)s::text, NULL, %(after)s FROM made)")})
+{HEADED}"""
+
+
+def create_topic(name: str, fields: dict[str, Any], now: int, *, noted: bool) -> Script[bool]:
+    """A topic with these columns, known on disk. False: one of this name was there first. `noted`: in the audit log.
+
+    Raises Throttled or InvalidRequest.
+    """
+    arguments = yield from new_topic(name, fields, now)
+    if noted:
+        after = audit.as_json(as_dict(configured(fields)))
+        arguments |= {**audit.doing("create", "topic"), "after": after}
+    (made,) = (yield Whole([Statement(INSERT_NOTED if noted else INSERT_TOPIC, arguments)])).rows
+    return bool(made)
 
 
 def insert_topic(name: str, fields: dict[str, Any], now: int) -> Script[bool]:
-    """False: a topic of this name was there first. Raises Throttled or InvalidRequest."""
+    """The same, in the transaction of the caller and not in the audit log."""
+    return bool((yield Statement(INSERT_TOPIC, (yield from new_topic(name, fields, now)))))
+
+
+def new_topic(name: str, fields: dict[str, Any], now: int) -> Script[dict[str, Any]]:
+    """What INSERT_TOPIC wants. Raises Throttled or InvalidRequest."""
     check_topic_name(name)
-    if settings.TOPICS_MAX_TOPICS:
-        ((topics,),) = yield Statement(COUNT)
-        limits.check("topics", settings.TOPICS_MAX_TOPICS, topics)
-    made = yield Statement(INSERT_TOPIC, {**HEAD, **TOPIC, **fields, "name": name, "now": now})
-    return bool(made)
+    yield from limits.check_topics()
+    return {**HEAD, **TOPIC, **fields, "name": name, "now": now}
+
+
+def configured(fields: dict[str, Any]) -> WholeConfig:
+    """The config of a new topic with these columns."""
+    return whole({column: fields.get(column, TOPIC[column]) for column in COLUMNS})
 
 
 # Not FOR UPDATE: an append that holds the head may yet have to see this row (its idempotency key refers to it).
@@ -164,24 +189,22 @@ def put_topic(name: str, config: Config, now: int) -> Script[Put]:
     fields = config.fields()
     check_topic_name(name)
     while True:
-        put = yield from atomically(put_once(name, fields, now))
+        known = cached(name) or (yield from load_topic(name))
+        if known is None and (yield from create_topic(name, fields, now, noted=True)):
+            return Put(configured(fields), True)
+        after = yield from atomically(change_once(name, fields, now))
         forget(name)
-        if put is not None:
-            return put
+        if after is not None:
+            return Put(after, False)
 
 
-def put_once(name: str, fields: dict[str, Any], now: int) -> Script[Put | None]:
-    """None: somebody created the topic while we were about to."""
+def change_once(name: str, fields: dict[str, Any], now: int) -> Script[WholeConfig | None]:
+    """The topic's config with what differs changed. None: there is no such topic."""
     found = yield Statement(LOCK_CONFIG, (name,))
     if not found:
-        if not (yield from insert_topic(name, fields, now)):
-            return None
-        made = whole({column: fields.get(column, TOPIC[column]) for column in COLUMNS})
-        yield from audit.note("create", "topic", name, after=as_dict(made))
-        return Put(made, True)
+        return None
     topic_id, *values = found[0]
-    before = stored(values)
-    return Put((yield from change_topic(topic_id, name, before, fields, now)), False)
+    return (yield from change_topic(topic_id, name, stored(values), fields, now))
 
 
 def change_topic(

@@ -1,0 +1,97 @@
+"""What simultaneous requests of an event loop ask of PostgreSQL shares a round trip.
+
+What finds a connection idle goes out at once, alone. What arrives while all connections are busy waits, and goes out together:
+one flush for all of it (libpq's pipeline). Reads (reads.py) and whole transactions (writes.py) are two kinds of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+Asked = TypeVar("Asked")
+Got = TypeVar("Got")
+MOST = 32  # of one round trip: the first of them is answered with the last
+
+
+class Waiting(NamedTuple):
+    """Something asked, and who waits for what comes of it."""
+
+    asked: Any
+    done: asyncio.Future[Any]
+
+
+class RoundTrips(ABC, Generic[Asked, Got]):
+    """Lives in an event loop, and has so many connections to send by."""
+
+    def __init__(self, connections: int) -> None:
+        self.idle = connections
+        self.waiting: list[Waiting] = []
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    @abstractmethod
+    async def alone(self, asked: Asked) -> Got:
+        """What comes of one, in a round trip of its own."""
+
+    @abstractmethod
+    async def together(self, batch: Sequence[Asked]) -> Sequence[Got | BaseException]:
+        """What comes of each of them, in one round trip."""
+
+    async def ask(self, asked: Asked) -> Got:
+        """What comes of it. Raises what alone() raises."""
+        if self.idle and not self.waiting:
+            self.idle -= 1
+            try:
+                return await self.alone(asked)
+            finally:
+                self.idle += 1
+                self.serve()
+        done: asyncio.Future[Got] = asyncio.get_running_loop().create_future()
+        self.waiting.append(Waiting(asked, done))
+        self.serve()
+        return await done
+
+    def serve(self) -> None:
+        """Have an idle connection serve those who wait."""
+        if self.waiting and self.idle:
+            self.idle -= 1
+            task = asyncio.create_task(self.serve_waiting())
+            self.tasks.add(task)
+            task.add_done_callback(self.served)
+
+    def served(self, task: asyncio.Task[None]) -> None:
+        self.tasks.discard(task)
+        self.idle += 1
+        if not task.cancelled():
+            self.serve()  # who came between the last look of the task and its end
+
+    async def serve_waiting(self) -> None:
+        while self.waiting:
+            batch, self.waiting = self.waiting[:MOST], self.waiting[MOST:]
+            wanted = [each for each in batch if not each.done.done()]  # some clients may have gone
+            if len(wanted) == 1:
+                await self.serve_one(wanted[0])
+            elif wanted:
+                for each, got in zip(wanted, await self.together([each.asked for each in wanted]), strict=True):
+                    tell(each.done, got)
+
+    async def serve_one(self, each: Waiting) -> None:
+        try:
+            tell(each.done, await self.alone(each.asked))
+        except Exception as error:
+            tell(each.done, error)
+
+    async def close(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+
+
+def tell(done: asyncio.Future[Any], got: Any) -> None:
+    if done.done():  # its client has gone meanwhile
+        return
+    if isinstance(got, BaseException):
+        done.set_exception(got)
+    else:
+        done.set_result(got)

@@ -1,5 +1,4 @@
--- Undoes the transaction that calls it: what it was made for is no longer so. Where a statement found no topic of the version that
--- its caller knew, after it has already changed something, this stands in place of a result.
+-- Undoes the transaction that calls it: the topic is not the one, or not in the version, that its caller knew.
 CREATE FUNCTION topic_outdated() RETURNS bigint
 LANGUAGE plpgsql AS $$
 BEGIN

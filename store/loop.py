@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from store.codec import Rows
@@ -69,14 +69,15 @@ class Loop:
             if transaction is not None:  # the request was cancelled in the middle
                 transaction.abandon()
 
-    async def execute(self, statement: Statement) -> Rows:
+    def execute(self, statement: Statement) -> Awaitable[Rows]:
+        """Its rows, to be awaited at once."""
         if statement.quick:
-            return await self.reads.execute(statement.sql, statement.arguments)
+            return self.reads.execute(statement.sql, statement.arguments)
         if statement.turn:
-            return await self.turns.read(
+            return self.turns.read(
                 statement.turn, lambda connection: connection.execute(statement.sql, statement.arguments)
             )
-        return await self.readers.execute(statement.sql, statement.arguments)
+        return self.readers.execute(statement.sql, statement.arguments)
 
     async def check(self) -> None:
         """A round trip on the very connections that serve. Raises NotReady."""

@@ -4,7 +4,7 @@ so that none is told of another's trouble."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from store.codec import Arguments, Rows
 from store.connection import Connection
@@ -21,9 +21,9 @@ class Reads(RoundTrips[Read, Rows]):
         super().__init__(connections)
         self.readers = Readers(connections)
 
-    async def execute(self, sql: str, arguments: Arguments) -> Rows:
-        """The rows of a read that may be done twice. Raises NotReady."""
-        return await self.ask((sql, arguments))
+    def execute(self, sql: str, arguments: Arguments) -> Awaitable[Rows]:
+        """The rows of a read that may be done twice, to be awaited at once. Raises NotReady."""
+        return self.ask((sql, arguments))
 
     async def alone(self, asked: Read) -> Rows:
         return await self.readers.execute(*asked)

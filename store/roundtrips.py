@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 Asked = TypeVar("Asked")
@@ -27,6 +27,7 @@ class RoundTrips(ABC, Generic[Asked, Got]):
     """Lives in an event loop, and has so many connections to send by."""
 
     def __init__(self, connections: int) -> None:
+        self.loop = asyncio.get_running_loop()
         self.idle = connections
         self.waiting: list[Waiting] = []
         self.tasks: set[asyncio.Task[None]] = set()
@@ -39,19 +40,22 @@ class RoundTrips(ABC, Generic[Asked, Got]):
     async def together(self, batch: Sequence[Asked]) -> Sequence[Got | BaseException]:
         """What comes of each of them, in one round trip."""
 
-    async def ask(self, asked: Asked) -> Got:
-        """What comes of it. Raises what alone() raises."""
+    def ask(self, asked: Asked) -> Awaitable[Got]:
+        """What comes of it, to be awaited at once. Raises what alone() raises."""
         if self.idle and not self.waiting:
             self.idle -= 1
-            try:
-                return await self.alone(asked)
-            finally:
-                self.idle += 1
-                self.serve()
-        done: asyncio.Future[Got] = asyncio.get_running_loop().create_future()
+            return self.at_once(asked)
+        done: asyncio.Future[Got] = self.loop.create_future()
         self.waiting.append(Waiting(asked, done))
         self.serve()
-        return await done
+        return done
+
+    async def at_once(self, asked: Asked) -> Got:
+        try:
+            return await self.alone(asked)
+        finally:
+            self.idle += 1
+            self.serve()
 
     def serve(self) -> None:
         """Have an idle connection serve those who wait."""

@@ -16,7 +16,7 @@ from base.errors import Incompatible
 from base.names import HIDDEN, check_topic_name
 from store.script import Script, Statement, Whole, atomically
 from topics import audit, limits
-from topics.cache import cached, forget, load_topic
+from topics.cache import CachedTopic, cached, forget, keep
 from topics.models import Topic, TopicHead
 from wire.keys import Key
 
@@ -116,26 +116,35 @@ def defaults(model: type[models.Model]) -> dict[str, Any]:
     return {field.column: field.get_default() for field in fields if not field.primary_key}
 
 
+def literal(value: str | int | bool | None) -> str:
+    """A default as SQL."""
+    return "NULL" if value is None else f"'{value}'"
+
+
 TOPIC, HEAD = defaults(Topic), defaults(TopicHead)
-# The topic and its head, unless a topic of this name is there: then no row comes back. Who only looks takes no id.
+# The topic and its head, unless a topic of this name is there: then no row comes back. Who only looks takes no id. What a
+# topic begins with stands in the statement: {values} are the columns of its config, as arguments or as they are by default.
 MADE = f"""
 made AS (
     INSERT INTO topics_topic (name, created_ts, {", ".join(TOPIC)})
-    SELECT %(name)s::text, %(now)s, {", ".join(f"%({column})s" for column in TOPIC)}
+    SELECT %(name)s::text, %(now)s, {{values}}
      WHERE NOT EXISTS (SELECT FROM topics_topic WHERE name = %(name)s::text)
     ON CONFLICT (name) DO NOTHING
     RETURNING id)
 """
+NOTED = f"noted AS ({audit.NOTE_FROM.format(changes='(SELECT %(name)s::text, NULL, %(after)s FROM made)')})"
 HEADED = f"""
 INSERT INTO topics_topichead (topic_id, {", ".join(HEAD)})
-SELECT id, {", ".join(f"%({column})s" for column in HEAD)} FROM made
+SELECT id, {", ".join(map(literal, HEAD.values()))} FROM made
 RETURNING topic_id
 """
-INSERT_TOPIC = f"WITH {MADE} {HEADED}"
-# The same, written down in the audit log.
-INSERT_NOTED = f"""WITH {MADE},
-noted AS ({audit.NOTE_FROM.format(changes="(SELECT %(name)s::text, NULL, %(after)s FROM made)")})
-{HEADED}"""
+DEFAULTS, GIVEN = ", ".join(map(literal, TOPIC.values())), ", ".join(f"%({column})s" for column in TOPIC)
+# By whether the config says anything, and whether the audit log is told.
+INSERT_TOPIC = {
+    (given, noted): f"WITH {MADE.format(values=GIVEN if given else DEFAULTS)} {', ' + NOTED if noted else ''} {HEADED}"
+    for given in (False, True)
+    for noted in (False, True)
+}
 
 
 def create_topic(name: str, fields: dict[str, Any], now: int, *, noted: bool) -> Script[bool]:
@@ -143,24 +152,30 @@ def create_topic(name: str, fields: dict[str, Any], now: int, *, noted: bool) ->
 
     Raises Throttled or InvalidRequest.
     """
-    arguments = yield from new_topic(name, fields, now)
-    if noted:
-        after = audit.as_json(as_dict(configured(fields)))
-        arguments |= {**audit.doing("create", "topic"), "after": after}
-    (made,) = (yield Whole([Statement(INSERT_NOTED if noted else INSERT_TOPIC, arguments)])).rows
+    check_topic_name(name)
+    yield from limits.check_topics(name)
+    (made,) = (yield Whole([inserting(name, fields, now, noted)])).rows
+    if made:
+        config = configured(fields)
+        known = {column: getattr(config, column) for column in CachedTopic._fields if hasattr(config, column)}
+        keep(CachedTopic(id=made[0][0], name=name, version=HEAD["version"], routed=False, derived=False, **known))
     return bool(made)
 
 
 def insert_topic(name: str, fields: dict[str, Any], now: int) -> Script[bool]:
     """The same, in the transaction of the caller and not in the audit log."""
-    return bool((yield Statement(INSERT_TOPIC, (yield from new_topic(name, fields, now)))))
-
-
-def new_topic(name: str, fields: dict[str, Any], now: int) -> Script[dict[str, Any]]:
-    """What INSERT_TOPIC wants. Raises Throttled or InvalidRequest."""
     check_topic_name(name)
-    yield from limits.check_topics()
-    return {**HEAD, **TOPIC, **fields, "name": name, "now": now}
+    yield from limits.check_topics(name)
+    return bool((yield inserting(name, fields, now, noted=False)))
+
+
+def inserting(name: str, fields: dict[str, Any], now: int, noted: bool) -> Statement:
+    arguments = {"name": name, "now": now}
+    if fields:
+        arguments |= {**TOPIC, **fields}
+    if noted:
+        arguments |= {**audit.doing("create", "topic"), "after": audit.as_json(as_dict(configured(fields)))}
+    return Statement(INSERT_TOPIC[bool(fields), noted], arguments)
 
 
 def configured(fields: dict[str, Any]) -> WholeConfig:
@@ -189,8 +204,7 @@ def put_topic(name: str, config: Config, now: int) -> Script[Put]:
     fields = config.fields()
     check_topic_name(name)
     while True:
-        known = cached(name) or (yield from load_topic(name))
-        if known is None and (yield from create_topic(name, fields, now, noted=True)):
+        if cached(name) is None and (yield from create_topic(name, fields, now, noted=True)):
             return Put(configured(fields), True)
         after = yield from atomically(change_once(name, fields, now))
         forget(name)

@@ -121,7 +121,7 @@ def page_of_cursors(topic: str, after: After, limit: int, now: int, key: Key = O
 
 
 def fetch(statement: str, topic: str, **arguments: Any) -> Script[list[Shown]]:
-    rows = yield Statement(statement, {"topic": topic, **arguments})
+    rows = yield Statement(statement, {"topic": topic, **arguments}, quick=True)
     return [shown(*row) for row in rows]
 
 

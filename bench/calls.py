@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from bench import empty
+from bench import empty, mix
 from bench.client import Client
 from bench.cpu import Cpu
 from bench.load import Load, Requests, post, send
@@ -31,6 +31,7 @@ def run(instance: Instance) -> Iterator[Row]:
         yield from conditional_appends(calls)
         yield from creations(calls)
         yield from deletes(calls, client)
+        yield mix.run(instance)
         yield from alone(calls, client, Raw(instance.servers.database_url))
 
 

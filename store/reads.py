@@ -3,7 +3,6 @@ so that none is told of another's trouble."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Sequence
 
 from store.codec import Arguments, Rows
@@ -28,14 +27,14 @@ class Reads(RoundTrips[Read, Rows]):
     async def alone(self, asked: Read) -> Rows:
         return await self.readers.execute(*asked)
 
-    async def together(self, batch: Sequence[Read]) -> Sequence[Rows | BaseException]:
+    async def together(self, batch: Sequence[Read]) -> Sequence[Rows | Awaitable[Rows]]:
         async def work(connection: Connection) -> list[Rows]:
             return (await connection.together(batch))[0]
 
         try:
             return await self.readers.read(work)
         except Exception:
-            return await asyncio.gather(*(self.alone(each) for each in batch), return_exceptions=True)
+            return [self.alone(each) for each in batch]
 
     async def close(self) -> None:
         await super().close()

@@ -37,8 +37,9 @@ class RoundTrips(ABC, Generic[Asked, Got]):
         """What comes of one, in a round trip of its own."""
 
     @abstractmethod
-    async def together(self, batch: Sequence[Asked]) -> Sequence[Got | BaseException]:
-        """What comes of each of them, in one round trip."""
+    async def together(self, batch: Sequence[Asked]) -> Sequence[Got | Awaitable[Got]]:
+        """What comes of each of them, in one round trip. Raises nothing. Of those that have to be seen to by themselves it comes
+        later: so nobody waits for another's trouble."""
 
     def ask(self, asked: Asked) -> Awaitable[Got]:
         """What comes of it, to be awaited at once. Raises what alone() raises."""
@@ -79,13 +80,17 @@ class RoundTrips(ABC, Generic[Asked, Got]):
                 await self.serve_one(wanted[0])
             elif wanted:
                 for each, got in zip(wanted, await self.together([each.asked for each in wanted]), strict=True):
-                    tell(each.done, got)
+                    if not isinstance(got, Awaitable):
+                        tell(each.done, got)
+                    else:
+                        self.keep(asyncio.create_task(answer(each.done, got)))
 
     async def serve_one(self, each: Waiting) -> None:
-        try:
-            tell(each.done, await self.alone(each.asked))
-        except Exception as error:
-            tell(each.done, error)
+        await answer(each.done, self.alone(each.asked))
+
+    def keep(self, task: asyncio.Task[None]) -> None:
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
 
     async def close(self) -> None:
         for task in self.tasks:
@@ -93,9 +98,13 @@ class RoundTrips(ABC, Generic[Asked, Got]):
 
 
 def tell(done: asyncio.Future[Any], got: Any) -> None:
-    if done.done():  # its client has gone meanwhile
-        return
-    if isinstance(got, BaseException):
-        done.set_exception(got)
-    else:
+    if not done.done():  # else its client has gone meanwhile
         done.set_result(got)
+
+
+async def answer(done: asyncio.Future[Any], got: Awaitable[Any]) -> None:
+    try:
+        tell(done, await got)
+    except Exception as error:
+        if not done.done():
+            done.set_exception(error)

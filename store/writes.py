@@ -7,15 +7,13 @@ write its log down to there, and only then is anybody answered.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
-import psycopg
 from psycopg.errors import LockNotAvailable
 
 from store.connection import Connection
-from store.database import translated, translating
+from store.database import translating
 from store.readers import Readers
 from store.roundtrips import RoundTrips
 from store.script import Done, Whole
@@ -35,26 +33,26 @@ class Writes(RoundTrips[Whole, Done]):
         self.readers, self.patient = Readers(connections, LOCK_MS, SESSION), patient
 
     async def alone(self, asked: Whole) -> Done:
-        (got,) = await self.together([asked])
-        if isinstance(got, BaseException):
-            raise got
-        return got
+        return await self.outcome(asked, (await self.send(self.readers, [asked]))[0])
 
-    async def together(self, batch: Sequence[Whole]) -> Sequence[Done | BaseException]:
+    async def together(self, batch: Sequence[Whole]) -> Sequence[Done | Awaitable[Done]]:
         try:
             outcomes = await self.send(self.readers, batch)
         except Exception as error:
             outcomes = [error] * len(batch)
-        held_up = [n for n, outcome in enumerate(outcomes) if isinstance(outcome, LockNotAvailable)]
-        for n, outcome in zip(held_up, await asyncio.gather(*(self.wait(batch[n]) for n in held_up)), strict=True):
-            outcomes[n] = outcome
-        return [domain(each) if isinstance(each, BaseException) else each for each in outcomes]
+        return [
+            outcome if isinstance(outcome, Done) else self.outcome(whole, outcome)
+            for whole, outcome in zip(batch, outcomes, strict=True)
+        ]
 
-    async def wait(self, whole: Whole) -> Done | BaseException:
-        try:
-            return (await self.send(self.patient, [whole]))[0]
-        except Exception as error:
-            return error
+    async def outcome(self, whole: Whole, outcome: Done | BaseException) -> Done:
+        """Raises what went wrong. Whoever met a lock waits for it here, where nobody else does."""
+        if isinstance(outcome, LockNotAvailable):
+            (outcome,) = await self.send(self.patient, [whole])
+        if isinstance(outcome, BaseException):
+            with translating():
+                raise outcome
+        return outcome
 
     async def send(self, connections: Readers, batch: Sequence[Whole]) -> list[Done | BaseException]:
         """Raises NotReady or psycopg.Error when the connection ends: nobody knows then what was committed."""
@@ -79,12 +77,3 @@ async def sent(connection: Connection, batch: Sequence[Whole]) -> list[Done | Ba
     if any(whole.durable for whole in batch) and isinstance(flushed := outcomes.pop(), BaseException):
         raise flushed
     return [each if isinstance(each, BaseException) else Done(each.rows, each.at, committed) for each in outcomes]
-
-
-def domain(error: BaseException) -> BaseException:
-    """The domain's error for one of psycopg's, which stays attached."""
-    known = translated(error) if isinstance(error, psycopg.Error) else None
-    if known is None:
-        return error
-    known.__cause__ = error
-    return known

@@ -106,13 +106,16 @@ def write_unless(topic: CachedTopic, wanted: Append, rows: Rows, now: int) -> Sc
         "records": len(rows.data),
     }
     write = CONDITIONAL_VOLATILE if topic.volatile else CONDITIONAL_LOGGED
-    statements = [Statement(write, {**parameters([(topic, rows)], now), **conditions})]
+    statements = []
+    if topic.durability == "fsync":  # nobody is to see it before it is on disk: so its own commit waits
+        statements.append(Statement(SYNC, ("on",)))
     if wanted.idempotency_key is not None or topic.evicts:
-        statements.insert(0, Statement(LOCK_HEAD, (topic.id, topic.version)))
-    place = len(statements) - 1
+        statements.append(Statement(LOCK_HEAD, (topic.id, topic.version)))
+    place = len(statements)
+    statements.append(Statement(write, {**parameters([(topic, rows)], now), **conditions}))
     if topic.evicts:
         statements.append(Statement(MAKE_ROOM, room(topic, now)))
-    done = yield Whole(statements, durable=topic.durability == "fsync")
+    done = yield Whole(statements, durable=False)
     if not done.rows[place]:
         return None
     ((_, base),) = done.rows[place]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from store.database import translating
 from store.threads import Threads
+from wire.dialect import Keys
 from wire.keys import keyring
 
 _threads = Threads(1, "keys")
 
 
-async def fresh_keys() -> None:
+async def fresh_keys(keys: Keys = keyring) -> None:
     """Come back when the keys are known as of a second ago. Raises NotReady."""
-    if keyring.stale:
+    if keys.stale:
         with translating():
-            await _threads.run(keyring.refresh)
-    elif keyring.aging and not keyring.being_read:
-        _threads.submit(keyring.refresh)
+            await _threads.run(keys.refresh)
+    elif keys.aging and not keys.being_read:
+        _threads.submit(keys.refresh)

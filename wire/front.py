@@ -23,9 +23,10 @@ from store.threads import Threads
 from wire import door, hosts, limits, metrics, pulse, shutdown, sockets, upload, visitors
 from wire.answer import Answer, refusal
 from wire.bridge import Bare, Bridge, environ
+from wire.dialect import V0
 from wire.docs import Nothing
 from wire.entrance import fresh_keys
-from wire.keys import Key, keyring
+from wire.keys import Key
 from wire.routes import Found, Routes
 
 log = logging.getLogger(__name__)
@@ -109,24 +110,26 @@ class Front:
     async def request(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
         headers: dict[bytes, bytes] = dict(scope["headers"])
+        found = self.routes.find(scope["path"])
+        dialect = found.dialect if found is not None else V0
         try:
             shutdown.check()
             if scope["path"] in hosts.PROBES:
                 await reply(await self.probe(scope, headers), headers, send)
                 return
-            key, path = None, scope["path"]
-            if wants_key(path):
-                if keyring.aging:
-                    await fresh_keys()
+            dialect.check(scope, headers)
+            key = None
+            if dialect is not V0 or wants_key(scope["path"]):
+                if dialect.keys.aging:
+                    await fresh_keys(dialect.keys)
                 authorization = headers.get(b"authorization")
-                key = keyring.authenticate(authorization.decode("latin-1") if authorization else None)
-            found = self.routes.find(path) if path.startswith("/v0/") else None
+                key = dialect.keys.authenticate(authorization.decode("latin-1") if authorization else None)
             most = await self.most(scope, headers, key, found)
             with limits.under_way(key, address(scope)) as held:
                 body = await upload.read(headers, receive, most, held) if most else b""
                 answer = await self.answer(scope, headers, body, key, found, started)
         except Exception as error:
-            answer = refusal(error, started)
+            answer = dialect.refusal(error, started)
             metrics.request(scope["method"], "", answer.status)
         await reply(answer, headers, send)
 
@@ -171,7 +174,7 @@ class Front:
             if endpoint is not None and (accept := door.accepted(endpoint, headers)) is not None:
                 query, origin = scope["query_string"], address(scope)
                 return await door.answer(endpoint, found.arguments, key, headers, query, body, origin, started, accept)
-        bridge = self.api if scope["path"].startswith("/v0/") else self.site
+        bridge = self.api if found is not None or scope["path"].startswith("/v0/") else self.site
         return await bridge.call(scope, headers, body, key)
 
 

@@ -1,0 +1,33 @@
+"""Celery's entries, in the worker of the queue `push`: the courier, which delivers, and what beat asks for around it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery import shared_task
+from celery.signals import worker_ready, worker_shutting_down
+from django.conf import settings
+
+from push import courier
+from store import timeouts
+
+QUEUE = "push"
+
+
+@worker_ready.connect
+def start_courier(sender: Any, **_: Any) -> None:
+    """Only in a worker that takes this queue: others have other things to do."""
+    if QUEUE in sender.app.amqp.queues.consume_from:
+        timeouts.serve("push", settings.TOPICS_WORKER_STATEMENT_TIMEOUT_MS)
+        courier.start()
+
+
+@worker_shutting_down.connect
+def stop_courier(**_: Any) -> None:
+    if courier.running is not None:
+        courier.running.stop()
+
+
+@shared_task(name="push.sweep")
+def sweep() -> None:
+    courier.start().sweep()

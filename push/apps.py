@@ -14,13 +14,12 @@ class PushConfig(AppConfig):
 
     def ready(self) -> None:
         """Join in where the rooms below leave room for it."""
-        from prometheus_client import Counter
-
-        from push import counters, fill, health, publish
+        from push import counters, exceptions, fill, health, metrics, reporters
         from push.names import check_token
         from topics import hooks
-        from wire import metrics, pulse
+        from wire import pulse
         from wire.keys import LEAST_SECRET, SECRET
+        from wire.metrics import collectors
 
         root = settings.ROUTEMASTER_ROOT_KEY
         least = LEAST_SECRET if settings.BEYOND_LOOPBACK else 1
@@ -32,6 +31,7 @@ class PushConfig(AppConfig):
             except InvalidRequest as error:
                 raise Refusal(f"ROUTEMASTER_CLIENTS cannot be used: entry {place}: {error.message}.") from error
         hooks.before_read = fill.before_read
-        published = Counter(publish.PUBLISHED, "Events published", ("topic",), registry=metrics.REGISTRY)
-        metrics.COUNTERS[publish.PUBLISHED] = published
-        pulse.steps += [health.look_at_redis, counters.flush]
+        collectors.append(metrics.collect)
+        pulse.steps += [health.look_at_redis, counters.note_start, counters.flush]
+        exceptions.report_to(settings.EXCEPTION_SERVICE, settings.EXCEPTION_SERVICE_URL)
+        reporters.check(settings.METRIC_COLLECTION_SERVICE)

@@ -197,7 +197,7 @@ def told(error: Exception, call: Call) -> str:
     """For people: what went wrong, without the callback's address, which they know, and its secrets."""
     if call.cut_off or isinstance(error, ReadTimeoutError):
         return f"no answer within {ANSWER_SECONDS} s"
-    if isinstance(error, ConnectTimeoutError):
+    if isinstance(error, ConnectTimeoutError) and not isinstance(error, NewConnectionError):
         return f"no connection within {CONNECT_SECONDS} s"
     cause: Any = error
     while getattr(cause, "__cause__", None) is not None:

@@ -77,7 +77,7 @@ class Clients:
     def __init__(self) -> None:
         self.pepper = secrets.token_bytes(32)  # of the hashes that tokens are looked up by, here and now
         self.keys: dict[bytes, BusKey] = {}
-        self.fresh_until = 0.0
+        self.fresh_until = self.read_at = 0.0
         self.seeded = False
         self.lock = threading.Lock()
 
@@ -102,15 +102,21 @@ class Clients:
             if not self.seeded:
                 run(seed(now_ms()))
                 self.seeded = True
+            read_at = time.monotonic()
             keys = {self.hashed(client.token): client.key() for client in run(clients())}
             if settings.ROUTEMASTER_ROOT_KEY:
                 keys[self.hashed(settings.ROUTEMASTER_ROOT_KEY)] = ROOT
-            self.keys = keys
+            self.keys, self.read_at = keys, read_at
             self.fresh_until = time.monotonic() + FRESH_SECONDS
 
     def forget(self) -> None:
         """Read them again at the next request."""
         self.fresh_until = 0.0
+
+    def doubt(self, came: float) -> None:
+        """Read them again if they were read before: another process may have made a token since."""
+        if self.read_at < came:
+            self.forget()
 
     def hashed(self, token: str) -> bytes:
         return hmac.digest(self.pepper, token.encode(), hashlib.sha256)

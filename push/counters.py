@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from base.errors import TopicsError
-from store.loop import Loop
+from store.loop import Loop, here
 from store.script import Script, Statement, run
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 FLUSH_SECONDS = 5.0
 # In order, so that two processes that add to the same counters take turns.
 ADD = """
-INSERT INTO push_counter AS counter (name, tags, total)
-SELECT name, tags, total FROM unnest(%(names)s::text[], %(tags)s::text[], %(totals)s::float8[]) AS more (name, tags, total)
+INSERT INTO push_counter AS counter (name, tags, total, reported)
+SELECT name, tags, total, 0 FROM unnest(%(names)s::text[], %(tags)s::text[], %(totals)s::float8[]) AS more (name, tags, total)
  ORDER BY name, tags
 ON CONFLICT (name, tags) DO UPDATE SET total = counter.total + excluded.total
 """
@@ -45,6 +45,23 @@ def delivered(id: int, taken: Taken, acknowledged: bool, duration_ms: float) -> 
     if acknowledged:
         add("latency.batches.last_attempt", f"queue:{id}", taken.age_ms or 0)
         add("events.removed", f"queue:{id}", taken.events)
+
+
+_started = False
+
+
+def note_start() -> None:
+    """Once in each web process, when its pulse begins."""
+    global _started
+    if not _started:
+        _started = True
+        add("process", "status:start,type:web")
+
+
+async def note_stop() -> None:
+    """When a web process is about to end (topics_project/asgi.py)."""
+    add("process", "status:stop,type:web")
+    await flush_soon(here())
 
 
 def write() -> Script[None]:

@@ -87,6 +87,9 @@ class Courier:
             except (redis.RedisError, OSError, TopicsError) as error:
                 log.warning("deliveries wait for wake-ups: %s", error)
                 await asyncio.sleep(AWAY_SECONDS)
+            except Exception:
+                log.exception("wake-ups were lost")
+                await asyncio.sleep(AWAY_SECONDS)
 
     async def moved(self, heads: dict[int, int]) -> None:
         """These topics have these heads now."""
@@ -147,6 +150,7 @@ class Courier:
 
     async def sweep(self) -> int:
         """Look after those that nobody is at. Returns how many."""
+        await self.learn({})
         ids = await self.store.drive(overdue(now_ms()))
         for id in ids:
             if id not in self.busy:
@@ -256,7 +260,9 @@ class Courier:
             timer.cancel()
         if self.tasks:
             await asyncio.wait(self.tasks, timeout=STOP_SECONDS)
-        await counters.flush_soon(self.store)
+        counters.add("process", "status:stop,type:worker")
+        with contextlib.suppress(TopicsError):
+            await counters.flush_soon(self.store)
         await self.redis.aclose()
         await self.store.close()
 
@@ -284,6 +290,7 @@ class Running:
         self.courier = Courier()
         listening = asyncio.create_task(self.courier.listen())
         counting = asyncio.create_task(counters.flush_forever(self.courier.store))
+        counters.add("process", "status:start,type:worker")
         self.ready.set()
         self.ended = asyncio.Event()
         await self.ended.wait()

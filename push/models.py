@@ -104,6 +104,7 @@ class Counter(models.Model):
     name = models.CharField(max_length=64, db_collation="C")
     tags = models.CharField(max_length=255, db_collation="C")  # "status:success,queue:billing"
     total = models.FloatField()
+    reported = models.FloatField(default=0)  # of these, what a collection service was told
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["name", "tags"], name="push_counter_name")]

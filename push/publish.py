@@ -16,7 +16,6 @@ from topics.append import Write, look_and_write
 from topics.cache import CachedTopic, cached, forget, load_topic
 from topics.config import insert_topic
 from topics.records import Append, NewRecord, Rows, check_rows
-from wire import metrics
 
 MAX_URL = 1024  # characters
 MAX_DATA = settings.ROUTEMASTER_MAX_EVENT_DATA  # read once: each event asks for it
@@ -102,12 +101,8 @@ def publish(topic: str, event: Event, client_id: int, now: int) -> Script[None]:
     while True:
         known = yield from topic_of(topic, name, client_id, now)
         if known is not None and (yield from write(known, name, rows, now)):
-            metrics.count(PUBLISHED, topic)
             return
         forget(name)  # configured anew, handed over or deleted since we looked
-
-
-PUBLISHED = "push_events_published_total"
 
 
 def write(topic: CachedTopic, name: str, rows: Rows, now: int) -> Script[bool]:

@@ -61,30 +61,15 @@ UPDATE routers_router r SET ordered = %(ordered)s FROM topics_topic source, topi
 QUEUE_OF = "SELECT queue FROM push_subscriber WHERE client_id = %s"
 WHOSE = f"{QUEUE_OF} AND unsubscribed_ts IS NULL"
 END = "UPDATE push_subscriber SET unsubscribed_ts = %s WHERE client_id = %s AND unsubscribed_ts IS NULL"
-# Truthfully: what the queue shows above the cursor, and what its topics have and it does not yet. One row each.
+# One row each. A client that has unsubscribed is there as long as something is queued for it.
 ALL = """
 SELECT c.name, s.callback, s.max_events, s.timeout_ms,
-       coalesce((SELECT array_to_string(array_agg(substr(source.name, 5) ORDER BY source.name), ',')
+       coalesce((SELECT string_agg(substr(source.name, 5), ',' ORDER BY source.name)
                    FROM routers_router r JOIN topics_topic source ON source.id = r.source_id
-                  WHERE r.dest_id = t.id AND source.name ^@ 'bus:'), ''),
-       s.sent_total, coalesce(queued.records, 0) + coalesce(coming.records, 0), least(queued.ts, coming.ts)
-  FROM push_subscriber s
-  JOIN push_busclient c ON c.id = s.client_id
-  LEFT JOIN topics_topic t ON t.name = s.queue
-  LEFT JOIN LATERAL (
-       SELECT extent.records, topic_next_ts(t.id, place.seq) AS ts
-         FROM topics_topichead h
-         JOIN LATERAL (SELECT greatest(cursor.seq, h.floor_seq) AS seq FROM topics_cursor cursor
-                        WHERE cursor.topic_id = t.id AND cursor.kind = 'subscription') place ON true
-        CROSS JOIN LATERAL topic_extent(t.id, place.seq + 1, h.head_seq, h.ragged_seq) extent
-        WHERE h.topic_id = t.id) queued ON true
-  LEFT JOIN LATERAL (
-       SELECT sum(h.head_seq - cursor.seq)::bigint AS records,
-              min(CASE WHEN cursor.seq < h.head_seq THEN topic_next_ts(r.source_id, greatest(cursor.seq, h.floor_seq)) END) AS ts
-         FROM routers_router r
-         JOIN topics_cursor cursor ON cursor.id = r.cursor_id JOIN topics_topichead h ON h.topic_id = r.source_id
-        WHERE r.dest_id = t.id) coming ON true
- WHERE s.unsubscribed_ts IS NULL OR queued.records > 0
+                  WHERE r.dest_id = q.queue_id AND source.name ^@ 'bus:'), ''),
+       s.sent_total, q.records, q.oldest_ts
+  FROM push_subscriber s JOIN push_busclient c ON c.id = s.client_id JOIN push_queues q ON q.client_id = s.client_id
+ WHERE s.unsubscribed_ts IS NULL OR q.records > 0
  ORDER BY c.name, c.id
 """
 
@@ -258,6 +243,6 @@ class Listed(NamedTuple):
 def list_subscriptions() -> Script[list[Listed]]:
     rows = yield Statement(ALL)
     return [
-        Listed(name, callback, most, timeout, topics.split(",") if topics else [], sent, int(queued), oldest)
+        Listed(name, callback, most, timeout, topics.split(",") if topics else [], sent, queued, oldest)
         for name, callback, most, timeout, topics, sent, queued, oldest in rows
     ]

@@ -8,7 +8,8 @@ from celery import shared_task
 from celery.signals import worker_ready, worker_shutting_down
 from django.conf import settings
 
-from push import courier
+from base.clock import now_ms
+from push import autodrop, courier, reporters, upkeep
 from store import timeouts
 
 QUEUE = "push"
@@ -31,3 +32,21 @@ def stop_courier(**_: Any) -> None:
 @shared_task(name="push.sweep")
 def sweep() -> None:
     courier.start().sweep()
+
+
+@shared_task(name="push.report")
+def report() -> None:
+    reporters.report(now_ms())
+
+
+@shared_task(name="push.autodrop")
+def drop() -> None:
+    autodrop.autodrop()
+
+
+@shared_task(name="push.tidy")
+def tidy() -> None:
+    while upkeep.drop_old_deliveries(now_ms()):
+        pass
+    upkeep.trim_delivered(now_ms())
+    upkeep.forget_left(now_ms())

@@ -213,6 +213,13 @@ if ROUTEMASTER_REDIS_MAX_MEM and 2 * ROUTEMASTER_REDIS_MIN_FREE > ROUTEMASTER_RE
     )
 ROUTEMASTER_SCALING_THRESHOLD: int = number("ROUTEMASTER_SCALING_THRESHOLD", 100)
 ROUTEMASTER_SCALING_DEADLINE: int = number("ROUTEMASTER_SCALING_DEADLINE", 1_000)  # ms
+METRIC_COLLECTION_SERVICE: str = text("METRIC_COLLECTION_SERVICE", "print")  # or datadog
+DATADOG_API_KEY: str = text("DATADOG_API_KEY")
+DATADOG_APP_KEY: str = text("DATADOG_APP_KEY")
+DATADOG_STATSD: str = text("DATADOG_STATSD")  # host:port of an agent; then no keys are needed
+ROUTEMASTER_APP_NAME: str = text("ROUTEMASTER_APP_NAME")  # a tag of all metrics
+EXCEPTION_SERVICE: str = text("EXCEPTION_SERVICE", "print")  # or sentry, honeybadger, new_relic
+EXCEPTION_SERVICE_URL: str = text("EXCEPTION_SERVICE_URL")
 # Callbacks are attacker's ground: nobody may have us call what only this machine, or its cloud, is to reach.
 PUSH_CALLBACK_DENY: list[str] = words(
     "PUSH_CALLBACK_DENY",
@@ -275,6 +282,9 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "rest": {"task": "topics.rest", "schedule": 5.0, "options": {"expires": 5.0}},
     "reclaim": {"task": "topics.reclaim", "schedule": 2.0, "options": {"expires": 2.0}},
     # An expired session is refused, swept or not: this only gives its row back.
+    "report push metrics": {"task": "push.report", "schedule": 10.0, "options": {"expires": 10.0}},
+    "autodrop": {"task": "push.autodrop", "schedule": 30.0, "options": {"expires": 30.0}},
+    "let go of what was delivered": {"task": "push.tidy", "schedule": 60.0, "options": {"expires": 60.0}},
     # Wake-ups go by Redis and timers; this finds what they lost, and what a worker left behind that was killed.
     "sweep deliveries": {"task": "push.sweep", "schedule": 1.0, "options": {"expires": 1.0}},
     "sweep watch sessions": {"task": "topics.sweep_watch_sessions", "schedule": 30.0, "options": {"expires": 30.0}},

@@ -25,7 +25,7 @@ from wire.answer import Answer, refusal
 from wire.bridge import Bare, Bridge, environ
 from wire.dialect import V0
 from wire.docs import Nothing
-from wire.entrance import fresh_keys
+from wire.entrance import who
 from wire.keys import Key
 from wire.routes import Found, Routes
 
@@ -120,10 +120,7 @@ class Front:
             dialect.check(scope, headers)
             key = None
             if dialect is not V0 or wants_key(scope["path"]):
-                if dialect.keys.aging:
-                    await fresh_keys(dialect.keys)
-                authorization = headers.get(b"authorization")
-                key = dialect.keys.authenticate(authorization.decode("latin-1") if authorization else None)
+                key = await who(dialect, headers.get(b"authorization"))
             most = await self.most(scope, headers, key, found)
             with limits.under_way(key, address(scope)) as held:
                 body = await upload.read(headers, receive, most, held) if most else b""

@@ -55,4 +55,4 @@ def refusal(error: Exception, started: float, key: Key = OPEN) -> Answer:
     return Answer(known.status, f"{known.message}\n".encode(), tuple(headers))
 
 
-BUS = Dialect(bus_clients, refusal, check_tls)
+BUS = Dialect(bus_clients, refusal, check_tls, bus_clients.doubt)

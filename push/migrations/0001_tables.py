@@ -80,6 +80,7 @@ class Migration(migrations.Migration):
                 ("name", models.CharField(db_collation="C", max_length=64)),
                 ("tags", models.CharField(db_collation="C", max_length=255)),
                 ("total", models.FloatField()),
+                ("reported", models.FloatField(default=0)),
             ],
             options={
                 "constraints": [models.UniqueConstraint(fields=("name", "tags"), name="push_counter_name")],

@@ -19,4 +19,5 @@ class Migration(migrations.Migration):
         added("push_event"),
         added("push_take"),
         added("push_settle"),
+        migrations.RunSQL((SQL / "push_queues.sql").read_text(), "DROP VIEW push_queues"),
     ]

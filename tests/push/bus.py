@@ -74,6 +74,12 @@ class Client:
         found = [each for each in self.call("GET", "/subscriptions").json if each["subscriber"] == self.name]
         return found[0] if found else None
 
+    def events(self) -> dict[str, Any]:
+        mine = self.subscription()
+        assert mine is not None
+        found: dict[str, Any] = mine["events"]
+        return found
+
     def drained(self) -> bool:
         mine = self.subscription()
         return mine is None or mine["events"]["queued"] == 0

@@ -65,7 +65,9 @@ class Receiver:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self.ca.issue_cert("localhost", "127.0.0.1").configure_cert(context)
             # The handshake in the connection's own thread, or one that hangs would keep the others out.
-            self.server.socket = context.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
+            self.server.socket = context.wrap_socket(
+                self.server.socket, server_side=True, do_handshake_on_connect=False
+            )
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
     def end(self) -> None:

@@ -33,6 +33,7 @@ CONNECT_SECONDS, ANSWER_SECONDS = settings.ROUTEMASTER_CONNECT_TIMEOUT, settings
 MOST_SECONDS = CONNECT_SECONDS + ANSWER_SECONDS  # of a call, whatever the callback does
 MOST_READ = 64 * 1024  # bytes of an answer's body; nobody looks at them, but the connection can be used again
 ACKNOWLEDGED = (200, 204)
+LATE = f"no answer within {ANSWER_SECONDS} s"
 MOST_ERROR = 300  # characters
 HOSTS, KEPT = 1_000, 8  # connections that are kept: to so many hosts, so many to each
 
@@ -152,7 +153,7 @@ class Callbacks:
         _here.call = call
         while True:
             try:
-                return self.send(url, sent, body)
+                return self.send(url, sent, body, call)
             except AddressRefused as error:
                 return Outcome(None, str(error))
             except (HTTPError, OSError, http.client.HTTPException) as error:
@@ -160,10 +161,13 @@ class Callbacks:
                 if not (call.reused and gone(error)) or call.cut_off:
                     return Outcome(None, told(error, call))
 
-    def send(self, url: Url, headers: dict[str, str], body: bytes) -> Outcome:
+    def send(self, url: Url, headers: dict[str, str], body: bytes, call: Call) -> Outcome:
         answer = self.pools.urlopen(
             "POST", url._replace(auth=None).url, body=body, headers=headers, redirect=False, preload_content=False
         )
+        if call.cut_off:  # what looks like the end of its headers is where it was cut off
+            answer.close()
+            return Outcome(None, LATE)
         try:
             rest = answer.read(MOST_READ + 1, decode_content=False)
             if len(rest) > MOST_READ:
@@ -196,7 +200,7 @@ def gone(error: BaseException) -> bool:
 def told(error: Exception, call: Call) -> str:
     """For people: what went wrong, without the callback's address, which they know, and its secrets."""
     if call.cut_off or isinstance(error, ReadTimeoutError):
-        return f"no answer within {ANSWER_SECONDS} s"
+        return LATE
     if isinstance(error, ConnectTimeoutError) and not isinstance(error, NewConnectionError):
         return f"no connection within {CONNECT_SECONDS} s"
     cause: Any = error

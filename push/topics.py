@@ -101,7 +101,7 @@ def fill_queues(topic_id: int, now: int) -> Script[list[tuple[int, int]]]:
     heads: dict[int, int] = {}
     more = True
     while more:
-        rows = yield Statement(ADVANCE, (topic_id, None, True, ADVANCE_STEP, now, settings.TOPICS_MAX_ROUTER_HOPS))
+        rows = yield Statement(ADVANCE, (topic_id, None, False, ADVANCE_STEP, now, settings.TOPICS_MAX_ROUTER_HOPS))
         heads |= {dest_id: head for dest_id, head, moved, *_ in rows if moved}
         more = any(row[4] for row in rows)
     for queue_id, ordered in queues:

@@ -39,8 +39,8 @@ def everybody(scope: dict[str, Any], headers: dict[bytes, bytes]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Dialect:
-    """One API. `check` raises for a request that is refused before anybody looks who asks. `doubt`, where there is one, is
-    called with a time (s) for who is unknown: keys that were read before are too old, since another process may just have made one.
+    """One API. `check` raises for a request that is refused before anybody looks who asks. `doubt`, where there is one, is called
+    with a time (s) for who is unknown: keys that were read before that are too old, since another process may just have made one.
     """
 
     keys: Keys

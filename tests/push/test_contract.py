@@ -191,7 +191,7 @@ def test_a_bad_topic_name_is_refused(publisher: Client, name: str) -> None:
 
 
 def test_a_body_that_is_no_json_is_refused(publisher: Client, topic: str) -> None:
-    assert publisher.call("POST", f"/topics/{topic}", b"{}", content_type="text/plain").status == 415
+    assert publisher.call("POST", f"/topics/{topic}", b"{}", Content_Type="text/plain").status == 415
 
 
 def test_only_the_first_publisher_publishes(client: Callable[[], Client], topic: str) -> None:

@@ -66,7 +66,7 @@ class Call:
                 self.socket.shutdown(socket.SHUT_RDWR)
 
     def opened(self, opened: socket.socket) -> None:
-        self.socket, self.reused = opened, False
+        self.socket = opened
         if self.cut_off:  # just before
             self.cut()
 
@@ -78,6 +78,7 @@ class Guarded:
     """A connection that looks where it leads to, and asks before it sends."""
 
     loopback_only = False
+    used = False  # for a request, since it was opened
 
     def _new_conn(self: Any) -> socket.socket:
         call: Call = _here.call
@@ -88,6 +89,7 @@ class Guarded:
             raise ConnectTimeoutError(self, f"no connection within {CONNECT_SECONDS} s") from error
         except OSError as error:
             raise NewConnectionError(self, str(error)) from error
+        self.used = False
         call.opened(opened)
         return opened
 
@@ -101,7 +103,7 @@ class Guarded:
         super().send(data)  # type: ignore[misc]
 
     def request(self: Any, *arguments: Any, **options: Any) -> None:
-        _here.call.reused = self.sock is not None
+        _here.call.reused, self.used = self.used, True
         super().request(*arguments, **options)  # type: ignore[misc]
 
 

@@ -50,6 +50,10 @@ class Owner(NamedTuple):
     version: int
     publisher_id: int
 
+    def of(self, topic: CachedTopic) -> bool:
+        """Whether it is of this topic as we know it."""
+        return (self.topic_id, self.version) == (topic.id, topic.version)
+
 
 _owners: dict[str, Owner] = {}  # by bus topic, as this process remembers it; there are as many as topics remembered
 redis_away = False  # as of a second ago (apps.py)
@@ -119,16 +123,17 @@ def topic_of(topic: str, name: str, client_id: int, now: int) -> Script[CachedTo
     """
     known = cached(name) or (yield from load_topic(name))
     owner = _owners.get(topic)
-    if known is None or owner is None or (owner.topic_id, owner.version) != (known.id, known.version):
+    # Nobody is refused by what is remembered: the topic may have been handed over, or deleted, by another process.
+    if not (known and owner and owner.of(known) and owner.publisher_id == client_id):
         rows = yield Statement(OWNER, (topic,), quick=True)
         if not rows:
             yield from atomically(claim(topic, name, client_id, now))
             return None
         owner = _owners[topic] = Owner(*rows[0])
-        if known is None or (owner.topic_id, owner.version) != (known.id, known.version):
+        if owner.publisher_id != client_id:
+            raise not_yours(topic)
+        if not (known and owner.of(known)):
             return None
-    if owner.publisher_id != client_id:
-        raise not_yours(topic)
     return known
 
 

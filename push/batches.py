@@ -20,10 +20,10 @@ TAKE = """
 SELECT verdict, wait_ms, full_seq, lease, batch_id, attempt, age_ms, callback, uuid, dropped, events, body
   FROM push_take(%(id)s, %(lease_ms)s, %(bytes)s)
 """
-# In one transaction, so that the disk is waited for once: of a batch that is acknowledged, and of the one that comes next.
+# A batch that is acknowledged, and the one that comes next, in one transaction and one round trip.
 SETTLE_AND_TAKE = """
 SELECT settled.held, settled.retry_ms, taken.*
-  FROM push_settle(%(id)s, %(lease)s, %(acknowledged)s, %(status)s, %(error)s, %(duration_ms)s, %(events)s,
+  FROM push_settle(%(id)s, %(lease)s, %(batch_id)s, %(acknowledged)s, %(status)s, %(error)s, %(duration_ms)s, %(events)s,
                    %(bytes)s, %(dropped)s, %(heal)s, %(damage)s, %(max_backoff_ms)s) settled
  CROSS JOIN LATERAL (
        SELECT verdict, wait_ms, full_seq, lease, batch_id, attempt, age_ms, callback, uuid, dropped, events, body
@@ -43,12 +43,11 @@ SELECT s.client_id
                      JOIN topics_cursor rc ON rc.id = r.cursor_id JOIN topics_topichead rh ON rh.topic_id = r.source_id
                     WHERE r.dest_id = t.id AND r.ordered AND rc.seq < rh.head_seq))
 """
-# Whose queue a topic is; and which topics a queue takes its events from, where it takes them together.
+# Whose queue a topic is; and which topics a queue takes its events from, and whether it takes them together.
 QUEUES = "SELECT t.id, s.client_id FROM push_subscriber s JOIN topics_topic t ON t.name = s.queue"
 SOURCES = """
-SELECT r.source_id, s.client_id, t.id
+SELECT r.source_id, s.client_id, t.id, r.ordered
   FROM push_subscriber s JOIN topics_topic t ON t.name = s.queue JOIN routers_router r ON r.dest_id = t.id
- WHERE r.ordered
 """
 # Deliveries that are due within so many ms: batches that are full, and the last one where its time comes.
 DUE_WITHIN = """
@@ -102,6 +101,7 @@ def settle_and_take(id: int, taken: Taken, outcome: Outcome, duration_ms: float)
         {
             "id": id,
             "lease": taken.lease,
+            "batch_id": taken.batch_id,
             "acknowledged": outcome.error is None,
             "status": outcome.status,
             "error": outcome.error,

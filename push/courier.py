@@ -16,6 +16,7 @@ import logging
 import secrets
 import threading
 import time
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -28,14 +29,17 @@ from push import counters
 from push.batches import BEGIN_SECONDS, QUEUES, SOURCES, Taken, overdue, settle_and_take, take
 from push.callbacks import MOST_SECONDS, Call, Callbacks, LeaseOver, Outcome
 from push.fill import fill
+from routers.advance import ADVANCE, STEP, Moved
 from store.loop import Loop
 from store.script import Script, Statement
+from topics import wake
 from topics.wake import CHANNEL
 
 log = logging.getLogger(__name__)
 THREADS = settings.PUSH_CALLBACKS_AT_ONCE
 OURS_SECONDS = 10.0  # a subscriber that we looked after is left to us by other processes: its connection is here
 REST_SECONDS = 0.05  # between two looks at a queue that waits for its time, and whose topics get event after event
+REST, MOST_REST_SECONDS = 8, 0.3  # after forwarding: times what it took, and no longer than that
 MAP_SECONDS = 1.0  # so old may be what we know of queues
 AWAY_SECONDS = 1.0  # after PostgreSQL or Redis did not answer
 STOP_SECONDS = 5.0  # for calls under way when the process is to end
@@ -62,6 +66,8 @@ class Courier:
         self.queues: dict[int, int] = {}  # by topic: whose queue it is
         self.ordered: dict[int, int] = {}  # by subscriber: the queue that is filled from several topics
         self.sources: dict[int, set[int]] = {}  # by topic: the subscribers whose queues those are
+        self.plain: set[int] = set()  # topics that are all that some queue gets
+        self.advancing: dict[int, bool] = {}  # of these, those that we forward, and whether there is more by now
         self.others: set[int] = set()  # topics that are no queue's business
         self.known_until = 0.0
         self.busy: dict[int, int] = {}  # subscribers we are at, and the head that we were told of meanwhile
@@ -93,32 +99,67 @@ class Courier:
 
     async def moved(self, heads: dict[int, int]) -> None:
         """These topics have these heads now."""
-        if time.monotonic() > self.known_until or not (
-            heads.keys() <= self.others | self.queues.keys() | self.sources.keys()
-        ):
+        known = self.others | self.queues.keys() | self.sources.keys() | self.plain
+        if time.monotonic() > self.known_until or not heads.keys() <= known:
             await self.learn(heads)
         for topic_id, head in heads.items():
             if (id := self.queues.get(topic_id)) is not None and id not in self.ordered:
                 await self.hint(id, head)
             for id in self.sources.get(topic_id, ()):
                 await self.hint(id, None)
+            if topic_id in self.plain:
+                self.forward(topic_id)
 
     async def learn(self, heads: dict[int, int]) -> None:
         """Find out whose queues there are."""
         self.queues = dict(await self.rows(QUEUES))
         sources: dict[int, set[int]] = {}
         ordered: dict[int, int] = {}
-        for source_id, id, queue_id in await self.rows(SOURCES):
-            sources.setdefault(source_id, set()).add(id)
-            ordered[id] = queue_id
-        self.sources, self.ordered = sources, ordered
+        plain: set[int] = set()
+        for source_id, id, queue_id, together in await self.rows(SOURCES):
+            if together:
+                sources.setdefault(source_id, set()).add(id)
+                ordered[id] = queue_id
+            else:
+                plain.add(source_id)
+        self.sources, self.ordered, self.plain = sources, ordered, plain
         if time.monotonic() > self.known_until:
             self.others.clear()
             self.known_until = time.monotonic() + MAP_SECONDS
-        self.others.update(heads.keys() - self.queues.keys() - sources.keys())
+        self.others.update(heads.keys() - self.queues.keys() - sources.keys() - plain)
 
     async def rows(self, statement: str) -> list[Any]:
         return await self.store.drive(one(statement))
+
+    def forward(self, source_id: int) -> None:
+        """Forward what a topic got into the queues of those that get nothing else: all of them in one statement."""
+        if source_id in self.advancing:
+            self.advancing[source_id] = True
+            return
+        self.advancing[source_id] = False
+        self.begin(self.forward_all(source_id))
+
+    async def forward_all(self, source_id: int) -> None:
+        """A worker of routers was told, too, and whoever gets a router's cursor does it. We need no message to be carried."""
+        more = True
+        try:
+            while more and not self.stopping:
+                self.advancing[source_id] = False
+                began = self.loop.time()
+                steps = await self.store.drive(advance(source_id, now_ms()))
+                took = self.loop.time() - began
+                for step in steps:
+                    if step.moved:
+                        wake.announce(step.topic_id, step.head_seq, step.routed)
+                        if (id := self.queues.get(step.topic_id)) is not None:
+                            await self.hint(id, step.head_seq)
+                # A topic that gets event after event is left alone for a while: its publishers need the cores as well.
+                await asyncio.sleep(min(REST * took, MOST_REST_SECONDS))
+                more = self.advancing[source_id] or any(step.more for step in steps)
+        except (TopicsError, redis.RedisError, OSError) as error:
+            log.warning("events are forwarded by the workers of routers: %s", error)
+        finally:
+            del self.advancing[source_id]
 
     async def hint(self, id: int, head: int | None) -> None:
         """Something came into a subscriber's queue, whose head this is where we know it."""
@@ -174,7 +215,10 @@ class Courier:
         if (timer := self.timers.pop(id, None)) is not None:
             timer.cancel()
         self.busy[id] = 0
-        task = self.loop.create_task(self.deliver(id))
+        self.begin(self.deliver(id))
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self.loop.create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
@@ -265,6 +309,13 @@ class Courier:
             await counters.flush_soon(self.store)
         await self.redis.aclose()
         await self.store.close()
+
+
+def advance(source_id: int, now: int) -> Script[list[Moved]]:
+    """One step of all routers of a topic that nobody else moves right now."""
+    arguments = (source_id, None, False, STEP, now, settings.TOPICS_MAX_ROUTER_HOPS)
+    rows = yield Statement(ADVANCE, arguments, turn=source_id)
+    return [Moved(*row) for row in rows]
 
 
 def one(statement: str) -> Script[list[Any]]:

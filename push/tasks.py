@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from celery import shared_task
@@ -13,12 +14,14 @@ from push import autodrop, courier, reporters, upkeep
 from store import timeouts
 
 QUEUE = "push"
+NICE = 10  # where cores are scarce, publishers come first: what is queued can wait, and whoever publishes cannot
 
 
 @worker_ready.connect
 def start_courier(sender: Any, **_: Any) -> None:
     """Only in a worker that takes this queue: others have other things to do."""
     if QUEUE in sender.app.amqp.queues.consume_from:
+        os.nice(NICE)
         timeouts.serve("push", settings.TOPICS_WORKER_STATEMENT_TIMEOUT_MS)
         courier.start()
 

@@ -1,8 +1,11 @@
 -- What became of an attempt. Only who holds the lease may say so: `held` false means that somebody else has taken the queue over
 -- since, or an operator moved it, and nothing was changed. An acknowledged batch moves the cursor; one that failed stays what it is
 -- and comes again. Either way the lease ends, and the log gets a line.
+--
+-- Nobody waits for the disk: what a crash of PostgreSQL takes back comes again, as do events themselves. Leases may so be given out
+-- twice under one number; no two of them have one batch.
 CREATE OR REPLACE FUNCTION push_settle(
-    p_id bigint, p_lease bigint, p_acknowledged boolean, p_status integer, p_error text, p_duration_ms double precision,
+    p_id bigint, p_lease bigint, p_batch_id text, p_acknowledged boolean, p_status integer, p_error text, p_duration_ms double precision,
     p_events integer, p_bytes integer, p_dropped bigint, p_heal integer, p_damage integer, p_max_backoff_ms bigint,
     OUT held boolean, OUT retry_ms bigint
 )
@@ -13,8 +16,10 @@ DECLARE
     sub    push_subscriber;
     points integer;
 BEGIN
-    SELECT * INTO sub FROM push_subscriber WHERE client_id = p_id AND lease = p_lease AND leased_until_ts > 0 FOR NO KEY UPDATE;
+    SELECT * INTO sub FROM push_subscriber 
+     WHERE client_id = p_id AND lease = p_lease AND batch_id = p_batch_id AND leased_until_ts > 0 FOR NO KEY UPDATE;
     held := FOUND;
+    PERFORM set_config('synchronous_commit', 'off', true);
     retry_ms := 0;
     IF NOT held THEN
         RETURN;

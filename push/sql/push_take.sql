@@ -78,6 +78,7 @@ BEGIN
     END LOOP;
 
     verdict := 'send';
+    PERFORM set_config('synchronous_commit', 'off', true);  -- push_settle says why
     batch_id := CASE WHEN fresh THEN gen_random_uuid()::text ELSE sub.batch_id END;
     attempt := CASE WHEN fresh THEN 1 ELSE sub.batch_attempts + 1 END;
     lease := sub.lease + 1;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -33,8 +34,10 @@ def two_workers(settings_of_bus: dict[str, str]) -> Iterator[Instance]:
         # As an operator starts one more: on the same servers, under a supervisor of his own.
         argv = [sys.executable, str(ROOT / "manage.py"), "run", "push"]
         other = {**environment, "TOPICS_DATA": str(instance.data / "other")}
+        command = ["sh", "-c", f"until false; do {shlex.join(argv)}; done"]  # it starts it again, as systemd does
+        quiet = subprocess.DEVNULL
         more = subprocess.Popen(
-            argv, env=other, cwd=instance.data, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command, env=other, cwd=instance.data, stdout=quiet, stderr=quiet, start_new_session=True
         )
         until(lambda: len(workers(instance)) == 2, "two workers")
         try:

@@ -39,9 +39,7 @@ class Reporting(logging.Handler):
 def sentry(url: str) -> Report:
     import sentry_sdk
 
-    sentry_sdk.init(
-        dsn=url, default_integrations=False, include_local_variables=False, send_default_pii=False, max_breadcrumbs=0
-    )
+    sentry_sdk.init(dsn=url, default_integrations=False, include_local_variables=False, max_breadcrumbs=0)
     return sentry_sdk.capture_exception
 
 

@@ -28,11 +28,19 @@ COUNTED = "SELECT name, tags, total::text FROM push_counter WHERE name NOT LIKE 
 
 
 class Sample(NamedTuple):
-    """A value of a metric. `tags`: name by name."""
+    """A value of a metric. `tags`: name by name. `counted`: the tags that it was counted under, where it was."""
 
     name: str
     value: float
     tags: dict[str, str]
+    counted: str | None = None
+
+    @property
+    def key(self) -> str:
+        """Its tags as push_counter has them."""
+        return (
+            ",".join(f"{name}:{value}" for name, value in self.tags.items()) if self.counted is None else self.counted
+        )
 
 
 class Samples(NamedTuple):
@@ -60,7 +68,7 @@ def samples(now: int) -> Script[Samples]:
     marks = {"bytes_used": used, "max_mem": MOST, "low_mark": LOW_MARK, "high_mark": HIGH_MARK, **cpu_ms()}
     gauges += [Sample(f"redis.{name}", value, {}) for name, value in marks.items()]
     for name, tags, total in (yield Statement(COUNTED)):
-        counters.append(Sample(name, float(total), tagged(tags, names)))
+        counters.append(Sample(name, float(total), tagged(tags, names), tags))
     return Samples(gauges, counters)
 
 
@@ -84,7 +92,7 @@ def collect(key: Key) -> Script[list[Metric]]:
 def families(samples: Iterable[Sample], kind: type[GaugeMetricFamily] | type[CounterMetricFamily]) -> list[Metric]:
     """Each metric with all its values."""
     made: dict[str, Metric] = {}
-    for name, value, tags in samples:
+    for name, value, tags, _ in samples:
         family = made.setdefault(
             name, kind(f"push_{name.replace('.', '_')}", f"{name} of Routemaster's page", labels=tuple(tags))
         )

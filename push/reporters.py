@@ -11,17 +11,18 @@ from django.conf import settings
 
 from base.refusal import Refusal
 from push.metrics import Sample, samples
-from store.script import Script, Statement, run
+from store.script import Script, Statement, atomically, run
 
+# What the tables know stands beside what was counted, so that both are told alike.
+KEEP = """
+INSERT INTO push_counter AS counter (name, tags, total, reported)
+SELECT name, tags, total, 0 FROM unnest(%(names)s::text[], %(tags)s::text[], %(totals)s::float8[]) AS now (name, tags, total)
+ ORDER BY name, tags
+ON CONFLICT (name, tags) DO UPDATE SET total = excluded.total
+"""
 # How much each counter grew since the service was last told. Of two workers that report at once the second finds nothing new.
 GROWN = """
-WITH seen AS (
-    INSERT INTO push_counter AS counter (name, tags, total, reported)
-    SELECT name, tags, total, 0 FROM unnest(%(names)s::text[], %(tags)s::text[], %(totals)s::float8[]) AS now (name, tags, total)
-     ORDER BY name, tags
-    ON CONFLICT (name, tags) DO UPDATE SET total = excluded.total WHERE counter.name LIKE 'events.%%'
-    RETURNING id),
-due AS (
+WITH due AS (
     SELECT id, name, tags, total - reported AS grown FROM push_counter WHERE total <> reported ORDER BY id FOR UPDATE)
 UPDATE push_counter counter SET reported = counter.total FROM due WHERE counter.id = due.id
 RETURNING due.name, due.tags, due.grown::text
@@ -29,25 +30,19 @@ RETURNING due.name, due.tags, due.grown::text
 Reporter = Callable[[list[Sample], list[Sample]], None]  # gauges, and how much counters grew
 
 
-def joined(sample: Sample) -> str:
-    return ",".join(f"{name}:{value}" for name, value in sample.tags.items())
-
-
 def report(now: int) -> None:
     """Tell the service all gauges, and how much each counter grew."""
     found = run(samples(now))
-    grown = run(grew(found.counters))
+    grown = run(atomically(grew(found.counters)))
     REPORTERS[settings.METRIC_COLLECTION_SERVICE]()(found.gauges, grown)
 
 
 def grew(counters: list[Sample]) -> Script[list[Sample]]:
-    by_key = {(each.name, joined(each)): each for each in counters}
-    arguments = {
-        "names": [name for name, _ in by_key],
-        "tags": [tags for _, tags in by_key],
-        "totals": [each.value for each in by_key.values()],
-    }
-    rows = yield Statement(GROWN, arguments)
+    known = [each for each in counters if each.name.startswith("events.")]
+    keys = {"names": [each.name for each in known], "tags": [each.key for each in known]}
+    yield Statement(KEEP, {**keys, "totals": [each.value for each in known]})
+    by_key = {(each.name, each.key): each for each in counters}
+    rows = yield Statement(GROWN)
     return [by_key[name, tags]._replace(value=float(by)) for name, tags, by in rows if (name, tags) in by_key]
 
 

@@ -272,6 +272,7 @@ CELERY_TASK_PUBLISH_RETRY = False  # the sweep finds what a message did not tell
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_TASK_ROUTES = {"push.*": {"queue": "push"}}  # a worker of its own: callbacks keep nothing else waiting
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_REDIRECT_STDOUTS = False  # what is printed is meant for standard output (push/reporters.py)
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULER = "topics_project.beat:Scheduler"
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {

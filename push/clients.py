@@ -39,6 +39,7 @@ DELETE = """
 UPDATE push_busclient SET token = NULL, deleted_ts = %(now)s WHERE token = %(token)s RETURNING id, name
 """
 ALL = "SELECT id, name, token FROM push_busclient WHERE token IS NOT NULL ORDER BY id"
+NOBODY = "the bus wants a token that it knows, as the username of HTTP Basic"
 MOST_NAME = 128  # characters of a username that is looked at: no token has more
 
 
@@ -77,6 +78,7 @@ class Clients:
     def __init__(self) -> None:
         self.pepper = secrets.token_bytes(32)  # of the hashes that tokens are looked up by, here and now
         self.keys: dict[bytes, BusKey] = {}
+        self.seen: dict[str, BusKey] = {}  # headers that were let in since: of most requests the same
         self.fresh_until = self.read_at = 0.0
         self.seeded = False
         self.lock = threading.Lock()
@@ -106,7 +108,7 @@ class Clients:
             keys = {self.hashed(client.token): client.key() for client in run(clients())}
             if settings.ROUTEMASTER_ROOT_KEY:
                 keys[self.hashed(settings.ROUTEMASTER_ROOT_KEY)] = ROOT
-            self.keys, self.read_at = keys, read_at
+            self.keys, self.seen, self.read_at = keys, {}, read_at
             self.fresh_until = time.monotonic() + FRESH_SECONDS
 
     def forget(self) -> None:
@@ -123,16 +125,21 @@ class Clients:
 
     def authenticate(self, authorization: str | None) -> Key:
         """The key behind an Authorization header. Raises Unauthorized. Call refresh() first where `stale`."""
+        if authorization is None:
+            raise Unauthorized(NOBODY)
+        if (seen := self.seen.get(authorization)) is not None:
+            return seen
         for name in usernames(authorization):
             key = self.keys.get(self.hashed(name))
             if key is not None:
+                self.seen[authorization] = key
                 return key
-        raise Unauthorized("the bus wants a token that it knows, as the username of HTTP Basic")
+        raise Unauthorized(NOBODY)
 
 
-def usernames(authorization: str | None) -> list[str]:
+def usernames(authorization: str) -> list[str]:
     """What may be the username of Basic credentials. It ends at a colon, and a token may hold colons itself."""
-    scheme, _, encoded = (authorization or "").partition(" ")
+    scheme, _, encoded = authorization.partition(" ")
     if scheme.lower() != "basic":
         return []
     try:

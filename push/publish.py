@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -9,17 +10,19 @@ import msgpack
 import msgspec
 from django.conf import settings
 
-from base.errors import Forbidden, InvalidRequest, NotReady
+from base.errors import Forbidden, InvalidRequest, NotReady, RecordTooLarge
 from push.names import bus_topic, check_topic
+from store import disk
 from store.script import Script, Statement, atomically
 from topics.append import Write, look_and_write
 from topics.cache import CachedTopic, cached, forget, load_topic
 from topics.config import insert_topic
-from topics.records import Append, NewRecord, Rows, check_rows
+from topics.records import MAX_RECORD_BYTES, NO_META, Append, Rows
 
 MAX_URL = 1024  # characters
 MAX_DATA = settings.ROUTEMASTER_MAX_EVENT_DATA  # read once: each event asks for it
 NULL = msgspec.Raw(b"null")
+PLAIN = re.compile(r"https://[a-z0-9.-]*[a-z0-9](?:/[!-~]*)?", re.ASCII)  # most URLs, which need no closer look
 LEAST_TIME, MOST_TIME = -(2**63), 2**63 - 1
 
 # By the unique indexes on the names. The version is that of the very look at the publisher: who hands a topic over raises it, and
@@ -74,6 +77,8 @@ def check_url(url: str, what: str, most: int, schemes: tuple[str, ...] = ("https
     """Raises InvalidRequest when the URL is too long, or not one of these schemes with a host."""
     if len(url) > most:
         raise InvalidRequest(f"{what} has {len(url)} characters, at most {most} are allowed")
+    if PLAIN.fullmatch(url):
+        return
     try:
         parts = urlsplit(url)
         fine = parts.scheme in schemes and bool(parts.hostname) and (parts.port is None or parts.port > 0)
@@ -100,13 +105,24 @@ def publish(topic: str, event: Event, client_id: int, now: int) -> Script[None]:
     check_event(event)
     if redis_away:
         raise NotReady("Redis is not reachable, and nobody could be told of the event")
-    rows = check_rows(Append([NewRecord(msgspec.Raw(rendered(topic, event, now)))]))
+    rows = one_row(rendered(topic, event, now))
     name = bus_topic(topic)
     while True:
         known = yield from topic_of(topic, name, client_id, now)
         if known is not None and (yield from write(known, name, rows, now)):
             return
         forget(name)  # configured anew, handed over or deleted since we looked
+
+
+def one_row(data: bytes) -> Rows:
+    """A record of this data, as topics.records.check_rows() has it. Raises RecordTooLarge or StorageFull."""
+    disk.check()
+    size = len(data)
+    if size > MAX_RECORD_BYTES:
+        raise RecordTooLarge(
+            f"the event takes {size} bytes, at most {MAX_RECORD_BYTES} are allowed", max=MAX_RECORD_BYTES
+        )
+    return Rows([msgspec.Raw(data)], [None], [None], [NO_META], [size], size)
 
 
 def write(topic: CachedTopic, name: str, rows: Rows, now: int) -> Script[bool]:

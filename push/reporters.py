@@ -76,6 +76,7 @@ def datadog() -> Reporter:
             for each in grown:
                 statsd.increment(each.name, each.value, tags=tags_of(each))
             statsd.flush()
+            statsd.close_socket()
 
         return tell_agent
 

@@ -14,7 +14,7 @@ from tests.push.bus import new_client, url
 from tests.push.receiver import Receiver
 
 
-@pytest.mark.parametrize("server", ["bin/redis-server", "bin/postgres -D"])
+@pytest.mark.parametrize("server", ["redis-server", "postgres"])
 def test_publishing_while_a_server_is_away(
     instances: Callable[..., Instance], settings_of_bus: dict[str, str], ca: trustme.CA, topic: str, server: str
 ) -> None:

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 
 counts: Counter[str] = Counter()
-delays: list[float] = []
+delays: dict[str, list[float]] = {}  # by topic
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -41,7 +41,8 @@ def note(name: str, body: bytes) -> None:
     if b'"at":' in body:
         events = json.loads(body)
         counts[name] += len(events)
-        delays.extend((now - each["data"]["at"]) * 1000 for each in events)
+        for each in events:
+            delays.setdefault(each["topic"], []).append((now - each["data"]["at"]) * 1000)
     else:  # as quick as can be: it is not what is measured
         counts[name] += body.count(b'{"topic":')
 

@@ -18,7 +18,8 @@ import threading
 import time
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import redis.asyncio as redis
 from django.conf import settings
@@ -36,9 +37,14 @@ from topics import wake
 from topics.wake import CHANNEL
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 THREADS = settings.PUSH_CALLBACKS_AT_ONCE
 OURS_SECONDS = 10.0  # a subscriber that we looked after is left to us by other processes: its connection is here
 REST_SECONDS = 0.05  # between two looks at a queue that waits for its time, and whose topics get event after event
+# While publishers send so many events a second, and processes wait for a core for so large a part of the time, deliveries rest.
+FLOOD, SCARCE = 1_000, 0.3
+LOOK_SECONDS = 0.25  # between two looks at that
+PRESSURE = Path("/proc/pressure/cpu")  # Linux tells there how long anybody has waited for a core
 REST, MOST_REST_SECONDS = 8, 0.3  # after forwarding: times what it took, and no longer than that
 MAP_SECONDS = 1.0  # so old may be what we know of queues
 AWAY_SECONDS = 1.0  # after PostgreSQL or Redis did not answer
@@ -78,6 +84,10 @@ class Courier:
         self.ours: dict[int, float] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         self.stopping = False
+        self.heads: dict[int, int] = {}  # of topics that are published to
+        self.published = 0  # events since the last look
+        self.crowded = False  # publishers want the cores
+        self.gate = asyncio.Lock()  # through which deliveries go one by one meanwhile
 
     # -- Who is due ---------------------------------------------------------------------------------------------------
 
@@ -109,6 +119,32 @@ class Courier:
                 await self.hint(id, None)
             if topic_id in self.plain:
                 self.forward(topic_id)
+            if topic_id in self.plain or topic_id in self.sources:
+                self.published += max(head - self.heads.get(topic_id, head), 0)
+                self.heads[topic_id] = head
+
+    async def look_out(self) -> None:
+        """Notice when publishers want the cores that deliveries take, for ever."""
+        waited, at = waited_seconds(), self.loop.time()
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            before, waited = waited, waited_seconds()
+            since, at = at, self.loop.time()
+            flood = self.published > FLOOD * (at - since)
+            self.crowded = flood and waited - before >= SCARCE * (at - since)
+            self.published = 0
+
+    async def ask(self, script: Script[T]) -> tuple[T, float]:
+        """The result of a delivery's script, and when it was asked for (clock()). Where publishers want the cores, deliveries do
+        one at a time and rest for longer than it took: what is queued can wait, and whoever publishes cannot."""
+        if not self.crowded:
+            asked = clock()
+            return await self.store.drive(script), asked
+        async with self.gate:
+            asked = clock()
+            result = await self.store.drive(script)
+            await asyncio.sleep(min(REST * (clock() - asked), MOST_REST_SECONDS) if self.crowded else 0)
+            return result, asked
 
     async def learn(self, heads: dict[int, int]) -> None:
         """Find out whose queues there are."""
@@ -254,8 +290,7 @@ class Courier:
         async with self.failing if failing else self.well:
             if (queue_id := self.ordered.get(id)) is not None:
                 await self.store.drive(fill(queue_id, now_ms()))
-            asked = clock()
-            taken = await self.store.drive(take(id))
+            taken, asked = await self.ask(take(id))
             while taken.verdict == "send":
                 began = time.perf_counter()
                 outcome = await self.call(taken, asked)
@@ -264,8 +299,7 @@ class Courier:
                     return Taken("idle")
                 duration_ms = (time.perf_counter() - began) * 1000
                 counters.delivered(id, taken, outcome.error is None, duration_ms)
-                asked = clock()
-                settled, following = await self.store.drive(settle_and_take(id, taken, outcome, duration_ms))
+                (settled, following), asked = await self.ask(settle_and_take(id, taken, outcome, duration_ms))
                 if not settled.held:
                     log.warning("a batch was sent under a lease that somebody else has taken over since")
                     return Taken("idle")
@@ -311,6 +345,14 @@ class Courier:
         await self.store.close()
 
 
+def waited_seconds() -> float:
+    """How long anybody on this machine has waited for a core; for ever, where nobody says so."""
+    try:
+        return int(PRESSURE.read_text().split("total=", 1)[1].split()[0]) / 1e6
+    except (OSError, IndexError, ValueError):
+        return time.monotonic()
+
+
 def advance(source_id: int, now: int) -> Script[list[Moved]]:
     """One step of all routers of a topic that nobody else moves right now."""
     arguments = (source_id, None, False, STEP, now, settings.TOPICS_MAX_ROUTER_HOPS)
@@ -340,12 +382,13 @@ class Running:
     async def main(self) -> None:
         self.courier = Courier()
         listening = asyncio.create_task(self.courier.listen())
+        watching = asyncio.create_task(self.courier.look_out())
         counting = asyncio.create_task(counters.flush_forever(self.courier.store))
         counters.add("process", "status:start,type:worker")
         self.ready.set()
         self.ended = asyncio.Event()
         await self.ended.wait()
-        for task in (listening, counting):
+        for task in (listening, watching, counting):
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task

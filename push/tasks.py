@@ -14,7 +14,7 @@ from push import autodrop, courier, reporters, upkeep
 from store import timeouts
 
 QUEUE = "push"
-NICE = 10  # where cores are scarce, publishers come first: what is queued can wait, and whoever publishes cannot
+NICE = 5  # where cores are scarce, publishers come first: what is queued can wait, and whoever publishes cannot
 
 
 @worker_ready.connect

@@ -160,15 +160,17 @@ def view_of(path: str, endpoints: dict[str, Endpoint], *, in_schema: bool = True
         "__doc__": path,
     }
     for method, endpoint in endpoints.items():
-        members[method.lower()] = method_of(endpoint)
+        members[method.lower()] = method_of(endpoint, in_schema)
     made: Any = type("View", (View,), members)
     return made.as_view() if in_schema else made.as_view(schema=None)
 
 
-def method_of(endpoint: Endpoint) -> Callable[..., Any]:
+def method_of(endpoint: Endpoint, in_schema: bool) -> Callable[..., Any]:
     def serve(self: View, request: Request, *args: Any, **arguments: str) -> HttpResponse:
         return self.serve(request, *args, **arguments)
 
+    if not in_schema:  # nor are its shapes
+        return serve
     serve.__doc__ = endpoint.summary
     described_method: Callable[..., Any] = extend_schema(**described(endpoint))(serve)
     return described_method

@@ -18,8 +18,7 @@ import threading
 import time
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import redis.asyncio as redis
 from django.conf import settings
@@ -29,6 +28,7 @@ from base.errors import TopicsError
 from push import counters
 from push.batches import BEGIN_SECONDS, QUEUES, SOURCES, Taken, overdue, settle_and_take, take
 from push.callbacks import MOST_SECONDS, Call, Callbacks, LeaseOver, Outcome
+from push.crowd import Crowd, clock, rest_after
 from push.fill import fill
 from routers.advance import ADVANCE, STEP, Moved
 from store.loop import Loop
@@ -37,25 +37,12 @@ from topics import wake
 from topics.wake import CHANNEL
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 THREADS = settings.PUSH_CALLBACKS_AT_ONCE
-OURS_SECONDS = 10.0  # a subscriber that we looked after is left to us by other processes: its connection is here
+OURS_MS = 10_000  # a subscriber that we looked after is left to us by other processes: its connection is here
 REST_SECONDS = 0.05  # between two looks at a queue that waits for its time, and whose topics get event after event
-# While publishers send so many events a second, and processes wait for a core for so large a part of the time, deliveries rest.
-FLOOD, SCARCE = 1_000, 0.3
-LOOK_SECONDS = 0.25  # between two looks at that
-PRESSURE = Path("/proc/pressure/cpu")  # Linux tells there how long anybody has waited for a core
-REST, MOST_REST_SECONDS = 8, 0.3  # after forwarding: times what it took, and no longer than that
 MAP_SECONDS = 1.0  # so old may be what we know of queues
 AWAY_SECONDS = 1.0  # after PostgreSQL or Redis did not answer
 STOP_SECONDS = 5.0  # for calls under way when the process is to end
-CLOCK = getattr(
-    time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC
-)  # goes on while this process, or its machine, stands still
-
-
-def clock() -> float:
-    return time.clock_gettime(CLOCK)
 
 
 class Courier:
@@ -84,10 +71,7 @@ class Courier:
         self.ours: dict[int, float] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         self.stopping = False
-        self.heads: dict[int, int] = {}  # of topics that are published to
-        self.published = 0  # events since the last look
-        self.crowded = False  # publishers want the cores
-        self.gate = asyncio.Lock()  # through which deliveries go one by one meanwhile
+        self.crowd = Crowd(self.store)
 
     # -- Who is due ---------------------------------------------------------------------------------------------------
 
@@ -109,42 +93,21 @@ class Courier:
 
     async def moved(self, heads: dict[int, int]) -> None:
         """These topics have these heads now."""
-        known = self.others | self.queues.keys() | self.sources.keys() | self.plain
-        if time.monotonic() > self.known_until or not heads.keys() <= known:
+        known = (self.others, self.queues, self.sources, self.plain)
+        if time.monotonic() > self.known_until or not all(any(id in each for each in known) for id in heads):
             await self.learn(heads)
+        strangers: list[int] = []
         for topic_id, head in heads.items():
-            if (id := self.queues.get(topic_id)) is not None and id not in self.ordered:
-                await self.hint(id, head)
-            for id in self.sources.get(topic_id, ()):
-                await self.hint(id, None)
+            if (id := self.queues.get(topic_id)) is not None and id not in self.ordered and not self.hint(id, head):
+                strangers.append(id)
+            strangers += [id for id in self.sources.get(topic_id, ()) if not self.hint(id, None)]
             if topic_id in self.plain:
                 self.forward(topic_id)
             if topic_id in self.plain or topic_id in self.sources:
-                self.published += max(head - self.heads.get(topic_id, head), 0)
-                self.heads[topic_id] = head
-
-    async def look_out(self) -> None:
-        """Notice when publishers want the cores that deliveries take, for ever."""
-        waited, at = waited_seconds(), self.loop.time()
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            before, waited = waited, waited_seconds()
-            since, at = at, self.loop.time()
-            flood = self.published > FLOOD * (at - since)
-            self.crowded = flood and waited - before >= SCARCE * (at - since)
-            self.published = 0
-
-    async def ask(self, script: Script[T]) -> tuple[T, float]:
-        """The result of a delivery's script, and when it was asked for (clock()). Where publishers want the cores, deliveries do
-        one at a time and rest for longer than it took: what is queued can wait, and whoever publishes cannot."""
-        if not self.crowded:
-            asked = clock()
-            return await self.store.drive(script), asked
-        async with self.gate:
-            asked = clock()
-            result = await self.store.drive(script)
-            await asyncio.sleep(min(REST * (clock() - asked), MOST_REST_SECONDS) if self.crowded else 0)
-            return result, asked
+                self.crowd.heard(topic_id, head)
+        if strangers:
+            for id in await self.claim(strangers):
+                self.attend(id)
 
     async def learn(self, heads: dict[int, int]) -> None:
         """Find out whose queues there are."""
@@ -188,17 +151,17 @@ class Courier:
                     if step.moved:
                         wake.announce(step.topic_id, step.head_seq, step.routed)
                         if (id := self.queues.get(step.topic_id)) is not None:
-                            await self.hint(id, step.head_seq)
+                            self.hint(id, step.head_seq)
                 # A topic that gets event after event is left alone for a while: its publishers need the cores as well.
-                await asyncio.sleep(min(REST * took, MOST_REST_SECONDS))
+                await asyncio.sleep(rest_after(took))
                 more = self.advancing[source_id] or any(step.more for step in steps)
         except (TopicsError, redis.RedisError, OSError) as error:
             log.warning("events are forwarded by the workers of routers: %s", error)
         finally:
             del self.advancing[source_id]
 
-    async def hint(self, id: int, head: int | None) -> None:
-        """Something came into a subscriber's queue, whose head this is where we know it."""
+    def hint(self, id: int, head: int | None) -> bool:
+        """Something came into a subscriber's queue, whose head this is where we know it. False: it may be another process's."""
         if id in self.busy:
             self.busy[id] = max(self.busy[id], head or 1)
         elif id in self.waiting:
@@ -209,21 +172,28 @@ class Courier:
                     self.attend(id)
                 elif self.timers[id].when() > self.loop.time() + rest:
                     self.later(id, rest, full_seq)
-        elif await self.is_ours(id):
+        elif self.ours.get(id, 0.0) > self.loop.time():
             self.attend(id)
-
-    async def is_ours(self, id: int) -> bool:
-        """Whether this process looks after a subscriber. Of several that hear of it the first does, until it rests for long."""
-        now = self.loop.time()
-        if self.ours.get(id, 0.0) > now:
-            return True
-        key = f"push:courier:{id}"
-        if not await self.redis.set(key, self.name, nx=True, px=int(OURS_SECONDS * 1000)):
-            if await self.redis.get(key) != self.name.encode():
-                return False
-            await self.redis.pexpire(key, int(OURS_SECONDS * 1000))
-        self.ours[id] = now + OURS_SECONDS / 2
+        else:
+            return False
         return True
+
+    async def claim(self, ids: list[int]) -> list[int]:
+        """Of these subscribers, those that this process looks after: of several that hear of one the first does, until it rests
+        for long. A hint as all of this: who delivers is settled by leases."""
+        keys = [f"push:courier:{id}" for id in ids]
+        async with self.redis.pipeline(transaction=False) as pipeline:
+            for key in keys:
+                pipeline.set(key, self.name, nx=True, px=OURS_MS)
+                pipeline.get(key)
+            owners = (await pipeline.execute())[1::2]
+            ours = [id for id, owner in zip(ids, owners, strict=True) if owner == self.name.encode()]
+            for id in ours:
+                pipeline.pexpire(f"push:courier:{id}", OURS_MS)
+                self.ours[id] = self.loop.time() + OURS_MS / 2000
+            if ours:
+                await pipeline.execute()
+        return ours
 
     async def sweep(self) -> int:
         """Look after those that nobody is at. Returns how many."""
@@ -244,7 +214,9 @@ class Courier:
     # -- Delivering ---------------------------------------------------------------------------------------------------
 
     def attend(self, id: int) -> None:
-        """Start to deliver to a subscriber, unless we are at it."""
+        """Start to deliver to a subscriber. Where we are at it, look once more before we end."""
+        if id in self.busy:
+            self.busy[id] = max(self.busy[id], 1)
         if id in self.busy or self.stopping:
             return
         self.waiting.pop(id, None)
@@ -290,7 +262,7 @@ class Courier:
         async with self.failing if failing else self.well:
             if (queue_id := self.ordered.get(id)) is not None:
                 await self.store.drive(fill(queue_id, now_ms()))
-            taken, asked = await self.ask(take(id))
+            taken, asked = await self.crowd.ask(take(id))
             while taken.verdict == "send":
                 began = time.perf_counter()
                 outcome = await self.call(taken, asked)
@@ -299,7 +271,7 @@ class Courier:
                     return Taken("idle")
                 duration_ms = (time.perf_counter() - began) * 1000
                 counters.delivered(id, taken, outcome.error is None, duration_ms)
-                (settled, following), asked = await self.ask(settle_and_take(id, taken, outcome, duration_ms))
+                (settled, following), asked = await self.crowd.ask(settle_and_take(id, taken, outcome, duration_ms))
                 if not settled.held:
                     log.warning("a batch was sent under a lease that somebody else has taken over since")
                     return Taken("idle")
@@ -345,14 +317,6 @@ class Courier:
         await self.store.close()
 
 
-def waited_seconds() -> float:
-    """How long anybody on this machine has waited for a core; for ever, where nobody says so."""
-    try:
-        return int(PRESSURE.read_text().split("total=", 1)[1].split()[0]) / 1e6
-    except (OSError, IndexError, ValueError):
-        return time.monotonic()
-
-
 def advance(source_id: int, now: int) -> Script[list[Moved]]:
     """One step of all routers of a topic that nobody else moves right now."""
     arguments = (source_id, None, False, STEP, now, settings.TOPICS_MAX_ROUTER_HOPS)
@@ -382,7 +346,7 @@ class Running:
     async def main(self) -> None:
         self.courier = Courier()
         listening = asyncio.create_task(self.courier.listen())
-        watching = asyncio.create_task(self.courier.look_out())
+        watching = asyncio.create_task(self.courier.crowd.look_out())
         counting = asyncio.create_task(counters.flush_forever(self.courier.store))
         counters.add("process", "status:start,type:worker")
         self.ready.set()

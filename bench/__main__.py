@@ -1,4 +1,4 @@
-"""`make bench`: every section, or those named: `python -m bench log routers watch`."""
+"""`make bench`: every section, or those named: `python -m bench log routers push watch`."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ def prepare() -> None:
 
 def main() -> None:
     prepare()
-    from bench import calls, load, log, report, routers, watch
+    from bench import calls, load, log, push, report, routers, watch
     from tests import instances
 
     parts: dict[str, tuple[str, Callable[[instances.Instance], Iterable[report.Row]]]] = {
         "log": ("The log", log.run),
         "calls": ("Calls", calls.run),
         "routers": ("Routers", routers.run),
+        "push": ("The push bus", push.run),
         "watch": ("Watch", lambda instance: [report.Row(*row, ok=ok) for *row, ok in watch.run(instance.url)]),
     }
     wanted = sys.argv[1:] or list(parts)
@@ -42,7 +43,7 @@ def main() -> None:
     sections: dict[str, list[report.Row]] = {}
     for name in wanted:
         title, measure = parts[name]
-        with instances.start(**NO_CAPS) as instance:
+        with instances.start(**NO_CAPS, **(push.SETTINGS if name == "push" else {})) as instance:
             time.sleep(2)  # let the start settle
             where = report.machine(instance.servers.database_url)
             print(f"\n{title}: {where}\n{report.table([])}", flush=True)

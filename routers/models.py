@@ -33,6 +33,8 @@ class Router(models.Model):
     allow_fan_in = models.BooleanField(default=False)
     # allow_cycle, or on a cycle that another router's allow_cycle closed: skips what its dest already holds (graph.py).
     cyclic = models.BooleanField(default=False)
+    # Its dest takes its sources in the order of their writes: moved by the app that made it, and not by routers_advance.
+    ordered = models.BooleanField(default=False, db_default=False)
     guarantee = models.CharField(max_length=16, choices=Guarantee, default=Guarantee.AT_LEAST_ONCE)
     state = models.CharField(max_length=8, choices=State, default=State.RUNNING)
     last_error = models.TextField(null=True, blank=True)

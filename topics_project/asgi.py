@@ -13,6 +13,7 @@ from django.core.wsgi import get_wsgi_application
 
 views = get_wsgi_application()
 
+from push import counters  # noqa: E402
 from store import loop, threads, timeouts  # noqa: E402
 from topics import batch  # noqa: E402
 from topics_project.urls import ROUTES  # noqa: E402
@@ -36,6 +37,6 @@ application = Front(
     ROUTES,
     serve.stream_at,
     checks=[loop.check, batch.check],
-    closers=[batch.close, loop.close],
+    closers=[counters.note_stop, batch.close, loop.close],
     load_all=load_all,
 )

@@ -190,6 +190,57 @@ TOPICS_FAST_LANE: bool = flag("TOPICS_FAST_LANE", True)  # calls of /v0 by wire/
 TOPICS_AUDIT_DAYS: int = number("TOPICS_AUDIT_DAYS", 90, least=1)  # how long the audit log is kept
 TOPICS_WATCH_SESSION_TTL_MS: int = number("TOPICS_WATCH_SESSION_TTL_MS", 300_000, least=1)
 
+# -- The push bus (docs/push.md). Names and meanings are Routemaster's; those that begin with PUSH_ are ours ------------
+
+ROUTEMASTER_ROOT_KEY: str = text("ROUTEMASTER_ROOT_KEY")  # manages the tokens; without it nobody does
+ROUTEMASTER_CLIENTS: list[str] = words("ROUTEMASTER_CLIENTS")  # tokens that are there from the start
+# A plain request for the bus gets a 308 to https. Off where nobody but this machine can come.
+FORCE_SSL: bool = flag("FORCE_SSL", BEYOND_LOOPBACK)
+ROUTEMASTER_MAX_EVENT_DATA: int = number("ROUTEMASTER_MAX_EVENT_DATA", 0)  # bytes of MessagePack; 0: a record's size
+ROUTEMASTER_HP_DAMAGE_RATE: int = number("ROUTEMASTER_HP_DAMAGE_RATE", -2, least=-100, most=0)
+ROUTEMASTER_HP_HEAL_RATE: int = number("ROUTEMASTER_HP_HEAL_RATE", 1, most=100)
+MAX_BACKOFF_MS: int = number("MAX_BACKOFF_MS", 60_000)
+ROUTEMASTER_CONNECT_TIMEOUT: int = number("ROUTEMASTER_CONNECT_TIMEOUT", 2, least=1)  # seconds, as the next
+ROUTEMASTER_TIMEOUT: int = number("ROUTEMASTER_TIMEOUT", 20, least=1)
+ROUTEMASTER_SSL_VERIFY: bool = flag("ROUTEMASTER_SSL_VERIFY", True)
+# Bytes of queued events of all subscribers, and how many of them are to stay free.
+ROUTEMASTER_REDIS_MAX_MEM: int = number("ROUTEMASTER_REDIS_MAX_MEM", 100_000_000)
+ROUTEMASTER_REDIS_MIN_FREE: int = number("ROUTEMASTER_REDIS_MIN_FREE", 10_000_000)
+if ROUTEMASTER_REDIS_MAX_MEM and 2 * ROUTEMASTER_REDIS_MIN_FREE > ROUTEMASTER_REDIS_MAX_MEM:
+    raise Refusal(
+        f"ROUTEMASTER_REDIS_MIN_FREE={ROUTEMASTER_REDIS_MIN_FREE} is more than half of "
+        f"ROUTEMASTER_REDIS_MAX_MEM={ROUTEMASTER_REDIS_MAX_MEM}: autodrop would empty every queue."
+    )
+ROUTEMASTER_SCALING_THRESHOLD: int = number("ROUTEMASTER_SCALING_THRESHOLD", 100)
+ROUTEMASTER_SCALING_DEADLINE: int = number("ROUTEMASTER_SCALING_DEADLINE", 1_000)  # ms
+METRIC_COLLECTION_SERVICE: str = text("METRIC_COLLECTION_SERVICE", "print")  # or datadog
+DATADOG_API_KEY: str = text("DATADOG_API_KEY")
+DATADOG_APP_KEY: str = text("DATADOG_APP_KEY")
+DATADOG_STATSD: str = text("DATADOG_STATSD")  # host:port of an agent; then no keys are needed
+ROUTEMASTER_APP_NAME: str = text("ROUTEMASTER_APP_NAME")  # a tag of all metrics
+EXCEPTION_SERVICE: str = text("EXCEPTION_SERVICE", "print")  # or sentry, honeybadger, new_relic
+EXCEPTION_SERVICE_URL: str = text("EXCEPTION_SERVICE_URL")
+# Callbacks are attacker's ground: nobody may have us call what only this machine, or its cloud, is to reach.
+PUSH_CALLBACK_DENY: list[str] = words(
+    "PUSH_CALLBACK_DENY",
+    "169.254.0.0/16,fe80::/10,fd00:ec2::254/128,100.100.100.200/32,168.63.129.16/32,0.0.0.0/8,::/128",
+)
+for _network in PUSH_CALLBACK_DENY:
+    try:
+        ipaddress.ip_network(_network)
+    except ValueError as error:
+        raise Refusal(f"PUSH_CALLBACK_DENY holds {_network}, which is no network: write it as 10.0.0.0/8.") from error
+PUSH_CALLBACK_LOOPBACK_HTTP: bool = flag(
+    "PUSH_CALLBACK_LOOPBACK_HTTP", False
+)  # http:// to this machine, for trying it out
+PUSH_CALLBACK_CA: str = text("PUSH_CALLBACK_CA")  # certificates to trust besides the system's: a file
+if PUSH_CALLBACK_CA and not Path(PUSH_CALLBACK_CA).is_file():
+    raise Refusal(f"PUSH_CALLBACK_CA={PUSH_CALLBACK_CA} is no file: name one with certificates in PEM, or unset it.")
+# Callbacks that one worker process waits for at once, each in a thread that does nothing else (push/courier.py).
+PUSH_CALLBACKS_AT_ONCE: int = number("PUSH_CALLBACKS_AT_ONCE", 256, least=4)
+PUSH_LOG_DAYS: int = number("PUSH_LOG_DAYS", 7, least=1)  # how long deliveries stay in the log
+PUSH_KEEP_DAYS: int = number("PUSH_KEEP_DAYS", 7, least=1)  # how long what was delivered can be delivered again
+
 # -- Streams: what we use of django-eventstream (watch/wakes.py, watch/eventstream.py) -----------------------------
 
 
@@ -219,7 +270,9 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_PUBLISH_RETRY = False  # the sweep finds what a message did not tell
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_TASK_ROUTES = {"push.*": {"queue": "push"}}  # a worker of its own: callbacks keep nothing else waiting
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_REDIRECT_STDOUTS = False  # what is printed is meant for standard output (push/reporters.py)
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULER = "topics_project.beat:Scheduler"
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
@@ -230,6 +283,11 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "rest": {"task": "topics.rest", "schedule": 5.0, "options": {"expires": 5.0}},
     "reclaim": {"task": "topics.reclaim", "schedule": 2.0, "options": {"expires": 2.0}},
     # An expired session is refused, swept or not: this only gives its row back.
+    "report push metrics": {"task": "push.report", "schedule": 10.0, "options": {"expires": 10.0}},
+    "autodrop": {"task": "push.autodrop", "schedule": 30.0, "options": {"expires": 30.0}},
+    "let go of what was delivered": {"task": "push.tidy", "schedule": 60.0, "options": {"expires": 60.0}},
+    # Wake-ups go by Redis and timers; this finds what they lost, and what a worker left behind that was killed.
+    "sweep deliveries": {"task": "push.sweep", "schedule": 1.0, "options": {"expires": 1.0}},
     "sweep watch sessions": {"task": "topics.sweep_watch_sessions", "schedule": 30.0, "options": {"expires": 30.0}},
 }
 
@@ -252,6 +310,7 @@ INSTALLED_APPS = [
     "topics",
     "watch",
     "routers",
+    "push",
     "shell",
 ]
 

@@ -8,6 +8,7 @@ import errno
 import fcntl
 import http.client
 import os
+import secrets
 import shutil
 import signal
 import sys
@@ -130,12 +131,28 @@ def worker() -> list[str]:
     return [*argv, "--concurrency", str(settings.WORKER_PROCESSES), "--without-gossip", "--without-mingle"]
 
 
+def push() -> list[str]:
+    """Delivers to callbacks, in a courier beside these threads (push/courier.py); the threads are for what beat asks for."""
+    argv = [sys.executable, "-m", "celery", "-A", "topics_project.celery", "worker", "--loglevel", "WARNING"]
+    argv += [
+        "--queues",
+        "push",
+        "--hostname",
+        f"push-{secrets.token_hex(4)}@%h",
+        "--pool",
+        "threads",
+        "--concurrency",
+        "4",
+    ]
+    return [*argv, "--without-gossip", "--without-mingle"]
+
+
 def beat() -> list[str]:
     argv = [sys.executable, "-m", "celery", "-A", "topics_project.celery", "beat", "--loglevel", "WARNING"]
     return [*argv, "--pidfile", ""]
 
 
-PROCESSES = {"web": web, "worker": worker, "beat": beat}
+PROCESSES = {"web": web, "worker": worker, "push": push, "beat": beat}
 
 
 def become(name: str) -> None:

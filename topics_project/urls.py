@@ -1,22 +1,27 @@
-"""Table of contents of everything that is served: the endpoints of /v0, and what Django serves over WSGI."""
+"""Table of contents of everything that is served: the endpoints of /v0 and of the bus, and what Django serves over WSGI."""
 
 from django.contrib import admin
 from django.urls import path, re_path
 
+from push.api.urls import endpoints as push_endpoints
 from routers.api.urls import endpoints as routers_endpoints
 from topics.api import health
 from topics.api.urls import endpoints as topics_endpoints
 from watch import eventstream
 from watch.api import endpoints as watch_endpoints
 from wire import docs
+from wire.dialect import V0
 from wire.routes import Routes
 from wire.view import view_of
 
-ROUTES = Routes((*topics_endpoints, *watch_endpoints, *routers_endpoints))
+ROUTES = Routes((*topics_endpoints, *watch_endpoints, *routers_endpoints, *push_endpoints))
 
 urlpatterns = [
     path("admin/", admin.site.urls),
-    *(path(route, view_of(route, endpoints)) for route, endpoints in ROUTES),
+    *(
+        path(route, view_of(route, endpoints, in_schema=next(iter(endpoints.values())).dialect is V0))
+        for route, endpoints in ROUTES
+    ),
     path("v0/topics/<str:topic>/events", eventstream.events),
     path("v0/schema", docs.Schema.as_view()),
     path("v0/docs", docs.Docs.as_view()),

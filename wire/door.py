@@ -8,7 +8,7 @@ from typing import Any
 from store.loop import here
 from wire import metrics
 from wire.actor import act_for
-from wire.answer import Answer, refusal
+from wire.answer import Answer
 from wire.endpoint import Asked, Endpoint
 
 Request = Asked[Any, Any]
@@ -21,7 +21,7 @@ async def answer(endpoint: Endpoint, asked: Request, arguments: Sequence[str]) -
         act_for(asked.actor)
         done = await here().drive(endpoint.script(asked, arguments))
     except Exception as error:
-        done = refusal(error, asked.started, asked.key)
+        done = endpoint.dialect.refusal(error, asked.started, asked.key)
     metrics.request(endpoint.method, endpoint.route, done.status)
     return done
 

@@ -1,4 +1,4 @@
-"""An endpoint of /v0, declared once: method, path, scope, shapes and script.
+"""An endpoint, declared once: method, path, scope, shapes and script.
 
 The event loop's door (door.py) and a view of Django REST framework (view.py) are made of the same declaration, and so is the
 schema. Both doors check, parse and answer here; a client cannot tell them apart.
@@ -17,6 +17,7 @@ from base.errors import UnsupportedMediaType
 from store.script import Script
 from wire.actor import Actor
 from wire.answer import Answer, elapsed_ms
+from wire.dialect import V0, Dialect
 from wire.keys import OPEN, Key
 from wire.parse import is_json, parse, parse_query
 from wire.schema import JSON, Performance, Shape
@@ -65,6 +66,7 @@ class Endpoint:
 
     `path` as Django writes it, from the root. `scope`: what a key needs; None: nobody needs a key. `answers`: the shape of each
     status. `errors`: the statuses of refusals beyond those that every endpoint may answer. `media`: the first is the default.
+    `dialect`: whose API it belongs to, /v0 unless said otherwise; all endpoints of a path are of one.
     """
 
     method: str
@@ -78,6 +80,7 @@ class Endpoint:
     errors: Sequence[int] = ()
     tag: str = "topics"
     media: Sequence[str] = (JSON,)
+    dialect: Dialect = V0
     handler: Handler = field(init=False)
 
     def __call__(self, handler: Handler) -> Endpoint:

@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+
+from base.errors import Unauthorized
 from store.database import translating
 from store.threads import Threads
-from wire.keys import keyring
+from wire.dialect import Dialect, Keys
+from wire.keys import Key, keyring
 
 _threads = Threads(1, "keys")
+DOUBT_SECONDS = 0.05  # in which all who are unknown share one look at the keys: strangers may guess at any pace
 
 
-async def fresh_keys() -> None:
+async def fresh_keys(keys: Keys = keyring) -> None:
     """Come back when the keys are known as of a second ago. Raises NotReady."""
-    if keyring.stale:
+    if keys.stale:
         with translating():
-            await _threads.run(keyring.refresh)
-    elif keyring.aging and not keyring.being_read:
-        _threads.submit(keyring.refresh)
+            await _threads.run(keys.refresh)
+    elif keys.aging and not keys.being_read:
+        _threads.submit(keys.refresh)
+
+
+async def who(dialect: Dialect, headers: dict[bytes, bytes]) -> Key:
+    """The key behind a request's Authorization header. Raises Unauthorized or NotReady."""
+    authorization = headers.get(b"authorization")
+    given = authorization.decode("latin-1") if authorization else None
+    if dialect.keys.aging:
+        await fresh_keys(dialect.keys)
+    try:
+        return dialect.keys.authenticate(given)
+    except Unauthorized:
+        if dialect.doubt is None:
+            raise
+        came = time.monotonic()
+        await asyncio.sleep(DOUBT_SECONDS)
+        dialect.doubt(came)
+        await fresh_keys(dialect.keys)
+        return dialect.keys.authenticate(given)

@@ -23,10 +23,11 @@ from store.threads import Threads
 from wire import door, hosts, limits, metrics, pulse, shutdown, sockets, upload, visitors
 from wire.answer import Answer, refusal
 from wire.bridge import Bare, Bridge, environ
+from wire.dialect import V0
 from wire.docs import Nothing
 from wire.endpoint import Asked
-from wire.entrance import fresh_keys
-from wire.keys import OPEN, Key, keyring
+from wire.entrance import who
+from wire.keys import OPEN
 from wire.routes import Found, Routes
 
 log = logging.getLogger(__name__)
@@ -113,24 +114,27 @@ class Front:
     async def request(self, scope: Scope, receive: Receive, send: Send) -> None:
         started, path = time.perf_counter(), scope["path"]
         headers: dict[bytes, bytes] = dict(scope["headers"])
+        found = self.routes.find(path)
+        dialect = found.dialect if found is not None else V0
         try:
             shutdown.check()
             if path in hosts.PROBES:
                 answer = await self.probe(scope, headers, started)
-            elif (found := self.routes.find(path)) is not None and path not in OPEN_PATHS:
+            elif found is not None and path not in OPEN_PATHS:
                 answer = await self.call(found, scope, headers, receive, started)
             else:
                 answer = await self.page(scope, headers, receive)
         except Exception as error:
-            answer = refusal(error, started)
+            answer = dialect.refusal(error, started)
             metrics.request(scope["method"], "", answer.status)
         await reply(answer, headers, send)
 
     async def call(
         self, found: Found, scope: Scope, headers: dict[bytes, bytes], receive: Receive, started: float
     ) -> Answer:
-        """A call of /v0: by the door, or by a view where the client wants something that has to be negotiated."""
-        key, origin, method = await who(headers), address(scope), scope["method"]
+        """A call of an API: by the door, or by a view where the client wants something that has to be negotiated."""
+        found.dialect.check(scope, headers)
+        key, origin, method = await who(found.dialect, headers), address(scope), scope["method"]
         with limits.under_way(key, origin) as held:
             body = b""
             if method in TAKES_BODY or upload.announces(scope, headers):
@@ -146,7 +150,7 @@ class Front:
     async def page(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive) -> Answer:
         """What Django serves: the admin, the schema and the docs page, static files. Raises NotFound under /v0."""
         path = scope["path"]
-        key = await who(headers) if wants_key(path) else None
+        key = await who(V0, headers) if wants_key(path) else None
         most = await self.most(scope, headers)
         with limits.under_way(key, address(scope)) as held:
             body = await upload.read(headers, receive, most, held) if most else b""
@@ -180,14 +184,6 @@ class Front:
             if await self.threads.run(visitors.may_administer, cookie):
                 return ADMIN_FORM_BYTES
         return upload.SMALL
-
-
-async def who(headers: dict[bytes, bytes]) -> Key:
-    """Raises Unauthorized or NotReady."""
-    if keyring.aging:
-        await fresh_keys()
-    authorization = headers.get(b"authorization")
-    return keyring.authenticate(authorization.decode("latin-1") if authorization else None)
 
 
 async def tune_listeners() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from wire.dialect import Dialect
 from wire.endpoint import Endpoint
 
 MOST_PATHS, LONGEST_PATH = 2000, 600  # that are remembered
@@ -18,6 +19,7 @@ class Found(NamedTuple):
 
     endpoints: dict[str, Endpoint]
     arguments: tuple[str, ...]
+    dialect: Dialect
 
 
 class Routes:
@@ -36,6 +38,7 @@ class Routes:
             node = node.setdefault(None if ANY.fullmatch(segment) else segment, {})
         methods = self.by_path.setdefault(path, {})
         assert endpoint.method not in methods, f"{endpoint.method} {path} is declared twice"
+        assert all(other.dialect is endpoint.dialect for other in methods.values()), f"{path} speaks two dialects"
         methods[endpoint.method] = endpoint
         node[END] = methods
 
@@ -55,7 +58,9 @@ class Routes:
                 arguments.append(segment)
             node = following
         methods = node.get(END)
-        return None if methods is None else Found(methods, tuple(arguments))
+        if methods is None:
+            return None
+        return Found(methods, tuple(arguments), next(iter(methods.values())).dialect)
 
     def __iter__(self) -> Iterator[tuple[str, dict[str, Endpoint]]]:
         """Each path with its endpoints by method."""

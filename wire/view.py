@@ -20,9 +20,10 @@ from store.database import mend
 from store.script import Script, Suspended, run
 from wire import metrics
 from wire.actor import acting, origin
-from wire.answer import Answer, refusal
+from wire.answer import Answer
+from wire.dialect import V0, Dialect
 from wire.endpoint import Asked, Endpoint
-from wire.keys import OPEN, Key, keyring
+from wire.keys import OPEN, Key
 from wire.schema import JSON, described
 
 # In a request's environment: whoever called the view can wait for it without a thread (bridge.py), and what it waits for.
@@ -75,6 +76,7 @@ class View(APIView):
     """What all views of /v0 share. Made for a path by view_of()."""
 
     endpoints: dict[str, Endpoint] = {}  # by method
+    dialect = V0
     key = OPEN  # until a handler says who asks
     authentication_classes = ()
     permission_classes = ()
@@ -90,7 +92,7 @@ class View(APIView):
         """Any method: the endpoint's script on this thread's connection."""
         endpoint = self.endpoints["GET" if request.method == "HEAD" else str(request.method)]
         if endpoint.scope is not None:
-            self.key = who(request)
+            self.key = who(request, self.dialect)
         asked: Asked[Any, Any] = Asked(
             self.key,
             {b"content-type": request.META.get("CONTENT_TYPE", "").encode(), **wanted_headers(request)},
@@ -116,7 +118,7 @@ class View(APIView):
     def handle_exception(self, exc: Exception) -> Response:
         # Whatever the client said it accepts: an error is JSON.
         self.request.accepted_renderer, self.request.accepted_media_type = JSONRenderer(), JSON
-        return as_response(refusal(exc, self.started, self.key))
+        return as_response(self.dialect.refusal(exc, self.started, self.key))
 
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> HttpResponse:
         route = request.resolver_match.route if request.resolver_match else ""
@@ -143,7 +145,7 @@ class Resumable:
             self.pause = suspended.pause
             return self
         except Exception as error:
-            answer = refusal(error, self.started, self.key)
+            answer = self.endpoint.dialect.refusal(error, self.started, self.key)
         metrics.request(self.endpoint.method, self.endpoint.route, answer.status)
         return answer
 
@@ -153,19 +155,22 @@ def view_of(path: str, endpoints: dict[str, Endpoint], *, in_schema: bool = True
     media = dict.fromkeys(media for endpoint in endpoints.values() for media in endpoint.media)
     members: dict[str, Any] = {
         "endpoints": endpoints,
+        "dialect": next(iter(endpoints.values())).dialect,
         "renderer_classes": tuple(RENDERERS[each] for each in media),
         "__doc__": path,
     }
     for method, endpoint in endpoints.items():
-        members[method.lower()] = method_of(endpoint)
+        members[method.lower()] = method_of(endpoint, in_schema)
     made: Any = type("View", (View,), members)
     return made.as_view() if in_schema else made.as_view(schema=None)
 
 
-def method_of(endpoint: Endpoint) -> Callable[..., Any]:
+def method_of(endpoint: Endpoint, in_schema: bool) -> Callable[..., Any]:
     def serve(self: View, request: Request, *args: Any, **arguments: str) -> HttpResponse:
         return self.serve(request, *args, **arguments)
 
+    if not in_schema:  # nor are its shapes
+        return serve
     serve.__doc__ = endpoint.summary
     described_method: Callable[..., Any] = extend_schema(**described(endpoint))(serve)
     return described_method
@@ -183,11 +188,11 @@ def wanted_headers(request: Request) -> dict[bytes, bytes]:
     return {} if key is None else {b"idempotency-key": key.encode("latin-1")}
 
 
-def who(request: Request) -> Key:
+def who(request: Request, dialect: Dialect) -> Key:
     """The key that the front found, or the header's where there is no front. Raises Unauthorized."""
     key: Key | None = request.META.get("topics.key")
     if key is None:
-        if keyring.stale:
-            keyring.refresh()
-        key = keyring.authenticate(request.META.get("HTTP_AUTHORIZATION"))
+        if dialect.keys.stale:
+            dialect.keys.refresh()
+        key = dialect.keys.authenticate(request.META.get("HTTP_AUTHORIZATION"))
     return key

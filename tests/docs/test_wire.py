@@ -19,12 +19,18 @@ from tests.instances import ROOT, Instance
 from topics.config import TOPIC
 from topics_project.urls import ROUTES
 from watch.sessions import Start
+from wire.dialect import V0
 from wire.endpoint import Endpoint
 from wire.paging import PageQuery
 
 PAGE = (ROOT / "docs" / "wire.md").read_text()
 SECTIONS = {part.partition("\n")[0]: part for part in re.split(r"^### ", PAGE, flags=re.MULTILINE)}
-ENDPOINTS = {f"{method} {path}": endpoint for path, found in ROUTES for method, endpoint in found.items()}
+ENDPOINTS = {
+    f"{method} {path}": endpoint
+    for path, found in ROUTES
+    for method, endpoint in found.items()
+    if endpoint.dialect is V0
+}
 TABLE = re.compile(r"^\| (?:field|query) \|.*\n(?:\|.*\n)+", re.MULTILINE)
 ROW = re.compile(r"^\| ((?:`[\w.*\[\]]+`(?:, )?)+) \| [^|]+ \| (?:`([^|]*)` )?\|", re.MULTILINE)
 # Defaults that a body leaves to the row it makes: what is not said there is UNSET.

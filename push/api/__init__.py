@@ -1,0 +1,1 @@
+"""The bus's endpoints, as Routemaster has them (docs/push.md)."""

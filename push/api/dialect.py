@@ -1,0 +1,58 @@
+"""How the bus speaks on the common port: HTTP Basic, TLS asked for, and refusals as a plain sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from django.conf import settings
+
+from base.errors import TopicsError, Unauthorized
+from push.clients import bus_clients
+from wire import answer
+from wire.answer import Answer
+from wire.dialect import Dialect
+from wire.keys import OPEN, Key
+
+PLAIN = (b"content-type", b"text/plain; charset=utf-8")
+
+
+class TLSWanted(TopicsError):
+    """The request came in the clear, and is to come again to `location`."""
+
+    status, code = 308, "tls_wanted"
+
+    def __init__(self, location: str) -> None:
+        super().__init__("the bus speaks HTTPS only")
+        self.location = location
+
+
+def check_tls(scope: dict[str, Any], headers: dict[bytes, bytes]) -> None:
+    """Raises TLSWanted for a request in the clear, before anybody looks at the token that it shows to the whole network."""
+    if not settings.FORCE_SSL or scope.get("scheme") == "https":
+        return
+    if settings.TOPICS_TLS_PROXY and headers.get(b"x-forwarded-proto") == b"https":
+        return
+    host = headers.get(b"host", b"localhost").decode("latin-1")
+    host = host if host.endswith("]") else host.rpartition(":")[0] or host  # its port is not the one that speaks TLS
+    query = scope["query_string"].decode("latin-1")
+    raise TLSWanted(f"https://{host}{quote(scope['path'])}{'?' if query else ''}{query}")
+
+
+def refusal(error: Exception, started: float, key: Key = OPEN) -> Answer:
+    """As wire.answer.refusal(), in a sentence."""
+    known = answer.domain_error(error)
+    if known is None:
+        answer.log.exception("a request failed", exc_info=error)
+        known = TopicsError("something went wrong here, and was logged")
+    headers = [PLAIN]
+    if isinstance(known, TLSWanted):
+        headers.append((b"location", known.location.encode()))
+    elif isinstance(known, Unauthorized):
+        headers.append((b"www-authenticate", b'Basic realm="topics"'))
+    elif known.retry_after:
+        headers.append((b"retry-after", b"%d" % known.retry_after))
+    return Answer(known.status, f"{known.message}\n".encode(), tuple(headers))
+
+
+BUS = Dialect(bus_clients, refusal, check_tls, bus_clients.doubt)

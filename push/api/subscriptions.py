@@ -1,0 +1,84 @@
+"""/subscription and /subscriber: subscribe, unsubscribe, and a list of all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from base.clock import now_ms
+from push.api.dialect import BUS
+from push.api.tokens import NOTHING
+from push.subscriptions import Wanted, list_subscriptions, subscribe, unsubscribe
+from store.script import Script
+from wire.answer import Answer
+from wire.endpoint import Asked, Endpoint
+
+
+class Events(msgspec.Struct):
+    """`oldest`: seconds since the epoch; null where nothing is queued."""
+
+    sent: int
+    queued: int
+    oldest: int | None
+
+
+class ListedSubscription(msgspec.Struct):
+    subscriber: str
+    callback: str
+    max_events: int
+    timeout: int
+    topics: list[str]
+    events: Events
+
+
+def put(asked: Asked[Wanted, None]) -> Script[Answer]:
+    """Subscribe to these topics and no others, or change how."""
+    yield from subscribe(asked.key.client_id, asked.key.name, asked.body, now_ms())  # type: ignore[attr-defined]
+    return NOTHING
+
+
+def list_all(asked: Asked[None, None]) -> Script[Answer]:
+    """All subscriptions, with what each was sent and what is queued for it."""
+    listed = [
+        ListedSubscription(
+            each.subscriber,
+            each.callback,
+            each.max_events,
+            each.timeout,
+            each.topics,
+            Events(each.sent, each.queued, None if each.oldest_ts is None else each.oldest_ts // 1000),
+        )
+        for each in (yield from list_subscriptions())
+    ]
+    return Answer(200, msgspec.json.encode(listed))
+
+
+@Endpoint("DELETE", "subscriber", "unsubscribe_all", scope="client", dialect=BUS, answers={})
+def delete_all(asked: Asked[Any, None]) -> Script[Answer]:
+    """Unsubscribe from everything. What is queued is still delivered."""
+    yield from unsubscribe(asked.key.client_id, None, now_ms())  # type: ignore[attr-defined]
+    return NOTHING
+
+
+@Endpoint("DELETE", "subscriber/topics/<str:topic>", "unsubscribe", scope="client", dialect=BUS, answers={})
+def delete_one(asked: Asked[Any, None], topic: str) -> Script[Answer]:
+    """Unsubscribe from a topic. What is queued is still delivered."""
+    yield from unsubscribe(asked.key.client_id, topic, now_ms())  # type: ignore[attr-defined]
+    return NOTHING
+
+
+endpoints = (
+    *(
+        Endpoint("POST", path, "subscribe", scope="client", dialect=BUS, body=Wanted, answers={})(put)
+        for path in ("subscription", "subscriber")
+    ),
+    *(
+        Endpoint("GET", path, "subscriptions", scope="monitor", dialect=BUS, answers={200: ListedSubscription})(
+            list_all
+        )
+        for path in ("subscriptions", "subscribers")
+    ),
+    delete_all,
+    delete_one,
+)

@@ -1,0 +1,49 @@
+"""/api_tokens: who may use the bus, for the root key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from base.clock import now_ms
+from push.api.dialect import BUS
+from push.clients import add_client, clients, delete_client
+from store.script import Script
+from wire.answer import Answer
+from wire.endpoint import Asked, Endpoint
+
+NOTHING = Answer(204, b"")
+
+
+class NewToken(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    token: str | None = None
+
+
+class Token(msgspec.Struct):
+    name: str
+    token: str
+
+
+@Endpoint("GET", "api_tokens", "list_tokens", scope="root", dialect=BUS, answers={200: Token})
+def list_tokens(asked: Asked[None, None]) -> Script[Answer]:
+    """All clients with their tokens; 204 where there is none."""
+    known = yield from clients()
+    if not known:
+        return NOTHING
+    return Answer(200, msgspec.json.encode([Token(each.name, each.token) for each in known]))
+
+
+@Endpoint("POST", "api_tokens", "add_token", scope="root", dialect=BUS, body=NewToken, answers={201: Token})
+def add_token(asked: Asked[NewToken, None]) -> Script[Answer]:
+    """Make a client, with a token of ours or of yours."""
+    made = yield from add_client(asked.body.name, asked.body.token, now_ms())
+    return asked.answer(Token(made.name, made.token), 201)
+
+
+@Endpoint("DELETE", "api_tokens/<str:token>", "delete_token", scope="root", dialect=BUS, answers={})
+def delete_token(asked: Asked[Any, None], token: str) -> Script[Answer]:
+    """Forget a token. What its client publishes and gets goes on."""
+    yield from delete_client(token, now_ms())
+    return NOTHING

@@ -1,0 +1,53 @@
+"""/topics: publish, list, delete."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from base.clock import now_ms
+from push.api.dialect import BUS
+from push.api.tokens import NOTHING
+from push.publish import Event, publish
+from push.topics import delete_topic, list_topics
+from store.script import Script
+from wire.answer import Answer
+from wire.endpoint import Asked, Endpoint
+
+
+class ListedTopic(msgspec.Struct):
+    name: str
+    publisher: str
+    events: int
+
+
+@Endpoint("GET", "topics", "bus_topics", scope="monitor", dialect=BUS, answers={200: ListedTopic})
+def list_all(asked: Asked[None, None]) -> Script[Answer]:
+    """All topics, who publishes to each, and how many events it ever got."""
+    listed = yield from list_topics()
+    return Answer(200, msgspec.json.encode([ListedTopic(*each) for each in listed]))
+
+
+@Endpoint("POST", "topics/<str:topic>", "publish", scope="client", dialect=BUS, body=Event, answers={})
+def publish_event(asked: Asked[Event, None], topic: str) -> Script[Answer]:
+    """Publish an event; the first client that does so is the topic's publisher from then on."""
+    yield from publish(topic, asked.body, asked.key.client_id, now_ms())  # type: ignore[attr-defined]
+    return NOTHING
+
+
+def delete(asked: Asked[Any, None], topic: str) -> Script[Answer]:
+    """Delete a topic. Who subscribed to it gets what was published, and is unsubscribed."""
+    yield from delete_topic(topic, asked.key, now_ms())  # type: ignore[arg-type]
+    return NOTHING
+
+
+# The page says /topic/:name, and the clients say /topics/:name.
+delete_one = Endpoint("DELETE", "topic/<str:topic>", "delete_bus_topic", scope="delete", dialect=BUS, answers={})(
+    delete
+)
+delete_same = Endpoint("DELETE", "topics/<str:topic>", "delete_bus_topic", scope="delete", dialect=BUS, answers={})(
+    delete
+)
+
+endpoints = (list_all, publish_event, delete_one, delete_same)

@@ -1,0 +1,132 @@
+"""A subscriber's batches: the next one under a lease, and what became of it (sql/push_take.sql, sql/push_settle.sql)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from django.conf import settings
+
+from push.callbacks import MOST_SECONDS, Outcome
+from store.script import Script, Statement
+
+# A lease outlasts the longest call by this. In the first part of it a call may begin (courier.py), the rest is for clocks that
+# run unlike PostgreSQL's.
+BEGIN_SECONDS, MARGIN_SECONDS = 8.0, 2.0
+LEASE_MS = int((MOST_SECONDS + BEGIN_SECONDS + MARGIN_SECONDS) * 1000)
+MOST_BYTES = 8 * 1024 * 1024  # of a batch's events; one event always fits
+RATES = (settings.ROUTEMASTER_HP_HEAL_RATE, settings.ROUTEMASTER_HP_DAMAGE_RATE, settings.MAX_BACKOFF_MS)
+
+TAKE = """
+SELECT verdict, wait_ms, full_seq, lease, batch_id, attempt, age_ms, callback, uuid, dropped, events, body
+  FROM push_take(%(id)s, %(lease_ms)s, %(bytes)s)
+"""
+# A batch that is acknowledged, and the one that comes next, in one transaction and one round trip.
+SETTLE_AND_TAKE = """
+SELECT settled.held, settled.retry_ms, taken.*
+  FROM push_settle(%(id)s, %(lease)s, %(batch_id)s, %(acknowledged)s, %(status)s, %(error)s, %(duration_ms)s, %(events)s,
+                   %(bytes)s, %(dropped)s, %(heal)s, %(damage)s, %(max_backoff_ms)s) settled
+ CROSS JOIN LATERAL (
+       SELECT verdict, wait_ms, full_seq, lease, batch_id, attempt, age_ms, callback, uuid, dropped, events, body
+         FROM push_take(CASE WHEN settled.held AND %(acknowledged)s THEN %(id)s END::bigint, %(lease_ms)s, %(most_bytes)s)) taken
+"""
+# Overdue: nobody is at it, though its time has come. By the subscribers' rows; the log is asked for those that lag.
+OVERDUE = """
+SELECT s.client_id
+  FROM push_subscriber s
+  JOIN topics_topic t ON t.name = s.queue JOIN topics_topichead h ON h.topic_id = t.id
+  JOIN topics_cursor c ON c.topic_id = t.id AND c.kind = 'subscription'
+ WHERE NOT s.paused AND greatest(s.retry_ts, s.leased_until_ts) <= %(now)s
+   AND (c.seq < h.head_seq
+        AND (s.batch_id IS NOT NULL OR h.head_seq - greatest(c.seq, h.floor_seq) >= s.max_events
+             OR topic_next_ts(t.id, greatest(c.seq, h.floor_seq)) <= %(now)s - s.timeout_ms)
+        OR EXISTS (SELECT FROM routers_router r
+                     JOIN topics_cursor rc ON rc.id = r.cursor_id JOIN topics_topichead rh ON rh.topic_id = r.source_id
+                    WHERE r.dest_id = t.id AND r.ordered AND rc.seq < rh.head_seq))
+"""
+# Whose queue a topic is; and which topics a queue takes its events from, and whether it takes them together.
+QUEUES = "SELECT t.id, s.client_id FROM push_subscriber s JOIN topics_topic t ON t.name = s.queue"
+SOURCES = """
+SELECT r.source_id, s.client_id, t.id, r.ordered
+  FROM push_subscriber s JOIN topics_topic t ON t.name = s.queue JOIN routers_router r ON r.dest_id = t.id
+"""
+# Deliveries that are due within so many ms: batches that are full, and the last one where its time comes.
+DUE_WITHIN = """
+SELECT coalesce(sum(batches), 0)::bigint FROM (
+    SELECT CASE WHEN s.batch_id IS NOT NULL
+                     OR topic_next_ts(t.id, greatest(c.seq, h.floor_seq)) <= %(now)s::bigint + %(ms)s::bigint - s.timeout_ms
+                THEN (h.head_seq - greatest(c.seq, h.floor_seq) + s.max_events - 1) / s.max_events
+                ELSE (h.head_seq - greatest(c.seq, h.floor_seq)) / s.max_events END AS batches
+      FROM push_subscriber s
+      JOIN topics_topic t ON t.name = s.queue JOIN topics_topichead h ON h.topic_id = t.id
+      JOIN topics_cursor c ON c.topic_id = t.id AND c.kind = 'subscription'
+     WHERE NOT s.paused AND s.retry_ts <= %(now)s::bigint + %(ms)s::bigint AND greatest(c.seq, h.floor_seq) < h.head_seq) due
+"""
+
+
+class Taken(NamedTuple):
+    """An answer of push_take."""
+
+    verdict: str
+    wait_ms: int | None = None
+    full_seq: int | None = None
+    lease: int | None = None
+    batch_id: str | None = None
+    attempt: int | None = None
+    age_ms: int | None = None
+    callback: str = ""
+    uuid: str | None = None
+    dropped: int = 0
+    events: int = 0
+    body: str = ""
+
+
+class Settled(NamedTuple):
+    """An answer of push_settle. Not `held`: somebody else has the queue."""
+
+    held: bool
+    retry_ms: int
+
+
+def take(id: int) -> Script[Taken]:
+    """The subscriber's next batch, under a lease from now on, if one is due."""
+    rows = yield Statement(TAKE, {"id": id, "lease_ms": LEASE_MS, "bytes": MOST_BYTES})
+    return Taken(*rows[0])
+
+
+def settle_and_take(id: int, taken: Taken, outcome: Outcome, duration_ms: float) -> Script[tuple[Settled, Taken]]:
+    """Say what became of a batch. Where it was acknowledged, take the next one."""
+    heal, damage, max_backoff_ms = RATES
+    rows = yield Statement(
+        SETTLE_AND_TAKE,
+        {
+            "id": id,
+            "lease": taken.lease,
+            "batch_id": taken.batch_id,
+            "acknowledged": outcome.error is None,
+            "status": outcome.status,
+            "error": outcome.error,
+            "duration_ms": duration_ms,
+            "events": taken.events,
+            "bytes": len(taken.body),
+            "dropped": taken.dropped,
+            "heal": heal,
+            "damage": damage,
+            "max_backoff_ms": max_backoff_ms,
+            "lease_ms": LEASE_MS,
+            "most_bytes": MOST_BYTES,
+        },
+    )
+    held, retry_ms, *next_one = rows[0]
+    return Settled(held, retry_ms), Taken(*next_one)
+
+
+def overdue(now: int) -> Script[list[int]]:
+    """The subscribers that somebody should deliver to, and nobody is at."""
+    rows = yield Statement(OVERDUE, {"now": now})
+    return [id for (id,) in rows]
+
+
+def due_within(ms: int, now: int) -> Script[int]:
+    """How many deliveries are due within so many milliseconds."""
+    ((due,),) = yield Statement(DUE_WITHIN, {"now": now, "ms": ms})
+    return int(due)

@@ -1,0 +1,211 @@
+"""POST a batch to its callback: over TLS, to no address that is denied, following nothing, and reading little of what comes back.
+
+A call runs in a thread and holds it until the callback answers, or until somebody else cuts it off (courier.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import socket
+import ssl
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import urllib3
+from django.conf import settings
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    InsecureRequestWarning,
+    NewConnectionError,
+    ReadTimeoutError,
+)
+from urllib3.util import Url, make_headers, parse_url
+
+from push import addresses
+from push.addresses import AddressRefused
+
+CONNECT_SECONDS, ANSWER_SECONDS = settings.ROUTEMASTER_CONNECT_TIMEOUT, settings.ROUTEMASTER_TIMEOUT
+MOST_SECONDS = CONNECT_SECONDS + ANSWER_SECONDS  # of a call, whatever the callback does
+MOST_READ = 64 * 1024  # bytes of an answer's body; nobody looks at them, but the connection can be used again
+ACKNOWLEDGED = (200, 204)
+LATE = f"no answer within {ANSWER_SECONDS} s"
+MOST_ERROR = 300  # characters
+HOSTS, KEPT = 1_000, 8  # connections that are kept: to so many hosts, so many to each
+
+
+class Outcome(NamedTuple):
+    """What became of a call. `error`: None for an acknowledgement."""
+
+    status: int | None
+    error: str | None
+
+
+class LeaseOver(Exception):
+    """Nothing was sent: the queue may be somebody else's by now."""
+
+
+class Call:
+    """One call, and the socket that it uses. `may_send` is asked right before each byte goes out."""
+
+    def __init__(self, may_send: Callable[[], bool]) -> None:
+        self.may_send = may_send
+        self.socket: socket.socket | None = None
+        self.cut_off = False
+        self.reused = False  # whether the connection was there before
+
+    def cut(self) -> None:
+        """End it, from another thread: whoever reads from or writes to the socket hears of it at once."""
+        self.cut_off = True
+        if self.socket is not None:
+            with contextlib.suppress(OSError):
+                self.socket.shutdown(socket.SHUT_RDWR)
+
+    def opened(self, opened: socket.socket) -> None:
+        self.socket = opened
+        if self.cut_off:  # just before
+            self.cut()
+
+
+_here = threading.local()  # `call`: what this thread is at
+
+
+class Guarded:
+    """A connection that looks where it leads to, and asks before it sends."""
+
+    loopback_only = False
+    used = False  # for a request, since it was opened
+
+    def _new_conn(self: Any) -> socket.socket:
+        call: Call = _here.call
+        try:
+            options = self.socket_options or []
+            opened = addresses.connect(self.host, self.port, self.timeout, options, loopback_only=self.loopback_only)
+        except TimeoutError as error:
+            raise ConnectTimeoutError(self, f"no connection within {CONNECT_SECONDS} s") from error
+        except OSError as error:
+            raise NewConnectionError(self, str(error)) from error
+        self.used = False
+        call.opened(opened)
+        return opened
+
+    def send(self: Any, data: Any) -> None:
+        call: Call = _here.call
+        if self.sock is None:
+            self.connect()
+        call.socket = self.sock
+        if not call.may_send():
+            raise LeaseOver
+        super().send(data)  # type: ignore[misc]
+
+    def request(self: Any, *arguments: Any, **options: Any) -> None:
+        _here.call.reused, self.used = self.used, True
+        super().request(*arguments, **options)  # type: ignore[misc]
+
+
+class GuardedHTTPS(Guarded, HTTPSConnection):
+    pass
+
+
+class GuardedHTTP(Guarded, HTTPConnection):
+    """To this machine alone, where a setting allows it."""
+
+    loopback_only = True
+
+
+class HTTPSPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = GuardedHTTPS
+
+
+class HTTPPool(urllib3.HTTPConnectionPool):
+    ConnectionCls = GuardedHTTP
+
+
+def trusted() -> ssl.SSLContext:
+    """Whom we believe: the system's authorities and PUSH_CALLBACK_CA, or anybody where ROUTEMASTER_SSL_VERIFY is off."""
+    context = ssl.create_default_context()
+    if settings.PUSH_CALLBACK_CA:
+        context.load_verify_locations(settings.PUSH_CALLBACK_CA)
+    if not settings.ROUTEMASTER_SSL_VERIFY:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        warnings.simplefilter("ignore", InsecureRequestWarning)
+    return context
+
+
+class Callbacks:
+    """The kept connections of one worker process."""
+
+    def __init__(self) -> None:
+        timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=ANSWER_SECONDS)
+        self.pools = urllib3.PoolManager(
+            HOSTS, ssl_context=trusted(), maxsize=KEPT, block=False, timeout=timeout, retries=False
+        )
+        self.pools.pool_classes_by_scheme = {"https": HTTPSPool, "http": HTTPPool}
+
+    def post(self, callback: str, uuid: str | None, body: bytes, headers: dict[str, str], call: Call) -> Outcome:
+        """Returns what the callback made of it. Raises LeaseOver: nothing went out that anybody could take for a batch."""
+        url = parse_url(callback)
+        if url.scheme != "https" and not settings.PUSH_CALLBACK_LOOPBACK_HTTP:
+            return Outcome(None, "the callback is not https")
+        sent = {"Content-Type": "application/json", "User-Agent": "topics", **headers, **credentials(uuid, url)}
+        _here.call = call
+        while True:
+            try:
+                return self.send(url, sent, body, call)
+            except AddressRefused as error:
+                return Outcome(None, str(error))
+            except (HTTPError, OSError, http.client.HTTPException) as error:
+                # A callback may have closed a kept connection just when we took it. That is no failure of its.
+                if not (call.reused and gone(error)) or call.cut_off:
+                    return Outcome(None, told(error, call))
+
+    def send(self, url: Url, headers: dict[str, str], body: bytes, call: Call) -> Outcome:
+        answer = self.pools.urlopen(
+            "POST", url._replace(auth=None).url, body=body, headers=headers, redirect=False, preload_content=False
+        )
+        if call.cut_off:  # what looks like the end of its headers is where it was cut off
+            answer.close()
+            return Outcome(None, LATE)
+        try:
+            rest = answer.read(MOST_READ + 1, decode_content=False)
+            if len(rest) > MOST_READ:
+                answer.close()
+        except (HTTPError, OSError):  # its status is what counts; the connection is of no more use
+            answer.close()
+        finally:
+            answer.release_conn()
+        return Outcome(answer.status, None if answer.status in ACKNOWLEDGED else f"it answered {answer.status}")
+
+    def close(self) -> None:
+        self.pools.clear()
+
+
+def credentials(uuid: str | None, url: Url) -> dict[str, str]:
+    """The subscription's uuid as username, else what the URL says."""
+    if uuid is not None:
+        return make_headers(basic_auth=f"{uuid}:x")
+    return make_headers(basic_auth=url.auth if ":" in url.auth else f"{url.auth}:x") if url.auth else {}
+
+
+CLOSED = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError, ssl.SSLEOFError)
+
+
+def gone(error: BaseException) -> bool:
+    """Whether the other side had closed the connection before it read anything. urllib3 keeps the cause among its arguments."""
+    return any(isinstance(each, CLOSED) for each in (error, error.__cause__, *error.args))
+
+
+def told(error: Exception, call: Call) -> str:
+    """For people: what went wrong, without the callback's address, which they know, and its secrets."""
+    if call.cut_off or isinstance(error, ReadTimeoutError):
+        return LATE
+    if isinstance(error, ConnectTimeoutError) and not isinstance(error, NewConnectionError):
+        return f"no connection within {CONNECT_SECONDS} s"
+    cause: Any = error
+    while getattr(cause, "__cause__", None) is not None:
+        cause = cause.__cause__
+    return f"{type(cause).__name__}: {cause}"[:MOST_ERROR]

@@ -1,0 +1,198 @@
+"""Who may use the bus: clients with a token each, and whoever has the root key (docs/push.md).
+
+A token is HTTP Basic's username; the password is ignored. Tokens can be listed, as the page demands, so they are kept as they
+are. They are shown to the root key alone, stand in no log, and are looked up by a keyed hash, whose time tells nothing of them.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+import threading
+import time
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from django.conf import settings
+
+from base.clock import now_ms
+from base.errors import Unauthorized
+from push.names import check_token
+from store.database import mend
+from store.script import Script, Statement, atomically, run
+from topics import audit
+from wire.keys import FRESH_SECONDS, Key
+
+ADD = """
+INSERT INTO push_busclient AS client (name, token, created_ts) VALUES (%(name)s, %(token)s, %(now)s)
+ON CONFLICT (token) DO UPDATE SET name = excluded.name
+RETURNING id, xmax = 0
+"""
+# One that is there keeps its name: it may have been given another since.
+SEED = """
+INSERT INTO push_busclient (name, token, created_ts) VALUES (%(name)s, %(token)s, %(now)s) ON CONFLICT (token) DO NOTHING
+"""
+DELETE = """
+UPDATE push_busclient SET token = NULL, deleted_ts = %(now)s WHERE token = %(token)s RETURNING id, name
+"""
+ALL = "SELECT id, name, token FROM push_busclient WHERE token IS NOT NULL ORDER BY id"
+NOBODY = "the bus wants a token that it knows, as the username of HTTP Basic"
+MOST_NAME = 128  # characters of a username that is looked at: no token has more
+
+
+@dataclass(frozen=True, slots=True)
+class BusKey(Key):
+    """A client, or the root key. Its scopes are `client` or `root`, and what both may do."""
+
+    def check(self, *scopes: str) -> None:
+        for scope in scopes:
+            if scope not in self.scopes:
+                wanted = "the root key" if scope == "root" else "a client's token"
+                raise Unauthorized(f"this takes {wanted}")
+
+    @property
+    def client_id(self) -> int:
+        return int(self.id.removeprefix("bus:"))
+
+
+ROOT = BusKey("bus:root", frozenset(("root", "monitor", "delete")), name="root")
+
+
+class Client(NamedTuple):
+    """A client as it is stored."""
+
+    id: int
+    name: str
+    token: str
+
+    def key(self) -> BusKey:
+        return BusKey(f"bus:{self.id}", frozenset(("client", "monitor", "delete")), name=self.name)
+
+
+class Clients:
+    """The clients as this process knows them, a second old at the most. As wire.keys.Keyring, for Basic credentials."""
+
+    def __init__(self) -> None:
+        self.pepper = secrets.token_bytes(32)  # of the hashes that tokens are looked up by, here and now
+        self.keys: dict[bytes, BusKey] = {}
+        self.seen: dict[str, BusKey] = {}  # headers that were let in since: of most requests the same
+        self.fresh_until = self.read_at = 0.0
+        self.seeded = False
+        self.lock = threading.Lock()
+
+    @property
+    def stale(self) -> bool:
+        return time.monotonic() >= self.fresh_until
+
+    @property
+    def aging(self) -> bool:
+        return time.monotonic() >= self.fresh_until - FRESH_SECONDS / 2
+
+    @property
+    def being_read(self) -> bool:
+        return self.lock.locked()
+
+    def refresh(self) -> None:
+        """Read the clients again. Runs queries: not for an event loop."""
+        with self.lock:
+            if not self.aging:
+                return  # somebody just did
+            mend()
+            if not self.seeded:
+                run(seed(now_ms()))
+                self.seeded = True
+            read_at = time.monotonic()
+            keys = {self.hashed(client.token): client.key() for client in run(clients())}
+            if settings.ROUTEMASTER_ROOT_KEY:
+                keys[self.hashed(settings.ROUTEMASTER_ROOT_KEY)] = ROOT
+            self.keys, self.seen, self.read_at = keys, {}, read_at
+            self.fresh_until = time.monotonic() + FRESH_SECONDS
+
+    def forget(self) -> None:
+        """Read them again at the next request."""
+        self.fresh_until = 0.0
+
+    def doubt(self, came: float) -> None:
+        """Read them again if they were read before: another process may have made a token since."""
+        if self.read_at < came:
+            self.forget()
+
+    def hashed(self, token: str) -> bytes:
+        return hmac.digest(self.pepper, token.encode(), hashlib.sha256)
+
+    def authenticate(self, authorization: str | None) -> Key:
+        """The key behind an Authorization header. Raises Unauthorized. Call refresh() first where `stale`."""
+        if authorization is None:
+            raise Unauthorized(NOBODY)
+        if (seen := self.seen.get(authorization)) is not None:
+            return seen
+        for name in usernames(authorization):
+            key = self.keys.get(self.hashed(name))
+            if key is not None:
+                self.seen[authorization] = key
+                return key
+        raise Unauthorized(NOBODY)
+
+
+def usernames(authorization: str) -> list[str]:
+    """What may be the username of Basic credentials. It ends at a colon, and a token may hold colons itself."""
+    scheme, _, encoded = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return []
+    try:
+        given = base64.b64decode(encoded.strip(), validate=True).decode()[: MOST_NAME + 1]
+    except (binascii.Error, UnicodeDecodeError):
+        return []
+    parts = given.split(":")
+    return [":".join(parts[:count]) for count in range(1, len(parts) + 1)]
+
+
+bus_clients = Clients()
+
+
+def name_in(token: str) -> str:
+    """What a token says that its client is called. It is a secret where it says nothing."""
+    name, dashes, _ = token.partition("--")
+    return name if dashes and name else "client"
+
+
+def seed(now: int) -> Script[None]:
+    """Add the clients of ROUTEMASTER_CLIENTS."""
+    for token in settings.ROUTEMASTER_CLIENTS:
+        yield Statement(SEED, {"name": name_in(token), "token": token, "now": now})
+
+
+def clients() -> Script[list[Client]]:
+    rows = yield Statement(ALL)
+    return [Client(*row) for row in rows]
+
+
+def add_client(name: str, token: str | None, now: int) -> Script[Client]:
+    """A client, new or called so from now on. Raises InvalidRequest."""
+    check_token(name, "name")
+    token = f"{name}--{secrets.token_hex(16)}" if token is None else check_token(token, "token")
+    return (yield from atomically(add_locked(name, token, now)))
+
+
+def add_locked(name: str, token: str, now: int) -> Script[Client]:
+    ((id, new),) = yield Statement(ADD, {"name": name, "token": token, "now": now})
+    client = Client(id, name, token)
+    yield from audit.note("create" if new else "change", "key", f"bus:{name}.{id}")
+    bus_clients.forget()
+    return client
+
+
+def delete_client(token: str, now: int) -> Script[bool]:
+    """Forget a token; what its client published and subscribed to goes on. False: nobody has it."""
+    return atomically(delete_locked(token, now))
+
+
+def delete_locked(token: str, now: int) -> Script[bool]:
+    rows = yield Statement(DELETE, {"token": token, "now": now})
+    for id, name in rows:
+        yield from audit.note("delete", "key", f"bus:{name}.{id}")
+    bus_clients.forget()
+    return bool(rows)

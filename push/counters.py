@@ -1,0 +1,94 @@
+"""What happened, counted for the metrics of Routemaster's page (metrics.py): added up here, and every few seconds in a table that
+all processes share. Nothing is decided by it, and what a process did not write yet is lost with it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING
+
+from base.errors import TopicsError
+from store.loop import Loop, here
+from store.script import Script, Statement, run
+
+if TYPE_CHECKING:
+    from push.batches import Taken
+
+FLUSH_SECONDS = 5.0
+# In order, so that two processes that add to the same counters take turns.
+ADD = """
+INSERT INTO push_counter AS counter (name, tags, total, reported)
+SELECT name, tags, total, 0 FROM unnest(%(names)s::text[], %(tags)s::text[], %(totals)s::float8[]) AS more (name, tags, total)
+ ORDER BY name, tags
+ON CONFLICT (name, tags) DO UPDATE SET total = counter.total + excluded.total
+"""
+
+_lock = threading.Lock()
+_sums: dict[tuple[str, str], float] = {}
+
+
+def add(name: str, tags: str, by: float = 1) -> None:
+    with _lock:
+        _sums[name, tags] = _sums.get((name, tags), 0) + by
+
+
+def delivered(id: int, taken: Taken, acknowledged: bool, duration_ms: float) -> None:
+    """An attempt to deliver a batch. Subscribers are told apart by id until somebody reads it: names may change."""
+    tags = f"status:{'success' if acknowledged else 'failure'},queue:{id}"
+    add("delivery.events", tags, taken.events)
+    add("delivery.batches", tags)
+    add("delivery.time", tags, duration_ms)
+    add("delivery.time2", tags, duration_ms**2)
+    if taken.attempt == 1:
+        add("latency.batches.count", f"queue:{id}")
+        add("latency.batches.first_attempt", f"queue:{id}", taken.age_ms or 0)
+    if acknowledged:
+        add("latency.batches.last_attempt", f"queue:{id}", taken.age_ms or 0)
+        add("events.removed", f"queue:{id}", taken.events)
+
+
+_started = False
+
+
+def note_start() -> None:
+    """Once in each web process, when its pulse begins."""
+    global _started
+    if not _started:
+        _started = True
+        add("process", "status:start,type:web")
+
+
+async def note_stop() -> None:
+    """When a web process is about to end (topics_project/asgi.py)."""
+    add("process", "status:stop,type:web")
+    await flush_soon(here())
+
+
+def write() -> Script[None]:
+    """Add up what was counted here. What could not be written is counted still."""
+    global _sums
+    with _lock:
+        sums, _sums = _sums, {}
+    if not sums:
+        return
+    try:
+        names, tags = [name for name, _ in sums], [tag for _, tag in sums]
+        yield Statement(ADD, {"names": names, "tags": tags, "totals": list(sums.values())})
+    except TopicsError:
+        for (name, tag), by in sums.items():
+            add(name, tag, by)
+
+
+def flush() -> None:
+    """From a thread of a process that serves."""
+    run(write())
+
+
+async def flush_soon(store: Loop) -> None:
+    await store.drive(write())
+
+
+async def flush_forever(store: Loop) -> None:
+    while True:
+        await asyncio.sleep(FLUSH_SECONDS)
+        await flush_soon(store)

@@ -1,0 +1,110 @@
+"""The bus's tables. What it carries stands in the log: bus topics and queues are topics, subscriptions to a topic are routers.
+
+Times are integer milliseconds since the Unix epoch.
+"""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class BusClient(models.Model):
+    """Who may publish and subscribe. `token` is null once it was deleted: what it published and subscribed to goes on."""
+
+    id = models.BigAutoField(primary_key=True)
+    name = models.CharField(max_length=64, db_collation="C")
+    token = models.CharField(max_length=128, unique=True, null=True, blank=True, db_collation="C")
+    created_ts = models.BigIntegerField()
+    deleted_ts = models.BigIntegerField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"{self.name}.{self.pk}"
+
+
+class BusTopic(models.Model):
+    """Who publishes to a topic. The events are in the topic `bus:NAME`."""
+
+    name = models.CharField(primary_key=True, max_length=32, db_collation="C")
+    publisher = models.ForeignKey(BusClient, models.PROTECT, related_name="topics")
+    created_ts = models.BigIntegerField()
+
+    class Meta:
+        verbose_name = "bus topic"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Subscriber(models.Model):
+    """A client's subscription: where its queue is delivered to, how healthy that is, and the batch that is under way.
+
+    How far it has come is a Cursor of its queue. `lease` counts the leases it was given out under: who holds an older one may
+    change nothing any more (sql/push_settle.sql). A batch, once made, stays what it is until it is acknowledged.
+    """
+
+    client = models.OneToOneField(BusClient, models.PROTECT, primary_key=True, related_name="subscriber")
+    queue = models.CharField(max_length=255, unique=True, db_collation="C")  # the topic's name
+    callback = models.TextField()
+    uuid = models.TextField(null=True, blank=True)
+    timeout_ms = models.IntegerField(default=500)
+    max_events = models.IntegerField(default=100)
+    paused = models.BooleanField(default=False)
+    unsubscribed_ts = models.BigIntegerField(null=True, blank=True)  # what is queued is still delivered
+    created_ts = models.BigIntegerField()
+
+    health = models.IntegerField(default=100)
+    retry_ts = models.BigIntegerField(default=0)  # it is not tried again before
+    last_error = models.TextField(null=True, blank=True)
+    last_delivery_ts = models.BigIntegerField(null=True, blank=True)  # the last that was acknowledged
+    sent_total = models.BigIntegerField(default=0)
+    dropped_total = models.BigIntegerField(default=0)  # by autodrop
+    dropped = models.BigIntegerField(default=0)  # of these, what the next batch tells
+
+    lease = models.BigIntegerField(default=0)
+    leased_until_ts = models.BigIntegerField(default=0)
+    batch_id = models.CharField(max_length=36, null=True, blank=True)
+    batch_first_seq = models.BigIntegerField(null=True, blank=True)
+    batch_last_seq = models.BigIntegerField(null=True, blank=True)
+    batch_attempts = models.IntegerField(default=0)
+    batch_ts = models.BigIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return str(self.client)
+
+
+class Delivery(models.Model):
+    """One attempt to deliver a batch. Kept for PUSH_LOG_DAYS."""
+
+    id = models.BigAutoField(primary_key=True)
+    subscriber = models.ForeignKey(Subscriber, models.CASCADE, related_name="deliveries", db_index=False)
+    ts = models.BigIntegerField()
+    batch_id = models.CharField(max_length=36)
+    attempt = models.IntegerField()
+    status = models.IntegerField(null=True)  # of HTTP; null: there was no answer
+    error = models.TextField(null=True)  # null: acknowledged
+    duration_ms = models.FloatField()
+    events = models.IntegerField()
+    bytes = models.IntegerField()
+
+    class Meta:
+        verbose_name_plural = "deliveries"
+        indexes = [
+            models.Index(fields=["subscriber", "id"], name="push_delivery_of_subscriber"),  # a page of one's log
+            models.Index(fields=["ts"], name="push_delivery_by_age"),  # the sweep of old ones
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.batch_id} attempt {self.attempt}"
+
+
+class Counter(models.Model):
+    """What all processes counted for the metrics of the page (metrics.py): added to every few seconds, never read to decide."""
+
+    id = models.BigAutoField(primary_key=True)
+    name = models.CharField(max_length=64, db_collation="C")
+    tags = models.CharField(max_length=255, db_collation="C")  # "status:success,queue:billing"
+    total = models.FloatField()
+    reported = models.FloatField(default=0)  # of these, what a collection service was told
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["name", "tags"], name="push_counter_name")]

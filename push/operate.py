@@ -1,0 +1,124 @@
+"""What operators do with a subscriber: pause it, deliver again, try it, drop what is queued (admin/subscribers.py).
+
+Each of these takes the lease away from whoever delivers: the batch under way may still arrive, and moves nothing any more.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from base.errors import NotFound
+from push.fill import before_read
+from push.names import QUEUE
+from push.publish import Event, rendered
+from store.script import Script, Statement, atomically
+from topics import audit, wake
+from topics.append import append
+from topics.cache import load_topic
+from topics.diff import seq_before
+from topics.records import Append, NewRecord, check_rows
+
+LOCK = "SELECT queue, paused FROM push_subscriber WHERE client_id = %s FOR NO KEY UPDATE"
+PAUSE = "UPDATE push_subscriber SET paused = %s, retry_ts = 0 WHERE client_id = %s"
+# The lease that is out is void, and so is the batch that was made.
+TAKE_BACK = """
+UPDATE push_subscriber
+   SET lease = lease + 1, leased_until_ts = 0, retry_ts = 0, batch_id = NULL, batch_first_seq = NULL, batch_last_seq = NULL,
+       batch_attempts = 0
+ WHERE client_id = %s
+"""
+PLACE = """
+SELECT c.seq, h.floor_seq, h.head_seq
+  FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id
+  JOIN topics_cursor c ON c.topic_id = t.id AND c.kind = 'subscription'
+ WHERE t.name = %s FOR UPDATE OF c
+"""
+MOVE = """
+UPDATE topics_cursor c SET seq = %(seq)s, updated_ts = %(now)s FROM topics_topic t
+ WHERE t.name = %(queue)s AND c.topic_id = t.id AND c.kind = 'subscription'
+"""
+HEAD = "SELECT t.id, h.head_seq FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id WHERE t.name = %s"
+
+
+class Place(NamedTuple):
+    """Where delivery from a queue stands, and what the queue holds."""
+
+    seq: int
+    floor_seq: int
+    head_seq: int
+
+
+def set_paused(client_id: int, paused: bool) -> Script[None]:
+    """Deliver nothing, or go on. Raises NotFound."""
+    queue = yield from atomically(set_paused_locked(client_id, paused))
+    yield from wake_courier(queue)
+
+
+def set_paused_locked(client_id: int, paused: bool) -> Script[str]:
+    queue, before = yield from locked(client_id)
+    yield Statement(PAUSE, (paused, client_id))
+    yield from audit.note_difference("bus", f"subscriber {queue}", {"paused": before}, {"paused": paused})
+    return queue
+
+
+def locked(client_id: int) -> Script[tuple[str, bool]]:
+    """A subscriber's queue, and whether it is paused; nobody else changes it until the transaction ends. Raises NotFound."""
+    found = yield Statement(LOCK, (client_id,))
+    if not found:
+        raise NotFound("there is no such subscriber")
+    queue, paused = found[0]
+    return queue, paused
+
+
+def wake_courier(queue: str) -> Script[None]:
+    """Have a worker look at the queue."""
+    found = yield Statement(HEAD, (queue,))
+    for topic_id, head_seq in found:
+        wake.announce(topic_id, head_seq, routed=False)
+
+
+def redeliver(client_id: int, queue: str, seq: int | None, ts: int | None, now: int) -> Script[Place]:
+    """Deliver again from a seq of the queue on, or (None) from what came at a time on. Returns where delivery goes on.
+
+    What is not held any more is passed over. Raises NotFound.
+    """
+    if ts is not None:
+        seq = (yield from seq_before(queue, ts, now)) + 1
+    place = yield from atomically(move_locked(client_id, max(seq or 1, 1) - 1, now, "redeliver"))
+    yield from wake_courier(queue)
+    return place
+
+
+def drop_queue(client_id: int, queue: str, now: int) -> Script[int]:
+    """Deliver nothing of what is queued now. Returns how many seqs that are. Raises NotFound."""
+    topic = yield from load_topic(queue)
+    if topic is not None and topic.derived:
+        yield from before_read(topic, now)  # what was published until now is queued, and goes
+    before = yield Statement(PLACE.partition(" FOR UPDATE")[0], (queue,))
+    place = yield from atomically(move_locked(client_id, None, now, "drop"))
+    return place.seq - max(Place(*before[0]).seq, place.floor_seq) if before else 0
+
+
+def move_locked(client_id: int, seq: int | None, now: int, why: str) -> Script[Place]:
+    """Let delivery go on after a seq, within what the queue holds; None: after all of it."""
+    queue, _ = yield from locked(client_id)
+    yield Statement(TAKE_BACK, (client_id,))
+    found = yield Statement(PLACE, (queue,))
+    if not found:
+        raise NotFound(f"the queue {queue!r} was deleted")
+    before = Place(*found[0])
+    after = before.head_seq if seq is None else max(min(seq, before.head_seq), before.floor_seq)
+    yield Statement(MOVE, {"seq": after, "now": now, "queue": queue})
+    change = {"seq": before.seq}, {"seq": after, "why": why}
+    yield from audit.note("change", "bus", f"subscriber {queue}", *change)
+    return before._replace(seq=after)
+
+
+def send_test(queue: str, now: int) -> Script[None]:
+    """Queue an event that says that it is a test. Raises NotFound."""
+    event = Event("noop", f"https://test.invalid/{queue.removeprefix(QUEUE)}")
+    wanted = Append([NewRecord(msgspec.Raw(rendered("test", event, now)))], create=False)
+    yield from append(queue, wanted, check_rows(wanted), now)
+    yield from wake_courier(queue)

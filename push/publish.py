@@ -1,0 +1,166 @@
+"""Publish an event: an append to the bus topic's topic, by the one client that may (docs/push.md)."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple
+from urllib.parse import urlsplit
+
+import msgpack
+import msgspec
+from django.conf import settings
+
+from base.errors import Forbidden, InvalidRequest, NotReady, RecordTooLarge
+from push.names import bus_topic, check_topic
+from store import disk
+from store.script import Script, Statement, atomically
+from topics.append import Write, look_and_write
+from topics.cache import CachedTopic, cached, forget, load_topic
+from topics.config import insert_topic
+from topics.records import MAX_RECORD_BYTES, NO_META, Append, Rows
+
+MAX_URL = 1024  # characters
+MAX_DATA = settings.ROUTEMASTER_MAX_EVENT_DATA  # read once: each event asks for it
+NULL = msgspec.Raw(b"null")
+PLAIN = re.compile(r"https://[a-z0-9.-]*[a-z0-9](?:/[!-~]*)?", re.ASCII)  # most URLs, which need no closer look
+LEAST_TIME, MOST_TIME = -(2**63), 2**63 - 1
+
+# By the unique indexes on the names. The version is that of the very look at the publisher: who hands a topic over raises it, and
+# then no append that was made by this look finds its row.
+OWNER = """
+SELECT t.id, h.version, p.publisher_id
+  FROM push_bustopic p JOIN topics_topic t ON t.name = 'bus:' || p.name JOIN topics_topichead h ON h.topic_id = t.id
+ WHERE p.name = %s
+"""
+# Of two clients that are the first at once, the second waits here for the first's commit, and then finds its row.
+CLAIM = "INSERT INTO push_bustopic (name, publisher_id, created_ts) VALUES (%s, %s, %s) ON CONFLICT (name) DO NOTHING"
+OWNED_BY = "SELECT publisher_id FROM push_bustopic WHERE name = %s"
+
+
+class Event(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of a publish. `data` stays the very bytes that were sent."""
+
+    type: Literal["create", "update", "delete", "noop"]
+    url: str
+    timestamp: int | None = None
+    data: msgspec.Raw = msgspec.field(default_factory=lambda: NULL)
+
+
+class Owner(NamedTuple):
+    """Who publishes to a topic, as of a version of it."""
+
+    topic_id: int
+    version: int
+    publisher_id: int
+
+    def of(self, topic: CachedTopic) -> bool:
+        """Whether it is of this topic as we know it."""
+        return (self.topic_id, self.version) == (topic.id, topic.version)
+
+
+_owners: dict[str, Owner] = {}  # by bus topic, as this process remembers it; there are as many as topics remembered
+redis_away = False  # as of a second ago (apps.py)
+
+
+def check_event(event: Event) -> None:
+    """Raises InvalidRequest."""
+    check_url(event.url, "url", MAX_URL)
+    if event.timestamp is not None and not LEAST_TIME <= event.timestamp <= MOST_TIME:
+        raise InvalidRequest("timestamp is no number of milliseconds that anybody lives to see")
+    if MAX_DATA and event.data != NULL:
+        size = len(msgpack.packb(msgspec.json.decode(event.data)))
+        if size > MAX_DATA:
+            raise InvalidRequest(f"data takes {size} bytes of MessagePack, at most {MAX_DATA} are allowed")
+
+
+def check_url(url: str, what: str, most: int, schemes: tuple[str, ...] = ("https",)) -> None:
+    """Raises InvalidRequest when the URL is too long, or not one of these schemes with a host."""
+    if len(url) > most:
+        raise InvalidRequest(f"{what} has {len(url)} characters, at most {most} are allowed")
+    if PLAIN.fullmatch(url):
+        return
+    try:
+        parts = urlsplit(url)
+        fine = parts.scheme in schemes and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        fine = False
+    if not fine or any(c <= " " or c == "\x7f" for c in url):
+        raise InvalidRequest(f"{what} has to be an {schemes[0]}:// URL")
+
+
+def rendered(topic: str, event: Event, now: int) -> bytes:
+    """The event as subscribers get it."""
+    t = now if event.timestamp is None else event.timestamp
+    data = b"" if event.data == NULL else b',"data":%b' % bytes(event.data)
+    head = f'{{"topic":"{topic}","type":"{event.type}","url":'.encode()
+    return b'%b%b,"t":%d%b}' % (head, msgspec.json.encode(event.url), t, data)
+
+
+def publish(topic: str, event: Event, client_id: int, now: int) -> Script[None]:
+    """Publish, as the topic's first publisher where there is none yet.
+
+    Raises InvalidRequest, Forbidden (somebody else's topic), Throttled or NotReady: nothing was published.
+    """
+    check_topic(topic)
+    check_event(event)
+    if redis_away:
+        raise NotReady("Redis is not reachable, and nobody could be told of the event")
+    rows = one_row(rendered(topic, event, now))
+    name = bus_topic(topic)
+    while True:
+        known = yield from topic_of(topic, name, client_id, now)
+        if known is not None and (yield from write(known, name, rows, now)):
+            return
+        forget(name)  # configured anew, handed over or deleted since we looked
+
+
+def one_row(data: bytes) -> Rows:
+    """A record of this data, as topics.records.check_rows() has it. Raises RecordTooLarge or StorageFull."""
+    disk.check()
+    size = len(data)
+    if size > MAX_RECORD_BYTES:
+        raise RecordTooLarge(
+            f"the event takes {size} bytes, at most {MAX_RECORD_BYTES} are allowed", max=MAX_RECORD_BYTES
+        )
+    return Rows([msgspec.Raw(data)], [None], [None], [NO_META], [size], size)
+
+
+def write(topic: CachedTopic, name: str, rows: Rows, now: int) -> Script[bool]:
+    """False: the topic is another than the one we knew, and nothing was written."""
+    if topic.rejects:
+        return (yield from look_and_write(topic, name, Append([]), rows, now)) is not None
+    return (yield Write(topic, rows, now)) is not None
+
+
+def topic_of(topic: str, name: str, client_id: int, now: int) -> Script[CachedTopic | None]:
+    """The topic, which the client publishes to as of its version; made where there is none. None: look again.
+
+    Raises Forbidden.
+    """
+    known = cached(name) or (yield from load_topic(name))
+    owner = _owners.get(topic)
+    # Nobody is refused by what is remembered: the topic may have been handed over, or deleted, by another process.
+    if not (known and owner and owner.of(known) and owner.publisher_id == client_id):
+        rows = yield Statement(OWNER, (topic,), quick=True)
+        if not rows:
+            yield from atomically(claim(topic, name, client_id, now))
+            return None
+        owner = _owners[topic] = Owner(*rows[0])
+        if owner.publisher_id != client_id:
+            raise not_yours(topic)
+        if not (known and owner.of(known)):
+            return None
+    return known
+
+
+def claim(topic: str, name: str, client_id: int, now: int) -> Script[None]:
+    """Make the topic, and the client its publisher, unless somebody is. Raises Forbidden: nothing is made."""
+    yield Statement(CLAIM, (topic, client_id, now))
+    ((publisher_id,),) = yield Statement(OWNED_BY, (topic,))
+    if publisher_id != client_id:
+        raise not_yours(topic)
+    yield from insert_topic(name, {}, now)
+
+
+def not_yours(topic: str) -> Forbidden:
+    return Forbidden(f"another client publishes to {topic!r}")

@@ -1,0 +1,248 @@
+"""Subscribe, unsubscribe, and what there is (docs/push.md). A subscription to a topic is a router into the client's queue.
+
+Unsubscribing leaves the queue, and what is in it is still delivered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from django.conf import settings
+from msgspec import Meta
+
+from base.errors import InvalidRequest, NotFound
+from push.fill import before_read
+from push.names import BUS, QUEUE, bus_topic, check_topic, queue_of, router_of
+from push.publish import check_url
+from routers import graph
+from routers.routers import RouterConfig, create_router, lock_cursors, remove, touch, wake_source
+from routers.stored import COLUMNS, Found
+from store.script import Script, Statement, atomically
+from topics import audit
+from topics.cache import forget, load_topic
+from topics.config import insert_topic
+
+MAX_CALLBACK = 2048  # characters
+MOST_TOPICS = 1000
+Start = Annotated[int, Meta(ge=0, le=2**63 - 1)] | str | None
+
+# Which of these topics somebody publishes to.
+PUBLISHED = "SELECT p.name FROM push_bustopic p WHERE p.name = ANY (%s)"
+# The lock order (docs/concurrency.md): rows of topics, cursors, heads; the last by what is called.
+LOCK_TOPICS = "SELECT FROM topics_topic WHERE name = ANY (%s) ORDER BY id FOR NO KEY UPDATE"
+ROUTERS = f"{COLUMNS} WHERE dest.name = %s AND source.name ^@ 'bus:' ORDER BY source.name"
+OF = """
+SELECT s.queue, s.callback, s.uuid, s.timeout_ms, s.max_events, s.unsubscribed_ts
+  FROM push_subscriber s WHERE s.client_id = %s FOR UPDATE
+"""
+SAVE = """
+INSERT INTO push_subscriber (client_id, queue, callback, uuid, timeout_ms, max_events, paused, created_ts, health, retry_ts,
+                             sent_total, dropped_total, dropped, lease, leased_until_ts, batch_attempts, batch_ts)
+VALUES (%(client)s, %(queue)s, %(callback)s, %(uuid)s, %(timeout)s, %(max)s, false, %(now)s, 100, 0, 0, 0, 0, 0, 0, 0, 0)
+ON CONFLICT (client_id) DO UPDATE
+   SET callback = excluded.callback, uuid = excluded.uuid, timeout_ms = excluded.timeout_ms, max_events = excluded.max_events,
+       unsubscribed_ts = NULL
+"""
+# Delivery begins where the queue stands when it is made, which is at its beginning.
+CURSOR = """
+INSERT INTO topics_cursor (topic_id, kind, name, seq, forwarded_total, updated_ts)
+SELECT t.id, 'subscription', %(name)s, h.head_seq, 0, %(now)s
+  FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id WHERE t.name = %(queue)s
+ON CONFLICT (topic_id, name, kind) DO NOTHING
+"""
+ORDER = """
+UPDATE routers_router r SET ordered = %(ordered)s FROM topics_topic source, topics_topic dest
+ WHERE source.id = r.source_id AND dest.id = r.dest_id AND dest.name = %(queue)s AND source.name ^@ 'bus:'
+   AND r.ordered <> %(ordered)s
+"""
+QUEUE_OF = "SELECT queue FROM push_subscriber WHERE client_id = %s"
+WHOSE = f"{QUEUE_OF} AND unsubscribed_ts IS NULL"
+END = "UPDATE push_subscriber SET unsubscribed_ts = %s WHERE client_id = %s AND unsubscribed_ts IS NULL"
+# One row each. A client that has unsubscribed is there as long as something is queued for it.
+ALL = """
+SELECT c.name, s.callback, s.max_events, s.timeout_ms,
+       coalesce((SELECT string_agg(substr(source.name, 5), ',' ORDER BY source.name)
+                   FROM routers_router r JOIN topics_topic source ON source.id = r.source_id
+                  WHERE r.dest_id = q.queue_id AND source.name ^@ 'bus:'), ''),
+       s.sent_total, q.records, q.oldest_ts
+  FROM push_subscriber s JOIN push_busclient c ON c.id = s.client_id JOIN push_queues q ON q.client_id = s.client_id
+ WHERE s.unsubscribed_ts IS NULL OR q.records > 0
+ ORDER BY c.name, c.id
+"""
+
+
+class Wanted(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of a subscription. `from` is ours: what new topics begin with."""
+
+    topics: list[str]
+    callback: str
+    uuid: str | None = None
+    timeout: Annotated[int, Meta(ge=0, le=3_600_000)] | None = None
+    max: Annotated[int, Meta(ge=1, le=10_000)] | None = None
+    start: Start = msgspec.field(default=None, name="from")
+
+    def check(self) -> None:
+        """Raises InvalidRequest."""
+        if len(self.topics) > MOST_TOPICS:
+            raise InvalidRequest(f"topics names {len(self.topics)} topics, at most {MOST_TOPICS} are allowed")
+        for name in self.topics:
+            check_topic(name)
+        check_callback(self.callback)
+        if self.uuid is not None and not (self.uuid.isprintable() and self.uuid.isascii() and ":" not in self.uuid):
+            raise InvalidRequest("uuid goes out as the username of HTTP Basic: printable ASCII without a colon")
+
+    def begins(self) -> dict[str, Any]:
+        """`from` as a router says it. Raises InvalidRequest."""
+        if self.start is None:
+            return {"start": "head"}
+        if isinstance(self.start, int) or self.start == "earliest":
+            return {"start": self.start}
+        try:
+            moment = datetime.fromisoformat(self.start)
+        except ValueError:
+            moment = None
+        if moment is None or moment.tzinfo is None or moment.timestamp() < 0:
+            raise InvalidRequest('from has to be "earliest", a seq, or a time with its zone, as 2026-01-31T09:30:00Z')
+        return {"from_ts": int(moment.timestamp() * 1000)}
+
+
+def check_callback(url: str) -> None:
+    """Raises InvalidRequest. Where it leads to is looked at when it is called (addresses.py)."""
+    schemes = ("https", "http") if settings.PUSH_CALLBACK_LOOPBACK_HTTP else ("https",)
+    check_url(url, "callback", MAX_CALLBACK, schemes)
+    if "?" in url or "#" in url:
+        raise InvalidRequest("callback must not have a query string or a fragment")
+
+
+def subscribe(client_id: int, client_name: str, wanted: Wanted, now: int) -> Script[None]:
+    """Make or change a client's subscription in one step: callback, uuid, timeout, max and the set of topics.
+
+    Raises InvalidRequest, NotFound (nobody publishes to one of the topics) or Throttled: nothing changed.
+    """
+    wanted.check()
+    begins = wanted.begins()
+    names = sorted(set(wanted.topics))
+    queues = yield Statement(QUEUE_OF, (client_id,))
+    for (queue,) in queues:
+        yield from catch_up(queue, now)  # what was published to a topic that goes is queued before
+    topics, sources = yield from atomically(subscribe_locked(client_id, client_name, names, wanted, begins, now))
+    for topic in topics:
+        forget(topic)
+    for source_id in sources:
+        yield from wake_source(source_id)
+
+
+def catch_up(queue: str, now: int) -> Script[None]:
+    """Bring into a queue all that was acknowledged until now."""
+    topic = yield from load_topic(queue)
+    if topic is not None and topic.derived:
+        yield from before_read(topic, now)
+
+
+def subscribe_locked(
+    client_id: int, client_name: str, names: list[str], wanted: Wanted, begins: dict[str, Any], now: int
+) -> Script[tuple[list[str], list[int]]]:
+    """Returns the topics that were touched, and the ids of those that may have something to forward."""
+    yield from graph.lock_graph()
+    published = {name for (name,) in (yield Statement(PUBLISHED, (names,)))}
+    for name in names:
+        if name not in published:
+            raise NotFound(f"nobody has published to {name!r} yet")
+    before = yield Statement(OF, (client_id,))
+    queue = before[0][0] if before else queue_of(client_name, client_id)
+    yield from insert_topic(queue, {}, now)
+    sources = [bus_topic(name) for name in names]
+    yield Statement(LOCK_TOPICS, ([queue, *sources],))
+    routers = [Found(*row) for row in (yield Statement(ROUTERS, (queue,)))]
+    yield from lock_cursors([each.cursor_id for each in routers])
+    values = {
+        "callback": wanted.callback,
+        "uuid": wanted.uuid,
+        "timeout": 500 if wanted.timeout is None else wanted.timeout,
+        "max": 100 if wanted.max is None else wanted.max,
+    }
+    yield Statement(SAVE, {"client": client_id, "queue": queue, "now": now, **values})
+    yield Statement(CURSOR, {"queue": queue, "name": queue.removeprefix(QUEUE), "now": now})
+    gone = [each for each in routers if each.source not in sources]
+    if gone:
+        yield from remove(gone)
+        yield from touch([end for each in gone for end in (each.source_id, each.dest_id)])
+    there = {each.source for each in routers}
+    for source in sources:
+        if source not in there:
+            config = RouterConfig(source=source, dest=queue, allow_fan_in=True, **begins)
+            yield from create_router(router_of(source.removeprefix(BUS), queue), config, now)
+    # Several topics are taken together from here on, in the order of publishing.
+    yield Statement(ORDER, {"queue": queue, "ordered": len(sources) > 1})
+    yield from note_change(queue, before, routers, {**values, "topics": names})
+    made = [Found(*row) for row in (yield Statement(ROUTERS, (queue,)))]
+    return [queue, *sources, *(each.source for each in gone)], [each.source_id for each in made]
+
+
+def note_change(queue: str, before: Sequence[Any], routers: list[Found], after: dict[str, Any]) -> Script[None]:
+    """For the audit log: without the uuid, which is a secret of the subscriber's."""
+    was: dict[str, Any] = {}
+    if before:
+        _, callback, uuid, timeout, most, _ = before[0]
+        topics = [each.source.removeprefix(BUS) for each in routers]
+        was = {"callback": callback, "uuid": uuid, "timeout": timeout, "max": most, "topics": topics}
+    hidden = {"uuid": "changed" if was.get("uuid") != after["uuid"] else None}
+    yield from audit.note_difference("bus", f"subscriber {queue}", {**was, "uuid": None}, {**after, **hidden})
+
+
+def unsubscribe(client_id: int, topic: str | None, now: int) -> Script[None]:
+    """End a client's subscription to a topic, or (None) to all. What is queued is still delivered.
+
+    Raises NotFound: the client has no subscription, or not this one.
+    """
+    if topic is not None:
+        check_topic(topic)
+    rows = yield Statement(WHOSE, (client_id,))
+    if not rows:
+        raise NotFound("this client has no subscription")
+    queue = rows[0][0]
+    yield from catch_up(queue, now)
+    for name in (yield from atomically(unsubscribe_locked(client_id, queue, topic, now))):
+        forget(name)
+
+
+def unsubscribe_locked(client_id: int, queue: str, topic: str | None, now: int) -> Script[list[str]]:
+    """Returns the names of the topics at the ends of the routers that went."""
+    yield from graph.lock_graph()
+    routers = [Found(*row) for row in (yield Statement(ROUTERS, (queue,)))]
+    gone = routers if topic is None else [each for each in routers if each.source == bus_topic(topic)]
+    if topic is not None and not gone:
+        raise NotFound(f"this client is not subscribed to {topic!r}")
+    if gone:
+        yield Statement(LOCK_TOPICS, ([queue, *(each.source for each in gone)],))
+        yield from remove(gone)
+        yield from touch([end for each in gone for end in (each.source_id, each.dest_id)])
+    if topic is None:
+        yield Statement(END, (now, client_id))
+    change = {"topics": [each.source.removeprefix(BUS) for each in gone]}
+    yield from audit.note("delete" if topic is None else "change", "bus", f"subscriber {queue}", before=change)
+    return [queue, *(each.source for each in gone)]
+
+
+class Listed(NamedTuple):
+    """A subscription as it stands. `oldest_ts`: when the oldest event came that is not delivered; None: there is none."""
+
+    subscriber: str
+    callback: str
+    max_events: int
+    timeout: int
+    topics: list[str]
+    sent: int
+    queued: int
+    oldest_ts: int | None
+
+
+def list_subscriptions() -> Script[list[Listed]]:
+    rows = yield Statement(ALL)
+    return [
+        Listed(name, callback, most, timeout, topics.split(",") if topics else [], sent, queued, oldest)
+        for name, callback, most, timeout, topics, sent, queued, oldest in rows
+    ]

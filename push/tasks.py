@@ -1,0 +1,55 @@
+"""Celery's entries, in the worker of the queue `push`: the courier, which delivers, and what beat asks for around it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from celery import shared_task
+from celery.signals import worker_ready, worker_shutting_down
+from django.conf import settings
+
+from base.clock import now_ms
+from push import autodrop, courier, reporters, upkeep
+from store import timeouts
+
+QUEUE = "push"
+NICE = 5  # where cores are scarce, publishers come first: what is queued can wait, and whoever publishes cannot
+
+
+@worker_ready.connect
+def start_courier(sender: Any, **_: Any) -> None:
+    """Only in a worker that takes this queue: others have other things to do."""
+    if QUEUE in sender.app.amqp.queues.consume_from:
+        os.nice(NICE)
+        timeouts.serve("push", settings.TOPICS_WORKER_STATEMENT_TIMEOUT_MS)
+        courier.start()
+
+
+@worker_shutting_down.connect
+def stop_courier(**_: Any) -> None:
+    if courier.running is not None:
+        courier.running.stop()
+
+
+@shared_task(name="push.sweep")
+def sweep() -> None:
+    courier.start().sweep()
+
+
+@shared_task(name="push.report")
+def report() -> None:
+    reporters.report(now_ms())
+
+
+@shared_task(name="push.autodrop")
+def drop() -> None:
+    autodrop.autodrop()
+
+
+@shared_task(name="push.tidy")
+def tidy() -> None:
+    while upkeep.drop_old_deliveries(now_ms()):
+        pass
+    upkeep.trim_delivered(now_ms())
+    upkeep.forget_left(now_ms())

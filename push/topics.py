@@ -1,0 +1,130 @@
+"""Bus topics: a list, what goes when one is deleted, and handing one to another publisher (docs/push.md)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from django.conf import settings
+
+from base.errors import Forbidden, NotFound
+from push.clients import BusKey
+from push.fill import FILL, STEP
+from push.names import QUEUE, bus_topic, check_topic
+from routers import graph
+from routers.advance import ADVANCE
+from routers.advance import STEP as ADVANCE_STEP
+from store.script import Script, Statement, atomically
+from topics import audit, wake
+from topics.cache import forget
+from topics.delete import delete_locked
+
+# What was ever published: all seqs, but for those that a crash took before anybody saw them (pieces without a home).
+ALL = """
+SELECT p.name, client.name,
+       coalesce(h.head_seq - (SELECT coalesce(sum(last_seq - first_seq + 1), 0)::bigint FROM routers_span lost
+                               WHERE lost.topic_id = t.id AND lost.home_id IS NULL), 0)
+  FROM push_bustopic p JOIN push_busclient client ON client.id = p.publisher_id
+  LEFT JOIN topics_topic t ON t.name = 'bus:' || p.name LEFT JOIN topics_topichead h ON h.topic_id = t.id
+ ORDER BY p.name
+"""
+LOCK = "SELECT publisher_id FROM push_bustopic WHERE name = %s FOR UPDATE"
+DROP = "DELETE FROM push_bustopic WHERE name = %s"
+# The lock order (docs/concurrency.md): the topic's row, 7001, cursors, heads.
+LOCK_TOPIC = "SELECT id FROM topics_topic WHERE name = %s FOR NO KEY UPDATE"
+LOCK_ADVANCES = "SELECT pg_advisory_xact_lock_shared(7001)"
+QUEUES = """
+SELECT DISTINCT r.dest_id, r.ordered FROM routers_router r JOIN topics_topic t ON t.id = r.dest_id
+ WHERE r.source_id = %s AND t.name ^@ %s ORDER BY r.dest_id
+"""
+LOCK_CURSORS = """
+SELECT FROM topics_cursor
+ WHERE id = ANY (ARRAY(SELECT cursor_id FROM routers_router WHERE source_id = %(topic)s OR dest_id = ANY (%(queues)s)))
+ ORDER BY id FOR UPDATE
+"""
+LOCK_HEADS = "SELECT FROM topics_topichead WHERE topic_id = ANY (%s) ORDER BY topic_id FOR UPDATE"
+HAND_OVER = "UPDATE push_bustopic SET publisher_id = %s WHERE name = %s"
+# From the commit on nobody's append finds the version that it knew, and all look at the publisher again (publish.py).
+OUTDATE = "UPDATE topics_topichead SET version = version + 1 FROM topics_topic t WHERE t.id = topic_id AND t.name = %s"
+CLIENT = "SELECT name FROM push_busclient WHERE id = %s AND token IS NOT NULL"
+
+
+class Listed(NamedTuple):
+    """A topic, who publishes to it, and how many events it ever got."""
+
+    name: str
+    publisher: str
+    events: int
+
+
+def list_topics() -> Script[list[Listed]]:
+    rows = yield Statement(ALL)
+    return [Listed(*row) for row in rows]
+
+
+def delete_topic(name: str, key: BusKey, now: int) -> Script[None]:
+    """Delete a topic. Its subscribers are unsubscribed from it, and still get what was published before.
+
+    Raises InvalidRequest, NotFound, or Forbidden for who neither publishes to it nor has the root key.
+    """
+    check_topic(name)
+    topic_id, head_seq, moved = yield from atomically(delete_all_of(name, key, now))
+    forget(bus_topic(name))
+    if topic_id is not None:
+        wake.announce(topic_id, head_seq + 1, routed=False)
+    for queue_id, queue_head in moved:
+        wake.announce(queue_id, queue_head, routed=False)
+
+
+def delete_all_of(name: str, key: BusKey, now: int) -> Script[tuple[int | None, int, list[tuple[int, int]]]]:
+    """Returns what topics.delete.delete_locked() does, and the heads of the queues that were filled."""
+    yield from graph.lock_graph()
+    owner = yield Statement(LOCK, (name,))
+    if not owner:
+        raise NotFound(f"there is no topic {name!r}")
+    if "root" not in key.scopes and owner[0][0] != key.client_id:
+        raise Forbidden(f"another client publishes to {name!r}")
+    found = yield Statement(LOCK_TOPIC, (bus_topic(name),))
+    moved = (yield from fill_queues(found[0][0], now)) if found else []
+    yield Statement(DROP, (name,))
+    topic_id, head_seq, _ = yield from delete_locked(bus_topic(name), False, now, key)
+    return topic_id, head_seq, moved
+
+
+def fill_queues(topic_id: int, now: int) -> Script[list[tuple[int, int]]]:
+    """Bring all that was published to a topic into its queues, and keep everybody from publishing more. The caller holds the
+    topic's row. Returns the queues' heads."""
+    yield Statement(LOCK_ADVANCES)
+    queues = yield Statement(QUEUES, (topic_id, QUEUE))
+    ids = [queue_id for queue_id, _ in queues]
+    yield Statement(LOCK_CURSORS, {"topic": topic_id, "queues": ids})
+    yield Statement(LOCK_HEADS, ([topic_id, *ids],))
+    heads: dict[int, int] = {}
+    more = True
+    while more:
+        rows = yield Statement(ADVANCE, (topic_id, None, False, ADVANCE_STEP, now, settings.TOPICS_MAX_ROUTER_HOPS))
+        heads |= {dest_id: head for dest_id, head, moved, *_ in rows if moved}
+        more = any(row[4] for row in rows)
+    for queue_id, ordered in queues:
+        more = ordered
+        while more:
+            ((_, head, moved, more),) = yield Statement(FILL, (queue_id, STEP, now))
+            if moved:
+                heads[queue_id] = head
+    return list(heads.items())
+
+
+def hand_over(name: str, client_id: int) -> Script[None]:
+    """Let another client publish to a topic, and the one before no more. Raises NotFound."""
+    yield from atomically(hand_over_locked(name, client_id))
+    forget(bus_topic(name))
+
+
+def hand_over_locked(name: str, client_id: int) -> Script[None]:
+    owner = yield Statement(LOCK, (name,))
+    client = yield Statement(CLIENT, (client_id,))
+    if not owner or not client:
+        raise NotFound(f"there is no topic {name!r}" if client else "there is no such client")
+    yield Statement(HAND_OVER, (client_id, name))
+    yield Statement(OUTDATE, (bus_topic(name),))
+    before, after = {"publisher": owner[0][0]}, {"publisher": client_id}
+    yield from audit.note_difference("bus", f"topic {name}", before, after)

@@ -1,0 +1,83 @@
+"""What the bus lets go of: the delivery log after PUSH_LOG_DAYS, and what was delivered after PUSH_KEEP_DAYS, in bounded steps.
+
+Until then it can be delivered again. What is not delivered stays, however old (autodrop.py is another matter).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+
+from routers import graph
+from store.script import Script, Statement, atomically, run
+from topics.delete import delete_locked
+from wire.keys import OPEN
+
+DAY_MS = 86_400_000
+STEP = 5_000  # lines of the log that go in one statement
+
+# By the index on ts.
+DROP_LOG = """
+DELETE FROM push_delivery WHERE id IN (SELECT id FROM push_delivery WHERE ts < %s ORDER BY ts LIMIT %s)
+"""
+# Queues with delivered events of that age, and the last of them.
+DELIVERED = """
+SELECT * FROM (
+    SELECT h.topic_id, least(c.seq, topic_seq_at(h.topic_id, h.floor_seq, h.head_seq, %s) - 1) AS upto, h.floor_seq
+      FROM push_subscriber s JOIN topics_topic t ON t.name = s.queue JOIN topics_topichead h ON h.topic_id = t.id
+      JOIN topics_cursor c ON c.topic_id = t.id AND c.kind = 'subscription'
+     WHERE c.seq > h.floor_seq) queue
+ WHERE upto > floor_seq
+"""
+LOCK_HEAD = "SELECT FROM topics_topichead WHERE topic_id = %s FOR UPDATE"
+TRIM = "SELECT records FROM topic_trim(%s, %s, 'delete')"
+# Those that left long ago, and got all that was theirs.
+LEFT = """
+SELECT s.client_id, s.queue FROM push_subscriber s JOIN push_queues q ON q.client_id = s.client_id
+ WHERE s.unsubscribed_ts < %s AND q.records = 0
+"""
+FORGET_LOG = "DELETE FROM push_delivery WHERE subscriber_id = %s"
+FORGET = "DELETE FROM push_subscriber WHERE client_id = %s AND unsubscribed_ts IS NOT NULL RETURNING queue"
+
+
+def drop_old_deliveries(now: int, limit: int = STEP) -> int:
+    """Returns how many lines of the log went: `limit` at the most."""
+    with connection.cursor() as cursor:
+        cursor.execute(DROP_LOG, [now - settings.PUSH_LOG_DAYS * DAY_MS, limit])
+        return int(cursor.rowcount)
+
+
+def trim_delivered(now: int) -> int:
+    """Let go of what was delivered long ago. Returns of how many queues."""
+    queues = run(rows(DELIVERED, now - settings.PUSH_KEEP_DAYS * DAY_MS))
+    for queue_id, upto, _ in queues:
+        run(atomically(trim(queue_id, upto)))
+    return len(queues)
+
+
+def forget_left(now: int) -> int:
+    """Forget those that unsubscribed long ago, with their queues. Returns how many."""
+    left = run(rows(LEFT, now - settings.PUSH_KEEP_DAYS * DAY_MS))
+    for client_id, _ in left:
+        run(atomically(forget(client_id, now)))
+    return len(left)
+
+
+def forget(client_id: int, now: int) -> Script[None]:
+    """Unless it has subscribed again: nobody does while the graph is ours."""
+    yield from graph.lock_graph()
+    yield Statement(FORGET_LOG, (client_id,))
+    for (queue,) in (yield Statement(FORGET, (client_id,))):
+        yield from delete_locked(queue, False, now, OPEN)
+
+
+def rows(statement: str, argument: int) -> Script[list[Any]]:
+    found: list[Any] = yield Statement(statement, (argument,))
+    return found
+
+
+def trim(queue_id: int, upto: int) -> Script[None]:
+    yield Statement(LOCK_HEAD, (queue_id,))
+    yield Statement(TRIM, (queue_id, upto))

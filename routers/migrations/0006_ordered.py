@@ -1,0 +1,20 @@
+"""A router may be moved together with the others into its dest, by who made it."""
+
+from pathlib import Path
+
+from django.db import migrations, models
+
+SQL = Path(__file__).parent.parent / "sql"
+
+
+class Migration(migrations.Migration):
+    dependencies = [("routers", "0005_steps")]
+
+    operations = [
+        migrations.AddField(
+            model_name="router",
+            name="ordered",
+            field=models.BooleanField(db_default=False, default=False),
+        ),
+        migrations.RunSQL((SQL / "router_due.2.sql").read_text(), (SQL / "router_due.sql").read_text()),
+    ]

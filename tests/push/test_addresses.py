@@ -1,0 +1,155 @@
+"""Callbacks lead where they may, and nowhere else; and what they answer is not believed."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+import trustme
+
+from push import addresses
+from push.addresses import AddressRefused
+from tests.instances import Instance, start, until
+from tests.push.bus import ROOT, Client, new_client, url
+from tests.push.receiver import Batch, Handler, Receiver
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "169.254.169.254",
+        "fe80::1%eth0",
+        "fd00:ec2::254",
+        "::ffff:169.254.169.254",
+        "64:ff9b::a9fe:a9fe",
+        "2002:a9fe:a9fe::1",
+        "0.0.0.0",
+        "::",
+        "100.100.100.200",
+    ],
+)
+def test_what_nobody_may_have_us_call(address: str) -> None:
+    with pytest.raises(AddressRefused):
+        addresses.check(address, loopback_only=False)
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1", "10.0.0.1", "2001:db8::1"])
+def test_http_is_for_this_machine(address: str) -> None:
+    addresses.check(address, loopback_only=False)
+    with pytest.raises(AddressRefused):
+        addresses.check(address, loopback_only=True)
+    for own in ("127.0.0.1", "::1", "::ffff:127.0.0.1"):
+        addresses.check(own, loopback_only=True)
+
+
+def test_a_name_is_looked_at_when_it_is_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("169.254.169.254", 443))]
+    monkeypatch.setattr(addresses.socket, "getaddrinfo", lambda *_: found)
+    with pytest.raises(AddressRefused):
+        addresses.connect("harmless.example", 443, 1, [], loopback_only=False)
+
+
+@pytest.fixture(scope="module")
+def careful(settings_of_bus: dict[str, str]) -> Iterator[Instance]:
+    """An instance that may not call 127.0.0.2, and calls this machine in the clear."""
+    more = {"PUSH_CALLBACK_DENY": "127.0.0.2/32", "PUSH_CALLBACK_LOOPBACK_HTTP": "1"}
+    with start(**{**settings_of_bus, **more}) as instance:
+        yield instance
+
+
+def failed(instance: Instance, who: Client, error: str) -> Callable[[], bool]:
+    """Whether the log says so of a delivery."""
+
+    def look() -> bool:
+        with instance.connect() as connection:
+            found = connection.execute(
+                "SELECT error FROM push_delivery JOIN push_busclient c ON c.id = subscriber_id WHERE c.token = %s",
+                [who.token],
+            ).fetchall()
+        return any(error in (each or "") for (each,) in found)
+
+    return look
+
+
+def test_a_denied_address_is_never_connected_to(careful: Instance, topic: str) -> None:
+    publisher, subscriber = new_client(careful), new_client(careful)
+    listener = socket.create_server(("127.0.0.2", 0))
+    came: list[tuple[socket.socket, object]] = []
+    threading.Thread(target=lambda: came.append(listener.accept()), daemon=True).start()
+    publisher.publish(topic, url(0))
+    callback = f"https://127.0.0.2:{listener.getsockname()[1]}/"
+    subscriber.subscribe(topic, callback=callback, timeout=0)
+    publisher.publish(topic, url(1))
+    until(failed(careful, subscriber, "PUSH_CALLBACK_DENY"), "the refusal in the log")
+    assert came == []
+    socket.create_connection(listener.getsockname()).close()  # so that the thread ends
+    until(lambda: came, "it to end")
+    came[0][0].close()
+    listener.close()
+
+
+def test_a_callback_in_the_clear_to_this_machine(careful: Instance, bus: Instance, topic: str) -> None:
+    receiver = Receiver(None)
+    publisher, subscriber = new_client(careful), new_client(careful)
+    publisher.publish(topic, url(0))
+    subscriber.subscribe(topic, callback=receiver.url(), timeout=0)
+    publisher.publish(topic, url(1))
+    until(lambda: receiver.acknowledged() == [url(1)], "the event")
+    receiver.end()
+    elsewhere = new_client(bus)
+    reply = elsewhere.call("POST", "/subscription", {"topics": [], "callback": receiver.url()})
+    assert reply.status == 400
+
+
+def test_a_certificate_of_somebody_else_is_refused(
+    bus: Instance, publisher: Client, subscriber: Client, topic: str
+) -> None:
+    stranger = Receiver(trustme.CA())
+    publisher.publish(topic, url(0))
+    subscriber.subscribe(topic, callback=stranger.url(), timeout=0)
+    publisher.publish(topic, url(1))
+    until(failed(bus, subscriber, "CERTIFICATE_VERIFY_FAILED"), "the refusal in the log")
+    assert stranger.batches == []
+    stranger.end()
+
+
+def test_a_long_answer_is_read_to_a_bound(
+    publisher: Client, subscriber: Client, topic: str, receiver: Receiver
+) -> None:
+    sent: list[int] = []
+
+    def answer(handler: Handler, batch: Batch) -> None:
+        batch.status = 200
+        handler.close_connection = True
+        handler.send_response(200)
+        handler.end_headers()  # without a length: it goes on and on
+        try:
+            for _ in range(100_000):
+                sent.append(handler.connection.send(b"x" * 65536))
+        except OSError:
+            pass
+
+    receiver.answer = answer
+    publisher.publish(topic, url(0))
+    subscriber.subscribe(topic, callback=receiver.url(), timeout=0, max=1)
+    for n in range(3):
+        publisher.publish(topic, url(n))
+    until(lambda: receiver.acknowledged() == [url(0), url(1), url(2)], "all events, each once")
+    assert sum(sent) < 100 * 2**20  # what the kernel took before it was told
+
+
+def test_tokens_and_uuids_are_in_no_log(bus: Instance, publisher: Client, subscriber: Client, topic: str) -> None:
+    publisher.publish(topic, url(0))
+    subscriber.subscribe(topic, callback="https://localhost:1/", uuid="a-secret-of-the-subscriber", timeout=0)
+    publisher.publish(topic, url(1))
+    until(failed(bus, subscriber, "refused"), "a failure in the log")
+    written = "".join(path.read_text(errors="replace") for path in (bus.data / "logs").glob("*.log"))
+    for secret in (publisher.token, subscriber.token, ROOT, "a-secret-of-the-subscriber"):
+        assert secret not in written
+    with bus.connect() as connection:
+        names = connection.execute("SELECT string_agg(name, ' ') FROM topics_topic").fetchone()
+        audit = connection.execute("SELECT string_agg(a::text, ' ') FROM topics_auditentry a").fetchone()
+    for secret in (publisher.token, subscriber.token, "a-secret-of-the-subscriber"):
+        assert secret not in str(names) + str(audit)

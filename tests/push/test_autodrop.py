@@ -1,0 +1,50 @@
+"""Autodrop: publishing goes on, the stalest queue loses its oldest events, and its subscriber is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import trustme
+
+from push import autodrop
+from push.autodrop import Dropped
+from tests.instances import Instance, start, until
+from tests.push.bus import new_client, url
+from tests.push.receiver import Receiver
+
+
+@pytest.fixture(scope="module")
+def small(settings_of_bus: dict[str, str]) -> Iterator[Instance]:
+    """An instance whose queues may hold little."""
+    limits = {"ROUTEMASTER_REDIS_MAX_MEM": "10000", "ROUTEMASTER_REDIS_MIN_FREE": "3000"}
+    with start(**{**settings_of_bus, **limits}) as instance:
+        yield instance
+
+
+def test_the_oldest_events_of_the_stalest_queue_go(small: Instance, topic: str, ca: trustme.CA) -> None:
+    publisher, gone, slow = new_client(small), new_client(small), new_client(small)
+    stale, fresh = Receiver(ca, answer=lambda *_: 500), Receiver(ca, answer=lambda *_: 500)
+    publisher.publish(topic, url(0))
+    gone.subscribe(topic, callback=stale.url(), timeout=0, max=5)
+    for n in range(100):  # about 9,000 bytes: one queue is too much
+        publisher.publish(topic, url(n))
+    slow.subscribe(topic, callback=fresh.url(), timeout=0, max=5)
+    publisher.publish(topic, url(100))
+    until(lambda: gone.events()["queued"] < 101, "autodrop")
+    left = gone.events()["queued"]
+    assert 0 < left <= 60
+    assert slow.events()["queued"] == 1
+    stale.answer = fresh.answer = lambda *_: 200
+    until(lambda: gone.drained() and slow.drained(), "what is left to be delivered")
+    assert fresh.acknowledged() == [url(100)]
+    assert stale.acknowledged() == [url(n) for n in range(101 - left, 101)]
+    first, *others = [batch for batch in stale.batches if batch.status == 200]
+    assert first.headers["topics-dropped"] == str(101 - left)
+    assert all("topics-dropped" not in batch.headers for batch in others)
+    stale.end()
+    fresh.end()
+
+
+def test_without_pressure_nothing_goes(db: None) -> None:
+    assert autodrop.autodrop() == list[Dropped]()

@@ -1,0 +1,67 @@
+"""docs/push.md as it is printed: its commands run as they stand, and its tables name what there is."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from push.api.urls import endpoints
+from tests.instances import ROOT, Instance, free_port, until
+
+PAGE = (ROOT / "docs" / "push.md").read_text()
+STEPS = PAGE.split("## From nothing")[1].split("\n## ")[0]
+COMMANDS = re.findall(r"^    ((?:curl|python3) .*(?:\n         .*)*)", STEPS, re.MULTILINE)
+
+
+@pytest.fixture
+def printed(instances: Callable[..., Instance], tmp_path: Path) -> Iterator[Callable[[str], str]]:
+    """Runs a command of the page against an instance with the page's settings. What runs on ends with the test."""
+    line = next(each for each in STEPS.splitlines() if each.endswith("make run"))
+    settings = dict(word.split("=") for word in line.split() if "=" in word)
+    instance, port, running = instances(**settings), str(free_port()), list[subprocess.Popen[bytes]]()
+
+    def run(command: str) -> str:
+        command = command.replace("localhost:4000", f"127.0.0.1:{instance.port}").replace("8080", port)
+        if command.startswith("python3"):
+            output = (tmp_path / "printed").open("wb")
+            running.append(
+                subprocess.Popen(
+                    ["bash", "-c", f"exec {command}"],
+                    stdout=output,
+                    stderr=output,
+                    env={"PATH": "/usr/bin:/bin", "PYTHONUNBUFFERED": "1"},
+                )
+            )
+            output.close()
+            return ""
+        return subprocess.run(["bash", "-euc", command], capture_output=True, text=True, check=True).stdout
+
+    yield run
+    for each in running:
+        each.kill()
+        each.wait()
+
+
+def test_from_nothing_to_a_delivered_event(printed: Callable[[str], str], tmp_path: Path) -> None:
+    shop, billing, published, _, subscribed, listed = [printed(command) for command in COMMANDS]
+    assert json.loads(shop) == {"name": "shop", "token": "shop--1"}
+    assert json.loads(billing) == {"name": "billing", "token": "billing--1"}
+    assert (published, subscribed) == ("", "")
+    assert json.loads(listed)[0]["subscriber"] == "billing"
+    until(lambda: '"topic":"orders"' in (tmp_path / "printed").read_text(), "the event to be printed")
+
+
+def test_every_call_stands_in_the_table() -> None:
+    calls = {f"{each.method} {re.sub(r'<str:(.+?)>', ':x', each.route)}" for each in endpoints}
+    named = set()
+    for row in re.findall(r"^\| `((?:GET|POST|DELETE) .*?)\|", PAGE, re.MULTILINE):
+        method = row.split()[0]
+        named |= {
+            f"{method} {re.sub(r':[a-z]+', ':x', path)}" for path in re.findall(r"(/[a-z_/:]+)", row.split("{")[0])
+        }
+    assert named == calls

@@ -1,0 +1,151 @@
+"""What operators do in the admin: pause, resume, redeliver, try, drop, hand over; and what its pages show."""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+import urllib.request
+from datetime import UTC, datetime
+from http.cookiejar import CookieJar
+
+import pytest
+
+from tests.admin.pages import errors, rows, text
+from tests.instances import Instance, until
+from tests.push.bus import Client, call, new_client, until_acknowledged, url
+from tests.push.receiver import Receiver
+
+
+class Desk:
+    """An operator who is logged in."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
+        password = (instance.data / "admin-password").read_text().strip()
+        self.post("/admin/login/", username="admin", password=password, next="/admin/")
+
+    def get(self, path: str) -> str:
+        with self.opener.open(self.instance.url + path, timeout=30) as answer:
+            return str(answer.read().decode())
+
+    def post(self, path: str, **fields: str) -> str:
+        """The page that a form leads to."""
+        token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', self.get(path))
+        assert token is not None
+        body = urllib.parse.urlencode({"csrfmiddlewaretoken": token[1], **fields}).encode()
+        request = urllib.request.Request(self.instance.url + path, body, {"Referer": self.instance.url + path})
+        with self.opener.open(request, timeout=30) as answer:
+            return str(answer.read().decode())
+
+    def subscriber(self, client: Client) -> int:
+        """The id of a client's subscription."""
+        with self.instance.connect() as connection:
+            found = connection.execute("SELECT id FROM push_busclient WHERE token = %s", [client.token]).fetchone()
+        assert found is not None
+        return int(found[0])
+
+    def row(self, client: Client) -> list[str]:
+        (found,) = rows(self.get(f"/admin/push/subscriber/?q={client.name}"))
+        return found
+
+
+@pytest.fixture(scope="module")
+def desk(bus: Instance) -> Desk:
+    return Desk(bus)
+
+
+@pytest.fixture
+def path(desk: Desk, publisher: Client, subscriber: Client, topic: str, receiver: Receiver) -> str:
+    """The pages of a subscriber that got five events."""
+    publisher.publish(topic, url(0))
+    subscriber.subscribe(topic, callback=receiver.url(), timeout=0, uuid="a-secret-name")
+    for n in range(5):
+        publisher.publish(topic, url(n))
+    until_acknowledged(receiver, [url(n) for n in range(5)])
+    until(subscriber.drained, "the queue to be empty")
+    return f"/admin/push/subscriber/{desk.subscriber(subscriber)}/"
+
+
+def test_a_subscriber_is_shown_without_secrets(
+    desk: Desk, path: str, subscriber: Client, topic: str, receiver: Receiver
+) -> None:
+    name, state, health, queued, oldest, _, error = desk.row(subscriber)
+    assert name.startswith(f"{subscriber.name}.")
+    assert (state, health, queued, oldest, error) == ("well", "100", "0", "nothing", "-")
+    page = desk.get(path + "change/")
+    for shown in (topic, receiver.url(), "bus.queue:"):
+        assert shown in page
+    for secret in (subscriber.token, "a-secret-name"):
+        assert secret not in page
+    log = rows(desk.get(f"/admin/push/delivery/?q={subscriber.name}"))
+    assert sum(int(row[5]) for row in log) == 5
+    assert {tuple(row[2:4]) for row in log} == {("acknowledged", "200")}
+
+
+def test_pausing_and_resuming(
+    desk: Desk, path: str, publisher: Client, subscriber: Client, topic: str, receiver: Receiver
+) -> None:
+    chosen = {"_selected_action": str(desk.subscriber(subscriber))}
+    assert "1 paused." in desk.post("/admin/push/subscriber/", action="pause", **chosen)
+    publisher.publish(topic, url(5))
+    assert desk.row(subscriber)[1:4] == ["paused", "100", "1"]
+    assert "1 resumed." in desk.post("/admin/push/subscriber/", action="resume", **chosen)
+    until_acknowledged(receiver, [url(n) for n in range(6)])
+
+
+def test_redelivering_from_a_seq_or_a_time(desk: Desk, path: str, subscriber: Client, receiver: Receiver) -> None:
+    assert errors(desk.post(path + "redeliver/")) == "Say a seq or a time."
+    assert errors(desk.post(path + "redeliver/", seq="1", time="2026-01-01 00:00")) == "Say a seq or a time."
+    assert "Delivery goes on at seq 3 of the queue." in text(desk.post(path + "redeliver/", seq="3"))
+    until_acknowledged(receiver, [url(n) for n in (0, 1, 2, 3, 4, 2, 3, 4)])
+    until(subscriber.drained, "the queue to be empty")
+    desk.post(path + "redeliver/", time="2026-01-01 00:00")
+    until_acknowledged(receiver, [url(n) for n in (0, 1, 2, 3, 4, 2, 3, 4, 0, 1, 2, 3, 4)])
+    until(subscriber.drained, "the queue to be empty")
+    assert len({batch.id for batch in receiver.batches}) == len(receiver.batches)
+    desk.post(path + "redeliver/", time=f"{datetime.now(UTC).year + 1}-01-01 00:00")
+    assert subscriber.drained()
+
+
+def test_a_test_event(desk: Desk, path: str, receiver: Receiver) -> None:
+    assert "A test event is queued." in desk.post(path + "test/")
+    until(lambda: receiver.batches[-1].events[0]["topic"] == "test", "the test event")
+    event = receiver.batches[-1].events[-1]
+    assert event["type"] == "noop"
+    assert event["url"].startswith("https://test.invalid/")
+
+
+def test_dropping_a_queue_after_a_look(
+    desk: Desk, path: str, publisher: Client, subscriber: Client, topic: str, receiver: Receiver
+) -> None:
+    receiver.answer = lambda handler, batch: 500
+    for n in range(5, 12):
+        publisher.publish(topic, url(n))
+    until(lambda: desk.row(subscriber)[1] == "failing", "a failure")
+    assert "it answered 500" in desk.row(subscriber)[-1]
+    assert "7 events" in desk.get(path + "drop/")
+    assert subscriber.events()["queued"] == 7
+    assert "7 queued events will not be delivered." in desk.post(path + "drop/")
+    assert subscriber.events()["queued"] == 0
+    receiver.answer = lambda handler, batch: 200
+    publisher.publish(topic, url(12))
+    until_acknowledged(receiver, [url(n) for n in (0, 1, 2, 3, 4, 12)])
+
+
+def test_handing_a_topic_over(bus: Instance, desk: Desk, publisher: Client, topic: str) -> None:
+    publisher.publish(topic, url(0))
+    other = new_client(bus)
+    page = f"/admin/push/bustopic/{topic}/change/"
+    assert publisher.name in desk.get(f"/admin/push/bustopic/?q={topic}")
+    desk.post(page, publisher=str(desk.subscriber(other)))
+    for _ in range(10):  # whichever process is asked
+        other.publish(topic, url(1))
+        event = {"type": "create", "url": url(2)}
+        assert call(bus.port, "POST", f"/topics/{topic}", publisher.token, event).status == 403
+
+
+def test_who_may_only_look_changes_nothing(bus: Instance, path: str) -> None:
+    for page in ("redeliver/", "drop/", "test/"):
+        with urllib.request.urlopen(bus.url + path + page, timeout=30) as answer:
+            assert "/admin/login/" in answer.url

@@ -26,7 +26,10 @@ from wire.paging import PageQuery
 PAGE = (ROOT / "docs" / "wire.md").read_text()
 SECTIONS = {part.partition("\n")[0]: part for part in re.split(r"^### ", PAGE, flags=re.MULTILINE)}
 ENDPOINTS = {
-    f"{method} {path}": endpoint for path, found in ROUTES for method, endpoint in found.items() if endpoint.dialect is V0
+    f"{method} {path}": endpoint
+    for path, found in ROUTES
+    for method, endpoint in found.items()
+    if endpoint.dialect is V0
 }
 TABLE = re.compile(r"^\| (?:field|query) \|.*\n(?:\|.*\n)+", re.MULTILINE)
 ROW = re.compile(r"^\| ((?:`[\w.*\[\]]+`(?:, )?)+) \| [^|]+ \| (?:`([^|]*)` )?\|", re.MULTILINE)

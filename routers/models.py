@@ -33,7 +33,7 @@ class Router(models.Model):
     allow_fan_in = models.BooleanField(default=False)
     # allow_cycle, or on a cycle that another router's allow_cycle closed: skips what its dest already holds (graph.py).
     cyclic = models.BooleanField(default=False)
-    # Its dest takes its sources in the order of their writes: not routers_advance moves it but who made it (push/sql/push_fill.sql).
+    # Its dest takes its sources in the order of their writes, so whoever made it moves it (push/sql/push_fill.sql).
     ordered = models.BooleanField(default=False, db_default=False)
     guarantee = models.CharField(max_length=16, choices=Guarantee, default=Guarantee.AT_LEAST_ONCE)
     state = models.CharField(max_length=8, choices=State, default=State.RUNNING)

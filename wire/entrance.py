@@ -33,7 +33,7 @@ async def who(dialect: Dialect, headers: dict[bytes, bytes]) -> Key:
     try:
         return dialect.keys.authenticate(given)
     except Unauthorized:
-        if dialect.doubt is None:
+        if dialect.doubt is None or given is None:
             raise
         came = time.monotonic()
         await asyncio.sleep(DOUBT_SECONDS)

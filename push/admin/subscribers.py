@@ -77,19 +77,19 @@ class SubscriberAdmin(DomainAdmin):
     def size_queued(self, subscriber: Subscriber) -> str:
         return size(subscriber.queued_bytes)
 
-    @admin.display(ordering="oldest_ts", empty_value="nothing")
-    def oldest(self, subscriber: Subscriber) -> str | None:
+    @admin.display(ordering="oldest_ts")
+    def oldest(self, subscriber: Subscriber) -> str:
         oldest = subscriber.oldest_ts
-        return None if oldest is None else duration(now_ms() - oldest)
+        return "nothing" if oldest is None else duration(now_ms() - oldest)
 
-    @admin.display(ordering="last_delivery_ts", empty_value="never")
-    def last_delivery(self, subscriber: Subscriber) -> str | None:
-        return moment(subscriber.last_delivery_ts)
+    @admin.display(ordering="last_delivery_ts")
+    def last_delivery(self, subscriber: Subscriber) -> str:
+        return moment(subscriber.last_delivery_ts) or "never"
 
-    @admin.display(description="under way", empty_value="nothing")
-    def under_way(self, subscriber: Subscriber) -> str | None:
+    @admin.display(description="under way")
+    def under_way(self, subscriber: Subscriber) -> str:
         if subscriber.batch_id is None:
-            return None
+            return "nothing"
         return f"batch {subscriber.batch_id}, attempt {subscriber.batch_attempts}"
 
     @admin.display(description="sent")

@@ -44,6 +44,15 @@ def bus(settings_of_bus: dict[str, str]) -> Iterator[Instance]:
         yield instance
 
 
+@pytest.fixture(scope="session")
+def strict(settings_of_bus: dict[str, str]) -> Iterator[Instance]:
+    """An instance that may not call 127.0.0.2, calls this machine in the clear, and whose queues may hold little."""
+    limits = {"ROUTEMASTER_REDIS_MAX_MEM": "10000", "ROUTEMASTER_REDIS_MIN_FREE": "3000"}
+    calls = {"PUSH_CALLBACK_DENY": "127.0.0.2/32", "PUSH_CALLBACK_LOOPBACK_HTTP": "1"}
+    with start(**{**settings_of_bus, **limits, **calls}) as instance:
+        yield instance
+
+
 @pytest.fixture
 def client(bus: Instance) -> Callable[[], Client]:
     return lambda: new_client(bus)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import trustme
 
 from push import addresses
 from push.addresses import AddressRefused
-from tests.instances import Instance, start, until
+from tests.instances import Instance, until
 from tests.push.bus import ROOT, Client, new_client, url
 from tests.push.receiver import Batch, Handler, Receiver
 
@@ -51,14 +51,6 @@ def test_a_name_is_looked_at_when_it_is_connected_to(monkeypatch: pytest.MonkeyP
         addresses.connect("harmless.example", 443, 1, [], loopback_only=False)
 
 
-@pytest.fixture(scope="module")
-def careful(settings_of_bus: dict[str, str]) -> Iterator[Instance]:
-    """An instance that may not call 127.0.0.2, and calls this machine in the clear."""
-    more = {"PUSH_CALLBACK_DENY": "127.0.0.2/32", "PUSH_CALLBACK_LOOPBACK_HTTP": "1"}
-    with start(**{**settings_of_bus, **more}) as instance:
-        yield instance
-
-
 def failed(instance: Instance, who: Client, error: str) -> Callable[[], bool]:
     """Whether the log says so of a delivery."""
 
@@ -73,8 +65,8 @@ def failed(instance: Instance, who: Client, error: str) -> Callable[[], bool]:
     return look
 
 
-def test_a_denied_address_is_never_connected_to(careful: Instance, topic: str) -> None:
-    publisher, subscriber = new_client(careful), new_client(careful)
+def test_a_denied_address_is_never_connected_to(strict: Instance, topic: str) -> None:
+    publisher, subscriber = new_client(strict), new_client(strict)
     listener = socket.create_server(("127.0.0.2", 0))
     came: list[tuple[socket.socket, object]] = []
     threading.Thread(target=lambda: came.append(listener.accept()), daemon=True).start()
@@ -82,7 +74,7 @@ def test_a_denied_address_is_never_connected_to(careful: Instance, topic: str) -
     callback = f"https://127.0.0.2:{listener.getsockname()[1]}/"
     subscriber.subscribe(topic, callback=callback, timeout=0)
     publisher.publish(topic, url(1))
-    until(failed(careful, subscriber, "PUSH_CALLBACK_DENY"), "the refusal in the log")
+    until(failed(strict, subscriber, "PUSH_CALLBACK_DENY"), "the refusal in the log")
     assert came == []
     socket.create_connection(listener.getsockname()).close()  # so that the thread ends
     until(lambda: came, "it to end")
@@ -90,9 +82,9 @@ def test_a_denied_address_is_never_connected_to(careful: Instance, topic: str) -
     listener.close()
 
 
-def test_a_callback_in_the_clear_to_this_machine(careful: Instance, bus: Instance, topic: str) -> None:
+def test_a_callback_in_the_clear_to_this_machine(strict: Instance, bus: Instance, topic: str) -> None:
     receiver = Receiver(None)
-    publisher, subscriber = new_client(careful), new_client(careful)
+    publisher, subscriber = new_client(strict), new_client(strict)
     publisher.publish(topic, url(0))
     subscriber.subscribe(topic, callback=receiver.url(), timeout=0)
     publisher.publish(topic, url(1))

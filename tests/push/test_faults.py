@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Iterator
 
 import pytest
 import trustme
 
-from tests.instances import Instance, until
+from tests.instances import Instance, start, until
 from tests.push.bus import new_client, url
 from tests.push.receiver import Receiver
 
 
+@pytest.fixture(scope="module")
+def shaky(settings_of_bus: dict[str, str]) -> Iterator[Instance]:
+    """An instance whose servers may stand still."""
+    with start(**settings_of_bus, TOPICS_ANSWER_TIMEOUT_MS="1000") as instance:
+        yield instance
+
+
 @pytest.mark.parametrize("server", ["redis-server", "postgres"])
-def test_publishing_while_a_server_is_away(
-    instances: Callable[..., Instance], settings_of_bus: dict[str, str], ca: trustme.CA, topic: str, server: str
-) -> None:
-    instance, receiver = instances(**settings_of_bus, TOPICS_ANSWER_TIMEOUT_MS="1000"), Receiver(ca)
+def test_publishing_while_a_server_is_away(shaky: Instance, ca: trustme.CA, topic: str, server: str) -> None:
+    instance, receiver = shaky, Receiver(ca)
     publisher, subscriber = new_client(instance), new_client(instance)
     publisher.publish(topic, url(0))
     subscriber.subscribe(topic, callback=receiver.url(), timeout=0)

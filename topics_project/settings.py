@@ -190,6 +190,14 @@ TOPICS_FAST_LANE: bool = flag("TOPICS_FAST_LANE", True)  # calls of /v0 by wire/
 TOPICS_AUDIT_DAYS: int = number("TOPICS_AUDIT_DAYS", 90, least=1)  # how long the audit log is kept
 TOPICS_WATCH_SESSION_TTL_MS: int = number("TOPICS_WATCH_SESSION_TTL_MS", 300_000, least=1)
 
+# -- The console (console/) ------------------------------------------------------------------------------------------
+
+# Samples of each topic and router: a minute apart for so many days, then an hour apart; and never more rows than that.
+TOPICS_HISTORY_MINUTE_DAYS: int = number("TOPICS_HISTORY_MINUTE_DAYS", 3, least=1)
+TOPICS_HISTORY_HOUR_DAYS: int = number("TOPICS_HISTORY_HOUR_DAYS", 180, least=1)
+TOPICS_HISTORY_MAX_SAMPLES: int = number("TOPICS_HISTORY_MAX_SAMPLES", 2_000_000, least=10_000)  # some 250 bytes each
+TOPICS_CONSOLE_DOWNLOADS: bool = flag("TOPICS_CONSOLE_DOWNLOADS", True)  # of records, for who may
+
 # -- Streams: what we use of django-eventstream (watch/wakes.py, watch/eventstream.py) -----------------------------
 
 
@@ -231,12 +239,15 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "reclaim": {"task": "topics.reclaim", "schedule": 2.0, "options": {"expires": 2.0}},
     # An expired session is refused, swept or not: this only gives its row back.
     "sweep watch sessions": {"task": "topics.sweep_watch_sessions", "schedule": 30.0, "options": {"expires": 30.0}},
+    # Twice a minute, so that a late message leaves no minute out; the second finds that minute written.
+    "sample": {"task": "console.sample", "schedule": 30.0, "options": {"expires": 30.0}},
+    "thin samples": {"task": "console.thin", "schedule": 600.0, "options": {"expires": 600.0}},
 }
 
 # -- Django --------------------------------------------------------------------------------------------------------
 
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    "console.apps.AdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -252,6 +263,7 @@ INSTALLED_APPS = [
     "topics",
     "watch",
     "routers",
+    "console",
     "shell",
 ]
 

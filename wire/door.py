@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from store.loop import here
@@ -32,7 +33,7 @@ async def answer(
         done = await here().drive(endpoint.script(asked, arguments))
     except Exception as error:
         done = refusal(error, started, asked.key)
-    metrics.request(endpoint.method, endpoint.route, done.status)
+    metrics.request(endpoint.method, endpoint.route, done.status, time.perf_counter() - started)
     return done
 
 

@@ -127,7 +127,7 @@ class Front:
                 answer = await self.answer(scope, headers, body, key, found, started)
         except Exception as error:
             answer = refusal(error, started)
-            metrics.request(scope["method"], "", answer.status)
+            metrics.request(scope["method"], "", answer.status, time.perf_counter() - started)
         await reply(answer, headers, send)
 
     async def probe(self, scope: Scope, headers: dict[bytes, bytes]) -> Answer:

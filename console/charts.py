@@ -50,7 +50,7 @@ def sparkline(values: Values, label: str) -> SafeString:
     """A small line without axes; a straight one at the bottom where all is zero. `label` is for who cannot see it."""
     known = [value for value in values if value is not None]
     if not known:
-        return mark_safe('<span class="quiet">no samples yet</span>')
+        return mark_safe('<span class="quiet" title="no samples yet">–</span>')
     most = max(known) or 1
     line = path(values, most, 1, SPARK_WIDTH - 2, 2, SPARK_HEIGHT - 4)
     return format_html(

@@ -4,89 +4,102 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies: list[tuple[str, str]] = [
-    ]
+    dependencies: list[tuple[str, str]] = []
 
     operations = [
         migrations.CreateModel(
-            name='Count',
+            name="Count",
             fields=[
-                ('name', models.CharField(max_length=40, primary_key=True, serialize=False)),
-                ('value', models.BigIntegerField(default=0)),
+                ("name", models.CharField(max_length=40, primary_key=True, serialize=False)),
+                ("value", models.BigIntegerField(default=0)),
             ],
         ),
         migrations.CreateModel(
-            name='Layout',
+            name="Layout",
             fields=[
-                ('key', models.CharField(max_length=64, primary_key=True, serialize=False)),
-                ('layout', models.TextField()),
-                ('used_ts', models.BigIntegerField()),
+                ("key", models.CharField(max_length=64, primary_key=True, serialize=False)),
+                ("layout", models.TextField()),
+                ("used_ts", models.BigIntegerField()),
             ],
             options={
-                'permissions': [('move_router', 'May rewind a router, or have it skip records'), ('append_record', 'May append a test record'), ('export_records', 'May download records')],
+                "permissions": [
+                    ("move_router", "May rewind a router, or have it skip records"),
+                    ("append_record", "May append a test record"),
+                    ("export_records", "May download records"),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Task',
+            name="Task",
             fields=[
-                ('name', models.CharField(max_length=100, primary_key=True, serialize=False)),
-                ('runs', models.BigIntegerField(default=0)),
-                ('failures', models.BigIntegerField(default=0)),
-                ('total_ms', models.BigIntegerField(default=0)),
-                ('last_ts', models.BigIntegerField()),
-                ('last_ms', models.BigIntegerField()),
+                ("name", models.CharField(max_length=100, primary_key=True, serialize=False)),
+                ("runs", models.BigIntegerField(default=0)),
+                ("failures", models.BigIntegerField(default=0)),
+                ("total_ms", models.BigIntegerField(default=0)),
+                ("last_ts", models.BigIntegerField()),
+                ("last_ms", models.BigIntegerField()),
             ],
         ),
         migrations.CreateModel(
-            name='Failure',
+            name="Failure",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('ts', models.BigIntegerField()),
-                ('task', models.CharField(max_length=100)),
-                ('arguments', models.TextField()),
-                ('error', models.TextField()),
-                ('trace', models.TextField()),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("ts", models.BigIntegerField()),
+                ("task", models.CharField(max_length=100)),
+                ("arguments", models.TextField()),
+                ("error", models.TextField()),
+                ("trace", models.TextField()),
             ],
             options={
-                'indexes': [models.Index(fields=['ts'], name='console_failure_by_age')],
+                "indexes": [models.Index(fields=["ts"], name="console_failure_by_age")],
             },
         ),
         migrations.CreateModel(
-            name='Process',
+            name="Process",
             fields=[
-                ('id', models.CharField(max_length=80, primary_key=True, serialize=False)),
-                ('kind', models.CharField(choices=[('web', 'Web'), ('worker', 'Worker'), ('beat', 'Beat')], max_length=8)),
-                ('host', models.CharField(max_length=64)),
-                ('pid', models.IntegerField()),
-                ('started_ts', models.BigIntegerField()),
-                ('seen_ts', models.BigIntegerField()),
-                ('worked_ts', models.BigIntegerField(null=True)),
+                ("id", models.CharField(max_length=80, primary_key=True, serialize=False)),
+                (
+                    "kind",
+                    models.CharField(choices=[("web", "Web"), ("worker", "Worker"), ("beat", "Beat")], max_length=8),
+                ),
+                ("host", models.CharField(max_length=64)),
+                ("pid", models.IntegerField()),
+                ("started_ts", models.BigIntegerField()),
+                ("seen_ts", models.BigIntegerField()),
+                ("worked_ts", models.BigIntegerField(null=True)),
             ],
             options={
-                'indexes': [models.Index(fields=['kind', 'seen_ts'], name='console_process_by_kind')],
+                "indexes": [models.Index(fields=["kind", "seen_ts"], name="console_process_by_kind")],
             },
         ),
         migrations.CreateModel(
-            name='Sample',
+            name="Sample",
             fields=[
-                ('pk', models.CompositePrimaryKey('kind', 'object_id', 'ts', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('kind', models.CharField(choices=[('all', 'All'), ('topic', 'Topic'), ('router', 'Router')], max_length=6)),
-                ('object_id', models.BigIntegerField()),
-                ('ts', models.BigIntegerField()),
-                ('head_seq', models.BigIntegerField()),
-                ('reads', models.BigIntegerField(default=0)),
-                ('forwarded', models.BigIntegerField(default=0)),
-                ('count', models.BigIntegerField(default=0)),
-                ('bytes', models.BigIntegerField(default=0)),
-                ('lag', models.BigIntegerField(default=0)),
-                ('oldest_ms', models.BigIntegerField(default=0)),
-                ('errors', models.BigIntegerField(default=0)),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "kind", "object_id", "ts", blank=True, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                (
+                    "kind",
+                    models.CharField(choices=[("all", "All"), ("topic", "Topic"), ("router", "Router")], max_length=6),
+                ),
+                ("object_id", models.BigIntegerField()),
+                ("ts", models.BigIntegerField()),
+                ("head_seq", models.BigIntegerField()),
+                ("reads", models.BigIntegerField(default=0)),
+                ("forwarded", models.BigIntegerField(default=0)),
+                ("count", models.BigIntegerField(default=0)),
+                ("bytes", models.BigIntegerField(default=0)),
+                ("lag", models.BigIntegerField(default=0)),
+                ("oldest_ms", models.BigIntegerField(default=0)),
+                ("errors", models.BigIntegerField(default=0)),
             ],
             options={
-                'indexes': [models.Index(fields=['ts'], name='console_sample_by_age')],
+                "indexes": [models.Index(fields=["ts"], name="console_sample_by_age")],
             },
         ),
     ]

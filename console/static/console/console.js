@@ -56,7 +56,12 @@ for (const part of document.querySelectorAll("[data-live]")) {
 
 // Fields that complete: the server knows the names.
 for (const field of document.querySelectorAll("[data-complete]")) {
-  const list = document.getElementById(field.getAttribute("list"));
+  let list = document.getElementById(field.getAttribute("list"));
+  if (!list) {
+    list = Object.assign(document.createElement("datalist"), { id: `names-for-${field.id}` });
+    field.after(list);
+    field.setAttribute("list", list.id);
+  }
   let urls = new Map(), asked = "";
   field.addEventListener("input", async () => {
     const typed = field.value;

@@ -70,7 +70,7 @@ def chart(title: str, times: Sequence[int], lines: Sequence[Line], unit: Callabl
     """Lines over time, each with its latest value beside its name. Hovering a point of time tells all values."""
     known = [value for line in lines for value in line.values if value is not None]
     if not known:
-        return format_html('<p class="empty">No samples yet: the first ones come within two minutes.</p>')
+        return mark_safe('<p class="empty">No samples yet: the first ones come within two minutes.</p>')
     most = max(known) or 1
     height = HEIGHT - BOTTOM - TOP
     step = (WIDTH - 2 * LEFT) / max(len(times) - 1, 1)

@@ -6,6 +6,7 @@ it came: the next click goes on from there.
 
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -59,7 +60,9 @@ SELECT topic_seq_at(h.topic_id, h.floor_seq, h.head_seq, %(since)s::bigint + n *
   FROM topics_topichead h, generate_series(0, %(slices)s::int) n WHERE h.topic_id = %(id)s ORDER BY n
 """
 FIRST_TS = "SELECT topic_next_ts(topic_id, floor_seq), last_ts FROM topics_topichead WHERE topic_id = %(id)s"
-SLICES_SHOWN = 60
+SLICES_SHOWN = 48
+SLICES_FRESH_SECONDS = 15.0  # the picture of a large topic takes some ten milliseconds: who pages on sees the same one
+MOST_REMEMBERED = 500
 
 
 class Filter(NamedTuple):
@@ -184,8 +187,21 @@ def numbers(array: str | None) -> list[int]:
     return [int(part) for part in array[1:-1].split(",")] if array else []
 
 
+_pictures: dict[int, tuple[float, list[Slice]]] = {}  # by topic, and until when each is fresh
+
+
 def slices(topic_id: int) -> list[Slice]:
-    """How a topic's seqs are spread over its time. None that are deleted are left out: it is a picture, not a count."""
+    """How a topic's seqs are spread over its time, as of a few seconds ago. Deleted ones count: it is a picture."""
+    until, picture = _pictures.get(topic_id, (0.0, []))
+    if time.monotonic() >= until:
+        picture = draw_slices(topic_id)
+        if len(_pictures) >= MOST_REMEMBERED:
+            _pictures.clear()
+        _pictures[topic_id] = (time.monotonic() + SLICES_FRESH_SECONDS, picture)
+    return picture
+
+
+def draw_slices(topic_id: int) -> list[Slice]:
     ((since, until),) = prepared(FIRST_TS, {"id": topic_id})
     if since is None or until <= since:
         return []

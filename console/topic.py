@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 from django import forms
 from django.conf import settings
 from django.contrib import messages
@@ -14,7 +15,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 
 from base.clock import now_ms
-from base.errors import NotFound, TopicsError
+from base.errors import InvalidRequest, NotFound, TopicsError
 from console import browse, charts, reading, series
 from console.live import part
 from console.site import Console
@@ -128,6 +129,10 @@ class AppendForm(forms.Form):
     def wanted(self) -> Append:
         """The form as the body of an append. Raises InvalidRequest in the API's words."""
         given = self.cleaned_data
+        try:
+            msgspec.json.decode(given["data"].encode(), type=msgspec.Raw)  # one value, and nothing behind it
+        except msgspec.DecodeError as error:
+            raise InvalidRequest(f"data is no JSON value: {error}") from error
         more = "".join(f',"{name}":{json.dumps(given[name])}' for name in ("tag", "node") if given[name])
         body = f'{{"records":[{{"data":{given["data"]}{more}}}],"create":false}}'
         return parse(body.encode(), Append)

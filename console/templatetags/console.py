@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 from django import template
@@ -20,8 +20,9 @@ MIDDLE = 48  # characters of a name that is shown whole; of a longer one both en
 
 
 @register.filter
-def amount(number: int | None) -> str:
-    return "–" if number is None else units.amount(number)
+def amount(number: int | Literal[""] | None) -> str:
+    """A number with separators. A template has "" for what is behind nothing: that is not known either."""
+    return "–" if number is None or number == "" else units.amount(number)
 
 
 @register.filter

@@ -68,13 +68,12 @@ class Board:
     async def run(self) -> None:
         while True:
             try:
-                text = await threads().run(self.render)
+                frame = frames.event(self.part.event, body=await threads().run(self.render))
             except Exception as error:
                 if not isinstance(error, TopicsError) and translated(error) is None:
                     log.exception("a part of a page could not be drawn")
                 # PostgreSQL is away, or the object is gone: what is shown stays as it was, and its age tells.
             else:
-                frame = frames.event(self.part.event, body=text)
                 if frame != self.shown:
                     self.shown = frame
                     for viewer in list(self.viewers):
@@ -83,7 +82,7 @@ class Board:
 
     def render(self) -> str:
         mend()
-        return self.part.render(self.subject)
+        return str.__str__(self.part.render(self.subject))  # a template's text is of a kind that only Django knows
 
 
 class Viewer:

@@ -64,7 +64,8 @@ class Chromium:
         found = self.driver.execute_async_script(
             "const done = arguments[arguments.length - 1];"
             "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']})"
-            ".then((r) => done(r.violations.map((v) => v.id + ': ' + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(' | '))))"
+            ".then(({violations}) => done(violations.map((each) =>"
+            " `${each.id}: ${each.nodes.slice(0, 3).map((node) => node.html.slice(0, 200)).join(' | ')}`)))"
         )
         return list(found)
 

@@ -49,7 +49,7 @@ RARE = {"topics_throttled_total": {"limit"}}
 @pytest.mark.parametrize("expression", expressions())
 def test_what_is_named_is_there(served: dict[str, set[str]], expression: str) -> None:
     known = {**RARE, **served}
-    assert {name for name in METRIC.findall(expression)} <= set(known)
+    assert set(METRIC.findall(expression)) <= set(known)
     for name, labels in WITH_LABELS.findall(expression):
         assert {label.strip() for label in re.findall(r"(\w+)\s*[=!~]", labels)} <= known[name]
 

@@ -1,4 +1,4 @@
-"""The record browser against a plain list: whatever is deleted, forwarded and filtered, paging shows each record once, in order."""
+"""The record browser: whatever is deleted, forwarded and filtered, paging shows each record once, and in order."""
 
 from __future__ import annotations
 

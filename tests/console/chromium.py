@@ -42,7 +42,12 @@ class Chromium:
 
     def text(self, selector: str = "body") -> str:
         """What is read there, whatever is replaced meanwhile."""
-        return str(self.run("return document.querySelector(arguments[0])?.innerText ?? ''", selector))
+        return str(
+            self.run(
+                "const found = document.querySelector(arguments[0]); return found?.innerText ?? found?.textContent ?? ''",
+                selector,
+            )
+        )
 
     def shows(self, text: str, selector: str = "body") -> None:
         until(

@@ -1,4 +1,4 @@
-"""`make bench`: every section, or those named: `python -m bench log routers watch`."""
+"""`make bench`: every section, or those named: `python -m bench log routers watch console`."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ def prepare() -> None:
 
 def main() -> None:
     prepare()
-    from bench import load, log, report, routers, watch
+    from bench import console, load, log, report, routers, watch
     from tests import instances
 
     parts: dict[str, tuple[str, Callable[[instances.Instance], Iterable[report.Row]]]] = {
         "log": ("The log", log.run),
         "routers": ("Routers", routers.run),
+        "console": ("The console", console.run),
         "watch": ("Watch", lambda instance: [report.Row(*row, ok=ok) for *row, ok in watch.run(instance.url)]),
     }
     wanted = sys.argv[1:] or list(parts)

@@ -12,6 +12,7 @@ import msgspec
 
 MANY = 150  # edges; above, they are simple curves, and the search for few crossings is a quick one
 DPI = 72.0
+SHAPE = 1.5  # width by height that a large picture has at the least
 
 
 class Wanted(msgspec.Struct):
@@ -49,10 +50,12 @@ def lay_out(wanted: Wanted) -> Laid:
     graph = pygraphviz.AGraph(string=graph_of(wanted))
     drawn = msgspec.json.decode(graph.draw(format="json0", prog="dot"))
     left, bottom, right, top = (float(number) for number in drawn["bb"].split(","))
+    # Hundreds of topics in a few ranks make a column: it is pulled apart, so that the picture has a screen's shape.
+    stretch = max(SHAPE * (top - bottom) / max(right - left, 1), 1.0) if len(wanted.edges) > MANY else 1.0
     nodes = {}
     for each in drawn.get("objects", ()):
         x, y = (float(number) for number in each["pos"].split(","))
-        nodes[each["name"][1:]] = (round(x - left, 1), round(top - y, 1))
+        nodes[each["name"][1:]] = (round((x - left) * stretch, 1), round(top - y, 1))
     edges = {}
     for each in drawn.get("edges", ()):
         if "pos" not in each:
@@ -66,7 +69,7 @@ def lay_out(wanted: Wanted) -> Laid:
         curve = " ".join(f"{x} {y}" for x, y in flipped[1:])
         (x, y), (x2, y2) = flipped[-2] if flipped[-2] != flipped[-1] else flipped[0], flipped[-1]
         edges[each["id"]] = (f"M{flipped[0][0]} {flipped[0][1]}C{curve}", (x, y, x2, y2))
-    return Laid(round(right - left, 1), round(top - bottom, 1), nodes, edges)
+    return Laid(round((right - left) * stretch, 1), round(top - bottom, 1), nodes, edges)
 
 
 def curve_between(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 
@@ -15,7 +16,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from base.clock import now_ms
-from console import charts, series
+from console import charts, layout, series
 from console.layout import Laid
 from console.layout import Wanted as ToLay
 from console.live import encoded, part
@@ -28,6 +29,9 @@ LABEL = 30  # characters of a node's name
 CHARACTER, PADDING, HEIGHT = 6.9, 22, 38  # of a node, in points
 MOST_KEPT = 200  # layouts
 MOST_IN_TABLE = 100
+METHOD = hashlib.sha256(
+    Path(layout.__file__).read_bytes()
+).digest()  # a layout made in another way is not used any more
 LAYOUT_SECONDS = 60  # Graphviz is given up after this
 MOST_HOPS = 6
 
@@ -53,7 +57,7 @@ def laid_out(shown: Network) -> tuple[str, Laid]:
     edges.update({f"r{reader.id}": (str(reader.topic_id), reader.id) for reader in shown.readers})
     wanted = renumbered(ToLay(nodes, edges))
     body = msgspec.json.encode(wanted)
-    key = hashlib.sha256(body).hexdigest()
+    key = hashlib.sha256(METHOD + body).hexdigest()
     kept = Layout.objects.filter(key=key).values_list("layout", flat=True).first()
     if kept is None:
         kept = ask_graphviz(body)

@@ -1,4 +1,4 @@
-"""Move a router's cursor by hand (docs/routers.md): back, to forward again, or on, past what its dest will not take.
+"""Move a router's cursor by hand (docs/console.md): back, to forward again, or on, past what its dest will not take.
 
 Only while it stands still, paused or blocked: one that runs would move it meanwhile, and nobody could say what was skipped.
 """

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import http.client
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
+from django.test import Client
 
+from base.errors import Forbidden
+from console import download
+from tests.admin.pages import put
 from tests.instances import Instance
 from tests.project.signing_in import ask, log_in
 from tests.watch.wire import Api, new_name
@@ -66,9 +73,6 @@ def test_who_is_not_logged_in_gets_nothing(server: Instance, path: str) -> None:
 
 
 def test_who_may_not_gets_nothing(server: Instance) -> None:
-    import subprocess
-    import sys
-
     made = subprocess.run(
         [sys.executable, "manage.py", "shell", "-c", MAKE_CLERK],
         env=server.environment,
@@ -146,12 +150,10 @@ def test_a_download_is_what_the_browser_shows(server: Instance, api: Api, cookie
     assert json.loads(table[0]["data"]) == {"n": 1199, "f": 1.5}
 
 
-def test_a_setting_forbids_downloads(instances) -> None:
-    instance: Instance = instances(TOPICS_CONSOLE_DOWNLOADS="0", WEB_WORKERS="1")
-    login = log_in(instance, (instance.data / "admin-password").read_text().strip())
-    session = next(
-        part for part in login.headers["set-cookie"].replace(",", ";").split(";") if "sessionid=" in part
-    ).strip()
-    Api(instance.port).append("a", 1)
-    assert ask(instance, "GET", "/admin/download/a.csv", Cookie=session).status == 403
-    assert "NDJSON" not in ask(instance, "GET", "/admin/topic/a/records/", Cookie=session).body
+def test_a_setting_forbids_downloads(browser: Client, settings) -> None:
+    put("a", "1")
+    assert "NDJSON" in browser.get("/admin/topic/a/records/").content.decode()
+    settings.TOPICS_CONSOLE_DOWNLOADS = False
+    assert "NDJSON" not in browser.get("/admin/topic/a/records/").content.decode()
+    with pytest.raises(Forbidden, match="switched off"):
+        asyncio.run(download.stream({"path": "/admin/download/a.csv", "method": "GET", "headers": []}, None, None))

@@ -36,7 +36,7 @@ Send = Callable[[dict[str, Any]], Any]
 
 
 class Part(NamedTuple):
-    """A part of a page: what it needs to be seen, and what renders it for one object of the page (a topic's id, say)."""
+    """A part of a page: what it needs to be seen, and what renders it for one object of the page (a topic, say)."""
 
     permission: str
     render: Callable[[str], str]

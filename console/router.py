@@ -10,7 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.loader import render_to_string
 
 from base.clock import now_ms
-from base.errors import TopicsError
+from base.errors import InvalidRequest, RouterNotFound, TopicsError
 from base.units import amount, duration
 from console import charts, series
 from console.live import part
@@ -29,7 +29,7 @@ def found(name: str) -> Found:
     """Raises Http404."""
     try:
         return run(find(name))
-    except TopicsError as error:
+    except (RouterNotFound, InvalidRequest) as error:  # a name that no router can have is none, either
         raise Http404(error.message) from error
 
 

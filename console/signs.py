@@ -43,15 +43,9 @@ SELECT name, by FROM unnest(%(names)s::text[], %(bys)s::bigint[]) AS more (name,
 """
 ALIVE = "SELECT kind, max(seen_ts) FROM console_process GROUP BY kind"
 FORGET = "DELETE FROM console_process WHERE seen_ts < %(now)s::bigint - %(forget_ms)s"
-# What web processes count, by the metric it is counted as.
-COUNTED = {
-    "topics_appends_total": "appends",
-    "topics_appended_records_total": "appended",
-    "topics_diffs_total": "diffs",
-    "topics_read_records_total": "read",
-    "topics_http_requests_total": "requests",
-    "topics_throttled_total": "throttled",
-}
+# What the web processes count together, by the metric that it is counted as; answers with a 5xx are "errors".
+COUNTED = {"topics_appended_records_total": "appended", "topics_read_records_total": "read"}
+REQUESTS = "topics_http_requests_total"
 
 
 class Seen(NamedTuple):
@@ -86,7 +80,7 @@ class Signs:
             for (name, *labels), by in sums.items():
                 if name in COUNTED:
                     self.counts[COUNTED[str(name)]] += by
-                if name == "topics_http_requests_total" and str(labels[-1]).startswith("5"):
+                elif name == REQUESTS and str(labels[-1]).startswith("5"):
                     self.counts["errors"] += by
 
     def worked(self, **_: Any) -> None:
@@ -176,13 +170,3 @@ def queue_length() -> int | None:
 def seen() -> Seen | None:
     """What this process knows of the others; None: it does not look."""
     return None if _ours is None else _ours.seen
-
-
-def ask_redis() -> dict[str, Any] | None:
-    """What Redis says of itself; None: it does not answer."""
-    try:
-        client = redis.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=1, socket_timeout=1)
-        with client:
-            return dict(client.info())
-    except redis.RedisError:
-        return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib.admin import AdminSite
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import BadRequest, PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -60,6 +60,9 @@ class Console(AdminSite):
             def allowed(request: HttpRequest, **arguments: Any) -> HttpResponse:
                 if not request.user.has_perm(permission):
                     raise PermissionDenied
+                given = (*arguments.values(), *(value for _, values in request.GET.lists() for value in values))
+                if any("\0" in str(value) for value in given):
+                    raise BadRequest("no name holds a NUL character")  # and PostgreSQL takes none
                 return view(self, request, **arguments)
 
             return self.admin_view(allowed)

@@ -15,14 +15,14 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 
 from base.clock import now_ms
-from base.errors import InvalidRequest, NotFound, TopicsError
+from base.errors import InvalidRequest, NotFound, TopicNotFound, TopicsError
 from console import browse, charts, reading, series
 from console.live import part
 from console.site import Console
 from console.templatetags.console import topic_url
 from routers.models import Router
 from store.script import run
-from topics import audit
+from topics import audit, wake
 from topics.append import append as append_records
 from topics.describe import Held, held
 from topics.lineage import record as find_record
@@ -37,12 +37,8 @@ def found(name: str) -> Held:
     """Raises Http404."""
     try:
         return run(held(name, now_ms()))
-    except NotFound as error:
+    except (TopicNotFound, InvalidRequest) as error:  # a name that no topic can have is none, either
         raise Http404(error.message) from error
-    except TopicsError as error:
-        if error.status == 404:
-            raise Http404(error.message) from error
-        raise
 
 
 def around(name: str, here: str) -> dict[str, Any]:
@@ -78,7 +74,7 @@ def page(site: Console, request: HttpRequest, name: str) -> HttpResponse:
     topic = found(name)
     chosen = request.GET.get("range", "3h")
     chosen = chosen if chosen in series.RANGES else "3h"
-    config = json.loads(json.dumps({key: getattr(topic.config, key) for key in topic.config.__struct_fields__}))
+    config = {name: json.dumps(getattr(topic.config, name)) for name in topic.config.__struct_fields__}
     context = {**around(name, "now"), **state(topic, chosen, now_ms()), "config": config}
     return site.page(request, "console/topic.html", ranges=series.RANGES, range=chosen, **context)
 
@@ -111,7 +107,7 @@ def record(site: Console, request: HttpRequest, name: str, seq: int) -> HttpResp
     topic = found(name)
     try:
         one = run(find_record(name, seq, now_ms()))
-    except TopicsError as error:
+    except (TopicNotFound, NotFound) as error:
         raise Http404(error.message) from error
     dests = dict(Router.objects.filter(name__in=one.routers).values_list("name", "dest__name"))
     stops = [(router, dests.get(router)) for router in one.routers]
@@ -145,16 +141,18 @@ def append(site: Console, request: HttpRequest, name: str) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         try:
             wanted = form.wanted()
-            done = run(append_records(name, wanted, check_rows(wanted), now_ms()))
+            with transaction.atomic():
+                done = run(append_records(name, wanted, check_rows(wanted), now_ms()))
+                run(audit.note("create", "records", name, after={"seq": done.first_seq, "by": "a form of the console"}))
+                # Whoever was told by the append itself may have looked before our commit, and found nothing.
+                transaction.on_commit(lambda: wake.announce(topic.state.id, done.last_seq, routed=True))
         except TopicsError as error:
             form.add_error(None, error.message)
         else:
-            with transaction.atomic():
-                run(audit.note("create", "records", name, after={"seq": done.first_seq, "by": "a form of the console"}))
             messages.success(request, f"Appended as seq {done.first_seq:,}.")
             return HttpResponseRedirect(reverse("admin:console_record", args=[name, done.first_seq]))
     context = {**around(name, "append"), "state": topic.state, "form": form}
-    return site.page(request, "console/append.html", config=topic.config, **context)
+    return site.page(request, "console/append.html", **context)
 
 
 def complete(site: Console, request: HttpRequest) -> HttpResponse:

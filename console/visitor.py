@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
-from django.conf import settings
-from django.contrib.auth import get_user
-from django.contrib.auth.base_user import AbstractBaseUser
-from django.http import HttpRequest
-from django.http.cookie import parse_cookie
-
 from base.errors import Forbidden, MethodNotAllowed, Unauthorized
-from store.database import mend
 from store.threads import Threads
+from wire.visitors import staff
 
 _threads: Threads | None = None
 
@@ -28,12 +21,8 @@ def threads() -> Threads:
 
 def visitor(cookie: str, permission: str) -> Any:
     """The user of a session who may do this. Raises Unauthorized or Forbidden. Runs queries."""
-    mend()
-    request = HttpRequest()
-    session_id = parse_cookie(cookie).get(settings.SESSION_COOKIE_NAME)
-    request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_id)
-    user: AbstractBaseUser | Any = get_user(request)
-    if not (session_id and user.is_active and getattr(user, "is_staff", False)):
+    user = staff(cookie)
+    if user is None:
         raise Unauthorized("log in to the admin first")
     if not user.has_perm(permission):
         raise Forbidden(f"your account lacks the permission {permission}")

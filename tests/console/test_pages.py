@@ -143,7 +143,6 @@ def test_long_values_and_wrong_ones_are_refused_in_words(browser: Client, filled
     for query, told in (
         ({"tag": "x" * 4000}, "at most 300 characters"),
         ({"tag": "x" * 299}, "at most 256 are allowed"),
-        ({"node": "\0"}, "Null characters"),
         ({"seq": "-1"}, "greater than or equal to 0"),
         ({"seq": "9" * 30}, "less than or equal to"),
         ({"at": "yesterday"}, "Enter a valid date/time"),
@@ -151,6 +150,19 @@ def test_long_values_and_wrong_ones_are_refused_in_words(browser: Client, filled
         answer = browser.get("/admin/topic/orders/records/", query)
         assert answer.status_code == 200
         assert told in errors(answer.content.decode()), (query, errors(answer.content.decode()))
+
+
+def test_a_nul_is_refused_wherever_it_stands(browser: Client, filled: Topic) -> None:
+    for page in (
+        "topic/a%00/",
+        "topic/orders/records/?node=%00",
+        "graph/?focus=%00",
+        "complete/?q=%00",
+        "live/?topic=%00",
+    ):
+        assert browser.get(f"/admin/{page}").status_code == 400, page
+    assert browser.get("/admin/topic/no%20name/").status_code == 404
+    assert browser.get("/admin/router/no%20name/").status_code == 404
 
 
 def test_a_test_record_is_appended_and_noted(browser: Client, filled: Topic) -> None:

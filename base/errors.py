@@ -187,6 +187,10 @@ class NotReady(TopicsError):
     status, code, retry_after = 503, "not_ready", 1
 
 
+class Outdated(NotReady):
+    """A topic was configured anew since we looked it up, and nothing was done. Who asked looks again; no client hears of it."""
+
+
 class StorageFull(TopicsError):
     """PostgreSQL's disk is full: what was sent was not written. Reads go on; deletes make room after a while."""
 

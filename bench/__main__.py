@@ -26,11 +26,12 @@ def prepare() -> None:
 
 def main() -> None:
     prepare()
-    from bench import console, load, log, report, routers, watch
+    from bench import calls, console, load, log, report, routers, watch
     from tests import instances
 
     parts: dict[str, tuple[str, Callable[[instances.Instance], Iterable[report.Row]]]] = {
         "log": ("The log", log.run),
+        "calls": ("Calls", calls.run),
         "routers": ("Routers", routers.run),
         "console": ("The console", console.run),
         "watch": ("Watch", lambda instance: [report.Row(*row, ok=ok) for *row, ok in watch.run(instance.url)]),

@@ -30,18 +30,51 @@ def require_wrk() -> None:
         raise SystemExit("bench: wrk makes the load and is not installed: apt-get install wrk, or brew install wrk")
 
 
+@dataclass(frozen=True)
+class Requests:
+    """What is sent, over and over. `$n` in the path or body counts the requests, from 1 to `most` (0: on and on) and then
+    again; `$round` says how often it has come round."""
+
+    method: str
+    url: str
+    body: str = ""
+    most: int = 0
+
+    def to(self, url: str) -> Requests:
+        """The same, to another server, whatever the path."""
+        return Requests(self.method, url, self.body, self.most)
+
+    def script(self) -> str:
+        """As wrk takes it."""
+        path = re.fullmatch(r"http://[^/]+(/.*)", self.url)[1]  # type: ignore[index]
+        lines = [f'wrk.method = "{self.method}"', f"local body = [==[{self.body}]==]"]
+        if self.body:
+            lines += ['wrk.headers["Content-Type"] = "application/json"', "wrk.body = body"]
+        if "$n" in path + self.body or "$round" in self.body:
+            around = f"if n > {self.most} then n = 1; round = round + 1 end" if self.most else ""
+            lines += [
+                "local n, round = 0, 0",
+                f"request = function() n = n + 1; {around}",
+                f'  local path = string.gsub("{path}", "%$n", n)',
+                '  return wrk.format(nil, path, nil, (string.gsub(string.gsub(body, "%$n", n), "%$round", round)))',
+                "end",
+            ]
+        return "\n".join(lines)
+
+
+def send(requests: Requests, connections: int, seconds: float) -> Load:
+    """Send them as fast as answers come. Raises on any error answer."""
+    return run(requests.url.partition("$")[0], requests.script(), connections, seconds)
+
+
 def post(url: str, body: str, connections: int, seconds: float, spread: int = 0) -> Load:
-    """POST the same body as fast as answers come. `spread`: over paths url1 … urlN in turn. Raises on any error answer."""
-    base, path = re.fullmatch(r"(http://[^/]+)(/.*)", url).groups()  # type: ignore[union-attr]
-    script = f'wrk.method = "POST"\nwrk.headers["Content-Type"] = "application/json"\nwrk.body = [==[{body}]==]\n'
-    if spread:
-        script += f'local i = 0\nrequest = function() i = i % {spread} + 1; return wrk.format(nil, "{path}" .. i) end\n'
-    return run(base if spread else url, script, connections, seconds)
+    """POST the same body. `spread`: over paths url1 … urlN in turn."""
+    return send(Requests("POST", url + ("$n" if spread else ""), body, spread), connections, seconds)
 
 
 def get(url: str, connections: int, seconds: float) -> Load:
-    """GET the same path as fast as answers come."""
-    return run(url, "", connections, seconds)
+    """GET the same path."""
+    return send(Requests("GET", url), connections, seconds)
 
 
 def run(url: str, script: str, connections: int, seconds: float) -> Load:

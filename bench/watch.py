@@ -348,7 +348,9 @@ WORKS: list[Callable[[Server], Awaitable[Row]]] = [
 async def all_rows(base_url: str, only: tuple[str, ...] = ()) -> list[Row]:
     parts = urlsplit(base_url)
     server = Server(parts.hostname or "127.0.0.1", parts.port or 80)
-    return [await work(server) for work in WORKS if not only or work.__name__ in only]
+    from bench.room import a_room  # it builds on this module
+
+    return [await work(server) for work in (*WORKS, a_room) if not only or work.__name__ in only]
 
 
 def work_apart(base_url: str, only: tuple[str, ...]) -> list[Row]:

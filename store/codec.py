@@ -43,18 +43,20 @@ def dump(statement: str, arguments: Arguments) -> list[Any]:
 
 def dumped(value: Any) -> bytes | None:
     """An argument as PostgreSQL reads it. Raises psycopg.DataError for a NUL, at which libpq would cut the text off."""
-    if value is None:
-        return None
-    if value is True:
-        return b"t"
-    if value is False:
-        return b"f"
-    if isinstance(value, list):
-        return b"{%b}" % b",".join(map(element, value))
-    text = str(value)
-    if "\0" in text:
+    kind = type(value)  # most are of these two, and there are many
+    if kind is int:
+        return b"%d" % value
+    if kind is not str:
+        if value is None:
+            return None
+        if kind is bool:
+            return b"t" if value else b"f"
+        if kind is list:
+            return b"{%b}" % b",".join(map(element, value))
+        value = str(value)
+    if "\0" in value:
         raise psycopg.DataError("a text holds a NUL character")
-    return text.encode()
+    return bytes(value, "utf-8")
 
 
 def element(value: Any) -> bytes:
@@ -73,9 +75,14 @@ def refused(result: pq.abc.PGresult) -> psycopg.Error:
 
 def load(result: pq.abc.PGresult) -> Rows:
     """The rows of a result."""
-    columns = [(n, LOADERS.get(result.ftype(n), bytes.decode)) for n in range(result.nfields)]
+    if not result.ntuples:
+        return []
+    loaders, value_at = [LOADERS.get(result.ftype(n), bytes.decode) for n in range(result.nfields)], result.get_value
     found = []
     for row in range(result.ntuples):
-        values = ((result.get_value(row, n), loaded) for n, loaded in columns)
-        found.append(tuple(None if value is None else loaded(value) for value, loaded in values))
+        values = []
+        for n, loaded in enumerate(loaders):
+            value = value_at(row, n)
+            values.append(None if value is None else loaded(value))
+        found.append(tuple(values))
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import select
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import psycopg
@@ -39,6 +39,13 @@ class Part(NamedTuple):
     at: float
 
 
+class Outcome(NamedTuple):
+    """What came of a transaction: the rows of each statement, and when the last of them were here (s)."""
+
+    rows: list[Rows]
+    at: float
+
+
 class Connection:
     """One statement at a time. Lives in the event loop that opened it; closed once the server or anybody ends it."""
 
@@ -51,6 +58,7 @@ class Connection:
         self.hangup.register(self.socket, 0)  # POLLERR and POLLHUP are told without being asked for
         self.prepared: dict[str, bytes] = {}
         self.parts: list[Part] = []  # of the answer that is coming in
+        self.syncs = 0  # how many ends of transactions it has, in a pipeline
         self.done: asyncio.Future[list[Part]] | None = None
         self.liveness = liveness.here()
         self.since, self.most = 0.0, ANSWER_MS / 1000 + GRACE_SECONDS  # of the wait for an answer
@@ -93,6 +101,31 @@ class Connection:
         *parts, committed = await self.ask(send)
         return [load(part.result) for part in parts], parts[-1].at, committed.at
 
+    async def each(self, transactions: Sequence[Sequence[tuple[str, Arguments]]]) -> list[Outcome | psycopg.Error]:
+        """Several transactions in one round trip, and what came of each. Raises psycopg.Error when the connection was lost:
+        then nobody knows what of it was committed."""
+        outcomes: list[Outcome | psycopg.Error | None] = []
+        prepared: list[list[tuple[bytes, list[bytes | None]]]] = []
+        for statements in transactions:
+            try:
+                prepared.append([(await self.prepare(sql), dump(sql, arguments)) for sql, arguments in statements])
+                outcomes.append(None)
+            except psycopg.DataError as error:
+                outcomes.append(error)
+
+        def send() -> None:
+            self.server.enter_pipeline_mode()
+            for statements in prepared:
+                for name, values in statements:
+                    self.server.send_query_prepared(name, values)
+                self.server.pipeline_sync()
+
+        if prepared:
+            answered = iter(by_transaction(await self.talk(send, syncs=len(prepared))))
+            self.server.exit_pipeline_mode()
+            outcomes = [next(answered) if each is None else each for each in outcomes]
+        return outcomes  # type: ignore[return-value]  # none is None any more
+
     async def prepare(self, statement: str) -> bytes:
         """The name that the server knows a statement by."""
         name = self.prepared.get(statement)
@@ -104,11 +137,21 @@ class Connection:
 
     async def ask(self, send: Callable[[], None]) -> list[Part]:
         """Send something, and wait for the server's whole answer, but not for ever. Raises psycopg.Error."""
+        answer = await self.talk(send)
+        if self.pipelining:
+            self.server.exit_pipeline_mode()
+        for part in answer:
+            if part.result.status not in FINE:
+                raise refused(part.result)
+        return answer
+
+    async def talk(self, send: Callable[[], None], syncs: int = 1) -> list[Part]:
+        """As ask(), and what the server refuses is part of the answer. `syncs`: the transactions that a pipeline has."""
         if self.closed:
             raise psycopg.OperationalError("the connection is closed")
         self.liveness.check()
         assert self.done is None, "one statement at a time"
-        self.done = self.loop.create_future()
+        self.done, self.syncs = self.loop.create_future(), syncs
         self.liveness.enter(self)
         try:
             send()
@@ -121,13 +164,10 @@ class Connection:
         finally:
             self.done = None
             self.liveness.leave(self)
-        wrong = next((part.result for part in answer if part.result.status not in FINE), None)
-        if wrong is not None and wrong.error_field(pq.DiagnosticField.SEVERITY_NONLOCALIZED) != b"ERROR":
-            self.end()  # FATAL: what was sent may have been committed, and must not be sent again here
-        elif self.pipelining:
-            self.server.exit_pipeline_mode()
-        if wrong is not None:
-            raise refused(wrong)
+        for part in answer:
+            if part.result.status not in FINE and fatal(part.result):
+                self.end()  # what was sent may have been committed, and must not be sent again here
+                raise refused(part.result)
         return answer
 
     def flush(self) -> None:
@@ -152,7 +192,8 @@ class Connection:
                 result = server.get_result()
                 if result is not None:
                     self.parts.append(Part(result, time.perf_counter()))
-                    whole = result.status == pq.ExecStatus.PIPELINE_SYNC
+                    self.syncs -= result.status == pq.ExecStatus.PIPELINE_SYNC
+                    whole = self.pipelining and not self.syncs
                 else:
                     # In a pipeline each statement's results end so, and a lost connection's for ever.
                     whole = not self.pipelining or server.status == pq.ConnStatus.BAD
@@ -195,8 +236,32 @@ class Connection:
         await self.opened.close()
 
 
-async def connect(lock_ms: int = settings.TOPICS_LOCK_TIMEOUT_MS) -> Connection:
-    """A connection with Django's settings. Raises psycopg.Error."""
+def by_transaction(parts: list[Part]) -> Iterator[Outcome | psycopg.Error]:
+    """What came of each transaction of a pipeline."""
+    rows: list[Rows] = []
+    error: psycopg.Error | None = None
+    at = 0.0
+    for part in parts:
+        status = part.result.status
+        if status == pq.ExecStatus.PIPELINE_SYNC:
+            yield error or Outcome(rows, at)
+            rows, error = [], None
+        elif status in FINE:
+            rows.append(load(part.result))
+            at = part.at
+        elif error is None:  # the statements behind it in its transaction are only said to be left out
+            error = refused(part.result)
+
+
+def fatal(result: pq.abc.PGresult) -> bool:
+    """Whether the connection ends with this refusal. A statement left out of a pipeline has no severity."""
+    if result.status == pq.ExecStatus.PIPELINE_ABORTED:
+        return False
+    return result.error_field(pq.DiagnosticField.SEVERITY_NONLOCALIZED) != b"ERROR"
+
+
+async def connect(lock_ms: int = settings.TOPICS_LOCK_TIMEOUT_MS, session: str = "") -> Connection:
+    """A connection with Django's settings, and those in `session`. Raises psycopg.Error."""
     watched = liveness.here()
     watched.check()
     most = settings.TOPICS_CONNECT_TIMEOUT_MS / 1000 + GRACE_SECONDS
@@ -205,7 +270,7 @@ async def connect(lock_ms: int = settings.TOPICS_LOCK_TIMEOUT_MS) -> Connection:
     try:
         for statements in on_connect:  # before any limit: to recover from a crash may take its time
             await connection.run(statements)
-        await connection.run(f"{SESSION}; {timeouts.session('web', ANSWER_MS, lock_ms)}")
+        await connection.run(f"{SESSION}; {timeouts.session('web', ANSWER_MS, lock_ms)}; {session}")
     except BaseException:
         connection.end()
         raise

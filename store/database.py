@@ -13,7 +13,7 @@ import psycopg
 from django.db import connection
 from psycopg import pq
 
-from base.errors import InvalidRequest, NotReady, StorageFull, TopicsError
+from base.errors import InvalidRequest, NotReady, Outdated, StorageFull, TopicsError
 from store.codec import FINE, Arguments, Rows, dump, load, numbered, refused
 
 # A value that PostgreSQL cannot hold: only a client can have sent it.
@@ -33,6 +33,8 @@ def translated(error: BaseException) -> TopicsError | None:
         return InvalidRequest("the JSON is nested too deep")
     if isinstance(cause, REFUSED):
         return InvalidRequest(f"PostgreSQL refuses a value: {str(cause).splitlines()[0]}")
+    if isinstance(cause, psycopg.errors.SerializationFailure):
+        return Outdated("this was changed by somebody else in the meantime")
     if isinstance(cause, psycopg.errors.LockNotAvailable):
         return NotReady("somebody else holds what this needs, and has not let go in time")
     if isinstance(cause, psycopg.errors.QueryCanceled):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from store.codec import Rows
@@ -11,11 +11,13 @@ from store.connection import Connection
 from store.database import translating
 from store.readers import Readers
 from store.reads import Reads
-from store.script import Bound, Pause, Script, Shared, Statement
+from store.script import Bound, Pause, Script, Shared, Statement, Whole
 from store.turns import Turns
+from store.writes import Writes
 
 T = TypeVar("T")
 READS = 2  # connections for quick reads, which share their round trips
+WRITES = 2  # connections for transactions that are known beforehand, which share theirs
 READERS = 4  # connections for other statements that are transactions of their own
 WRITERS = 8  # connections for transactions of several statements, which may have to wait for a lock
 
@@ -27,6 +29,7 @@ class Loop:
         self.loop = asyncio.get_running_loop()
         self.reads, self.readers = Reads(reads), Readers(READERS)
         self.turns, self.writers = Turns(), Readers(WRITERS)
+        self.writes = Writes(WRITES, self.writers)
 
     async def drive(self, script: Script[T]) -> T:
         """The result of a script. Raises what the script raises, and the domain's errors for the database's."""
@@ -42,6 +45,9 @@ class Loop:
                             answer = await (self.execute(step) if transaction is None else transaction.execute(step))
                         case Shared():
                             answer = await step.together()
+                        case Whole():
+                            assert transaction is None, "a transaction within another"
+                            answer = await self.writes.ask(step)
                         case Pause():
                             assert transaction is None, "a pause would hold the transaction's locks"
                             answer = await step.over()
@@ -63,23 +69,28 @@ class Loop:
             if transaction is not None:  # the request was cancelled in the middle
                 transaction.abandon()
 
-    async def execute(self, statement: Statement) -> Rows:
+    def execute(self, statement: Statement) -> Awaitable[Rows]:
+        """Its rows, to be awaited at once."""
         if statement.quick:
-            return await self.reads.execute(statement.sql, statement.arguments)
+            return self.reads.execute(statement.sql, statement.arguments)
         if statement.turn:
-            return await self.turns.read(
+            return self.turns.read(
                 statement.turn, lambda connection: connection.execute(statement.sql, statement.arguments)
             )
-        return await self.readers.execute(statement.sql, statement.arguments)
+        return self.readers.execute(statement.sql, statement.arguments)
 
     async def check(self) -> None:
         """A round trip on the very connections that serve. Raises NotReady."""
         await asyncio.gather(
-            *(each.check() for each in (self.reads.readers, self.readers, self.turns.readers, self.writers))
+            *(
+                each.check()
+                for each in (self.reads.readers, self.writes.readers, self.readers, self.turns.readers, self.writers)
+            )
         )
 
     async def close(self) -> None:
         await self.reads.close()
+        await self.writes.close()
         for each in (self.readers, self.turns.readers, self.writers):
             await each.close()
 

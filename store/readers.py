@@ -21,10 +21,10 @@ T = TypeVar("T")
 class Readers:
     """At most `most` connections, taken in the order of asking. None of them waits for a lock longer than `lock_ms`."""
 
-    def __init__(self, most: int, lock_ms: int = settings.TOPICS_LOCK_TIMEOUT_MS) -> None:
+    def __init__(self, most: int, lock_ms: int = settings.TOPICS_LOCK_TIMEOUT_MS, session: str = "") -> None:
         self.idle: list[Connection] = []
         self.free = asyncio.Semaphore(most)
-        self.lock_ms = lock_ms
+        self.lock_ms, self.session = lock_ms, session  # of each connection
 
     async def read(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """Do some work that may be done twice, on a connection of our own. Raises NotReady.
@@ -44,7 +44,7 @@ class Readers:
                         log.warning("a reader's connection has ended, another takes its place: %s", error)
                         if isinstance(error, psycopg.errors.QueryCanceled):  # once more would take as long again
                             raise
-                return await self.use(await connect(self.lock_ms), work)
+                return await self.use(await connect(self.lock_ms, self.session), work)
             except psycopg.Error as error:
                 known = translated(error)
                 if known is None:
@@ -72,7 +72,7 @@ class Readers:
                     return connection
                 await connection.close()
             with translating():
-                return await connect(self.lock_ms)
+                return await connect(self.lock_ms, self.session)
         except BaseException:
             self.free.release()
             raise

@@ -7,14 +7,15 @@ and a `Loop` (loop.py) on connections of an event loop. A script knows neither o
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
 from django.db import transaction
 
-from store.codec import Arguments
+from store.codec import Arguments, Rows
 from store.database import prepared, translating
 
 T = TypeVar("T")
@@ -43,6 +44,25 @@ class Bound(Enum):
     ROLLBACK = "ROLLBACK"
 
 
+class Done(NamedTuple):
+    """What came of a Whole: the rows of each statement; when these were here, and when all was committed (s)."""
+
+    rows: list[Rows]
+    wrote: float
+    committed: float
+
+
+class Whole(NamedTuple):
+    """A transaction whose statements are all known beforehand: none of them is made of what another answers. The answer is Done.
+
+    An event loop sends those of many scripts in one round trip. `durable`: whoever is answered knows it on disk; else a
+    crash of PostgreSQL may undo it within the next second.
+    """
+
+    statements: Sequence[Statement]
+    durable: bool = True
+
+
 class Shared(ABC):
     """A step that an event loop does for many scripts at once, and a thread for one alone."""
 
@@ -60,7 +80,7 @@ class Pause(ABC):
     async def over(self) -> Any: ...
 
 
-Step = Statement | Bound | Shared | Pause
+Step = Statement | Whole | Bound | Shared | Pause
 Script = Generator[Step, Any, T]
 
 
@@ -85,6 +105,19 @@ def atomically(script: Script[T]) -> Script[T]:
         raise
     yield Bound.COMMIT
     return result
+
+
+def one_by_one(whole: Whole) -> Script[Done]:
+    """A Whole by a thread. As for any transaction there, the commit itself waits for the disk."""
+
+    def statements() -> Script[tuple[list[Rows], float]]:
+        rows = []
+        for statement in whole.statements:
+            rows.append((yield statement))
+        return rows, time.perf_counter()
+
+    rows, wrote = yield from atomically(statements())
+    return Done(rows, wrote, time.perf_counter())
 
 
 def run(script: Script[T], *, suspend: bool = False, answer: Any = None) -> T:
@@ -113,12 +146,14 @@ def run(script: Script[T], *, suspend: bool = False, answer: Any = None) -> T:
             error = raised
 
 
-def perform(step: Statement | Bound | Shared, blocks: list[transaction.Atomic]) -> Any:
+def perform(step: Statement | Whole | Bound | Shared, blocks: list[transaction.Atomic]) -> Any:
     """The answer to one step. `blocks` are the transactions that the script is in."""
     if isinstance(step, Statement):
         return prepared(step.sql, step.arguments)
     if isinstance(step, Shared):
         return run(step.alone())
+    if isinstance(step, Whole):
+        return run(one_by_one(step))
     with translating():
         match step:
             case Bound.BEGIN:

@@ -8,18 +8,29 @@ from __future__ import annotations
 import time
 
 from base.errors import HeadMismatch, TopicFull
-from store.script import Script, Shared, Statement, atomically
+from store.script import Script, Shared, Statement, Whole, atomically
 from topics import limits, wake
 from topics.batch import batches
 from topics.cache import CachedTopic, absent, cached, forget, load_topic, topic_called
-from topics.config import insert_topic
-from topics.insert import APPEND_LOGGED, APPEND_VOLATILE, MAKE_ROOM, Appended, parameters, room
+from topics.config import create_topic, insert_topic
+from topics.insert import (
+    APPEND_LOGGED,
+    APPEND_VOLATILE,
+    CONDITIONAL_LOGGED,
+    CONDITIONAL_VOLATILE,
+    LOCK_HEAD,
+    MAKE_ROOM,
+    Appended,
+    parameters,
+    room,
+)
+from topics.models import Topic
 from topics.records import Append, Rows
 
 EXPIRE = "SELECT topic_expire(%s, %s)"
 # Until the end of the transaction alone.
 SYNC = "SELECT set_config('synchronous_commit', %s, true)"
-LOCK_HEAD = """
+LOCK_AND_LOOK = """
 SELECT head_seq, count, bytes FROM topics_topichead WHERE topic_id = %s AND version = %s FOR UPDATE
 """
 # The head's lock is held, so of two racing retries the second sees the first's key.
@@ -54,15 +65,64 @@ def append(name: str, wanted: Append, rows: Rows, now: int) -> Script[Appended]:
         yield from limits.check_total_bytes(rows.bytes)
     while True:
         topic = cached(name) or (yield from load_topic(name))
-        if topic is not None and wanted.plain and not topic.rejects:
-            done = yield Write(topic, rows, now)
-        elif topic is None and not wanted.create:
-            raise absent(name)
-        else:
+        done: Appended | None
+        if topic is None:
+            done = yield from create_and_append(name, wanted, rows, now)
+        elif topic.rejects:
             done = yield from look_and_write(topic, name, wanted, rows, now)
+        elif wanted.plain:
+            done = yield Write(topic, rows, now)
+        else:
+            done = yield from write_unless(topic, wanted, rows, now)
+            if done is None:  # look why
+                done = yield from look_and_write(topic, name, wanted, rows, now)
         if done is not None:
             return done
         forget(name)  # configured anew, deleted or created since we looked
+
+
+def create_and_append(name: str, wanted: Append, rows: Rows, now: int) -> Script[Appended | None]:
+    """An append to a topic that is not there. Raises TopicNotFound where it may not be created."""
+    if not wanted.create:
+        raise absent(name)
+    fields = wanted.config.fields() if wanted.config else {}
+    if wanted.expected_head or fields.get("discard") == Topic.Discard.REJECT:
+        # It may yet be refused, and must leave no topic behind then.
+        return (yield from look_and_write(None, name, wanted, rows, now))
+    # Two steps, each of which many requests share. Should we die between them, an empty topic is there, and the client, who
+    # has no answer, sends the append again.
+    created = yield from create_topic(name, fields, now, noted=False)
+    done = yield from append(name, wanted, rows, now)
+    return done._replace(created=created or done.created)
+
+
+def write_unless(topic: CachedTopic, wanted: Append, rows: Rows, now: int) -> Script[Appended | None]:
+    """An append under a key, or with an expected head, to a topic that rejects nothing. None: not done, for whatever reason."""
+    started = time.perf_counter()
+    conditions = {
+        "expected_head": wanted.expected_head,
+        "key": wanted.idempotency_key,
+        "since": now - topic.idempotency_window_ms,
+        "records": len(rows.data),
+    }
+    write = CONDITIONAL_VOLATILE if topic.volatile else CONDITIONAL_LOGGED
+    statements = []
+    if topic.durability == "fsync":  # nobody is to see it before it is on disk: so its own commit waits
+        statements.append(Statement(SYNC, ("on",)))
+    if wanted.idempotency_key is not None or topic.evicts:
+        statements.append(Statement(LOCK_HEAD, (topic.id, topic.version)))
+    place = len(statements)
+    statements.append(Statement(write, {**parameters([(topic, rows)], now), **conditions}))
+    if topic.evicts:
+        statements.append(Statement(MAKE_ROOM, room(topic, now)))
+    done = yield Whole(statements, durable=False)
+    if not done.rows[place]:
+        return None
+    ((_, base),) = done.rows[place]
+    last = base + len(rows.data)
+    wake.moved(topic, last)
+    fsync_ms = (done.committed - done.wrote) * 1000 if topic.durability == "fsync" else 0.0
+    return Appended(base + 1, last, last, False, False, (done.wrote - started) * 1000, fsync_ms)
 
 
 def look_and_write(
@@ -92,7 +152,7 @@ def look_and_write_once(
         if not (yield from insert_topic(name, wanted.config.fields() if wanted.config else {}, now)):
             return None
         topic = yield from topic_called(name)
-    held = yield Statement(LOCK_HEAD, (topic.id, topic.version))
+    held = yield Statement(LOCK_AND_LOOK, (topic.id, topic.version))
     if not held:
         return None
     head_seq = held[0][0]
@@ -135,7 +195,7 @@ def check_room(topic: CachedTopic, rows: Rows, now: int) -> Script[None]:
     """Raises TopicFull. What is over its time makes room first: it is no longer there for any reader."""
     if topic.ttl_ms:
         yield Statement(EXPIRE, (topic.id, topic.expired_ts(now)))
-    ((_, count, bytes),) = yield Statement(LOCK_HEAD, (topic.id, topic.version))
+    ((_, count, bytes),) = yield Statement(LOCK_AND_LOOK, (topic.id, topic.version))
     if topic.cap_records and count + len(rows.data) > topic.cap_records:
         raise TopicFull(f"{topic.name!r} holds {count} records of {topic.cap_records}", cap_records=topic.cap_records)
     if topic.cap_bytes and bytes + rows.bytes > topic.cap_bytes:

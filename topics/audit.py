@@ -21,11 +21,13 @@ from wire.actor import actor
 DAY_MS = 86_400_000
 STEP = 5_000  # entries dropped in one statement
 
-NOTE = """
+# From any rows of name, before and after: a statement that makes a change may write it down itself.
+NOTE_FROM = """
 INSERT INTO topics_auditentry (ts, actor, actor_name, origin, action, kind, name, before, after)
 SELECT %(ts)s, %(actor)s, %(actor_name)s, %(origin)s, %(action)s, %(kind)s, change.name, change.before::jsonb, change.after::jsonb
-  FROM unnest(%(names)s::text[], %(befores)s::text[], %(afters)s::text[]) AS change (name, before, after)
+  FROM {changes} AS change (name, before, after)
 """
+NOTE = NOTE_FROM.format(changes="unnest(%(names)s::text[], %(befores)s::text[], %(afters)s::text[])")
 # By the index on ts. Two sweeps at once take turns at the rows, and the second finds them gone.
 DROP_OLD = """
 DELETE FROM topics_auditentry WHERE id IN (SELECT id FROM topics_auditentry WHERE ts < %s ORDER BY ts LIMIT %s)
@@ -49,21 +51,23 @@ def note(
 
 def note_all(action: str, kind: str, changes: Iterable[Change]) -> Script[None]:
     """Write down changes of one kind. The caller is in the transaction that makes them."""
-    who, changes = actor(), list(changes)
+    changes = list(changes)
     yield Statement(
         NOTE,
         {
-            "ts": now_ms(),
-            "actor": who.id,
-            "actor_name": who.name,
-            "origin": who.origin,
-            "action": action,
-            "kind": kind,
+            **doing(action, kind),
             "names": [each.name for each in changes],
             "befores": [as_json(each.before) for each in changes],
             "afters": [as_json(each.after) for each in changes],
         },
     )
+
+
+def doing(action: str, kind: str) -> dict[str, Any]:
+    """What NOTE_FROM wants beside the changes: whose doing it is, and when."""
+    who = actor()
+    whose = {"actor": who.id, "actor_name": who.name, "origin": who.origin}
+    return {"ts": now_ms(), **whose, "action": action, "kind": kind}
 
 
 def as_json(state: dict[str, Any] | None) -> str | None:

@@ -6,7 +6,7 @@ the topic has since been configured anew, routed, deleted or recreated. The call
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from base.errors import TopicNotFound
 from base.names import check_topic_name
@@ -66,10 +66,10 @@ def cached(name: str) -> CachedTopic | None:
     return _topics.get(name)
 
 
-def remember(row: tuple[Any, ...]) -> CachedTopic:
+def keep(topic: CachedTopic) -> CachedTopic:
+    """Remember it."""
     if len(_topics) >= MOST:
         _topics.clear()
-    topic = CachedTopic(*row)
     _topics[topic.name] = topic
     return topic
 
@@ -88,7 +88,7 @@ def load_topic(name: str) -> Script[CachedTopic | None]:
     if not rows:
         forget(name)
         return None
-    return remember(rows[0])
+    return keep(CachedTopic(*rows[0]))
 
 
 def topic_called(name: str) -> Script[CachedTopic]:

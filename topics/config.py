@@ -9,17 +9,15 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
-from django.conf import settings
 from django.db import models
 from msgspec import UNSET, Meta, UnsetType
 
 from base.errors import Incompatible
 from base.names import HIDDEN, check_topic_name
-from store.script import Script, Statement, atomically
-from topics import audit
-from topics.cache import forget
+from store.script import Script, Statement, Whole, atomically
+from topics import audit, limits
+from topics.cache import CachedTopic, cached, forget, keep
 from topics.models import Topic, TopicHead
-from wire import limits
 from wire.keys import Key
 
 Amount = Annotated[int, Meta(ge=0, le=2**62)]
@@ -118,29 +116,71 @@ def defaults(model: type[models.Model]) -> dict[str, Any]:
     return {field.column: field.get_default() for field in fields if not field.primary_key}
 
 
+def literal(value: str | int | bool | None) -> str:
+    """A default as SQL."""
+    return "NULL" if value is None else f"'{value}'"
+
+
 TOPIC, HEAD = defaults(Topic), defaults(TopicHead)
-# The topic and its head, unless a topic of this name is there: then no row comes back.
-INSERT_TOPIC = f"""
-WITH made AS (
+# The topic and its head, unless a topic of this name is there: then no row comes back. Who only looks takes no id. What a
+# topic begins with stands in the statement: {values} are the columns of its config, as arguments or as they are by default.
+MADE = f"""
+made AS (
     INSERT INTO topics_topic (name, created_ts, {", ".join(TOPIC)})
-    VALUES (%(name)s, %(now)s, {", ".join(f"%({column})s" for column in TOPIC)})
+    SELECT %(name)s::text, %(now)s, {{values}}
+     WHERE NOT EXISTS (SELECT FROM topics_topic WHERE name = %(name)s::text)
     ON CONFLICT (name) DO NOTHING
     RETURNING id)
+"""
+NOTED = f"noted AS ({audit.NOTE_FROM.format(changes='(SELECT %(name)s::text, NULL, %(after)s FROM made)')})"
+HEADED = f"""
 INSERT INTO topics_topichead (topic_id, {", ".join(HEAD)})
-SELECT id, {", ".join(f"%({column})s" for column in HEAD)} FROM made
+SELECT id, {", ".join(map(literal, HEAD.values()))} FROM made
 RETURNING topic_id
 """
-COUNT = "SELECT count(*) FROM topics_topic"
+DEFAULTS, GIVEN = ", ".join(map(literal, TOPIC.values())), ", ".join(f"%({column})s" for column in TOPIC)
+# By whether the config says anything, and whether the audit log is told.
+INSERT_TOPIC = {
+    (given, noted): f"WITH {MADE.format(values=GIVEN if given else DEFAULTS)} {', ' + NOTED if noted else ''} {HEADED}"
+    for given in (False, True)
+    for noted in (False, True)
+}
+
+
+def create_topic(name: str, fields: dict[str, Any], now: int, *, noted: bool) -> Script[bool]:
+    """A topic with these columns, known on disk. False: one of this name was there first. `noted`: in the audit log.
+
+    Raises Throttled or InvalidRequest.
+    """
+    check_topic_name(name)
+    yield from limits.check_topics(name)
+    (made,) = (yield Whole([inserting(name, fields, now, noted)])).rows
+    if made:
+        config = configured(fields)
+        known = {column: getattr(config, column) for column in CachedTopic._fields if hasattr(config, column)}
+        keep(CachedTopic(id=made[0][0], name=name, version=HEAD["version"], routed=False, derived=False, **known))
+    return bool(made)
 
 
 def insert_topic(name: str, fields: dict[str, Any], now: int) -> Script[bool]:
-    """False: a topic of this name was there first. Raises Throttled or InvalidRequest."""
+    """The same, in the transaction of the caller and not in the audit log."""
     check_topic_name(name)
-    if settings.TOPICS_MAX_TOPICS:
-        ((topics,),) = yield Statement(COUNT)
-        limits.check("topics", settings.TOPICS_MAX_TOPICS, topics)
-    made = yield Statement(INSERT_TOPIC, {**HEAD, **TOPIC, **fields, "name": name, "now": now})
-    return bool(made)
+    yield from limits.check_topics(name)
+    return bool((yield inserting(name, fields, now, noted=False)))
+
+
+def inserting(name: str, fields: dict[str, Any], now: int, noted: bool) -> Statement:
+    arguments = {"name": name, "now": now}
+    if fields:
+        arguments |= {**TOPIC, **fields}
+    if noted:
+        arguments |= {**audit.doing("create", "topic"), "after": audit.as_json(as_dict(configured(fields)))}
+    return Statement(INSERT_TOPIC[bool(fields), noted], arguments)
+
+
+def configured(fields: dict[str, Any]) -> WholeConfig:
+    """The config of a new topic with these columns."""
+    return whole({column: fields.get(column, TOPIC[column]) for column in COLUMNS})
 
 
 # Not FOR UPDATE: an append that holds the head may yet have to see this row (its idempotency key refers to it).
@@ -164,24 +204,21 @@ def put_topic(name: str, config: Config, now: int) -> Script[Put]:
     fields = config.fields()
     check_topic_name(name)
     while True:
-        put = yield from atomically(put_once(name, fields, now))
+        if cached(name) is None and (yield from create_topic(name, fields, now, noted=True)):
+            return Put(configured(fields), True)
+        after = yield from atomically(change_once(name, fields, now))
         forget(name)
-        if put is not None:
-            return put
+        if after is not None:
+            return Put(after, False)
 
 
-def put_once(name: str, fields: dict[str, Any], now: int) -> Script[Put | None]:
-    """None: somebody created the topic while we were about to."""
+def change_once(name: str, fields: dict[str, Any], now: int) -> Script[WholeConfig | None]:
+    """The topic's config with what differs changed. None: there is no such topic."""
     found = yield Statement(LOCK_CONFIG, (name,))
     if not found:
-        if not (yield from insert_topic(name, fields, now)):
-            return None
-        made = whole({column: fields.get(column, TOPIC[column]) for column in COLUMNS})
-        yield from audit.note("create", "topic", name, after=as_dict(made))
-        return Put(made, True)
+        return None
     topic_id, *values = found[0]
-    before = stored(values)
-    return Put((yield from change_topic(topic_id, name, before, fields, now)), False)
+    return (yield from change_topic(topic_id, name, stored(values), fields, now))
 
 
 def change_topic(

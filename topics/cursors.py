@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from base.errors import CursorMoved, Incompatible, InvalidRequest, NotFound
 from base.names import check_router_name, check_topic_name
-from store.script import Script, Statement, atomically
+from store.script import Script, Statement, Whole, atomically
 from topics import audit
 from topics.cache import absent
 from topics.diff import seq_before
@@ -46,17 +46,28 @@ SELECT t.id, h.head_seq FROM topics_topic t JOIN topics_topichead h ON h.topic_i
 """
 OTHERS = "SELECT kind FROM topics_cursor WHERE topic_id = %s AND name = %s AND kind <> 'named' LIMIT 1"
 # Of two owners who move a cursor at once the second waits for the first, by the row or by its unique index, and then
-# finds that it moved: no row comes back. A cursor that is absent stands at 0.
+# finds that it moved: nothing is made of it. A cursor that is absent stands at 0. The topic's row is locked as above. Where
+# nothing moved, the other columns say why: the head, and what the name belongs to (where this may be told).
 MOVE = """
-WITH held AS (
-    SELECT seq FROM topics_cursor
-     WHERE topic_id = %(topic_id)s AND name = %(name)s AND kind = 'named' FOR NO KEY UPDATE)
-INSERT INTO topics_cursor AS c (topic_id, kind, name, seq, forwarded_total, updated_ts)
-SELECT %(topic_id)s, 'named', %(name)s, %(seq)s, 0, %(now)s
- WHERE %(expected)s::bigint IS NULL OR %(expected)s = coalesce((SELECT seq FROM held), 0)
-ON CONFLICT (topic_id, name, kind) DO UPDATE SET seq = excluded.seq, updated_ts = excluded.updated_ts
- WHERE %(expected)s::bigint IS NULL OR c.seq = %(expected)s
-RETURNING xmax = 0
+WITH topic AS (
+    SELECT t.id, h.head_seq FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id
+     WHERE t.name = %(topic)s FOR KEY SHARE OF t),
+other AS (
+    SELECT kind FROM topics_cursor c JOIN topic ON c.topic_id = topic.id
+     WHERE c.name = %(name)s AND kind <> 'named' AND %(others)s::boolean LIMIT 1),
+held AS (
+    SELECT seq FROM topics_cursor c JOIN topic ON c.topic_id = topic.id
+     WHERE c.name = %(name)s AND kind = 'named' FOR NO KEY UPDATE OF c),
+moved AS (
+    INSERT INTO topics_cursor AS c (topic_id, kind, name, seq, forwarded_total, updated_ts)
+    SELECT id, 'named', %(name)s, coalesce(%(seq)s::bigint, head_seq), 0, %(now)s FROM topic
+     WHERE coalesce(%(seq)s::bigint, 0) <= head_seq
+       AND NOT EXISTS (SELECT FROM other)
+       AND (%(expected)s::bigint IS NULL OR %(expected)s = coalesce((SELECT seq FROM held), 0))
+    ON CONFLICT (topic_id, name, kind) DO UPDATE SET seq = excluded.seq, updated_ts = excluded.updated_ts
+     WHERE %(expected)s::bigint IS NULL OR c.seq = %(expected)s
+    RETURNING xmax = 0 AS made)
+SELECT (SELECT made FROM moved), head_seq, (SELECT kind FROM other), id FROM topic
 """
 WHERE_NOW = "SELECT seq FROM topics_cursor WHERE topic_id = %s AND name = %s AND kind = 'named'"
 DELETE = "DELETE FROM topics_cursor WHERE topic_id = %s AND name = %s AND kind = 'named' RETURNING seq"
@@ -110,7 +121,7 @@ def page_of_cursors(topic: str, after: After, limit: int, now: int, key: Key = O
 
 
 def fetch(statement: str, topic: str, **arguments: Any) -> Script[list[Shown]]:
-    rows = yield Statement(statement, {"topic": topic, **arguments})
+    rows = yield Statement(statement, {"topic": topic, **arguments}, quick=True)
     return [shown(*row) for row in rows]
 
 
@@ -141,23 +152,28 @@ def move(topic: str, name: str, seq: int | None, expected_seq: int | None, now: 
     Raises TopicNotFound, InvalidRequest (beyond the head), Incompatible (not a named one) or CursorMoved.
     """
     check_topic_name(name, "cursor")
-    return atomically(move_locked(topic, name, seq, expected_seq, now, key))
-
-
-def move_locked(topic: str, name: str, seq: int | None, expected_seq: int | None, now: int, key: Key) -> Script[bool]:
-    topic_id, head_seq = yield from lock_topic(topic)
+    # For a key that may not see a router there is none: it may have a named cursor of that name beside it.
+    wanted = {
+        "topic": topic,
+        "name": name,
+        "seq": seq,
+        "now": now,
+        "expected": expected_seq,
+        "others": key.allows(name),
+    }
+    (rows,) = (yield Whole([Statement(MOVE, wanted)])).rows
+    if not rows:
+        raise absent(topic)
+    made, head_seq, kind, topic_id = rows[0]
+    if made is not None:
+        return bool(made)
     if seq is not None and seq > head_seq:
         raise InvalidRequest(f"seq {seq} is beyond the head of {topic!r}, {head_seq}", head_seq=head_seq)
-    yield from check_named(topic_id, name, key)
-    seq = head_seq if seq is None else seq
-    moved = yield Statement(
-        MOVE, {"topic_id": topic_id, "name": name, "seq": seq, "now": now, "expected": expected_seq}
-    )
-    if not moved:
-        found = yield Statement(WHERE_NOW, (topic_id, name))
-        current = found[0][0] if found else 0
-        raise CursorMoved(f"expected the cursor at {expected_seq}, it is at {current}", seq=current)
-    return bool(moved[0][0])
+    if kind is not None:
+        raise belongs(name, kind)
+    found = yield Statement(WHERE_NOW, (topic_id, name))
+    current = found[0][0] if found else 0
+    raise CursorMoved(f"expected the cursor at {expected_seq}, it is at {current}", seq=current)
 
 
 def lock_topic(name: str) -> Script[tuple[int, int]]:
@@ -176,7 +192,11 @@ def check_named(topic_id: int, name: str, key: Key) -> Script[None]:
     """
     others = yield Statement(OTHERS, (topic_id, name))
     if others and visible(kind := others[0][0], name, key):
-        raise Incompatible(f"cursor {name!r} belongs to a {kind} and is read-only", kind=kind)
+        raise belongs(name, kind)
+
+
+def belongs(name: str, kind: str) -> Incompatible:
+    return Incompatible(f"cursor {name!r} belongs to a {kind} and is read-only", kind=kind)
 
 
 def delete_cursor(topic: str, name: str, key: Key = OPEN) -> Script[bool]:

@@ -11,19 +11,26 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from base.errors import InvalidRequest, TopicNotEmpty
-from store.script import Script, Statement, atomically
+from base.errors import InvalidRequest, Outdated, TopicNotEmpty
+from store.script import Script, Statement, Whole, atomically
 from topics import audit, hooks, wake
 from topics.cache import CachedTopic, forget, topic_called
 from topics.config import LOCK_CONFIG, as_dict, stored
 from topics.diff import Match, check_match
+from topics.insert import LOCK_HEAD
 from wire.keys import OPEN, Key
 
-LOCK_HEAD = "SELECT FROM topics_topichead WHERE topic_id = %s AND version = %s FOR UPDATE"
 EXPIRE = "SELECT topic_expire(%s, %s)"
+# Delete below a seq, behind LOCK_HEAD: to a topic that is another than the one we knew they do nothing.
+EXPIRE_KNOWN = "SELECT topic_expire(topic_id, %s) FROM topics_topichead WHERE topic_id = %s AND version = %s"
 # O(1) above ragged_seq: only the floor moves.
-TRIM = "SELECT records FROM topic_trim(%s, %s, 'delete')"
-# By the index on the tag. Takes the head's lock after the records' (sql/topic_delete_match.sql).
+TRIM = """
+SELECT trimmed.records
+  FROM topics_topichead head CROSS JOIN LATERAL topic_trim(head.topic_id, %s, 'delete') trimmed
+ WHERE head.topic_id = %s AND head.version = %s
+"""
+# By the index on the tag. Takes the head's lock after the records', and only then knows whether it is the topic we knew
+# (sql/topic_delete_match.2.sql): where it is not, the transaction undoes itself.
 DELETE_MATCH = "SELECT topic_delete_match(%s, %s, %s, %s, %s, %s, %s)"
 EXTENT = "SELECT floor_seq + 1, head_seq, count, bytes FROM topics_topichead WHERE topic_id = %s"
 TAKE_HEAD = "UPDATE topics_topichead SET version = version + 1 WHERE topic_id = %s RETURNING head_seq"
@@ -57,10 +64,6 @@ class Deleted(NamedTuple):
     bytes: int
 
 
-class Outdated(Exception):
-    """What we remember of a topic is no longer so."""
-
-
 def delete_records(name: str, before_seq: int | None, match: Match | None, now: int) -> Script[Deleted]:
     """Delete what is there now, lies below before_seq and matches. Raises TopicNotFound, InvalidRequest or NotReady."""
     if before_seq is None and match is None:
@@ -71,7 +74,7 @@ def delete_records(name: str, before_seq: int | None, match: Match | None, now: 
         if topic.derived:
             yield from hooks.before_read(topic, now)  # what a reader would see now is there to be deleted
         try:
-            return (yield from atomically(delete_once(topic, before_seq, op, literal, now)))
+            return (yield from delete_once(topic, before_seq, op, literal, now))
         except Outdated:
             forget(name)  # configured anew, deleted or recreated since we looked
 
@@ -80,19 +83,19 @@ def delete_once(
     topic: CachedTopic, before_seq: int | None, op: str | None, literal: str | None, now: int
 ) -> Script[Deleted]:
     """Raises Outdated when the topic is another than the one we knew: nothing is deleted then."""
+    known, expired_ts = (topic.id, topic.version), topic.expired_ts(now)
     if op is None or literal is None:
-        if not (yield Statement(LOCK_HEAD, (topic.id, topic.version))):
-            raise Outdated
-        yield Statement(EXPIRE, (topic.id, topic.expired_ts(now)))
-        trimmed = yield Statement(TRIM, (topic.id, (before_seq or 0) - 1))
+        statements = [Statement(LOCK_HEAD, known)]
+        if expired_ts is not None:
+            statements.append(Statement(EXPIRE_KNOWN, (expired_ts, *known)))
+        statements.append(Statement(TRIM, ((before_seq or 0) - 1, *known)))
     else:
         end = after_prefix(literal) if op == "Glob" else None
-        arguments = (topic.id, topic.version, before_seq, op, literal, end, topic.expired_ts(now))
-        trimmed = yield Statement(DELETE_MATCH, arguments)
-    if not trimmed or trimmed[0][0] is None:
-        raise Outdated  # the records that were marked before the head was looked at are as they were
-    (extent,) = yield Statement(EXTENT, (topic.id,))
-    return Deleted(trimmed[0][0], *extent)
+        statements = [Statement(DELETE_MATCH, (*known, before_seq, op, literal, end, expired_ts))]
+    *_, trimmed, extent = (yield Whole([*statements, Statement(EXTENT, (topic.id,))])).rows
+    if not trimmed:
+        raise Outdated("the topic was configured anew")
+    return Deleted(trimmed[0][0], *extent[0])
 
 
 def after_prefix(prefix: str) -> str | None:

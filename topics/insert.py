@@ -32,6 +32,7 @@ WITH moved AS (
       FROM unnest(%(ids)s::bigint[], %(versions)s::bigint[], %(counts)s::bigint[], %(bytes)s::bigint[])
                AS batch (topic_id, version, count, bytes)
      WHERE head.topic_id = batch.topic_id AND head.version = batch.version AND head.topic_id = ANY (%(ids)s::bigint[])
+           {unless}
     RETURNING head.topic_id, head.head_seq - batch.count AS base, head.total - batch.bytes AS base_total, head.last_ts),
 written AS (
     INSERT INTO topics_record_{partition} (topic_id, seq, ts, total, size, volatile, node, tag, meta, data)
@@ -43,15 +44,37 @@ written AS (
                       unnest(%(sizes)s::int[]), unnest(%(runs)s::bigint[]))
                AS new (data, tag, node, meta, topic_id, place, size, run)
       JOIN moved USING (topic_id))
+{and_keep}
 SELECT topic_id, base FROM moved
 """
-APPEND_LOGGED = APPEND.format(partition="logged", volatile="false", volatile_seqs="")
+LOGGED = {"partition": "logged", "volatile": "false", "volatile_seqs": ""}
 # Volatile records may vanish, so that nothing may take their seqs for a plain run of logged ones.
-APPEND_VOLATILE = APPEND.format(
-    partition="volatile",
-    volatile="true",
-    volatile_seqs=", ragged_seq = head.head_seq + batch.count, volatile_seq = head.head_seq + batch.count",
-)
+VOLATILE = {
+    "partition": "volatile",
+    "volatile": "true",
+    "volatile_seqs": ", ragged_seq = head.head_seq + batch.count, volatile_seq = head.head_seq + batch.count",
+}
+APPEND_LOGGED, APPEND_VOLATILE = (APPEND.format(**kind, unless="", and_keep="") for kind in (LOGGED, VOLATILE))
+
+# An append to one topic that asks for its head to be somewhere, and to be done once under a key. Whoever else moves the head
+# is waited for, and PostgreSQL then looks at the head as it has become; but at the keys as they were when the statement
+# began. So with a key the head is locked by a statement before it. No row: the topic is another, its head is elsewhere, or
+# the key is kept.
+CONDITIONS = {
+    "unless": """
+       AND (%(expected_head)s::bigint IS NULL OR head.head_seq = %(expected_head)s)
+       AND NOT EXISTS (SELECT FROM topics_idempotencykey kept
+                        WHERE kept.topic_id = head.topic_id AND kept.key = %(key)s::text AND kept.ts > %(since)s)""",
+    "and_keep": """,
+kept AS (
+    INSERT INTO topics_idempotencykey (topic_id, key, first_seq, last_seq, ts)
+    SELECT topic_id, %(key)s::text, base + 1, base + %(records)s::bigint, %(now)s::bigint FROM moved
+     WHERE %(key)s::text IS NOT NULL
+    ON CONFLICT (topic_id, key)
+    DO UPDATE SET first_seq = excluded.first_seq, last_seq = excluded.last_seq, ts = excluded.ts)""",
+}
+CONDITIONAL_LOGGED, CONDITIONAL_VOLATILE = (APPEND.format(**kind, **CONDITIONS) for kind in (LOGGED, VOLATILE))
+LOCK_HEAD = "SELECT FROM topics_topichead WHERE topic_id = %s AND version = %s FOR UPDATE"
 
 # After an append to a capped topic, behind the same lock: what is over its time goes first, then the oldest. A topic whose
 # version is another got no append, and must not be trimmed by what its caps were.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -15,6 +16,7 @@ from topics.config import Config
 from wire.keys import Key
 
 NO_META = msgspec.Raw(b"null")
+no_meta = repeat(NO_META).__next__  # always that one; a function of our own would take longer than reading a record
 # Read once: looking a setting up takes longer than checking a record by it.
 MAX_RECORDS, MAX_RECORD_BYTES = settings.TOPICS_MAX_RECORDS_PER_APPEND, settings.TOPICS_MAX_RECORD_BYTES
 OBJECT = Meta(extra_json_schema={"type": ["object", "null"]})
@@ -26,7 +28,7 @@ class NewRecord(msgspec.Struct):
     data: msgspec.Raw
     tag: str | None = None
     node: str | None = None
-    meta: Annotated[msgspec.Raw, OBJECT] = msgspec.field(default_factory=lambda: NO_META)
+    meta: Annotated[msgspec.Raw, OBJECT] = msgspec.field(default_factory=no_meta)
 
 
 class Append(msgspec.Struct):
@@ -77,29 +79,25 @@ def check_rows(wanted: Append) -> Rows:
         raise InvalidRequest("idempotency_key holds a NUL character")
     if wanted.node is not None:
         check_node(wanted.node)
-    sizes = []
-    for place, record in enumerate(records):
-        if record.tag is not None:
-            check_tag(record.tag)
-        if record.node is None:
-            record.node = wanted.node
-        elif record.node is not wanted.node:
-            check_node(record.node)
-        size = len(record.data)
-        if record.meta is not NO_META:
-            size += check_meta(bytes(record.meta))
-        if size > MAX_RECORD_BYTES:
-            message = f"records[{place}] is {size} bytes, at most {MAX_RECORD_BYTES} are allowed"
-            raise RecordTooLarge(message, index=place, max=MAX_RECORD_BYTES)
-        sizes.append(size)
-    return Rows(
-        [r.data for r in records],
-        [r.tag for r in records],
-        [r.node for r in records],
-        [r.meta for r in records],
-        sizes,
-        sum(sizes),
-    )
+    tags = [record.tag for record in records]
+    nodes = [wanted.node if record.node is None else record.node for record in records]
+    # Records of one append have few tags and nodes: each is looked at once.
+    for tag in set(tags):
+        if tag is not None:
+            check_tag(tag)
+    for node in set(nodes):
+        if node is not None and node is not wanted.node:
+            check_node(node)
+    data, metas = [record.data for record in records], [record.meta for record in records]
+    sizes = list(map(len, data))
+    for place, meta in enumerate(metas):
+        if meta is not NO_META:
+            sizes[place] += check_meta(bytes(meta))
+    if max(sizes) > MAX_RECORD_BYTES:
+        place = next(place for place, size in enumerate(sizes) if size > MAX_RECORD_BYTES)
+        message = f"records[{place}] is {sizes[place]} bytes, at most {MAX_RECORD_BYTES} are allowed"
+        raise RecordTooLarge(message, index=place, max=MAX_RECORD_BYTES)
+    return Rows(data, tags, nodes, metas, sizes, sum(sizes))
 
 
 def check_meta(meta: bytes) -> int:

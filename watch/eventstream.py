@@ -58,7 +58,7 @@ class EventStream:
         # Nobody is shown what was read before he came: it may have been deleted since.
         self.since = time.monotonic()
         self.view = View(
-            LIMIT, MAX_BYTES, None, None, None, True, True, True, strong=False, prefixes=key.prefixes, render=messages
+            LIMIT, MAX_BYTES, None, None, True, True, True, strong=False, prefixes=key.prefixes, render=messages
         )
         # The first read also finds what was appended between the look at the head and our following of the topic.
         self.may_be_behind = True

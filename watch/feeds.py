@@ -1,5 +1,7 @@
 """One read of the log and one rendering per topic, seq and view, however many streams watch it (docs/watch.md).
 
+Streams that leave out nodes of their own share them, too: what they leave out is cut from the shared reading (Batch.without).
+
 A reading is kept for a second at most, and shared only with streams that were there before it began: so no stream is
 shown a record that was deleted before the stream came.
 """
@@ -12,6 +14,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
+
+import msgspec
 
 from base.clock import now_ms
 from base.errors import TopicsError
@@ -41,7 +45,6 @@ class View(NamedTuple):
 
     limit: int
     max_bytes: int
-    nodes: tuple[str, ...] | None
     match_op: str | None
     match: str | None
     tags: bool
@@ -52,16 +55,45 @@ class View(NamedTuple):
     render: Render = frames.record
 
 
-class Batch(NamedTuple):
+class Node(msgspec.Struct):
+    node: str | None = msgspec.field(name="$node", default=None)
+
+
+class Batch:
     """One window of a topic, rendered. All its streams send the same objects, and none of them may change one.
 
     `window` is without its records, which are in `record`, as a frame without an id. `message` is that frame with its
     id, for a stream that watches this topic alone and has nothing to add.
     """
 
-    window: Window
-    record: bytes
-    message: dict[str, Any]
+    __slots__ = ("dedupes", "frame", "message", "name", "nodes", "pieces", "record", "records", "window")
+
+    def __init__(self, name: str, window: Window, records: str, frame: Callable[[str], bytes], dedupes: bool) -> None:
+        """`name`: of the topic. `frame` makes a frame of records. `dedupes`: a stream may leave out its own nodes."""
+        self.name, self.window, self.records, self.frame, self.dedupes = name, window, records, frame, dedupes
+        self.record = frame(records) if records else b""
+        body = frames.id_line({name: window.next_from_seq}, {}) + self.record
+        self.message = {"type": "http.response.body", "body": body, "more_body": True}
+        self.nodes: list[str | None] | None = None  # of each record, and what it looks like: once somebody asks
+        self.pieces: list[bytes] = []
+
+    @property
+    def bytes(self) -> int:
+        """What keeping it takes, about: the frame, and the records as text and in pieces."""
+        return 3 * len(self.record)
+
+    def without(self, own: frozenset[str]) -> Batch:
+        """Returns the same window without the records of these nodes."""
+        if not own or not self.records or not self.dedupes:
+            return self
+        if self.nodes is None:
+            text = f"[{self.records}]".encode()
+            self.nodes = [each.node for each in msgspec.json.decode(text, type=list[Node])]
+            self.pieces = [bytes(each) for each in msgspec.json.decode(text, type=list[msgspec.Raw])]
+        if own.isdisjoint(self.nodes):
+            return self
+        kept = [piece for piece, node in zip(self.pieces, self.nodes, strict=True) if node not in own]
+        return Batch(self.name, self.window, b",".join(kept).decode(), self.frame, False)
 
 
 class Waiter(Protocol):
@@ -142,12 +174,13 @@ class Feeds:
         reading.started = time.monotonic()
         self.reads += 1
         _, from_seq, view = key
-        window = yield from read_window(name, key)
-        if window is None:
+        found = yield from read_window(name, key)
+        if found is None:
             return None
         if view.strong:
             yield from flush()
-        return rendered(name, from_seq, view, window)
+        topic, window = found
+        return rendered(topic, from_seq, view, window)
 
     def keep(self, key: Key, reading: Reading) -> None:
         """Keep a reading for others who ask for the same, and let go of those that are too old or too many.
@@ -159,7 +192,7 @@ class Feeds:
             if batch is None or batch.window.next_from_seq <= key[1]:
                 del self.recent[key]
             else:
-                self.bytes += len(batch.record)
+                self.bytes += batch.bytes
         old = time.monotonic() - FRESH_SECONDS
         while self.recent:
             oldest = next(iter(self.recent.values()))
@@ -171,11 +204,11 @@ class Feeds:
     def drop(self, key: Key) -> None:
         reading = self.recent.pop(key, None)
         if reading is not None and reading.batch is not None:
-            self.bytes -= len(reading.batch.record)
+            self.bytes -= reading.batch.bytes
 
 
-def read_window(name: str, key: Key) -> Script[Window | None]:
-    """Returns the window; None when there is no topic of this id any more."""
+def read_window(name: str, key: Key) -> Script[tuple[CachedTopic, Window] | None]:
+    """Returns the topic and the window; None when there is no topic of this id any more."""
     topic_id, from_seq, view = key
     while True:
         topic = cached(name)
@@ -184,7 +217,7 @@ def read_window(name: str, key: Key) -> Script[Window | None]:
         if topic is None or topic.id != topic_id:
             return None
         if found := (yield Statement(DIFF, arguments(topic, from_seq, view), quick=True)):
-            return Window(*found[0])
+            return topic, Window(*found[0])
         forget(name)  # it was configured anew since we looked it up, and its version is another one now
 
 
@@ -194,7 +227,7 @@ def arguments(topic: CachedTopic, from_seq: int, view: View) -> tuple[Any, ...]:
         topic.version,
         from_seq,
         view.limit,
-        list(view.nodes) if view.nodes and topic.dedupe_node else None,
+        None,  # nodes: each stream leaves out its own
         view.match_op,
         view.match,
         view.tags,
@@ -211,16 +244,17 @@ def flush() -> Script[None]:
         yield Statement(FLUSH)
 
 
-def rendered(name: str, from_seq: int, view: View, window: Window) -> Batch:
+def rendered(topic: CachedTopic, from_seq: int, view: View, window: Window) -> Batch:
     """Returns the window as what is sent of it."""
-    records = window.records
+    records = window.records or ""
     if records and not view.data:
         records = frames.without_data(records)
     if records:
         records = seen(records, view.prefixes)
     since = from_seq if window.lost is None else window.gap_to
     to_seq = window.next_from_seq
-    record = view.render(name, records, since, to_seq, window.head_seq) if records else b""
-    body = frames.id_line({name: to_seq}, {}) + record
-    message = {"type": "http.response.body", "body": body, "more_body": True}
-    return Batch(window._replace(records=None), record, message)
+
+    def frame(records: str) -> bytes:
+        return view.render(topic.name, records, since, to_seq, window.head_seq)
+
+    return Batch(topic.name, window._replace(records=None), records, frame, topic.dedupe_node)

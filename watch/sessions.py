@@ -116,7 +116,7 @@ class Options(msgspec.Struct, omit_defaults=True):
     def view(self, topic: str, prefixes: tuple[str, ...]) -> View:
         """What a reader whose key has these prefixes sees of a topic. Only `meta` can hold names that it may not see."""
         op, match = self.matches.get(topic, (None, None))
-        what = (self.limit, self.max_bytes, self.nodes, op, match, self.tags, self.meta, self.data, self.strong)
+        what = (self.limit, self.max_bytes, op, match, self.tags, self.meta, self.data, self.strong)
         return View(*what, prefixes if self.meta else ())
 
 

@@ -49,6 +49,7 @@ class Stream:
             for name, saved in session.positions.items()
         }
         self.has_one_topic = len(self.positions) == 1
+        self.own_nodes = frozenset(options.nodes or ())
         self.to_read: dict[Position, None] = {}  # in the order of asking, so that each topic has its turn
         self.reading: Reading | None = None  # the one that is under way, or done and not taken
         self.reading_position: Position | None = None  # whose reading it is
@@ -213,11 +214,10 @@ class Stream:
         if reading.error is not None:
             self.hub.loop.call_later(RETRY_SECONDS, self.read_soon, position)
             return None
-        batch = reading.batch
-        if batch is None:
+        if reading.batch is None:
             position.vanished()
             return None
-        window = batch.window
+        window = reading.batch.window
         if position.is_outdated(window):
             # A read that begins now is believed whatever it says, so that this is done once.
             position.announced_head_seq, position.read_since = 0, time.monotonic()
@@ -226,6 +226,7 @@ class Stream:
         if window.next_from_seq < max(window.head_seq, self.hub.heads.get(position.topic_id, 0)):
             self.to_read[position] = None
         self.progress += 1
+        batch = reading.batch.without(self.own_nodes)
         if self.has_one_topic and position.is_said_by(batch):
             position.move(window)
             self.has_moved_unsaid = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from store.loop import here
@@ -10,30 +11,19 @@ from wire import metrics
 from wire.actor import act_for
 from wire.answer import Answer, refusal
 from wire.endpoint import Asked, Endpoint
-from wire.keys import Key
 
+Request = Asked[Any, Any]
 ANYTHING = b"*/*"
 
 
-async def answer(
-    endpoint: Endpoint,
-    arguments: tuple[str, ...],
-    key: Key,
-    headers: dict[bytes, bytes],
-    query: bytes,
-    body: bytes,
-    origin: str,
-    started: float,
-    accept: str,
-) -> Answer:
-    """The answer to a request that the front has let in."""
-    asked: Asked[Any, Any] = Asked(key, headers, query, body, origin, started, accept)
+async def answer(endpoint: Endpoint, asked: Request, arguments: Sequence[str]) -> Answer:
+    """The answer to a request that the front has let in. `arguments`: what stands in its path."""
     try:
         act_for(asked.actor)
         done = await here().drive(endpoint.script(asked, arguments))
     except Exception as error:
-        done = refusal(error, started, asked.key)
-    metrics.request(endpoint.method, endpoint.route, done.status, time.perf_counter() - started)
+        done = refusal(error, asked.started, asked.key)
+    metrics.request(endpoint.method, endpoint.route, done.status, time.perf_counter() - asked.started)
     return done
 
 

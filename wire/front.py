@@ -24,8 +24,9 @@ from wire import door, hosts, limits, metrics, pulse, shutdown, sockets, upload,
 from wire.answer import Answer, refusal
 from wire.bridge import Bare, Bridge, environ
 from wire.docs import Nothing
+from wire.endpoint import Asked
 from wire.entrance import fresh_keys
-from wire.keys import Key, keyring
+from wire.keys import OPEN, Key, keyring
 from wire.routes import Found, Routes
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ OPEN_PATHS = frozenset(("/v0/health", "/v0/ready", "/v0/schema", "/v0/docs"))
 HEALTH_PATHS = ("/v0/health", "/healthz")  # of hosts.PROBES; the others ask whether we are ready
 READY_SECONDS = 2.0  # for every connection that serves to answer
 TAKES_BODY = ("POST", "PUT")
+JSON_HEADERS = [(b"content-type", b"application/json")]
 # Django takes at most 1,000 fields in a form: with a name and a value of 255 characters in each, they fit.
 ADMIN_FORM_BYTES = 512 * 1024
 
@@ -68,6 +70,8 @@ class Front:
         self.api = Bridge(Bare(), self.threads)
         self.readiness = Bridge(Bare(), Threads(1, "ready"))
         self.routes, self.stream_at = routes, stream_at
+        health = routes.find(HEALTH_PATHS[0])
+        self.health = health.endpoints if health is not None else {}
         self.checks, self.closers, self.load_all = checks, closers, load_all
         self.tuning: asyncio.Task[None] | None = None
 
@@ -107,32 +111,54 @@ class Front:
             await reply(refusal(error, started), dict(scope["headers"]), send)
 
     async def request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        started = time.perf_counter()
+        started, path = time.perf_counter(), scope["path"]
         headers: dict[bytes, bytes] = dict(scope["headers"])
         try:
             shutdown.check()
-            if scope["path"] in hosts.PROBES:
-                await reply(await self.probe(scope, headers), headers, send)
-                return
-            key, path = None, scope["path"]
-            if wants_key(path):
-                if keyring.aging:
-                    await fresh_keys()
-                authorization = headers.get(b"authorization")
-                key = keyring.authenticate(authorization.decode("latin-1") if authorization else None)
-            found = self.routes.find(path) if path.startswith("/v0/") else None
-            most = await self.most(scope, headers, key, found)
-            with limits.under_way(key, address(scope)) as held:
-                body = await upload.read(headers, receive, most, held) if most else b""
-                answer = await self.answer(scope, headers, body, key, found, started)
+            if path in hosts.PROBES:
+                answer = await self.probe(scope, headers, started)
+            elif (found := self.routes.find(path)) is not None and path not in OPEN_PATHS:
+                answer = await self.call(found, scope, headers, receive, started)
+            else:
+                answer = await self.page(scope, headers, receive)
         except Exception as error:
             answer = refusal(error, started)
             metrics.request(scope["method"], "", answer.status, time.perf_counter() - started)
         await reply(answer, headers, send)
 
-    async def probe(self, scope: Scope, headers: dict[bytes, bytes]) -> Answer:
+    async def call(
+        self, found: Found, scope: Scope, headers: dict[bytes, bytes], receive: Receive, started: float
+    ) -> Answer:
+        """A call of /v0: by the door, or by a view where the client wants something that has to be negotiated."""
+        key, origin, method = await who(headers), address(scope), scope["method"]
+        with limits.under_way(key, origin) as held:
+            body = b""
+            if method in TAKES_BODY or upload.announces(scope, headers):
+                most = MAX_BODY_BYTES if method in TAKES_BODY else upload.SMALL
+                body = await upload.read(headers, receive, most, held)
+            if FAST_LANE and (endpoint := found.endpoints.get(method)) is not None:
+                accept = door.accepted(endpoint, headers)
+                if accept is not None:
+                    asked: door.Request = Asked(key, headers, scope["query_string"], body, origin, started, accept)
+                    return await door.answer(endpoint, asked, found.arguments)
+            return await self.api.call(scope, headers, body, key)
+
+    async def page(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive) -> Answer:
+        """What Django serves: the admin, the schema and the docs page, static files. Raises NotFound under /v0."""
+        path = scope["path"]
+        key = await who(headers) if wants_key(path) else None
+        most = await self.most(scope, headers)
+        with limits.under_way(key, address(scope)) as held:
+            body = await upload.read(headers, receive, most, held) if most else b""
+            bridge = self.api if path.startswith("/v0/") else self.site
+            return await bridge.call(scope, headers, body, key)
+
+    async def probe(self, scope: Scope, headers: dict[bytes, bytes], started: float) -> Answer:
         """Whether we live, and can serve: told without anything that other requests could use up."""
         if scope["path"] in HEALTH_PATHS:
+            endpoint = self.health.get(scope["method"]) if FAST_LANE else None
+            if endpoint is not None and (accept := door.accepted(endpoint, headers)) is not None:
+                return await door.answer(endpoint, Asked(OPEN, headers, b"", b"", "", started, accept), ())
             return self.readiness.run(environ(scope, headers, b"", None))  # it waits for nothing
         try:
             async with asyncio.timeout(READY_SECONDS):
@@ -142,12 +168,10 @@ class Front:
         except TimeoutError as error:
             raise NotReady(f"the connections that serve did not answer within {READY_SECONDS:.0f} s") from error
 
-    async def most(self, scope: Scope, headers: dict[bytes, bytes], key: Key | None, found: Found | None) -> int:
-        """Returns how many bytes of a body are read for this request; 0: none is looked at. Raises NotFound."""
+    async def most(self, scope: Scope, headers: dict[bytes, bytes]) -> int:
+        """Returns how many bytes of a body are read for this page; 0: none is looked at. Raises NotFound."""
         path = scope["path"]
-        if found is not None and key is not None and scope["method"] in TAKES_BODY:
-            return MAX_BODY_BYTES
-        if found is None and not is_route(path):
+        if not is_route(path):
             if path.startswith("/v0/") or path == "/v0":
                 raise NotFound("there is nothing at this path")
             return 0  # a static file, or a page that says that there is none
@@ -157,22 +181,13 @@ class Front:
                 return ADMIN_FORM_BYTES
         return upload.SMALL
 
-    async def answer(
-        self,
-        scope: Scope,
-        headers: dict[bytes, bytes],
-        body: bytes,
-        key: Key | None,
-        found: Found | None,
-        started: float,
-    ) -> Answer:
-        if found is not None and key is not None and FAST_LANE:
-            endpoint = found.endpoints.get(scope["method"])
-            if endpoint is not None and (accept := door.accepted(endpoint, headers)) is not None:
-                query, origin = scope["query_string"], address(scope)
-                return await door.answer(endpoint, found.arguments, key, headers, query, body, origin, started, accept)
-        bridge = self.api if scope["path"].startswith("/v0/") else self.site
-        return await bridge.call(scope, headers, body, key)
+
+async def who(headers: dict[bytes, bytes]) -> Key:
+    """Raises Unauthorized or NotReady."""
+    if keyring.aging:
+        await fresh_keys()
+    authorization = headers.get(b"authorization")
+    return keyring.authenticate(authorization.decode("latin-1") if authorization else None)
 
 
 async def tune_listeners() -> None:
@@ -204,9 +219,18 @@ def address(scope: Scope) -> str:
 
 
 async def reply(answer: Answer, asked: dict[bytes, bytes], send: Send) -> None:
+    body, headers = answer.body, JSON_HEADERS
+    if answer.headers or not body or len(body) >= GZIP_FROM:
+        body, headers = dressed(answer, asked)
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def dressed(answer: Answer, asked: dict[bytes, bytes]) -> tuple[bytes, list[tuple[bytes, bytes]]]:
+    """The body as it is sent, zipped where that is wanted and worth it, and its headers."""
     body, headers = answer.body, list(answer.headers)
     if body and not says(headers, b"content-type"):
-        headers.append((b"content-type", b"application/json"))
+        headers += JSON_HEADERS
     if len(body) >= GZIP_FROM and may_zip(answer.status, headers):
         # Whether this answer is zipped depends on what the client accepts: a cache on the way has to know.
         headers.append((b"vary", b"accept-encoding"))
@@ -214,8 +238,7 @@ async def reply(answer: Answer, asked: dict[bytes, bytes], send: Send) -> None:
             body = gzip.compress(body, compresslevel=1)
             headers = [header for header in headers if header[0] != b"content-length"]
             headers += [(b"content-encoding", b"gzip"), (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    return body, headers
 
 
 def wants_gzip(accepted: bytes | None) -> bool:

@@ -17,6 +17,7 @@ SMALL = 64 * 1024  # bytes: more than any call takes that needs no key or no bod
 MOST_MEMBERS = (
     10_000  # of a gzip body. pigz and bgzip make one for every 64 KiB or more; each costs us time, however small
 )
+HTTP_1 = ("1.0", "1.1")
 STEP = 64 * 1024  # bytes of a gzip body unzipped at a time
 GRACE_SECONDS = settings.TOPICS_UPLOAD_GRACE_MS / 1000
 LEAST_RATE = settings.TOPICS_UPLOAD_LEAST_RATE
@@ -34,7 +35,9 @@ async def read(headers: dict[bytes, bytes], receive: Receive, most: int, held: u
     """
     if announced(headers) > most:
         raise too_large(most)
-    encoding = headers.get(b"content-encoding", b"identity").lower()
+    if b"content-encoding" not in headers:
+        return await received(receive, most, held)
+    encoding = headers[b"content-encoding"].lower()
     if encoding not in (b"identity", b"gzip"):
         raise UnsupportedMediaType("a body may be sent as it is, or with Content-Encoding: gzip")
     body = await received(receive, most, held)
@@ -42,6 +45,11 @@ async def read(headers: dict[bytes, bytes], receive: Receive, most: int, held: u
         body = gunzip(body, most)
         held.hold(len(body))
     return body
+
+
+def announces(scope: dict[str, Any], headers: dict[bytes, bytes]) -> bool:
+    """Whether a body may come. HTTP/1 says so in a header; a request of HTTP/2 may bring one without a word."""
+    return b"content-length" in headers or b"transfer-encoding" in headers or scope["http_version"] not in HTTP_1
 
 
 def announced(headers: dict[bytes, bytes]) -> int:

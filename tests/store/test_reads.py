@@ -11,7 +11,8 @@ import pytest
 from base.errors import InvalidRequest, NotReady
 from store.codec import Rows
 from store.connection import Connection
-from store.reads import MOST, Reads
+from store.reads import Reads
+from store.roundtrips import MOST
 
 SLOW, ECHO, WRONG = "SELECT pg_sleep(0.2)", "SELECT %s::bigint", "SELECT %s::bigint / 0"
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -33,7 +34,7 @@ def round_trips(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 async def behind(reads: Reads, *asked: tuple[str, int]) -> list[Any]:
     """What comes of these reads, which arrive while the only connection is busy."""
-    first = asyncio.create_task(reads.execute(SLOW, ()))
+    first = asyncio.ensure_future(reads.execute(SLOW, ()))
     await asyncio.sleep(0)
     found = await asyncio.gather(*(reads.execute(sql, (value,)) for sql, value in asked), return_exceptions=True)
     await first
@@ -63,9 +64,9 @@ def test_a_connection_that_ends_under_them_costs_nobody_an_answer() -> None:
     async def work() -> list[Any]:
         reads = Reads(1)
         ((backend,),) = await reads.execute("SELECT pg_backend_pid()::bigint", ())
-        first = asyncio.create_task(reads.execute(SLOW, ()))
+        first = asyncio.ensure_future(reads.execute(SLOW, ()))
         await asyncio.sleep(0)
-        rest = [asyncio.create_task(reads.execute(ECHO, (value,))) for value in range(3)]
+        rest = [asyncio.ensure_future(reads.execute(ECHO, (value,))) for value in range(3)]
         await asyncio.sleep(0)
         other = Reads(1)
         await other.execute("SELECT pg_terminate_backend(%s)", (backend,))
@@ -82,9 +83,9 @@ def test_a_connection_that_ends_under_them_costs_nobody_an_answer() -> None:
 def test_a_client_that_goes_takes_no_other_along(round_trips: list[int]) -> None:
     async def work() -> list[Any]:
         reads = Reads(1)
-        first = asyncio.create_task(reads.execute(SLOW, ()))
+        first = asyncio.ensure_future(reads.execute(SLOW, ()))
         await asyncio.sleep(0)
-        gone, left = (asyncio.create_task(reads.execute(ECHO, (value,))) for value in (1, 2))
+        gone, left = (asyncio.ensure_future(reads.execute(ECHO, (value,))) for value in (1, 2))
         await asyncio.sleep(0)
         gone.cancel()
         found = await asyncio.gather(first, gone, left, return_exceptions=True)

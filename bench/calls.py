@@ -1,0 +1,174 @@
+"""Each call of /v0 beside an empty ASGI application, which gets the same requests from the same wrk in the same run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from bench import empty, mix
+from bench.client import Client
+from bench.cpu import Cpu
+from bench.load import Load, Requests, post, send
+from bench.log import HUNDRED, ONE, RECORD
+from bench.raw import Raw
+from bench.report import Row
+from tests.instances import Instance
+
+SECONDS = 3.0
+APPLICATION = "empty app"
+MANY = 64  # topics for appends to many
+
+
+def run(instance: Instance) -> Iterator[Row]:
+    client = Client(instance.port)
+    with empty.serving() as nothing, instance.connect() as database:
+        calls = Calls(instance, nothing, Cpu(instance))
+        prepare(client)
+        post(calls.topic("one"), ONE, 16, 2)  # warm
+        yield from reads(calls, client)
+        yield from appends(calls, Raw(instance.servers.database_url))
+        database.execute("VACUUM ANALYZE")
+        yield from conditional_appends(calls)
+        yield from creations(calls)
+        yield from deletes(calls, client)
+        yield mix.run(instance)
+        yield from alone(calls, client, Raw(instance.servers.database_url))
+
+
+class Calls:
+    """The instance and the empty application, under the same load in turn."""
+
+    def __init__(self, instance: Instance, nothing: str, cpu: Cpu) -> None:
+        self.root, self.nothing, self.cpu = f"{instance.url}/v0/", nothing, cpu
+        self.empty: dict[tuple[str, int, int], Load] = {}
+
+    def topic(self, name: str) -> str:
+        return f"{self.root}topics/{name}"
+
+    def beside(self, work: str, asked: float, requests: Requests, connections: int) -> Row:
+        """A row for a call that is to reach `asked` of the empty application's rate."""
+        load, used = self.measured(requests, connections)
+        limit = self.limit(requests, connections)
+        measured = f"{load.rate:,.0f}/s, p50 {load.p50_ms:.2f} ms; {used}"
+        ratio = load.rate / limit.rate
+        return Row(
+            work, f"≥ {asked:g} of the {APPLICATION}", measured, f"{limit.rate:,.0f}", f"{ratio:.2f}", ratio >= asked
+        )
+
+    def rate(self, work: str, asked: float, requests: Requests, connections: int, records: int = 1) -> Row:
+        """A row for a call that is to reach a rate: of calls, or of records where each carries several."""
+        load, used = self.measured(requests, connections)
+        limit = self.limit(requests, connections)
+        rate, unit = load.rate * records, "/s" if records == 1 else " records/s"
+        measured = f"{rate:,.0f}{unit}, p50 {load.p50_ms:.2f} ms; {used}"
+        return Row(
+            work,
+            f"≥ {asked:,.0f}{unit}",
+            measured,
+            f"{limit.rate:,.0f}",
+            f"{load.rate / limit.rate:.2f}",
+            rate >= asked,
+        )
+
+    def measured(self, requests: Requests, connections: int) -> tuple[Load, str]:
+        before = self.cpu.now()
+        load = send(requests, connections, SECONDS)
+        return load, self.cpu.each(before, load.rate * SECONDS)
+
+    def limit(self, requests: Requests, connections: int) -> Load:
+        """The empty application, sent as many bytes by the same method. Measured once for calls of about a size."""
+        size = 2 ** len(requests.body).bit_length()
+        known = (requests.method, size, connections)
+        if known not in self.empty:
+            self.empty[known] = send(requests.to(self.nothing), connections, SECONDS)
+        return self.empty[known]
+
+
+def prepare(client: Client) -> None:
+    for name in ("one", "hundred", *(f"many{n}" for n in range(1, MANY + 1))):
+        client.call("PUT", f"topics/{name}", {})
+    client.append("hundred", [{"n": n} for n in range(1000)])
+
+
+def reads(calls: Calls, client: Client) -> Iterator[Row]:
+    head = client.call("GET", "topics/hundred")["head_seq"]
+    topic = calls.topic("hundred")
+    tail = Requests("POST", f"{topic}/diff", f'{{"from_seq":{head}}}')
+    yield calls.beside("health, 32 connections", 0.6, Requests("GET", f"{calls.root}health"), 32)
+    yield calls.beside("diff at the tail, 32 connections", 0.45, tail, 32)
+    yield calls.beside("diff, limit 1", 0.45, Requests("POST", f"{topic}/diff", '{"from_seq":7,"limit":1}'), 32)
+    yield calls.beside("GET of a topic", 0.45, Requests("GET", topic), 32)
+    yield calls.beside("GET of records, limit 1", 0.25, Requests("GET", f"{topic}/records?from_seq=7&limit=1"), 32)
+    since = f'{{"from_ts":{int(time.time() * 1000) - 60_000},"limit":1}}'
+    yield calls.beside("diff from a time, limit 1", 0.25, Requests("POST", f"{topic}/diff", since), 32)
+    yield calls.beside("PUT of a cursor", 0.25, Requests("PUT", f"{topic}/cursors/c", '{"seq":7}'), 32)
+
+
+def appends(calls: Calls, raw: Raw) -> Iterator[Row]:
+    one = Requests("POST", calls.topic("one"), ONE)
+    yield calls.beside("append 1 record, 64 connections", 0.6, one, 64)
+    many = Requests("POST", calls.topic("many$n"), ONE, most=MANY)
+    yield calls.beside("the same over 64 topics", 0.6, many, 64)
+    limit = raw.appends("hundred", HUNDRED) * 100
+    load, used = calls.measured(Requests("POST", calls.topic("hundred"), HUNDRED), 16)
+    rate = load.rate * 100
+    measured = f"{rate:,.0f} records/s, p50 {load.p50_ms:.2f} ms; {used}"
+    yield Row(
+        "append 100 records, 16 connections",
+        "≥ 1.6 of raw",
+        measured,
+        f"{limit:,.0f} raw",
+        f"{rate / limit:.2f}",
+        rate >= 1.6 * limit,
+    )
+
+
+def conditional_appends(calls: Calls) -> Iterator[Row]:
+    keyed = Requests("POST", calls.topic("one"), f'{{"idempotency_key":"key $n","records":[{RECORD}]}}')
+    yield calls.beside("append with an idempotency key, 32 connections", 0.25, keyed, 32)
+    made = Requests("PUT", calls.topic("expected:$n"), "{}")
+    topics = int(send(made, 32, 4 * SECONDS).rate * 4 * SECONDS * 0.9)
+    expecting = Requests(
+        "POST", calls.topic("expected:$n"), f'{{"expected_head":$round,"records":[{RECORD}]}}', most=topics
+    )
+    yield calls.beside("append with expected_head", 0.25, expecting, 32)
+
+
+def creations(calls: Calls) -> Iterator[Row]:
+    yield calls.rate("PUT of a new topic, 32 connections", 3000, Requests("PUT", calls.topic("put:$n"), "{}"), 32)
+    yield calls.rate("append that creates a topic", 3000, Requests("POST", calls.topic("made:$n"), ONE), 32)
+    hundred = Requests("POST", calls.topic("filled:$n"), HUNDRED)
+    yield calls.rate("100 records into a new topic each", 80_000, hundred, 32, 100)
+
+
+def deletes(calls: Calls, client: Client) -> Iterator[Row]:
+    for start in range(0, 60_000, 1000):
+        records = [{"data": n, "tag": f"t:{n}"} for n in range(start + 1, start + 1001)]
+        client.call("POST", "topics/tagged?return_seqs=false", {"records": records})
+    by_tag = Requests("POST", calls.topic("tagged/delete"), '{"match":"t:$n"}')
+    yield calls.rate("delete by tag of one record, 32 connections", 4000, by_tag, 32)
+    yield calls.rate(
+        "delete before_seq", 4000, Requests("POST", calls.topic("hundred/delete"), '{"before_seq":$n}'), 32
+    )
+
+
+def alone(calls: Calls, client: Client, raw: Raw) -> Iterator[Row]:
+    """One connection: what a call takes beyond the statement, and beyond an application that does nothing."""
+    head = client.call("GET", "topics/hundred")["head_seq"]
+    least = post(calls.nothing, ONE, 1, SECONDS).p50_ms
+    tail = f'{{"from_seq":{head}}}'
+    parts: list[tuple[str, Callable[[], float], str, str]] = [
+        ("append 1 record, 1 connection", lambda: raw.appends("one", ONE), calls.topic("one"), ONE),
+        ("diff at the tail, 1 connection", lambda: raw.diffs("hundred", head, 256), calls.topic("hundred/diff"), tail),
+    ]
+    for work, statement, url, body in parts:
+        limit = 1000 / statement() + least
+        p50 = post(url, body, 1, SECONDS).p50_ms
+        yield Row(
+            work,
+            f"p50 ≤ raw + {APPLICATION} + 0.15 ms",
+            f"p50 {p50:.2f} ms",
+            f"{limit:.2f} ms",
+            f"{p50 / limit:.2f}",
+            p50 <= limit + 0.15,
+        )

@@ -1,0 +1,110 @@
+"""What simultaneous requests of an event loop ask of PostgreSQL shares a round trip.
+
+What finds a connection idle goes out at once, alone. What arrives while all connections are busy waits, and goes out together:
+one flush for all of it (libpq's pipeline). Reads (reads.py) and whole transactions (writes.py) are two kinds of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+Asked = TypeVar("Asked")
+Got = TypeVar("Got")
+MOST = 32  # of one round trip: the first of them is answered with the last
+
+
+class Waiting(NamedTuple):
+    """Something asked, and who waits for what comes of it."""
+
+    asked: Any
+    done: asyncio.Future[Any]
+
+
+class RoundTrips(ABC, Generic[Asked, Got]):
+    """Lives in an event loop, and has so many connections to send by."""
+
+    def __init__(self, connections: int) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.idle = connections
+        self.waiting: list[Waiting] = []
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    @abstractmethod
+    async def alone(self, asked: Asked) -> Got:
+        """What comes of one, in a round trip of its own."""
+
+    @abstractmethod
+    async def together(self, batch: Sequence[Asked]) -> Sequence[Got | Awaitable[Got]]:
+        """What comes of each of them, in one round trip. Raises nothing. Of those that have to be seen to by themselves it comes
+        later: so nobody waits for another's trouble."""
+
+    def ask(self, asked: Asked) -> Awaitable[Got]:
+        """What comes of it, to be awaited at once. Raises what alone() raises."""
+        if self.idle and not self.waiting:
+            self.idle -= 1
+            return self.at_once(asked)
+        done: asyncio.Future[Got] = self.loop.create_future()
+        self.waiting.append(Waiting(asked, done))
+        self.serve()
+        return done
+
+    async def at_once(self, asked: Asked) -> Got:
+        try:
+            return await self.alone(asked)
+        finally:
+            self.idle += 1
+            self.serve()
+
+    def serve(self) -> None:
+        """Have an idle connection serve those who wait."""
+        if self.waiting and self.idle:
+            self.idle -= 1
+            task = asyncio.create_task(self.serve_waiting())
+            self.tasks.add(task)
+            task.add_done_callback(self.served)
+
+    def served(self, task: asyncio.Task[None]) -> None:
+        self.tasks.discard(task)
+        self.idle += 1
+        if not task.cancelled():
+            self.serve()  # who came between the last look of the task and its end
+
+    async def serve_waiting(self) -> None:
+        while self.waiting:
+            batch, self.waiting = self.waiting[:MOST], self.waiting[MOST:]
+            wanted = [each for each in batch if not each.done.done()]  # some clients may have gone
+            if len(wanted) == 1:
+                await self.serve_one(wanted[0])
+            elif wanted:
+                for each, got in zip(wanted, await self.together([each.asked for each in wanted]), strict=True):
+                    if not isinstance(got, Awaitable):
+                        tell(each.done, got)
+                    else:
+                        self.keep(asyncio.create_task(answer(each.done, got)))
+
+    async def serve_one(self, each: Waiting) -> None:
+        await answer(each.done, self.alone(each.asked))
+
+    def keep(self, task: asyncio.Task[None]) -> None:
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def close(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+
+
+def tell(done: asyncio.Future[Any], got: Any) -> None:
+    if not done.done():  # else its client has gone meanwhile
+        done.set_result(got)
+
+
+async def answer(done: asyncio.Future[Any], got: Awaitable[Any]) -> None:
+    try:
+        tell(done, await got)
+    except Exception as error:
+        if not done.done():
+            done.set_exception(error)

@@ -1,7 +1,7 @@
 # Chores. `make help` prints what each of them does.
 PYTHON ?= python3
 VENV := .venv
-CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome || command -v chrome)
+CHROMIUM := $(and $(shell command -v chromedriver),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome || command -v chrome))
 
 .DEFAULT_GOAL := help
 .PHONY: help run test crash check format bench lock
@@ -13,7 +13,7 @@ run: $(VENV)/run.stamp ## run everything on 127.0.0.1:4000 (HOST, PORT and TOPIC
 	@exec $(VENV)/bin/python manage.py run
 
 test: $(VENV)/dev.stamp ## run the tests on every core, on servers of their own (TESTS=tests/api picks some)
-	@$(if $(CHROMIUM),,echo "No Chromium here: the page of docs/watch.md is not tried (apt-get install chromium).")
+	@$(if $(CHROMIUM),,echo "No Chromium with its driver here: pages are not tried (apt-get install chromium chromium-driver).")
 	$(VENV)/bin/python -m pytest $(if $(findstring .py,$(TESTS)),,$(SIDE_BY_SIDE)) $(if $(CHROMIUM),,-m "not browser") $(TESTS)
 # A process on each core, with servers of its own. Where files are named, one process is up sooner.
 SIDE_BY_SIDE := --numprocesses logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder

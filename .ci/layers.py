@@ -2,6 +2,7 @@
 
     topics_project   the site, where all is put together
     shell            `manage.py topics`
+    console          the operators' pages
     push             Routemaster's bus
     routers          forwarding
     watch            streams

@@ -1,4 +1,4 @@
-"""`make bench`: every section, or those named: `python -m bench log routers push watch`."""
+"""`make bench`: every section, or those named: `python -m bench log calls routers push console watch`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def prepare() -> None:
 
 def main() -> None:
     prepare()
-    from bench import calls, load, log, push, report, routers, watch
+    from bench import calls, console, load, log, push, report, routers, watch
     from tests import instances
 
     parts: dict[str, tuple[str, Callable[[instances.Instance], Iterable[report.Row]]]] = {
@@ -34,6 +34,7 @@ def main() -> None:
         "calls": ("Calls", calls.run),
         "routers": ("Routers", routers.run),
         "push": ("The push bus", push.run),
+        "console": ("The console", console.run),
         "watch": ("Watch", lambda instance: [report.Row(*row, ok=ok) for *row, ok in watch.run(instance.url)]),
     }
     wanted = sys.argv[1:] or list(parts)

@@ -7,7 +7,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.db.models import BigIntegerField, F, Func, QuerySet
+from django.db.models import BigIntegerField, F, Func, Q, QuerySet
 from django.db.models.functions import Greatest
 from django.http import HttpRequest
 from django.urls import reverse
@@ -98,6 +98,28 @@ class RouterForm(DomainForm):
         return {**names, "create_dest": given["create_dest"], "from": start}
 
 
+class StateNow(admin.SimpleListFilter):
+    """A router's state as the list shows it: "stalled" is one that runs, and that nobody moves."""
+
+    title, parameter_name = "state", "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(each, each) for each in (*Router.State.values, "stalled")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Router]) -> QuerySet[Router]:
+        before = now_ms() - STALLED_MS
+        stalled = Q(state=Router.State.RUNNING, cursor__updated_ts__lt=before, lag__gt=0, next_ts__lt=before)
+        match self.value():
+            case "stalled":
+                return queryset.filter(stalled)
+            case Router.State.RUNNING:
+                # What waits is looked up only where a router lags; NULL, where nothing does, is no reason to leave it out.
+                return queryset.filter(state=Router.State.RUNNING).exclude(Q(next_ts__isnull=False) & stalled)
+            case value if value in Router.State.values:
+                return queryset.filter(state=value)
+        return queryset
+
+
 @admin.register(Router)
 class RouterAdmin(DomainAdmin):
     """Lag is the source's head minus the cursor, computed there and then."""
@@ -114,10 +136,10 @@ class RouterAdmin(DomainAdmin):
         choice_column("guarantee"),
         "last_error",
     )
-    list_filter = ("state", "guarantee")
+    list_filter = (StateNow, "guarantee")
     ordering = ("name",)
-    search_fields = ("name__startswith", "source__name__startswith", "dest__name__startswith")
-    search_help_text = "The beginning of a router's or a topic's name."
+    search_fields = ("name__contains", "source__name__contains", "dest__name__contains")
+    search_help_text = "A part of a router's or a topic's name."
     actions = ("pause", "resume")
     now = ("from_topic", "to_topic", "state_now", "lag", "behind", "forwarded", "last_error", "errors", "created")
     options = ("filter_op", "filter_tag", *FLAGS, "guarantee", "paused")

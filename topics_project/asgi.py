@@ -13,11 +13,12 @@ from django.core.wsgi import get_wsgi_application
 
 views = get_wsgi_application()
 
+from console import signs  # noqa: E402
+from console.streams import stream_at  # noqa: E402
 from push import counters  # noqa: E402
 from store import loop, threads, timeouts  # noqa: E402
 from topics import batch  # noqa: E402
 from topics_project.urls import ROUTES  # noqa: E402
-from watch import serve  # noqa: E402
 from wire import shutdown  # noqa: E402
 from wire.front import Front  # noqa: E402
 
@@ -25,6 +26,7 @@ from wire.front import Front  # noqa: E402
 def load_all() -> None:
     """Have all that stays loaded, and out of the garbage collector's sight: its looks at everything took 80 ms each."""
     import_module(settings.ROOT_URLCONF)
+    signs.start("web")
     gc.collect()
     gc.freeze()
 
@@ -35,7 +37,7 @@ threads.watch_connections()
 application = Front(
     views,
     ROUTES,
-    serve.stream_at,
+    stream_at,
     checks=[loop.check, batch.check],
     closers=[counters.note_stop, batch.close, loop.close],
     load_all=load_all,

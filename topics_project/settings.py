@@ -240,6 +240,13 @@ if PUSH_CALLBACK_CA and not Path(PUSH_CALLBACK_CA).is_file():
 PUSH_CALLBACKS_AT_ONCE: int = number("PUSH_CALLBACKS_AT_ONCE", 256, least=4)
 PUSH_LOG_DAYS: int = number("PUSH_LOG_DAYS", 7, least=1)  # how long deliveries stay in the log
 PUSH_KEEP_DAYS: int = number("PUSH_KEEP_DAYS", 7, least=1)  # how long what was delivered can be delivered again
+# -- The console (console/) ------------------------------------------------------------------------------------------
+
+# Samples of each topic and router: a minute apart for so many days, then an hour apart; and never more rows than that.
+TOPICS_HISTORY_MINUTE_DAYS: int = number("TOPICS_HISTORY_MINUTE_DAYS", 3, least=1)
+TOPICS_HISTORY_HOUR_DAYS: int = number("TOPICS_HISTORY_HOUR_DAYS", 180, least=1)
+TOPICS_HISTORY_MAX_SAMPLES: int = number("TOPICS_HISTORY_MAX_SAMPLES", 2_000_000, least=10_000)  # some 250 bytes each
+TOPICS_CONSOLE_DOWNLOADS: bool = flag("TOPICS_CONSOLE_DOWNLOADS", True)  # of records, for who may
 
 # -- Streams: what we use of django-eventstream (watch/wakes.py, watch/eventstream.py) -----------------------------
 
@@ -289,12 +296,15 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     # Wake-ups go by Redis and timers; this finds what they lost, and what a worker left behind that was killed.
     "sweep deliveries": {"task": "push.sweep", "schedule": 1.0, "options": {"expires": 1.0}},
     "sweep watch sessions": {"task": "topics.sweep_watch_sessions", "schedule": 30.0, "options": {"expires": 30.0}},
+    # Twice a minute, so that a late message leaves no minute out; the second finds that minute written.
+    "sample": {"task": "console.sample", "schedule": 30.0, "options": {"expires": 30.0}},
+    "thin samples": {"task": "console.thin", "schedule": 600.0, "options": {"expires": 600.0}},
 }
 
 # -- Django --------------------------------------------------------------------------------------------------------
 
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    "console.apps.AdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -311,6 +321,7 @@ INSTALLED_APPS = [
     "watch",
     "routers",
     "push",
+    "console",
     "shell",
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ async def answer(endpoint: Endpoint, asked: Request, arguments: Sequence[str]) -
         done = await here().drive(endpoint.script(asked, arguments))
     except Exception as error:
         done = endpoint.dialect.refusal(error, asked.started, asked.key)
-    metrics.request(endpoint.method, endpoint.route, done.status)
+    metrics.request(endpoint.method, endpoint.route, done.status, time.perf_counter() - asked.started)
     return done
 
 

@@ -126,7 +126,7 @@ class Front:
                 answer = await self.page(scope, headers, receive)
         except Exception as error:
             answer = dialect.refusal(error, started)
-            metrics.request(scope["method"], "", answer.status)
+            metrics.request(scope["method"], "", answer.status, time.perf_counter() - started)
         await reply(answer, headers, send)
 
     async def call(

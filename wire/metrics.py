@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, disable_created_metrics
-from prometheus_client.core import Metric
+from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from store.script import Script
@@ -30,14 +32,21 @@ COUNTERS = {
         ("topics_read_records_total", "Records examined by diffs", ()),
         ("topics_http_requests_total", "Requests by route and status", ("method", "route", "status")),
         ("topics_throttled_total", "Requests refused by a resource cap", ("limit",)),
+        # Between them a histogram, which prometheus_client would count one by one: see histogram().
+        ("topics_request_bucket_total", "Requests by how long they took", ("method", "route", "le")),
+        ("topics_request_microseconds_total", "How long requests took", ("method", "route")),
     )
 }
 APPENDS, APPENDED = ("topics_appends_total",), ("topics_appended_records_total",)
 DIFFS, READ = ("topics_diffs_total",), ("topics_read_records_total",)
+BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # seconds
+LE = (*(str(bound) for bound in BOUNDS), "+Inf")
 METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"))
 
 _lock = threading.Lock()
 _sums: dict[tuple[str | int, ...], int] = {}  # by name and labels
+# Told at each flush what was counted since the last one.
+listeners: list[Callable[[dict[tuple[str | int, ...], int]], object]] = []
 
 
 def count(name: str, *labels: str, by: int = 1) -> None:
@@ -58,11 +67,17 @@ def read(records: int) -> None:
         _sums[READ] = _sums.get(READ, 0) + records
 
 
-def request(method: str, route: str, status: int) -> None:
+def request(method: str, route: str, status: int, seconds: float) -> None:
+    """A request to this route was answered so, after so many seconds."""
     # A client may call its method anything: that must not make a series each.
-    key = ("topics_http_requests_total", method if method in METHODS else "other", route, status)
+    method = method if method in METHODS else "other"
+    key = ("topics_http_requests_total", method, route, status)
+    bucket = ("topics_request_bucket_total", method, route, LE[bisect_left(BOUNDS, seconds)])
+    total = ("topics_request_microseconds_total", method, route)
     with _lock:
         _sums[key] = _sums.get(key, 0) + 1
+        _sums[bucket] = _sums.get(bucket, 0) + 1
+        _sums[total] = _sums.get(total, 0) + int(seconds * 1_000_000)
 
 
 def throttled(limit: str) -> None:
@@ -74,6 +89,8 @@ def flush() -> None:
     global _sums
     with _lock:
         sums, _sums = _sums, {}
+    for listener in listeners:
+        listener(sums)
     for (name, *labels), by in sums.items():
         counter = COUNTERS[str(name)]
         (counter.labels(*labels) if labels else counter).inc(by)
@@ -103,10 +120,34 @@ def gather(key: Key) -> Script[Gathered]:
 
 def counters() -> Iterator[Metric]:
     flush()
-    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-        yield from MultiProcessCollector(None).collect()
-    else:
-        yield from REGISTRY.collect()
+    everywhere = "PROMETHEUS_MULTIPROC_DIR" in os.environ
+    found = {metric.name: metric for metric in (MultiProcessCollector(None) if everywhere else REGISTRY).collect()}
+    buckets, sums = (found.pop(name, None) for name in ("topics_request_bucket", "topics_request_microseconds"))
+    yield from found.values()
+    if buckets is not None and sums is not None:
+        yield histogram(buckets, sums)
+
+
+def histogram(buckets: Metric, sums: Metric) -> Metric:
+    """How long requests took, by route: of the counters of single buckets and of the whole time."""
+    family = HistogramMetricFamily(
+        "topics_http_request_seconds", "How long requests took, streams apart", labels=("method", "route")
+    )
+    counted: defaultdict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    for labels, value in values(buckets):
+        counted[labels["method"], labels["route"]][labels["le"]] = value
+    for labels, microseconds in values(sums):
+        route = (labels["method"], labels["route"])
+        most, upto = 0.0, []
+        for le in LE:
+            most += counted[route].get(le, 0.0)
+            upto.append((le, most))
+        family.add_metric(route, upto, microseconds / 1_000_000)
+    return family
+
+
+def values(counter: Metric) -> Iterable[tuple[dict[str, str], float]]:
+    return ((sample.labels, sample.value) for sample in counter.samples)
 
 
 def as_dict(gathered: Gathered) -> dict[str, Any]:

@@ -123,7 +123,8 @@ class View(APIView):
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> HttpResponse:
         route = request.resolver_match.route if request.resolver_match else ""
         if SUSPENDED not in request.META:  # else it counts once it is answered
-            metrics.request(str(request.method), f"/{route}", response.status_code)
+            took = time.perf_counter() - self.started
+            metrics.request(str(request.method), f"/{route}", response.status_code, took)
         return super().finalize_response(request, response, *args, **kwargs)
 
 
@@ -146,7 +147,8 @@ class Resumable:
             return self
         except Exception as error:
             answer = self.endpoint.dialect.refusal(error, self.started, self.key)
-        metrics.request(self.endpoint.method, self.endpoint.route, answer.status)
+        took = time.perf_counter() - self.started
+        metrics.request(self.endpoint.method, self.endpoint.route, answer.status, took)
         return answer
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import get_user
@@ -12,13 +13,19 @@ from django.http.cookie import parse_cookie
 from store.database import mend
 
 
-def may_administer(cookie: str) -> bool:
-    """Whether the session in a Cookie header is that of somebody who may log in to the admin. Runs queries."""
+def staff(cookie: str) -> Any:
+    """The user whose session stands in a Cookie header, where that is somebody who may log in to the admin; else None.
+    Runs queries."""
     session_id = parse_cookie(cookie).get(settings.SESSION_COOKIE_NAME)
     if not session_id:
-        return False
+        return None
     mend()
     request = HttpRequest()
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_id)
     visitor = get_user(request)
-    return bool(visitor.is_active and getattr(visitor, "is_staff", False))
+    return visitor if visitor.is_active and getattr(visitor, "is_staff", False) else None
+
+
+def may_administer(cookie: str) -> bool:
+    """Whether the session in a Cookie header is that of somebody who may log in to the admin. Runs queries."""
+    return staff(cookie) is not None

@@ -40,8 +40,9 @@ THERE = frozenset(FILES)
 
 def prose(name: str) -> Iterator[tuple[int, str]]:
     """What people read of a file, with the line it begins at: a page whole, of code its comments and docstrings."""
-    text = (ROOT / name).read_text()
-    match Path(name).suffix:
+    suffix = Path(name).suffix
+    text = "" if suffix == ".png" else (ROOT / name).read_text()
+    match suffix:
         case ".py":
             yield from in_python(text)
         case ".sql":

@@ -60,8 +60,8 @@ class CursorAdmin(DomainAdmin):
     list_display = ("name", choice_column("kind"), "of_topic", "seq", "head_seq", "lag", "oldest_unread", "updated")
     list_filter = ("kind",)
     ordering = ("topic_id", "name", "kind")
-    search_fields = ("name__startswith", "topic__name__startswith")
-    search_help_text = "The beginning of a cursor's or a topic's name."
+    search_fields = ("name__contains", "topic__name__contains")
+    search_help_text = "A part of a cursor's or a topic's name."
     now = ("kind", "of_topic", "head_seq", "lag", "oldest_unread", "updated")
 
     # -- What it shows ------------------------------------------------------------------------------------------------

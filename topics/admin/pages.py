@@ -12,6 +12,7 @@ from django.contrib.admin.options import ShowFacets
 from django.contrib.admin.utils import flatten_fieldsets
 from django.contrib.admin.views.main import PAGE_VAR, ChangeList
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.text import capfirst
 
 from base.errors import InvalidRequest, TopicsError
 
@@ -23,6 +24,10 @@ Deletion = tuple[list[Any], dict[str, Any], set[str], list[Any]]
 
 class OneQuery(ChangeList):
     """A page of a list, read together with one row of the next: nothing is counted, however long the list is."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.title = capfirst(self.opts.verbose_name_plural)
 
     def get_results(self, request: HttpRequest) -> None:
         self.page_num: int = max(self.page_num, 1)

@@ -65,7 +65,7 @@ class TrimForm(forms.Form):
         label="Tag",
         choices=[("", "any, or none"), ("Eq", "is exactly"), ("Glob", "matches, with one * at the end")],
     )
-    tag = forms.CharField(required=False, label="", strip=False, widget=forms.TextInput(attrs={"size": 40}))
+    tag = forms.CharField(required=False, label="The tag", strip=False, widget=forms.TextInput(attrs={"size": 40}))
 
     wanted: Delete
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -34,8 +35,12 @@ class ReadyAnswer(msgspec.Struct, kw_only=True):
     status: Literal["ready"] = "ready"
     wal_replay_complete: bool
     topics: int
-    degraded: list[Literal["storage_full"]] | UnsetType = UNSET
+    degraded: list[Literal["storage_full", "redis", "worker", "beat"]] | UnsetType = UNSET
     performance: Performance
+
+
+# What else is not as it should be, by those names; other apps add theirs. They look at what is known: nothing is waited for.
+degraded: list[Callable[[], list[Any]]] = [lambda: ["storage_full"] if disk.full() else []]
 
 
 @Endpoint("GET", "v0/health", "health", scope=None, answers={200: HealthAnswer}, tag=TAG)
@@ -48,17 +53,17 @@ def health(asked: Asked[None, None]) -> Script[Answer]:
 
 @Endpoint("GET", "v0/ready", "ready", scope=None, answers={200: ReadyAnswer}, tag=TAG)
 def ready(asked: Asked[None, None]) -> Script[Answer]:
-    """It can serve: PostgreSQL is there, has replayed its log, and holds our tables. What is refused all the same is named in
-    `degraded`: reads go on while the disk is full."""
+    """It can serve: PostgreSQL is there, has replayed its log, and holds our tables. What does not work all the same is named in
+    `degraded`: reads go on while the disk is full, and appends and reads while forwarding stands still."""
     try:
         ((replaying, topics),) = yield Statement(READY)
     except Exception as error:
         raise NotReady("PostgreSQL is away, or holds no tables of ours yet") from error
     if replaying:
         raise NotReady("PostgreSQL replays its log", wal_replay_complete=False)
-    degraded: list[Literal["storage_full"]] | UnsetType = ["storage_full"] if disk.full() else UNSET
+    wrong = [name for look in degraded for name in look()]
     return asked.answer(
-        ReadyAnswer(wal_replay_complete=True, topics=topics, degraded=degraded, performance=asked.performance())
+        ReadyAnswer(wal_replay_complete=True, topics=topics, degraded=wrong or UNSET, performance=asked.performance())
     )
 
 

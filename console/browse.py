@@ -1,0 +1,100 @@
+"""What the record browser was asked for, and what its page shows of it."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC
+from typing import Any
+
+from django import forms
+
+from base.clock import now_ms
+from base.errors import InvalidRequest
+from base.names import check_node, check_tag
+from console import records
+from console.records import Filter, Page
+from store.script import run
+from topics.describe import Held
+from topics.diff import seq_before
+
+LONGEST_SEQ = 2**63 - 2
+
+
+class JumpForm(forms.Form):
+    """Where to go, and what to leave out. `before` and `after` are what the page's own links say."""
+
+    seq = forms.IntegerField(required=False, min_value=0, max_value=LONGEST_SEQ, label="Seq")
+    at = forms.DateTimeField(
+        required=False,
+        label="Time (UTC)",
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local", "step": "1"}, format="%Y-%m-%dT%H:%M:%S"),
+        input_formats=["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"],
+    )
+    tag = forms.CharField(required=False, strip=False, label="Tag", max_length=300)
+    node = forms.CharField(required=False, strip=False, label="Node", max_length=300)
+    before = forms.IntegerField(required=False, max_value=LONGEST_SEQ, widget=forms.HiddenInput)
+    after = forms.IntegerField(required=False, min_value=0, max_value=LONGEST_SEQ, widget=forms.HiddenInput)
+
+    def wanted(self) -> Filter:
+        """Raises InvalidRequest for what no record can carry."""
+        given = self.cleaned_data
+        tag, node = given.get("tag") or None, given.get("node") or None
+        if tag is not None:
+            check_tag(tag.removesuffix("*") or tag)
+        if node is not None:
+            check_node(node)
+        return Filter(tag, node)
+
+
+def browse(topic: Held, form: JumpForm) -> dict[str, Any]:
+    """A page of the browser. Raises InvalidRequest."""
+    if not form.is_valid():
+        raise InvalidRequest("the page cannot be asked for like that: correct what is marked")
+    given, head, floor = form.cleaned_data, topic.state.head_seq, topic.state.earliest_seq - 1
+    wanted = form.wanted()
+    start, up, goal = head, False, None
+    if given.get("after") is not None:
+        start, up = given["after"] + 1, True
+    elif given.get("before") is not None:
+        start = given["before"] - 1
+    elif given.get("seq") is not None:
+        start = goal = given["seq"]
+    elif given.get("at") is not None:
+        ts = int(given["at"].replace(tzinfo=UTC).timestamp() * 1000)
+        start = goal = run(seq_before(topic.state.name, ts, now_ms())) + 1
+    page = records.page(topic.state.id, topic.state.name, floor, head, start, up, wanted)
+    return {
+        "page": page,
+        "goal": goal,
+        "older": page.lowest if page.lowest > floor + 1 else None,
+        "newer": page.highest if page.highest < head else None,
+        "slices": records.slices(topic.state.id),
+        "filtered": any(wanted),
+    }
+
+
+def nothing(topic: Held) -> dict[str, Any]:
+    """The page where it could not be found out what is wanted."""
+    return {"page": Page([], 0, 0), "slices": records.slices(topic.state.id), "filtered": True}
+
+
+TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],:]|[^\s"{}\[\],:]+')
+MOST_INDENTED = 200_000  # characters; a longer record is shown as it is
+
+
+def indented(text: str) -> str:
+    """JSON on lines of its own, for people; every token stays the text that it was. Takes JSON that was cut, too."""
+    if len(text) > MOST_INDENTED:
+        return text
+    lines, depth, before = [""], 0, ""
+    for token in TOKEN.findall(text):
+        if token in "}]":
+            depth -= 1
+            if before not in "{[":
+                lines.append("  " * depth)
+        elif before and before in "{[,":
+            lines.append("  " * depth)
+        lines[-1] += ": " if token == ":" else token
+        depth += token in "{["
+        before = token
+    return "\n".join(lines)

@@ -1,0 +1,129 @@
+"""Charts as SVG, drawn on the server: there without JavaScript, and in the colours of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+
+from base.units import moment
+
+Values = Sequence[float | None]
+SPARK_WIDTH, SPARK_HEIGHT = 120, 24
+WIDTH, HEIGHT = 720, 160
+LEFT, BOTTOM, TOP = 4, 18, 14
+
+
+class Line(NamedTuple):
+    """One line of a chart: its name, what CSS calls it, and a value for each point of time (None: nobody knows)."""
+
+    name: str
+    style: str
+    values: Values
+
+
+def short(value: float) -> str:
+    """A number for an axis: three digits and a unit."""
+    for unit in ("", "k", "M", "G"):
+        if abs(value) < 1000 or unit == "G":
+            return f"{value:.0f}{unit}" if value >= 100 or value == int(value) else f"{value:.1f}{unit}"
+        value /= 1000
+    return ""
+
+
+def path(values: Values, most: float, left: float, width: float, top: float, height: float) -> str:
+    """SVG's path for a line, with gaps where nothing is known."""
+    step = width / max(len(values) - 1, 1)
+    parts, pen = [], "M"
+    for place, value in enumerate(values):
+        if value is None:
+            pen = "M"
+            continue
+        parts.append(f"{pen}{left + place * step:.1f} {top + height - height * min(value / most, 1):.1f}")
+        pen = "L"
+    return "".join(parts)
+
+
+def sparkline(values: Values, label: str) -> SafeString:
+    """A small line without axes; a straight one at the bottom where all is zero. `label` is for who cannot see it."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return mark_safe('<span class="quiet" title="no samples yet">–</span>')
+    most = max(known) or 1
+    line = path(values, most, 1, SPARK_WIDTH - 2, 2, SPARK_HEIGHT - 4)
+    return format_html(
+        '<svg class="spark" viewBox="0 0 {} {}" width="{}" height="{}" role="img" aria-label="{}: {} at the most">'
+        '<path d="{}"/></svg>',
+        SPARK_WIDTH,
+        SPARK_HEIGHT,
+        SPARK_WIDTH,
+        SPARK_HEIGHT,
+        label,
+        short(max(known)),
+        line,
+    )
+
+
+def chart(title: str, times: Sequence[int], lines: Sequence[Line], unit: Callable[[float], str] = short) -> SafeString:
+    """Lines over time, each with its latest value beside its name. Hovering a point of time tells all values."""
+    known = [value for line in lines for value in line.values if value is not None]
+    if not known:
+        return mark_safe('<p class="empty">No samples yet: the first ones come within two minutes.</p>')
+    most = max(known) or 1
+    height = HEIGHT - BOTTOM - TOP
+    step = (WIDTH - 2 * LEFT) / max(len(times) - 1, 1)
+    drawn = format_html_join(
+        "",
+        '<path class="line {}" d="{}"/>',
+        ((line.style, path(line.values, most, LEFT, WIDTH - 2 * LEFT, TOP, height)) for line in lines),
+    )
+    points = format_html_join(
+        "",
+        '<rect x="{}" y="0" width="{}" height="{}"><title>{}</title></rect>',
+        (
+            (f"{LEFT + (place - 0.5) * step:.1f}", f"{step:.1f}", HEIGHT - BOTTOM, told(ts, place, lines, unit))
+            for place, ts in enumerate(times)
+        ),
+    )
+    legend = format_html_join(
+        "",
+        '<li class="{}">{} <b>{}</b></li>',
+        ((line.style, line.name, latest(line.values, unit)) for line in lines),
+    )
+    return format_html(
+        '<figure class="chart"><figcaption>{}</figcaption><ul class="legend">{}</ul>'
+        '<svg viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}: {} at the most">'
+        '<path class="grid" d="M0 {}H{}M0 {}H{}"/>{}<g class="points">{}</g></svg>'
+        '<div class="axis"><span>{}</span><span>{}</span><span>{} UTC</span></div></figure>',
+        title,
+        legend,
+        WIDTH,
+        HEIGHT - BOTTOM + 2,
+        title,
+        unit(most),
+        TOP,
+        WIDTH,
+        HEIGHT - BOTTOM,
+        WIDTH,
+        drawn,
+        points,
+        clock(times[0]),
+        f"top line: {unit(most)}",
+        clock(times[-1]),
+    )
+
+
+def told(ts: int, place: int, lines: Sequence[Line], unit: Callable[[float], str]) -> str:
+    values = (f"{line.name} {'unknown' if (v := line.values[place]) is None else unit(v)}" for line in lines)
+    return f"{clock(ts)}: {', '.join(values)}"
+
+
+def latest(values: Values, unit: Callable[[float], str]) -> str:
+    value = next((each for each in reversed(values) if each is not None), None)
+    return "–" if value is None else unit(value)
+
+
+def clock(ts: int) -> str:
+    return (moment(ts) or "")[5:16]

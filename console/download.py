@@ -1,0 +1,121 @@
+"""What the record browser shows, as a file: NDJSON or CSV, streamed page by page, so that its length costs no memory."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import parse_qs
+
+import msgspec
+from django.conf import settings
+
+from base.clock import now_ms
+from base.errors import Forbidden, InvalidRequest, NotFound
+from base.names import check_topic_name
+from console import records
+from console.records import Filter, Shown
+from console.visitor import enter, threads
+from store.database import mend
+from store.script import run
+from topics.describe import Held, held
+from watch.serve import disconnected, flowing
+
+PREFIX = "/admin/download/"
+PATH = re.compile(r"/admin/download/([^/]+)\.(ndjson|csv)")
+PERMISSION = "console.export_records"
+PAGE = 500  # records read at a time
+KINDS = {"ndjson": b"application/x-ndjson", "csv": b"text/csv; charset=utf-8"}
+COLUMNS = ("seq", "ts", "node", "tag", "meta", "data", "home_topic", "home_seq")
+# A spreadsheet takes a cell that begins with one of these for a formula.
+FORMULA = tuple("=+-@\t\r")
+Send = Any
+
+
+def wanted(query: bytes) -> tuple[Filter, int | None]:
+    """The page's filter, and the seq from which on it goes down. Raises InvalidRequest."""
+    given = {key: values[-1] for key, values in parse_qs(query.decode("latin-1")).items()}
+    upto = given.get("upto")
+    if upto is not None and not (upto.isdecimal() and len(upto) < 19):
+        raise InvalidRequest("upto is a seq")
+    return Filter(given.get("tag") or None, given.get("node") or None), None if upto is None else int(upto)
+
+
+async def stream(scope: dict[str, Any], receive: Any, send: Send) -> None:
+    """Serve GET /admin/download/TOPIC.ndjson (or .csv) to its end. Raises TopicsError before it has begun."""
+    path = PATH.fullmatch(scope["path"])
+    if path is None:
+        raise NotFound("there is nothing at this path")
+    if not settings.TOPICS_CONSOLE_DOWNLOADS:
+        raise Forbidden("downloads are switched off here (TOPICS_CONSOLE_DOWNLOADS)")
+    await enter(scope, PERMISSION)
+    name, kind = path[1], path[2]
+    check_topic_name(name)
+    chosen, upto = wanted(scope["query_string"])
+    topic = await threads().run(look_up, name)
+    headers = [
+        (b"content-type", KINDS[kind]),
+        (b"content-disposition", f'attachment; filename="{name.replace(":", "_")}.{kind}"'.encode()),
+        (b"cache-control", b"no-store"),
+    ]
+    gone = asyncio.ensure_future(disconnected(receive))
+    with flowing(scope, send) as outflow:
+        try:
+            await outflow.send({"type": "http.response.start", "status": 200, "headers": headers})
+            async for body in lines(
+                topic.state.id, name, topic.state.earliest_seq - 1, upto or topic.state.head_seq, kind, chosen
+            ):
+                if gone.done():
+                    return
+                await outflow.send({"type": "http.response.body", "body": body, "more_body": True})
+            await outflow.send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            gone.cancel()
+
+
+async def lines(topic_id: int, name: str, floor: int, start: int, kind: str, chosen: Filter) -> AsyncIterator[bytes]:
+    """The file, a page of records at a time, the newest first as the browser shows them."""
+    if kind == "csv":
+        yield (",".join(COLUMNS) + "\r\n").encode()
+    while start > floor:
+        page = await threads().run(read, topic_id, name, floor, start, chosen)
+        yield b"".join(as_json(row) if kind == "ndjson" else as_csv(row) for row in page.rows)
+        start = page.lowest - 1
+
+
+def look_up(name: str) -> Held:
+    mend()
+    return run(held(name, now_ms()))
+
+
+def read(topic_id: int, name: str, floor: int, start: int, chosen: Filter) -> records.Page:
+    mend()
+    return records.page(topic_id, name, floor, start, start, False, chosen, PAGE, whole=True)
+
+
+def as_json(row: Shown) -> bytes:
+    """A record on a line of its own, its data and meta as they were sent. A line break between JSON's tokens becomes a space."""
+    fields: dict[str, Any] = {"$seq": row.seq, "$ts": row.ts}
+    if row.node is not None:
+        fields["$node"] = row.node
+    if row.tag is not None:
+        fields["$tag"] = row.tag
+    if row.meta is not None:
+        fields["meta"] = msgspec.Raw(row.meta.encode())
+    fields["data"] = msgspec.Raw(row.data.encode())
+    return msgspec.json.encode(fields).replace(b"\r", b" ").replace(b"\n", b" ") + b"\n"
+
+
+def as_csv(row: Shown) -> bytes:
+    text = io.StringIO()
+    cells = (row.seq, row.ts, row.node, row.tag, row.meta, row.data, row.home, row.home_seq)
+    csv.writer(text).writerow([safe(cell) for cell in cells])
+    return text.getvalue().encode()
+
+
+def safe(cell: Any) -> Any:
+    """Text that no spreadsheet takes for a formula."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell

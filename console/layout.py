@@ -1,0 +1,89 @@
+"""Graphviz's layout of a graph, left to right. Runs as a process of its own (`python -m console.layout`): Graphviz holds the
+interpreter's lock for as long as it works, and takes a second for a large graph.
+
+Reads a Wanted as JSON, and writes a Laid. Ids are numbers, so nothing that people wrote reaches Graphviz.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import msgspec
+
+MANY = 150  # edges; above, they are simple curves, and the search for few crossings is a quick one
+DPI = 72.0
+SHAPE = 1.5  # width by height that a large picture has at the least
+
+
+class Wanted(msgspec.Struct):
+    """Nodes with their sizes in points, and edges by id: from, to."""
+
+    nodes: dict[str, tuple[float, float]]
+    edges: dict[str, tuple[str, str]]
+
+
+class Laid(msgspec.Struct):
+    """Where all of it is, in points from the top left: middles of nodes, and SVG paths of edges with the tip of each."""
+
+    width: float
+    height: float
+    nodes: dict[str, tuple[float, float]]
+    edges: dict[str, tuple[str, tuple[float, float, float, float]]]
+
+
+def graph_of(wanted: Wanted) -> str:
+    """The graph in Graphviz's language."""
+    many = len(wanted.edges) > MANY
+    quick = "splines=none, nslimit=0.2, nslimit1=0.2, mclimit=0.05, searchsize=10," if many else "splines=true,"
+    lines = [f"digraph {{ graph [rankdir=LR, {quick} nodesep=0.22, ranksep={1.6 if many else 0.9}];"]
+    lines.append('node [shape=box, fixedsize=true, label=""]; edge [arrowhead=none];')
+    lines += [
+        f"n{id} [width={width / DPI:.3f}, height={height / DPI:.3f}];" for id, (width, height) in wanted.nodes.items()
+    ]
+    lines += [f"n{tail} -> n{head} [id={id}];" for id, (tail, head) in wanted.edges.items()]
+    return "\n".join([*lines, "}"])
+
+
+def lay_out(wanted: Wanted) -> Laid:
+    import pygraphviz
+
+    graph = pygraphviz.AGraph(string=graph_of(wanted))
+    drawn = msgspec.json.decode(graph.draw(format="json0", prog="dot"))
+    left, bottom, right, top = (float(number) for number in drawn["bb"].split(","))
+    # Hundreds of topics in a few ranks make a column: it is pulled apart, so that the picture has a screen's shape.
+    stretch = max(SHAPE * (top - bottom) / max(right - left, 1), 1.0) if len(wanted.edges) > MANY else 1.0
+    nodes = {}
+    for each in drawn.get("objects", ()):
+        x, y = (float(number) for number in each["pos"].split(","))
+        nodes[each["name"][1:]] = (round((x - left) * stretch, 1), round(top - y, 1))
+    edges = {}
+    for each in drawn.get("edges", ()):
+        if "pos" not in each:
+            tail, head = wanted.edges[each["id"]]
+            edges[each["id"]] = curve_between(nodes[tail], nodes[head], wanted.nodes[tail], wanted.nodes[head])
+            continue
+        points = [
+            tuple(float(n) for n in point.split(",")[-2:]) for point in each["pos"].split() if point[0] not in "es"
+        ]
+        flipped = [(round(x - left, 1), round(top - y, 1)) for x, y in points]
+        curve = " ".join(f"{x} {y}" for x, y in flipped[1:])
+        (x, y), (x2, y2) = flipped[-2] if flipped[-2] != flipped[-1] else flipped[0], flipped[-1]
+        edges[each["id"]] = (f"M{flipped[0][0]} {flipped[0][1]}C{curve}", (x, y, x2, y2))
+    return Laid(round((right - left) * stretch, 1), round(top - bottom, 1), nodes, edges)
+
+
+def curve_between(
+    tail: tuple[float, float], head: tuple[float, float], size: tuple[float, float], head_size: tuple[float, float]
+) -> tuple[str, tuple[float, float, float, float]]:
+    """A curve from the right side of a node to the left side of another. One that leads back swings out below both."""
+    x, y = tail[0] + size[0] / 2, tail[1]
+    to_x, to_y = head[0] - head_size[0] / 2, head[1]
+    if to_x > x:
+        reach = (to_x - x) / 2
+        return f"M{x} {y}C{x + reach} {y} {to_x - reach} {to_y} {to_x} {to_y}", (to_x - reach, to_y, to_x, to_y)
+    low = max(y, to_y) + 60
+    return f"M{x} {y}C{x + 80} {low} {to_x - 80} {low} {to_x} {to_y}", (to_x - 80, low, to_x, to_y)
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(msgspec.json.encode(lay_out(msgspec.json.decode(sys.stdin.buffer.read(), type=Wanted))))

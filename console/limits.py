@@ -1,0 +1,81 @@
+"""The Limits page: each cap of the instance, and how much of it is used."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+
+from base.clock import now_ms
+from base.units import amount, size
+from console.site import Console
+from store.database import prepared
+
+NEAR = 0.8  # of a cap: from here on a limit is shown as near
+
+USED = """
+SELECT (SELECT count(*) FROM topics_topic), (SELECT count(*) FROM routers_router), (SELECT count(*) FROM topics_watchsession),
+       (SELECT coalesce(max(of_key), 0) FROM (SELECT count(*) AS of_key FROM topics_watchsession GROUP BY key_id) k),
+       coalesce((SELECT sum(count) FROM topics_streamcount WHERE seen_ts > %(fresh)s), 0)::bigint,
+       coalesce((SELECT max(of_key) FROM (SELECT sum(count) AS of_key FROM topics_streamcount
+                                           WHERE seen_ts > %(fresh)s GROUP BY key_id) k), 0)::bigint,
+       (SELECT coalesce(sum(bytes), 0)::bigint FROM topics_topichead), (SELECT count(*) FROM console_sample)
+"""
+ASKED = (  # of one request; nothing of these is used up
+    ("TOPICS_MAX_RECORDS_PER_APPEND", "records of an append"),
+    ("TOPICS_MAX_RECORD_BYTES", "data and meta of a record"),
+    ("TOPICS_MAX_BODY_BYTES", "the body of a request"),
+    ("TOPICS_MAX_META_BYTES", "meta of a record"),
+    ("TOPICS_MAX_TAG_BYTES", "a tag"),
+    ("TOPICS_MAX_NODE_BYTES", "a node"),
+    ("TOPICS_DIFF_MAX_LIMIT", "records of a read"),
+    ("TOPICS_DIFF_BYTES", "bytes of a read"),
+    ("TOPICS_MAX_NODES", "nodes that a read leaves out"),
+    ("TOPICS_MAX_IN_FLIGHT_PER_KEY", "requests under way, of a key in a web process"),
+    ("TOPICS_MAX_BODIES_BYTES", "bodies under way in a web process"),
+    ("TOPICS_MAX_STALLED_BYTES", "kept for streams that are not read, in a web process"),
+)
+
+
+class Limit(NamedTuple):
+    """A cap, and how much of it is used."""
+
+    setting: str
+    what: str
+    used: str
+    most: str
+    percent: int | None  # None: the cap is off
+    level: str
+
+
+def limit(setting: str, what: str, used: int) -> Limit:
+    most: int = getattr(settings, setting)
+    write = size if "BYTES" in setting else amount
+    if not most:
+        return Limit(setting, what, write(used), "off", None, "")
+    level = "reached" if used >= most else "near" if used >= NEAR * most else ""
+    return Limit(setting, what, write(used), write(most), min(100 * used // most, 100), level)
+
+
+def limits(now: int) -> list[Limit]:
+    ((topics, routers, sessions, of_key, streams, streams_of_key, bytes, samples),) = prepared(
+        USED, {"fresh": now - 10_000}
+    )
+    return [
+        limit("TOPICS_MAX_TOPICS", "topics", topics),
+        limit("TOPICS_MAX_ROUTERS", "routers", routers),
+        limit("TOPICS_MAX_WATCH_SESSIONS", "watch sessions", sessions),
+        limit("TOPICS_MAX_WATCH_SESSIONS_PER_KEY", "watch sessions of the key that has most", of_key),
+        limit("TOPICS_MAX_STREAMS", "open streams", streams),
+        limit("TOPICS_MAX_STREAMS_PER_KEY", "open streams of the key that has most", streams_of_key),
+        limit("TOPICS_MAX_TOTAL_BYTES", "payload of all topics", bytes),
+        limit("TOPICS_HISTORY_MAX_SAMPLES", "samples of this console", samples),
+    ]
+
+
+def page(site: Console, request: HttpRequest) -> HttpResponse:
+    asked: list[tuple[str, str, Any]] = [
+        (setting, what, (size if "BYTES" in setting else amount)(getattr(settings, setting))) for setting, what in ASKED
+    ]
+    return site.page(request, "console/limits.html", title="Limits", limits=limits(now_ms()), asked=asked)

@@ -1,0 +1,209 @@
+"""What makes pages live: a part of a page is rendered anew every two seconds, once for all who look at it, and sent over SSE.
+
+A part is the very template that the page includes, so what is streamed is what a reload would show. While nobody looks nothing is
+rendered, and what has not changed is not sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from base.errors import NotFound, ShuttingDown, TopicsError
+from console.visitor import enter, threads
+from store.database import mend, translated
+from watch import frames
+from watch.hub import hub
+from watch.outflow import Outflow
+from watch.registry import registry
+from watch.serve import HEADERS, disconnected, flowing
+from wire import shutdown
+from wire.keys import Key
+
+log = logging.getLogger(__name__)
+PAUSE_SECONDS = 2.0
+HEARTBEAT_SECONDS = 15.0
+# Then the browser comes again by itself, and is asked again who it is: who was logged out meanwhile sees no more.
+MOST_SECONDS = 300.0
+PREFIX = "/admin/stream/"
+Send = Callable[[dict[str, Any]], Any]
+
+
+class Part(NamedTuple):
+    """A part of a page: what it needs to be seen, and what renders it for one object of the page (a topic, say)."""
+
+    permission: str
+    render: Callable[[str], str]
+    event: str = "part"
+
+
+PARTS: dict[str, Part] = {}  # by name; pages add theirs
+
+
+def part(name: str, permission: str, event: str = "part") -> Callable[[Callable[[str], str]], Callable[[str], str]]:
+    """Declare a part: a function from the object's name in the URL to HTML, or to JSON for an event of its own."""
+
+    def declare(render: Callable[[str], str]) -> Callable[[str], str]:
+        PARTS[name] = Part(permission, render, event)
+        return render
+
+    return declare
+
+
+class Board:
+    """One part of one object, and those who look at it. It lives in an event loop, and ends with its last viewer."""
+
+    def __init__(self, part: Part, subject: str) -> None:
+        self.part, self.subject = part, subject
+        self.viewers: dict[Viewer, None] = {}
+        self.shown: bytes | None = None
+        self.running = asyncio.create_task(self.run())
+
+    async def run(self) -> None:
+        while True:
+            try:
+                frame = frames.event(self.part.event, body=await threads().run(self.render))
+            except Exception as error:
+                if not isinstance(error, TopicsError) and translated(error) is None:
+                    log.exception("a part of a page could not be drawn")
+                # PostgreSQL is away, or the object is gone: what is shown stays as it was, and its age tells.
+            else:
+                if frame != self.shown:
+                    self.shown = frame
+                    for viewer in list(self.viewers):
+                        viewer.show(frame)
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    def render(self) -> str:
+        mend()
+        return str.__str__(self.part.render(self.subject))  # a template's text is of a kind that only Django knows
+
+
+class Viewer:
+    """One open page. It holds the latest frame only: who reads slowly misses what was in between."""
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+        self.frame: bytes | None = None
+        self.last = b""  # what to say before the end
+        self.is_ending = False
+        self.woken = asyncio.Event()
+
+    def show(self, frame: bytes) -> None:
+        self.frame = frame
+        self.woken.set()
+
+    def end(self, code: str, message: str) -> None:
+        """As the registry ends streams: this process is about to stop."""
+        self.last, self.is_ending = frames.event("error", code=code, error=message), True
+        self.woken.set()
+
+    def hang_up(self) -> None:
+        self.is_ending = True
+        self.woken.set()
+
+    async def pump(self, outflow: Outflow) -> None:
+        ends = time.monotonic() + MOST_SECONDS
+        while not self.is_ending and time.monotonic() < ends:
+            try:
+                await asyncio.wait_for(self.woken.wait(), HEARTBEAT_SECONDS)
+            except TimeoutError:
+                await send_piece(outflow, b": hb\n\n")
+                continue
+            self.woken.clear()
+            frame, self.frame = self.frame, None
+            if frame is not None:
+                await send_piece(outflow, frame)
+        if self.last:
+            await send_piece(outflow, self.last)
+
+
+async def send_piece(outflow: Outflow, body: bytes) -> None:
+    await outflow.send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+_boards: dict[tuple[str, str], Board] = {}
+_open: dict[Ending, None] = {}  # what has to end before this process does
+
+
+class Ending(Protocol):
+    """A stream of the console."""
+
+    key: Key
+
+    def end(self, code: str, message: str) -> None: ...
+
+
+def end_all() -> None:
+    for each in list(_open):
+        each.end(ShuttingDown.code, "this server is shutting down: connect again, another one answers")
+
+
+shutdown.before_the_end(end_all, lambda: bool(_open))
+
+
+@contextlib.asynccontextmanager
+async def admitted(stream: Ending) -> AsyncIterator[None]:
+    """Around an open stream: it counts like any other, against its user, and ends before this process does. Raises Throttled."""
+    streams = registry(hub())
+    await streams.enter(stream.key)
+    _open[stream] = None
+    try:
+        yield
+    finally:
+        del _open[stream]
+        streams.exit(stream.key)
+
+
+def key_of(user: Any) -> Key:
+    """Whom the streams of a user count against."""
+    return Key(f"user:{user.pk}", frozenset(("read",)))
+
+
+async def stream(scope: dict[str, Any], receive: Any, send: Send) -> None:
+    """Serve GET /admin/stream/PART/SUBJECT to its end. Raises TopicsError before it has begun."""
+    shutdown.check()
+    name, _, subject = scope["path"][len(PREFIX) :].partition("/")
+    if name not in PARTS:
+        raise NotFound("no page has such a part")
+    viewer = Viewer(key_of(await enter(scope, PARTS[name].permission)))
+    async with admitted(viewer):
+        with flowing(scope, send) as outflow, looking(viewer, name, subject):
+            gone = asyncio.ensure_future(disconnected(receive))
+            gone.add_done_callback(lambda _: viewer.hang_up())
+            try:
+                await outflow.send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+                await send_piece(outflow, frames.RETRY)
+                await viewer.pump(outflow)
+                await outflow.send({"type": "http.response.body", "body": b"", "more_body": False})
+            finally:
+                gone.cancel()
+
+
+@contextlib.contextmanager
+def looking(viewer: Viewer, name: str, subject: str) -> Iterator[None]:
+    """Around a viewer of a board. The first one has it drawn, and it ends with the last one."""
+    board = _boards.get((name, subject))
+    if board is None:
+        board = _boards[name, subject] = Board(PARTS[name], subject)
+    board.viewers[viewer] = None
+    if board.shown is not None:
+        viewer.show(board.shown)
+    try:
+        yield
+    finally:
+        del board.viewers[viewer]
+        if not board.viewers:
+            del _boards[name, subject]
+            board.running.cancel()
+
+
+def encoded(value: Any) -> str:
+    """JSON for a part that is numbers and not HTML."""
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,226 @@
+"""The overview: what needs a hand first, then how much is going on, who is busy, who is behind, and which processes live."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+from django.template.loader import render_to_string
+from django.urls import reverse
+
+from base.clock import now_ms
+from base.units import amount, duration
+from console import charts, series, signs
+from console.live import part
+from console.models import Process
+from console.samples import DAY_MS
+from console.templatetags.console import router_url, topic_url
+from routers.lag import FROM, LAG, STALLED_MS, lag_of
+from store import disk
+from store.database import prepared
+
+MOST = 8  # rows of each table
+STUCK_MS = 600_000  # a cursor that has something to read and did not move for so long
+DEFAULT = "3h"
+
+# A sample that is half a minute old at the least: over a shorter time a rate would jump.
+TOTALS = """
+SELECT held.topics, held.records, held.bytes, router.routers, router.paused, router.blocked, router.forwarded,
+       counted.appended, counted.read, counted.errors, before.ts, before.head_seq, before.reads, before.forwarded,
+       coalesce((SELECT errors FROM console_sample WHERE kind = 'all' AND object_id = 0 AND ts > %(day)s ORDER BY ts LIMIT 1), 0),
+       (SELECT count(*) FROM console_failure WHERE ts > %(day)s), streams.open
+  FROM (SELECT count(*) AS topics, coalesce(sum(count), 0)::bigint AS records, coalesce(sum(bytes), 0)::bigint AS bytes
+          FROM topics_topichead) held,
+       (SELECT count(*) AS routers, count(*) FILTER (WHERE state = 'paused') AS paused,
+               count(*) FILTER (WHERE state = 'blocked') AS blocked, coalesce(sum(forwarded_total), 0)::bigint AS forwarded
+          FROM routers_router r JOIN topics_cursor c ON c.id = r.cursor_id) router,
+       (SELECT coalesce(sum(value) FILTER (WHERE name = 'appended'), 0)::bigint AS appended,
+               coalesce(sum(value) FILTER (WHERE name = 'read'), 0)::bigint AS read,
+               coalesce(sum(value) FILTER (WHERE name = 'errors'), 0)::bigint AS errors FROM console_count) counted,
+       (SELECT coalesce(sum(count), 0)::bigint AS open FROM topics_streamcount WHERE seen_ts > %(now)s::bigint - 10000) streams
+  LEFT JOIN (SELECT ts, head_seq, reads, forwarded FROM console_sample
+              WHERE kind = 'all' AND object_id = 0 AND ts <= %(now)s::bigint - 30000 ORDER BY ts DESC LIMIT 1) before ON true
+"""
+# Topics whose head moved in the last minutes have a row there; the head itself is as of now.
+BUSY = """
+SELECT t.id, t.name, h.head_seq, h.head_seq - seen.head_seq, %(now)s::bigint - seen.ts, h.last_ts
+  FROM (SELECT DISTINCT ON (object_id) object_id, ts, head_seq FROM console_sample
+         WHERE ts > %(now)s::bigint - 300000 AND ts <= %(now)s::bigint - 30000 AND kind = 'topic'
+         ORDER BY object_id, ts DESC) seen
+  JOIN topics_topic t ON t.id = seen.object_id JOIN topics_topichead h ON h.topic_id = t.id
+ WHERE h.head_seq > seen.head_seq
+ ORDER BY (h.head_seq - seen.head_seq) / (%(now)s::bigint - seen.ts)::float8 DESC, t.id LIMIT %(most)s
+"""
+# Blocked ones first, whatever their lag; a paused one lags because somebody wants it to.
+BEHIND = f"""
+SELECT r.id, r.name, source.name, dest.name, r.state, r.last_error, {LAG}
+{FROM}
+  JOIN topics_topic source ON source.id = r.source_id JOIN topics_topic dest ON dest.id = r.dest_id
+ WHERE head.head_seq > c.seq
+ ORDER BY r.state = 'blocked' DESC, r.state = 'paused', head.head_seq - c.seq DESC, r.id LIMIT %(most)s
+"""
+STUCK = """
+SELECT t.name, c.name, h.head_seq - c.seq AS lag, c.updated_ts
+  FROM topics_cursor c JOIN topics_topic t ON t.id = c.topic_id JOIN topics_topichead h ON h.topic_id = c.topic_id
+ WHERE c.kind <> 'router' AND h.head_seq > c.seq AND c.updated_ts < %(now)s::bigint - %(stuck)s
+ ORDER BY lag DESC, c.id LIMIT %(most)s
+"""
+
+
+class Need(NamedTuple):
+    """Something that needs a hand: how bad, what it is, what to do, and where."""
+
+    level: str
+    text: str
+    advice: str
+    url: str = ""
+
+
+class Sign(NamedTuple):
+    """A process or server, and its last sign of life."""
+
+    kind: str
+    where: str
+    state: str
+    seen_ts: int | None
+    more: str
+
+
+class Behind(NamedTuple):
+    """A router with something left to forward."""
+
+    id: int
+    name: str
+    source: str
+    dest: str
+    state: str
+    last_error: str | None
+    lag: int
+    oldest_ms: int | None
+
+
+def overview(chosen: str, now: int) -> dict[str, Any]:
+    """What the page shows."""
+    began = time.perf_counter()
+    (row,) = prepared(TOTALS, {"now": now, "day": now - DAY_MS})
+    took_ms = (time.perf_counter() - began) * 1000
+    totals = totals_of(row, now)
+    routers = behind(now)
+    shown = series.window(chosen, now)
+    busy = prepared(BUSY, {"now": now, "most": MOST})
+    stuck = prepared(STUCK, {"now": now, "stuck": STUCK_MS, "most": MOST})
+    of_topics = series.read("topic", [row[0] for row in busy], shown)
+    of_routers = series.read("router", [each.id for each in routers], shown)
+    processes = living(now, took_ms)
+    return {
+        "range": chosen,
+        "totals": totals,
+        "needs": needs(totals, routers, stuck, processes),
+        "processes": processes,
+        "chart": chart(shown),
+        "busy": [
+            (name, head, more * 1000 / ms, ts, charts.sparkline(of_topics[id].rates("head_seq"), "records a second"))
+            for id, name, head, more, ms, ts in busy
+        ],
+        "behind": [(each, charts.sparkline(of_routers[each.id].values("lag"), "records behind")) for each in routers],
+        "stuck": stuck,
+    }
+
+
+def totals_of(row: Any, now: int) -> dict[str, Any]:
+    names = ("topics", "records", "bytes", "routers", "paused", "blocked", "forwarded", "appended", "read", "errors")
+    totals = dict(zip(names, row, strict=False))
+    before_ts, appended, read, forwarded, errors_before, failures, streams = row[len(names) :]
+    seconds = (now - before_ts) / 1000 if before_ts else None
+    for name, before in (("appended", appended), ("read", read), ("forwarded", forwarded)):
+        totals[f"{name}_rate"] = max(totals[name] - before, 0) / seconds if seconds else None
+    seen = signs.seen()
+    queue = seen.queue_length if seen else None
+    errors_day = max(totals["errors"] - errors_before, 0)
+    return {**totals, "errors_day": errors_day, "failures": failures, "streams": streams, "queue": queue}
+
+
+def behind(now: int) -> list[Behind]:
+    """The routers furthest behind, those that are blocked first."""
+    routers = []
+    for *row, lag, oldest, still in prepared(BEHIND, {"now": now, "stalled_ms": STALLED_MS, "most": MOST}):
+        lagging = lag_of(lag, oldest, still)
+        id, name, source, dest, state, error = row
+        state = "stalled" if lagging.stalled and state == "running" else state
+        routers.append(Behind(id, name, source, dest, state, error, lagging.lag, lagging.oldest_unread_ms))
+    return routers
+
+
+def living(now: int, took_ms: float) -> list[Sign]:
+    """Each process of the site, and the servers that it stands on."""
+    found = [
+        Sign("PostgreSQL", "", "ok", now, f"answered in {took_ms:.1f} ms"),
+    ]
+    seen = signs.seen()
+    if seen is not None:
+        alive = seen.queue_length is not None
+        more = f"{seen.queue_length} tasks wait" if alive else "forwarding waits for the sweep; appends and reads go on"
+        found.append(Sign("Redis", "", "ok" if alive else "silent", seen.redis_ts, more))
+    for each in Process.objects.order_by("kind", "-seen_ts")[:100]:
+        alive = each.seen_ts > now - signs.STALE_MS
+        if not alive and any(other.kind == each.kind and other.state == "ok" for other in found):
+            continue  # one that was replaced
+        did = {"worker": "took a task", "beat": "sent a task"}.get(each.kind)
+        more = "" if did is None or not each.worked_ts else f"{did} {duration(now - each.worked_ts)} ago"
+        where = f"{each.host}, process {each.pid}"
+        found.append(Sign(each.kind, where, "ok" if alive else "silent", each.seen_ts, more))
+    for kind in signs.NEEDED:
+        if not any(each.kind == kind for each in found):
+            found.append(Sign(kind, "", "silent", None, "none was seen in the last hour"))
+    return found
+
+
+def needs(totals: dict[str, Any], routers: list[Behind], stuck: Any, processes: list[Sign]) -> list[Need]:
+    """What needs a hand, the worst first."""
+    found = []
+    if disk.full():
+        found.append(Need("bad", "The disk is full: appends are refused.", "Make room, or delete topics."))
+    advice = {
+        "worker": "Nothing is forwarded in the background, and nothing expires. Look at the log of the worker.",
+        "beat": "Nothing is swept. Look at the log of beat.",
+        "Redis": "Wake-ups are lost: forwarding and streams lag by a second. Start Redis again.",
+        "web": "A web process stopped answering. Look at the log of web.",
+    }
+    found += [
+        Need("bad", f"{each.kind} gives no sign of life.", advice.get(each.kind, ""))
+        for each in processes
+        if each.state != "ok"
+    ]
+    for each in routers:
+        if each.state in ("blocked", "stalled"):
+            text = f"Router {each.name} is {each.state}, {amount(each.lag)} records behind."
+            why = each.last_error or "Nobody moves it: is the worker at work?"
+            found.append(Need("bad" if each.state == "blocked" else "warn", text, why, router_url(each.name)))
+    for topic, cursor, lag, updated_ts in stuck:
+        text = f"Cursor {cursor} of {topic} has not moved for {duration(now_ms() - updated_ts)}, {amount(lag)} records behind."
+        found.append(
+            Need("warn", text, "Is its reader running? A cursor that nobody needs can be deleted.", topic_url(topic))
+        )
+    if totals["failures"]:
+        text = f"{amount(totals['failures'])} tasks failed in the last day."
+        found.append(Need("warn", text, "They are tried again; see what they ran into.", reverse("admin:console_jobs")))
+    if totals["errors_day"]:
+        text = f"{amount(totals['errors_day'])} requests were answered with a 5xx in the last day."
+        found.append(Need("warn", text, "The log of the web server says why."))
+    return found
+
+
+def chart(shown: series.Window) -> Any:
+    of_all = series.read("all", [0], shown)[0]
+    lines = [
+        charts.Line("appended", "one", of_all.rates("head_seq")),
+        charts.Line("read", "two", of_all.rates("reads")),
+        charts.Line("forwarded", "three", of_all.rates("forwarded")),
+    ]
+    return charts.chart("Records a second", shown.times, lines, lambda value: f"{charts.short(value)}/s")
+
+
+@part("overview", "topics.view_topic")
+def live(chosen: str) -> str:
+    chosen = chosen if chosen in series.RANGES else DEFAULT
+    return render_to_string("console/overview_part.html", overview(chosen, now_ms()))

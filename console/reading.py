@@ -1,0 +1,126 @@
+"""Who writes and reads a topic, and what of it is stored beyond what it shows."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from routers.lag import FROM, LAG, STALLED_MS, lag_of
+from store.database import prepared
+from watch.sessions import SavedPositions
+
+MOST_SESSIONS = 50
+MOST_PIECES = 5_000  # of records shown elsewhere, that one look goes through
+
+ROUTERS = f"""
+SELECT r.id, r.name, source.name, dest.name, r.source_id, r.state, r.last_error, r.guarantee, c.forwarded_total, {LAG}
+{FROM}
+  JOIN topics_topic source ON source.id = r.source_id JOIN topics_topic dest ON dest.id = r.dest_id
+ WHERE r.id = ANY (ARRAY(SELECT id FROM routers_router WHERE source_id = %(id)s
+                         UNION SELECT id FROM routers_router WHERE dest_id = %(id)s))
+ ORDER BY r.name LIMIT 200
+"""
+CURSORS = """
+SELECT name, seq, updated_ts FROM topics_cursor WHERE topic_id = %(id)s AND kind <> 'router' ORDER BY seq, name LIMIT 200
+"""
+# Sessions are JSON, and 10,000 at the most: they are looked through.
+SESSIONS = """
+SELECT wid, key_id, spots, open, seen_ts FROM topics_watchsession
+ WHERE strpos(spots, %(name)s) > 0 ORDER BY open DESC, seen_ts DESC LIMIT %(most)s
+"""
+# The log's rows of this topic, by the running total of their bytes: two probes. Deleted ones that lie between count, too.
+STORED = """
+SELECT head.total - (first.total - first.size)
+  FROM topics_topichead head CROSS JOIN LATERAL (
+      SELECT total, size FROM topics_record WHERE topic_id = %(id)s ORDER BY seq LIMIT 1) first
+ WHERE head.topic_id = %(id)s
+"""
+# What lies below the floor and is shown elsewhere, by the index of spans by home.
+PINNED = """
+SELECT t.name, sum(least(home_last_seq, head.floor_seq) - home_first_seq + 1)::bigint
+  FROM topics_topichead head
+ CROSS JOIN LATERAL (
+     SELECT topic_id, home_first_seq, home_last_seq FROM routers_span
+      WHERE home_id = %(id)s AND shown AND home_first_seq <= head.floor_seq LIMIT %(most)s) piece
+  JOIN topics_topic t ON t.id = piece.topic_id
+ WHERE head.topic_id = %(id)s
+ GROUP BY t.name ORDER BY 2 DESC LIMIT 10
+"""
+
+
+class RouterRow(NamedTuple):
+    """A router of a topic. `leads_out`: the topic is its source."""
+
+    id: int
+    name: str
+    source: str
+    dest: str
+    leads_out: bool
+    state: str
+    last_error: str | None
+    guarantee: str
+    forwarded: int
+    lag: int
+    oldest_ms: int | None
+
+
+class Reader(NamedTuple):
+    """Somebody who reads a topic: a named cursor, or a watch session of a key."""
+
+    kind: str
+    name: str
+    seq: int
+    lag: int
+    state: str
+    seen_ts: int
+
+
+def routers(topic_id: int, now: int) -> list[RouterRow]:
+    rows = prepared(ROUTERS, {"id": topic_id, "now": now, "stalled_ms": STALLED_MS})
+    return [router_row(row, topic_id) for row in rows]
+
+
+def router_row(row: Any, topic_id: int) -> RouterRow:
+    id, name, source, dest, source_id, state, error, guarantee, forwarded, lag, oldest, still = row
+    lagging = lag_of(lag, oldest, still)
+    state = "stalled" if lagging.stalled and state == "running" else state
+    return RouterRow(
+        id,
+        name,
+        source,
+        dest,
+        source_id == topic_id,
+        state,
+        error,
+        guarantee,
+        forwarded,
+        lagging.lag,
+        lagging.oldest_unread_ms,
+    )
+
+
+def readers(topic_id: int, name: str, head: int, now: int) -> list[Reader]:
+    """Named cursors, the slowest first, then watch sessions."""
+    found = []
+    for cursor, seq, updated_ts in prepared(CURSORS, {"id": topic_id}):
+        lag = max(head - seq, 0)
+        found.append(Reader("cursor", cursor, seq, lag, "behind" if lag else "ok", updated_ts))
+    for wid, key_id, spots, is_open, seen_ts in prepared(SESSIONS, {"name": f'"{name}"', "most": MOST_SESSIONS}):
+        position = msgspec.json.decode(spots, type=SavedPositions).get(name)
+        if position is not None:
+            who = f"{wid[:12]}… of {key_id}"  # a whole wid is what a client shows to go on
+            state = "open" if is_open else "away"
+            found.append(Reader("watch", who, position.seq, max(head - position.seq, 0), state, seen_ts))
+    return found
+
+
+def stored(topic_id: int) -> int | None:
+    """Payload bytes of the records that are stored under this topic; None: there are none."""
+    rows = prepared(STORED, {"id": topic_id})
+    return rows[0][0] if rows else None
+
+
+def pinned(topic_id: int) -> list[tuple[str, int]]:
+    """Which topics show records that this one no longer does, and how many: those cannot be given back."""
+    return [(name, count) for name, count in prepared(PINNED, {"id": topic_id, "most": MOST_PIECES})]

@@ -1,0 +1,216 @@
+"""The record browser's reads: a page by seq, by time or by tag, newest first; bounded ranges of an index, and nothing is counted.
+
+A page is found going down from a seq, or up. Where filters leave little, it looks at some ten thousand seqs and then says how far
+it came: the next click goes on from there.
+"""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from store.database import prepared
+
+LIMIT = 50  # records of a page
+FIRST_LOOK, MOST_LOOKED = 100, 12_800  # seqs looked at first, and for one page
+MOST_SPANS = 2_000  # forwarded pieces in which one page looks for a tag
+MOST_SHOWN = 2_000  # characters of a record that a list holds; its own page has all
+
+# A list cuts what is long. JSON is verbatim text: a cut one is for people only.
+CUT = f"left(meta::text, {MOST_SHOWN}), left(data::text, {MOST_SHOWN}), length(data::text) > {MOST_SHOWN}"
+WHOLE = "meta::text, data::text, false"
+RANGE = """
+SELECT seq, ts, node, tag, {texts}, home_topic, home_seq, path
+  FROM topic_log_range(%(name)s, %(first)s, %(last)s)
+ WHERE (%(node)s::text IS NULL OR node = %(node)s) AND (%(tag)s::text IS NULL OR starts_with(tag, %(tag)s))
+ ORDER BY seq {order} LIMIT %(limit)s
+"""
+# Own records by the index on the tag; forwarded ones by the same index of their homes, in the next pieces of the topic.
+TAGGED = """
+WITH head AS (SELECT floor_seq, head_seq FROM topics_topichead WHERE topic_id = %(id)s),
+pieces AS (
+    SELECT s.* FROM head CROSS JOIN LATERAL (
+        SELECT * FROM routers_span
+         WHERE topic_id = %(id)s AND last_seq > floor_seq AND last_seq >= %(first)s AND first_seq <= %(last)s
+         ORDER BY last_seq {order} LIMIT {most_spans}) s),
+found AS (
+    (SELECT seq FROM head CROSS JOIN LATERAL (
+         SELECT seq FROM topics_record r
+          WHERE topic_id = %(id)s AND tag = %(tag)s AND seq > floor_seq AND seq >= %(first)s AND seq <= %(last)s AND NOT deleted
+          ORDER BY seq {order} LIMIT %(limit)s) own)
+    UNION ALL
+    (SELECT s.first_seq + r.seq - s.home_first_seq FROM head, pieces s CROSS JOIN LATERAL (
+         SELECT seq FROM topics_record
+          WHERE topic_id = s.home_id AND tag = %(tag)s
+            AND seq >= s.home_first_seq + greatest(%(first)s - s.first_seq, head.floor_seq + 1 - s.first_seq, 0)
+            AND seq <= s.home_last_seq - greatest(s.last_seq - %(last)s, 0)
+          ORDER BY seq {order} LIMIT %(limit)s OFFSET 0) r
+      WHERE s.shown AND s.keep_tag)
+    ORDER BY seq {order} LIMIT %(limit)s)
+SELECT (SELECT array_agg(seq) FROM found), (SELECT count(*) FROM pieces), (SELECT {edge} FROM pieces)
+"""
+SOME = """
+SELECT seq, ts, node, tag, {texts}, home_topic, home_seq, path
+  FROM unnest(%(seqs)s::bigint[]) wanted CROSS JOIN LATERAL topic_log_range(%(name)s, wanted, wanted)
+"""
+# A look at the boundaries of time slices: some 25 probes each.
+SLICES = """
+SELECT topic_seq_at(h.topic_id, h.floor_seq, h.head_seq, %(since)s::bigint + n * %(step)s::bigint)
+  FROM topics_topichead h, generate_series(0, %(slices)s::int) n WHERE h.topic_id = %(id)s ORDER BY n
+"""
+FIRST_TS = "SELECT topic_next_ts(topic_id, floor_seq), last_ts FROM topics_topichead WHERE topic_id = %(id)s"
+SLICES_SHOWN = 48
+SLICES_FRESH_SECONDS = 15.0  # the picture of a large topic takes some ten milliseconds: who pages on sees the same one
+MOST_REMEMBERED = 500
+
+
+class Filter(NamedTuple):
+    """What a page shows. A tag that ends in * is a prefix. None: whatever it is."""
+
+    tag: str | None = None
+    node: str | None = None
+
+    @property
+    def exact_tag(self) -> str | None:
+        return self.tag if self.tag and not self.tag.endswith("*") else None
+
+    @property
+    def prefix(self) -> str | None:
+        return self.tag[:-1] if self.tag and self.tag.endswith("*") else None
+
+
+class Shown(NamedTuple):
+    """A record in a list. `data` and `meta` are text as they were sent, and cut where they are long."""
+
+    seq: int
+    ts: int
+    node: str | None
+    tag: str | None
+    meta: str | None
+    data: str
+    is_cut: bool
+    home: str
+    home_seq: int
+    path: list[str]
+
+
+class Page(NamedTuple):
+    """Records, the highest seq first. All seqs from `lowest` to `highest` were looked at."""
+
+    rows: list[Shown]
+    lowest: int
+    highest: int
+
+
+class Slice(NamedTuple):
+    """A slice of a topic's time: when it begins, its first and last seq, and its share of the largest, in percent."""
+
+    ts: int
+    first_seq: int
+    last_seq: int
+    height: float
+
+    @property
+    def seqs(self) -> int:
+        return self.last_seq - self.first_seq + 1
+
+
+def page(
+    topic_id: int,
+    name: str,
+    floor: int,
+    head: int,
+    start: int,
+    up: bool,
+    wanted: Filter,
+    limit: int = LIMIT,
+    whole: bool = False,
+) -> Page:
+    """The next records from `start` on (inclusive), going up or down. `whole`: nothing of a record is cut."""
+    texts = WHOLE if whole else CUT
+    first, last = (max(start, floor + 1), head) if up else (floor + 1, min(start, head))
+    if first > last:
+        return Page([], first, last)
+    if wanted.exact_tag is not None:
+        return tagged(topic_id, name, first, last, up, wanted, limit, texts)
+    return walked(name, first, last, up, wanted, limit, texts)
+
+
+def walked(name: str, first: int, last: int, up: bool, wanted: Filter, limit: int, texts: str) -> Page:
+    """Range after range, each larger than the one before."""
+    rows: list[Shown] = []
+    statement = RANGE.format(texts=texts, order="ASC" if up else "DESC")
+    reach, looked = max(FIRST_LOOK, limit), 0
+    low, high = first, last
+    while low <= high and len(rows) < limit and looked < MOST_LOOKED:
+        bounds = (low, min(low + reach - 1, high)) if up else (max(high - reach + 1, low), high)
+        arguments = {"name": name, "first": bounds[0], "last": bounds[1], "node": wanted.node, "tag": wanted.prefix}
+        rows += [shown(row) for row in prepared(statement, {**arguments, "limit": limit - len(rows)})]
+        looked += reach
+        low, high = (bounds[1] + 1, high) if up else (low, bounds[0] - 1)
+        reach = min(reach * 4, MOST_LOOKED)
+    if len(rows) == limit:  # there may be more in the last range
+        low, high = (rows[-1].seq + 1, last) if up else (first, rows[-1].seq - 1)
+    return Page(sorted(rows, reverse=True), first if up else high + 1, low - 1 if up else last)
+
+
+def tagged(topic_id: int, name: str, first: int, last: int, up: bool, wanted: Filter, limit: int, texts: str) -> Page:
+    """By the index on the tag."""
+    order, edge = ("ASC", "max(last_seq)") if up else ("DESC", "min(first_seq)")
+    statement = TAGGED.format(order=order, edge=edge, most_spans=MOST_SPANS)
+    arguments = {"id": topic_id, "tag": wanted.exact_tag, "first": first, "last": last, "limit": limit}
+    ((seqs, pieces, reached),) = prepared(statement, arguments)
+    seqs = sorted(numbers(seqs), reverse=not up)
+    if pieces == MOST_SPANS:  # further pieces were not looked into: own records beyond them wait for their turn
+        seqs = [seq for seq in seqs if (seq <= reached if up else seq >= reached)]
+    rows = [shown(row) for row in prepared(SOME.format(texts=texts), {"name": name, "seqs": seqs})]
+    if len(seqs) == limit:
+        reached = seqs[-1]
+    elif pieces < MOST_SPANS:
+        reached = last if up else first
+    rows = [row for row in rows if wanted.node is None or row.node == wanted.node]
+    return Page(sorted(rows, reverse=True), first if up else reached, reached if up else last)
+
+
+def shown(row: Any) -> Shown:
+    seq, ts, node, tag, meta, data, is_cut, home, home_seq, path = row
+    return Shown(seq, ts, node, tag, meta, data, is_cut, home, home_seq, names(path))
+
+
+def names(array: str) -> list[str]:
+    """Router names in an array as PostgreSQL writes it: none has a character that needs an escape."""
+    return [part.strip('"') for part in array[1:-1].split(",") if part]
+
+
+def numbers(array: str | None) -> list[int]:
+    return [int(part) for part in array[1:-1].split(",")] if array else []
+
+
+_pictures: dict[int, tuple[float, list[Slice]]] = {}  # by topic, and until when each is fresh
+
+
+def slices(topic_id: int) -> list[Slice]:
+    """How a topic's seqs are spread over its time, as of a few seconds ago. Deleted ones count: it is a picture."""
+    until, picture = _pictures.get(topic_id, (0.0, []))
+    if time.monotonic() >= until:
+        picture = draw_slices(topic_id)
+        if len(_pictures) >= MOST_REMEMBERED:
+            _pictures.clear()
+        _pictures[topic_id] = (time.monotonic() + SLICES_FRESH_SECONDS, picture)
+    return picture
+
+
+def draw_slices(topic_id: int) -> list[Slice]:
+    ((since, until),) = prepared(FIRST_TS, {"id": topic_id})
+    if since is None or until <= since:
+        return []
+    step = max(-(-(until - since + 1) // SLICES_SHOWN), 1)
+    bounds = {"id": topic_id, "since": since, "step": step, "slices": SLICES_SHOWN}
+    starts = [start for (start,) in prepared(SLICES, bounds)]
+    counts = [after - start for start, after in pairwise(starts)]
+    most = max(counts) or 1
+    return [
+        Slice(since + place * step, start, start + count - 1, round(100 * count / most, 1))
+        for place, (start, count) in enumerate(zip(starts, counts, strict=False))
+    ]

@@ -1,0 +1,209 @@
+"""A router's pages: what it does in words, how it keeps up, and what people can do about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.loader import render_to_string
+
+from base.clock import now_ms
+from base.errors import InvalidRequest, RouterNotFound, TopicsError
+from base.units import amount, duration
+from console import charts, series
+from console.live import part
+from console.site import Console
+from console.templatetags.console import router_url
+from routers.lag import Lagging, lagging
+from routers.models import Router
+from routers.moving import Place, place
+from routers.moving import move as move_router
+from routers.routers import set_paused
+from routers.stored import Found, find
+from store.script import run
+
+
+def found(name: str) -> Found:
+    """Raises Http404."""
+    try:
+        return run(find(name))
+    except (RouterNotFound, InvalidRequest) as error:  # a name that no router can have is none, either
+        raise Http404(error.message) from error
+
+
+def in_words(router: Found, lag: Lagging, state: str) -> str:
+    """What it does and how it is doing, as a sentence."""
+    said = [f"{router.guarantee} from {router.source} to {router.dest}"]
+    if (match := router.filter()) is not None:
+        said.append(f"only tag {match[2]}" if match[1] == "Eq" else f"only tags that match {match[2]}")
+    if not router.preserve_node:
+        said.append("without nodes")
+    if not router.preserve_tag:
+        said.append("without tags")
+    if router.allow_cycle:
+        said.append("on a cycle: what its dest holds already is left out")
+    if lag.lag:
+        waits = "" if lag.oldest_unread_ms is None else f" for {duration(lag.oldest_unread_ms)}"
+        said.append(f"{amount(lag.lag)} records behind{waits}")
+    else:
+        said.append("caught up")
+    return ", ".join(said) + ("" if state == "running" else f"; {state}") + "."
+
+
+def state(router: Found, chosen: str, now: int) -> dict[str, Any]:
+    """What changes while one looks."""
+    lag = run(lagging([router.id], now)).get(router.id, Lagging(0, None, False))
+    shown_state = "stalled" if lag.stalled and router.state == Router.State.RUNNING else router.state
+    shown = series.window(chosen, now)
+    own = series.read("router", [router.id], shown)[router.id]
+    row = Router.objects.values("errors_total", "retry_ts", "created_ts").get(pk=router.id)
+    rates = own.rates("head_seq")
+    return {
+        "router": router,
+        "row": row,
+        "lag": lag,
+        "state": shown_state,
+        "words": in_words(router, lag, shown_state),
+        "place": run(place(router)),
+        "rate": next((rate for rate in reversed(rates) if rate is not None), None),
+        "rate_chart": charts.chart(
+            "Forwarded a second",
+            shown.times,
+            [charts.Line("forwarded", "three", rates)],
+            lambda v: f"{charts.short(v)}/s",
+        ),
+        "lag_chart": charts.chart("Lag", shown.times, [charts.Line("records behind", "two", own.values("lag"))]),
+        "age_chart": charts.chart(
+            "Oldest record that waits",
+            shown.times,
+            [charts.Line("age", "one", own.values("oldest_ms"))],
+            lambda ms: duration(int(ms)),
+        ),
+    }
+
+
+def page(site: Console, request: HttpRequest, name: str) -> HttpResponse:
+    chosen = request.GET.get("range", "3h")
+    chosen = chosen if chosen in series.RANGES else "3h"
+    context = state(found(name), chosen, now_ms())
+    return site.page(
+        request, "console/router.html", title=name, name=name, ranges=series.RANGES, range=chosen, **context
+    )
+
+
+@part("router", "routers.view_router")
+def live(subject: str) -> str:
+    """Raises RouterNotFound."""
+    chosen, _, name = subject.partition("/")
+    context = state(run(find(name)), chosen if chosen in series.RANGES else "3h", now_ms())
+    return render_to_string("console/router_part.html", context)
+
+
+def pause(site: Console, request: HttpRequest, name: str) -> HttpResponse:
+    """Pause, or resume, once it was said what that means."""
+    router = found(name)
+    paused = router.state != Router.State.PAUSED
+    if request.method == "POST":
+        wanted = request.POST.get("paused") == "1"
+        try:
+            run(set_paused(name, wanted))
+        except TopicsError as error:
+            messages.error(request, error.message)
+        else:
+            messages.success(request, f"{name} is {'paused' if wanted else 'running again'}.")
+        return HttpResponseRedirect(router_url(name))
+    lag = run(lagging([router.id], now_ms())).get(router.id, Lagging(0, None, False))
+    return site.page(request, "console/pause.html", title=name, router=router, paused=paused, lag=lag)
+
+
+class MoveForm(forms.Form):
+    """Where to go on. `expected` is where the router stood when the page was made."""
+
+    to = forms.ChoiceField(
+        label="Go on",
+        choices=[
+            ("skip", "after the record that waits: skip that one"),
+            ("seq", "after the seq below"),
+            ("earliest", "at the earliest record of the source"),
+            ("head", "at the source's head: skip all that waits"),
+        ],
+    )
+    seq = forms.IntegerField(
+        required=False, min_value=0, label="Seq", help_text="The last seq that is not forwarded anew."
+    )
+    expected = forms.IntegerField(widget=forms.HiddenInput)
+
+    def clean(self) -> dict[str, Any]:
+        given: dict[str, Any] = self.cleaned_data
+        if given.get("to") == "seq" and given.get("seq") is None and "seq" not in self.errors:
+            self.add_error("seq", "Say after which seq to go on.")
+        return given
+
+    def target(self, at: Place) -> int:
+        """The seq after which the router is to go on."""
+        match self.cleaned_data["to"]:
+            case "skip":
+                return at.head_seq if at.next_seq is None else at.next_seq
+            case "earliest":
+                return at.floor_seq
+            case "head":
+                return at.head_seq
+        return int(self.cleaned_data["seq"])
+
+
+def consequences(router: Found, at: Place, target: int) -> list[str]:
+    """What a move means, before it is made."""
+    if target == at.seq:
+        return ["Nothing moves. The router is tried again at once."]
+    if target > at.seq:
+        return [
+            f"Up to {amount(target - at.seq)} records of {router.source}, seqs {amount(at.seq + 1)} to {amount(target)}, "
+            f"will never be in {router.dest} by this router.",
+            f"Readers of {router.dest} are not told: there is no gap in its own seqs.",
+            f"They stay in {router.source}.",
+        ]
+    again = f"Up to {amount(at.seq - target)} records of {router.source} from seq {amount(target + 1)} on are forwarded again."
+    if router.guarantee == Router.Guarantee.EXACTLY_ONCE:
+        return [
+            again,
+            f"It is exactly_once: what {router.dest} still holds of them is left out, the rest comes with new seqs.",
+        ]
+    return [
+        again,
+        f"It is at_least_once: {router.dest} gets them a second time, with new seqs, and its readers see them twice.",
+    ]
+
+
+def move(site: Console, request: HttpRequest, name: str) -> HttpResponse:
+    """A form; once it is sent, what that would mean; once that is confirmed, the move."""
+    router = found(name)
+    at = run(place(router))
+    form = MoveForm(request.POST or None, initial={"expected": at.seq, "to": "skip"})
+    meant = None
+    if request.method == "POST" and form.is_valid():
+        target = form.target(at) if "target" not in request.POST else whole(request.POST["target"])
+        try:
+            if target is not None and "confirmed" in request.POST:
+                run(move_router(name, target, form.cleaned_data["expected"], now_ms()))
+                messages.success(request, f"{name} goes on after seq {amount(target)}.")
+                return HttpResponseRedirect(router_url(name))
+        except TopicsError as error:
+            form.add_error(None, error.message)
+        else:
+            meant = None if target is None else (target, consequences(router, at, target))
+    return site.page(
+        request,
+        "console/move.html",
+        title=name,
+        router=router,
+        at=at,
+        form=form,
+        meant=meant,
+        running=at.state == "running",
+    )
+
+
+def whole(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) < 19 else None

@@ -1,0 +1,135 @@
+"""Samples a minute apart of every topic and router, and of the instance as a whole; thinned with age, and bounded.
+
+One task a minute writes them, in one transaction. It begins with the row of the whole instance for that minute: of two samplers
+that run at once, the second waits for the first at that row's key, finds it taken, and writes nothing.
+"""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import transaction
+
+from routers.lag import FROM, LAG, STALLED_MS
+from store.database import prepared
+
+MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
+STEP = 50_000  # rows dropped in one statement
+THINNED = "thinned"  # the Count that says up to when samples are an hour apart
+
+COLUMNS = "kind, object_id, ts, head_seq, reads, forwarded, count, bytes, lag, oldest_ms, errors"
+OF_ROUTERS = f"SELECT r.id, c.forwarded_total, r.errors_total, {LAG} {FROM}"
+# What is appended and read is counted by the web processes (signs.py); all else is read from the heads and cursors.
+ALL = f"""
+INSERT INTO console_sample ({COLUMNS})
+SELECT 'all', 0, %(minute)s, counted.appended, counted.read, coalesce(router.forwarded, 0), held.count, held.bytes,
+       coalesce(router.lag, 0), greatest(coalesce(router.oldest_ms, 0), 0), counted.errors
+  FROM (SELECT coalesce(sum(count), 0) AS count, coalesce(sum(bytes), 0) AS bytes FROM topics_topichead) held,
+       (SELECT sum(forwarded_total) AS forwarded, sum(lag) AS lag, max(oldest_unread_ms) AS oldest_ms
+          FROM ({OF_ROUTERS}) r) router,
+       (SELECT coalesce(sum(value) FILTER (WHERE name = 'appended'), 0) AS appended,
+               coalesce(sum(value) FILTER (WHERE name = 'read'), 0) AS read,
+               coalesce(sum(value) FILTER (WHERE name = 'errors'), 0) AS errors FROM console_count) counted
+    ON CONFLICT DO NOTHING
+RETURNING ts
+"""
+# Only what differs from the row before: a topic that rests takes no room. That row is one probe of the primary key.
+LAST = """
+  LEFT JOIN LATERAL (
+      SELECT head_seq, count, bytes, lag, oldest_ms, errors FROM console_sample
+       WHERE kind = {kind} AND object_id = now.id ORDER BY ts DESC LIMIT 1) last ON true
+ WHERE (last.head_seq, last.count, last.bytes, last.lag, last.oldest_ms, last.errors)
+       IS DISTINCT FROM (now.head_seq, now.count, now.bytes, now.lag, now.oldest_ms, now.errors)
+"""
+TOPICS = f"""
+INSERT INTO console_sample ({COLUMNS})
+SELECT 'topic', now.id, %(minute)s, now.head_seq, 0, 0, now.count, now.bytes, now.lag, 0, 0
+  FROM (SELECT h.topic_id AS id, h.head_seq, h.count, h.bytes, coalesce(h.head_seq - slowest.seq, 0) AS lag,
+               0::bigint AS oldest_ms, 0::bigint AS errors
+          FROM topics_topichead h
+          LEFT JOIN (SELECT topic_id, min(seq) AS seq FROM topics_cursor WHERE kind <> 'router' GROUP BY topic_id) slowest
+            USING (topic_id)) now
+{LAST.format(kind="'topic'")}
+"""
+ROUTERS = f"""
+INSERT INTO console_sample ({COLUMNS})
+SELECT 'router', now.id, %(minute)s, now.head_seq, 0, 0, 0, 0, now.lag, now.oldest_ms, now.errors
+  FROM (SELECT id, forwarded_total AS head_seq, 0::bigint AS count, 0::bigint AS bytes, lag,
+               greatest(coalesce(oldest_unread_ms, 0), 0) AS oldest_ms, errors_total AS errors FROM ({OF_ROUTERS}) r) now
+{LAST.format(kind="'router'")}
+"""
+# Of each hour that is over and old enough, the last row of each object is kept.
+THIN = """
+DELETE FROM console_sample thin
+ WHERE ts >= %(since)s AND ts < %(until)s
+   AND EXISTS (SELECT FROM console_sample later
+                WHERE later.kind = thin.kind AND later.object_id = thin.object_id
+                  AND later.ts > thin.ts AND later.ts < (thin.ts / %(hour)s + 1) * %(hour)s)
+"""
+OLDEST = "SELECT min(ts) FROM console_sample"
+SINCE = "SELECT value FROM console_count WHERE name = %(name)s"
+NOTE = """
+INSERT INTO console_count (name, value) VALUES (%(name)s, %(value)s)
+    ON CONFLICT (name) DO UPDATE SET value = greatest(console_count.value, excluded.value)
+"""
+COUNT = "SELECT count(*) FROM console_sample"
+DROP = """
+WITH oldest AS (SELECT kind, object_id, ts FROM console_sample WHERE ts < %(before)s ORDER BY ts LIMIT %(step)s),
+dropped AS (
+    DELETE FROM console_sample USING oldest
+     WHERE (console_sample.kind, console_sample.object_id, console_sample.ts) = (oldest.kind, oldest.object_id, oldest.ts)
+    RETURNING 1)
+SELECT count(*) FROM dropped
+"""
+
+
+def sample(now: int) -> bool:
+    """Write down how everything stands at this minute. False: somebody has."""
+    arguments = {"minute": now // MINUTE_MS * MINUTE_MS, "now": now, "stalled_ms": STALLED_MS}
+    with transaction.atomic():
+        if not prepared(ALL, arguments):
+            return False
+        prepared(TOPICS, {"minute": arguments["minute"]})
+        prepared(ROUTERS, arguments)
+    return True
+
+
+def thin(now: int) -> None:
+    """Keep minutes for TOPICS_HISTORY_MINUTE_DAYS, hours for TOPICS_HISTORY_HOUR_DAYS, and no more than
+    TOPICS_HISTORY_MAX_SAMPLES.
+
+    Where there are more than that, all that is older than a day is thinned, and then the oldest go.
+    """
+    thin_before(now - settings.TOPICS_HISTORY_MINUTE_DAYS * DAY_MS)
+    drop(now - settings.TOPICS_HISTORY_HOUR_DAYS * DAY_MS)
+    if excess() > 0:
+        thin_before(now - DAY_MS)
+    while (more := excess()) > 0:
+        drop(now, most=more)
+
+
+def thin_before(before: int) -> None:
+    """A day at a time, so that no statement is long. Two who do this at once delete the same rows, one of them in vain."""
+    until = before // HOUR_MS * HOUR_MS
+    ((oldest,),) = prepared(OLDEST, ())
+    noted = prepared(SINCE, {"name": THINNED})
+    since = max(noted[0][0] if noted else 0, (oldest or until) // HOUR_MS * HOUR_MS)
+    while since < until:
+        upto = min(since + DAY_MS, until)
+        prepared(THIN, {"since": since, "until": upto, "hour": HOUR_MS})
+        prepared(NOTE, {"name": THINNED, "value": upto})
+        since = upto
+
+
+def drop(before: int, most: int | None = None) -> None:
+    """Drop samples of before a time, the oldest first: `most` of them, or all."""
+    while most is None or most > 0:
+        step = STEP if most is None else min(STEP, most)
+        ((dropped,),) = prepared(DROP, {"before": before, "step": step})
+        if dropped < step:
+            return
+        most = None if most is None else most - dropped
+
+
+def excess() -> int:
+    ((count,),) = prepared(COUNT, ())
+    return int(count) - int(settings.TOPICS_HISTORY_MAX_SAMPLES)

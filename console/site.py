@@ -1,0 +1,71 @@
+"""The admin's site: its first page is the overview, and the console's pages stand beside those of the models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.admin import AdminSite
+from django.core.exceptions import BadRequest, PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+
+from base.clock import now_ms
+
+NAV = (  # what the head of each page leads to, and the permission to see it
+    ("Overview", "admin:index", "topics.view_topic"),
+    ("Topics", "admin:topics_topic_changelist", "topics.view_topic"),
+    ("Routers", "admin:routers_router_changelist", "routers.view_router"),
+    ("Graph", "admin:console_graph", "routers.view_router"),
+    ("Live", "admin:console_live", "topics.view_topic"),
+    ("Cursors", "admin:topics_cursor_changelist", "topics.view_cursor"),
+    ("Keys", "admin:topics_apikey_changelist", "topics.view_apikey"),
+    ("Limits", "admin:console_limits", "topics.view_topic"),
+    ("Jobs", "admin:console_jobs", "console.view_task"),
+    ("Audit", "admin:topics_auditentry_changelist", "topics.view_auditentry"),
+)
+
+
+class Console(AdminSite):
+    """Django's site with pages of the console, and one navigation for all of them."""
+
+    def each_context(self, request: HttpRequest) -> dict[str, Any]:
+        context = super().each_context(request)
+        here, user = request.path, request.user
+        entries = [(title, reverse(url)) for title, url, permission in NAV if user.has_perm(permission)]
+        # The longest address that this page lies below.
+        below = [url for _, url in entries if here == url or (url != reverse("admin:index") and here.startswith(url))]
+        return {**context, "nav": entries, "nav_here": max(below, key=len, default=None)}
+
+    def page(self, request: HttpRequest, template: str, **context: Any) -> HttpResponse:
+        """A page of the console."""
+        return TemplateResponse(request, template, {**self.each_context(request), **context})
+
+    def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """The overview; who may see no topic gets Django's list of what there is."""
+        from console import overview, series
+
+        if not request.user.has_perm("topics.view_topic"):
+            return super().index(request, extra_context)
+        request.current_app = self.name
+        chosen = request.GET.get("range", overview.DEFAULT)
+        chosen = chosen if chosen in series.RANGES else overview.DEFAULT
+        shown = overview.overview(chosen, now_ms())
+        return self.page(request, "console/overview.html", title="Overview", ranges=series.RANGES, **shown)
+
+    def get_urls(self) -> list[URLPattern]:
+        from console import pages
+
+        def guarded(view: Any, permission: str) -> Any:
+            def allowed(request: HttpRequest, **arguments: Any) -> HttpResponse:
+                if not request.user.has_perm(permission):
+                    raise PermissionDenied
+                given = (*arguments.values(), *(value for _, values in request.GET.lists() for value in values))
+                if any("\0" in str(value) for value in given):
+                    raise BadRequest("no name holds a NUL character")  # and PostgreSQL takes none
+                return view(self, request, **arguments)
+
+            return self.admin_view(allowed)
+
+        ours = [path(route, guarded(view, permission), name=name) for route, view, permission, name in pages.PAGES]
+        return [*ours, path("all/", self.admin_view(super().index), name="all"), *super().get_urls()]

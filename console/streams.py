@@ -1,0 +1,18 @@
+"""What streams at a path: the console's own streams, and those of /v0."""
+
+from __future__ import annotations
+
+from console import download, live, tail
+from watch import serve
+from watch.serve import Served
+
+
+def stream_at(path: str) -> Served | None:
+    """Returns what serves this path, if it is one of a stream."""
+    if not path.startswith("/admin/"):
+        return serve.stream_at(path)
+    if path.startswith(live.PREFIX):
+        return live.stream
+    if path == tail.PATH:
+        return tail.stream
+    return download.stream if path.startswith(download.PREFIX) else None

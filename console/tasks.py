@@ -1,0 +1,19 @@
+"""Celery's entries: the sampler, and what keeps its table small."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+from base.clock import now_ms
+from console import jobs, samples
+
+
+@shared_task(name="console.sample")
+def sample() -> None:
+    samples.sample(now_ms())
+
+
+@shared_task(name="console.thin")
+def thin() -> None:
+    samples.thin(now_ms())
+    jobs.drop_old()

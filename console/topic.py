@@ -1,0 +1,167 @@
+"""A topic's pages: how it stands, who writes and reads it, its records one by one, and a test record."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.template.loader import render_to_string
+from django.urls import reverse
+
+from base.clock import now_ms
+from base.errors import InvalidRequest, NotFound, TopicNotFound, TopicsError
+from console import browse, charts, reading, series
+from console.live import part
+from console.site import Console
+from console.templatetags.console import topic_url
+from routers.models import Router
+from store.script import run
+from topics import audit, wake
+from topics.append import append as append_records
+from topics.describe import Held, held
+from topics.lineage import record as find_record
+from topics.models import Topic
+from topics.records import Append, check_rows
+from wire.parse import parse
+
+MOST_COMPLETED = 20
+
+
+def found(name: str) -> Held:
+    """Raises Http404."""
+    try:
+        return run(held(name, now_ms()))
+    except (TopicNotFound, InvalidRequest) as error:  # a name that no topic can have is none, either
+        raise Http404(error.message) from error
+
+
+def around(name: str, here: str) -> dict[str, Any]:
+    """What all pages of a topic show: its name, and the way to the others."""
+    return {"name": name, "title": name, "tab": here}
+
+
+def state(topic: Held, chosen: str, now: int) -> dict[str, Any]:
+    """What changes while one looks."""
+    shown = series.window(chosen, now)
+    own = series.read("topic", [topic.state.id], shown)[topic.state.id]
+    rates = own.rates("head_seq")
+    return {
+        "name": topic.state.name,
+        "state": topic.state,
+        "rate": next((rate for rate in reversed(rates) if rate is not None), None),
+        "stored": reading.stored(topic.state.id),
+        "pinned": reading.pinned(topic.state.id),
+        "rate_chart": charts.chart("Records a second", shown.times, [charts.Line("in", "one", rates)], rate_text),
+        "lag_chart": charts.chart(
+            "Lag of the slowest cursor", shown.times, [charts.Line("records", "two", own.values("lag"))], charts.short
+        ),
+        "routers": reading.routers(topic.state.id, now),
+        "readers": reading.readers(topic.state.id, topic.state.name, topic.state.head_seq, now),
+    }
+
+
+def rate_text(value: float) -> str:
+    return f"{charts.short(value)}/s"
+
+
+def page(site: Console, request: HttpRequest, name: str) -> HttpResponse:
+    topic = found(name)
+    chosen = request.GET.get("range", "3h")
+    chosen = chosen if chosen in series.RANGES else "3h"
+    config = {name: json.dumps(getattr(topic.config, name)) for name in topic.config.__struct_fields__}
+    context = {**around(name, "now"), **state(topic, chosen, now_ms()), "config": config}
+    return site.page(request, "console/topic.html", ranges=series.RANGES, range=chosen, **context)
+
+
+@part("topic", "topics.view_topic")
+def live(subject: str) -> str:
+    """Raises TopicNotFound."""
+    chosen, _, name = subject.partition("/")
+    topic = run(held(name, now_ms()))
+    chosen = chosen if chosen in series.RANGES else "3h"
+    return render_to_string("console/topic_part.html", state(topic, chosen, now_ms()))
+
+
+def records(site: Console, request: HttpRequest, name: str) -> HttpResponse:
+    """The record browser."""
+    topic = found(name)
+    form = browse.JumpForm(request.GET)
+    try:
+        shown = browse.browse(topic, form)
+    except TopicsError as error:
+        form.add_error(None, error.message)
+        shown = browse.nothing(topic)
+    context = {**around(name, "records"), "state": topic.state, "form": form, **shown}
+    downloads = settings.TOPICS_CONSOLE_DOWNLOADS and request.user.has_perm("console.export_records")
+    return site.page(request, "console/records.html", downloads=downloads, **context)
+
+
+def record(site: Console, request: HttpRequest, name: str, seq: int) -> HttpResponse:
+    """One record, whole, and the way it came."""
+    topic = found(name)
+    try:
+        one = run(find_record(name, seq, now_ms()))
+    except (TopicNotFound, NotFound) as error:
+        raise Http404(error.message) from error
+    dests = dict(Router.objects.filter(name__in=one.routers).values_list("name", "dest__name"))
+    stops = [(router, dests.get(router)) for router in one.routers]
+    context = {**around(name, "records"), "state": topic.state, "seq": seq, "one": one, "stops": stops}
+    return site.page(request, "console/record.html", raw=one.record, shown=browse.indented(one.record), **context)
+
+
+class AppendForm(forms.Form):
+    data = forms.CharField(
+        widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "false"}), initial='{"test": true}', strip=False
+    )
+    tag = forms.CharField(required=False, strip=False)
+    node = forms.CharField(required=False, strip=False)
+
+    def wanted(self) -> Append:
+        """The form as the body of an append. Raises InvalidRequest in the API's words."""
+        given = self.cleaned_data
+        try:
+            msgspec.json.decode(given["data"].encode(), type=msgspec.Raw)  # one value, and nothing behind it
+        except msgspec.DecodeError as error:
+            raise InvalidRequest(f"data is no JSON value: {error}") from error
+        more = "".join(f',"{name}":{json.dumps(given[name])}' for name in ("tag", "node") if given[name])
+        body = f'{{"records":[{{"data":{given["data"]}{more}}}],"create":false}}'
+        return parse(body.encode(), Append)
+
+
+def append(site: Console, request: HttpRequest, name: str) -> HttpResponse:
+    """A form for one test record."""
+    topic = found(name)
+    form = AppendForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            wanted = form.wanted()
+            with transaction.atomic():
+                done = run(append_records(name, wanted, check_rows(wanted), now_ms()))
+                run(audit.note("create", "records", name, after={"seq": done.first_seq, "by": "a form of the console"}))
+                # Whoever was told by the append itself may have looked before our commit, and found nothing.
+                transaction.on_commit(lambda: wake.announce(topic.state.id, done.last_seq, routed=True))
+        except TopicsError as error:
+            form.add_error(None, error.message)
+        else:
+            messages.success(request, f"Appended as seq {done.first_seq:,}.")
+            return HttpResponseRedirect(reverse("admin:console_record", args=[name, done.first_seq]))
+    context = {**around(name, "append"), "state": topic.state, "form": form}
+    return site.page(request, "console/append.html", **context)
+
+
+def complete(site: Console, request: HttpRequest) -> HttpResponse:
+    """Topics whose names hold what was typed, for the fields that complete: those that begin with it first."""
+    typed = request.GET.get("q", "")[:255]
+    names = list(
+        Topic.objects.filter(name__startswith=typed).order_by("name").values_list("name", flat=True)[:MOST_COMPLETED]
+    )
+    if len(names) < MOST_COMPLETED and typed:
+        more = Topic.objects.filter(name__contains=typed).exclude(name__startswith=typed).order_by("name")
+        names += more.values_list("name", flat=True)[: MOST_COMPLETED - len(names)]
+    return JsonResponse({"topics": [{"name": name, "url": topic_url(name)} for name in names]})

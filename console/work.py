@@ -1,0 +1,38 @@
+"""The Jobs page: Celery's queue, its workers, what beat sends, and what failed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
+
+from base.clock import now_ms
+from console import jobs, overview, signs
+from console.live import part
+from console.models import Failure, Task
+from console.site import Console
+
+MOST_FAILURES = 50
+
+
+def state(now: int) -> dict[str, Any]:
+    """What changes while one looks."""
+    scheduled = jobs.schedule()
+    known = {each.task for each in scheduled}
+    return {
+        "queue": signs.queue_length(),
+        "processes": [each for each in overview.living(now, 0.0) if each.kind in (*signs.NEEDED, "Redis")],
+        "scheduled": scheduled,
+        "others": [task for task in Task.objects.order_by("name") if task.name not in known],
+        "failures": Failure.objects.order_by("-id")[:MOST_FAILURES],
+    }
+
+
+def page(site: Console, request: HttpRequest) -> HttpResponse:
+    return site.page(request, "console/jobs.html", title="Jobs", **state(now_ms()))
+
+
+@part("jobs", "console.view_task")
+def live(_: str) -> str:
+    return render_to_string("console/jobs_part.html", state(now_ms()))

@@ -1,0 +1,201 @@
+"""The console in Chromium: every page draws, writes no error, fits its window and passes axe; what is live changes."""
+
+from __future__ import annotations
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from tests.console.chromium import Chromium
+from tests.instances import Instance, until
+from tests.watch.wire import Api, new_name
+
+pytestmark = pytest.mark.browser
+WIDTHS = (390, 1280, 2560)
+LONG = "long." + "x" * 250  # the longest name that a topic may have
+EVIL = "<script>document.title='evil'</script><b>\"'\u202e" + "y" * 4000
+
+
+@pytest.fixture(scope="module")
+def api(server: Instance) -> Api:
+    return Api(server.port)
+
+
+@pytest.fixture(scope="module")
+def topic(server: Instance, api: Api) -> str:
+    """A topic with records of all kinds, routers of which one is blocked, a cursor, and a neighbour with a long name."""
+    name = new_name("seen")
+    api.append(name, *range(120))
+    api.done("POST", f"/v0/topics/{name}", {"records": [{"data": {EVIL: EVIL}, "tag": EVIL[:60], "node": EVIL[:30]}]})
+    api.done("PUT", f"/v0/topics/{name}-full", {"cap_records": 2, "discard": "reject"})
+    for dest, more in ((f"{name}-full", {}), (LONG, {"allow_fan_in": True}), (f"{name}-rest", {"paused": True})):
+        config = {"source": name, "dest": dest, "from": "earliest", **more}
+        api.done("PUT", f"/v0/routers/{name}-{dest[-4:]}", config)
+    api.done("PUT", f"/v0/topics/{name}/cursors/billing", {"seq": 5})
+    until(lambda: api.done("GET", f"/v0/routers/{name}-full")["state"] == "blocked", "the router to be blocked")
+    return name
+
+
+def pages(topic: str) -> list[str]:
+    return [
+        "/admin/",
+        f"/admin/topic/{topic}/",
+        f"/admin/topic/{LONG}/records/",
+        f"/admin/topic/{topic}/records/",
+        f"/admin/topic/{topic}/records/121/",
+        f"/admin/topic/{topic}/append/",
+        f"/admin/router/{topic}-full/",
+        f"/admin/router/{topic}-full/move/",
+        f"/admin/router/{topic}-full/pause/",
+        f"/admin/graph/?focus={topic}",
+        f"/admin/live/?topic={topic}",
+        "/admin/limits/",
+        "/admin/jobs/",
+        "/admin/topics/topic/",
+        "/admin/topics/topic/?q=there-is-none-like-that",
+        "/admin/topics/topic/add/",
+        "/admin/routers/router/",
+        "/admin/routers/router/add/",
+        "/admin/topics/cursor/",
+        "/admin/topics/apikey/",
+        "/admin/topics/auditentry/",
+        "/admin/all/",
+    ]
+
+
+def test_every_page_draws_fits_and_passes_axe(chromium: Chromium, topic: str, api: Api) -> None:
+    chromium.complaints()
+    wrong: list[str] = []
+    for page in pages(topic):
+        for width in WIDTHS:
+            chromium.visit(page, width)
+            if chromium.overflow() > 0:
+                wrong.append(f"{page} at {width}: {chromium.overflow()} px too wide")
+        wrong += [f"{page}: {each}" for each in chromium.violations()]
+        assert "evil" not in chromium.driver.title
+        wrong += [f"{page}: {each}" for each in chromium.complaints()]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_dark_is_readable_too(chromium: Chromium, topic: str) -> None:
+    dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    chromium.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
+    try:
+        for page in ("/admin/", f"/admin/router/{topic}-full/", f"/admin/graph/?focus={topic}"):
+            chromium.visit(page)
+            assert chromium.violations() == [], page
+    finally:
+        chromium.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_a_trim_page_passes_axe(chromium: Chromium, server: Instance, topic: str) -> None:
+    with server.connect() as database:
+        (id,) = database.execute("SELECT id FROM topics_topic WHERE name = %s", [topic]).fetchone()
+    chromium.visit(f"/admin/topics/topic/{id}/trim/")
+    assert chromium.violations() == []
+
+
+def test_a_page_changes_when_data_does_and_keeps_what_is_chosen(chromium: Chromium, api: Api) -> None:
+    name = new_name()
+    api.append(name, 1)
+    chromium.visit(f"/admin/topic/{name}/")
+    chromium.shows("live", ".live-mark")
+    chromium.run("window.figures = document.querySelector('.figures')")
+    api.append(name, 2, 3)
+    until(lambda: chromium.text(".figures dd") == "3", "the head to change")
+    assert chromium.run("return document.querySelector('.figures') === window.figures")  # mended, not replaced
+    api.done("PUT", f"/v0/topics/{name}/cursors/reader-one", {"seq": 1})
+    chromium.shows("reader-one")
+
+
+def test_the_graph_changes_without_a_jump(chromium: Chromium, api: Api) -> None:
+    name = new_name()
+    api.append(name, 1)
+    api.done("PUT", f"/v0/routers/{name}-r", {"source": name, "dest": f"{name}-to", "from": "earliest"})
+    chromium.visit(f"/admin/graph/?focus={name}")
+    chromium.shows("live", ".live-mark")
+    box = chromium.run("return document.getElementById('network').getAttribute('viewBox')")
+    chromium.find("[data-zoom='0.7']").click()
+    zoomed = chromium.run("return document.getElementById('network').getAttribute('viewBox')")
+    assert zoomed != box
+    api.append(name, 2, 3, 4)
+    until(lambda: "head 4" in chromium.text("#network"), "the number to change")
+    api.done("PUT", f"/v0/routers/{name}-r", {"source": name, "dest": f"{name}-to", "paused": True})
+    until(lambda: chromium.all(".edge.paused"), "the edge to be drawn as paused")
+    api.done("PUT", f"/v0/routers/{name}-s", {"source": name, "dest": f"{name}-too"})
+    until(lambda: f"{name}-too" in chromium.text("#network"), "the new topic to be drawn")
+    assert chromium.run("return document.getElementById('network').getAttribute('viewBox')") == zoomed
+    assert chromium.complaints() == []
+
+
+def test_records_roll_in_and_wait_while_paused(chromium: Chromium, api: Api) -> None:
+    name = new_name()
+    api.append(name, "before")
+    chromium.visit(f"/admin/live/?topic={name}")
+    chromium.shows("0 behind", "#told")
+    api.done("POST", f"/v0/topics/{name}", {"records": [{"data": EVIL[:200], "tag": "<i>", "node": "<u>"}]})
+    chromium.shows("#2", "#log")
+    assert "<i> by <u>" in chromium.text("#log")
+    assert "before" not in chromium.text("#log")
+    assert chromium.all("#log i, #log u, #log script") == []
+    chromium.find("#hold").click()
+    api.append(name, "held")
+    chromium.shows("1 held back", "#told")
+    assert "held" not in chromium.text("#log")
+    chromium.find("#hold").click()
+    chromium.shows("#3", "#log")
+
+
+def test_keys_search_and_walk(chromium: Chromium, api: Api) -> None:
+    name = new_name("keyed")
+    api.append(name, 1, 2)
+    chromium.visit("/admin/topics/topic/")
+    chromium.find("body").send_keys("/")
+    field = chromium.driver.switch_to.active_element
+    assert field.get_attribute("name") == "q"
+    field.send_keys(name[:12])
+    until(lambda: name in str(chromium.run("return document.getElementById('find-topics').innerHTML")), "the name")
+    field.send_keys(Keys.ENTER)
+    until(lambda: f"q={name[:12]}" in chromium.driver.current_url, "the search")
+    chromium.find("body").send_keys("j")
+    chromium.find("body").send_keys(Keys.ENTER)
+    until(lambda: chromium.driver.current_url.endswith(f"/admin/topic/{name}/"), "the topic's page")
+    chromium.visit(f"/admin/topic/{name}/records/")
+    for key, chosen in (("j", "2"), ("j", "1"), ("k", "2")):
+        chromium.find("body").send_keys(key)
+        assert chromium.text("tr[aria-selected=true] td") == chosen
+
+
+def test_a_blocked_router_is_helped_by_hand(chromium: Chromium, topic: str) -> None:
+    chromium.visit(f"/admin/router/{topic}-full/")
+    assert "blocked" in chromium.text(".need")
+    chromium.visit(f"/admin/router/{topic}-full/move/")
+    chromium.find("#move button.primary").click()
+    chromium.shows("will never be in")
+    chromium.find("#move button.danger").click()
+    chromium.shows("goes on after seq 3")
+
+
+def test_a_form_refuses_what_the_api_refuses(chromium: Chromium, api: Api, topic: str) -> None:
+    chromium.visit(f"/admin/topic/{topic}/append/")
+    field = chromium.find("#id_data")
+    field.clear()
+    field.send_keys("{")
+    chromium.find("#append button").click()
+    chromium.shows("data is no JSON value", ".errorlist")
+    assert chromium.violations() == []
+
+
+def test_without_scripts_the_pages_say_the_same(chromium: Chromium, topic: str) -> None:
+    chromium.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        for page, told in (
+            ("/admin/", "needs a hand"),
+            (f"/admin/graph/?focus={topic}", "In words"),
+            (f"/admin/live/?topic={topic}", "Without it, look at"),
+        ):
+            chromium.driver.get(chromium.url + page)
+            assert told in chromium.driver.page_source
+        chromium.driver.get(chromium.url + f"/admin/graph/?focus={topic}")
+        assert "head 121" in chromium.find("#network").get_attribute("innerHTML")
+    finally:
+        chromium.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})

@@ -1,0 +1,267 @@
+"""Each page: who sees it, in how few queries, what it says, and that nothing which people wrote is more than text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from base.clock import now_ms
+from console import samples
+from console.models import Failure, Process
+from routers.models import Router
+from routers.routers import RouterConfig
+from tests.admin.pages import errors, put, rows, text
+from tests.scripts import append, catch_up, move, put_router
+from topics.models import AuditEntry, Cursor, Topic
+from topics.records import Append, NewRecord, check_rows
+
+EVIL = "<script>alert(1)</script>\"'&\u202e" + "x" * 100
+MOST_QUERIES = 12
+
+
+@pytest.fixture
+def filled(db: None) -> Topic:
+    """Two topics with a router between them, a cursor, a watch session's like, samples, and a task that failed."""
+    topic = put("orders", "1", '{"a": [1, {"b": 2}]}', "3", tag="vip:1")
+    put_router(
+        "orders->audit",
+        RouterConfig(source="orders", dest="audit", start="earliest", filter=("tag", "Glob", "vip:*")),
+        now_ms(),
+    )
+    move("orders", "billing", 1, None, now_ms())
+    samples.sample(now_ms() - 60_000)
+    samples.sample(now_ms())
+    Failure.objects.create(ts=now_ms(), task="t", arguments=EVIL, error=EVIL, trace=EVIL)
+    return topic
+
+
+def pages(topic: Topic) -> list[str]:
+    return [
+        "/admin/",
+        "/admin/?range=90d",
+        "/admin/topic/orders/",
+        "/admin/topic/orders/records/",
+        "/admin/topic/orders/records/?seq=2",
+        "/admin/topic/orders/records/?at=2026-01-01T00:00",
+        "/admin/topic/orders/records/?tag=vip:1",
+        "/admin/topic/orders/records/?tag=vip:*&node=n",
+        "/admin/topic/orders/records/2/",
+        "/admin/topic/orders/append/",
+        "/admin/router/orders-%3Eaudit/",
+        "/admin/router/orders-%3Eaudit/pause/",
+        "/admin/router/orders-%3Eaudit/move/",
+        "/admin/graph/",
+        "/admin/graph/?focus=orders&hops=1",
+        "/admin/live/",
+        "/admin/live/?topic=orders",
+        "/admin/limits/",
+        "/admin/jobs/",
+        "/admin/complete/?q=ord",
+        "/admin/topics/topic/",
+        "/admin/routers/router/",
+        f"/admin/topics/topic/{topic.pk}/change/",
+    ]
+
+
+def test_each_page_is_there_in_few_queries(browser: Client, filled: Topic, queries: Any) -> None:
+    browser.get("/admin/graph/")  # from here on the layout is kept
+    for page in pages(filled):
+        from django.db import connection
+        from django.test.utils import CaptureQueriesContext
+
+        with CaptureQueriesContext(connection) as seen:
+            assert browser.get(page).status_code == 200, page
+        assert len(seen) <= MOST_QUERIES, page
+
+
+def test_who_is_not_logged_in_sees_none(client: Client, filled: Topic) -> None:
+    for page in pages(filled):
+        assert client.get(page).status_code == 302, page
+
+
+def test_a_viewer_looks_and_changes_nothing(viewer: Client, filled: Topic) -> None:
+    for page in pages(filled):
+        forbidden = page.endswith(("/append/", "/pause/", "/move/"))
+        assert viewer.get(page).status_code == (403 if forbidden else 200), page
+    assert viewer.post("/admin/topic/orders/append/", {"data": "1"}).status_code == 403
+    assert viewer.post("/admin/router/orders-%3Eaudit/pause/", {"paused": "1"}).status_code == 403
+    assert Router.objects.get().state == "running"
+    assert Topic.objects.select_related("head").get(name="orders").head.head_seq == 3
+
+
+def test_who_may_see_no_topic_gets_the_plain_index(client: Client, django_user_model: type, filled: Topic) -> None:
+    client.force_login(django_user_model.objects.create_user("clerk", is_staff=True))
+    assert client.get("/admin/").status_code == 200
+    assert client.get("/admin/topic/orders/").status_code == 403
+    assert client.get("/admin/graph/").status_code == 403
+
+
+def test_what_is_not_there_is_404(browser: Client, filled: Topic) -> None:
+    for page in ("topic/none/", "topic/none/records/", "topic/orders/records/9/", "router/none/", "router/none/move/"):
+        assert browser.get(f"/admin/{page}").status_code == 404, page
+
+
+def test_what_people_wrote_stays_text(browser: Client, db: None) -> None:
+    record = NewRecord(
+        msgspec.Raw(msgspec.json.encode({EVIL: EVIL})), EVIL, EVIL[:40], msgspec.Raw(msgspec.json.encode({"k": EVIL}))
+    )
+    wanted = Append([record])
+    append("a", wanted, check_rows(wanted), now_ms())
+    router = put_router(
+        "a->b", RouterConfig(source="a", dest="b", start="earliest", filter=("tag", "Eq", EVIL)), now_ms()
+    ).router
+    catch_up(Topic.objects.get(name="b").pk, now_ms())
+    Router.objects.filter(pk=router.pk).update(state="blocked", last_error=EVIL)
+    Failure.objects.create(ts=now_ms(), task=EVIL[:100], arguments=EVIL, error=EVIL, trace=EVIL)
+    Cursor.objects.create(topic=router.source, kind="named", name=EVIL, updated_ts=1)
+    Process.objects.create(id="p", kind="web", host=EVIL[:64], pid=1, started_ts=1, seen_ts=now_ms())
+    append("a", wanted, check_rows(wanted), now_ms())
+    seen = 0
+    for page in (
+        "/admin/",
+        "/admin/topic/a/",
+        "/admin/topic/b/records/",
+        "/admin/topic/b/records/1/",
+        "/admin/topic/b/records/?tag=" + EVIL.replace("&", "%26").replace("'", "%27"),
+        "/admin/router/a-%3Eb/",
+        "/admin/graph/",
+        "/admin/graph/?prefix=<script>alert(1)&focus=<script>alert(1)",
+        "/admin/live/?topic=<script>alert(1)&node=<script>alert(1)&tag=<script>alert(1)",
+        "/admin/jobs/",
+    ):
+        shown = browser.get(page).content.decode()
+        assert "<script>alert" not in shown, page
+        seen += "&lt;script&gt;alert" in shown
+    assert seen >= 8
+
+
+def test_long_values_and_wrong_ones_are_refused_in_words(browser: Client, filled: Topic) -> None:
+    for query, told in (
+        ({"tag": "x" * 4000}, "at most 300 characters"),
+        ({"tag": "x" * 299}, "at most 256 are allowed"),
+        ({"seq": "-1"}, "greater than or equal to 0"),
+        ({"seq": "9" * 30}, "less than or equal to"),
+        ({"at": "yesterday"}, "Enter a valid date/time"),
+    ):
+        answer = browser.get("/admin/topic/orders/records/", query)
+        assert answer.status_code == 200
+        assert told in errors(answer.content.decode()), (query, errors(answer.content.decode()))
+
+
+def test_a_nul_is_refused_wherever_it_stands(browser: Client, filled: Topic) -> None:
+    for page in (
+        "topic/a%00/",
+        "topic/orders/records/?node=%00",
+        "graph/?focus=%00",
+        "complete/?q=%00",
+        "live/?topic=%00",
+    ):
+        assert browser.get(f"/admin/{page}").status_code == 400, page
+    assert browser.get("/admin/topic/no%20name/").status_code == 404
+    assert browser.get("/admin/router/no%20name/").status_code == 404
+
+
+def test_a_test_record_is_appended_and_noted(browser: Client, filled: Topic) -> None:
+    answer = browser.post("/admin/topic/orders/append/", {"data": '{"x": 1.0E+05}', "tag": "t", "node": ""})
+    assert answer.status_code == 302, errors(answer.content.decode())
+    assert answer.url == reverse("admin:console_record", args=["orders", 4])
+    assert "1.0E+05" in browser.get(answer.url).content.decode()
+    entry = AuditEntry.objects.latest("id")
+    assert (entry.action, entry.kind, entry.name, entry.after["seq"]) == ("create", "records", "orders", 4)
+
+
+@pytest.mark.parametrize(
+    ("form", "told"),
+    [
+        ({"data": "{"}, "data is no JSON value"),
+        ({"data": '1}],"node":"n","records":[{"data":2'}, "data is no JSON value"),
+        (
+            {"data": '"\ud83d"'.encode("utf-8", "surrogatepass").decode("utf-8", "replace"), "tag": "x" * 300},
+            "at most 256",
+        ),
+    ],
+)
+def test_a_test_record_is_refused_as_by_the_api(
+    browser: Client, filled: Topic, form: dict[str, str], told: str
+) -> None:
+    answer = browser.post("/admin/topic/orders/append/", {"tag": "", "node": "", **form})
+    assert answer.status_code == 200
+    found = errors(answer.content.decode())
+    assert found
+    assert told in found
+    assert Topic.objects.select_related("head").get(name="orders").head.head_seq == 3
+
+
+def test_the_overview_says_what_needs_a_hand(browser: Client, filled: Topic) -> None:
+    Cursor.objects.filter(name="billing").update(updated_ts=1)
+    Router.objects.update(state="blocked", last_error="dest audit is full")
+    page = text(browser.get("/admin/").content.decode())
+    for told in (
+        "Router orders-&gt;audit is blocked, 3 records behind.",
+        "dest audit is full",
+        "Cursor billing of orders has not moved",
+        "1 tasks failed in the last day",
+        "worker gives no sign of life.",
+        "beat gives no sign of life.",
+    ):
+        assert told in page
+
+
+def test_the_words_of_a_router(browser: Client, filled: Topic) -> None:
+    page = text(browser.get("/admin/router/orders-%3Eaudit/").content.decode())
+    assert "at_least_once from orders to audit, only tags that match vip:*, 3 records behind for" in page
+
+
+def test_pause_and_resume_ask_first(browser: Client, filled: Topic) -> None:
+    url = "/admin/router/orders-%3Eaudit/pause/"
+    for told, state, sent in (
+        ("Nothing of orders comes to audit", "paused", "1"),
+        ("3 records of orders come to audit", "running", "0"),
+    ):
+        assert told in text(browser.get(url).content.decode())
+        assert browser.post(url, {"paused": sent}).status_code == 302
+        assert Router.objects.get().state == state
+
+
+def test_parts_of_names_are_found(browser: Client, db: None) -> None:
+    for name in ("tenant7.stream-00500", "stream-1", "other"):
+        put(name, "1")
+    found = browser.get("/admin/topics/topic/", {"q": "stream-00500"}).content.decode()
+    assert [row[0] for row in rows(found)] == ["tenant7.stream-00500"]
+    names = [each["name"] for each in browser.get("/admin/complete/", {"q": "stream"}).json()["topics"]]
+    assert names == ["stream-1", "tenant7.stream-00500"]
+
+
+def test_routers_are_filtered_by_the_state_that_is_shown(browser: Client, db: None) -> None:
+    from django.db import connection
+
+    for name in ("stalled", "quick", "fresh", "paused"):
+        put(f"{name}-from", "1")
+        config = RouterConfig(source=f"{name}-from", dest=f"{name}-to", start="head" if name == "quick" else "earliest")
+        config.paused = name == "paused"
+        put_router(name, config, now_ms())
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE topics_record SET ts = 1 WHERE topic_id IN (SELECT source_id FROM routers_router WHERE name <> 'fresh')"
+        )
+    Cursor.objects.exclude(name="fresh").update(updated_ts=1)
+    for state, names in (
+        ("stalled", {"stalled"}),
+        ("running", {"quick", "fresh"}),
+        ("paused", {"paused"}),
+        ("blocked", set()),
+    ):
+        found = rows(browser.get("/admin/routers/router/", {"state": state}).content.decode())
+        assert {row[0] for row in found} == names, state
+
+
+def test_empty_lists_say_what_to_do(browser: Client, db: None) -> None:
+    assert "No topics yet" in browser.get("/admin/topics/topic/").content.decode()
+    assert "No routers yet" in browser.get("/admin/routers/router/").content.decode()
+    assert "Nothing is like that" in browser.get("/admin/topics/topic/", {"q": "x"}).content.decode()
+    assert "Nothing to draw yet" in browser.get("/admin/graph/").content.decode()
+    assert "All 0" not in browser.get("/admin/").content.decode()

@@ -1,0 +1,136 @@
+"""The record browser: whatever is deleted, forwarded and filtered, paging shows each record once, and in order."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from base.clock import now_ms
+from console import browse, records
+from console.records import Filter, Page
+from routers.routers import RouterConfig
+from tests.admin.pages import put
+from tests.scripts import append, catch_up, delete_records, put_router
+from topics.diff import Diff
+from topics.models import Topic
+from topics.records import Append, NewRecord, check_rows
+
+TAGS = (None, "a", "ab", "b")
+NODES = (None, "n1", "n2")
+
+
+def write(name: str, rows: list[tuple[str | None, str | None]]) -> Topic:
+    wanted = Append([NewRecord(msgspec.Raw(b"%d" % place), tag, node) for place, (tag, node) in enumerate(rows)])
+    append(name, wanted, check_rows(wanted), now_ms())
+    return Topic.objects.select_related("head").get(name=name)
+
+
+def pages(topic: Topic, wanted: Filter, limit: int, up: bool) -> list[Page]:
+    """All pages of a topic, in the order in which they are turned."""
+    head = topic.head
+    found, start = [], head.floor_seq + 1 if up else head.head_seq
+    while head.floor_seq < start <= head.head_seq:
+        page = records.page(topic.pk, topic.name, head.floor_seq, head.head_seq, start, up, wanted, limit)
+        assert page.lowest <= page.highest
+        assert (page.lowest if up else page.highest) == start
+        found.append(page)
+        start = page.highest + 1 if up else page.lowest - 1
+    return found
+
+
+def passes(row: records.Shown, wanted: Filter) -> bool:
+    tagged = wanted.tag is None or (
+        (row.tag or "").startswith(wanted.prefix) and row.tag is not None
+        if wanted.prefix is not None
+        else row.tag == wanted.tag
+    )
+    return tagged and (wanted.node is None or row.node == wanted.node)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    batches=st.lists(
+        st.lists(st.tuples(st.sampled_from(TAGS), st.sampled_from(NODES)), min_size=1, max_size=6),
+        min_size=1,
+        max_size=6,
+    ),
+    gone=st.sampled_from([None, "a", "b"]),
+    before=st.integers(0, 8),
+    wanted=st.builds(Filter, st.sampled_from([None, "a", "a*", "b", "none"]), st.sampled_from([None, "n1"])),
+    limit=st.integers(1, 7),
+    up=st.booleans(),
+)
+def test_paging_shows_each_record_once(db, monkeypatch, batches, gone, before, wanted, limit, up) -> None:
+    monkeypatch.setattr(records, "FIRST_LOOK", 2)
+    monkeypatch.setattr(records, "MOST_LOOKED", 8)
+    name = f"t{now_ms()}-{id(batches)}"
+    put_router(f"{name}-r", RouterConfig(source=f"{name}-home", dest=name), now_ms())
+    for place, batch in enumerate(batches):  # own records and forwarded ones, in turn
+        write(f"{name}-home" if place % 2 else name, batch)
+        catch_up(Topic.objects.get(name=name).pk, now_ms())
+    delete_records(name, before, None if gone is None else ("tag", "Eq", gone), now_ms())
+    topic = Topic.objects.select_related("head").get(name=name)
+    everything = pages(topic, Filter(), 1000, False)
+    whole = [row for page in everything for row in page.rows]
+    assert [row.seq for row in whole] == sorted((row.seq for row in whole), reverse=True)
+    assert len(whole) == topic.head.count
+    found = pages(topic, wanted, limit, up)
+    rows = [row for page in (reversed(found) if up else found) for row in page.rows]
+    assert [row.seq for row in rows] == [row.seq for row in whole if passes(row, wanted)]
+
+
+def test_a_tag_is_found_in_more_pieces_than_one_page_looks_into(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "MOST_SPANS", 2)
+    put_router("a->b", RouterConfig(source="a", dest="b"), now_ms())
+    for tag in ("x", "y", "y", "y", "x"):
+        write("a", [(tag, None)])
+        catch_up(Topic.objects.get(name="b").pk, now_ms())
+        write("b", [("y", None)])
+    topic = Topic.objects.select_related("head").get(name="b")
+    for up in (False, True):
+        found = [row for page in pages(topic, Filter("x"), 10, up) for row in page.rows]
+        assert sorted(row.home_seq for row in found) == [1, 5]
+
+
+def test_slices_cover_every_seq_once(db: None) -> None:
+    topic = put("a", *map(str, range(200)))
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE topics_record SET ts = 1000000 + seq * 977 WHERE topic_id = %s", [topic.pk])
+        cursor.execute("UPDATE topics_topichead SET last_ts = 1000000 + 200 * 977 WHERE topic_id = %s", [topic.pk])
+    found = records.slices(topic.pk)
+    assert sum(each.seqs for each in found) == 200
+    assert found[0].first_seq == 1
+    assert found[-1].last_seq == 200
+    assert max(each.height for each in found) == 100.0
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_json_on_lines_is_the_same_json(value: object) -> None:
+    text = msgspec.json.encode(value)
+    assert msgspec.json.decode(browse.indented(text.decode())) == msgspec.json.decode(text)
+
+
+def test_tokens_stay_as_they_were_sent() -> None:
+    assert browse.indented('{"a":1.0E+05,"a":[ ],"b":{"c":"{,}"}}') == (
+        '{\n  "a": 1.0E+05,\n  "a": [],\n  "b": {\n    "c": "{,}"\n  }\n}'
+    )
+
+
+def test_the_same_records_as_a_reader_gets(db: None) -> None:
+    from tests.scripts import diff
+
+    topic = write("a", [("x", "n1")] * 5)
+    read = msgspec.json.decode(f"[{diff('a', Diff(include_tags=True), now_ms()).records}]")
+    (page,) = pages(topic, Filter(), 100, False)
+    assert [(row.seq, row.ts, row.tag, row.node) for row in reversed(page.rows)] == [
+        (each["$seq"], each["$ts"], each["$tag"], each["$node"]) for each in read
+    ]

@@ -1,0 +1,109 @@
+"""History: one sampler a minute, rows only for what changed, thinned with age, bounded; and how it is read."""
+
+import threading
+
+import pytest
+from django.db import connection
+
+from base.clock import now_ms
+from console import samples, series
+from console.models import Sample
+from console.samples import DAY_MS, HOUR_MS, MINUTE_MS
+from routers.routers import RouterConfig
+from tests.admin.pages import put
+from tests.scripts import put_router
+
+NOON = 1_800_000_000_000 // DAY_MS * DAY_MS + 12 * HOUR_MS
+
+
+def rows(kind: str, object_id: int) -> list[tuple[int, int]]:
+    """Minute after NOON and head, in order."""
+    found = Sample.objects.filter(kind=kind, object_id=object_id).order_by("ts").values_list("ts", "head_seq")
+    return [((ts - NOON) // MINUTE_MS, head) for ts, head in found]
+
+
+def test_what_did_not_change_takes_no_row(db: None) -> None:
+    topic = put("a", "1", "2")
+    assert samples.sample(NOON)
+    assert samples.sample(NOON + MINUTE_MS)
+    put("a", "3")
+    assert samples.sample(NOON + 2 * MINUTE_MS + 30_000)
+    assert rows("topic", topic.pk) == [(0, 2), (2, 3)]
+    assert [minute for minute, _ in rows("all", 0)] == [0, 1, 2]
+
+
+def test_a_router_that_lags_is_sampled_with_the_age_of_what_waits(db: None) -> None:
+    put("a", "1", "2", "3")
+    router = put_router("a->b", RouterConfig(source="a", dest="b", start="earliest", paused=True), now_ms()).router
+    assert samples.sample(now_ms() + HOUR_MS)
+    row = Sample.objects.get(kind="router", object_id=router.pk)
+    assert row.lag == 3
+    assert row.oldest_ms >= HOUR_MS
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_samplers_that_run_at_once_one_writes() -> None:
+    topic = put("a", "1")
+    wrote: list[bool] = []
+
+    def work() -> None:
+        try:
+            wrote.append(samples.sample(NOON))
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(wrote) == [False, False, False, True]
+    assert rows("topic", topic.pk) == [(0, 1)]
+
+
+def fill(minutes: range) -> None:
+    Sample.objects.bulk_create(
+        Sample(kind="topic", object_id=7, ts=NOON + minute * MINUTE_MS, head_seq=minute) for minute in minutes
+    )
+
+
+def test_of_an_hour_that_is_old_the_last_row_stays(db: None, settings) -> None:
+    settings.TOPICS_HISTORY_MINUTE_DAYS = 1
+    fill(range(150))
+    samples.thin(NOON + DAY_MS + 2 * HOUR_MS)
+    assert [minute for minute, _ in rows("topic", 7)] == [59, 119, *range(120, 150)]
+    samples.thin(NOON + DAY_MS + 5 * HOUR_MS)
+    assert [minute for minute, _ in rows("topic", 7)] == [59, 119, 149]
+
+
+def test_what_is_older_than_the_hours_goes(db: None, settings) -> None:
+    settings.TOPICS_HISTORY_MINUTE_DAYS, settings.TOPICS_HISTORY_HOUR_DAYS = 1, 2
+    fill(range(150))
+    samples.thin(NOON + 2 * DAY_MS + 90 * MINUTE_MS)
+    assert [minute for minute, _ in rows("topic", 7)] == [119, 149]
+
+
+def test_there_are_never_more_than_allowed(db: None, settings) -> None:
+    settings.TOPICS_HISTORY_MAX_SAMPLES = 40
+    fill(range(100))
+    samples.thin(NOON + 2 * HOUR_MS)
+    assert [minute for minute, _ in rows("topic", 7)] == list(range(60, 100))
+
+
+def test_a_series_holds_a_value_until_the_next_and_knows_what_nobody_sampled(db: None) -> None:
+    now = NOON + 10 * MINUTE_MS
+    for minute in (0, 1, 2, 3, 4, 8, 9, 10):  # nobody sampled from the fifth to the seventh
+        Sample.objects.create(kind="all", object_id=0, ts=NOON + minute * MINUTE_MS, head_seq=0)
+    for minute, head in ((0, 100), (4, 220), (9, 340)):
+        Sample.objects.create(kind="topic", object_id=7, ts=NOON + minute * MINUTE_MS, head_seq=head)
+    found = series.read("topic", [7, 8], series.window("3h", now))
+    heads = [None if point is None else point.head_seq for point in found[7].points][-6:]
+    assert heads == [100, 100, 220, None, 220, 340]
+    assert found[7].rates("head_seq")[-6:] == [None, 0.0, 1.0, None, None, 1.0]
+    assert found[8].points == [None] * len(found[8].times)
+
+
+def test_what_was_before_the_range_holds_in_it(db: None) -> None:
+    Sample.objects.create(kind="topic", object_id=7, ts=NOON - 30 * DAY_MS, head_seq=5)
+    Sample.objects.create(kind="all", object_id=0, ts=NOON, head_seq=0)
+    assert series.read("topic", [7], series.window("3h", NOON))[7].points[-1].head_seq == 5

@@ -1,0 +1,159 @@
+"""The console's streams and downloads over HTTP: who may, and what comes."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import http.client
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.test import Client
+
+from base.errors import Forbidden
+from console import download
+from tests.admin.pages import put
+from tests.instances import Instance
+from tests.project.signing_in import ask, log_in
+from tests.watch.wire import Api, new_name
+
+
+@pytest.fixture(scope="module")
+def cookie(server: Instance) -> str:
+    """Of the admin's session."""
+    answer = log_in(server, (server.data / "admin-password").read_text().strip())
+    return next(
+        part for part in answer.headers["set-cookie"].replace(",", ";").split(";") if "sessionid=" in part
+    ).strip()
+
+
+@pytest.fixture
+def api(server: Instance) -> Api:
+    return Api(server.port)
+
+
+@pytest.fixture
+def events(server: Instance, cookie: str) -> Iterator[Callable[[str], Iterator[tuple[str, dict]]]]:
+    """Opens a stream, and gives its events one by one."""
+    opened: list[http.client.HTTPConnection] = []
+
+    def open_stream(path: str) -> Iterator[tuple[str, dict]]:
+        client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        opened.append(client)
+        client.request("GET", path, headers={"Cookie": cookie})
+        answer = client.getresponse()
+        assert answer.status == 200, answer.read()
+        assert answer.headers["content-type"] == "text/event-stream"
+
+        def read() -> Iterator[tuple[str, dict]]:
+            name = ""
+            while line := answer.readline().decode():
+                if line.startswith("event: "):
+                    name = line[7:].strip()
+                elif line.startswith("data: "):
+                    yield name, json.loads(line[6:])
+
+        return read()
+
+    yield open_stream
+    for client in opened:
+        client.close()
+
+
+@pytest.mark.parametrize("path", ["/admin/stream/overview/3h", "/admin/tail/?topic=a", "/admin/download/a.ndjson"])
+def test_who_is_not_logged_in_gets_nothing(server: Instance, path: str) -> None:
+    for headers in ({}, {"Cookie": "sessionid=none"}):
+        answer = ask(server, "GET", path, **headers)
+        assert answer.status == 401
+        assert json.loads(answer.body)["error"]["code"] == "unauthorized"
+
+
+def test_who_may_not_gets_nothing(server: Instance) -> None:
+    made = subprocess.run(
+        [sys.executable, "manage.py", "shell", "-c", MAKE_CLERK],
+        env=server.environment,
+        capture_output=True,
+        check=True,
+    )
+    clerk = f"sessionid={made.stdout.decode().split()[-1]}"
+    for path in ("/admin/stream/overview/3h", "/admin/tail/?topic=a", "/admin/download/a.csv"):
+        assert ask(server, "GET", path, Cookie=clerk).status == 403
+
+
+MAKE_CLERK = """
+from django.contrib.auth import get_user_model
+from django.test import Client
+client = Client()
+client.force_login(get_user_model().objects.create_user("clerk-of-streams", is_staff=True))
+print(client.cookies["sessionid"].value)
+"""
+
+
+def test_what_is_no_stream_is_refused(server: Instance, cookie: str) -> None:
+    for path, status in (
+        ("/admin/stream/none/x", 404),
+        ("/admin/tail/", 400),
+        ("/admin/tail/?topic=not-there-at-all", 404),
+        ("/admin/tail/?topic=no%20name", 400),
+        ("/admin/download/x", 404),
+        ("/admin/download/not-there-at-all.csv", 404),
+    ):
+        assert ask(server, "GET", path, Cookie=cookie).status == status, path
+    assert ask(server, "POST", "/admin/stream/overview/3h", Cookie=cookie).status == 405
+
+
+def test_a_part_comes_at_once_and_again_when_it_changes(api: Api, events) -> None:
+    name = new_name()
+    api.append(name, 1)
+    stream = events(f"/admin/stream/topic/3h%2F{name}")
+    kind, told = next(stream)
+    assert kind == "part"
+    assert "<dt>Head</dt><dd>1</dd>" in told["body"]
+    api.append(name, 2, 3)
+    assert any("<dt>Head</dt><dd>3</dd>" in told["body"] for _, told in stream)
+
+
+def test_the_live_page_shows_what_comes_and_not_what_was(api: Api, events) -> None:
+    one, other = new_name(), new_name()
+    for name in (one, other):
+        api.append(name, "before")
+    stream = events(f"/admin/tail/?topic={one}&topic={other}&node=me&tag=t*")
+    seen = [next(stream)[0], next(stream)[0]]
+    assert seen == ["caught-up", "caught-up"]
+    api.done(
+        "POST", f"/v0/topics/{one}", {"records": [{"data": 1, "tag": "x"}, {"data": 2, "tag": "t1", "node": "me"}]}
+    )
+    api.done("POST", f"/v0/topics/{other}", {"records": [{"data": "<b>", "tag": "t2", "node": "you"}]})
+    told = next(told for kind, told in stream if kind == "record" and told["records"])
+    assert told["topic"] == other
+    assert [(each["data"], each["$tag"], each["$node"]) for each in told["records"]] == [("<b>", "t2", "you")]
+
+
+def test_a_download_is_what_the_browser_shows(server: Instance, api: Api, cookie: str) -> None:
+    name = new_name()
+    records = [{"data": {"n": n, "f": 1.5}, "tag": "a" if n % 2 else "=1+1", "meta": {"m": n}} for n in range(1200)]
+    api.done("POST", f"/v0/topics/{name}", {"records": records})
+    answer = ask(server, "GET", f"/admin/download/{name}.ndjson", Cookie=cookie)
+    assert answer.headers["content-disposition"] == f'attachment; filename="{name}.ndjson"'
+    lines = [json.loads(line) for line in answer.body.splitlines()]
+    assert [line["$seq"] for line in lines] == list(range(1200, 0, -1))
+    assert [line["data"]["n"] for line in lines] == list(range(1199, -1, -1))
+    tagged = ask(server, "GET", f"/admin/download/{name}.ndjson?tag=a&upto=100", Cookie=cookie)
+    assert [json.loads(line)["$seq"] for line in tagged.body.splitlines()] == list(range(100, 0, -2))
+    table = list(csv.DictReader(io.StringIO(ask(server, "GET", f"/admin/download/{name}.csv", Cookie=cookie).body)))
+    assert len(table) == 1200
+    assert table[1]["tag"] == "'=1+1"  # a spreadsheet would compute it
+    assert json.loads(table[0]["data"]) == {"n": 1199, "f": 1.5}
+
+
+def test_a_setting_forbids_downloads(browser: Client, settings) -> None:
+    put("a", "1")
+    assert "NDJSON" in browser.get("/admin/topic/a/records/").content.decode()
+    settings.TOPICS_CONSOLE_DOWNLOADS = False
+    assert "NDJSON" not in browser.get("/admin/topic/a/records/").content.decode()
+    with pytest.raises(Forbidden, match="switched off"):
+        asyncio.run(download.stream({"path": "/admin/download/a.csv", "method": "GET", "headers": []}, None, None))

@@ -1,6 +1,7 @@
 """Whether each package imports only what lies below it. Prints what does not, and then fails.
 
     topics_project   the site, where all is put together
+    pipeline         the jobs on Spark
     shell            `manage.py topics`
     routers          forwarding
     watch            streams

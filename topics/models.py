@@ -208,6 +208,7 @@ class Cursor(models.Model):
     class Kind(models.TextChoices):
         NAMED = "named"
         ROUTER = "router"
+        PIPELINE = "pipeline"
 
     id = models.BigAutoField(primary_key=True)
     topic = models.ForeignKey(Topic, models.CASCADE, related_name="cursors", db_index=False)

@@ -6,6 +6,7 @@ DATABASE_URL, REDIS_URL and SECRET_KEY from the embedded servers when they are n
 
 import ipaddress
 import os
+import re
 import tomllib
 from datetime import timedelta
 from pathlib import Path
@@ -233,6 +234,17 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "sweep watch sessions": {"task": "topics.sweep_watch_sessions", "schedule": 30.0, "options": {"expires": 30.0}},
 }
 
+# -- The pipeline (pipeline/session.py); nothing of it is looked at before a job runs --------------------------------
+
+SPARK_MASTER: str = text("SPARK_MASTER", "local[*]")  # where jobs run; spark-submit says it better
+# Of the one JVM that is driver and executor where the master is local.
+TOPICS_SPARK_MEMORY: str = text("TOPICS_SPARK_MEMORY", "1g")
+TOPICS_JDBC_DRIVER: str = text("TOPICS_JDBC_DRIVER", "org.postgresql:postgresql:42.7.8")
+if not TOPICS_JDBC_DRIVER.endswith(".jar") and TOPICS_JDBC_DRIVER.count(":") != 2:
+    raise Refusal(f"TOPICS_JDBC_DRIVER={TOPICS_JDBC_DRIVER} is neither a .jar nor group:artifact:version.")
+if not re.fullmatch(r"[1-9]\d*[kmgt]", TOPICS_SPARK_MEMORY.lower()):
+    raise Refusal(f"TOPICS_SPARK_MEMORY={TOPICS_SPARK_MEMORY} is no amount of memory: write it as 1g or 512m.")
+
 # -- Django --------------------------------------------------------------------------------------------------------
 
 INSTALLED_APPS = [
@@ -252,6 +264,7 @@ INSTALLED_APPS = [
     "topics",
     "watch",
     "routers",
+    "pipeline",
     "shell",
 ]
 

@@ -1,0 +1,72 @@
+"""Run a job: its options are checked, its row in the admin kept, and how it ended told in one line."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from base.clock import now_ms
+from base.errors import InvalidRequest
+from base.units import amount
+from pipeline.jobs.archive import Archive, archive
+from pipeline.jobs.restore import Restore, restore
+from pipeline.jobs.verify import Verify, verify
+from pipeline.models import Job, Run
+from pipeline.work import Outcome, Work, spark_trouble
+from store.database import translating
+
+log = logging.getLogger(__name__)
+
+
+class Kind(NamedTuple):
+    """A job, and the shape of its options."""
+
+    options: type[msgspec.Struct]
+    do: Callable[[Work, Any], Outcome]
+
+
+KINDS = {
+    Job.ARCHIVE: Kind(Archive, archive),
+    Job.VERIFY: Kind(Verify, verify),
+    Job.RESTORE: Kind(Restore, restore),
+}
+
+
+def check(job: str, options: dict[str, Any]) -> msgspec.Struct:
+    """The options of a job. Raises InvalidRequest for what it does not know, or cannot be."""
+    try:
+        return msgspec.convert(options, KINDS[Job(job)].options)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(f"{job}: {error}") from error
+
+
+def perform(job: str, options: dict[str, Any]) -> Run:
+    """Do a job, and return its row. Raises TopicsError or Refusal when it could not be done: the row says why."""
+    checked = check(job, options)
+    run = Run.objects.create(job=job, options=options, started_ts=now_ms())
+    work = Work(run)
+    try:
+        with translating():
+            outcome = KINDS[Job(job)].do(work, checked)
+    except BaseException as error:
+        known = spark_trouble(error) if isinstance(error, Exception) else None
+        told = known or error
+        end(run, Run.State.FAILED, str(told) or type(told).__name__, None)
+        if known is not None:
+            raise known from error
+        raise
+    finally:
+        work.progress.clear()
+    seconds = work.progress.seconds
+    rate = f"in {seconds:.1f} s, {amount(round(run.read / seconds))}/s"
+    end(run, Run.State.WRONG if outcome.wrong else Run.State.DONE, f"{outcome.summary} ({rate})", outcome.report)
+    return run
+
+
+def end(run: Run, state: Run.State, summary: str, report: Any) -> None:
+    run.state, run.summary, run.report, run.finished_ts = state, summary, report, now_ms()
+    run.save(update_fields=["state", "summary", "report", "finished_ts", "read", "written"])
+    log.info("%s: read %d, wrote %d records: %s", run, run.read, run.written, summary)

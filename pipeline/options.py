@@ -1,4 +1,4 @@
-"""Options of the data source `topics`, read once: what is not known, or cannot be, is refused before anything is read or written."""
+"""Options of the data source `topics`, read once: what is not known, or cannot be, is refused before anything is read."""
 
 from __future__ import annotations
 

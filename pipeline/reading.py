@@ -1,7 +1,7 @@
 """How far a job has read a topic into a target: a cursor among all others, and the step that is under way.
 
-A step is planned in the database before anything of it is written elsewhere, and its end moves the cursor. So a job that is killed
-at any moment does the same range again, over what it left, and none twice.
+A step is planned in the database before anything of it is written elsewhere, and its end moves the cursor. So a job that is
+killed at any moment does the same range again, over what it left, and none twice.
 """
 
 from __future__ import annotations

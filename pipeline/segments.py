@@ -1,4 +1,4 @@
-"""What an archive is made of: segments, each a range of a topic's seqs in Parquet files, and a small file that says what is in it.
+"""What an archive is made of: segments, each a range of a topic's seqs in Parquet files, with a file that says what is in it.
 
     topic=orders/day=2026-11-22/17-0000000000000000001-…-0.zstd.parquet      17 is the topic's id: a recreated topic has another
     _segments/orders/17-0000000000000000001-0000000000001000000.json         written last, so a segment is there when this is

@@ -59,8 +59,10 @@ def session(**conf: str) -> SparkSession:
         spark = builder.getOrCreate()
     except (PySparkException, RuntimeError) as error:
         raise Refusal(f"Spark does not start: {str(error).strip().splitlines()[0]}") from error
-    ship(spark)
-    register(spark)
+    if spark.conf.get("spark.topics.ready", "") != "true":
+        ship(spark)
+        register(spark)
+        spark.conf.set("spark.topics.ready", "true")
     return spark
 
 
@@ -107,8 +109,6 @@ def driver() -> dict[str, str]:
 
 def ship(spark: SparkSession) -> None:
     """Put the project's code where the Python workers of every executor import it, whatever machine they are on."""
-    if any("topics-site" in file for file in spark.sparkContext._python_includes):
-        return
     folder = Path(tempfile.mkdtemp(prefix="topics-site-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)  # executors that start later still ask for it
     packed = folder / "topics-site.zip"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from topics.records import NewRecord
 
 OPTIONS = {"dsn", "url", "topic"}
-BATCH_OPTIONS = OPTIONS | {"write_id", "batch", "in_order"}
+BATCH_OPTIONS = OPTIONS | {"writeId", "batch", "inOrder"}
 COLUMNS = ("data", "tag", "node", "meta")
 ONCE = "once:"  # writers of batches that nobody named; their rows are dropped after a while (pipeline/tasks.py)
 
@@ -130,17 +130,17 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Writer of a DataFrame. With a `write_id` of its own a batch is written once, ever; without one, once a call."""
+    """Writer of a DataFrame. With a `writeId` of its own a batch is written once, ever; without one, once a call."""
 
     def __init__(self, given: Options, schema: StructType) -> None:
         self.target = target(given, schema)
-        name, number = given.text("write_id"), given.number("batch")
+        name, number = given.text("writeId"), given.number("batch")
         if number is not None and name is None:
-            raise InvalidRequest("batch counts the writes of a write_id: give both")
+            raise InvalidRequest("batch counts the writes of a writeId: give both")
         # Made here, on the driver: all tries of all tasks of this write have the same.
         self.writer = f"{ONCE}{uuid.uuid4()}" if name is None else f"write:{name}"
         self.batch = number or 0
-        self.in_order = given.flag("in_order", False)
+        self.in_order = given.flag("inOrder", False)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Wrote:
         return self.target.append(self.writer, self.batch, iterator, self.in_order)

@@ -6,6 +6,7 @@ the rest of requirements.lock.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import sys
@@ -44,10 +45,8 @@ def unpack() -> None:
         own = tempfile.mkdtemp(dir=packed.parent)
         with zipfile.ZipFile(packed) as site:
             site.extractall(own)
-        try:
+        with contextlib.suppress(OSError):  # another was first, with the same files
             Path(own).rename(folder)
-        except OSError:
-            pass  # another was first, with the same files
     sys.path.insert(0, str(folder))
 
 

@@ -1,7 +1,7 @@
 """Append what a partition holds, once, however often and however late Spark sends it.
 
-What was appended is written down (Written) in the transaction of the append itself. The topic's head is taken first, and everything
-else under it: of a task and its late double the second finds what the first has written.
+What was appended is written down (Written) in the transaction of the append itself. The topic's head is taken first, and
+everything else under it: of a task and its late double the second finds what the first has written.
 """
 
 from __future__ import annotations

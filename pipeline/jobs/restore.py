@@ -84,7 +84,7 @@ def append(work: Work, files: Files, group: list[Segment], options: Restore, wri
     ordered = frame.coalesce(1).sortWithinPartitions("seq").select("data", "tag", "node", "meta")
     sink = ordered.write.format("topics").mode("append").option("dsn", work.database.dsn).option("topic", options.topic)
     # The batches of a writer only go up: the group's first seq is such a number.
-    sink.option("write_id", writer).option("batch", str(group[0].first)).option("in_order", "true").save()
+    sink.option("writeId", writer).option("batch", str(group[0].first)).option("inOrder", "true").save()
     records = so_far(topic_id, writer, group[0].first) - before
     work.did(f"{group[0].topic} {group[0].first}..{group[-1].last} restored", sum(s.records for s in group), records)
     return records

@@ -6,6 +6,7 @@ that differs is wrong: a record that the archive lacks, or holds otherwise, or f
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -49,7 +50,7 @@ def verify(work: Work, options: Verify) -> Outcome:
 
 def gaps(known: list[Segment]) -> list[str]:
     """Ranges of seqs between segments, which none holds."""
-    pairs = zip(known, known[1:], strict=False)
+    pairs = pairwise(known)
     return [f"{one.last + 1}..{other.first - 1}" for one, other in pairs if one.last + 1 != other.first]
 
 

@@ -16,6 +16,7 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.RunSQL(read("pipeline_check"), "DROP FUNCTION pipeline_check"),
+        migrations.RunSQL(read("pipeline_loss"), "DROP FUNCTION pipeline_loss"),
         # Taking the right back is left to whoever drops the table.
         migrations.RunSQL(read("pipeline_analyst"), migrations.RunSQL.noop),
     ]

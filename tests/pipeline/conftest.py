@@ -15,13 +15,18 @@ SMALL = {
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
     "spark.driver.memory": "700m",
+    # Queries of a few rows: to compile them would take longer than to run them.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.streaming.pollingDelay": "20ms",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
 }
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(django_db_setup: None) -> Iterator[SparkSession]:
+    """Ends before the tests' database goes: its workers have connections to it."""
     from pipeline.session import session
 
     made = session(**{name.replace(".", "__"): value for name, value in SMALL.items()})

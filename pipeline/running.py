@@ -12,9 +12,12 @@ from base.clock import now_ms
 from base.errors import InvalidRequest
 from base.units import amount
 from pipeline.jobs.archive import Archive, archive
+from pipeline.jobs.audit import Audit, audit
+from pipeline.jobs.latest import Latest, latest
 from pipeline.jobs.restore import Restore, restore
+from pipeline.jobs.rollup import Rollup, rollup
 from pipeline.jobs.verify import Verify, verify
-from pipeline.models import Job, Run
+from pipeline.models import Job, Run, Schedule
 from pipeline.work import Outcome, Work, spark_trouble
 from store.database import translating
 
@@ -32,6 +35,9 @@ KINDS = {
     Job.ARCHIVE: Kind(Archive, archive),
     Job.VERIFY: Kind(Verify, verify),
     Job.RESTORE: Kind(Restore, restore),
+    Job.ROLLUP: Kind(Rollup, rollup),
+    Job.AUDIT: Kind(Audit, audit),
+    Job.LATEST: Kind(Latest, latest),
 }
 
 
@@ -43,10 +49,15 @@ def check(job: str, options: dict[str, Any]) -> msgspec.Struct:
         raise InvalidRequest(f"{job}: {error}") from error
 
 
-def perform(job: str, options: dict[str, Any]) -> Run:
-    """Do a job, and return its row. Raises TopicsError or Refusal when it could not be done: the row says why."""
+def perform(job: str, options: dict[str, Any], schedule: Schedule | None = None) -> Run:
+    """Do a job, for a schedule or for whoever asks, and return its row.
+
+    Raises TopicsError or Refusal when it could not be done: the row says why.
+    """
     checked = check(job, options)
     run = Run.objects.create(job=job, options=options, started_ts=now_ms())
+    if schedule is not None:
+        Schedule.objects.filter(pk=schedule.pk).update(last_run=run)
     work = Work(run)
     try:
         with translating():

@@ -70,7 +70,7 @@ def require_pyspark() -> None:
     """Raises Refusal where the optional group is not installed."""
     missing = [name for name in ("pyspark", "pyarrow") if find_spec(name) is None]
     if missing:
-        raise Refusal(f"{' and '.join(missing)} is missing: {sys.executable} -m pip install '.[spark]' in {ROOT}.")
+        raise Refusal(f"no {' and no '.join(missing)} is installed: {sys.executable} -m pip install '{ROOT}[spark]'")
 
 
 def defaults() -> dict[str, str]:

@@ -13,7 +13,6 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import Any
 
 _entered = ""  # the database that this process is on
 
@@ -65,13 +64,13 @@ def start() -> None:
 def change(dsn: str) -> None:
     """Leave the database, and what was remembered of its topics, for another."""
     from django.db import connection
+    from psycopg.conninfo import conninfo_to_dict
 
     from topics.cache import forget_all
-    from topics_project.settings import database
 
-    parts: dict[str, Any] = database(dsn)
+    parts = conninfo_to_dict(dsn)
+    named = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
     connection.close()
-    connection.settings_dict.update(
-        {name: parts[name] for name in ("NAME", "USER", "PASSWORD", "HOST", "PORT", "OPTIONS")}
-    )
+    connection.settings_dict.update({setting: parts.pop(name, "") for setting, name in named.items()})
+    connection.settings_dict["OPTIONS"] = connection.settings_dict["OPTIONS"] | parts
     forget_all()

@@ -51,10 +51,7 @@ class Work:
 
     @cached_property
     def database(self) -> Database:
-        """The one that Django is on, and so the scripts."""
-        options = connection.get_connection_params()
-        known = ("dbname", "user", "password", "host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey")
-        return Database(make_conninfo(**{name: options[name] for name in known if options.get(name)}))
+        return database_of_django()
 
     def begin(self, records: int) -> None:
         """So many records are there to be done."""
@@ -88,6 +85,13 @@ class Work:
             else:
                 found[pattern] = self.topic(pattern)
         return list(found.values())
+
+
+def database_of_django() -> Database:
+    """The one that the scripts are on."""
+    options = connection.get_connection_params()
+    known = ("dbname", "user", "password", "host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey")
+    return Database(make_conninfo(**{name: options[name] for name in known if options.get(name)}))
 
 
 def spark_trouble(error: Exception) -> TopicsError | None:

@@ -230,6 +230,8 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     # One look at all heads. A topic that rested for 5 s gives back its reserved seqs, a thousand topics a time.
     "rest": {"task": "topics.rest", "schedule": 5.0, "options": {"expires": 5.0}},
     "reclaim": {"task": "topics.reclaim", "schedule": 2.0, "options": {"expires": 2.0}},
+    # A look at a small table; a job that is due starts in a process of its own.
+    "pipeline": {"task": "pipeline.start_due", "schedule": 10.0, "options": {"expires": 10.0}},
     # An expired session is refused, swept or not: this only gives its row back.
     "sweep watch sessions": {"task": "topics.sweep_watch_sessions", "schedule": 30.0, "options": {"expires": 30.0}},
 }

@@ -7,6 +7,7 @@ and not ended removes what is left of it, unless the list is there, and does it 
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -105,9 +106,11 @@ class TopicArchive:
         segment = Segment(self.topic.name, self.topic.id, self.place.seq + 1, self.place.upto)
         if self.files.exists(segment.path):
             return load(self.files, segment)
-        staging = f"_staging/{segment.path.replace('/', '-').removeprefix('_segments-').removesuffix('.json')}"
-        for left in [staging, *self.files.matching(f"topic={self.hive_name}/day=*/{segment.stem}-*")]:
-            self.files.delete(left)
+        left = [f"_staging/{segment.stem}-*", f"topic={self.hive_name}/day=*/{segment.stem}-*"]
+        for path in [path for pattern in left for path in self.files.matching(pattern)]:
+            self.files.delete(path)
+        # A folder of our own: the JVM of a driver that was killed may still write into its.
+        staging = f"_staging/{segment.stem}-{uuid.uuid4()}"
         planned, frame = self.frame(segment)
         records, checksum = self.write_parquet(frame, staging)
         if self.topic.id != self.work.topic(self.topic.name).id:

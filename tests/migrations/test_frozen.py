@@ -41,7 +41,9 @@ def test_what_is_new_is_written_down() -> None:
 
 def test_every_file_is_loaded_by_a_migration() -> None:
     migrations = "".join(
-        file.read_text() for app in ("topics", "routers", "pipeline") for file in (ROOT / app / "migrations").glob("*.py")
+        file.read_text()
+        for app in ("topics", "routers", "pipeline")
+        for file in (ROOT / app / "migrations").glob("*.py")
     )
     names = {re.sub(r"\.\d+$", "", file.split("/")[-1].removesuffix(".sql")) for file in present()}
     assert {name for name in names if f'"{name}"' not in migrations and f'"{name}.' not in migrations} == set()

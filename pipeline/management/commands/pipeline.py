@@ -16,6 +16,9 @@ from base.errors import TopicsError
 from base.refusal import Refusal
 from pipeline.models import Job, Run
 from pipeline.running import perform
+from pipeline.schedules import run_due
+from pipeline.session import require_pyspark
+from pipeline.work import database_of_django
 from store.database import translating
 
 WRONG = 2
@@ -32,8 +35,19 @@ class Command(BaseCommand):
         add_archive(jobs.add_parser(Job.ARCHIVE, help="write new records of topics to Parquet"))
         add_verify(jobs.add_parser(Job.VERIFY, help="compare an archive with its topic"))
         add_restore(jobs.add_parser(Job.RESTORE, help="append archived records to a topic"))
+        add_rollup(
+            jobs.add_parser(Job.ROLLUP, help="count what came by minute, node and tag prefix, and routers' delays")
+        )
+        add_audit(jobs.add_parser(Job.AUDIT, help="compare the sources and dests of routers"))
+        add_latest(jobs.add_parser(Job.LATEST, help="the last record of each tag"))
+
+        jobs.add_parser("due", help="run what schedules have due, as a worker does")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        require_pyspark()
+        if options["job"] == "due":
+            run_due(database_of_django())
+            return
         given = {name: value for name, value in options.items() if name not in OF_DJANGO and value is not None}
         try:
             with translating():
@@ -78,3 +92,23 @@ def add_restore(parser: ArgumentParser) -> None:
     parser.add_argument("--epoch", type=int, metavar="ID", help="which of several topics that had the name")
     parser.add_argument("--from-seq", type=int, metavar="SEQ", help="begin after this seq (0)")
     parser.add_argument("--to-seq", type=int, metavar="SEQ", help="end with this seq")
+
+
+def add_rollup(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--topic",
+        action="append",
+        metavar="NAME",
+        help="may be given again; orders.* is all that begin so (all topics)",
+    )
+
+
+def add_audit(parser: ArgumentParser) -> None:
+    parser.add_argument("--router", metavar="NAME", help="this one alone (all routers)")
+
+
+def add_latest(parser: ArgumentParser) -> None:
+    parser.add_argument("--topic", required=True, metavar="NAME")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--out", metavar="PATH", help="as Parquet, in place of what was there")
+    where.add_argument("--into", metavar="NAME", help="append to this topic the tags that changed since the last run")

@@ -17,10 +17,12 @@ import pytest
 from django.db import connection
 from pyspark.sql import SparkSession
 
+from base.processes import die_with_parent
 from pipeline.running import perform
 from tests.instances import ROOT, until
 from tests.pipeline.cluster import cluster
 from tests.pipeline.filling import ODD, fill, numbers, rows
+from tests.pipeline.query import copy
 from tests.pipeline.test_archive import seqs
 
 Start = Callable[..., subprocess.Popen[bytes]]
@@ -32,6 +34,8 @@ def start(dsn: str, tmp_path: Path) -> Iterator[Start]:
     """Start a Python program on this test's database, in a session of its own."""
     started: list[subprocess.Popen[bytes]] = []
 
+    parent = os.getpid()
+
     def run(*argv: str, **environment: str) -> subprocess.Popen[bytes]:
         with (tmp_path / "output").open("ab") as output:
             process = subprocess.Popen(
@@ -42,6 +46,7 @@ def start(dsn: str, tmp_path: Path) -> Iterator[Start]:
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
+                preexec_fn=lambda: die_with_parent(parent),  # and its JVM with it
             )
         started.append(process)
         return process
@@ -73,23 +78,23 @@ def kill_midway(process: subprocess.Popen[bytes], reached: Callable[[], int], en
 
 
 def test_archive_killed_anywhere_is_archived_once(spark: SparkSession, dsn: str, start: Start, tmp_path: Path) -> None:
-    for _ in range(20):
-        numbers("orders", 1000)
+    numbers("orders", 8000)
     out = tmp_path / "archive"
     argv = ("manage.py", "pipeline", "archive", "--topic", "orders", "--out", str(out), "--step", "1000")
-    for _ in range(2):
-        kill_midway(start(*argv), lambda: cursor_seq("pipeline"), 20_000)
+    kill_midway(start(*argv), lambda: cursor_seq("pipeline"), 8000)
     numbers("orders", 10)
     perform("archive", {"topic": "orders", "out": str(out)})
-    assert seqs(spark, out) == list(range(1, 20_011))
+    assert seqs(spark, out) == list(range(1, 8011))
     assert perform("verify", {"topic": "orders", "archive": str(out)}).state == "done"
 
 
-def test_a_query_and_its_sink_killed_anywhere_write_each_record_once(dsn: str, start: Start, tmp_path: Path) -> None:
+def test_a_query_and_its_sink_killed_anywhere_write_each_record_once(
+    spark: SparkSession, dsn: str, start: Start, tmp_path: Path
+) -> None:
     done = threading.Event()
 
     def append() -> None:
-        for _ in range(40):
+        for _ in range(15):
             numbers("orders", 100)
             done.wait(0.1)
         connection.close()
@@ -97,14 +102,12 @@ def test_a_query_and_its_sink_killed_anywhere_write_each_record_once(dsn: str, s
     numbers("orders", 1000)
     writer = threading.Thread(target=append)
     writer.start()
-    argv = ("-m", "tests.pipeline.query", dsn, str(tmp_path / "checkpoint"))
+    checkpoint = str(tmp_path / "checkpoint")
     try:
-        for _ in range(2):
-            kill_midway(start(*argv), written, 4000)
-        start(*argv)
+        kill_midway(start("-m", "tests.pipeline.query", dsn, checkpoint), written, 2500)
         writer.join()
-        until(lambda: written() >= 5000, "all records", seconds=120)
-        until(lambda: cursor_seq("named") == 5000, "the query's cursor")
+        copy(spark, dsn, checkpoint).trigger(availableNow=True).start().awaitTermination()
+        assert cursor_seq("named") == 2500
     finally:
         done.set()
         writer.join()

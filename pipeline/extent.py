@@ -22,8 +22,12 @@ SELECT t.id, t.name, h.head_seq, s.earliest_seq - 1, h.ragged_seq
 ONE = f"{EXTENT} WHERE t.name = %s"
 # A range of the unique index on the name; no character of a name sorts behind "~".
 BY_PREFIX = f"{EXTENT} WHERE t.name >= %(prefix)s AND t.name < %(prefix)s || '~' ORDER BY t.name"
-RECORDS = "SELECT records FROM topic_extent(%s, %s, %s, %s)"
+RECORDS = "SELECT records, bytes FROM topic_extent(%s, %s, %s, %s)"
 SEQ_AT = "SELECT topic_seq_at(%s, %s, %s, %s)"
+
+
+FETCH_BYTES = 8 * 1024 * 1024
+LEAST_FETCH, MOST_FETCH = 20, 10_000  # records
 
 
 class Extent(NamedTuple):
@@ -37,11 +41,17 @@ class Extent(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Seqs first..last, which hold so many records."""
+    """Seqs first..last, which hold so many records; `mean_bytes` is how large those of the whole range are on average."""
 
     first: int
     last: int
     records: int
+    mean_bytes: int = 0
+
+    @property
+    def fetch(self) -> int:
+        """How many records to ask for at once, so that these fit into memory, however large they are."""
+        return max(LEAST_FETCH, min(MOST_FETCH, FETCH_BYTES // max(self.mean_bytes, 1)))
 
 
 def extent(connection: psycopg.Connection[Any], topic: str) -> Extent:
@@ -71,13 +81,13 @@ def divide(connection: psycopg.Connection[Any], topic: Extent, first: int, last:
     """
     first = max(first, topic.floor + 1)
     last = min(last, topic.head)
-    whole = count(connection, topic, first, last)
+    whole, size = measure(connection, topic, first, last)
     parts: list[Part] = []
     for place in range(1, most + 1):
         records = whole * place // most - whole * (place - 1) // most
         if records:
             end = last if place == most else nth(connection, topic, first, last, records)
-            parts.append(Part(first, end, records))
+            parts.append(Part(first, end, records, size // whole))
             first = end + 1
     return parts
 
@@ -86,7 +96,7 @@ def nth(connection: psycopg.Connection[Any], topic: Extent, first: int, last: in
     """The seq of the n-th record of first..last, which holds as many."""
     while first < last:
         middle = (first + last) // 2
-        below = count(connection, topic, first, middle)
+        below, _ = measure(connection, topic, first, middle)
         if below >= n:
             last = middle
         else:
@@ -94,9 +104,10 @@ def nth(connection: psycopg.Connection[Any], topic: Extent, first: int, last: in
     return first
 
 
-def count(connection: psycopg.Connection[Any], topic: Extent, first: int, last: int) -> int:
+def measure(connection: psycopg.Connection[Any], topic: Extent, first: int, last: int) -> tuple[int, int]:
+    """How many records first..last hold, and how many bytes these have."""
     if first > last:
-        return 0
+        return 0, 0
     row = connection.execute(RECORDS, [topic.id, first, last, topic.ragged]).fetchone()
     assert row is not None
-    return int(row[0])
+    return int(row[0]), int(row[1])

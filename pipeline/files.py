@@ -19,9 +19,10 @@ class Files:
         from py4j.protocol import Py4JJavaError
 
         self.spark = spark
-        self.jvm: Any = spark._jvm
+        jvm: Any = spark._jvm
+        self.new_path = jvm.org.apache.hadoop.fs.Path
         try:
-            path = self.jvm.org.apache.hadoop.fs.Path(root)
+            path = self.new_path(root)
             self.system = path.getFileSystem(spark._jsc.hadoopConfiguration())
             self.root = self.system.makeQualified(path).toString().rstrip("/")
         except (Py4JJavaError, OSError, ValueError) as error:
@@ -32,7 +33,7 @@ class Files:
         return f"{self.root}/{path}" if path else self.root
 
     def at(self, path: str) -> Any:
-        return self.jvm.org.apache.hadoop.fs.Path(self.url(path))
+        return self.new_path(self.url(path))
 
     def exists(self, path: str) -> bool:
         return bool(self.system.exists(self.at(path)))

@@ -8,7 +8,7 @@ from base.errors import InvalidRequest
 from pipeline.database import Database, database
 
 # Spark's own, which it hands on to every source.
-OF_SPARK = {"path", "checkpointlocation", "queryname", "outputmode"}
+OF_SPARK = {"checkpointlocation", "queryname"}
 
 
 class Options:

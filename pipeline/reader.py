@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-FETCH_SIZE = 10_000
 SAMPLE = 10_000  # records, the last ones, by which a schema is inferred
 
 # What a topic shows, own and forwarded records. json comes as the text that was sent.
@@ -47,7 +46,7 @@ def read_topic(
     to_ts: int | None = None,
     schema: StructType | str | None = None,
     partitions: int | None = None,
-    fetch_size: int = FETCH_SIZE,
+    fetch_size: int | None = None,
     fail_on_data_loss: bool = True,
     dsn: str | None = None,
 ) -> DataFrame:
@@ -55,7 +54,8 @@ def read_topic(
     as it is now where nothing is said.
 
     `schema` parses `data`, by a schema of Spark's, its DDL, or "infer", which looks at the last records; without one it is
-    the text that was sent. `partitions` (one for each core) hold equally many records. What goes from the topic between
+    the text that was sent. `partitions` (one for each core) hold equally many records, and are
+    fetched by the `fetch_size`, which follows the size of the records where it is not given. What goes from the topic between
     now and the read fails it, unless `fail_on_data_loss` is False. `dsn` is DATABASE_URL if not given.
     Raises TopicNotFound, InvalidRequest, or Refusal.
     """
@@ -81,7 +81,7 @@ def read_parts(
     parts: Sequence[Part],
     query: str,
     *,
-    fetch_size: int = FETCH_SIZE,
+    fetch_size: int | None = None,
     fail_on_data_loss: bool = True,
 ) -> DataFrame:
     """What a query finds in ranges of a topic, each a partition. It has `{topic}`, `{id}` and `{parts}`, and selects `part`."""
@@ -91,7 +91,7 @@ def read_parts(
     check = sql.SQL(CHECK).format(**names) if fail_on_data_loss else sql.SQL("true")
     planned = sql.SQL(PARTS).format(rows=values, check=check)
     statement = sql.SQL(query).format(**names, parts=planned).as_string()
-    options = {**where.jdbc, "fetchsize": str(fetch_size)}
+    options = {**where.jdbc, "fetchsize": str(fetch_size or min((part.fetch for part in parts), default=1))}
     url = options.pop("url")
     predicates = [f"part = {n}" for n, _, _ in rows]
     return spark.read.jdbc(url, f"({statement}) topic", predicates=predicates, properties=options).drop("part")

@@ -65,7 +65,7 @@ def perform(job: str, options: dict[str, Any], schedule: Schedule | None = None)
     except BaseException as error:
         known = spark_trouble(error) if isinstance(error, Exception) else None
         told = known or error
-        end(run, Run.State.FAILED, str(told) or type(told).__name__, None)
+        end(run, "failed", str(told) or type(told).__name__, None)
         if known is not None:
             raise known from error
         raise
@@ -73,11 +73,11 @@ def perform(job: str, options: dict[str, Any], schedule: Schedule | None = None)
         work.progress.clear()
     seconds = work.progress.seconds
     rate = f"in {seconds:.1f} s, {amount(round(run.read / seconds))}/s"
-    end(run, Run.State.WRONG if outcome.wrong else Run.State.DONE, f"{outcome.summary} ({rate})", outcome.report)
+    end(run, "wrong" if outcome.wrong else "done", f"{outcome.summary} ({rate})", outcome.report)
     return run
 
 
-def end(run: Run, state: Run.State, summary: str, report: Any) -> None:
+def end(run: Run, state: str, summary: str, report: Any) -> None:
     run.state, run.summary, run.report, run.finished_ts = state, summary, report, now_ms()
     run.save(update_fields=["state", "summary", "report", "finished_ts", "read", "written"])
     log.info("%s: read %d, wrote %d records: %s", run, run.read, run.written, summary)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,7 @@ from pyspark.sql.datasource import (
 
 from base.errors import NotReady
 from pipeline.database import Database
+from pipeline.extent import Extent, Part
 
 SCHEMA = (
     "topic STRING, seq LONG, ts LONG, node STRING, tag STRING, meta STRING, data STRING, "
@@ -54,7 +55,7 @@ SELECT topic, seq, ts, node, tag, meta::text, data::text, home_topic, home_topic
 """
 CHECK = "SELECT pipeline_check(%s, %s, %s, %s)"
 LOSS = "SELECT pipeline_loss(%s, %s, %s, %s)"
-ROWS = 2_000  # of a batch: of records of a MiB each, PostgreSQL sends them by the hundred
+MOST_ROWS = 2_000  # of a batch
 OPERATORS: dict[type[Filter], str] = {
     EqualTo: "=",
     GreaterThan: ">",
@@ -84,15 +85,16 @@ class Condition:
     def sql(self) -> sql.Composable:
         column = sql.Identifier(self.column)
         if self.operator in ("IS NULL", "IS NOT NULL"):
-            return column + sql.SQL(f" {self.operator}")  # type: ignore[arg-type]
+            return column + sql.SQL(f" {self.operator}")
         if self.operator == "= ANY":
             return column + sql.SQL(" = ANY ({})").format(sql.Literal(list(self.value)))
-        return column + sql.SQL(f" {self.operator} {{}}").format(sql.Literal(self.value))  # type: ignore[arg-type]
+        return column + sql.SQL(f" {self.operator} {{}}").format(sql.Literal(self.value))
 
 
 def condition(wanted: Filter) -> Condition | None:
     """A filter of Spark's as PostgreSQL makes it; None for one that Spark has to make itself."""
-    operator, path = OPERATORS.get(type(wanted)), getattr(wanted, "attribute", ())
+    operator = OPERATORS.get(type(wanted))
+    path: tuple[str, ...] = getattr(wanted, "attribute", ())
     if operator is None or len(path) != 1 or path[0] not in PUSHED:
         return None
     if isinstance(wanted, IsNull | IsNotNull):
@@ -114,6 +116,13 @@ class Range(InputPartition):
     floor: int
     first: int
     last: int
+    rows: int  # of a batch
+
+
+def planned(topic: Extent, parts: Iterable[Part]) -> list[Range]:
+    return [
+        Range(topic.name, topic.id, topic.floor, part.first, part.last, min(part.fetch, MOST_ROWS)) for part in parts
+    ]
 
 
 @dataclass(frozen=True)
@@ -141,7 +150,7 @@ class Scan:
                 self.check(connection, part)
             with connection.cursor(name="topics") as cursor:
                 cursor.execute(statement, {"topic": part.topic, "first": part.first, "last": part.last})
-                while rows := cursor.fetchmany(ROWS):
+                while rows := cursor.fetchmany(part.rows):
                     columns = zip(*rows, strict=True)
                     arrays = [pa.array(column, kind.type) for column, kind in zip(columns, ARROW, strict=True)]
                     yield pa.RecordBatch.from_arrays(arrays, schema=ARROW)

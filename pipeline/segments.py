@@ -52,7 +52,8 @@ def segments(files: Files, topic: str) -> list[Segment]:
     for name in files.names(folder(topic)):
         stem, dot, kind = name.partition(".")
         if dot and kind == "json":
-            found.append(Segment(topic, *(int(part) for part in stem.split("-"))))
+            topic_id, first, last = (int(part) for part in stem.split("-"))
+            found.append(Segment(topic, topic_id, first, last))
     return sorted(found)
 
 

@@ -38,7 +38,7 @@ SHIPPED = (
     "pyproject.toml",
 )
 # Values that nobody is to see in Spark's pages and logs: Spark's own list, and connection strings.
-REDACTED = "(?i)secret|password|token|access[.]?key|dsn|database_url|redis_url"
+REDACTED = "(?i)secret|password|token|access[.]?key|dsn|url"
 
 
 def session(**conf: str) -> SparkSession:
@@ -81,8 +81,9 @@ def defaults() -> dict[str, str]:
         "spark.sql.parquet.compression.codec": "zstd",
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.redaction.regex": REDACTED,
-        # A batch holds records of up to a MiB each: rows are also cut by size.
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "5000",
+        "spark.sql.redaction.options.regex": REDACTED,
+        # A record may be of a MiB: batches are cut by their size, too.
+        "spark.sql.execution.arrow.maxBytesPerBatch": "16MB",
         "spark.executorEnv.REDIS_URL": settings.REDIS_URL,
         "spark.executorEnv.DATABASE_URL": settings.DATABASE_URL,
     }

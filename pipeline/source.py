@@ -23,7 +23,7 @@ from base.errors import InvalidRequest
 from pipeline import stream
 from pipeline.extent import divide, seq_at
 from pipeline.options import Options
-from pipeline.scan import SCHEMA, Condition, Range, Scan, condition
+from pipeline.scan import SCHEMA, Condition, Range, Scan, condition, planned
 from pipeline.sink import BATCH_OPTIONS, OPTIONS, BatchWriter, StreamWriter
 
 READ_OPTIONS = stream.OPTIONS - {"maxRecordsPerTrigger", "cursor"} | {"endingSeq"}
@@ -89,7 +89,7 @@ class BatchReader(DataSourceReader):
                     if made.column == "seq" and made.operator in ("<", "<=", "="):
                         last = min(last, made.value)
                 parts = divide(connection, topic, first, last, self.selection.partitions)
-            found += [Range(topic.name, topic.id, topic.floor, part.first, part.last) for part in parts]
+            found += planned(topic, parts)
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from base.errors import InvalidRequest, TopicNotFound
 from pipeline.extent import Extent, divide, extent, extents, seq_at
 from pipeline.options import Options
-from pipeline.scan import Range, Scan, check_loss
+from pipeline.scan import Range, Scan, check_loss, planned
 
 OPTIONS = {
     "dsn",
@@ -149,7 +149,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             most = min(self.selection.partitions, -(-(to["seq"] - after) // SMALL))
             with self.selection.database.connect() as connection:
                 parts = divide(connection, topic, after + 1, to["seq"], most)
-            found += [Range(name, topic.id, topic.floor, part.first, part.last) for part in parts]
+            found += planned(topic, parts)
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

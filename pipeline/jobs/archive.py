@@ -24,6 +24,7 @@ from pipeline.segments import Segment, archived, load, measured, segments, sums
 from pipeline.work import Outcome, Work
 from store.script import run
 from topics.delete import delete_records
+from topics.models import Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -113,7 +114,7 @@ class TopicArchive:
         staging = f"_staging/{segment.stem}-{uuid.uuid4()}"
         planned, frame = self.frame(segment)
         records, checksum = self.write_parquet(frame, staging)
-        if self.topic.id != self.work.topic(self.topic.name).id:
+        if not Topic.objects.filter(pk=self.topic.id).exists():
             self.files.delete(staging)  # of a topic that is gone nobody could say what is missing
             raise NotReady(f"topic {self.topic.name!r} was deleted while it was read")
         self.missed += planned - records

@@ -36,7 +36,7 @@ def verify(work: Work, options: Verify) -> Outcome:
     known = [each for each in segments(files, topic.name) if each.topic_id == topic.id]
     if not known:
         raise NotFound(f"{files.root} holds nothing of topic {topic.name!r} as it is now", topic=topic.name)
-    found = {"records": 0, "deleted_since": 0, "damaged": [], "missing": [], "altered": []}
+    found: dict[str, Any] = {"records": 0, "deleted_since": 0, "damaged": [], "missing": [], "altered": []}
     found["missing"] += gaps(known)
     work.begin(known[-1].last - known[0].first + 1)
     for group in groups(files, known):

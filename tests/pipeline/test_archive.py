@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from base.clock import now_ms
-from base.errors import TopicNotFound
+from base.errors import NotReady, TopicNotFound
 from base.refusal import Refusal
 from pipeline.files import Files
 from pipeline.jobs.archive import TopicArchive
@@ -184,3 +184,34 @@ def test_what_cannot_be_archived_is_refused(spark: SparkSession, dsn: str, tmp_p
     with pytest.raises(Refusal, match="is no path that Spark can use"):
         perform("archive", {"topic": "orders", "out": "ftps3://nowhere"})
     assert Run.objects.latest("id").state == "failed"
+
+
+def test_a_topic_deleted_while_it_is_archived_leaves_nothing_half(
+    spark: SparkSession, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers("orders", 10)
+    write = TopicArchive.write_parquet
+
+    def deleted_meanwhile(self: TopicArchive, frame: DataFrame, path: str) -> tuple[int, int]:
+        scripts.delete_topic("orders", False, now_ms())
+        return write(self, frame, path)
+
+    monkeypatch.setattr(TopicArchive, "write_parquet", deleted_meanwhile)
+    with pytest.raises(NotReady, match="'orders' was deleted while it was read"):
+        archive(tmp_path)
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_a_topic_trimmed_while_it_is_archived_is_told(
+    spark: SparkSession, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers("orders", 10)
+    write = TopicArchive.write_parquet
+
+    def trimmed_meanwhile(self: TopicArchive, frame: DataFrame, path: str) -> tuple[int, int]:
+        scripts.delete_records("orders", 4, None, now_ms())
+        return write(self, frame, path)
+
+    monkeypatch.setattr(TopicArchive, "write_parquet", trimmed_meanwhile)
+    assert archive(tmp_path).report["topics"][0]["missed"] == 3
+    assert seqs(spark, tmp_path) == list(range(4, 11))

@@ -90,8 +90,9 @@ def defaults() -> dict[str, str]:
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # by spark-submit, which has said where
     if settings.SPARK_MASTER and (not submitted or "SPARK_MASTER" in os.environ):
         found["spark.master"] = settings.SPARK_MASTER
+    if not submitted:
+        found["spark.driver.memory"] = found["spark.executor.memory"] = settings.TOPICS_SPARK_MEMORY
     if settings.SPARK_MASTER.startswith("local") and not submitted:
-        found["spark.driver.memory"] = settings.TOPICS_SPARK_MEMORY
         found["spark.sql.shuffle.partitions"] = str(2 * (os.cpu_count() or 1))
     return found
 

@@ -239,7 +239,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
 # -- The pipeline (pipeline/session.py); nothing of it is looked at before a job runs --------------------------------
 
 SPARK_MASTER: str = text("SPARK_MASTER", "local[*]")  # where jobs run; spark-submit says it better
-# Of the one JVM that is driver and executor where the master is local.
+# Of each JVM: driver and executors. Where the master is local there is one, which is both.
 TOPICS_SPARK_MEMORY: str = text("TOPICS_SPARK_MEMORY", "1g")
 TOPICS_JDBC_DRIVER: str = text("TOPICS_JDBC_DRIVER", "org.postgresql:postgresql:42.7.8")
 if not TOPICS_JDBC_DRIVER.endswith(".jar") and TOPICS_JDBC_DRIVER.count(":") != 2:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
+import psycopg
 
 from base.clock import now_ms
 from base.errors import InvalidRequest
@@ -18,10 +19,15 @@ from pipeline.jobs.restore import Restore, restore
 from pipeline.jobs.rollup import Rollup, rollup
 from pipeline.jobs.verify import Verify, verify
 from pipeline.models import Job, Run, Schedule
-from pipeline.work import Outcome, Work, spark_trouble
+from pipeline.work import Outcome, Work, database_of_django, spark_trouble
 from store.database import translating
 
 log = logging.getLogger(__name__)
+# A run's own lock, as long as its process lives; nobody waits for it. The row is there before the lock is: who looks in between
+# takes the run for dead, and is corrected when it ends.
+HOLD = "SELECT pg_advisory_lock(7202, %s)"
+TRY = "SELECT pg_try_advisory_lock(7202, %s)"
+RELEASE = "SELECT pg_advisory_unlock(7202, %s)"
 
 
 class Kind(NamedTuple):
@@ -55,13 +61,30 @@ def perform(job: str, options: dict[str, Any], schedule: Schedule | None = None)
     Raises TopicsError or Refusal when it could not be done: the row says why.
     """
     checked = check(job, options)
-    run = Run.objects.create(job=job, options=options, started_ts=now_ms())
+    with database_of_django().connect() as session:
+        bury(session)
+        run = Run.objects.create(job=job, options=options, started_ts=now_ms())
+        session.execute(HOLD, [run.pk % 2**31])
+        return perform_held(run, checked, schedule)
+
+
+def bury(session: psycopg.Connection[Any]) -> None:
+    """Write down of runs whose process was killed that they failed: nobody holds their lock any more."""
+    for run in Run.objects.filter(state=Run.State.RUNNING):
+        key = [run.pk % 2**31]
+        row = session.execute(TRY, key).fetchone()
+        if row is not None and row[0]:
+            end(run, "failed", "it was killed; the same job goes on from there", None)
+            session.execute(RELEASE, key)
+
+
+def perform_held(run: Run, checked: msgspec.Struct, schedule: Schedule | None) -> Run:
     if schedule is not None:
         Schedule.objects.filter(pk=schedule.pk).update(last_run=run)
     work = Work(run)
     try:
         with translating():
-            outcome = KINDS[Job(job)].do(work, checked)
+            outcome = KINDS[Job(run.job)].do(work, checked)
     except BaseException as error:
         known = spark_trouble(error) if isinstance(error, Exception) else None
         told = known or error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from functools import cached_property
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.db import connection
@@ -96,6 +97,8 @@ def database_of_django() -> Database:
 
 def spark_trouble(error: Exception) -> TopicsError | None:
     """The one line of a Spark's failure that says why; None for an exception of something else."""
+    if find_spec("pyspark") is None:
+        return None
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 

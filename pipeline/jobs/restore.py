@@ -64,8 +64,8 @@ def chosen(files: Files, source: str, options: Restore) -> list[Segment]:
             f"{source} was deleted and created anew, and the archive holds each: choose one by --epoch, of {ids}."
         )
     epoch = epochs[0] if options.epoch is None else options.epoch
-    upto = known[-1].last if options.to_seq is None else options.to_seq
-    return [each for each in known if each.topic_id == epoch and each.last > options.from_seq and each.first <= upto]
+    held = [each for each in known if each.topic_id == epoch and each.last > options.from_seq]
+    return [each for each in held if options.to_seq is None or each.first <= options.to_seq]
 
 
 def digest(root: str, source: str, options: Restore) -> str:

@@ -6,13 +6,16 @@ import threading
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from base.clock import now_ms
-from base.errors import NotReady
-from pipeline import written
+from base.errors import InvalidRequest, NotReady
+from pipeline import sink, written
+from pipeline.options import Options
 from pipeline.written import Claim, append_in_order, append_whole
 from tests import scripts
 from tests.pipeline.filling import ODD, fill, numbers, rows
@@ -65,27 +68,51 @@ def test_a_batch_write_is_written_once_a_call_or_once_for_its_id(spark: SparkSes
     assert rows(DATA, "out") == [("a", None, None, '{"n":1}'), (None, None, None, "2")] * 4
 
 
+def test_what_is_no_json_fails_the_write_and_leaves_nothing(spark: SparkSession, dsn: str) -> None:
+    with pytest.raises((PySparkException, Py4JJavaError), match="is no JSON"):
+        write(spark.sql("SELECT '1,2' AS data"), dsn)
+    assert rows("SELECT count(*) FROM topic_log") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("row", "refusal"),
+    [
+        ({"data": "[1"}, "is no JSON"),
+        ({"data": "1,2"}, "is no JSON"),
+        ({"data": ""}, "is no JSON"),
+        ({"data": None}, "data is null"),
+        ({"data": "1", "meta": "{"}, "is no JSON"),
+        ({"data": "1", "meta": "[]"}, "meta has to be an object"),
+        ({"data": "1", "tag": "a" * 300}, "tag is 300 bytes long"),
+    ],
+)
+def test_a_row_that_is_no_record_is_refused(row: dict[str, str | None], refusal: str) -> None:
+    batch = pa.RecordBatch.from_pylist([row], schema=pa.schema([(name, pa.string()) for name in row]))
+    with pytest.raises(InvalidRequest, match=refusal):
+        list(written.chunks(sink.records([batch])))
+
+
 @pytest.mark.parametrize(
     ("columns", "options", "refusal"),
     [
-        ("'[1' AS data", {}, "is no JSON"),
-        ("'1,2' AS data", {}, "is no JSON"),
-        ("CAST(NULL AS STRING) AS data", {}, "data is null"),
-        ("'1' AS data, '[]' AS meta", {}, "meta has to be an object"),
-        ("'1' AS tag", {}, "there is no column data"),
-        ("1 AS data", {}, "column data .int. cannot be written"),
-        ("'1' AS data, '1' AS key", {}, "column key .string. cannot be written"),
-        ("'1' AS data", {"writeid": "a", "colour": "red"}, "no option is called colour"),
-        ("'1' AS data", {"batch": "1"}, "give both"),
-        ("'1' AS data", {"topic": "no/name"}, "is no valid name"),
+        ("tag STRING", {}, "there is no column data"),
+        ("data INT", {}, "column data .int. cannot be written"),
+        ("data STRING, key STRING", {}, "column key .string. cannot be written"),
+        ("data STRING", {"writeid": "a", "colour": "red"}, "no option is called colour"),
+        ("data STRING", {"path": "/x"}, "no option is called path"),
+        ("data STRING", {"batch": "1"}, "give both"),
+        ("data STRING", {"batch": "-1"}, "batch=-1 is not a whole number"),
+        ("data STRING", {"topic": ""}, "the option topic is missing"),
+        ("data STRING", {"url": "postgresql://x"}, "dsn and url say the same"),
     ],
 )
-def test_what_cannot_be_written_is_refused_and_nothing_is(
-    spark: SparkSession, dsn: str, columns: str, options: dict[str, str], refusal: str
+def test_what_cannot_be_written_is_refused(
+    spark: SparkSession, columns: str, options: dict[str, str], refusal: str
 ) -> None:
-    with pytest.raises(PySparkException, match=refusal):
-        write(spark.sql(f"SELECT {columns}"), dsn, **options)
-    assert rows("SELECT count(*) FROM topic_log") == [(0,)]
+    schema = spark.createDataFrame([], columns).schema
+    given = {"dsn": "dbname=x", "topic": "out", **options}
+    with pytest.raises(InvalidRequest, match=refusal):
+        sink.BatchWriter(Options(given, sink.BATCH_OPTIONS), schema)
 
 
 def test_a_topic_that_is_full_fails_the_query(spark: SparkSession, dsn: str, tmp_path: Path) -> None:

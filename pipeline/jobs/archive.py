@@ -8,6 +8,7 @@ and not ended removes what is left of it, unless the list is there, and does it 
 from __future__ import annotations
 
 import uuid
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 STEP = 1_000_000  # seqs: what a kill costs, and what PostgreSQL keeps a snapshot for
+# The times of a segment's first and last record. ts never decreases with seq, so those between lie between.
+ENDS = "SELECT topic_next_ts(%s, %s), (SELECT ts FROM topic_log_range(%s, %s, %s))"
 
 
 class Archive(msgspec.Struct, forbid_unknown_fields=True):
@@ -112,8 +115,8 @@ class TopicArchive:
             self.files.delete(path)
         # A folder of our own: the JVM of a driver that was killed may still write into its.
         staging = f"_staging/{segment.stem}-{uuid.uuid4()}"
-        planned, frame = self.frame(segment)
-        records, checksum = self.write_parquet(frame, staging)
+        planned, frame, day = self.frame(segment)
+        records, checksum = self.write_parquet(frame, day, staging)
         if not Topic.objects.filter(pk=self.topic.id).exists():
             self.files.delete(staging)  # of a topic that is gone nobody could say what is missing
             raise NotReady(f"topic {self.topic.name!r} was deleted while it was read")
@@ -126,27 +129,38 @@ class TopicArchive:
     def hive_name(self) -> str:
         return self.topic.name.replace(":", "%3A")
 
-    def frame(self, segment: Segment) -> tuple[int, DataFrame]:
-        """How many records the segment holds now, and they. Some may yet go before they are read, which is told."""
+    def frame(self, segment: Segment) -> tuple[int, DataFrame, str | None]:
+        """How many records the segment holds now, and they; and the day where all are of one. Some may yet go before they are
+        read, which is told."""
         from pyspark.sql import functions as f
 
         with self.work.database.connect() as session:
             parallel = self.work.spark.sparkContext.defaultParallelism
             parts = divide(session, self.topic, segment.first, segment.last, parallel)
+            ends: Any = session.execute(
+                ENDS, [self.topic.id, segment.first - 1, self.topic.name, segment.last, segment.last]
+            ).fetchone()
         read = read_parts(self.work.spark, self.work.database, self.topic, parts, LOG, fail_on_data_loss=False)
-        day = f.to_date(f.timestamp_millis("ts"))
-        columns = ["seq", "ts", "node", "tag", "meta", "data", "home_topic", "home_topic_id", "home_seq", "hops"]
-        found = read.select("topic", day.alias("day"), f.lit(self.topic.id).alias("topic_id"), *columns)
-        return sum(part.records for part in parts), found
+        names = ["seq", "ts", "node", "tag", "meta", "data", "home_topic", "home_topic_id", "home_seq", "hops"]
+        columns = [f.lit(self.topic.id).alias("topic_id"), *(f.col(name) for name in names)]
+        days = {day_of(ts) for ts in ends}
+        return sum(part.records for part in parts), read.select(*columns), days.pop() if len(days) == 1 else None
 
-    def write_parquet(self, frame: DataFrame, path: str) -> tuple[int, int]:
-        """Returns records and checksum, counted while they are written."""
+    def write_parquet(self, frame: DataFrame, day: str | None, path: str) -> tuple[int, int]:
+        """Returns records and checksum, counted while they are written. Each file is sorted by seq."""
         from pyspark.sql import Observation
+        from pyspark.sql import functions as f
 
         seen = Observation()
-        # In this order, so that the writer needs no other, and each file is sorted by seq.
-        ordered = frame.observe(seen, *sums()).sortWithinPartitions("topic", "day", "seq")
-        ordered.write.mode("overwrite").partitionBy("topic", "day").parquet(self.files.url(path))
+        seen_frame = frame.observe(seen, *sums())
+        if day is not None:
+            # To deal the rows out to days would take half as long again.
+            one = self.files.url(f"{path}/topic={self.hive_name}/day={day}")
+            seen_frame.sortWithinPartitions("seq").write.mode("overwrite").parquet(one)
+        else:
+            dated = seen_frame.withColumn("day", f.to_date(f.timestamp_millis("ts")))
+            dated = dated.withColumn("topic", f.lit(self.topic.name)).sortWithinPartitions("topic", "day", "seq")
+            dated.write.mode("overwrite").partitionBy("topic", "day").parquet(self.files.url(path))
         return int(seen.get["records"] or 0), int(seen.get["checksum"] or 0)
 
     def publish(self, segment: Segment, staging: str) -> list[str]:
@@ -171,3 +185,8 @@ class TopicArchive:
                     )
         if self.place.seq > self.topic.floor:
             self.trimmed = run(delete_records(self.topic.name, self.place.seq + 1, None, now_ms())).deleted
+
+
+def day_of(ts: int | None) -> str | None:
+    """The day of a time, in UTC."""
+    return None if ts is None else f"{datetime.fromtimestamp(ts / 1000, UTC):%Y-%m-%d}"

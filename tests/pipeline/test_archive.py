@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from base.clock import now_ms
 from base.errors import NotReady, TopicNotFound
@@ -192,9 +193,9 @@ def test_a_topic_deleted_while_it_is_archived_leaves_nothing_half(
     numbers("orders", 10)
     write = TopicArchive.write_parquet
 
-    def deleted_meanwhile(self: TopicArchive, frame: DataFrame, path: str) -> tuple[int, int]:
+    def deleted_meanwhile(self: TopicArchive, *what: Any) -> tuple[int, int]:
         scripts.delete_topic("orders", False, now_ms())
-        return write(self, frame, path)
+        return write(self, *what)
 
     monkeypatch.setattr(TopicArchive, "write_parquet", deleted_meanwhile)
     with pytest.raises(NotReady, match="'orders' was deleted while it was read"):
@@ -208,9 +209,9 @@ def test_a_topic_trimmed_while_it_is_archived_is_told(
     numbers("orders", 10)
     write = TopicArchive.write_parquet
 
-    def trimmed_meanwhile(self: TopicArchive, frame: DataFrame, path: str) -> tuple[int, int]:
+    def trimmed_meanwhile(self: TopicArchive, *what: Any) -> tuple[int, int]:
         scripts.delete_records("orders", 4, None, now_ms())
-        return write(self, frame, path)
+        return write(self, *what)
 
     monkeypatch.setattr(TopicArchive, "write_parquet", trimmed_meanwhile)
     assert archive(tmp_path).report["topics"][0]["missed"] == 3

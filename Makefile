@@ -4,10 +4,10 @@ VENV := .venv
 CHROMIUM := $(and $(shell command -v chromedriver),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome || command -v chrome))
 
 .DEFAULT_GOAL := help
-.PHONY: help run test crash check format bench lock
+.PHONY: help run test crash check format bench bench-spark lock
 
 help: ## print this
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/run.stamp ## run everything on 127.0.0.1:4000 (HOST, PORT and TOPICS_DATA move it)
 	@exec $(VENV)/bin/python manage.py run
@@ -36,6 +36,9 @@ format: $(VENV)/dev.stamp ## format, and mend what lint can mend
 
 bench: $(VENV)/dev.stamp ## measure a real server and print each figure beside the raw limit
 	$(VENV)/bin/python -m bench
+
+bench-spark: $(VENV)/dev.stamp ## measure the pipeline on Spark (RECORDS=1000000 of each size)
+	RECORDS=$(or $(RECORDS),1000000) $(VENV)/bin/python -m bench.spark keep
 
 lock: $(VENV)/dev.stamp ## resolve pyproject.toml anew into the two lock files
 	$(VENV)/bin/uv pip compile -q --upgrade $(LOCK) pyproject.toml -o requirements.lock

@@ -3,6 +3,7 @@
     topics_project   the site, where all is put together
     shell            `manage.py topics`
     console          the operators' pages
+    pipeline         the jobs on Spark
     push             Routemaster's bus
     routers          forwarding
     watch            streams

@@ -10,7 +10,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("store", "wire", "topics", "watch", "routers", "push", "shell", "topics_project", "tests", "bench")
+PACKAGES = (
+    "store",
+    "wire",
+    "topics",
+    "watch",
+    "routers",
+    "push",
+    "console",
+    "pipeline",
+    "shell",
+    "topics_project",
+    "tests",
+    "bench",
+)
 TREES = {file: ast.parse(file.read_text()) for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))}
 
 

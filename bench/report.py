@@ -51,9 +51,11 @@ def machine(database_url: str) -> str:
     )
 
 
-def write(sections: dict[str, list[Row]], where: str, notes: str) -> None:
-    """Keep the last run in docs/benchmarks.md."""
-    parts = ["# Benchmarks", f"Printed by `make bench` on {date.today()}: {where}.", notes]
+def write(
+    sections: dict[str, list[Row]], where: str, notes: str, document: Path = DOCUMENT, command: str = "make bench"
+) -> None:
+    """Keep the last run in a document."""
+    parts = ["# Benchmarks", f"Printed by `{command}` on {date.today()}: {where}.", notes]
     for title, rows in sections.items():
         parts += [f"## {title}", table(rows)]
-    DOCUMENT.write_text("\n\n".join(parts) + "\n")
+    document.write_text("\n\n".join(parts) + "\n")

@@ -20,8 +20,8 @@ from typing import Any
 
 import psycopg
 
+from base.processes import die_with_parent
 from topics_project import embedded
-from topics_project.embedded.children import die_with_parent
 
 ROOT = Path(__file__).resolve().parent.parent
 # What the session's own servers are called must not reach an instance: it has its own.

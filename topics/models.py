@@ -209,6 +209,7 @@ class Cursor(models.Model):
         NAMED = "named"
         ROUTER = "router"
         SUBSCRIPTION = "subscription"
+        PIPELINE = "pipeline"
 
     id = models.BigAutoField(primary_key=True)
     topic = models.ForeignKey(Topic, models.CASCADE, related_name="cursors", db_index=False)

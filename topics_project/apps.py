@@ -5,7 +5,7 @@ import os
 
 from django.apps import AppConfig
 
-from topics_project.embedded.children import die_with_parent
+from base.processes import die_with_parent
 
 
 class TopicsProjectConfig(AppConfig):

@@ -8,7 +8,7 @@ from celery.signals import task_prerun, worker_init, worker_process_init
 from django.conf import settings
 from django.db import close_old_connections
 
-from topics_project.embedded.children import die_with_parent
+from base.processes import die_with_parent
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
 app = Celery("topics")

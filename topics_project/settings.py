@@ -6,6 +6,7 @@ DATABASE_URL, REDIS_URL and SECRET_KEY from the embedded servers when they are n
 
 import ipaddress
 import os
+import re
 import tomllib
 from datetime import timedelta
 from pathlib import Path
@@ -289,17 +290,30 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     # One look at all heads. A topic that rested for 5 s gives back its reserved seqs, a thousand topics a time.
     "rest": {"task": "topics.rest", "schedule": 5.0, "options": {"expires": 5.0}},
     "reclaim": {"task": "topics.reclaim", "schedule": 2.0, "options": {"expires": 2.0}},
-    # An expired session is refused, swept or not: this only gives its row back.
+    # A look at a small table; a job that is due starts in a process of its own.
+    "pipeline": {"task": "pipeline.start_due", "schedule": 10.0, "options": {"expires": 10.0}},
     "report push metrics": {"task": "push.report", "schedule": 10.0, "options": {"expires": 10.0}},
     "autodrop": {"task": "push.autodrop", "schedule": 30.0, "options": {"expires": 30.0}},
     "let go of what was delivered": {"task": "push.tidy", "schedule": 60.0, "options": {"expires": 60.0}},
     # Wake-ups go by Redis and timers; this finds what they lost, and what a worker left behind that was killed.
     "sweep deliveries": {"task": "push.sweep", "schedule": 1.0, "options": {"expires": 1.0}},
+    # An expired session is refused, swept or not: this only gives its row back.
     "sweep watch sessions": {"task": "topics.sweep_watch_sessions", "schedule": 30.0, "options": {"expires": 30.0}},
     # Twice a minute, so that a late message leaves no minute out; the second finds that minute written.
     "sample": {"task": "console.sample", "schedule": 30.0, "options": {"expires": 30.0}},
     "thin samples": {"task": "console.thin", "schedule": 600.0, "options": {"expires": 600.0}},
 }
+
+# -- The pipeline (pipeline/session.py); nothing of it is looked at before a job runs --------------------------------
+
+SPARK_MASTER: str = text("SPARK_MASTER", "local[*]")  # where jobs run; spark-submit says it better
+# Of each JVM: driver and executors. Where the master is local there is one, which is both.
+TOPICS_SPARK_MEMORY: str = text("TOPICS_SPARK_MEMORY", "1g")
+TOPICS_JDBC_DRIVER: str = text("TOPICS_JDBC_DRIVER", "org.postgresql:postgresql:42.7.8")
+if not TOPICS_JDBC_DRIVER.endswith(".jar") and TOPICS_JDBC_DRIVER.count(":") != 2:
+    raise Refusal(f"TOPICS_JDBC_DRIVER={TOPICS_JDBC_DRIVER} is neither a .jar nor group:artifact:version.")
+if not re.fullmatch(r"[1-9]\d*[kmgt]", TOPICS_SPARK_MEMORY.lower()):
+    raise Refusal(f"TOPICS_SPARK_MEMORY={TOPICS_SPARK_MEMORY} is no amount of memory: write it as 1g or 512m.")
 
 # -- Django --------------------------------------------------------------------------------------------------------
 
@@ -320,6 +334,7 @@ INSTALLED_APPS = [
     "topics",
     "watch",
     "routers",
+    "pipeline",
     "push",
     "console",
     "shell",

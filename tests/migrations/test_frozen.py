@@ -7,6 +7,7 @@ import re
 
 from tests.instances import ROOT
 
+APPS = ("topics", "routers", "push", "pipeline")
 FROZEN = ROOT / "tests" / "migrations" / "frozen.sha256"
 
 
@@ -17,7 +18,7 @@ def landed() -> dict[str, str]:
 
 
 def present() -> dict[str, str]:
-    files = sorted(file for app in ("topics", "routers", "push") for file in (ROOT / app / "sql").glob("*.sql"))
+    files = sorted(file for app in APPS for file in (ROOT / app / "sql").glob("*.sql"))
     return {str(file.relative_to(ROOT)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
@@ -40,8 +41,6 @@ def test_what_is_new_is_written_down() -> None:
 
 
 def test_every_file_is_loaded_by_a_migration() -> None:
-    migrations = "".join(
-        file.read_text() for app in ("topics", "routers", "push") for file in (ROOT / app / "migrations").glob("*.py")
-    )
+    migrations = "".join(file.read_text() for app in APPS for file in (ROOT / app / "migrations").glob("*.py"))
     names = {re.sub(r"\.\d+$", "", file.split("/")[-1].removesuffix(".sql")) for file in present()}
     assert {name for name in names if f'"{name}"' not in migrations and f'"{name}.' not in migrations} == set()

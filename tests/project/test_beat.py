@@ -16,9 +16,9 @@ import pytest
 import redis
 from django.conf import settings
 
+from base.processes import die_with_parent
 from tests.instances import ROOT, until
 from topics_project.beat import LOCK
-from topics_project.embedded.children import die_with_parent
 
 QUEUE_DATABASE = "/5"  # of Redis: nobody takes from this queue, so that what was sent can be seen
 # The time of day as the file $CLOCK says: so many seconds ahead. What counts the seconds since the start is let be.

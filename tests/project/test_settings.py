@@ -62,6 +62,14 @@ def start(process: str, **settings: str) -> subprocess.CompletedProcess[str]:
             {"TOPICS_TLS_PROXY": "1", "ALLOWED_HOSTS": "a.example", "CSRF_TRUSTED_ORIGINS": "http://a.example"},
             "topics: CSRF_TRUSTED_ORIGINS holds http://a.example: write it as https://a.example",
         ),
+        (
+            {"TOPICS_SPARK_MEMORY": "much"},
+            "topics: TOPICS_SPARK_MEMORY=much is no amount of memory: write it as 1g or 512m",
+        ),
+        (
+            {"TOPICS_JDBC_DRIVER": "postgresql"},
+            "topics: TOPICS_JDBC_DRIVER=postgresql is neither a .jar nor group:artif",
+        ),
         ({"TOPICS_LOGIN_FAILURES": "0"}, "topics: TOPICS_LOGIN_FAILURES=0 is not a whole number of at least 1"),
         ({"TOPICS_API_KEYS": "hush:read,hush2:reed"}, "topics: TOPICS_API_KEYS cannot be used: entry 2 is not secret:"),
         (

@@ -6,7 +6,6 @@ that we keep survives that. PostgreSQL alone is asked first, for what it has not
 """
 
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
@@ -16,29 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from base.processes import die_with_parent
 from topics_project.embedded import leash
 from topics_project.embedded.folder import open_log, shorten
 
-PR_SET_PDEATHSIG = 1
 FIRST_DELAY, LONGEST_DELAY = 0.5, 15.0  # seconds before a child that died is started again
 LONGEST_LOG = 64 * 2**20  # bytes; a log that grew past it is put aside, and what was put aside before is gone
 STEADY = 30.0  # a child that lived this long is forgiven what it did before
 QUIT_SECONDS = 10.0  # that a child has after `harsh_signal`
-
-
-def die_with_parent(parent: int | None = None, number: signal.Signals = signal.SIGKILL) -> None:
-    """Ask the kernel to send this process a signal when its parent dies. Elsewhere than on Linux: nothing.
-
-    `parent` is the one it was started by: should that be dead by now, the kernel would wait for the death of another.
-    """
-    if sys.platform == "linux":
-        # A handler of Python's would only note the signal, and the program that this process is about to become
-        # would never hear of it.
-        if number != signal.SIGKILL:
-            signal.signal(number, signal.SIG_DFL)
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, int(number), 0, 0, 0)
-        if parent is not None and os.getppid() != parent:
-            os.kill(os.getpid(), number)
 
 
 @dataclass

@@ -1,0 +1,1 @@
+"""The data pipeline on Spark (docs/pipeline.md). The server runs without PySpark and Java."""

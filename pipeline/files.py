@@ -1,0 +1,80 @@
+"""Files below a path that any Hadoop file system may hold: a folder of this machine, hdfs://, s3a:// and others."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from base.refusal import Refusal
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Files:
+    """A folder. Paths are relative to it."""
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        """Raises Refusal for a path that no file system of this Spark takes."""
+        from py4j.protocol import Py4JJavaError
+
+        self.spark = spark
+        jvm: Any = spark._jvm
+        self.new_path = jvm.org.apache.hadoop.fs.Path
+        try:
+            path = self.new_path(root)
+            self.system = path.getFileSystem(spark._jsc.hadoopConfiguration())
+            self.root = self.system.makeQualified(path).toString().rstrip("/")
+        except (Py4JJavaError, OSError, ValueError) as error:
+            reason = str(getattr(error, "java_exception", error))
+            raise Refusal(f"{root} is no path that Spark can use: {reason}") from error
+
+    def url(self, path: str) -> str:
+        return f"{self.root}/{path}" if path else self.root
+
+    def at(self, path: str) -> Any:
+        return self.new_path(self.url(path))
+
+    def exists(self, path: str) -> bool:
+        return bool(self.system.exists(self.at(path)))
+
+    def names(self, path: str) -> list[str]:
+        """What lies in a folder, in order; nothing where there is no folder."""
+        if not self.exists(path):
+            return []
+        return sorted(status.getPath().getName() for status in self.system.listStatus(self.at(path)))
+
+    def matching(self, pattern: str) -> list[str]:
+        """The paths that match a pattern of Hadoop's, in order."""
+        found = self.system.globStatus(self.at(pattern)) or []
+        return sorted(self.relative(status.getPath()) for status in found)
+
+    def relative(self, path: Any) -> str:
+        return str(path.toString()).removeprefix(self.root + "/")
+
+    def delete(self, path: str) -> None:
+        self.system.delete(self.at(path), True)
+
+    def move(self, path: str, to: str) -> None:
+        """Replace what is there. Raises OSError."""
+        target = self.at(to)
+        self.system.mkdirs(target.getParent())
+        if self.system.exists(target):
+            self.system.delete(target, True)
+        if not self.system.rename(self.at(path), target):
+            raise OSError(f"{self.url(path)} could not be moved to {self.url(to)}")
+
+    def write_json(self, path: str, value: Any) -> None:
+        """Whole, or not at all: a reader never finds half of it."""
+        new = f"{path}.new"
+        stream = self.system.create(self.at(new), True)
+        stream.write(bytearray(json.dumps(value, indent=1).encode()))
+        stream.close()
+        self.move(new, path)
+
+    def read_json(self, path: str) -> Any:
+        stream = self.system.open(self.at(path))
+        try:
+            return json.loads(bytes(stream.readAllBytes()))
+        finally:
+            stream.close()

@@ -1,0 +1,192 @@
+"""archive: new records of topics to Parquet, each once, whenever it is killed; then, if asked, the topics are trimmed.
+
+A step of at most STEP seqs is planned in the database, written to a staging folder, moved into place under names that tell the
+range, and ended by a file that lists them (pipeline/segments.py); only then the cursor moves. Who finds a step that was begun
+and not ended removes what is left of it, unless the list is there, and does it again.
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from base.clock import now_ms
+from base.errors import NotReady
+from base.refusal import Refusal
+from base.units import amount
+from pipeline import reading
+from pipeline.extent import Extent, divide
+from pipeline.files import Files
+from pipeline.reader import LOG, read_parts
+from pipeline.segments import Segment, archived, load, measured, segments, sums
+from pipeline.work import Outcome, Work
+from store.script import run
+from topics.delete import delete_records
+from topics.models import Topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+STEP = 1_000_000  # seqs: what a kill costs, and what PostgreSQL keeps a snapshot for
+# The times of a segment's first and last record. ts never decreases with seq, so those between lie between.
+ENDS = "SELECT topic_next_ts(%s, %s), (SELECT ts FROM topic_log_range(%s, %s, %s))"
+
+
+class Archive(msgspec.Struct, forbid_unknown_fields=True):
+    """The options of a run. A topic may be a prefix, with a * at its end."""
+
+    topic: list[str] | str
+    out: str
+    trim: bool = False
+    step: int = STEP
+
+
+def archive(work: Work, options: Archive) -> Outcome:
+    """Bring the archive up to each topic's head as it is now. Raises TopicNotFound, Refusal or NotReady."""
+    if options.step < 1:
+        raise Refusal(f"step={options.step} is not at least 1.")
+    topics = work.topics([options.topic] if isinstance(options.topic, str) else options.topic)
+    files = Files(work.spark, options.out)
+    jobs = [TopicArchive(work, files, topic, options.step) for topic in topics]
+    work.begin(sum(job.topic.head - max(job.place.seq, job.topic.floor) for job in jobs))
+    told = []
+    for job in jobs:
+        job.write()
+        if options.trim:
+            job.trim()
+        told.append(job.told())
+    records = sum(each["records"] for each in told)
+    return Outcome(
+        f"{amount(records)} records of {amount(len(jobs))} topics archived in {files.root}", {"topics": told}
+    )
+
+
+class TopicArchive:
+    """One topic's way into an archive."""
+
+    def __init__(self, work: Work, files: Files, topic: Extent, step: int) -> None:
+        self.work, self.files, self.topic, self.step = work, files, topic, step
+        self.place = run(reading.find(topic.id, reading.reading_name("archive", files.root), files.root))
+        self.records = self.missed = self.trimmed = 0
+
+    def told(self) -> dict[str, Any]:
+        found = {"topic": self.topic.name, "records": self.records, "upto_seq": self.place.seq}
+        return found | {"missed": self.missed, "trimmed": self.trimmed}
+
+    def write(self) -> None:
+        """Archive step by step up to the head."""
+        with reading.turn(self.work.database, self.place.id) as turn:
+            # Looked up again: the one who had the turn before may have moved it.
+            self.place = run(
+                reading.find(self.topic.id, reading.reading_name("archive", self.files.root), self.files.root)
+            )
+            self.check_before()
+            while self.place.upto is not None or self.place.seq < self.topic.head:
+                if self.place.upto is None:
+                    self.place = run(reading.plan(self.place, min(self.place.seq + self.step, self.topic.head)))
+                segment = self.write_step()
+                turn.check()
+                self.place = run(reading.end(self.place))
+                self.records += segment.records
+                where = f"{self.topic.name} {segment.first}..{segment.last}"
+                self.work.did(f"{where}: {segment.records} records archived", segment.records, segment.records)
+
+    def check_before(self) -> None:
+        """Raises Refusal where the archive holds what this database has not archived: it is an older one, or another."""
+        known = [each for each in segments(self.files, self.topic.name) if each.topic_id == self.topic.id]
+        reached = max((each.last for each in known), default=0)
+        if reached > max(self.place.seq, self.place.upto or 0):
+            raise Refusal(
+                f"{self.files.root} holds {self.topic.name} up to seq {reached}, and this database knows of {self.place.seq}: "
+                "it is not the one that was archived, or an older copy of it. Choose another path."
+            )
+
+    def write_step(self) -> Segment:
+        """Write the step that is planned, or take what a run before had finished of it."""
+        assert self.place.upto is not None
+        segment = Segment(self.topic.name, self.topic.id, self.place.seq + 1, self.place.upto)
+        if self.files.exists(segment.path):
+            return load(self.files, segment)
+        left = [f"_staging/{segment.stem}-*", f"topic={self.hive_name}/day=*/{segment.stem}-*"]
+        for path in [path for pattern in left for path in self.files.matching(pattern)]:
+            self.files.delete(path)
+        # A folder of our own: the JVM of a driver that was killed may still write into its.
+        staging = f"_staging/{segment.stem}-{uuid.uuid4()}"
+        planned, frame, day = self.frame(segment)
+        records, checksum = self.write_parquet(frame, day, staging)
+        if not Topic.objects.filter(pk=self.topic.id).exists():
+            self.files.delete(staging)  # of a topic that is gone nobody could say what is missing
+            raise NotReady(f"topic {self.topic.name!r} was deleted while it was read")
+        self.missed += planned - records
+        segment = segment._replace(records=records, checksum=checksum, files=tuple(self.publish(segment, staging)))
+        self.files.write_json(segment.path, segment._asdict() | {"written_ts": now_ms()})
+        return segment
+
+    @property
+    def hive_name(self) -> str:
+        return self.topic.name.replace(":", "%3A")
+
+    def frame(self, segment: Segment) -> tuple[int, DataFrame, str | None]:
+        """How many records the segment holds now, and they; and the day where all are of one. Some may yet go before they are
+        read, which is told."""
+        from pyspark.sql import functions as f
+
+        with self.work.database.connect() as session:
+            parallel = self.work.spark.sparkContext.defaultParallelism
+            parts = divide(session, self.topic, segment.first, segment.last, parallel)
+            ends: Any = session.execute(
+                ENDS, [self.topic.id, segment.first - 1, self.topic.name, segment.last, segment.last]
+            ).fetchone()
+        read = read_parts(self.work.spark, self.work.database, self.topic, parts, LOG, fail_on_data_loss=False)
+        names = ["seq", "ts", "node", "tag", "meta", "data", "home_topic", "home_topic_id", "home_seq", "hops"]
+        columns = [f.lit(self.topic.id).alias("topic_id"), *(f.col(name) for name in names)]
+        days = {day_of(ts) for ts in ends}
+        return sum(part.records for part in parts), read.select(*columns), days.pop() if len(days) == 1 else None
+
+    def write_parquet(self, frame: DataFrame, day: str | None, path: str) -> tuple[int, int]:
+        """Returns records and checksum, counted while they are written. Each file is sorted by seq."""
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as f
+
+        seen = Observation()
+        seen_frame = frame.observe(seen, *sums())
+        if day is not None:
+            # To deal the rows out to days would take half as long again.
+            one = self.files.url(f"{path}/topic={self.hive_name}/day={day}")
+            seen_frame.sortWithinPartitions("seq").write.mode("overwrite").parquet(one)
+        else:
+            dated = seen_frame.withColumn("day", f.to_date(f.timestamp_millis("ts")))
+            dated = dated.withColumn("topic", f.lit(self.topic.name)).sortWithinPartitions("topic", "day", "seq")
+            dated.write.mode("overwrite").partitionBy("topic", "day").parquet(self.files.url(path))
+        return int(seen.get["records"] or 0), int(seen.get["checksum"] or 0)
+
+    def publish(self, segment: Segment, staging: str) -> list[str]:
+        """Move what was written into place; returns the paths there."""
+        placed = []
+        for n, path in enumerate(self.files.matching(f"{staging}/topic=*/day=*/*.parquet")):
+            folders = path.removeprefix(f"{staging}/").rpartition("/")[0]
+            placed.append(f"{folders}/{segment.stem}-{n:04}.zstd.parquet")
+            self.files.move(path, placed[-1])
+        self.files.delete(staging)
+        return placed
+
+    def trim(self) -> None:
+        """Delete from the topic what is safely archived: up to the cursor, once the files have been read again."""
+        known = [each for each in segments(self.files, self.topic.name) if each.topic_id == self.topic.id]
+        for segment in known:
+            if self.topic.floor < segment.last <= self.place.seq:
+                segment = load(self.files, segment)
+                if measured(archived(self.files, [segment])) != (segment.records, segment.checksum):
+                    raise Refusal(
+                        f"{segment.stem} of {self.topic.name} does not read back as it was written: not trimmed."
+                    )
+        if self.place.seq > self.topic.floor:
+            self.trimmed = run(delete_records(self.topic.name, self.place.seq + 1, None, now_ms())).deleted
+
+
+def day_of(ts: int | None) -> str | None:
+    """The day of a time, in UTC."""
+    return None if ts is None else f"{datetime.fromtimestamp(ts / 1000, UTC):%Y-%m-%d}"

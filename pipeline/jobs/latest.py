@@ -1,0 +1,103 @@
+"""latest: the last record of each tag, as Parquet, or into a topic: a log as the table it describes.
+
+As Parquet it is made anew and takes the place of the one before. Into a topic come the tags that changed since the last run: who
+reads that topic to its end knows the last record of each.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from base.clock import now_ms
+from base.errors import InvalidRequest
+from base.names import check_topic_name
+from base.refusal import Refusal
+from base.units import amount
+from pipeline import reading
+from pipeline.extent import Extent
+from pipeline.files import Files
+from pipeline.reader import read_topic
+from pipeline.work import Outcome, Work
+from store.script import run
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+OURS = "_latest.json"  # what tells a folder of this job from one that somebody needs
+# Tags are dealt out to so many tasks, always: a step that is done again has the same records in each.
+TASKS = 16
+
+
+class Latest(msgspec.Struct, forbid_unknown_fields=True):
+    """The options of a run: `out` or `into`."""
+
+    topic: str
+    out: str | None = None
+    into: str | None = None
+
+
+def latest(work: Work, options: Latest) -> Outcome:
+    """Raises TopicNotFound, InvalidRequest or Refusal."""
+    if (options.out is None) == (options.into is None):
+        raise InvalidRequest("say out, a path, or into, a topic")
+    topic = work.topic(options.topic)
+    return (
+        to_parquet(work, topic, options.out) if options.out is not None else to_topic(work, topic, options.into or "")
+    )
+
+
+def last_of_each(work: Work, topic: Extent, from_seq: int, to_seq: int) -> DataFrame:
+    """The last record of each tag among these seqs. What is deleted meanwhile is not in it."""
+    from pyspark.sql import functions as f
+
+    read = read_topic(
+        work.spark, topic.name, from_seq=from_seq, to_seq=to_seq, fail_on_data_loss=False, dsn=work.database.dsn
+    ).where("tag IS NOT NULL")
+    whole = f.struct(*(name for name in read.columns if name != "tag"))
+    return read.groupBy("tag").agg(f.max_by(whole, "seq").alias("record")).select("tag", "record.*")
+
+
+def to_parquet(work: Work, topic: Extent, out: str) -> Outcome:
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as f
+
+    root = Files(work.spark, out).root
+    parent, _, name = root.rpartition("/")
+    files = Files(work.spark, parent)
+    if files.names(name) and not files.exists(f"{name}/{OURS}"):
+        raise Refusal(f"{root} holds something else: choose a path that is not there yet, or one that this job made.")
+    work.begin(topic.head - topic.floor)
+    new, seen = f"_{name}.new", Observation()
+    files.delete(new)
+    frame = last_of_each(work, topic, topic.floor, topic.head).observe(seen, f.count("*").alias("tags"))
+    frame.write.parquet(files.url(new))
+    tags = int(seen.get["tags"] or 0)
+    files.write_json(f"{new}/{OURS}", {"topic": topic.name, "topic_id": topic.id, "upto_seq": topic.head, "tags": tags})
+    files.move(new, name)
+    work.did(f"{topic.name} up to seq {topic.head} compacted", topic.head - topic.floor, tags)
+    return Outcome(f"{amount(tags)} tags of {topic.name} in {root}", {"tags": tags, "upto_seq": topic.head})
+
+
+def to_topic(work: Work, topic: Extent, into: str) -> Outcome:
+    check_topic_name(into)
+    if into == topic.name:
+        raise InvalidRequest("a topic is not compacted into itself")
+    name = reading.reading_name("latest", into)
+    place = run(reading.find(topic.id, name, into))
+    work.begin(topic.head - place.seq)
+    with reading.turn(work.database, place.id) as turn:
+        place = run(reading.find(topic.id, name, into))
+        while place.upto is not None or place.seq < topic.head:
+            if place.upto is None:
+                place = run(reading.plan(place, topic.head))
+            assert place.upto is not None
+            frame = last_of_each(work, topic, place.seq, place.upto).repartition(TASKS, "tag")
+            sink = frame.select("data", "tag", "node", "meta").write.format("topics").mode("append")
+            sink = sink.option("dsn", work.database.dsn).option("topic", into)
+            sink.option("writeId", f"latest:{place.id}").option("batch", str(place.upto)).save()
+            turn.check()
+            read, place = place.upto - place.seq, run(reading.end(place))
+            work.did(f"{topic.name} up to seq {place.seq} compacted into {into}", read)
+    return Outcome(f"{topic.name} up to seq {place.seq} is in {into}", {"upto_seq": place.seq, "ts": now_ms()})

@@ -1,0 +1,96 @@
+"""restore: append an archived range to a topic, byte for byte, in its order; a second run goes on where the first was killed.
+
+Records get new seqs and times, as every append does. Each chunk is written together with how far the restore has come (Written),
+so none comes twice; the same archive is restored into the same topic once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from base.clock import now_ms
+from base.errors import NotFound
+from base.names import check_topic_name
+from base.refusal import Refusal
+from base.units import amount
+from pipeline.files import Files
+from pipeline.models import Written
+from pipeline.segments import Segment, archived, groups, segments
+from pipeline.work import Outcome, Work
+from store.script import run
+from topics.cache import topic_called
+from topics.config import Config, put_topic
+
+
+class Restore(msgspec.Struct, forbid_unknown_fields=True):
+    """The options of a run. `source` is the topic's name in the archive, if another; `epoch` its id, where there were several."""
+
+    archive: str
+    topic: str
+    source: str | None = None
+    epoch: int | None = None
+    from_seq: int = 0
+    to_seq: int | None = None
+
+
+def restore(work: Work, options: Restore) -> Outcome:
+    """Append what the archive holds above `from_seq` and up to `to_seq`. Raises NotFound, InvalidRequest or Refusal."""
+    check_topic_name(options.topic)
+    files = Files(work.spark, options.archive)
+    source = options.source or options.topic
+    wanted = chosen(files, source, options)
+    run(put_topic(options.topic, Config(), now_ms()))
+    work.begin(
+        sum(min(each.last, options.to_seq or each.last) - max(each.first - 1, options.from_seq) for each in wanted)
+    )
+    writer = f"restore:{digest(files.root, source, options)}"
+    written = 0
+    for group in groups(files, wanted):
+        written += append(work, files, group, options, writer)
+    return Outcome(f"{amount(written)} records of {files.root} restored into {options.topic}", {"records": written})
+
+
+def chosen(files: Files, source: str, options: Restore) -> list[Segment]:
+    """The segments that hold the range. Raises NotFound, or Refusal where it is not clear of which topic."""
+    known = segments(files, source)
+    epochs = sorted({each.topic_id for each in known})
+    if not known or (options.epoch is not None and options.epoch not in epochs):
+        raise NotFound(f"{files.root} holds nothing of such a topic {source!r}", topic=source)
+    if options.epoch is None and len(epochs) > 1:
+        ids = ", ".join(map(str, epochs))
+        raise Refusal(
+            f"{source} was deleted and created anew, and the archive holds each: choose one by --epoch, of {ids}."
+        )
+    epoch = epochs[0] if options.epoch is None else options.epoch
+    held = [each for each in known if each.topic_id == epoch and each.last > options.from_seq]
+    return [each for each in held if options.to_seq is None or each.first <= options.to_seq]
+
+
+def digest(root: str, source: str, options: Restore) -> str:
+    """What tells this restore from others into the same topic."""
+    told = repr((root, source, options.epoch, options.from_seq, options.to_seq))
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+def append(work: Work, files: Files, group: list[Segment], options: Restore, writer: str) -> int:
+    """Append the group's records that are wanted, by one executor, since they have one order. Returns how many were new."""
+    frame = archived(files, group).where(f"seq > {options.from_seq}")
+    if options.to_seq is not None:
+        frame = frame.where(f"seq <= {options.to_seq}")
+    topic_id = run(topic_called(options.topic)).id
+    before = so_far(topic_id, writer, group[0].first)
+    ordered = frame.coalesce(1).sortWithinPartitions("seq").select("data", "tag", "node", "meta")
+    sink = ordered.write.format("topics").mode("append").option("dsn", work.database.dsn).option("topic", options.topic)
+    # The batches of a writer only go up: the group's first seq is such a number.
+    sink.option("writeId", writer).option("batch", str(group[0].first)).option("inOrder", "true").save()
+    records = so_far(topic_id, writer, group[0].first) - before
+    work.did(f"{group[0].topic} {group[0].first}..{group[-1].last} restored", sum(s.records for s in group), records)
+    return records
+
+
+def so_far(topic_id: int, writer: str, batch: int) -> int:
+    """How many records of this batch the writer has appended."""
+    kept = Written.objects.filter(topic_id=topic_id, writer=f"write:{writer}", batch=batch)
+    return sum(kept.values_list("records", flat=True))

@@ -1,0 +1,147 @@
+"""rollup: what topics got, by minute, node and tag prefix, and how long routers took; kept in tables that only grow.
+
+A step aggregates a range of seqs on the executors, which put what they find aside (Staged). Its end adds that to the tables in
+the transaction that moves the cursor, so that each record counts once, and one that comes late is added to its minute.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from base.units import amount
+from pipeline import reading
+from pipeline.delays import bucket_column
+from pipeline.extent import Extent, Part, divide
+from pipeline.reader import read_parts
+from pipeline.work import Outcome, Work
+from store.script import Script, Statement, run
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+STEP = 1_000_000  # seqs
+MINUTE_MS = 60_000
+STAGED = "pipeline_staged"
+
+TRAFFIC = """
+SELECT part.n AS part, log.seq, log.ts, log.node, log.tag,
+       (octet_length(log.data::text) + coalesce(octet_length(log.meta::text), 0))::bigint AS bytes
+  FROM {parts}
+ CROSS JOIN LATERAL topic_log_range({topic}, part.first, part.last) log
+"""
+# Spans by their index, home rows by their key (OFFSET 0 keeps it so). The last router of the path brought the record here.
+DELAYS = """
+SELECT part.n AS part, span.path[cardinality(span.path)] AS router, span.ts, span.ts - home.ts AS delay_ms
+  FROM {parts}
+ CROSS JOIN LATERAL topic_spans({id}, part.first, part.last) span
+ CROSS JOIN LATERAL (
+       SELECT ts FROM topics_record
+        WHERE topic_id = span.home_id
+          AND seq >= span.home_first_seq + greatest(part.first - span.first_seq, 0)
+          AND seq <= span.home_last_seq - greatest(span.last_seq - part.last, 0)
+       OFFSET 0) home
+ WHERE span.shown
+"""
+CLEAR = "DELETE FROM pipeline_staged WHERE reading_id = %s"
+# A task that Spark ran twice has staged the same rows twice: DISTINCT takes them for one, as their keys are a step's own.
+ADD_TRAFFIC = """
+INSERT INTO pipeline_rollup AS r (topic_id, minute_ts, node, tag_prefix, records, bytes, first_seq, last_seq)
+SELECT DISTINCT %s::bigint, minute_ts, node, tag_prefix, records, bytes, first_seq, last_seq
+  FROM pipeline_staged WHERE reading_id = %s AND router IS NULL
+ON CONFLICT (topic_id, minute_ts, node, tag_prefix) DO UPDATE
+   SET records = r.records + excluded.records, bytes = r.bytes + excluded.bytes,
+       first_seq = least(r.first_seq, excluded.first_seq), last_seq = greatest(r.last_seq, excluded.last_seq)
+"""
+ADD_DELAYS = """
+INSERT INTO pipeline_delay AS d (topic_id, router, minute_ts, bucket, records)
+SELECT DISTINCT %s::bigint, router, minute_ts, bucket, records
+  FROM pipeline_staged WHERE reading_id = %s AND router IS NOT NULL
+ON CONFLICT (router, topic_id, minute_ts, bucket) DO UPDATE SET records = d.records + excluded.records
+"""
+
+
+class Rollup(msgspec.Struct, forbid_unknown_fields=True):
+    """The options of a run: all topics where none is named."""
+
+    topic: list[str] | str = "*"
+
+
+def rollup(work: Work, options: Rollup) -> Outcome:
+    """Roll up what came since the last run. Raises TopicNotFound or NotReady."""
+    topics = work.topics([options.topic] if isinstance(options.topic, str) else options.topic)
+    places = [run(reading.find(topic.id, "rollup", "rollup")) for topic in topics]
+    new = [max(topic.head - max(place.seq, topic.floor), 0) for topic, place in zip(topics, places, strict=True)]
+    work.begin(sum(new))
+    for topic, place in zip(topics, places, strict=True):
+        if topic.head > place.seq:
+            roll_up(work, topic, place)
+    return Outcome(f"{amount(work.run.read)} records of {amount(sum(n > 0 for n in new))} topics rolled up")
+
+
+def roll_up(work: Work, topic: Extent, place: reading.Place) -> None:
+    with reading.turn(work.database, place.id) as turn:
+        place = run(reading.find(topic.id, "rollup", "rollup"))
+        while place.upto is not None or place.seq < topic.head:
+            if place.upto is None:
+                place = run(reading.plan(place, min(place.seq + STEP, topic.head)))
+            run(clear(place.id))
+            records, parts = stage(work, topic, place)
+            turn.check()
+            first, place = place.seq + 1, run(reading.end(place, add(place)))
+            work.did(f"{topic.name} {first}..{place.seq} rolled up", records, parts)
+
+
+def clear(reading_id: int) -> Script[None]:
+    """What a step before has left, which was killed."""
+    yield Statement(CLEAR, (reading_id,))
+
+
+def add(place: reading.Place) -> Script[None]:
+    yield Statement(ADD_TRAFFIC, (place.topic_id, place.id))
+    yield Statement(ADD_DELAYS, (place.topic_id, place.id))
+    yield Statement(CLEAR, (place.id,))
+
+
+def stage(work: Work, topic: Extent, place: reading.Place) -> tuple[int, int]:
+    """Aggregate the step's range. Returns how many records it has, and how many partitions they were read in."""
+    assert place.upto is not None
+    with work.database.connect() as session:
+        parallel = work.spark.sparkContext.defaultParallelism
+        parts = divide(session, topic, place.seq + 1, place.upto, parallel)
+    if not parts:
+        return 0, 0
+    put_aside(work, place, traffic(work, topic, parts))
+    if parts[0].first <= topic.ragged:
+        put_aside(work, place, forwarded(work, topic, parts))
+    return sum(part.records for part in parts), len(parts)
+
+
+def traffic(work: Work, topic: Extent, parts: list[Part]) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    read = read_parts(work.spark, work.database, topic, parts, TRAFFIC, fail_on_data_loss=False)
+    keys = [
+        (f.col("ts") - f.col("ts") % MINUTE_MS).alias("minute_ts"),
+        f.coalesce("node", f.lit("")).alias("node"),
+        f.coalesce(f.substring_index("tag", ":", 1), f.lit("")).alias("tag_prefix"),
+    ]
+    sums = [f.count("*").alias("records"), f.sum("bytes").alias("bytes")]
+    return read.groupBy(*keys).agg(*sums, f.min("seq").alias("first_seq"), f.max("seq").alias("last_seq"))
+
+
+def forwarded(work: Work, topic: Extent, parts: list[Part]) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    read = read_parts(work.spark, work.database, topic, parts, DELAYS, fail_on_data_loss=False)
+    minute = (f.col("ts") - f.col("ts") % MINUTE_MS).alias("minute_ts")
+    return read.groupBy("router", minute, bucket_column("delay_ms").alias("bucket")).agg(f.count("*").alias("records"))
+
+
+def put_aside(work: Work, place: reading.Place, found: DataFrame) -> None:
+    from pyspark.sql import functions as f
+
+    options = dict(work.database.jdbc)
+    url = options.pop("url")
+    found.withColumn("reading_id", f.lit(place.id)).write.jdbc(url, STAGED, mode="append", properties=options)

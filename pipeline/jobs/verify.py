@@ -1,0 +1,80 @@
+"""verify: whether an archive holds what the topic does, by count and checksum; where these differ, record by record.
+
+What the topic dropped since (cap, ttl, trim, deletes) is in the archive alone, and that is what an archive is for. Anything else
+that differs is wrong: a record that the archive lacks, or holds otherwise, or files that no longer read as they were written.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+
+from base.errors import NotFound
+from base.units import amount
+from pipeline.extent import Extent, divide
+from pipeline.files import Files
+from pipeline.reader import LOG, read_parts
+from pipeline.segments import Segment, archived, fingerprint, groups, measured, segments
+from pipeline.work import Outcome, Work
+
+EXAMPLES = 20  # seqs that a report names
+
+
+class Verify(msgspec.Struct, forbid_unknown_fields=True):
+    """The options of a run."""
+
+    topic: str
+    archive: str
+
+
+def verify(work: Work, options: Verify) -> Outcome:
+    """Compare an archive with its topic. Raises TopicNotFound, NotFound or Refusal."""
+    topic = work.topic(options.topic)
+    files = Files(work.spark, options.archive)
+    known = [each for each in segments(files, topic.name) if each.topic_id == topic.id]
+    if not known:
+        raise NotFound(f"{files.root} holds nothing of topic {topic.name!r} as it is now", topic=topic.name)
+    found: dict[str, Any] = {"records": 0, "deleted_since": 0, "damaged": [], "missing": [], "altered": []}
+    found["missing"] += gaps(known)
+    work.begin(known[-1].last - known[0].first + 1)
+    for group in groups(files, known):
+        compare(work, files, topic, group, found)
+        work.did(f"{topic.name} {group[0].first}..{group[-1].last} compared", sum(each.records for each in group))
+    wrong = any(found[kind] for kind in ("damaged", "missing", "altered"))
+    verdict = "differs from" if wrong else "agrees with"
+    told = f"{files.root} {verdict} {topic.name}: {amount(found['records'])} records up to seq {known[-1].last}"
+    return Outcome(told, found, wrong)
+
+
+def gaps(known: list[Segment]) -> list[str]:
+    """Ranges of seqs between segments, which none holds."""
+    pairs = pairwise(known)
+    return [f"{one.last + 1}..{other.first - 1}" for one, other in pairs if one.last + 1 != other.first]
+
+
+def compare(work: Work, files: Files, topic: Extent, group: list[Segment], found: dict[str, Any]) -> None:
+    """Add what differs in these segments to `found`."""
+    from pyspark.sql import functions as f
+
+    held = archived(files, group)
+    checksum = 0
+    for segment in group:
+        checksum ^= segment.checksum
+    if measured(held) != (sum(each.records for each in group), checksum):
+        found["damaged"] += [each.stem for each in group if measured(archived(files, [each])) != each[4:6]]
+    with work.database.connect() as session:
+        parallel = work.spark.sparkContext.defaultParallelism
+        parts = divide(session, topic, group[0].first, group[-1].last, parallel)
+    shown = read_parts(work.spark, work.database, topic, parts, LOG)
+    kept = held.where(f.col("seq") > topic.floor)
+    found["records"] += sum(each.records for each in group)
+    if measured(kept) == measured(shown):
+        return
+    ours = kept.select("seq", fingerprint().alias("ours"))
+    both = ours.join(shown.select("seq", fingerprint().alias("theirs")), "seq", "full")
+    found["deleted_since"] += both.where("theirs IS NULL").count()
+    for kind, condition in (("missing", "ours IS NULL"), ("altered", "ours <> theirs")):
+        seqs = both.where(condition).select("seq").orderBy("seq").limit(EXAMPLES).collect()
+        found[kind] += [row.seq for row in seqs]

@@ -1,0 +1,99 @@
+"""The data source `topics`: spark.read.format("topics"), spark.readStream.format("topics"), and both ways to write.
+
+An analyst's notebook registers it by `spark.dataSource.register(Topics)`; the sessions of jobs have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    Filter,
+    InputPartition,
+)
+from pyspark.sql.types import StructType
+
+from base.errors import InvalidRequest
+from pipeline import stream
+from pipeline.extent import divide, seq_at
+from pipeline.options import Options
+from pipeline.scan import SCHEMA, Condition, Range, Scan, condition, planned
+from pipeline.sink import BATCH_OPTIONS, OPTIONS, BatchWriter, StreamWriter
+
+READ_OPTIONS = stream.OPTIONS - {"maxRecordsPerTrigger", "cursor"} | {"endingSeq"}
+
+
+class Topics(DataSource):
+    """Records of a topic, or of all whose names begin so; and a sink that appends to one."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "topics"
+
+    def schema(self) -> str:
+        return SCHEMA
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return BatchReader(Options(self.options, READ_OPTIONS))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return stream.StreamReader(Options(self.options, stream.OPTIONS))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        if overwrite:
+            raise InvalidRequest("a topic is appended to: use mode('append')")
+        return BatchWriter(Options(self.options, BATCH_OPTIONS), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        if overwrite:
+            raise InvalidRequest("a topic is appended to: use outputMode('append')")
+        return StreamWriter(Options(self.options, OPTIONS), schema)
+
+
+class BatchReader(DataSourceReader):
+    """Reads the topics as they are when the query is planned."""
+
+    def __init__(self, given: Options) -> None:
+        self.selection = stream.Selection(given, starting="earliest")
+        self.ending = given.number("endingSeq")
+        self.conditions: list[Condition] = []
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        for wanted in filters:
+            made = condition(wanted)
+            if made is None:
+                yield wanted
+            else:
+                self.conditions.append(made)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Ranges of equally many records for each topic, as far as the filters on seq and ts leave any."""
+        found: list[Range] = []
+        for topic in self.selection.look().values():
+            first = self.selection.start(topic) + 1
+            last = topic.head if self.ending is None else min(topic.head, self.ending)
+            with self.selection.database.connect() as connection:
+                for made in self.conditions:
+                    if made.column == "ts" and made.operator in (">", ">=", "="):
+                        first = max(first, seq_at(connection, topic, made.value))
+                    if made.column == "ts" and made.operator in ("<", "<=", "="):
+                        last = min(last, seq_at(connection, topic, made.value + 1) - 1)
+                    if made.column == "seq" and made.operator in (">", ">=", "="):
+                        first = max(first, made.value)
+                    if made.column == "seq" and made.operator in ("<", "<=", "="):
+                        last = min(last, made.value)
+                parts = divide(connection, topic, first, last, self.selection.partitions)
+            found += planned(topic, parts)
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Range)
+        chosen = self.selection
+        scan = Scan(chosen.database, chosen.fail_on_data_loss, False, self.conditions, chosen.without_nodes)
+        return scan.read(partition)

@@ -1,0 +1,110 @@
+"""What every job has: its Spark, its database, a bar for people, a row in the admin, and a log of what it read and wrote."""
+
+from __future__ import annotations
+
+import logging
+import time
+from functools import cached_property
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from django.db import connection
+from psycopg.conninfo import make_conninfo
+
+from base.clock import now_ms
+from base.errors import NotReady, TopicsError
+from pipeline.database import Database
+from pipeline.extent import Extent, extent, extents
+from pipeline.models import Run
+from shell.progress import Progress
+from store.database import translating
+from store.script import run as run_script
+from topics import hooks
+from topics.cache import topic_called
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+
+class Outcome(NamedTuple):
+    """How a job ended: a sentence, what it reports, and whether it found something wrong."""
+
+    summary: str
+    report: Any = None
+    wrong: bool = False
+
+
+class Work:
+    """One run of a job. `read` and `written` count records."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.progress = Progress()
+        self.started = time.monotonic()
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        from pipeline.session import session
+
+        return session()
+
+    @cached_property
+    def database(self) -> Database:
+        return database_of_django()
+
+    def begin(self, records: int) -> None:
+        """So many records are there to be done."""
+        self.progress.clear()
+        self.progress = Progress(max(records, 1))
+
+    def did(self, what: str, records: int, written: int = 0) -> None:
+        """So many records more are read, and written; `what` goes to the log."""
+        self.run.read += records
+        self.run.written += written
+        Run.objects.filter(pk=self.run.pk).update(read=self.run.read, written=self.run.written)
+        self.progress.clear()
+        log.info("%s: %s", self.run, what)
+        self.progress.tick(self.run.read, self.run.read)
+
+    def topic(self, name: str) -> Extent:
+        """A topic as it is now, with all that was acked upstream of it. Raises TopicNotFound or NotReady."""
+        topic = run_script(topic_called(name))
+        if topic.derived:
+            run_script(hooks.before_read(topic, now_ms()))
+        with translating(), self.database.connect() as session:
+            return extent(session, name)
+
+    def topics(self, patterns: list[str]) -> list[Extent]:
+        """The topics of these names; one with a * at its end stands for all that begin so. Raises TopicNotFound."""
+        found: dict[str, Extent] = {}
+        for pattern in patterns:
+            if pattern.endswith("*"):
+                with translating(), self.database.connect() as session:
+                    found |= {each.name: self.topic(each.name) for each in extents(session, pattern[:-1])}
+            else:
+                found[pattern] = self.topic(pattern)
+        return list(found.values())
+
+
+def database_of_django() -> Database:
+    """The one that the scripts are on."""
+    options = connection.get_connection_params()
+    known = ("dbname", "user", "password", "host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey")
+    return Database(make_conninfo(**{name: options[name] for name in known if options.get(name)}))
+
+
+def spark_trouble(error: Exception) -> TopicsError | None:
+    """The one line of a Spark's failure that says why; None for an exception of something else."""
+    if find_spec("pyspark") is None:
+        return None
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    if not isinstance(error, Py4JJavaError | PySparkException):
+        return None
+    lines = [line.strip() for line in str(error).splitlines()]
+    told = [line.partition("ERROR: ")[2] for line in lines if "ERROR: " in line]  # PostgreSQL's
+    raised = [line for line in lines if line.startswith(("base.errors.", "psycopg.", "pipeline."))]
+    return NotReady((told or raised or lines or ["Spark failed"])[0])

@@ -1,0 +1,46 @@
+"""One Spark for all tests of a process, on the tests' database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SMALL = {
+    "spark.master": "local[2]",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.driver.memory": "700m",
+    # Queries of a few rows: to compile them would take longer than to run them.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.streaming.pollingDelay": "20ms",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+}
+
+
+@pytest.fixture(scope="session")
+def spark(django_db_setup: None) -> Iterator[SparkSession]:
+    """Ends before the tests' database goes: its workers have connections to it."""
+    from pipeline.session import session
+
+    made = session(**{name.replace(".", "__"): value for name, value in SMALL.items()})
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def dsn(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An empty database that Spark's connections see, and DATABASE_URL says so."""
+    from tests.pipeline.filling import database_url
+    from topics.cache import forget_all
+
+    forget_all()
+    monkeypatch.setenv("DATABASE_URL", database_url())
+    yield database_url()
+    forget_all()

@@ -1,0 +1,59 @@
+"""Short ways to fill topics, and to look at what a job left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from django.db import connection
+from psycopg.conninfo import make_conninfo
+
+from base.clock import now_ms
+from tests import scripts
+from topics.records import Append, NewRecord, check_rows
+
+# As JSON may be written: numbers that no float holds, keys twice, escapes, spaces, and a NUL.
+ODD = [
+    b'{"a":1.0E+05,"a":2}',
+    b'{"x" : [ 1 , 2 ] }',
+    b'"\\u0000"',
+    b'"\\ud83d\\ude00 \xf0\x9f\x98\x80"',
+    b"12345678901234567890123456789.000",
+    b"null",
+    b'""',
+    b"-0",
+    b'{"":{"":[[[]]]}}',
+    b'"\\/"',
+    b'"\xe2\x80\xa8 \\" \\\\ \xc3\xa9"',
+]
+
+
+def database_url() -> str:
+    """The database of this test, as libpq is told it."""
+    options = {k: v for k, v in connection.get_connection_params().items() if k in ("dbname", "user", "host", "port")}
+    secret = connection.settings_dict["PASSWORD"]
+    return make_conninfo(**options, **({"password": secret} if secret else {}))
+
+
+def fill(topic: str, data: Sequence[bytes], *, now: int | None = None, **fields: Sequence[Any]) -> None:
+    """Append records; `tag`, `node` and `meta` are as long as `data`, where they are given."""
+    if "meta" in fields:
+        fields["meta"] = [msgspec.Raw(each) for each in fields["meta"]]
+    records = [
+        NewRecord(data=msgspec.Raw(each), **{name: values[n] for name, values in fields.items()})
+        for n, each in enumerate(data)
+    ]
+    for start in range(0, len(records), 10_000):
+        wanted = Append(records[start : start + 10_000])
+        scripts.append(topic, wanted, check_rows(wanted), now_ms() if now is None else now)
+
+
+def numbers(topic: str, count: int, **more: Any) -> None:
+    fill(topic, [b'{"n":%d}' % n for n in range(1, count + 1)], **more)
+
+
+def rows(statement: str, *arguments: Any) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, arguments)
+        return cursor.fetchall()

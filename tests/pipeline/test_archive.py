@@ -1,0 +1,218 @@
+"""archive, verify, restore: each record once in Parquet, whatever happened before; and back, byte for byte."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from base.clock import now_ms
+from base.errors import NotReady, TopicNotFound
+from base.refusal import Refusal
+from pipeline.files import Files
+from pipeline.jobs.archive import TopicArchive
+from pipeline.models import Run
+from pipeline.running import perform
+from tests import scripts
+from tests.log.test_reclaim import mirror
+from tests.pipeline.filling import ODD, fill, numbers, rows
+
+DAY_MS = 86_400_000
+
+
+def seqs(spark: SparkSession, path: Path) -> list[int]:
+    """What somebody finds who reads the folder with Spark and knows nothing else of it."""
+    return sorted(row.seq for row in spark.read.parquet(str(path)).select("seq").collect())
+
+
+def archive(path: Path, topic: str = "orders", **more: object) -> Run:
+    return perform("archive", {"topic": topic, "out": str(path), **more})
+
+
+def test_it_works(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
+    now = now_ms()
+    fill("orders", ODD, now=now - DAY_MS, tag=["a:1"] * len(ODD), node=["n"] * len(ODD), meta=[b'{"k":1.0}'] * len(ODD))
+    numbers("orders", 100, now=now)
+    run = archive(tmp_path / "out")
+    assert (run.state, run.read, run.written) == ("done", 111, 111)
+    days = [path.name for path in sorted((tmp_path / "out" / "topic=orders").iterdir())]
+    assert len(days) == 2
+    found = spark.read.parquet(str(tmp_path / "out")).orderBy("seq").collect()
+    assert [row.data.encode() for row in found[: len(ODD)]] == ODD
+    first = found[0]
+    assert (first.topic, first.seq, first.tag, first.node, first.meta) == ("orders", 1, "a:1", "n", '{"k":1.0}')
+    assert rows("SELECT kind, seq FROM topics_cursor") == [("pipeline", 111)]
+    verified = perform("verify", {"topic": "orders", "archive": str(tmp_path / "out")})
+    assert (verified.state, verified.report["records"]) == ("done", 111)
+
+
+def test_a_second_run_adds_what_is_new(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
+    for _ in range(3):
+        numbers("orders", 50)
+        archive(tmp_path, step=40)
+    archive(tmp_path)
+    assert seqs(spark, tmp_path) == list(range(1, 151))
+    assert len(list((tmp_path / "_segments" / "orders").glob("*.json"))) == 6
+    assert not list((tmp_path / "_staging").glob("*"))
+
+
+@pytest.mark.parametrize("killed_before", ["publish", "write_json", "end"])
+def test_a_step_that_was_killed_is_done_again(
+    spark: SparkSession, dsn: str, tmp_path: Path, killed_before: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers("orders", 60)
+    with monkeypatch.context() as patch:
+        owner, name = {
+            "publish": (TopicArchive, "publish"),
+            "write_json": (Files, "write_json"),
+            "end": (__import__("pipeline.reading", fromlist=["reading"]), "end"),
+        }[killed_before]
+        patch.setattr(owner, name, die)
+        with pytest.raises(KeyboardInterrupt):
+            archive(tmp_path)
+    numbers("orders", 40)  # the step ends where it was planned to, and these are the next one's
+    archive(tmp_path)
+    assert seqs(spark, tmp_path) == list(range(1, 101))
+    assert perform("verify", {"topic": "orders", "archive": str(tmp_path)}).state == "done"
+
+
+def die(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_trim_deletes_what_is_archived(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
+    numbers("orders", 30)
+    run = archive(tmp_path, trim=True)
+    numbers("orders", 5)
+    assert run.report["topics"][0]["trimmed"] == 30
+    assert rows("SELECT floor_seq, count FROM topics_topichead") == [(30, 5)]
+    archive(tmp_path)
+    assert seqs(spark, tmp_path) == list(range(1, 36))
+    assert perform("verify", {"topic": "orders", "archive": str(tmp_path)}).state == "done"
+
+
+def test_trim_leaves_what_does_not_read_back(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
+    numbers("orders", 30)
+    archive(tmp_path)
+    listed = next((tmp_path / "_segments" / "orders").glob("*.json"))
+    listed.write_text(json.dumps(json.loads(listed.read_text()) | {"checksum": 1}))
+    (listed.parent / f".{listed.name}.crc").unlink(missing_ok=True)
+    with pytest.raises(Refusal, match="does not read back"):
+        archive(tmp_path, trim=True)
+    assert rows("SELECT floor_seq FROM topics_topichead") == [(0,)]
+    assert perform("verify", {"topic": "orders", "archive": str(tmp_path)}).report["damaged"]
+
+
+def test_verify_tells_deleted_records_from_missing_and_altered_ones(
+    spark: SparkSession, dsn: str, tmp_path: Path
+) -> None:
+    numbers("orders", 20, tag=[f"t{n}" for n in range(1, 21)])
+    archive(tmp_path)
+    scripts.delete_records("orders", None, ["tag", "Eq", "t7"], now_ms())
+    run = perform("verify", {"topic": "orders", "archive": str(tmp_path)})
+    assert (run.state, run.report["deleted_since"]) == ("done", 1)
+    rows("UPDATE topics_record SET data = '\"other\"' WHERE seq = 9 RETURNING seq")
+    rows("UPDATE topics_record SET deleted = false WHERE seq = 7 RETURNING seq")
+    run = perform("verify", {"topic": "orders", "archive": str(tmp_path)})
+    assert (run.state, run.report["altered"], run.report["missing"]) == ("wrong", [9], [])
+
+
+def test_restore_brings_back_every_byte_once(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
+    fill(
+        "orders", ODD, tag=[f"t:{n}" for n in range(len(ODD))], node=["n"] * len(ODD), meta=[b'{"a" : 1.50}'] * len(ODD)
+    )
+    fill("orders", ODD)
+    archive(tmp_path, step=7)
+    sent = "SELECT tag, node, meta::text, data::text FROM topic_log WHERE topic = %s ORDER BY seq"
+    options = {"archive": str(tmp_path), "source": "orders", "topic": "copy"}
+    assert perform("restore", options).report == {"records": 22}
+    assert rows(sent, "copy") == rows(sent, "orders")
+    assert perform("restore", options).report == {"records": 0}
+    numbers("orders", 5)
+    archive(tmp_path)
+    assert perform("restore", options).report == {"records": 5}  # what is new in the archive
+    part = {**options, "topic": "part", "from_seq": 20, "to_seq": 25}
+    assert perform("restore", part).report == {"records": 5}
+
+
+def test_forwarded_records_are_archived_as_they_are_seen(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
+    numbers("orders", 10, node=["n"] * 10)
+    mirror("orders", "audit", preserve_node=False)
+    archive(tmp_path, "audit")
+    found = spark.read.parquet(str(tmp_path)).collect()
+    assert {(row.home_topic, row.hops, row.node) for row in found} == {("orders", 1, None)}
+
+
+def test_all_topics_with_a_prefix_and_an_empty_one(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
+    numbers("shop:a", 3)
+    numbers("shop:b", 4)
+    numbers("shop:empty", 1)
+    scripts.delete_records("shop:empty", 2, None, now_ms())
+    assert archive(tmp_path, "shop:*").written == 7
+    assert {row.topic for row in spark.read.parquet(str(tmp_path)).collect()} == {"shop:a", "shop:b"}
+
+
+def test_a_recreated_topic_is_another_in_the_archive(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
+    numbers("orders", 3)
+    archive(tmp_path)
+    first = scripts.look_up("orders").id
+    scripts.delete_topic("orders", False, now_ms())
+    numbers("orders", 5)
+    archive(tmp_path)
+    assert len(seqs(spark, tmp_path)) == 8
+    with pytest.raises(Refusal, match="choose one by --epoch"):
+        perform("restore", {"archive": str(tmp_path), "topic": "orders"})
+    assert (
+        perform("restore", {"archive": str(tmp_path), "topic": "old", "source": "orders", "epoch": first}).written == 3
+    )
+
+
+def test_an_archive_that_is_ahead_of_the_database_is_refused(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
+    numbers("orders", 10)
+    archive(tmp_path)
+    rows("UPDATE topics_cursor SET seq = 5 RETURNING seq")
+    with pytest.raises(Refusal, match="holds orders up to seq 10, and this database knows of 5"):
+        archive(tmp_path)
+
+
+def test_what_cannot_be_archived_is_refused(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
+    with pytest.raises(TopicNotFound):
+        archive(tmp_path, "nothing")
+    numbers("orders", 1)
+    with pytest.raises(Refusal, match="is no path that Spark can use"):
+        perform("archive", {"topic": "orders", "out": "ftps3://nowhere"})
+    assert Run.objects.latest("id").state == "failed"
+
+
+def test_a_topic_deleted_while_it_is_archived_leaves_nothing_half(
+    spark: SparkSession, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers("orders", 10)
+    write = TopicArchive.write_parquet
+
+    def deleted_meanwhile(self: TopicArchive, *what: Any) -> tuple[int, int]:
+        scripts.delete_topic("orders", False, now_ms())
+        return write(self, *what)
+
+    monkeypatch.setattr(TopicArchive, "write_parquet", deleted_meanwhile)
+    with pytest.raises(NotReady, match="'orders' was deleted while it was read"):
+        archive(tmp_path)
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_a_topic_trimmed_while_it_is_archived_is_told(
+    spark: SparkSession, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers("orders", 10)
+    write = TopicArchive.write_parquet
+
+    def trimmed_meanwhile(self: TopicArchive, *what: Any) -> tuple[int, int]:
+        scripts.delete_records("orders", 4, None, now_ms())
+        return write(self, *what)
+
+    monkeypatch.setattr(TopicArchive, "write_parquet", trimmed_meanwhile)
+    assert archive(tmp_path).report["topics"][0]["missed"] == 3
+    assert seqs(spark, tmp_path) == list(range(4, 11))

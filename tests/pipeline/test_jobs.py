@@ -1,0 +1,178 @@
+"""rollup, audit and latest: figures that add up, faults that are found, and tables that are the last of each tag."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from base.clock import now_ms
+from base.errors import InvalidRequest, RouterNotFound
+from base.refusal import Refusal
+from pipeline import rollups
+from pipeline.delays import bucket, delay_ms, percentile
+from pipeline.jobs.rollup import MINUTE_MS
+from pipeline.models import Rollup
+from pipeline.running import perform
+from tests import scripts
+from tests.log.test_delete import NOW, write
+from tests.log.test_reclaim import mirror, reclaim_all
+from tests.pipeline.filling import fill, numbers, rows
+
+NOON = 1_748_476_800_000  # a full minute
+
+
+def test_rollup_counts_by_minute_node_and_tag_prefix(spark: SparkSession, dsn: str) -> None:
+    fill(
+        "orders",
+        [b"1", b"22", b"333"],
+        now=NOON,
+        tag=["a:1", "a:2", None],
+        node=["n", "n", None],
+        meta=[b"{}", b"{}", b"null"],
+    )
+    fill("orders", [b"1"], now=NOON + 59_999, tag=["a:3"], node=["n"])
+    perform("rollup", {})
+    fill("orders", [b"4444"], now=NOON + 59_999, tag=["a:4"], node=["n"])  # late: its minute is in the tables already
+    fill("orders", [b"5"], now=NOON + MINUTE_MS)
+    assert perform("rollup", {"topic": "orders"}).read == 2
+    assert perform("rollup", {}).read == 0
+    fields = ("minute_ts", "node", "tag_prefix", "records", "bytes", "first_seq", "last_seq")
+    assert list(Rollup.objects.order_by("minute_ts", "node").values_list(*fields)) == [
+        (NOON, "", "", 1, 3, 3, 3),
+        (NOON, "n", "a", 4, 12, 1, 5),
+        (NOON + MINUTE_MS, "", "", 1, 1, 6, 6),
+    ]
+    assert rows("SELECT count(*) FROM pipeline_staged") == [(0,)]
+    assert [minute[1:] for minute in rollups.minutes(scripts.look_up("orders").id, 0)] == [(5, 15, 1, 5), (1, 1, 6, 6)]
+
+
+def test_rollup_measures_what_routers_take(spark: SparkSession, dsn: str) -> None:
+    numbers("orders", 10, now=NOON - 500)
+    mirror("orders", "audit")
+    rows("UPDATE routers_span SET ts = %s RETURNING 1", NOON)
+    perform("rollup", {"topic": "audit"})
+    (minute,) = rollups.delays("orders>audit", NOON)
+    assert (minute.minute_ts, minute.records) == (NOON, 10)
+    assert minute.p99_ms == pytest.approx(500, rel=0.05)
+
+
+def test_a_percentile_is_right_to_a_twentieth() -> None:
+    histogram: dict[int, int] = {}
+    for ms in range(1, 10_001):
+        histogram[bucket(ms)] = histogram.get(bucket(ms), 0) + 1
+    for part in (0.5, 0.95, 0.99):
+        assert percentile(histogram, part) == pytest.approx(10_000 * part, rel=0.05)
+    assert percentile({}, 0.5) is None
+    assert delay_ms(bucket(0)) < 0.03
+
+
+FAULTS = {  # what is found, where, and what was done to the dest's spans of single records
+    ("missing", 4): "DELETE FROM routers_span WHERE first_seq = 4",
+    ("duplicated", 7): "UPDATE routers_span SET home_first_seq = 6, home_last_seq = 6 WHERE first_seq = 7",
+    (
+        "out_of_order",
+        10,
+    ): """UPDATE routers_span s SET home_first_seq = o.home_first_seq, home_last_seq = o.home_last_seq
+                               FROM routers_span o WHERE s.first_seq + o.first_seq = 19 AND s.first_seq IN (9, 10)""",
+    ("altered", 12): "UPDATE routers_span SET keep_tag = false WHERE first_seq = 12",
+}
+
+
+@pytest.fixture
+def forwarded(dsn: str) -> None:
+    """A dest of single records, each with a span of its own."""
+    write("orders", "a")
+    mirror("orders", "audit")
+    for n in range(13):
+        write("orders", "ab"[n % 2])
+        scripts.catch_up(scripts.look_up("audit").id, NOW)
+    forget_changes()
+
+
+def forget_changes() -> None:
+    """The routers as they would be had nobody ever changed them: these tests write at a time of their own."""
+    rows("UPDATE routers_router SET created_ts = 0 RETURNING 1")
+    rows("UPDATE topics_auditentry SET ts = 0 RETURNING 1")
+
+
+def test_audit_finds_each_fault(spark: SparkSession, forwarded: None) -> None:
+    clean = perform("audit", {})
+    assert (clean.state, clean.report["routers"][0]["compared"]) == ("done", 14)
+    for fault in FAULTS.values():
+        rows(f"{fault} RETURNING 1")
+    run = perform("audit", {"router": "orders>audit"})
+    (report,) = run.report["routers"]
+    assert run.state == "wrong"
+    for kind, seq in FAULTS:
+        assert seq in report[kind]["examples"], (kind, report)
+    assert report["miscounted"]["count"] == 1
+    assert report["wrong_filter"]["count"] == 0
+
+
+def test_audit_finds_what_passed_a_filter_that_it_does_not_fit(spark: SparkSession, forwarded: None) -> None:
+    rows("UPDATE routers_router SET filter_op = 'Eq', filter_tag = 'a' RETURNING 1")
+    report = perform("audit", {}).report["routers"][0]
+    assert report["wrong_filter"] == {"count": 6, "examples": [3, 5, 7, 9, 11, 13]}
+
+
+def test_audit_finds_what_a_router_passed_over(spark: SparkSession, forwarded: None) -> None:
+    rows("UPDATE topics_cursor SET seq = seq + 2 RETURNING 1")
+    write("orders", "a", "b", "a")
+    scripts.catch_up(scripts.look_up("audit").id, NOW)
+    report = perform("audit", {}).report["routers"][0]
+    assert report["missing"] == {"count": 2, "examples": [15, 16]}
+
+
+def test_audit_takes_deletes_for_what_they_are(spark: SparkSession, forwarded: None) -> None:
+    scripts.delete_records("audit", 2, None, now_ms())
+    scripts.delete_records("audit", None, ["tag", "Eq", "b"], now_ms())
+    scripts.delete_records("orders", 4, None, now_ms())
+    for _ in range(2):
+        run = perform("audit", {})
+        assert run.state == "done", run.report
+        assert run.report["routers"][0]["deleted_in_dest"] == 5
+        reclaim_all()  # with it goes what says that these were deleted
+
+
+def test_audit_of_a_cycle_with_filters_and_stamps(spark: SparkSession, dsn: str) -> None:
+    numbers("a", 5, tag=["x:1", "y:1", "x:2", "y:2", "x:3"])
+    mirror("a", "b", allow_cycle=True)
+    mirror("b", "a", allow_cycle=True)
+    numbers("b", 3)
+    scripts.catch_up(scripts.look_up("a").id, now_ms())
+    mirror("a", "xs", filter=["tag", "Glob", "x:*"], guarantee="exactly_once", preserve_node=False)
+    forget_changes()
+    run = perform("audit", {})
+    assert run.state == "done", run.report
+    assert {each["router"]: each["compared"] for each in run.report["routers"]} == {"a>b": 5, "b>a": 3, "a>xs": 3}
+    with pytest.raises(RouterNotFound):
+        perform("audit", {"router": "nothing"})
+
+
+def test_latest_is_the_last_record_of_each_tag(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
+    numbers("orders", 9, tag=["a", "b", None] * 3)
+    out = tmp_path / "latest"
+    for _ in range(2):
+        perform("latest", {"topic": "orders", "out": str(out)})
+        found = spark.read.parquet(str(out)).orderBy("tag").collect()
+        assert [(row.tag, row.data) for row in found] == [("a", '{"n":7}'), ("b", '{"n":8}')]
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.jpg").touch()
+    with pytest.raises(Refusal, match="holds something else"):
+        perform("latest", {"topic": "orders", "out": str(tmp_path / "photos")})
+    with pytest.raises(InvalidRequest, match="say out"):
+        perform("latest", {"topic": "orders"})
+
+
+def test_latest_into_a_topic_brings_what_changed(spark: SparkSession, dsn: str) -> None:
+    into = {"topic": "orders", "into": "table"}
+    numbers("orders", 6, tag=["a", "b"] * 3)
+    perform("latest", into)
+    numbers("orders", 2, tag=["b", "c"])
+    for _ in range(2):
+        perform("latest", into)
+    table = rows("SELECT tag, data::text FROM topic_log WHERE topic = 'table' ORDER BY seq")
+    assert sorted(table[:2]) == [("a", '{"n":5}'), ("b", '{"n":6}')]
+    assert sorted(table[2:]) == [("b", '{"n":1}'), ("c", '{"n":2}')]

@@ -1,0 +1,172 @@
+"""format("topics"), read: in batch and as a stream, with what it pushes down, limits, and tells of losses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import EqualTo, GreaterThan, In, Not, StringStartsWith
+
+from base.clock import now_ms
+from base.errors import InvalidRequest
+from pipeline.options import Options
+from pipeline.source import READ_OPTIONS, BatchReader
+from pipeline.stream import share
+from tests import scripts
+from tests.instances import until
+from tests.pipeline.filling import ODD, fill, numbers, rows
+from topics.config import Config
+
+
+def read(spark: SparkSession, dsn: str, **options: object) -> DataFrame:
+    return spark.read.format("topics").options(dsn=dsn, **options).load()
+
+
+class Query:
+    """A streaming query that keeps what it reads, and can be started again from its checkpoint."""
+
+    def __init__(self, spark: SparkSession, dsn: str, path: Path, **options: object) -> None:
+        self.spark, self.path = spark, path
+        self.options = {"dsn": dsn, "startingSeq": "earliest", **options}
+        self.batches: list[list[tuple[str, int]]] = []
+
+    def start(self, **trigger: Any) -> Any:
+        stream = self.spark.readStream.format("topics").options(**self.options).load()
+        writer = stream.writeStream.foreachBatch(self.keep).option("checkpointLocation", str(self.path))
+        return writer.trigger(**trigger).start()
+
+    def keep(self, batch: DataFrame, _: int) -> None:
+        self.batches.append([(row.topic, row.seq) for row in batch.select("topic", "seq").collect()])
+
+    def run(self) -> Query:
+        """Read what is there now."""
+        self.start(availableNow=True).awaitTermination()
+        return self
+
+    @property
+    def seqs(self) -> list[int]:
+        return [seq for batch in self.batches for _, seq in batch]
+
+
+def test_it_reads_a_batch(spark: SparkSession, dsn: str) -> None:
+    fill("orders", ODD, tag=["a:1", None] * 5 + ["b"], node=["n"] * len(ODD), meta=[b'{"k" : 1.0}'] * len(ODD))
+    found = read(spark, dsn, topic="orders", partitions=3).orderBy("seq").collect()
+    assert [row.data.encode() for row in found] == ODD
+    first = found[0]
+    assert (first.topic, first.seq, first.tag, first.node, first.meta, first.hops) == (
+        "orders",
+        1,
+        "a:1",
+        "n",
+        '{"k" : 1.0}',
+        0,
+    )
+
+
+def test_a_prefix_a_range_and_own_nodes(spark: SparkSession, dsn: str) -> None:
+    numbers("shop:a", 10, node=["one", "two"] * 5)
+    numbers("shop:b", 3)
+    numbers("other", 3)
+    assert read(spark, dsn, prefix="shop:").count() == 13
+    part = read(spark, dsn, topic="shop:a", startingSeq=2, endingSeq=8, withoutNodes="one, three")
+    assert sorted(row.seq for row in part.collect()) == [4, 6, 8]
+
+
+def test_filters_are_pushed_to_the_database(spark: SparkSession, dsn: str) -> None:
+    numbers("orders", 40, tag=[f"order:{n % 4}" for n in range(40)])
+    some = read(spark, dsn, topic="orders").where("seq > 10 AND tag LIKE 'order:1%' AND length(data) > 0")
+    assert sorted(row.seq for row in some.collect()) == [14, 18, 22, 26, 30, 34, 38]
+    reader = BatchReader(Options({"dsn": dsn, "topic": "orders"}, READ_OPTIONS))
+    left = Not(EqualTo(("tag",), "x"))
+    pushed = [GreaterThan(("seq",), 10), StringStartsWith(("tag",), "order:"), In(("node",), ("a", "b")), left]
+    assert list(reader.pushFilters(pushed)) == [left]
+    assert next(part.first for part in reader.partitions()) == 10  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("options", "refusal"),
+    [
+        ({"topic": "orders", "prefix": "o"}, "give one of the options topic and prefix"),
+        ({}, "give one of the options topic and prefix"),
+        ({"topic": "orders", "startingSeq": "-1"}, "startingSeq=-1 is not a whole number"),
+        ({"topic": "orders", "failOnDataLoss": "maybe"}, "failOnDataLoss=maybe is neither true nor false"),
+        ({"topic": "orders", "maxrecords": "5"}, "no option is called maxrecords"),
+        ({"topic": "orders", "startingSeq": "1", "startingTs": "1"}, "give one of them"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options: dict[str, str], refusal: str) -> None:
+    with pytest.raises(InvalidRequest, match=refusal):
+        BatchReader(Options({"dsn": "dbname=x", **options}, READ_OPTIONS))
+
+
+def test_a_topic_that_is_not_there_is_refused(spark: SparkSession, dsn: str) -> None:
+    with pytest.raises(PySparkException, match="there is no topic 'nothing'"):
+        read(spark, dsn, topic="nothing").collect()
+
+
+def test_a_stream_goes_on_where_its_checkpoint_says(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
+    numbers("orders", 25)
+    query = Query(spark, dsn, tmp_path, topic="orders", maxRecordsPerTrigger=10, cursor="spark").run()
+    assert [len(batch) for batch in query.batches] == [10, 10, 5]
+    numbers("orders", 5)
+    scripts.delete_records("orders", 28, None, now_ms())  # silent, as for every reader
+    query.run()
+    assert query.seqs == [*range(1, 26), 28, 29, 30]
+    assert rows("SELECT kind, name, seq FROM topics_cursor") == [("named", "spark", 30)]
+
+
+def test_a_running_stream_gets_what_is_appended_and_its_cursor_follows(
+    spark: SparkSession, dsn: str, tmp_path: Path
+) -> None:
+    numbers("shop:a", 3)
+    query = Query(spark, dsn, tmp_path, prefix="shop:", cursor="spark")
+    running = query.start(processingTime="100 milliseconds")
+    until(lambda: len(query.seqs) == 3, "the first records")
+    numbers("shop:b", 2)  # a topic that comes later is read from its first record
+    numbers("shop:a", 2)
+    until(lambda: len(query.seqs) == 7, "what was appended")
+    try:
+        until(lambda: rows("SELECT sum(seq) FROM topics_cursor WHERE name = 'spark'") == [(7,)], "the cursors")
+    finally:
+        running.stop()
+    assert sorted(pair for batch in query.batches for pair in batch) == [
+        *(("shop:a", seq) for seq in range(1, 6)),
+        ("shop:b", 1),
+        ("shop:b", 2),
+    ]
+
+
+def test_a_tombstone_fails_a_stream_or_is_accepted(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
+    scripts.put_topic("orders", Config(cap_records=10), now_ms())
+    numbers("orders", 5)
+    query = Query(spark, dsn, tmp_path, topic="orders").run()
+    numbers("orders", 20)
+    with pytest.raises(StreamingQueryException, match=r"topic orders lost records above seq 5 \(cap\)"):
+        query.run()
+    query.options["failOnDataLoss"] = "false"
+    query.run()
+    assert query.seqs == [*range(1, 6), *range(16, 26)]
+
+
+def test_a_topic_that_is_deleted_or_recreated_fails_a_stream_or_is_accepted(
+    spark: SparkSession, dsn: str, tmp_path: Path
+) -> None:
+    numbers("orders", 5)
+    query = Query(spark, dsn, tmp_path, prefix="ord").run()
+    scripts.delete_topic("orders", False, now_ms())
+    with pytest.raises(StreamingQueryException, match="topic orders was deleted"):
+        query.run()
+    numbers("orders", 2)
+    with pytest.raises(StreamingQueryException, match="topic orders was deleted and created anew"):
+        query.run()
+    query.options["failOnDataLoss"] = "false"
+    assert query.run().seqs == [1, 2, 3, 4, 5, 1, 2]
+
+
+def test_a_limit_is_shared_among_topics() -> None:
+    ends = {name: {"id": 1, "seq": seq} for name, seq in (("a", 100), ("b", 5), ("c", 60))}
+    share({}, ends, 25)
+    assert {name: end["seq"] for name, end in ends.items()} == {"a": 10, "b": 5, "c": 10}

@@ -1,9 +1,9 @@
 """Whether each package imports only what lies below it. Prints what does not, and then fails.
 
     topics_project   the site, where all is put together
-    shell            `manage.py topics`
     console          the operators' pages
     pipeline         the jobs on Spark
+    shell            `manage.py topics`
     push             Routemaster's bus
     routers          forwarding
     watch            streams

@@ -101,9 +101,11 @@ def listen() -> None:
     signals.beat_init.connect(beat_ready, weak=False)
 
 
-def worker_ready(**_: Any) -> None:
-    """The worker's main process, once it takes tasks; those of its pool were forked before."""
-    signals.task_received.connect(signs.start("worker").worked, weak=False)
+def worker_ready(sender: Any, **_: Any) -> None:
+    """A worker's main process, once it takes tasks; those of its pool were forked before. One that takes none of the queue that
+    everything stands in delivers to callbacks alone."""
+    kind = "worker" if QUEUE in sender.app.amqp.queues.consume_from else "push"
+    signals.task_received.connect(signs.start(kind).worked, weak=False)
 
 
 def beat_ready(**_: Any) -> None:

@@ -11,6 +11,7 @@ class Process(models.Model):
     class Kind(models.TextChoices):
         WEB = "web"
         WORKER = "worker"
+        PUSH = "push"  # a worker that delivers to callbacks
         BEAT = "beat"
 
     id = models.CharField(primary_key=True, max_length=80)

@@ -165,7 +165,7 @@ def living(now: int, took_ms: float) -> list[Sign]:
         alive = each.seen_ts > now - signs.STALE_MS
         if not alive and any(other.kind == each.kind and other.state == "ok" for other in found):
             continue  # one that was replaced
-        did = {"worker": "took a task", "beat": "sent a task"}.get(each.kind)
+        did = {"worker": "took a task", "push": "took a task", "beat": "sent a task"}.get(each.kind)
         more = "" if did is None or not each.worked_ts else f"{did} {duration(now - each.worked_ts)} ago"
         where = f"{each.host}, process {each.pid}"
         found.append(Sign(each.kind, where, "ok" if alive else "silent", each.seen_ts, more))
@@ -182,6 +182,7 @@ def needs(totals: dict[str, Any], routers: list[Behind], stuck: Any, processes: 
         found.append(Need("bad", "The disk is full: appends are refused.", "Make room, or delete topics."))
     advice = {
         "worker": "Nothing is forwarded in the background, and nothing expires. Look at the log of the worker.",
+        "push": "Nothing is delivered to callbacks. Look at the log of push.",
         "beat": "Nothing is swept. Look at the log of beat.",
         "Redis": "Wake-ups are lost: forwarding and streams lag by a second. Start Redis again.",
         "web": "A web process stopped answering. Look at the log of web.",

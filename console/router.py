@@ -12,7 +12,7 @@ from django.template.loader import render_to_string
 from base.clock import now_ms
 from base.errors import InvalidRequest, RouterNotFound, TopicsError
 from base.units import amount, duration
-from console import charts, series
+from console import charts, rollups, series
 from console.live import part
 from console.site import Console
 from console.templatetags.console import router_url
@@ -75,6 +75,7 @@ def state(router: Found, chosen: str, now: int) -> dict[str, Any]:
             lambda v: f"{charts.short(v)}/s",
         ),
         "lag_chart": charts.chart("Lag", shown.times, [charts.Line("records behind", "two", own.values("lag"))]),
+        "delay_chart": rollups.delays(router.name, shown),
         "age_chart": charts.chart(
             "Oldest record that waits",
             shown.times,

@@ -19,6 +19,8 @@ NAV = (  # what the head of each page leads to, and the permission to see it
     ("Graph", "admin:console_graph", "routers.view_router"),
     ("Live", "admin:console_live", "topics.view_topic"),
     ("Cursors", "admin:topics_cursor_changelist", "topics.view_cursor"),
+    ("Push", "admin:push_subscriber_changelist", "push.view_subscriber"),
+    ("Pipeline", "admin:pipeline_run_changelist", "pipeline.view_run"),
     ("Keys", "admin:topics_apikey_changelist", "topics.view_apikey"),
     ("Limits", "admin:console_limits", "topics.view_topic"),
     ("Jobs", "admin:console_jobs", "console.view_task"),

@@ -16,7 +16,7 @@ from django.urls import reverse
 
 from base.clock import now_ms
 from base.errors import InvalidRequest, NotFound, TopicNotFound, TopicsError
-from console import browse, charts, reading, series
+from console import browse, charts, reading, rollups, series
 from console.live import part
 from console.site import Console
 from console.templatetags.console import topic_url
@@ -61,6 +61,7 @@ def state(topic: Held, chosen: str, now: int) -> dict[str, Any]:
         "lag_chart": charts.chart(
             "Lag of the slowest cursor", shown.times, [charts.Line("records", "two", own.values("lag"))], charts.short
         ),
+        "volume_chart": rollups.volume(topic.state.id, shown),
         "routers": reading.routers(topic.state.id, now),
         "readers": reading.readers(topic.state.id, topic.state.name, topic.state.head_seq, now),
     }

@@ -22,7 +22,7 @@ def state(now: int) -> dict[str, Any]:
     known = {each.task for each in scheduled}
     return {
         "queue": signs.queue_length(),
-        "processes": [each for each in overview.living(now, 0.0) if each.kind in (*signs.NEEDED, "Redis")],
+        "processes": [each for each in overview.living(now, 0.0) if each.kind in (*signs.NEEDED, "push", "Redis")],
         "scheduled": scheduled,
         "others": [task for task in Task.objects.order_by("name") if task.name not in known],
         "failures": Failure.objects.order_by("-id")[:MOST_FAILURES],

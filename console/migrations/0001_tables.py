@@ -62,7 +62,9 @@ class Migration(migrations.Migration):
                 ("id", models.CharField(max_length=80, primary_key=True, serialize=False)),
                 (
                     "kind",
-                    models.CharField(choices=[("web", "Web"), ("worker", "Worker"), ("beat", "Beat")], max_length=8),
+                    models.CharField(
+                        choices=[("web", "Web"), ("worker", "Worker"), ("push", "Push"), ("beat", "Beat")], max_length=8
+                    ),
                 ),
                 ("host", models.CharField(max_length=64)),
                 ("pid", models.IntegerField()),

@@ -15,7 +15,7 @@ from topics.admin.pages import DomainAdmin, choice_column
 from topics.models import AuditEntry
 
 HOUR_MS = 3_600_000
-KINDS = ("topic", "router", "records", "cursor", "key")
+KINDS = ("topic", "router", "records", "cursor", "key", "bus")
 ACTIONS = ("create", "change", "delete", "revoke", "rotate")
 
 

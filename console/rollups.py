@@ -1,0 +1,53 @@
+"""What the pipeline's rollups say, as charts on the pages of topics and routers: there only where a rollup was ever made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from django.utils.safestring import SafeString
+
+from console import charts
+from console.series import Window
+from pipeline import rollups
+
+
+def volume(topic_id: int, shown: Window) -> SafeString | None:
+    """Payload by when it was written, of the records that the topic held when it was rolled up."""
+    minutes = rollups.minutes(topic_id, shown.bounds["since"])
+    if not minutes:
+        return None
+    step = (shown.times[1] - shown.times[0]) / 1000
+    sizes = spread(shown, ((each.minute_ts, each.bytes / step) for each in minutes), sum)
+    return charts.chart(
+        "Payload a second (rollup)",
+        shown.times,
+        [charts.Line("payload", "three", sizes)],
+        lambda value: f"{charts.short(value)}B/s",
+    )
+
+
+def delays(router: str, shown: Window) -> SafeString | None:
+    """How long records took from source to dest; of points that stand for several minutes, the worst one."""
+    minutes = rollups.delays(router, shown.bounds["since"])
+    if not minutes:
+        return None
+    lines = [
+        charts.Line(
+            name, style, spread(shown, ((each.minute_ts, getattr(each, field) or 0.0) for each in minutes), max)
+        )
+        for name, style, field in (("p50", "one", "p50_ms"), ("p95", "three", "p95_ms"), ("p99", "two", "p99_ms"))
+    ]
+    return charts.chart("Forwarding delay (rollup)", shown.times, lines, lambda ms: f"{charts.short(ms)} ms")
+
+
+def spread(
+    shown: Window, values: Iterable[tuple[int, float]], joined: Callable[[list[float]], float]
+) -> list[float | None]:
+    """Values by minute as one for each point of time, which stands for what came since the one before."""
+    step = shown.times[1] - shown.times[0]
+    found: list[list[float]] = [[] for _ in shown.times]
+    for ts, value in values:
+        place = -(-(ts - shown.times[0]) // step)
+        if 0 <= place < len(found):
+            found[place].append(value)
+    return [joined(each) if each else None for each in found]

@@ -19,7 +19,8 @@ from django.conf import settings
 from django.db import connection
 
 from base.clock import now_ms
-from store.database import mend, prepared, translated
+from base.errors import TopicsError
+from store.database import mend, prepared
 from wire import metrics
 
 log = logging.getLogger(__name__)
@@ -93,7 +94,7 @@ class Signs:
                 self.beat(now_ms())
             except Exception as error:
                 connection.close()
-                if translated(error) is None:
+                if not isinstance(error, TopicsError):
                     log.exception("this process could not say that it lives")
                 # PostgreSQL is away: nobody can be told, and readiness says so by itself.
             time.sleep(BEAT_SECONDS)

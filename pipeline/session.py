@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parent.parent
-# What Spark's Python workers import: the sources write and read through these.
+# What Spark's Python workers import: the sources write and read through the lower of these, and Django wants all of its apps.
 SHIPPED = (
     "base",
     "store",
@@ -33,8 +33,10 @@ SHIPPED = (
     "topics",
     "watch",
     "routers",
+    "push",
     "shell",
     "pipeline",
+    "console",
     "topics_project",
     "pyproject.toml",
 )

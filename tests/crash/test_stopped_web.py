@@ -29,10 +29,10 @@ def instance(instances: Callable[..., Instance]) -> Instance:
     return instances(WEB_WORKERS="2", TOPICS_IDLE_TRANSACTION_TIMEOUT_MS="2000")
 
 
-def write_keyed(instance: Instance, ending: list[bool]) -> None:
-    """Appends that go through Django's threads: some statements to a transaction each."""
+def write(instance: Instance, ending: list[bool]) -> None:
+    """Appends that look whether there is room before they write: some statements to a transaction each."""
     while not ending:
-        body = {"records": [{"data": 1}], "idempotency_key": os.urandom(8).hex()}
+        body = {"records": [{"data": 1}]}
         with contextlib.suppress(OSError):  # the process that has this connection stands still
             ask(instance.port, "POST", "/v0/topics/t", body, 1)
 
@@ -52,11 +52,12 @@ def stop_a_holder(instance: Instance, database: psycopg.Connection) -> int:
 
 
 def test_its_topic_can_be_written_again(instance: Instance) -> None:
-    assert ask(instance.port, "PUT", "/v0/topics/t", {}).status == 201
+    capped = {"discard": "reject", "cap_records": 1_000_000}
+    assert ask(instance.port, "PUT", "/v0/topics/t", capped).status == 201
     ending: list[bool] = []
     with ThreadPoolExecutor(WRITERS) as threads, instance.connect() as database:
         for _ in range(WRITERS):
-            threads.submit(write_keyed, instance, ending)
+            threads.submit(write, instance, ending)
         try:
             pid = stop_a_holder(instance, database)
         finally:

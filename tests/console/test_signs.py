@@ -100,8 +100,8 @@ def test_readiness_names_what_is_degraded(instances) -> None:
         return set(json.loads(body).get("degraded", ()))
 
     with instance.connect() as database:
-        alive = "SELECT array_agg(DISTINCT kind ORDER BY kind) FROM console_process WHERE worked_ts IS NOT NULL"
-        until(lambda: database.execute(alive).fetchone() == (["beat", "worker"],), "worker and beat at work")
+        alive = "SELECT DISTINCT kind FROM console_process WHERE worked_ts IS NOT NULL"
+        until(lambda: {("beat",), ("worker",)} <= set(database.execute(alive)), "worker and beat at work")
         assert told() == set()
         frozen = [*instance.pids("celery"), *instance.pids("redis-server")]
         ours = [pid for pid in frozen if pid != os.getpid()]

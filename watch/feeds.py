@@ -21,6 +21,7 @@ from base.clock import now_ms
 from base.errors import TopicsError
 from store.loop import Loop
 from store.script import Script, Statement
+from store.writes import FLUSH
 from topics.cache import CachedTopic, cached, forget, load_topic
 from topics.diff import DIFF, Window
 from topics.stamps import seen
@@ -32,8 +33,6 @@ MOST_BYTES = 8 * 1024 * 1024  # of frames that are kept to be shared, in a proce
 
 # Whether everything we have read is safe from a crash: no commit that we saw lies beyond the flushed part of the WAL.
 FLUSHED = "SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn()"
-# A commit that waits for its own flush has all WAL before it flushed, too.
-FLUSH = "SELECT set_config('synchronous_commit', 'on', true), pg_logical_emit_message(true, 'topics', '')"
 
 
 # The records of one read as a stream's frames: topic, records, from_seq, to_seq, head_seq.

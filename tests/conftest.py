@@ -12,7 +12,7 @@ from pathlib import Path
 import django
 import pytest
 
-from tests.instances import RUN_FOLDER, Instance, start
+from tests.instances import RUN_FOLDER, WHOLE, Instance, start
 from topics_project import embedded
 
 # `make test` hands out a file at a time, these first: none of its processes is to be left with a long one at the end.
@@ -71,12 +71,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def server() -> Iterator[Instance]:
     """A whole running instance for everybody to share: use names of your own in it. No keys."""
-    with start() as instance:
+    with start(**WHOLE) as instance:
         yield instance
 
 
 @pytest.fixture
 def instances() -> Iterator[Callable[..., Instance]]:
-    """`instances(TOPICS_API_KEYS="…")` starts one of your own, with those settings; it ends with the test."""
+    """`instances(TOPICS_API_KEYS="…")` starts one of your own, with those settings; it ends with the test.
+    It is a web worker alone, unless settings (WHOLE, say) ask for more."""
     with contextlib.ExitStack() as stack:
         yield lambda **settings: stack.enter_context(start(**settings))

@@ -26,7 +26,8 @@ from topics_project import embedded
 ROOT = Path(__file__).resolve().parent.parent
 # What the session's own servers are called must not reach an instance: it has its own.
 OURS = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "TOPICS_API_KEYS", "TOPICS_INSECURE", "DJANGO_SETTINGS_MODULE")
-RUN_FOLDER = "TOPICS_TESTS_FOLDER"  # in the environment: the folder that all processes of one test run share
+WHOLE = {"WEB_WORKERS": "2", "TOPICS_PROCESSES": "worker,push,beat"}  # every process of the product
+RUN_FOLDER = "TESTS_FOLDER"  # in the environment: the folder that all processes of one test run share
 # What an instance leaves in its folder that is about that one run of it: another one begins without.
 OF_ONE_RUN = ("output", "logs", "metrics", "redis", "postgresql-port", "redis-port")
 PORTS = range(12_000, 32_000)  # below those that the kernel gives to connections and to who asks for any (32768 up)
@@ -176,9 +177,12 @@ class Instance:
 def start(**settings: str) -> Iterator[Instance]:
     """A running instance with these settings in its environment; gone with everything it kept at the end.
 
-    Within a test run its folder is a copy of one that is migrated. `Instance(…).start()` starts from nothing, and so does
-    the benchmark, which is no test run.
+    Within a test run its folder is a copy of one that is migrated, and it is one web worker alone unless more is asked
+    for (`**WHOLE`): each process takes a core for two seconds to start. `Instance(…).start()` starts everything, from
+    nothing, and so does the benchmark, which is no test run.
     """
+    if RUN_FOLDER in os.environ:
+        settings = {"WEB_WORKERS": "1", "TOPICS_PROCESSES": "", **settings}
     instance = Instance(Path(tempfile.mkdtemp(prefix="topics-instance-")), free_port(), settings)
     try:
         if RUN_FOLDER in os.environ:
@@ -199,7 +203,7 @@ def migrated() -> Path:
     with (run / "making").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not made.exists():
-            first = Instance(run / "first", free_port(), {"WEB_WORKERS": "1"})
+            first = Instance(run / "first", free_port(), {"WEB_WORKERS": "1", "TOPICS_PROCESSES": ""})
             try:
                 first.start()
                 assert first.stop() == 0, first.output

@@ -3,7 +3,9 @@
 `DEFAULTS` remembers every name asked for and its default: the settings table of the README is held against it.
 """
 
+import difflib
 import os
+import re
 from typing import Any
 
 import environ
@@ -11,6 +13,10 @@ import environ
 from base.refusal import Refusal
 
 DEFAULTS: dict[str, Any] = {}
+# Read before there are settings (embedded/folder.py), and told to the supervisor's children.
+ELSEWHERE = frozenset(("TOPICS_DATA", "TOPICS_SUPERVISED"))
+# Kubernetes puts these into every container beside a service that is called topics.
+SERVICE = re.compile(r"TOPICS_(SERVICE_|PORT$|PORT_)")
 _env = environ.Env()
 
 
@@ -41,3 +47,11 @@ def flag(name: str, default: bool) -> bool:
     if given not in {"", "0", "1", "true", "false", "yes", "no", "on", "off"}:
         raise Refusal(f"{name}={given} is neither true nor false: set it to 1 or 0.")
     return bool(_env.bool(name)) if given else default
+
+
+def refuse_unknown() -> None:
+    """To be called when all settings were read: a name of ours that nobody asked for is a mistake of whoever set it."""
+    for name in sorted(os.environ):
+        if name.startswith("TOPICS_") and name not in ELSEWHERE | DEFAULTS.keys() and not SERVICE.match(name):
+            near = difflib.get_close_matches(name, DEFAULTS, 1, cutoff=0.8)
+            raise Refusal(f"{name} is no setting: {f'did you mean {near[0]}?' if near else 'unset it.'}")

@@ -18,7 +18,7 @@ from redis.connection import parse_url
 
 from base.refusal import Refusal
 from topics_project.embedded.folder import LEAST_SECRET, data_dir
-from topics_project.environment import flag, number, text, words
+from topics_project.environment import flag, number, refuse_unknown, text, words
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VERSION: str = tomllib.loads((BASE_DIR / "pyproject.toml").read_text())["project"]["version"]
@@ -32,6 +32,10 @@ WEB_WORKERS: int = number("WEB_WORKERS", min(os.cpu_count() or 1, 4), least=1)
 # Threads of each web process for what goes through Django; each holds a database connection.
 WEB_THREADS: int = number("WEB_THREADS", 8, least=1)
 WORKER_PROCESSES: int = number("WORKER_PROCESSES", 2, least=1)  # of the Celery worker
+# What `manage.py run` starts beside the web server. Who has no use for the push bus, or runs beat on another host, leaves it out.
+TOPICS_PROCESSES: list[str] = words("TOPICS_PROCESSES", "worker,push,beat")
+if not {"worker", "push", "beat"}.issuperset(TOPICS_PROCESSES):
+    raise Refusal("TOPICS_PROCESSES names what runs beside the web server: any of worker, push and beat, by commas.")
 # The folder of the embedded PostgreSQL and Redis, of logs and of generated secrets.
 TOPICS_DATA: Path = data_dir()
 DEBUG: bool = flag("DEBUG", False)
@@ -314,6 +318,8 @@ if not TOPICS_JDBC_DRIVER.endswith(".jar") and TOPICS_JDBC_DRIVER.count(":") != 
     raise Refusal(f"TOPICS_JDBC_DRIVER={TOPICS_JDBC_DRIVER} is neither a .jar nor group:artifact:version.")
 if not re.fullmatch(r"[1-9]\d*[kmgt]", TOPICS_SPARK_MEMORY.lower()):
     raise Refusal(f"TOPICS_SPARK_MEMORY={TOPICS_SPARK_MEMORY} is no amount of memory: write it as 1g or 512m.")
+
+refuse_unknown()
 
 # -- Django --------------------------------------------------------------------------------------------------------
 

@@ -124,7 +124,7 @@ def test_an_append_whose_connection_breaks_under_it_is_not_sent_again(instances)
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_redis_goes_or_hangs_and_appends_and_reads_still_work(instances, number: signal.Signals) -> None:
-    server = instances()
+    server = instances(TOPICS_PROCESSES="worker,beat")
     door = Lane(server.port)
     door.put("/v0/routers/r", {"source": "a", "dest": "b"})
     door.append("a", 0)

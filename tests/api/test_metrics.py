@@ -56,7 +56,7 @@ def test_json_for_who_accepts_it(api: Door, name: str) -> None:
 
 def test_all_processes_and_both_doors_add_up(instances: Callable[..., Instance], name: str) -> None:
     """On an instance of its own: what others had appended to a shared one may be told late, between two looks."""
-    live = Lane(instances().port)
+    live = Lane(instances(WEB_WORKERS="2").port)
     live.append(name, 0)
     for data in range(40):  # a connection each: both web workers get some
         live.append(name, data)

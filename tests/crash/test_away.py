@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from tests.crash.asking import Call, ask, load
-from tests.instances import Instance, until
+from tests.instances import WHOLE, Instance, until
 
 # What reaches PostgreSQL on each of a process's ways: batches, readers, readers that forward first, and Django's threads.
 CALLS: dict[str, Callable[[int], Call]] = {
@@ -27,12 +27,12 @@ CALLS: dict[str, Callable[[int], Call]] = {
     ),
     "get": lambda n: ("GET", "/v0/topics/t0", None),
 }
-KILLS = int(os.environ.get("TOPICS_TEST_KILLS", "3"))  # of a backend; more of them by hand
+KILLS = int(os.environ.get("TESTS_KILLS", "3"))  # of a backend; more of them by hand
 
 
 @pytest.fixture
 def instance(instances: Callable[..., Instance]) -> Instance:
-    made = instances(WEB_WORKERS="2")
+    made = instances(**WHOLE)
     for name, config in (("t0", {}), ("t1", {}), ("t2", {}), ("keyed", {}), ("durable", {"durability": "fsync"})):
         assert ask(made.port, "PUT", f"/v0/topics/{name}", config).status == 201
     assert ask(made.port, "PUT", "/v0/routers/r", {"source": "t0", "dest": "dest"}).status == 201
@@ -97,7 +97,7 @@ EVERY_WAY: list[tuple[str, str, Any]] = [
 def test_a_postgresql_that_stands_still_is_told_soon(
     instances: Callable[..., Instance], end: str, fast_lane: str
 ) -> None:
-    instance = instances(WEB_WORKERS="1", WEB_THREADS="4", TOPICS_FAST_LANE=fast_lane)
+    instance = instances(TOPICS_PROCESSES="worker,beat", WEB_THREADS="4", TOPICS_FAST_LANE=fast_lane)
     ask(instance.port, "PUT", "/v0/topics/t0", {})
     ask(instance.port, "PUT", "/v0/routers/r", {"source": "t0", "dest": "dest"})
     for method, path, body in EVERY_WAY:

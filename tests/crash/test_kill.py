@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.api.doors import Lane, Reply
-from tests.instances import Instance, until
+from tests.instances import WHOLE, Instance, until
 from tests.log.writers import Acked, read_all
 
 APPENDS = 10_000
@@ -24,7 +24,7 @@ WRITERS = 8
 
 @pytest.fixture
 def instance(instances: Callable[..., Instance]) -> Instance:
-    return instances()
+    return instances(**WHOLE)
 
 
 def write_until_killed(instance: Instance, who: int, acked: Acked) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.api.doors import Lane
-from tests.instances import Instance, until
+from tests.instances import WHOLE, Instance, until
 from tests.log.writers import read_all
 
 WRITERS = 6
@@ -26,7 +26,7 @@ History = dict[int, set[str]]  # all that anybody was told of a seq
 
 @pytest.fixture
 def instance(instances: Callable[..., Instance]) -> Instance:
-    return instances()
+    return instances(**WHOLE)
 
 
 class Witness:

@@ -11,7 +11,7 @@ import pytest
 
 from base.errors import StorageFull
 from store.database import translated
-from tests.instances import Instance, free_port, until
+from tests.instances import WHOLE, Instance, free_port, until
 from tests.project.signing_in import Page, ask
 from topics_project.embedded.postgres import wal_limits
 
@@ -84,7 +84,7 @@ def test_postgresql_that_runs_out_says_storage_full() -> None:
 def test_a_redis_that_is_full_does_not_keep_appends_from_their_topic(instances: Callable[..., Instance]) -> None:
     import redis
 
-    instance = instances()
+    instance = instances(**WHOLE)
     body = '{"source": "source", "dest": "dest"}'
     for topic in ("source", "dest"):
         assert append(instance, topic).status == 201

@@ -81,6 +81,12 @@ def start(process: str, **settings: str) -> subprocess.CompletedProcess[str]:
             "topics: TOPICS_API_KEYS cannot be used: entry 2 has a secret of 15 characters, and others can reach the port: "
             "give it 16 or more, or set HOST to a loopback address.",
         ),
+        (
+            {"TOPICS_PROCESSES": "worker,beet"},
+            "topics: TOPICS_PROCESSES names what runs beside the web server: any of wo",
+        ),
+        ({"TOPICS_MAX_TOPIC": "7"}, "topics: TOPICS_MAX_TOPIC is no setting: did you mean TOPICS_MAX_TOPICS?"),
+        ({"TOPICS_XYZZY": "7"}, "topics: TOPICS_XYZZY is no setting: unset it."),
         ({"HOST": "0.0.0.0"}, "topics: HOST=0.0.0.0 is open to others and there are no keys"),
     ],
 )
@@ -104,6 +110,8 @@ def test_every_process_refuses(process: str) -> None:
     [
         {},
         {"HOST": "::1"},
+        {"TOPICS_PROCESSES": ""},
+        {"TOPICS_SERVICE_HOST": "10.0.0.7", "TOPICS_PORT": "tcp://10.0.0.7:4000"},  # as Kubernetes has it
         {"TOPICS_API_KEYS": "short:read"},
         {"HOST": "localhost"},
         {"HOST": "0.0.0.0", "TOPICS_INSECURE": "1"},

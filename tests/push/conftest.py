@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from tests.instances import Instance, start
+from tests.instances import WHOLE, Instance, start
 from tests.push.bus import ROOT, Client, new_client, new_topic
 from tests.push.receiver import Receiver
 
@@ -40,7 +40,7 @@ def settings_of_bus(ca_file: Path) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def bus(settings_of_bus: dict[str, str]) -> Iterator[Instance]:
     """A whole running instance for all tests of the bus to share: use clients and topics of your own."""
-    with start(**settings_of_bus) as instance:
+    with start(**WHOLE, **settings_of_bus) as instance:
         yield instance
 
 
@@ -49,7 +49,7 @@ def strict(settings_of_bus: dict[str, str]) -> Iterator[Instance]:
     """An instance that may not call 127.0.0.2, calls this machine in the clear, and whose queues may hold little."""
     limits = {"ROUTEMASTER_REDIS_MAX_MEM": "10000", "ROUTEMASTER_REDIS_MIN_FREE": "3000"}
     calls = {"PUSH_CALLBACK_DENY": "127.0.0.2/32", "PUSH_CALLBACK_LOOPBACK_HTTP": "1"}
-    with start(**{**settings_of_bus, **limits, **calls}) as instance:
+    with start(**{**WHOLE, **settings_of_bus, **limits, **calls}) as instance:
         yield instance
 
 

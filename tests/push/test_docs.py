@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from push.api.urls import endpoints
-from tests.instances import ROOT, Instance, free_port, until
+from tests.instances import ROOT, WHOLE, Instance, free_port, until
 
 PAGE = (ROOT / "docs" / "push.md").read_text()
 STEPS = PAGE.split("## From nothing")[1].split("\n## ")[0]
@@ -23,7 +23,7 @@ def printed(instances: Callable[..., Instance], tmp_path: Path) -> Iterator[Call
     """Runs a command of the page against an instance with the page's settings. What runs on ends with the test."""
     line = next(each for each in STEPS.splitlines() if each.endswith("make run"))
     settings = dict(word.split("=") for word in line.split() if "=" in word)
-    instance, port, running = instances(**settings), str(free_port()), list[subprocess.Popen[bytes]]()
+    instance, port, running = instances(**WHOLE, **settings), str(free_port()), list[subprocess.Popen[bytes]]()
 
     def run(command: str) -> str:
         command = command.replace("localhost:4000", f"127.0.0.1:{instance.port}").replace("8080", port)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import trustme
 
-from tests.instances import Instance, start, until
+from tests.instances import WHOLE, Instance, start, until
 from tests.push.bus import new_client, url
 from tests.push.receiver import Receiver
 
@@ -17,7 +17,7 @@ from tests.push.receiver import Receiver
 @pytest.fixture(scope="module")
 def shaky(settings_of_bus: dict[str, str]) -> Iterator[Instance]:
     """An instance whose servers may stand still."""
-    with start(**settings_of_bus, TOPICS_ANSWER_TIMEOUT_MS="1000") as instance:
+    with start(**WHOLE, **settings_of_bus, TOPICS_ANSWER_TIMEOUT_MS="1000") as instance:
         yield instance
 
 

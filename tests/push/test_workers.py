@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from tests.instances import ROOT, Instance, start, until
+from tests.instances import ROOT, WHOLE, Instance, start, until
 from tests.push.bus import new_client, new_topic, url
 from tests.push.receiver import Batch, Handler, Receiver
 
@@ -23,7 +23,9 @@ from tests.push.receiver import Batch, Handler, Receiver
 @pytest.fixture(scope="module")
 def two_workers(settings_of_bus: dict[str, str]) -> Iterator[Instance]:
     """An instance with a second worker for deliveries beside its own. Leases are short."""
-    with start(**{**settings_of_bus, "ROUTEMASTER_TIMEOUT": "1", "ROUTEMASTER_CONNECT_TIMEOUT": "1"}) as instance:
+    with start(
+        **{**WHOLE, **settings_of_bus, "ROUTEMASTER_TIMEOUT": "1", "ROUTEMASTER_CONNECT_TIMEOUT": "1"}
+    ) as instance:
         servers = instance.servers
         environment = {
             **instance.environment,

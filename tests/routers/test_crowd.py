@@ -128,7 +128,7 @@ def together(jobs: list[Callable[[], None]]) -> None:
 
 
 def test_nothing_is_lost_or_doubled(instances: Callable[..., Instance]) -> None:
-    instance = instances(WORKER_PROCESSES="4")
+    instance = instances(WORKER_PROCESSES="4", TOPICS_PROCESSES="worker,beat", WEB_WORKERS="2")
     door, chance, over = Lane(instance.port), random.Random(4), threading.Event()
     dests = build(door)
     assert len(dests) == 200

@@ -35,7 +35,7 @@ def refused(api: Api, url: str) -> tuple[int, str]:
 
 def test_beat_has_the_worker_sweep(settings, instances) -> None:
     assert sweep_watch_sessions.name in {entry["task"] for entry in settings.CELERY_BEAT_SCHEDULE.values()}
-    instance: Instance = instances(TOPICS_WATCH_SESSION_TTL_MS="1500")
+    instance: Instance = instances(TOPICS_WATCH_SESSION_TTL_MS="1500", TOPICS_PROCESSES="worker")
     api, name = Api(instance.port), new_name()
     api.append(name, 1)
     url, kept = api.watch({name: {}}), api.watch({name: {}})

@@ -1,11 +1,13 @@
 """Settings refuse what they cannot use, in one line, whichever process reads them; the README lists them all."""
 
 import os
+import runpy
 import subprocess
 import sys
 
 import pytest
 
+from base.refusal import Refusal
 from tests.instances import OURS, ROOT
 from topics_project import environment
 
@@ -71,6 +73,31 @@ def start(process: str, **settings: str) -> subprocess.CompletedProcess[str]:
             "topics: TOPICS_JDBC_DRIVER=postgresql is neither a .jar nor group:artif",
         ),
         ({"TOPICS_LOGIN_FAILURES": "0"}, "topics: TOPICS_LOGIN_FAILURES=0 is not a whole number of at least 1"),
+        (
+            {"TOPICS_PROCESSES": "worker,beet"},
+            "topics: TOPICS_PROCESSES names what runs beside the web server: any of wo",
+        ),
+        ({"TOPICS_MAX_TOPIC": "7"}, "topics: TOPICS_MAX_TOPIC is no setting: did you mean TOPICS_MAX_TOPICS?"),
+        ({"TOPICS_XYZZY": "7"}, "topics: TOPICS_XYZZY is no setting: unset it."),
+        ({"HOST": "0.0.0.0"}, "topics: HOST=0.0.0.0 is open to others and there are no keys"),
+    ],
+)
+def test_a_bad_setting_is_refused(monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], line: str) -> None:
+    """Read anew in this process: what a process of its own makes of a refusal is the next tests' matter."""
+    monkeypatch.setattr(environment, "DEFAULTS", {})
+    for name in (*OURS, "TOPICS_DATA"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {**GOOD, **settings}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(Refusal) as refused:
+        runpy.run_path(str(ROOT / "topics_project" / "settings.py"))
+    assert str(refused.value).startswith(line)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
         ({"TOPICS_API_KEYS": "hush:read,hush2:reed"}, "topics: TOPICS_API_KEYS cannot be used: entry 2 is not secret:"),
         (
             {"TOPICS_API_KEYS": ",", "HOST": "0.0.0.0"},
@@ -81,16 +108,10 @@ def start(process: str, **settings: str) -> subprocess.CompletedProcess[str]:
             "topics: TOPICS_API_KEYS cannot be used: entry 2 has a secret of 15 characters, and others can reach the port: "
             "give it 16 or more, or set HOST to a loopback address.",
         ),
-        (
-            {"TOPICS_PROCESSES": "worker,beet"},
-            "topics: TOPICS_PROCESSES names what runs beside the web server: any of wo",
-        ),
-        ({"TOPICS_MAX_TOPIC": "7"}, "topics: TOPICS_MAX_TOPIC is no setting: did you mean TOPICS_MAX_TOPICS?"),
-        ({"TOPICS_XYZZY": "7"}, "topics: TOPICS_XYZZY is no setting: unset it."),
-        ({"HOST": "0.0.0.0"}, "topics: HOST=0.0.0.0 is open to others and there are no keys"),
+        ({"PORT": "http"}, "topics: PORT=http is not a whole number from 1 to 65535"),
     ],
 )
-def test_a_bad_setting_is_refused_in_one_line(settings: dict[str, str], line: str) -> None:
+def test_a_refusal_is_one_line(settings: dict[str, str], line: str) -> None:
     refused = start("manage.py", **settings)
     assert refused.returncode == 1
     assert refused.stderr.startswith(line)

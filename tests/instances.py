@@ -186,13 +186,18 @@ def start(**settings: str) -> Iterator[Instance]:
     instance = Instance(Path(tempfile.mkdtemp(prefix="topics-instance-")), free_port(), settings)
     try:
         if RUN_FOLDER in os.environ:
-            # cp keeps the owners: PostgreSQL does not run as root.
-            subprocess.run(["cp", "-a", f"{migrated()}/.", instance.data], check=True)
+            copy_migrated(instance.data)
         instance.start()
         yield instance
     finally:
         instance.kill()
         shutil.rmtree(instance.data, ignore_errors=True)
+
+
+def copy_migrated(folder: Path) -> None:
+    """Fill an empty folder with what an instance has after its first start."""
+    # cp keeps the owners: PostgreSQL does not run as root.
+    subprocess.run(["cp", "-a", f"{migrated()}/.", folder], check=True)
 
 
 def migrated() -> Path:

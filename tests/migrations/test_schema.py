@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import psycopg
 import pytest
@@ -49,41 +50,43 @@ def fresh() -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=SCHEMAS, ids=lambda path: path.stem)
-def landed(request: pytest.FixtureRequest, fresh: str) -> Iterator[str]:
-    """A database as a commit left it, with a few routers in it."""
+class Landed(NamedTuple):
+    url: str
+    permissions: list[tuple[str, str]]  # on spans, before it was migrated
+
+
+@pytest.fixture(scope="module", params=SCHEMAS, ids=lambda path: path.stem)
+def landed(request: pytest.FixtureRequest, fresh: str) -> Iterator[Landed]:
+    """A database as a commit left it, with a few routers in it, brought up to now."""
     with database() as url:
         with psycopg.connect(url) as connection:
             connection.execute(request.param.read_text())
         with psycopg.connect(url) as connection:  # the dump's settings are gone
             connection.execute(ROUTERS)
-        yield url
+            permissions = connection.execute(SPAN_PERMISSIONS).fetchall()
+        migrate(url)
+        yield Landed(url, permissions)
 
 
 def differing(one: dict[str, str], other: dict[str, str]) -> dict[str, tuple[str | None, str | None]]:
     return {name: (one.get(name), other.get(name)) for name in {*one, *other} if one.get(name) != other.get(name)}
 
 
-def test_every_schema_that_landed_becomes_the_same(landed: str, fresh: str) -> None:
-    migrate(landed)
-    assert differing(objects(landed), objects(fresh)) == {}
+def test_every_schema_that_landed_becomes_the_same(landed: Landed, fresh: str) -> None:
+    assert differing(objects(landed.url), objects(fresh)) == {}
 
 
-def test_heads_know_of_the_routers_that_are_there(landed: str) -> None:
-    migrate(landed)
-    with psycopg.connect(landed) as connection:
+def test_heads_know_of_the_routers_that_are_there(landed: Landed) -> None:
+    with psycopg.connect(landed.url) as connection:
         facts = connection.execute(FACTS).fetchall()
     assert facts == [("a", True, False, False), ("b", True, True, True), ("c", False, True, False)]
 
 
-def test_permissions_on_spans_move_with_their_model(landed: str) -> None:
-    with psycopg.connect(landed) as connection:
-        before = connection.execute(SPAN_PERMISSIONS).fetchall()
-    migrate(landed)
-    with psycopg.connect(landed) as connection:
+def test_permissions_on_spans_move_with_their_model(landed: Landed) -> None:
+    with psycopg.connect(landed.url) as connection:
         after = connection.execute(SPAN_PERMISSIONS).fetchall()
-    assert {app for app, _ in before} == {"routers"}
-    assert after == [("topics", codename) for _, codename in before]
+    assert {app for app, _ in landed.permissions} == {"routers"}
+    assert after == [("topics", codename) for _, codename in landed.permissions]
 
 
 def test_it_goes_back_to_nothing_and_comes_again(fresh: str) -> None:

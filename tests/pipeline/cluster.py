@@ -11,8 +11,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from base.processes import die_with_parent
 from tests.instances import free_port, until
@@ -20,7 +21,7 @@ from tests.instances import free_port, until
 WORKERS = 2
 
 
-def spark_class(name: str, *arguments: str, log: Path) -> subprocess.Popen[bytes]:
+def spark_class(name: str, *arguments: str, log: Path, **environment: str) -> subprocess.Popen[bytes]:
     """Start one of Spark's own programs, which ends with this process."""
     import pyspark
 
@@ -33,6 +34,7 @@ def spark_class(name: str, *arguments: str, log: Path) -> subprocess.Popen[bytes
                 "SPARK_HOME": str(home),
                 "PYSPARK_PYTHON": sys.executable,
                 "SPARK_DAEMON_MEMORY": "256m",
+                **environment,
             },
             cwd=log.parent,
             stdout=output,
@@ -42,8 +44,8 @@ def spark_class(name: str, *arguments: str, log: Path) -> subprocess.Popen[bytes
 
 
 @contextlib.contextmanager
-def cluster(folder: Path) -> Iterator[str]:
-    """The master's URL, once all workers are there."""
+def cluster(folder: Path, environment: Mapping[str, str] = MappingProxyType({})) -> Iterator[str]:
+    """The master's URL, once all workers are there; the environment is for its programs, executors too."""
     port = free_port()
     url = f"spark://127.0.0.1:{port}"
     master = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", str(free_port())]
@@ -51,7 +53,7 @@ def cluster(folder: Path) -> Iterator[str]:
     with contextlib.ExitStack() as stack:
 
         def run(name: str, *arguments: str, log: Path) -> None:
-            process = spark_class(name, *arguments, log=log)
+            process = spark_class(name, *arguments, log=log, **environment)
             stack.callback(process.wait)
             stack.callback(process.kill)
 

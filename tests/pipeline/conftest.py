@@ -25,6 +25,15 @@ SMALL = {
 
 
 @pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The same for programs that are started: the environment by which Spark's own defaults are those."""
+    folder = tmp_path_factory.mktemp("spark-conf")
+    ours = {name: value for name, value in SMALL.items() if name.startswith("spark.sql.") or "parallelism" in name}
+    (folder / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in ours.items()))
+    return {"SPARK_CONF_DIR": str(folder), "JAVA_TOOL_OPTIONS": SMALL["spark.driver.extraJavaOptions"]}
+
+
+@pytest.fixture(scope="session")
 def spark(django_db_setup: None) -> Iterator[SparkSession]:
     """Ends before the tests' database goes: its workers have connections to it."""
     from pipeline.session import session

@@ -30,7 +30,7 @@ CHOSEN = random.Random()
 
 
 @pytest.fixture
-def start(dsn: str, tmp_path: Path) -> Iterator[Start]:
+def start(dsn: str, small: dict[str, str], tmp_path: Path) -> Iterator[Start]:
     """Start a Python program on this test's database, in a session of its own."""
     started: list[subprocess.Popen[bytes]] = []
 
@@ -40,7 +40,7 @@ def start(dsn: str, tmp_path: Path) -> Iterator[Start]:
         with (tmp_path / "output").open("ab") as output:
             process = subprocess.Popen(
                 [sys.executable, *argv],
-                env={**os.environ, "DATABASE_URL": dsn, "TOPICS_SPARK_MEMORY": "600m", **environment},
+                env={**os.environ, **small, "DATABASE_URL": dsn, "TOPICS_SPARK_MEMORY": "600m", **environment},
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -119,11 +119,13 @@ def written() -> int:
     return int(rows("SELECT count(*) FROM topic_log WHERE topic = 'out'")[0][0])
 
 
-def test_a_job_runs_on_a_cluster(spark: SparkSession, dsn: str, start: Start, tmp_path: Path) -> None:
+def test_a_job_runs_on_a_cluster(
+    spark: SparkSession, dsn: str, small: dict[str, str], start: Start, tmp_path: Path
+) -> None:
     """On executors that have nothing of the project but what the driver sends them."""
     fill("orders", ODD * 20)
     perform("archive", {"topic": "orders", "out": str(tmp_path / "archive")})
-    with cluster(tmp_path) as master:
+    with cluster(tmp_path, small) as master:
         argv = [
             "manage.py",
             "pipeline",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.instances import ROOT, Instance, free_port, until
+from tests.instances import ROOT, Instance, copy_migrated, free_port, until
 from tests.project.signing_in import ask, log_in
 
 
@@ -33,11 +33,20 @@ def manage(instance: Instance, *arguments: str, **settings: str) -> subprocess.C
 
 
 @pytest.fixture
-def idle(tmp_path: Path) -> Iterator[Instance]:
-    """An instance that nobody has started."""
+def new(tmp_path: Path) -> Iterator[Instance]:
+    """An instance that nobody has ever started."""
     instance = Instance(tmp_path / "data", free_port())
     yield instance
     instance.kill()
+
+
+@pytest.fixture
+def idle(new: Instance) -> Instance:
+    """One that ran once and was stopped: what a first start makes, PostgreSQL's files above all, is there."""
+    new.data.mkdir()
+    copy_migrated(new.data)
+    new.settings["WEB_WORKERS"] = "1"
+    return new
 
 
 def test_it_works(instance: Instance) -> None:
@@ -58,17 +67,17 @@ def test_the_printed_login_opens_the_admin(instance: Instance) -> None:
     assert log_in(instance, password).status == 302
 
 
-def test_what_it_keeps_is_for_its_owner_only(idle: Instance) -> None:
+def test_what_it_keeps_is_for_its_owner_only(new: Instance) -> None:
     """Also what a running instance writes, and what an earlier version left open to others."""
-    idle.data.mkdir()
-    (idle.data / "logs").mkdir(mode=0o700)
-    (idle.data / "logs" / "web.log").touch(0o644)
-    idle.start()
-    assert ask(idle, "PUT", "/v0/topics/mine", "{}", Content_Type="application/json").status == 201
-    until(lambda: idle.pids("celery -A topics_project.celery beat"), "beat")
-    kept = {path: path.lstat().st_mode for path in idle.data.rglob("*")}
-    kept.pop(idle.data / "output")  # of the test's own shell
-    shared = {str(path.relative_to(idle.data)): oct(mode) for path, mode in kept.items() if mode & 0o077}
+    new.data.mkdir()
+    (new.data / "logs").mkdir(mode=0o700)
+    (new.data / "logs" / "web.log").touch(0o644)
+    new.start()
+    assert ask(new, "PUT", "/v0/topics/mine", "{}", Content_Type="application/json").status == 201
+    until(lambda: new.pids("celery -A topics_project.celery beat"), "beat")
+    kept = {path: path.lstat().st_mode for path in new.data.rglob("*")}
+    kept.pop(new.data / "output")  # of the test's own shell
+    shared = {str(path.relative_to(new.data)): oct(mode) for path, mode in kept.items() if mode & 0o077}
     assert shared == {}
     assert any(stat.S_ISSOCK(mode) for mode in kept.values())
 
@@ -101,10 +110,10 @@ def test_an_address_of_somebody_else_is_refused(idle: Instance) -> None:
     assert refused.stderr.startswith(f"topics: cannot listen on 192.0.2.1, port {idle.port} (")
 
 
-def test_a_command_brings_its_own_servers_and_takes_them_down(idle: Instance) -> None:
-    done = manage(idle, "migrate", "--verbosity", "0")
+def test_a_command_brings_its_own_servers_and_takes_them_down(new: Instance) -> None:
+    done = manage(new, "migrate", "--verbosity", "0")
     assert (done.returncode, done.stderr) == (0, "")
-    assert not idle.pids()
+    assert not new.pids()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -177,7 +186,7 @@ def test_two_instances_run_side_by_side(instance: Instance, idle: Instance) -> N
 
 def test_one_process_alone_on_given_servers(instance: Instance, idle: Instance) -> None:
     """As docker-compose.yml runs them: `manage.py run web` becomes the web server."""
-    idle.settings = {
+    idle.settings |= {
         "DATABASE_URL": instance.servers.database_url,
         "REDIS_URL": instance.servers.redis_url,
         "SECRET_KEY": "the same for every process of a site, and not to be guessed",

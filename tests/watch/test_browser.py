@@ -25,7 +25,7 @@ def shown(browser: Browser) -> list[tuple[str, int]]:
 
 
 def test_the_page_follows_two_topics(instances) -> None:
-    instance: Instance = instances(WEB_WORKERS="2")
+    instance: Instance = instances()
     api = Api(instance.port)
     # A crash of PostgreSQL may take back the end of a topic with less.
     for topic in ("orders", "payments"):

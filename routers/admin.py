@@ -9,7 +9,8 @@ from django import forms
 from django.contrib import admin, messages
 from django.db.models import BigIntegerField, F, Func, Q, QuerySet
 from django.db.models.functions import Greatest
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html
 
@@ -225,19 +226,39 @@ class RouterAdmin(DomainAdmin):
             run(delete_router(name))
 
     @admin.action(description="Pause selected routers", permissions=["change"])
-    def pause(self, request: HttpRequest, queryset: QuerySet[Router]) -> None:
-        self.set_paused(request, queryset, True)
+    def pause(self, request: HttpRequest, queryset: QuerySet[Router]) -> HttpResponse | None:
+        return self.set_paused(request, queryset, True)
 
     @admin.action(description="Resume selected routers", permissions=["change"])
-    def resume(self, request: HttpRequest, queryset: QuerySet[Router]) -> None:
-        self.set_paused(request, queryset, False)
+    def resume(self, request: HttpRequest, queryset: QuerySet[Router]) -> HttpResponse | None:
+        return self.set_paused(request, queryset, False)
 
-    def set_paused(self, request: HttpRequest, queryset: QuerySet[Router], paused: bool) -> None:
+    def set_paused(self, request: HttpRequest, queryset: QuerySet[Router], paused: bool) -> HttpResponse | None:
+        """Once it was said what that means for whom, and confirmed."""
+        if request.POST.get("confirmed") != "yes":
+            return self.ask(request, queryset, paused)
         done = "Paused." if paused else "Resumed."
         for router in queryset:
             run(set_paused(router.name, paused))
             self.log_change(request, router, done)
         messages.success(request, f"{len(queryset)} routers: {done.lower()}")
+        return None
+
+    def ask(self, request: HttpRequest, queryset: QuerySet[Router], paused: bool) -> HttpResponse:
+        action = "pause" if paused else "resume"
+        routers = [
+            {"pk": each.pk, "name": each.name, "source": each.source, "dest": each.dest, "waiting": amount(each.lag)}
+            for each in queryset
+        ]
+        context = {
+            **self.admin_site.each_context(request),
+            "title": f"{action.capitalize()} {amount(len(routers))} router{'s' if len(routers) != 1 else ''}",
+            "opts": self.opts,
+            "action": action,
+            "paused": paused,
+            "routers": routers,
+        }
+        return TemplateResponse(request, "admin/routers/pause.html", context)
 
 
 def link(topic: Topic) -> str:

@@ -116,9 +116,15 @@ def test_a_change_that_closes_a_cycle_is_refused(browser: Client, router: Router
 
 
 def test_pause_and_resume(browser: Client, router: Router) -> None:
+    before = "paused"
     for action, state in (("resume", "running"), ("pause", "paused"), ("pause", "paused")):
-        assert browser.post(LIST, {"action": action, "_selected_action": [router.pk]}).status_code == 302
+        chosen = {"action": action, "_selected_action": [router.pk]}
+        asked = browser.post(LIST, chosen)
+        assert "a-&gt;b: 3 records of a are not yet in b" in text(asked.content.decode())
+        assert Router.objects.get().state == before
+        assert browser.post(LIST, {**chosen, "confirmed": "yes"}).status_code == 302
         assert Router.objects.get().state == state
+        before = state
     history = browser.get(reverse("admin:routers_router_history", args=[router.pk])).content.decode()
     assert "Resumed." in history
 
@@ -138,5 +144,5 @@ def test_a_viewer_changes_nothing(viewer: Client, router: Router) -> None:
     assert viewer.get(change(router)).status_code == 200
     assert viewer.post(ADD, NEW).status_code == 403
     assert viewer.post(change(router), OPTIONS).status_code == 403
-    viewer.post(LIST, {"action": "resume", "_selected_action": [router.pk]})
+    viewer.post(LIST, {"action": "resume", "_selected_action": [router.pk], "confirmed": "yes"})
     assert Router.objects.get().state == "paused"

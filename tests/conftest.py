@@ -15,22 +15,29 @@ import pytest
 from tests.instances import RUN_FOLDER, WHOLE, Instance, start
 from topics_project import embedded
 
-# `make test` hands out a file at a time, these first: none of its processes is to be left with a long one at the end.
+# `make test` hands out a file at a time. These folders go to one process each, whose files share a costly fixture: Spark's
+# JVM, the bus' instances.
+TOGETHER = ("pipeline", "push")
+# These are handed out first: none of the processes is to be left with a long one at the end.
 LONGEST = (
-    "console/test_browser.py",
     "project/test_run.py",
-    "project/test_embedded.py",
-    "api/test_faults.py",
-    "shell/test_following.py",
-    "project/test_logins.py",
+    "api/test_timeouts.py",
     "watch/test_trouble.py",
-    "project/test_beat.py",
-    "routers/test_model.py",
-    "log/test_model.py",
-    "project/test_settings.py",
-    "console/test_signs.py",
+    "console/test_browser.py",
+    "project/test_embedded.py",
     "crash/test_away.py",
-    "api/test_long_poll.py",
+    "crash/test_kill.py",
+    "api/test_faults.py",
+    "console/test_signs.py",
+    "shell/test_following.py",
+    "routers/test_model.py",
+    "project/test_settings.py",
+    "api/test_strangers.py",
+    "api/test_http.py",
+    "project/test_beat.py",
+    "project/test_logins.py",
+    "project/test_full_disk.py",
+    "migrations/test_schema.py",
 )
 _session = contextlib.ExitStack()
 
@@ -63,9 +70,18 @@ def pytest_unconfigure() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A process alone keeps the order of pytest-django, which has tests that empty the database after all others."""
-    if os.environ.get("PYTEST_XDIST_WORKER"):
-        places = {Path(__file__).parent / name: place for place, name in enumerate(LONGEST)}
-        items.sort(key=lambda item: places.get(item.path, len(places)))
+    if not os.environ.get("PYTEST_XDIST_WORKER"):
+        return
+    places = {name: place for place, name in enumerate((*TOGETHER, *LONGEST))}
+
+    def group(item: pytest.Item) -> str:
+        """What is handed out as one: a folder of TOGETHER, else a file."""
+        path = item.path.relative_to(Path(__file__).parent)
+        return path.parts[0] if path.parts[0] in TOGETHER else str(path)
+
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(group(item)))
+    items.sort(key=lambda item: places.get(group(item), len(places)))
 
 
 @pytest.fixture(scope="session")

@@ -33,7 +33,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {"SPARK_CONF_DIR": str(folder), "JAVA_TOOL_OPTIONS": SMALL["spark.driver.extraJavaOptions"]}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark(django_db_setup: None) -> Iterator[SparkSession]:
     """Ends before the tests' database goes: its workers have connections to it."""
     from pipeline.session import session

@@ -37,14 +37,14 @@ def settings_of_bus(ca_file: Path) -> dict[str, str]:
     }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def bus(settings_of_bus: dict[str, str]) -> Iterator[Instance]:
     """A whole running instance for all tests of the bus to share: use clients and topics of your own."""
     with start(**WHOLE, **settings_of_bus) as instance:
         yield instance
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def strict(settings_of_bus: dict[str, str]) -> Iterator[Instance]:
     """An instance that may not call 127.0.0.2, calls this machine in the clear, and whose queues may hold little."""
     limits = {"ROUTEMASTER_REDIS_MAX_MEM": "10000", "ROUTEMASTER_REDIS_MIN_FREE": "3000"}

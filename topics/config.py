@@ -19,6 +19,7 @@ from topics import audit, limits
 from topics.cache import CachedTopic, cached, forget, keep
 from topics.models import Topic, TopicHead
 from wire.keys import Key
+from wire.parse import Request
 
 Amount = Annotated[int, Meta(ge=0, le=2**62)]
 Priority = Annotated[int, Meta(ge=-(2**62), le=2**62)]
@@ -26,7 +27,7 @@ Durability = Literal["fsync", "disk", "memory", "ephemeral"]
 MAX_PRIORITY = 1000
 
 
-class Config(msgspec.Struct):
+class Config(Request):
     """Any subset of a topic's config, as a client writes it."""
 
     type: Literal["log", "queue"] | UnsetType = UNSET

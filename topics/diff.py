@@ -18,6 +18,7 @@ from topics import hooks, recency
 from topics.cache import CachedTopic, absent, cached, forget, topic_called
 from topics.stamps import seen
 from wire.keys import Key
+from wire.parse import Request
 
 DIFF = """
 SELECT records, scanned, next_from_seq, head_seq, earliest_seq, lost, gap_to
@@ -39,7 +40,7 @@ Seq = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Match = tuple[Literal["tag"], Literal["Eq", "Glob"], str] | str
 
 
-class Diff(msgspec.Struct):
+class Diff(Request):
     """The body of a diff."""
 
     from_seq: Seq = 0

@@ -10,6 +10,7 @@ from store.script import Script
 from watch.sessions import Watch, create
 from wire.answer import Answer
 from wire.endpoint import Asked, Endpoint
+from wire.parse import Request
 from wire.schema import Performance
 
 
@@ -29,7 +30,7 @@ class WatchAnswer(msgspec.Struct, kw_only=True):
     performance: Performance
 
 
-class WatchQuery(msgspec.Struct):
+class WatchQuery(Request):
     lenient: bool = False
 
 

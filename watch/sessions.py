@@ -22,6 +22,7 @@ from topics.diff import Match, Seq, check_match, check_nodes
 from watch.feeds import View
 from wire.keys import Key
 from wire.limits import check
+from wire.parse import Request
 
 MOST_TOPICS = 256
 MOST_BATCH_BYTES = 256 * 1024  # a stream holds a whole batch while its reader takes it
@@ -77,7 +78,7 @@ UPDATE topics_watchsession session SET spots = saved.spots, open = saved.open, s
 REFRESH = "UPDATE topics_watchsession SET seen_ts = %s WHERE wid = ANY(%s)"
 
 
-class Start(msgspec.Struct):
+class Start(Request):
     """Where to begin in one topic, and what to leave out."""
 
     from_seq: Seq | None = None
@@ -86,7 +87,7 @@ class Start(msgspec.Struct):
     match: Match | None = None
 
 
-class Watch(msgspec.Struct):
+class Watch(Request):
     """The body of POST /v0/watch."""
 
     topics: dict[str, Start]

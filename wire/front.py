@@ -162,7 +162,9 @@ class Front:
         if scope["path"] in HEALTH_PATHS:
             endpoint = self.health.get(scope["method"]) if FAST_LANE else None
             if endpoint is not None and (accept := door.accepted(endpoint, headers)) is not None:
-                return await door.answer(endpoint, Asked(OPEN, headers, b"", b"", "", started, accept), ())
+                return await door.answer(
+                    endpoint, Asked(OPEN, headers, scope["query_string"], b"", "", started, accept), ()
+                )
             return self.readiness.run(environ(scope, headers, b"", None))  # it waits for nothing
         try:
             async with asyncio.timeout(READY_SECONDS):

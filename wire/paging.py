@@ -9,11 +9,12 @@ import msgspec
 from msgspec import Meta
 
 from base.errors import InvalidRequest
+from wire.parse import Request
 
 MAX_SIZE = 1000
 
 
-class PageQuery(msgspec.Struct):
+class PageQuery(Request):
     """Which page a client asks for."""
 
     page_size: Annotated[int, Meta(ge=1, description=f"{MAX_SIZE} at most: more gives that many")] = 100

@@ -134,10 +134,6 @@ def test_a_longer_ttl_brings_nothing_back(api: Door, name: str) -> None:
     assert api.diff(name).json["tombstone"]["reason"] == "ttl"
 
 
-def test_unknown_fields_are_ignored(api: Door, name: str) -> None:
-    assert api.put(f"/v0/topics/{name}", {"colour": "red"}).status == 201
-
-
 def test_the_answers_shape_has_the_fields_of_the_request() -> None:
     assert set(WholeConfig.__struct_fields__) == set(Config.__struct_fields__) == set(DEFAULTS)
     assert msgspec.convert(DEFAULTS, WholeConfig)

@@ -21,7 +21,7 @@ from topics.stamps import seen
 from wire import metrics
 from wire.answer import Answer, elapsed_ms
 from wire.endpoint import Asked, Endpoint
-from wire.parse import parse
+from wire.parse import Request, parse
 
 TOPIC = "v0/topics/<str:topic>"
 
@@ -38,7 +38,7 @@ def render_appended(topic: str, done: Appended, with_seqs: bool, started: float)
     ).encode()
 
 
-class AppendQuery(msgspec.Struct):
+class AppendQuery(Request):
     return_seqs: bool = True
 
 
@@ -61,7 +61,8 @@ def append_records(asked: Asked[Append, AppendQuery], topic: str) -> Script[Answ
     done = yield from append(topic, wanted, check_rows(wanted), now_ms())
     if not done.deduped:
         metrics.appended(done.last_seq - done.first_seq + 1)
-    body = render_appended(topic, done, asked.query.return_seqs, asked.started)
+    with_seqs = wanted.return_seqs and asked.query.return_seqs
+    body = render_appended(topic, done, with_seqs, asked.started)
     return Answer(201 if done.created else 200, body)
 
 
@@ -78,7 +79,7 @@ def read_by_diff(asked: Asked[Diff, None], topic: str) -> Script[Answer]:
     return read(asked, topic, asked.body)
 
 
-class RecordsQuery(msgspec.Struct):
+class RecordsQuery(Request):
     """A diff as a query. `match` is a tag, or the predicate as JSON: ["tag","Glob","x*"]."""
 
     from_seq: Seq = 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 from msgspec import UNSET, Meta
 
 from base.clock import now_ms
@@ -19,6 +18,7 @@ from topics.describe import State, held, page_of_topics
 from wire.answer import Answer
 from wire.endpoint import Asked, Endpoint
 from wire.paging import PageQuery, next_cursor
+from wire.parse import Destruction, Request
 
 
 @Endpoint(
@@ -39,7 +39,7 @@ def put(asked: Asked[Config, None], topic: str) -> Script[Answer]:
     return asked.answer(answer, status=201 if done.created else 200)
 
 
-class TopicQuery(msgspec.Struct):
+class TopicQuery(Request):
     touch: Annotated[bool, Meta(description="false: this call does not count as a read")] = True
 
 
@@ -68,7 +68,7 @@ def get(asked: Asked[None, TopicQuery], topic: str) -> Script[Answer]:
     )
 
 
-class DeleteTopicQuery(msgspec.Struct):
+class DeleteTopicQuery(Destruction):
     if_empty: bool = False
 
 

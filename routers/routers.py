@@ -230,6 +230,7 @@ def change_router(router: Found, config: RouterConfig) -> Script[bool]:
     if (config.source, config.dest) != (router.source, router.dest):
         raise Incompatible(
             f"router {router.name!r} leads from {router.source!r} to {router.dest!r}: delete it to lead elsewhere",
+            reason="router_leads_elsewhere",
             source=router.source,
             dest=router.dest,
         )

@@ -35,7 +35,15 @@ class WatchQuery(Request):
 
 
 @Endpoint(
-    "POST", "v0/watch", "watch", scope="read", body=Watch, query=WatchQuery, answers={200: WatchAnswer}, tag="watch"
+    "POST",
+    "v0/watch",
+    "watch",
+    scope="read",
+    body=Watch,
+    query=WatchQuery,
+    answers={200: WatchAnswer},
+    tag="watch",
+    instead="a stream is GET /v0/watch/:wid, as stream_url says",
 )
 def begin_session(asked: Asked[Watch, WatchQuery]) -> Script[Answer]:
     """Begin to watch topics: the answer says where the stream is."""

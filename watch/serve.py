@@ -182,7 +182,7 @@ def bodiless(receive: Receive) -> Receive:
 async def who(scope: Scope, headers: dict[bytes, bytes]) -> Key:
     """Returns who asks for a stream: by header, or by ?token=, because an EventSource can send no header."""
     if scope["method"] != "GET":
-        raise MethodNotAllowed(f"a stream is asked for by GET, not {scope['method']}")
+        raise MethodNotAllowed(f"{scope['method']} is not for this path: send GET, for a stream")
     await fresh_keys()
     authorization = headers.get(b"authorization")
     tokens = parse_qs(scope["query_string"].decode("latin-1")).get("token")

@@ -13,9 +13,10 @@ from rest_framework.renderers import TemplateHTMLRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from base.errors import InvalidRequest, NotFound, TopicsError
+from base.errors import InvalidRequest, TopicsError
 from wire.answer import error_answer
 from wire.parse import STRICT, NoFields, parse_query
+from wire.routes import Routes
 from wire.schema import JSON, schema
 from wire.view import View
 
@@ -48,9 +49,10 @@ class Nothing(View):
     """Any other path under /v0."""
 
     schema = None
+    routes = Routes(())
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        raise NotFound("there is nothing at this path")
+        raise self.routes.missing(request.path)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:

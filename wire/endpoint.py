@@ -66,6 +66,7 @@ class Endpoint:
 
     `path` as Django writes it, from the root. `scope`: what a key needs; None: nobody needs a key. `answers`: the shape of each
     status. `errors`: the statuses of refusals beyond those that every endpoint may answer. `media`: the first is the default.
+    `instead`: what whoever comes by a method that the path does not have may have looked for.
     `dialect`: whose API it belongs to, /v0 unless said otherwise; all endpoints of a path are of one.
     """
 
@@ -80,6 +81,7 @@ class Endpoint:
     errors: Sequence[int] = ()
     tag: str = "topics"
     media: Sequence[str] = (JSON,)
+    instead: str = ""
     dialect: Dialect = V0
     handler: Handler = field(init=False)
 

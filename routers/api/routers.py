@@ -75,7 +75,16 @@ class RoutersQuery(PageQuery):
     dest: str | None = None
 
 
-@Endpoint("GET", "v0/routers", "list_routers", scope="read", query=RoutersQuery, answers={200: RoutersAnswer}, tag=TAG)
+@Endpoint(
+    "GET",
+    "v0/routers",
+    "list_routers",
+    scope="read",
+    query=RoutersQuery,
+    answers={200: RoutersAnswer},
+    tag=TAG,
+    instead="PUT /v0/routers/:router makes one",
+)
 def list_routers(asked: Asked[None, RoutersQuery]) -> Script[Answer]:
     """Routers by name, those within the key's prefixes."""
     wanted = asked.query

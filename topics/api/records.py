@@ -73,7 +73,15 @@ def read(asked: Asked[Any, Any], topic: str, wanted: Diff) -> Script[Answer]:
     return Answer(200, render(topic, shown, wanted.from_seq, elapsed_ms(asked.started)))
 
 
-@Endpoint("POST", f"{TOPIC}/diff", "diff", scope="read", body=Diff, answers={200: DiffAnswer})
+@Endpoint(
+    "POST",
+    f"{TOPIC}/diff",
+    "diff",
+    scope="read",
+    body=Diff,
+    answers={200: DiffAnswer},
+    instead="GET /v0/topics/:topic/records takes the same as a query",
+)
 def read_by_diff(asked: Asked[Diff, None], topic: str) -> Script[Answer]:
     """Read the records above a seq."""
     return read(asked, topic, asked.body)
@@ -100,7 +108,15 @@ class RecordsQuery(Request):
         return Diff(**given, node=self.node or None, match=match)
 
 
-@Endpoint("GET", f"{TOPIC}/records", "records", scope="read", query=RecordsQuery, answers={200: DiffAnswer})
+@Endpoint(
+    "GET",
+    f"{TOPIC}/records",
+    "records",
+    scope="read",
+    query=RecordsQuery,
+    answers={200: DiffAnswer},
+    instead="POST /v0/topics/:topic appends, POST /v0/topics/:topic/delete deletes",
+)
 def read_by_get(asked: Asked[None, RecordsQuery], topic: str) -> Script[Answer]:
     """Read the records above a seq with a plain GET."""
     return read(asked, topic, asked.query.diff())
@@ -118,7 +134,15 @@ def one_record(asked: Asked[None, None], topic: str, seq: str) -> Script[Answer]
     return Answer(200, seen(found.record, asked.key.prefixes)[:-1].encode() + b"," + tail[1:])
 
 
-@Endpoint("POST", f"{TOPIC}/delete", "delete_records", scope="delete", body=Delete, answers={200: DeleteRecordsAnswer})
+@Endpoint(
+    "POST",
+    f"{TOPIC}/delete",
+    "delete_records",
+    scope="delete",
+    body=Delete,
+    answers={200: DeleteRecordsAnswer},
+    instead="DELETE /v0/topics/:topic removes the topic itself",
+)
 def delete(asked: Asked[Delete, None], topic: str) -> Script[Answer]:
     """Delete what is there now, below a seq or by tag: silently, and for good."""
     wanted = asked.body

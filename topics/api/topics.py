@@ -95,7 +95,15 @@ class ListQuery(PageQuery):
     prefix: str = ""
 
 
-@Endpoint("GET", "v0/topics", "list_topics", scope="read", query=ListQuery, answers={200: TopicsAnswer})
+@Endpoint(
+    "GET",
+    "v0/topics",
+    "list_topics",
+    scope="read",
+    query=ListQuery,
+    answers={200: TopicsAnswer},
+    instead="PUT /v0/topics/:topic makes one",
+)
 def list_topics(asked: Asked[None, ListQuery]) -> Script[Answer]:
     """Topics by name, those within the key's prefixes."""
     wanted = asked.query

@@ -94,4 +94,6 @@ def list_routers(asked: Asked[None, RoutersQuery]) -> Script[Answer]:
     lag = yield from lagging([router.id for router in page], now_ms())
     rows = [RouterShown(**shown(router, lag[router.id])) for router in page if router.id in lag]
     following = next_cursor(page[-1].name) if len(found) > wanted.size else UNSET
-    return asked.answer(RoutersAnswer(routers=rows, next_cursor=following, performance=asked.performance()))
+    return asked.answer(
+        RoutersAnswer(routers=rows, next_cursor=following, clamped=wanted.clamped, performance=asked.performance())
+    )

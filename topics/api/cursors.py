@@ -87,6 +87,7 @@ def list_cursors(asked: Asked[None, PageQuery], topic: str) -> Script[Answer]:
             topic=topic,
             cursors=[shape(topic, each) for each in shown],
             next_cursor=following,
+            clamped=wanted.clamped,
             performance=asked.performance(),
         )
     )

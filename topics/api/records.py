@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta
 
 from base.clock import now_ms
 from base.errors import InvalidRequest
@@ -22,18 +22,20 @@ from wire import metrics
 from wire.answer import Answer, elapsed_ms
 from wire.endpoint import Asked, Endpoint
 from wire.parse import Request, parse
+from wire.schema import Clamped
 
 TOPIC = "v0/topics/<str:topic>"
 
 
-def render_appended(topic: str, done: Appended, with_seqs: bool, started: float) -> bytes:
+def render_appended(topic: str, done: Appended, with_seqs: bool, used: Clamped, started: float) -> bytes:
     """The body of an append's answer."""
+    told = "" if used is UNSET else f'"clamped":{msgspec.json.encode(used).decode()},'
     first, last = done.first_seq, done.last_seq
     seqs = f'"seqs":{msgspec.json.encode(list(range(first, last + 1))).decode()},' if with_seqs else ""
     return (
         f'{{"topic":"{topic}","first_seq":{first},"last_seq":{last},{seqs}"head_seq":{done.head_seq},'
         f'"count":{last - first + 1},"created":{"true" if done.created else "false"},'
-        f'"deduped":{"true" if done.deduped else "false"},"performance":{{"server_total_ms":{elapsed_ms(started)},'
+        f'"deduped":{"true" if done.deduped else "false"},{told}"performance":{{"server_total_ms":{elapsed_ms(started)},'
         f'"wal_append_ms":{done.wal_append_ms:.3f},"fsync_ms":{done.fsync_ms:.3f}}}}}'
     ).encode()
 
@@ -62,7 +64,8 @@ def append_records(asked: Asked[Append, AppendQuery], topic: str) -> Script[Answ
     if not done.deduped:
         metrics.appended(done.last_seq - done.first_seq + 1)
     with_seqs = wanted.return_seqs and asked.query.return_seqs
-    body = render_appended(topic, done, with_seqs, asked.started)
+    used = wanted.config.clamped() if done.created and wanted.config is not None else UNSET
+    body = render_appended(topic, done, with_seqs, used, asked.started)
     return Answer(201 if done.created else 200, body)
 
 
@@ -70,7 +73,7 @@ def read(asked: Asked[Any, Any], topic: str, wanted: Diff) -> Script[Answer]:
     window = yield from diff(topic, wanted)
     metrics.read(window.scanned)
     shown = window.seen_by(asked.key)
-    return Answer(200, render(topic, shown, wanted.from_seq, elapsed_ms(asked.started)))
+    return Answer(200, render(topic, shown, wanted, elapsed_ms(asked.started)))
 
 
 @Endpoint(

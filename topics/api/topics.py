@@ -35,7 +35,9 @@ def put(asked: Asked[Config, None], topic: str) -> Script[Answer]:
     asked.body.check_names(asked.key)
     done = yield from put_topic(topic, asked.body, now_ms())
     config = done.config.seen_by(asked.key)
-    answer = PutTopicAnswer(topic=topic, created=done.created, config=config, performance=asked.performance())
+    answer = PutTopicAnswer(
+        topic=topic, created=done.created, config=config, clamped=asked.body.clamped(), performance=asked.performance()
+    )
     return asked.answer(answer, status=201 if done.created else 200)
 
 
@@ -112,7 +114,12 @@ def list_topics(asked: Asked[None, ListQuery]) -> Script[Answer]:
     shown = found[: wanted.size]
     following = next_cursor(shown[-1].name) if len(found) > wanted.size else UNSET
     return asked.answer(
-        TopicsAnswer(topics=[listed(each) for each in shown], next_cursor=following, performance=asked.performance())
+        TopicsAnswer(
+            topics=[listed(each) for each in shown],
+            next_cursor=following,
+            clamped=wanted.clamped,
+            performance=asked.performance(),
+        )
     )
 
 

@@ -40,7 +40,8 @@ def unknown(field: str, known: Sequence[str], where: str) -> InvalidRequest:
     if not known:
         return InvalidRequest(f"unknown field {shown!r}: this call takes none in its {where}", field=shown)
     near = nearest(field, known)
-    way = f"did you mean {near!r}?" if alike(field, near) else f"the nearest is {near!r}, of {', '.join(known)}"
+    is_meant = alike(field, near) or len(known) == 1
+    way = f"did you mean {near!r}?" if is_meant else f"the nearest is {near!r}, of {', '.join(known)}"
     return InvalidRequest(f"unknown field {shown!r} in the {where}: {way}", field=shown, nearest=near)
 
 

@@ -158,7 +158,9 @@ class ApiKeyAdmin(DomainAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: ApiKey | None = None) -> Any:
         fieldsets = [*super().get_fieldsets(request, obj)]
         if warning := warning_of(obj):
-            fieldsets.append(("Who else gets in", {"fields": ("confirmed",), "description": warning}))
+            fieldsets.insert(
+                2, ("Who else gets in", {"fields": ("confirmed",), "description": warning})
+            )  # below what it may
         return fieldsets if obj is None else (*fieldsets, ("Until now", {"fields": self.times}))
 
     def get_readonly_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> Sequence[str]:

@@ -68,7 +68,6 @@ def test_a_cycle_of_routers(api: Door, name: str) -> None:
 
 
 def test_a_fault_of_ours_tells_nothing_of_the_inside(views: Door, name: str, caplog: pytest.LogCaptureFixture) -> None:
-    views.append(name, 1)
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE topics_topic ADD CONSTRAINT nobody_knows CHECK (ttl_ms = 0)")
     refused = views.put(f"/v0/topics/{name}", {"ttl_ms": 1})

@@ -175,6 +175,12 @@ class TopicFull(TopicsError):
     status, code = 422, "topic_full"
 
 
+class IdempotencyMismatch(TopicsError):
+    """The idempotency key is that of an append with other records. Its seqs are in detail; this one was not appended."""
+
+    status, code = 422, "idempotency_mismatch"
+
+
 class Throttled(TopicsError):
     """A resource cap: detail.limit names it, detail.max is its value."""
 

@@ -26,6 +26,7 @@ from topics.config import defaults, insert_topic
 from topics.diff import Match, Seq, check_match
 from wire import limits
 from wire.keys import OPEN, Key
+from wire.parse import Request
 
 COUNT = "SELECT count(*) FROM routers_router"
 # Locked, so that nobody deletes it while a router is about to name it.
@@ -92,7 +93,7 @@ LOCK_HEADS = "SELECT FROM topics_topichead WHERE topic_id = ANY (%s) ORDER BY to
 OUTDATE = "UPDATE topics_topichead SET version = version + 1 WHERE topic_id = ANY (%s)"
 
 
-class RouterConfig(msgspec.Struct):
+class RouterConfig(Request):
     """The body of a PUT. `from`, `from_ts`, `allow_fan_in` and `paused` are ours."""
 
     source: str
@@ -229,6 +230,7 @@ def change_router(router: Found, config: RouterConfig) -> Script[bool]:
     if (config.source, config.dest) != (router.source, router.dest):
         raise Incompatible(
             f"router {router.name!r} leads from {router.source!r} to {router.dest!r}: delete it to lead elsewhere",
+            reason="router_leads_elsewhere",
             source=router.source,
             dest=router.dest,
         )

@@ -18,6 +18,7 @@ from psycopg import pq
 
 from store import liveness, timeouts
 from store.codec import FINE, Arguments, Rows, dump, load, numbered, refused
+from store.database import check_version
 
 # Plans are for all sizes of a batch and all states of the tables: by index, found once.
 SESSION = """
@@ -261,13 +262,14 @@ def fatal(result: pq.abc.PGresult) -> bool:
 
 
 async def connect(lock_ms: int = settings.TOPICS_LOCK_TIMEOUT_MS, session: str = "") -> Connection:
-    """A connection with Django's settings, and those in `session`. Raises psycopg.Error."""
+    """A connection with Django's settings, and those in `session`. Raises psycopg.Error or NotReady."""
     watched = liveness.here()
     watched.check()
     most = settings.TOPICS_CONNECT_TIMEOUT_MS / 1000 + GRACE_SECONDS
     connecting = asyncio.ensure_future(psycopg.AsyncConnection.connect(**liveness.parameters()))
     connection = Connection(await watched.answered(connecting, most))
     try:
+        check_version(connection.server.server_version)
         for statements in on_connect:  # before any limit: to recover from a crash may take its time
             await connection.run(statements)
         await connection.run(f"{SESSION}; {timeouts.session('web', ANSWER_MS, lock_ms)}; {session}")

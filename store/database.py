@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import select
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +18,7 @@ from psycopg import pq
 from base.errors import InvalidRequest, NotReady, Outdated, StorageFull, TopicsError
 from store.codec import FINE, Arguments, Rows, dump, load, numbered, refused
 
+log = logging.getLogger(__name__)
 # A value that PostgreSQL cannot hold: only a client can have sent it.
 REFUSED = (
     psycopg.errors.InvalidTextRepresentation,
@@ -24,11 +27,25 @@ REFUSED = (
     psycopg.errors.NumericValueOutOfRange,
     psycopg.DataError,
 )
+# What is not there before `migrate`, nor after an upgrade until then.
+UNMIGRATED = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedFunction)
+OLDEST = 14  # of PostgreSQL's versions
+
+
+def check_version(server_version: int) -> None:
+    """Raises NotReady for a PostgreSQL older than our statements."""
+    if server_version < OLDEST * 10_000:
+        raise NotReady(f"PostgreSQL {server_version // 10_000} is too old: {OLDEST} or later is required")
 
 
 def translated(error: BaseException) -> TopicsError | None:
     """The domain's error for one of psycopg's or Django's; None when it is a fault of ours."""
     cause = error.__cause__ if isinstance(error, django.db.Error) and error.__cause__ else error
+    if isinstance(error, django.db.NotSupportedError):  # Django looks at the version, too
+        return NotReady(str(error))
+    if isinstance(cause, UNMIGRATED):
+        note_missing(str(cause).splitlines()[0])
+        return NotReady("the database is not migrated: run `manage.py migrate`")
     if isinstance(cause, psycopg.errors.StatementTooComplex):
         return InvalidRequest("the JSON is nested too deep")
     if isinstance(cause, REFUSED):
@@ -46,6 +63,12 @@ def translated(error: BaseException) -> TopicsError | None:
     if isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError):
         return NotReady("PostgreSQL is not reachable")
     return None
+
+
+@functools.cache
+def note_missing(what: str) -> None:
+    """Log what PostgreSQL lacks, once for all who look for it. After `migrate` it is a fault of ours."""
+    log.warning("the database is not migrated: %s", what)
 
 
 # What each of Django's connections has prepared, by statement: the server's name for it.

@@ -7,6 +7,7 @@ since every reader below it has to be told.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,10 @@ class Full(Exception):
     """discard is `reject`, and there is no room."""
 
 
+class Mismatch(Exception):
+    """The idempotency key is that of an append with other records."""
+
+
 @dataclass
 class Log:
     """One topic."""
@@ -57,7 +62,7 @@ class Log:
     last_ts: int = 0
     live: list[Record] = field(default_factory=list)
     lost: list[tuple[int, str]] = field(default_factory=list)  # seq and reason
-    keys: dict[str, tuple[int, int, int]] = field(default_factory=dict)  # first and last seq, and when
+    keys: dict[str, tuple[int, int, int, list[Any]]] = field(default_factory=dict)  # first and last seq, when, and what
 
     @property
     def count(self) -> int:
@@ -102,6 +107,8 @@ class Log:
         """Records as (data, tag, node, size). Returns the first and last seq, and whether the key was known."""
         self.expire(now)
         if key is not None and key in self.keys and self.keys[key][2] > now - self.config.idempotency_window_ms:
+            if self.keys[key][3] != new:
+                raise Mismatch
             return (*self.keys[key][:2], True)
         if self.config.discard == "reject" and self.over(len(new), sum(size for *_, size in new)):
             raise Full
@@ -111,7 +118,7 @@ class Log:
             self.head_seq += 1
             self.live.append(Record(self.head_seq, self.last_ts, data, tag, node, size))
         if key is not None:
-            self.keys[key] = (first_seq, self.head_seq, now)
+            self.keys[key] = (first_seq, self.head_seq, now, new)
         self.evict()
         return first_seq, self.head_seq, False
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from base.errors import HeadMismatch, TopicFull
+from base.errors import HeadMismatch, IdempotencyMismatch, TopicFull
 from store.script import Script, Shared, Statement, Whole, atomically
 from topics import limits, wake
 from topics.batch import batches
@@ -33,11 +33,16 @@ SYNC = "SELECT set_config('synchronous_commit', %s, true)"
 LOCK_AND_LOOK = """
 SELECT head_seq, count, bytes FROM topics_topichead WHERE topic_id = %s AND version = %s FOR UPDATE
 """
-# The head's lock is held, so of two racing retries the second sees the first's key.
-FIND_KEY = "SELECT first_seq, last_seq FROM topics_idempotencykey WHERE topic_id = %s AND key = %s AND ts > %s"
+# The head's lock is held, so of two racing retries the second sees the first's key. Of an append from before there were digests
+# nobody knows what it carried.
+FIND_KEY = """
+SELECT first_seq, last_seq, digest IS NULL OR digest = %s::bytea FROM topics_idempotencykey
+ WHERE topic_id = %s AND key = %s AND ts > %s
+"""
 KEEP_KEY = """
-INSERT INTO topics_idempotencykey (topic_id, key, first_seq, last_seq, ts) VALUES (%s, %s, %s, %s, %s)
-ON CONFLICT (topic_id, key) DO UPDATE SET first_seq = excluded.first_seq, last_seq = excluded.last_seq, ts = excluded.ts
+INSERT INTO topics_idempotencykey (topic_id, key, first_seq, last_seq, ts, digest) VALUES (%s, %s, %s, %s, %s, %s::bytea)
+ON CONFLICT (topic_id, key) DO UPDATE
+   SET first_seq = excluded.first_seq, last_seq = excluded.last_seq, ts = excluded.ts, digest = excluded.digest
 """
 
 
@@ -59,7 +64,8 @@ class Write(Shared):
 def append(name: str, wanted: Append, rows: Rows, now: int) -> Script[Appended]:
     """Append, creating the topic when it is absent and may be created.
 
-    Raises TopicNotFound, HeadMismatch, TopicFull, InvalidRequest, Throttled or NotReady: nothing was appended.
+    Raises TopicNotFound, HeadMismatch, IdempotencyMismatch, TopicFull, InvalidRequest, Throttled or NotReady: then nothing was
+    appended.
     """
     if limits.MOST_TOTAL_BYTES:
         yield from limits.check_total_bytes(rows.bytes)
@@ -102,6 +108,7 @@ def write_unless(topic: CachedTopic, wanted: Append, rows: Rows, now: int) -> Sc
     conditions = {
         "expected_head": wanted.expected_head,
         "key": wanted.idempotency_key,
+        "digest": None if wanted.idempotency_key is None else rows.digest(),
         "since": now - topic.idempotency_window_ms,
         "records": len(rows.data),
     }
@@ -157,9 +164,12 @@ def look_and_write_once(
         return None
     head_seq = held[0][0]
     if wanted.idempotency_key is not None:
-        kept = yield Statement(FIND_KEY, (topic.id, wanted.idempotency_key, now - topic.idempotency_window_ms))
+        since = now - topic.idempotency_window_ms
+        kept = yield Statement(FIND_KEY, (rows.digest(), topic.id, wanted.idempotency_key, since))
         if kept:
-            ((first_seq, last_seq),) = kept
+            ((first_seq, last_seq, is_same),) = kept
+            if not is_same:
+                raise mismatch(wanted.idempotency_key, first_seq, last_seq)
             return topic, Appended(first_seq, last_seq, head_seq, False, True, 0.0, 0.0)
     if wanted.expected_head is not None and wanted.expected_head != head_seq:
         raise HeadMismatch(
@@ -173,8 +183,18 @@ def look_and_write_once(
     if done is None:
         return None
     if wanted.idempotency_key is not None:
-        yield Statement(KEEP_KEY, (topic.id, wanted.idempotency_key, done.first_seq, done.last_seq, now))
+        kept_as = (topic.id, wanted.idempotency_key, done.first_seq, done.last_seq, now, rows.digest())
+        yield Statement(KEEP_KEY, kept_as)
     return topic, done._replace(created=created)
+
+
+def mismatch(key: str, first_seq: int, last_seq: int) -> IdempotencyMismatch:
+    return IdempotencyMismatch(
+        f"idempotency key {key!r} names the append of seqs {first_seq} to {last_seq}, which carried other records: "
+        "a retry sends the same bytes, and another append has a key of its own",
+        first_seq=first_seq,
+        last_seq=last_seq,
+    )
 
 
 def write_once(topic: CachedTopic, rows: Rows, now: int) -> Script[Appended | None]:

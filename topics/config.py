@@ -12,21 +12,25 @@ import msgspec
 from django.db import models
 from msgspec import UNSET, Meta, UnsetType
 
-from base.errors import Incompatible
+from base.errors import Incompatible, InvalidRequest
 from base.names import HIDDEN, check_topic_name
 from store.script import Script, Statement, Whole, atomically
 from topics import audit, limits
 from topics.cache import CachedTopic, cached, forget, keep
 from topics.models import Topic, TopicHead
+from wire.answer import clamped
 from wire.keys import Key
+from wire.parse import Request
+from wire.schema import Clamped
 
 Amount = Annotated[int, Meta(ge=0, le=2**62)]
 Priority = Annotated[int, Meta(ge=-(2**62), le=2**62)]
 Durability = Literal["fsync", "disk", "memory", "ephemeral"]
 MAX_PRIORITY = 1000
+QUEUES_ONLY = frozenset(("lease_ms", "claim_jitter_ms", "max_deliveries", "dead_letter", "leases_durable"))
 
 
-class Config(msgspec.Struct):
+class Config(Request):
     """Any subset of a topic's config, as a client writes it."""
 
     type: Literal["log", "queue"] | UnsetType = UNSET
@@ -52,16 +56,28 @@ class Config(msgspec.Struct):
         if isinstance(self.dead_letter, str):
             key.check_name(self.dead_letter)
 
+    def clamped(self) -> Clamped:
+        """What is kept in place of what it says."""
+        return (
+            clamped(priority=(self.priority, within_bounds(self.priority))) if isinstance(self.priority, int) else UNSET
+        )
+
     def fields(self) -> dict[str, Any]:
         """Column values for what is set. Raises InvalidRequest."""
         given = {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not UNSET}
         if (durable := given.pop("durable", None)) is not None:
             given.setdefault("durability", "fsync" if durable else "disk")
         if given.get("priority") is not None:
-            given["priority"] = max(-MAX_PRIORITY, min(MAX_PRIORITY, given["priority"]))
-        if given.get("dead_letter") is not None:
-            check_topic_name(given["dead_letter"], "dead_letter")
+            given["priority"] = within_bounds(given["priority"])
+        for name in QUEUES_ONLY & given.keys():
+            # What a client was shown it may send back; anything else would be kept, and do nothing.
+            if given[name] != TOPIC[name]:
+                raise InvalidRequest(f"{name} is for queues, and there are none yet: leave it out", field=name)
         return given
+
+
+def within_bounds(priority: int) -> int:
+    return max(-MAX_PRIORITY, min(MAX_PRIORITY, priority))
 
 
 class WholeConfig(msgspec.Struct):
@@ -153,6 +169,7 @@ def create_topic(name: str, fields: dict[str, Any], now: int, *, noted: bool) ->
     Raises Throttled or InvalidRequest.
     """
     check_topic_name(name)
+    check_type(fields)
     yield from limits.check_topics(name)
     (made,) = (yield Whole([inserting(name, fields, now, noted)])).rows
     if made:
@@ -165,8 +182,15 @@ def create_topic(name: str, fields: dict[str, Any], now: int, *, noted: bool) ->
 def insert_topic(name: str, fields: dict[str, Any], now: int) -> Script[bool]:
     """The same, in the transaction of the caller and not in the audit log."""
     check_topic_name(name)
+    check_type(fields)
     yield from limits.check_topics(name)
     return bool((yield inserting(name, fields, now, noted=False)))
+
+
+def check_type(fields: dict[str, Any]) -> None:
+    """Raises InvalidRequest for a topic that nobody could use."""
+    if fields.get("type") == Topic.Type.QUEUE:
+        raise InvalidRequest('there are no queues yet: leave out type "queue"', field="type")
 
 
 def inserting(name: str, fields: dict[str, Any], now: int, noted: bool) -> Statement:
@@ -203,13 +227,15 @@ def put_topic(name: str, config: Config, now: int) -> Script[Put]:
     """Create the topic or change what differs. Raises Incompatible, InvalidRequest or Throttled: nothing changed."""
     fields = config.fields()
     check_topic_name(name)
+    may_create = fields.get("type") != Topic.Type.QUEUE  # whoever asks for one is told first if a log has the name
     while True:
-        if cached(name) is None and (yield from create_topic(name, fields, now, noted=True)):
+        if may_create and cached(name) is None and (yield from create_topic(name, fields, now, noted=True)):
             return Put(configured(fields), True)
         after = yield from atomically(change_once(name, fields, now))
         forget(name)
         if after is not None:
             return Put(after, False)
+        check_type(fields)
 
 
 def change_once(name: str, fields: dict[str, Any], now: int) -> Script[WholeConfig | None]:

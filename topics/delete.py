@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
-import msgspec
 from msgspec import Meta
 
 from base.errors import InvalidRequest, Outdated, TopicNotEmpty
@@ -19,6 +18,7 @@ from topics.config import LOCK_CONFIG, as_dict, stored
 from topics.diff import Match, check_match
 from topics.insert import LOCK_HEAD
 from wire.keys import OPEN, Key
+from wire.parse import Destruction
 
 EXPIRE = "SELECT topic_expire(%s, %s)"
 # Delete below a seq, behind LOCK_HEAD: to a topic that is another than the one we knew they do nothing.
@@ -47,7 +47,7 @@ DROP = (
 KEEP_NAME = "INSERT INTO topics_deletedtopic (id, name, deleted_ts) VALUES (%s, %s, %s)"
 
 
-class Delete(msgspec.Struct):
+class Delete(Destruction):
     """The body of a record delete."""
 
     before_seq: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None

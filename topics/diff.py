@@ -17,7 +17,9 @@ from store.script import Pause, Script, Statement
 from topics import hooks, recency
 from topics.cache import CachedTopic, absent, cached, forget, topic_called
 from topics.stamps import seen
+from wire.answer import clamped
 from wire.keys import Key
+from wire.parse import Request
 
 DIFF = """
 SELECT records, scanned, next_from_seq, head_seq, earliest_seq, lost, gap_to
@@ -39,7 +41,7 @@ Seq = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Match = tuple[Literal["tag"], Literal["Eq", "Glob"], str] | str
 
 
-class Diff(msgspec.Struct):
+class Diff(Request):
     """The body of a diff."""
 
     from_seq: Seq = 0
@@ -135,15 +137,22 @@ def tombstone(window: Window, from_seq: int) -> dict[str, Any] | None:
     }
 
 
-def render(topic: str, window: Window, from_seq: int, server_total_ms: float) -> bytes:
+def render(topic: str, window: Window, wanted: Diff, server_total_ms: float) -> bytes:
     """The body of the answer."""
-    lost = tombstone(window, from_seq)
+    lost = tombstone(window, wanted.from_seq)
+    told = ""
+    if wanted.limit > MAX_LIMIT or wanted.wait_ms > MAX_WAIT_MS:
+        used = clamped(
+            limit=(wanted.limit, min(wanted.limit, MAX_LIMIT)),
+            wait_ms=(wanted.wait_ms, min(wanted.wait_ms, MAX_WAIT_MS)),
+        )
+        told = f'"clamped":{msgspec.json.encode(used).decode()},'
     return (
         f'{{"topic":"{topic}","records":[{window.records or ""}],"next_from_seq":{window.next_from_seq},'
         f'"head_seq":{window.head_seq},"earliest_seq":{window.earliest_seq},'
         f'"caught_up":{"true" if window.caught_up else "false"},'
         f'"tombstone":{msgspec.json.encode(lost).decode() if lost else "null"},'
-        f'"lag":{window.head_seq - window.next_from_seq},'
+        f'"lag":{window.head_seq - window.next_from_seq},{told}'
         f'"performance":{{"server_total_ms":{server_total_ms:.3f},"records_scanned":{window.scanned}}}}}'
     ).encode()
 

@@ -67,11 +67,11 @@ CONDITIONS = {
                         WHERE kept.topic_id = head.topic_id AND kept.key = %(key)s::text AND kept.ts > %(since)s)""",
     "and_keep": """,
 kept AS (
-    INSERT INTO topics_idempotencykey (topic_id, key, first_seq, last_seq, ts)
-    SELECT topic_id, %(key)s::text, base + 1, base + %(records)s::bigint, %(now)s::bigint FROM moved
+    INSERT INTO topics_idempotencykey (topic_id, key, first_seq, last_seq, ts, digest)
+    SELECT topic_id, %(key)s::text, base + 1, base + %(records)s::bigint, %(now)s::bigint, %(digest)s::bytea FROM moved
      WHERE %(key)s::text IS NOT NULL
-    ON CONFLICT (topic_id, key)
-    DO UPDATE SET first_seq = excluded.first_seq, last_seq = excluded.last_seq, ts = excluded.ts)""",
+    ON CONFLICT (topic_id, key) DO UPDATE
+       SET first_seq = excluded.first_seq, last_seq = excluded.last_seq, ts = excluded.ts, digest = excluded.digest)""",
 }
 CONDITIONAL_LOGGED, CONDITIONAL_VOLATILE = (APPEND.format(**kind, **CONDITIONS) for kind in (LOGGED, VOLATILE))
 LOCK_HEAD = "SELECT FROM topics_topichead WHERE topic_id = %s AND version = %s FOR UPDATE"

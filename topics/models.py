@@ -230,7 +230,10 @@ class Cursor(models.Model):
 
 
 class IdempotencyKey(models.Model):
-    """The seqs that the first append with this key got."""
+    """The seqs that the first append with this key got, and a digest of its records (records.py).
+
+    The digest is null of an append that came before there were any: its key is believed.
+    """
 
     pk = models.CompositePrimaryKey("topic_id", "key")
     topic = models.ForeignKey(Topic, models.CASCADE, db_index=False)
@@ -238,6 +241,7 @@ class IdempotencyKey(models.Model):
     first_seq = models.BigIntegerField()
     last_seq = models.BigIntegerField()
     ts = models.BigIntegerField()
+    digest = models.BinaryField(max_length=16, null=True)
 
     class Meta:
         indexes = [models.Index(fields=["ts"], name="topics_idempotency_by_age")]  # the sweep of old keys

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from itertools import repeat
 from typing import Annotated, NamedTuple
 
@@ -14,6 +15,7 @@ from base.names import check_node, check_tag
 from store import disk
 from topics.config import Config
 from wire.keys import Key
+from wire.parse import Request
 
 NO_META = msgspec.Raw(b"null")
 no_meta = repeat(NO_META).__next__  # always that one; a function of our own would take longer than reading a record
@@ -22,7 +24,7 @@ MAX_RECORDS, MAX_RECORD_BYTES = settings.TOPICS_MAX_RECORDS_PER_APPEND, settings
 OBJECT = Meta(extra_json_schema={"type": ["object", "null"]})
 
 
-class NewRecord(msgspec.Struct):
+class NewRecord(Request):
     """A record as a client writes it. `data` and `meta` stay the very bytes that were sent."""
 
     data: msgspec.Raw
@@ -31,7 +33,7 @@ class NewRecord(msgspec.Struct):
     meta: Annotated[msgspec.Raw, OBJECT] = msgspec.field(default_factory=no_meta)
 
 
-class Append(msgspec.Struct):
+class Append(Request):
     """The body of an append."""
 
     records: list[NewRecord]
@@ -41,6 +43,7 @@ class Append(msgspec.Struct):
     config: Config | None = None
     disable_backpressure: bool = False
     expected_head: int | None = None
+    return_seqs: bool = True
 
     @property
     def plain(self) -> bool:
@@ -62,6 +65,11 @@ class Rows(NamedTuple):
     metas: list[msgspec.Raw]
     sizes: list[int]
     bytes: int
+
+    def digest(self) -> str:
+        """Tells these records from others, to the byte; as PostgreSQL writes a bytea."""
+        written = msgspec.json.encode((self.data, self.tags, self.nodes, self.metas))
+        return f"\\x{blake2b(written, digest_size=16).hexdigest()}"
 
 
 def check_rows(wanted: Append) -> Rows:

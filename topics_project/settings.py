@@ -119,6 +119,8 @@ CSRF_TRUSTED_ORIGINS: list[str] = words("CSRF_TRUSTED_ORIGINS")  # https://… o
 TOPICS_TLS_PROXY: bool = flag("TOPICS_TLS_PROXY", False)
 TOPICS_API_KEYS: str = text("TOPICS_API_KEYS")  # secret:scopes:prefix|prefix, by commas (wire/keys.py)
 TOPICS_INSECURE: bool = flag("TOPICS_INSECURE", False)  # listen beyond this machine without keys
+# Whether a field of a body or query that nobody knows is refused (wire/parse.py). Where something is deleted it always is.
+TOPICS_STRICT: bool = flag("TOPICS_STRICT", True)
 
 
 def loopback(host: str) -> bool:

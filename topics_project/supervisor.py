@@ -22,7 +22,7 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.core.management import call_command
-from django.db import OperationalError, connection
+from django.db import NotSupportedError, OperationalError, connection
 from django.db.migrations.executor import MigrationExecutor
 
 from base.locks import take_lock
@@ -99,6 +99,8 @@ def prepare_database() -> None:
         empty_ephemeral()
     except OperationalError as error:
         raise Refusal(f"the database does not answer: {str(error).strip().splitlines()[0]}") from error
+    except NotSupportedError as error:  # it is too old, and Django says so
+        raise Refusal(str(error)) from error
 
 
 def first_admin(data: Path) -> str:

@@ -14,7 +14,10 @@ from wire.dialect import V0
 from wire.routes import Routes
 from wire.view import view_of
 
-ROUTES = Routes((*topics_endpoints, *watch_endpoints, *routers_endpoints, *push_endpoints))
+ROUTES = Routes(
+    (*topics_endpoints, *watch_endpoints, *routers_endpoints, *push_endpoints),
+    others=("v0/topics/<str:topic>/events", "v0/watch/<str:wid>", "v0/schema", "v0/docs"),
+)
 
 urlpatterns = [
     path("admin/", admin.site.urls),
@@ -27,7 +30,7 @@ urlpatterns = [
     path("v0/docs", docs.Docs.as_view()),
     path("healthz", view_of("healthz", {"GET": health.health}, in_schema=False)),
     path("readyz", view_of("readyz", {"GET": health.ready}, in_schema=False)),
-    re_path("^v0(/|$)", docs.Nothing.as_view()),
+    re_path("^v0(/|$)", docs.Nothing.as_view(routes=ROUTES)),
 ]
 handler400 = "wire.docs.bad_request"
 handler500 = "wire.docs.failed"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import msgspec
 from django.conf import settings
+from msgspec import UNSET
 
 from base.clock import now_ms
 from store.script import Script
-from watch.sessions import Watch, create
+from watch.sessions import Watch, clamped_by, create
 from wire.answer import Answer
 from wire.endpoint import Asked, Endpoint
-from wire.schema import Performance
+from wire.parse import Request
+from wire.schema import Clamped, Performance
 
 
 class Watched(msgspec.Struct):
@@ -26,15 +28,24 @@ class WatchAnswer(msgspec.Struct, kw_only=True):
     stream_url: str
     session_ttl_ms: int
     topics: dict[str, Watched]
+    clamped: Clamped = UNSET
     performance: Performance
 
 
-class WatchQuery(msgspec.Struct):
+class WatchQuery(Request):
     lenient: bool = False
 
 
 @Endpoint(
-    "POST", "v0/watch", "watch", scope="read", body=Watch, query=WatchQuery, answers={200: WatchAnswer}, tag="watch"
+    "POST",
+    "v0/watch",
+    "watch",
+    scope="read",
+    body=Watch,
+    query=WatchQuery,
+    answers={200: WatchAnswer},
+    tag="watch",
+    instead="a stream is GET /v0/watch/:wid, as stream_url says",
 )
 def begin_session(asked: Asked[Watch, WatchQuery]) -> Script[Answer]:
     """Begin to watch topics: the answer says where the stream is."""
@@ -45,6 +56,7 @@ def begin_session(asked: Asked[Watch, WatchQuery]) -> Script[Answer]:
             stream_url=f"/v0/watch/{wid}",
             session_ttl_ms=settings.TOPICS_WATCH_SESSION_TTL_MS,
             topics={found.name: Watched(spots[found.name].seq, found.head_seq, found.earliest_seq) for found in topics},
+            clamped=clamped_by(asked.body),
             performance=asked.performance(),
         )
     )

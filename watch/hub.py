@@ -12,11 +12,12 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
+from base.clock import now_ms
 from base.errors import TopicsError
 from store.database import translated
 from store.loop import Loop
 from store.script import Statement
-from topics import wake
+from topics import recency, wake
 from watch.feeds import Feeds
 from watch.wakes import Wakes
 
@@ -25,9 +26,14 @@ READERS = 3  # connections to PostgreSQL that all streams of this process share
 LOOK_SECONDS = 0.9  # between two looks at all heads
 QUIET_SECONDS = 30.0  # after a line of trouble, before the next
 
-HEADS = "SELECT topic_id, head_seq FROM topics_topichead WHERE topic_id = ANY(%s)"
-BY_NAME = """
-SELECT t.name, t.id, h.head_seq FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id WHERE t.name = ANY(%s)
+HEAD = "SELECT head_seq FROM topics_topichead WHERE topic_id = %s"
+# With what the effective priority is made of: what was set, and when the topic was last touched.
+FACTS = "t.id, h.head_seq, t.priority, t.auto_priority, greatest(t.created_ts, h.last_ts), h.last_read_ts"
+HEADS = f"""
+SELECT {FACTS} FROM topics_topichead h JOIN topics_topic t ON t.id = h.topic_id WHERE h.topic_id = ANY(%s)
+"""
+BY_NAME = f"""
+SELECT t.name, {FACTS} FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id WHERE t.name = ANY(%s)
 """
 
 
@@ -62,6 +68,8 @@ class Hub:
         self.thread = threading.get_ident()
         self.followers: dict[int, dict[Follower, None]] = {}
         self.heads: dict[int, int] = {}
+        # Effective ones, as of a second ago; none of a topic that was not looked at yet.
+        self.priorities: dict[int, int] = {}
         self.seekers: dict[Seeker, None] = {}
         self.store = Loop(READERS)
         self.feeds = Feeds(self.store)
@@ -109,6 +117,7 @@ class Hub:
         if not followers:
             self.followers.pop(topic_id, None)
             self.heads.pop(topic_id, None)
+            self.priorities.pop(topic_id, None)
 
     async def run(self) -> None:
         """Do all chores, once a second."""
@@ -143,7 +152,8 @@ class Hub:
             self.listen_no_more()
             return
         known = dict(self.heads)
-        heads: dict[int, int] = dict(await self.store.execute(Statement(HEADS, (wanted,), quick=True)))
+        rows = await self.store.execute(Statement(HEADS, (wanted,), quick=True))
+        heads = {topic_id: self.note(topic_id, head_seq, *facts) for topic_id, head_seq, *facts in rows}
         for topic_id in wanted:
             followers = self.followers.get(topic_id, {})
             if topic_id not in heads:
@@ -173,12 +183,21 @@ class Hub:
     async def find(self, names: list[str]) -> dict[str, tuple[int, int]]:
         """Returns id and head seq of each topic that there is of these names."""
         rows = await self.store.execute(Statement(BY_NAME, (names,), quick=True))
-        return {name: (topic_id, head_seq) for name, topic_id, head_seq in rows}
+        return {name: (id, self.note(id, head_seq, *facts)) for name, id, head_seq, *facts in rows}
+
+    def note(
+        self, topic_id: int, head_seq: int, priority: int | None, auto: bool, touched_ts: int, read_ts: int
+    ) -> int:
+        """Remember the priority of a topic that somebody follows. Returns its head."""
+        if topic_id in self.followers:
+            touched = max(touched_ts, recency.last_read(topic_id, read_ts))
+            self.priorities[topic_id] = recency.effective_priority(priority, auto, touched, now_ms())
+        return head_seq
 
     async def head(self, topic_id: int) -> int | None:
         """Where a topic's head is now; None: the topic is no more."""
-        rows = await self.store.execute(Statement(HEADS, ([topic_id],), quick=True))
-        return rows[0][1] if rows else None
+        rows = await self.store.execute(Statement(HEAD, (topic_id,), quick=True))
+        return rows[0][0] if rows else None
 
     async def close(self) -> None:
         wake.listeners.remove(self.hint)

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 from urllib.parse import parse_qs
 
+import msgspec
 from django.core.asgi import get_asgi_application
 from django.core.handlers.asgi import ASGIHandler
 
@@ -28,6 +29,7 @@ from wire import shutdown as drain
 from wire.entrance import fresh_keys
 from wire.keys import Key, keyring
 from wire.limits import under_way
+from wire.parse import STRICT, NoFields, Request, parse, parse_query
 
 log = logging.getLogger(__name__)
 Scope = dict[str, Any]
@@ -43,10 +45,24 @@ HEADERS = [
 ]
 
 
+class StreamQuery(Request):
+    """`token`: the key's secret, because an EventSource can send no header."""
+
+    token: str | None = None
+
+
+class EventsQuery(StreamQuery):
+    """What django-eventstream reads of it (eventstream.py), and what it is refused for."""
+
+    last_event_id: list[str] = msgspec.field(default_factory=list, name="lastEventId")
+    es_meta: str | None = msgspec.field(default=None, name="es-meta")
+    recover: str | None = None
+
+
 async def watch(scope: Scope, receive: Receive, send: Send) -> None:
     """Serve a session's stream to its end. Raises TopicsError before it has begun."""
     headers = dict(scope["headers"])
-    key = await enter(scope, headers, receive)
+    key = await enter(scope, headers, receive, StreamQuery)
     last = headers.get(b"last-event-id", b"").decode("latin-1").strip()
     seen = frames.parse_id(last) if last else None
     streams = registry(hub())
@@ -101,7 +117,7 @@ async def pump(stream: Stream, receive: Receive, send: Send) -> None:
 async def events(scope: Scope, receive: Receive, send: Send) -> None:
     """Serve django-eventstream's stream of one topic to its end. Raises TopicsError before it has begun."""
     headers = dict(scope["headers"])
-    key = await enter(scope, headers, receive)
+    key = await enter(scope, headers, receive, EventsQuery)
     name = scope["path"].split("/")[3]
     key.check("read")
     key.check_name(name)
@@ -140,13 +156,16 @@ async def disconnected(receive: Receive) -> None:
         pass
 
 
-async def enter(scope: Scope, headers: dict[bytes, bytes], receive: Receive) -> Key:
+async def enter(scope: Scope, headers: dict[bytes, bytes], receive: Receive, query: type[StreamQuery]) -> Key:
     """Returns who asks for a stream, once all that was sent with the question has been read. Raises TopicsError."""
     drain.check()
     key = await who(scope, headers)
     check_accept(headers)
+    parse_query(scope["query_string"], query)
     with under_way(key) as held:
-        await upload.read(headers, receive, upload.SMALL, held)  # a GET may have a body, which says nothing here
+        body = await upload.read(headers, receive, upload.SMALL, held)
+    if STRICT:
+        parse(body, NoFields)
     return key
 
 
@@ -163,7 +182,7 @@ def bodiless(receive: Receive) -> Receive:
 async def who(scope: Scope, headers: dict[bytes, bytes]) -> Key:
     """Returns who asks for a stream: by header, or by ?token=, because an EventSource can send no header."""
     if scope["method"] != "GET":
-        raise MethodNotAllowed(f"a stream is asked for by GET, not {scope['method']}")
+        raise MethodNotAllowed(f"{scope['method']} is not for this path: send GET, for a stream")
     await fresh_keys()
     authorization = headers.get(b"authorization")
     tokens = parse_qs(scope["query_string"].decode("latin-1")).get("token")

@@ -18,13 +18,16 @@ from msgspec import Meta
 from base.errors import Forbidden, InvalidRequest, NotFound, TopicNotFound
 from base.names import check_topic_name
 from store.script import Script, Statement
-from topics.diff import Match, Seq, check_match, check_nodes
+from topics.diff import MAX_BYTES, MAX_LIMIT, Match, Seq, check_match, check_nodes
 from watch.feeds import View
+from wire.answer import clamped
 from wire.keys import Key
 from wire.limits import check
+from wire.parse import Request
+from wire.schema import Clamped
 
 MOST_TOPICS = 256
-MOST_BATCH_BYTES = 256 * 1024  # a stream holds a whole batch while its reader takes it
+MAX_BATCH_BYTES = min(256 * 1024, MAX_BYTES)  # a stream holds a whole batch while its reader takes it
 REFRESH_MS = 30_000  # a session with a stream says so at least this often
 
 # What the answer says of each topic, as a read at its head finds it; and where its first record since `from_ts` is.
@@ -77,7 +80,7 @@ UPDATE topics_watchsession session SET spots = saved.spots, open = saved.open, s
 REFRESH = "UPDATE topics_watchsession SET seen_ts = %s WHERE wid = ANY(%s)"
 
 
-class Start(msgspec.Struct):
+class Start(Request):
     """Where to begin in one topic, and what to leave out."""
 
     from_seq: Seq | None = None
@@ -86,7 +89,7 @@ class Start(msgspec.Struct):
     match: Match | None = None
 
 
-class Watch(msgspec.Struct):
+class Watch(Request):
     """The body of POST /v0/watch."""
 
     topics: dict[str, Start]
@@ -175,8 +178,8 @@ def options(wanted: Watch) -> Options:
     nodes = check_nodes(wanted.node)
     matches = {name: check_match(start.match) for name, start in wanted.topics.items() if start.match is not None}
     return Options(
-        limit=min(wanted.limit, settings.TOPICS_DIFF_MAX_LIMIT),
-        max_bytes=min(wanted.max_batch_bytes, settings.TOPICS_DIFF_BYTES, MOST_BATCH_BYTES),
+        limit=min(wanted.limit, MAX_LIMIT),
+        max_bytes=min(wanted.max_batch_bytes, MAX_BATCH_BYTES),
         heartbeat_ms=wanted.heartbeat_ms,
         nodes=tuple(sorted(set(nodes))) if nodes else None,
         matches={name: (str(op), str(match)) for name, (op, match) in matches.items()},
@@ -184,6 +187,14 @@ def options(wanted: Watch) -> Options:
         meta=wanted.include_meta,
         data=wanted.include_data,
         strong=wanted.consistency == "strong",
+    )
+
+
+def clamped_by(wanted: Watch) -> Clamped:
+    """What is used in place of what was asked for."""
+    return clamped(
+        limit=(wanted.limit, min(wanted.limit, MAX_LIMIT)),
+        max_batch_bytes=(wanted.max_batch_bytes, min(wanted.max_batch_bytes, MAX_BATCH_BYTES)),
     )
 
 

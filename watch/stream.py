@@ -1,4 +1,4 @@
-"""One watch stream: takes what the feeds have read, topic by topic in turn, and sends it at its client's pace.
+"""One watch stream: takes what the feeds have read, topic by topic (order.py), and sends it at its client's pace.
 
 It holds a position in each topic (position.py) and at most one message. While a send waits for a slow client nothing is
 read for it.
@@ -18,6 +18,7 @@ from watch.arrived import Arrived
 from watch.feeds import Reading
 from watch.frames import LastId
 from watch.hub import Hub
+from watch.order import Order
 from watch.position import Position, State, id_line, reached
 from watch.resume import FoundTopic, ShownPosition, resume
 from watch.sessions import Saved, SavedPositions, Session, packed
@@ -50,7 +51,7 @@ class Stream:
         }
         self.has_one_topic = len(self.positions) == 1
         self.own_nodes = frozenset(options.nodes or ())
-        self.to_read: dict[Position, None] = {}  # in the order of asking, so that each topic has its turn
+        self.to_read: Order[Position] = Order(lambda position: hub.priorities.get(position.topic_id, 0))
         self.reading: Reading | None = None  # the one that is under way, or done and not taken
         self.reading_position: Position | None = None  # whose reading it is
         self.frames: deque[bytes] = deque()  # to send before anything that is read
@@ -85,16 +86,17 @@ class Stream:
             if position.state is State.LIVE:
                 self.say(frames.event("caught-up", topic=position.name, head_seq=position.seq))
             elif position.state is not State.GONE:
-                self.read_soon(position)
+                self.to_read.add(position)
             elif position in gone_unannounced:
                 self.say(position.deleted_frame())
+        self.ask()  # only now, too: the first of them is the most urgent one
 
     # -- What others call ---------------------------------------------------------------------------------------------
 
     def read_soon(self, position: Position) -> None:
         """There may be something to read in this topic."""
         if position.is_readable and not self.is_ending:
-            self.to_read[position] = None
+            self.to_read.add(position)
             self.ask()
 
     def reading_done(self) -> None:
@@ -102,7 +104,7 @@ class Stream:
 
     def topic_deleted(self, position: Position) -> None:
         """A position is GONE: what was to be read of it, or is being read, is of no use any more."""
-        self.to_read.pop(position, None)
+        self.to_read.drop(position)
         if self.reading_position is position:
             self.reading = None
         self.progress += 1
@@ -185,8 +187,7 @@ class Stream:
         """Have the next topic read, unless a reading is under way or the client is slow."""
         if self.reading is not None or self.is_sending or self.is_ending or not self.to_read:
             return
-        position = next(iter(self.to_read))
-        del self.to_read[position]
+        position = self.to_read.take()
         reading = self.hub.feeds.ask(position.name, position.topic_id, position.seq, position.view, position.read_since)
         self.reading_position, self.reading = position, reading
         if reading.done:
@@ -221,10 +222,10 @@ class Stream:
         if position.is_outdated(window):
             # A read that begins now is believed whatever it says, so that this is done once.
             position.announced_head_seq, position.read_since = 0, time.monotonic()
-            self.to_read[position] = None
+            self.to_read.add(position)
             return None
         if window.next_from_seq < max(window.head_seq, self.hub.heads.get(position.topic_id, 0)):
-            self.to_read[position] = None
+            self.to_read.add(position)
         self.progress += 1
         batch = reading.batch.without(self.own_nodes)
         if self.has_one_topic and position.is_said_by(batch):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 from django.http import Http404
+from msgspec import UNSET, UnsetType
 from rest_framework import exceptions
 
 from base import errors
@@ -28,6 +29,11 @@ class Answer(NamedTuple):
 
 def elapsed_ms(started: float) -> float:
     return round((time.perf_counter() - started) * 1000, 3)
+
+
+def clamped(**values: tuple[int, int]) -> dict[str, int] | UnsetType:
+    """Of (asked for, used) by field, those that differ: what was used. UNSET where all was used as it came."""
+    return {name: used for name, (asked, used) in values.items() if used != asked} or UNSET
 
 
 def error_answer(error: TopicsError, started: float) -> Answer:

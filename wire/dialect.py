@@ -41,12 +41,14 @@ def everybody(scope: dict[str, Any], headers: dict[bytes, bytes]) -> None:
 class Dialect:
     """One API. `check` raises for a request that is refused before anybody looks who asks. `doubt`, where there is one, is called
     with a time (s) for who is unknown: keys that were read before that are too old, since another process may just have made one.
+    `is_strict`: a body or a query is refused where there is nothing that it could say.
     """
 
     keys: Keys
     refusal: Refusal
     check: Callable[[dict[str, Any], dict[bytes, bytes]], None] = everybody
     doubt: Callable[[float], None] | None = None
+    is_strict: bool = True
 
 
 V0 = Dialect(keyring, refusal)

@@ -13,13 +13,24 @@ from rest_framework.renderers import TemplateHTMLRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from base.errors import InvalidRequest, NotFound, TopicsError
+from base.errors import InvalidRequest, TopicsError
 from wire.answer import error_answer
+from wire.parse import STRICT, NoFields, parse_query
+from wire.routes import Routes
 from wire.schema import JSON, schema
 from wire.view import View
 
 
-class Schema(View):
+class Page(View):
+    """Takes no query."""
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        if STRICT:
+            parse_query(request.META["QUERY_STRING"].encode("latin-1"), NoFields)
+
+
+class Schema(Page):
     """GET /v0/schema."""
 
     @extend_schema(exclude=True)
@@ -27,7 +38,7 @@ class Schema(View):
         return Response(schema())
 
 
-class Docs(View, SpectacularSwaggerView):
+class Docs(Page, SpectacularSwaggerView):
     """GET /v0/docs: a page to try the API with, all of it served from here."""
 
     renderer_classes = (TemplateHTMLRenderer,)  # type: ignore[assignment]
@@ -38,9 +49,10 @@ class Nothing(View):
     """Any other path under /v0."""
 
     schema = None
+    routes = Routes(())
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        raise NotFound("there is nothing at this path")
+        raise self.routes.missing(request.path)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:

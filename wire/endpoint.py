@@ -19,7 +19,7 @@ from wire.actor import Actor
 from wire.answer import Answer, elapsed_ms
 from wire.dialect import V0, Dialect
 from wire.keys import OPEN, Key
-from wire.parse import is_json, parse, parse_query
+from wire.parse import STRICT, NoFields, is_json, parse, parse_query
 from wire.schema import JSON, Performance, Shape
 
 Body = TypeVar("Body")
@@ -66,6 +66,7 @@ class Endpoint:
 
     `path` as Django writes it, from the root. `scope`: what a key needs; None: nobody needs a key. `answers`: the shape of each
     status. `errors`: the statuses of refusals beyond those that every endpoint may answer. `media`: the first is the default.
+    `instead`: what whoever comes by a method that the path does not have may have looked for.
     `dialect`: whose API it belongs to, /v0 unless said otherwise; all endpoints of a path are of one.
     """
 
@@ -80,6 +81,7 @@ class Endpoint:
     errors: Sequence[int] = ()
     tag: str = "topics"
     media: Sequence[str] = (JSON,)
+    instead: str = ""
     dialect: Dialect = V0
     handler: Handler = field(init=False)
 
@@ -87,6 +89,8 @@ class Endpoint:
         self.handler = handler
         self.summary = handler.__doc__ or ""
         self.route = f"/{self.path}"  # as the metrics name it
+        # Where it takes no body, or no query: whether it is told to who sends one all the same.
+        self.is_strict = self.dialect.is_strict and (STRICT or self.scope == "delete")
         return self
 
     def script(self, asked: Asked[Any, Any], arguments: Sequence[str]) -> Script[Answer]:
@@ -99,8 +103,12 @@ class Endpoint:
                 asked.key.check_name(arguments[0])  # the topic, or the router, is what a path names first
         if self.query is not None:
             asked.query = parse_query(asked.raw_query, self.query)
+        elif asked.raw_query and self.is_strict:
+            parse_query(asked.raw_query, NoFields)
         if self.body is not None:
             if asked.raw_body and not is_json(asked.headers.get(b"content-type")):
                 raise UnsupportedMediaType("send the body as Content-Type: application/json")
             asked.body = parse(asked.raw_body, self.body)
+        elif asked.raw_body and self.is_strict:
+            parse(asked.raw_body, NoFields)
         return self.handler(asked, *arguments)

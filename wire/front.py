@@ -18,7 +18,7 @@ from typing import Any
 from django.conf import settings
 from django.urls import Resolver404, resolve
 
-from base.errors import NotFound, NotReady
+from base.errors import NotReady
 from store.threads import Threads
 from wire import door, hosts, limits, metrics, pulse, shutdown, sockets, upload, visitors
 from wire.answer import Answer, refusal
@@ -162,7 +162,9 @@ class Front:
         if scope["path"] in HEALTH_PATHS:
             endpoint = self.health.get(scope["method"]) if FAST_LANE else None
             if endpoint is not None and (accept := door.accepted(endpoint, headers)) is not None:
-                return await door.answer(endpoint, Asked(OPEN, headers, b"", b"", "", started, accept), ())
+                return await door.answer(
+                    endpoint, Asked(OPEN, headers, scope["query_string"], b"", "", started, accept), ()
+                )
             return self.readiness.run(environ(scope, headers, b"", None))  # it waits for nothing
         try:
             async with asyncio.timeout(READY_SECONDS):
@@ -177,7 +179,7 @@ class Front:
         path = scope["path"]
         if not is_route(path):
             if path.startswith("/v0/") or path == "/v0":
-                raise NotFound("there is nothing at this path")
+                raise self.routes.missing(path)
             return 0  # a static file, or a page that says that there is none
         if path.startswith("/admin/") and scope["method"] in TAKES_BODY and upload.announced(headers) > upload.SMALL:
             cookie = headers.get(b"cookie", b"").decode("latin-1")

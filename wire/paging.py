@@ -9,15 +9,22 @@ import msgspec
 from msgspec import Meta
 
 from base.errors import InvalidRequest
+from wire.answer import clamped
+from wire.parse import Request
+from wire.schema import Clamped
 
 MAX_SIZE = 1000
 
 
-class PageQuery(msgspec.Struct):
+class PageQuery(Request):
     """Which page a client asks for."""
 
     page_size: Annotated[int, Meta(ge=1, description=f"{MAX_SIZE} at most: more gives that many")] = 100
     cursor: Annotated[str, Meta(description="next_cursor of the page before")] = ""
+
+    @property
+    def clamped(self) -> Clamped:
+        return clamped(page_size=(self.page_size, self.size))
 
     @property
     def size(self) -> int:

@@ -1,4 +1,7 @@
-"""What a body and a query have to be: each is parsed into a struct, or refused with what is wrong, and where."""
+"""What a body and a query have to be: each is parsed into a struct, or refused with what is wrong, and where.
+
+A field that is not known is refused. It costs nothing: whoever reads a body knows at each name whether it is one of the struct's.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,27 @@ from typing import Any, TypeVar, get_origin
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
+from django.conf import settings
 
 from base.errors import InvalidRequest
+from wire import hints
 
 T = TypeVar("T")
 MOST_FIELDS = 1000  # of a query
+STRICT: bool = settings.TOPICS_STRICT
+
+
+class Request(msgspec.Struct, forbid_unknown_fields=STRICT):
+    """A body or a query, or a part of one. What is asked for by a field that we do not know would not be done: it is refused,
+    unless TOPICS_STRICT=0 says that clients send such fields and have to be served."""
+
+
+class Destruction(msgspec.Struct, forbid_unknown_fields=True):
+    """The same for a call that deletes. The field that we do not know may be what was to be kept: it is refused in any case."""
+
+
+class NoFields(msgspec.Struct, forbid_unknown_fields=True):
+    """A body or a query of a call that takes none."""
 
 
 def is_json(content_type: bytes | None) -> bool:
@@ -30,7 +49,8 @@ def parse(body: bytes, shape: type[T]) -> T:
     except UnicodeDecodeError as error:
         raise InvalidRequest(f"the body is not UTF-8 (byte {error.start})") from error
     except msgspec.MsgspecError as error:
-        raise InvalidRequest(lone_surrogate(body) or str(error)) from error
+        surrogate = lone_surrogate(body)
+        raise (InvalidRequest(surrogate) if surrogate else hints.refused(error, shape, "body", len(body))) from error
     except RecursionError as error:
         raise InvalidRequest("the JSON is nested too deep") from error
 
@@ -65,6 +85,8 @@ def parse_query(raw: bytes, shape: type[T]) -> T:
     fields, given = query_fields(shape), dict[str, Any]()  # type: ignore[arg-type]
     for name, value in pairs:
         if name not in fields:
+            if shape.__struct_config__.forbid_unknown_fields:  # type: ignore[attr-defined]
+                raise hints.unknown(name, list(fields), "query")
             continue
         if "\0" in value:
             raise InvalidRequest(f"{name} holds a NUL character")
@@ -75,7 +97,7 @@ def parse_query(raw: bytes, shape: type[T]) -> T:
     try:
         return msgspec.convert(given, shape, strict=False)
     except msgspec.ValidationError as error:
-        raise InvalidRequest(f"query: {error}") from error
+        raise hints.refused(error, shape, "query", len(raw)) from error
 
 
 @functools.cache

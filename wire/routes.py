@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
+from base.errors import NotFound
 from wire.dialect import Dialect
 from wire.endpoint import Endpoint
+from wire.hints import NEAR, likeness
 
 MOST_PATHS, LONGEST_PATH = 2000, 600  # that are remembered
 ANY = re.compile(r"<str:(\w+)>")
@@ -22,10 +25,18 @@ class Found(NamedTuple):
     dialect: Dialect
 
 
-class Routes:
-    """The table of all endpoints."""
+class Near(NamedTuple):
+    """A path like another one: how much, and what it is; empty where none is."""
 
-    def __init__(self, endpoints: Iterable[Endpoint]) -> None:
+    alike: float = 0.0
+    path: str = ""
+
+
+class Routes:
+    """The table of all endpoints. `others`: paths that are served by something else."""
+
+    def __init__(self, endpoints: Iterable[Endpoint], others: Sequence[str] = ()) -> None:
+        self.others = others
         self.tree: dict[Any, Any] = {}
         self.remembered = lru_cache(MOST_PATHS)(self.look_up)  # most requests are for few paths
         self.by_path: dict[str, dict[str, Endpoint]] = {}
@@ -61,6 +72,37 @@ class Routes:
         if methods is None:
             return None
         return Found(methods, tuple(arguments), next(iter(methods.values())).dialect)
+
+    def missing(self, path: str) -> NotFound:
+        """The refusal of a path at which there is nothing: it says what was probably meant."""
+        nothing = "there is nothing at this path"
+        if len(path) > LONGEST_PATH:
+            return NotFound(nothing)
+        whole = path.rstrip("/")
+        near = max((self.near(whole, pattern) for pattern in (*self.by_path, *self.others)), default=Near())
+        if near.path and path != whole and near.path == whole:
+            return NotFound(f"{nothing}: leave out the slash at its end", path=whole)
+        if near.path:
+            return NotFound(f"{nothing}: did you mean {near.path}?", path=near.path)
+        first, *rest = whole[1:].split("/")[1:] or [""]
+        if len(rest) > 1 and None in self.tree.get("v0", {}).get(first, {}):
+            return NotFound(f"{nothing}: a name holds no '/', and {'/'.join(rest)[:80]!r} does")
+        return NotFound(nothing)
+
+    def near(self, path: str, pattern: str) -> Near:
+        """How alike a path is to a pattern, and what it would be there. Nothing where a word of it is another altogether."""
+        given, wanted = path[1:].split("/"), pattern.split("/")
+        if len(given) != len(wanted) or given[0] != wanted[0]:
+            return Near()
+        right, alike = [], 0.0
+        for segment, each in zip(given, wanted, strict=True):
+            is_name = ANY.fullmatch(each) is not None
+            like = 0.5 if is_name else likeness(segment, each)  # a word that is right says more than any name
+            if not segment or like < (0 if is_name else NEAR):
+                return Near()
+            right.append(quote(segment, safe=":>") if is_name else each)
+            alike += like
+        return Near(alike, "/" + "/".join(right))
 
     def __iter__(self) -> Iterator[tuple[str, dict[str, Endpoint]]]:
         """Each path with its endpoints by method."""

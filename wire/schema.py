@@ -26,6 +26,8 @@ PATHS: dict[str, dict[str, Any]] = {  # what the names in paths have to look lik
 }
 COMPONENTS: dict[str, Any] = {}
 Shape = type[msgspec.Struct]
+# What was used in place of what was asked for, by field; absent where all was used as it came (answer.clamped()).
+Clamped = dict[str, int] | UnsetType
 
 
 class Performance(msgspec.Struct):

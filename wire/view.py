@@ -16,6 +16,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from base.errors import MethodNotAllowed
 from store.database import mend
 from store.script import Script, Suspended, run
 from wire import metrics
@@ -110,6 +111,12 @@ class View(APIView):
                 request.META[SUSPENDED] = Resumable(script, suspended, self.key, endpoint, self.started)
                 return HttpResponse(status=204)
         return as_response(answer)
+
+    def http_method_not_allowed(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Raises MethodNotAllowed, which says what is allowed."""
+        methods = " or ".join(self.endpoints) or "GET"
+        others = [endpoint.instead for endpoint in self.endpoints.values() if endpoint.instead]
+        raise MethodNotAllowed(f"{request.method} is not for this path: {'; '.join([f'send {methods}', *others])}")
 
     def options(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
         """What may be done here stands in the Allow header of every answer."""

@@ -75,7 +75,16 @@ class RoutersQuery(PageQuery):
     dest: str | None = None
 
 
-@Endpoint("GET", "v0/routers", "list_routers", scope="read", query=RoutersQuery, answers={200: RoutersAnswer}, tag=TAG)
+@Endpoint(
+    "GET",
+    "v0/routers",
+    "list_routers",
+    scope="read",
+    query=RoutersQuery,
+    answers={200: RoutersAnswer},
+    tag=TAG,
+    instead="PUT /v0/routers/:router makes one",
+)
 def list_routers(asked: Asked[None, RoutersQuery]) -> Script[Answer]:
     """Routers by name, those within the key's prefixes."""
     wanted = asked.query
@@ -85,4 +94,6 @@ def list_routers(asked: Asked[None, RoutersQuery]) -> Script[Answer]:
     lag = yield from lagging([router.id for router in page], now_ms())
     rows = [RouterShown(**shown(router, lag[router.id])) for router in page if router.id in lag]
     following = next_cursor(page[-1].name) if len(found) > wanted.size else UNSET
-    return asked.answer(RoutersAnswer(routers=rows, next_cursor=following, performance=asked.performance()))
+    return asked.answer(
+        RoutersAnswer(routers=rows, next_cursor=following, clamped=wanted.clamped, performance=asked.performance())
+    )

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from wire.schema import Performance
+from wire.schema import Clamped, Performance
 
 
 class RouterSettings(msgspec.Struct, kw_only=True):
@@ -49,6 +49,7 @@ class RouterAnswer(RouterShown, kw_only=True):
 class RoutersAnswer(msgspec.Struct, kw_only=True):
     routers: list[RouterShown]
     next_cursor: str | UnsetType = UNSET
+    clamped: Clamped = UNSET
     performance: Performance
 
 

@@ -101,14 +101,17 @@ def test_what_is_done_in_the_admin_is_its_users_doing(browser: Client) -> None:
 def test_keys_are_in_it_without_their_secrets(browser: Client) -> None:
     browser.post(
         reverse("admin:topics_apikey_add"),
-        {"name": "k", "read": "on", "prefixes": "a", "expires_0": "", "expires_1": ""},
+        {"name": "k", "read": "on", "prefixes": "a", "expires_0": "", "expires_1": "", "confirmed": "on"},
     )
     key = ApiKey.objects.get()
     url = reverse("admin:topics_apikey_change", args=[key.pk])
     browser.post(url, {"name": "k", "read": "on", "write": "on", "prefixes": "a"})
     browser.post(reverse("admin:topics_apikey_rotate", args=[key.pk]), {"overlap_ms": HOUR_MS})
     hashes = {bytes(ApiKey.objects.get().secret_sha256).hex(), bytes(key.secret_sha256).hex()}
-    browser.post(reverse("admin:topics_apikey_changelist"), {"action": "revoke", "_selected_action": [key.pk]})
+    browser.post(
+        reverse("admin:topics_apikey_changelist"),
+        {"action": "revoke", "_selected_action": [key.pk], "confirmed": "yes"},
+    )
     described = {"id": key.pk, "name": "k", "scopes": ["read"], "prefixes": ["a"], "expires": None}
     entries = [(each.action, each.before, each.after) for each in AuditEntry.objects.order_by("id")]
     assert entries == [

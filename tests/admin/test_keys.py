@@ -24,7 +24,7 @@ def change(key: ApiKey) -> str:
 
 
 def create(browser: Client, **fields: str) -> tuple[ApiKey, str]:
-    response = browser.post(ADD, {"name": "reader", "read": "on", "prefixes": "", **fields})
+    response = browser.post(ADD, {"name": "reader", "read": "on", "prefixes": "", "confirmed": "on", **fields})
     page = response.content.decode()
     assert response.status_code == 200, errors(page)
     assert "no-store" in response["Cache-Control"]
@@ -115,7 +115,7 @@ def test_it_refuses(browser: Client, fields: dict[str, str], told: str) -> None:
 
 def revoke(browser: Client, *keys: ApiKey) -> None:
     chosen = {"action": "revoke", "_selected_action": [key.pk for key in keys]}
-    assert browser.post(LIST, chosen).status_code == 302
+    assert browser.post(LIST, {**chosen, "confirmed": "yes"}).status_code == 302
 
 
 def test_a_revoked_key_opens_nothing(browser: Client) -> None:
@@ -288,3 +288,60 @@ def test_a_viewer_neither_makes_nor_revokes(viewer: Client) -> None:
     url = reverse("admin:topics_apikey_rotate", args=[key.pk])
     assert (viewer.get(url).status_code, viewer.post(url, {"overlap_ms": 0}).status_code) == (403, 403)
     assert "/rotate/" not in viewer.get(change(key)).content.decode()
+
+
+# -- Nobody is locked out unasked -------------------------------------------------------------------------------------
+
+FIRST = "This is the first key: once it is there, whoever shows none is refused."
+
+
+def make(browser: Client, **fields: str) -> str:
+    """The page after a new key was asked for, without a confirmation."""
+    return browser.post(ADD, {"name": "k", "prefixes": "", **fields}).content.decode()
+
+
+def test_the_first_key_says_whom_it_locks_out_and_asks(browser: Client) -> None:
+    assert FIRST in text(browser.get(ADD).content.decode())
+    page = make(browser, read="on")
+    assert "Nobody could then append, nor create or configure topics" in errors(page)
+    assert "Nobody could then create or configure topics" in errors(make(browser, read="on", write="on"))
+    assert "Nobody could then append" in errors(make(browser, admin="on"))
+    assert not ApiKey.objects.exists()
+    assert "tk_" in make(browser, write="on", admin="on")
+    assert "No other key may append" in text(browser.get(change(ApiKey.objects.get())).content.decode())
+
+
+def test_the_next_key_does_not_ask(browser: Client) -> None:
+    create(browser, write="on", admin="on")
+    assert "Who else gets in" not in text(browser.get(ADD).content.decode())
+    assert "tk_" in make(browser, read="on")
+
+
+def test_keys_of_the_environment_count(browser: Client, settings: Any) -> None:
+    settings.TOPICS_API_KEYS = "secret:write+admin"
+    assert "tk_" in make(browser, read="on")
+
+
+def test_a_key_that_is_taken_its_scopes_asks(browser: Client) -> None:
+    key, _ = create(browser, write="on", admin="on")
+    fields = {"name": "reader", "read": "on", "prefixes": ""}
+    assert "Nobody could then append" in errors(browser.post(change(key), fields).content.decode())
+    assert ApiKey.objects.get().write
+    assert browser.post(change(key), {**fields, "confirmed": "on"}).status_code == 302
+    assert not ApiKey.objects.get().write
+
+
+def test_revoking_asks(browser: Client) -> None:
+    key, secret = create(browser, write="on", admin="on")
+    other, _ = create(browser, name="other", write="on")
+    chosen = {"action": "revoke", "_selected_action": [key.pk]}
+    page = text(browser.post(LIST, chosen).content.decode())
+    assert "This is for good" in page
+    assert "Nobody could then create or configure topics" in page
+    assert "Nobody could then append" not in page
+    assert holder(secret).name == "reader"
+    revoke(browser, key)
+    assert ApiKey.objects.get(pk=other.pk).revoked_ts is None
+    with pytest.raises(Unauthorized):
+        holder(secret)
+    assert browser.post(LIST, chosen).status_code == 302  # it is revoked already: nothing is asked

@@ -18,7 +18,6 @@ from topics.models import Topic
 LIST = reverse("admin:topics_topic_changelist")
 ADD = reverse("admin:topics_topic_add")
 DEFAULTS = {
-    "type": "log",
     "durability": "disk",
     "ttl_ms": "0",
     "cap_records": "0",
@@ -29,10 +28,6 @@ DEFAULTS = {
     "dedupe_node": "on",
     "priority": "",
     "auto_priority": "on",
-    "lease_ms": "30000",
-    "claim_jitter_ms": "0",
-    "max_deliveries": "0",
-    "dead_letter": "",
 }
 
 # Ten thousand topics like the one called pattern.
@@ -164,7 +159,6 @@ def test_it_creates_a_topic(browser: Client) -> None:
         ({"cap_bytes": str(2**62 + 1)}, "Expected `int` <= 4611686018427387904"),
         ({"ttl_ms": "soon"}, "Enter a whole number"),
         ({"durability": "paper"}, "paper is not one of the available choices"),
-        ({"dead_letter": "no good"}, "dead_letter 'no good' is no valid name"),
         ({"name": "taken"}, "already exists"),
     ],
 )

@@ -49,6 +49,20 @@ def test_from_seq_is_exclusive_and_limit_bounds_the_window(door: Door, name: str
     assert door.diff(name, from_seq=10).json["records"] == []
 
 
+def test_what_is_clamped_is_told(api: Door, name: str) -> None:
+    api.append(name, 1)
+    assert api.diff(name, limit=5000, wait_ms=10**9).json["clamped"] == {"limit": 1000, "wait_ms": 30_000}
+    assert api.get(f"/v0/topics/{name}/records?wait_ms=30001").json["clamped"] == {"wait_ms": 30_000}
+    for fields in ({}, {"limit": 1000}, {"limit": 1, "wait_ms": 30_000}):
+        assert "clamped" not in api.diff(name, **fields).json
+    for page in ("/v0/topics", "/v0/routers", f"/v0/topics/{name}/cursors"):
+        assert api.get(f"{page}?page_size=1001").json["clamped"] == {"page_size": 1000}
+        assert "clamped" not in api.get(f"{page}?page_size=1000").json
+    watched = api.post("/v0/watch", {"topics": {name: {}}, "limit": 1001, "max_batch_bytes": 2**40})
+    assert watched.json["clamped"] == {"limit": 1000, "max_batch_bytes": 262_144}
+    assert "clamped" not in api.post("/v0/watch", {"topics": {name: {}}}).json
+
+
 def test_a_limit_over_1000_is_1000(door: Door, name: str) -> None:
     door.append(name, *range(1001))
     assert len(door.diff(name, limit=5000).json["records"]) == 1000

@@ -32,7 +32,7 @@ TABLE = {  # docs/wire.md, "Errors"
         "head_mismatch",
         "cursor_moved",
     },
-    422: {"topic_full"},
+    422: {"topic_full", "idempotency_mismatch"},
     429: {"throttled"},
     500: {"internal"},
     503: {"not_ready", "shutting_down", "storage_full"},
@@ -68,13 +68,12 @@ def test_a_cycle_of_routers(api: Door, name: str) -> None:
 
 
 def test_a_fault_of_ours_tells_nothing_of_the_inside(views: Door, name: str, caplog: pytest.LogCaptureFixture) -> None:
-    views.append(name, 1)
     with connection.cursor() as cursor:
-        cursor.execute("ALTER TABLE topics_topichead RENAME TO topics_gone")
-    refused = views.get(f"/v0/topics/{name}")
+        cursor.execute("ALTER TABLE topics_topic ADD CONSTRAINT nobody_knows CHECK (ttl_ms = 0)")
+    refused = views.put(f"/v0/topics/{name}", {"ttl_ms": 1})
     assert (refused.status, refused.code) == (500, "internal")
-    assert "topics_topichead" not in refused.body.decode()
-    assert "topics_topichead" in caplog.text
+    assert "nobody_knows" not in refused.body.decode()
+    assert "nobody_knows" in caplog.text
 
 
 def test_a_server_on_its_way_down_sends_people_elsewhere(instances) -> None:

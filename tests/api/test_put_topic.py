@@ -56,17 +56,8 @@ def test_every_field_can_be_set_when_it_is_made_and_later(api: Door, name: str) 
         "auto_create": False,
         "idempotency_window_ms": 5,
         "dedupe_node": False,
-        "lease_ms": 1,
-        "claim_jitter_ms": 2,
-        "max_deliveries": 3,
-        "dead_letter": "dead",
-        "leases_durable": True,
     }
-    assert api.put(f"/v0/topics/{name}", {"type": "queue", **wanted}).json["config"] == {
-        **DEFAULTS,
-        "type": "queue",
-        **wanted,
-    }
+    assert api.put(f"/v0/topics/{name}", wanted).json["config"] == {**DEFAULTS, **wanted}
     api.put(f"/v0/topics/{name}-2")
     for field, value in wanted.items():
         changed = api.put(f"/v0/topics/{name}-2", {field: value})
@@ -108,7 +99,36 @@ def test_durable_is_a_shorthand_and_durability_wins(
 
 @pytest.mark.parametrize(("asked", "kept"), [(1001, 1000), (-5000, -1000), (10**15, 1000), (0, 0), (None, None)])
 def test_priority_is_clamped(api: Door, name: str, asked: int | None, kept: int | None) -> None:
-    assert api.put(f"/v0/topics/{name}", {"priority": asked}).json["config"]["priority"] == kept
+    answer = api.put(f"/v0/topics/{name}", {"priority": asked}).json
+    assert answer["config"]["priority"] == kept
+    assert answer.get("clamped") == (None if asked == kept else {"priority": kept})
+    made = api.append(f"{name}-2", 1, config={"priority": asked}).json
+    assert made.get("clamped") == (None if asked == kept else {"priority": kept})
+    assert "clamped" not in api.append(f"{name}-2", 1, config={"priority": 5000}).json  # which did not count
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"type": "queue"},
+        {"lease_ms": 1},
+        {"claim_jitter_ms": 2},
+        {"max_deliveries": 3},
+        {"dead_letter": "dead"},
+        {"leases_durable": True},
+    ],
+)
+def test_what_is_for_queues_is_refused_as_there_are_none(api: Door, name: str, body: dict[str, Any]) -> None:
+    for refused in (api.put(f"/v0/topics/{name}", body), api.append(name, 1, config=body)):
+        assert (refused.status, refused.code, refused.detail) == (400, "invalid_request", {"field": next(iter(body))})
+        assert "queues" in refused.json["error"]["message"]
+    assert api.get(f"/v0/topics/{name}").status == 404
+
+
+def test_a_config_may_be_sent_back_as_it_was_shown(api: Door, name: str) -> None:
+    shown = api.put(f"/v0/topics/{name}", {"ttl_ms": 5}).json["config"]
+    again = api.put(f"/v0/topics/{name}", shown)
+    assert (again.status, again.json["config"]) == (200, shown)
 
 
 def test_the_type_stays(api: Door, name: str) -> None:
@@ -132,10 +152,6 @@ def test_a_longer_ttl_brings_nothing_back(api: Door, name: str) -> None:
     api.put(f"/v0/topics/{name}", {"ttl_ms": 3_600_000})
     assert api.get(f"/v0/topics/{name}").json["count"] == 0
     assert api.diff(name).json["tombstone"]["reason"] == "ttl"
-
-
-def test_unknown_fields_are_ignored(api: Door, name: str) -> None:
-    assert api.put(f"/v0/topics/{name}", {"colour": "red"}).status == 201
 
 
 def test_the_answers_shape_has_the_fields_of_the_request() -> None:

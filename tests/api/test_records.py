@@ -29,7 +29,6 @@ def topic(api: Door, name: str) -> str:
         ("include_tags=false&include_meta=false", {"include_meta": False}),
         ("from_ts=0", {"from_ts": 0}),
         ("from_seq=5&wait_ms=1", {"from_seq": 5, "wait_ms": 1}),
-        ("unknown=1", {}),
     ],
 )
 def test_it_answers_as_a_diff_does(api: Door, topic: str, query: str, body: dict) -> None:

@@ -85,6 +85,14 @@ def test_fifty_retries_of_one_append_are_one(server: Instance, door: Lane) -> No
     assert [record["data"] for record in read_all(server.port, "retried")] == [1, 2]
 
 
+def test_of_two_appends_that_race_under_one_key_one_is_refused(server: Instance, door: Lane) -> None:
+    door.put("/v0/topics/mistaken")
+    answers = together(*[lambda n=n: door.append("mistaken", n % 2, idempotency_key="one") for n in range(40)])  # type: ignore[misc]
+    ((kept,),) = {tuple(record["data"] for record in read_all(server.port, "mistaken"))}
+    assert [answer.status for answer in answers] == [200 if n % 2 == kept else 422 for n in range(40)]
+    assert sum(answer.status == 200 and not answer.json["deduped"] for answer in answers) == 1
+
+
 def test_of_many_who_expect_one_head_one_gets_it(door: Lane) -> None:
     door.put("/v0/topics/fenced")
     answers = together(*[lambda: door.append("fenced", 1, expected_head=0)] * 16)

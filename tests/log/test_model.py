@@ -17,7 +17,7 @@ from django.db import connection
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from base.errors import HeadMismatch, TopicFull
+from base.errors import HeadMismatch, IdempotencyMismatch, TopicFull
 from routers.routers import RouterConfig
 from store.script import run
 from tests import reference
@@ -52,7 +52,13 @@ def call(name: str, **arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[tu
     return st.tuples(st.just(name), st.fixed_dictionaries(arguments))
 
 
-APPEND = call("append", topic=TOPICS, records=RECORDS, key=st.sampled_from([None, None, "k1", "k2"]))
+APPEND = call(
+    "append",
+    topic=TOPICS,
+    records=RECORDS,
+    key=st.sampled_from([None, None, "k1", "k2"]),
+    again=st.sampled_from([True, True, False]),
+)
 FORWARD = call("forward", records=RECORDS)
 DELETE_OLDEST = call("delete_oldest", topic=EACH, length=st.integers(1, 8), pattern=ANY_PATTERN)
 DELETE_TAG = call("delete", topic=EACH, before_seq=st.none(), pattern=PATTERNS)
@@ -88,6 +94,7 @@ class Beside:
         self.prefix = f"model{next(numbers)}"
         self.logs = {name: reference.Log() for name in ("t", "dest", "source")}
         self.made = itertools.count()
+        self.sent: dict[tuple[str, str], list[tuple[str, str | None, str | None, int]]] = {}
         for name in self.logs:
             put_topic(self.name(name), Config(), self.now)
         self.link()
@@ -125,10 +132,19 @@ class Beside:
 
     # -- Writing
 
-    def append(self, topic: str, records: list[tuple[int, str | None, str | None]], key: str | None) -> None:
+    def append(
+        self, topic: str, records: list[tuple[int, str | None, str | None]], key: str | None, again: bool
+    ) -> None:
+        """`again`: what was sent under this key before, if anything was."""
         new = self.rows(records)
+        if again and key is not None:
+            new = self.sent.setdefault((topic, key), new)
         try:
             expected = self.logs[topic].append(new, self.now, key)
+        except reference.Mismatch:
+            with pytest.raises(IdempotencyMismatch):
+                self.write(topic, new, idempotency_key=key)
+            return
         except reference.Full:
             with pytest.raises(TopicFull):
                 self.write(topic, new, idempotency_key=key)

@@ -23,7 +23,7 @@ from base.names import ROUTER_NAME
 from base.units import moment
 from store.script import run
 from topics import audit
-from topics.admin import rotate
+from topics.admin import lockout, rotate
 from topics.admin.pages import DomainAdmin
 from topics.models import ApiKey
 from wire.keys import SCOPES, keyring, new_secret, sha256
@@ -39,15 +39,17 @@ class ApiKeyForm(forms.ModelForm):
         help_text="From then on it opens nothing, and its streams end. Empty: it does not expire.",
     )
 
+    confirmed = forms.BooleanField(required=False, label="Save it all the same")
+
     class Meta:
         model = ApiKey
         fields = ("name", "read", "write", "delete_scope", "admin", "prefixes")
         help_texts = {
             "name": "Who or what uses it.",
-            "read": "GETs, diff, watch.",
-            "write": "Append, ack, nack, extend. Claim and work want read and write.",
-            "delete_scope": "Deletes of topics, routers and records.",
-            "admin": "PUTs: create and configure.",
+            "read": "Topics, records, cursors and routers: GETs, diff, watch.",
+            "write": "Append, which may create the topic.",
+            "delete_scope": "Deletes of topics, records, cursors and routers.",
+            "admin": "PUTs: create and configure topics, cursors and routers. Without prefixes also the server's metrics.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -71,7 +73,18 @@ class ApiKeyForm(forms.ModelForm):
     def clean(self) -> dict[str, Any]:
         if not any(self.cleaned_data.get(column) for column in COLUMN.values()):
             raise forms.ValidationError("A key without a scope may do nothing: choose at least one.")
+        if not self.errors and not self.cleaned_data.get("confirmed") and (lost := self.lost()):
+            told = f"Nobody could then {', nor '.join(lost)}: no key may. Let this one, or say that it is to be so."
+            self.add_error("confirmed", told)
         return self.cleaned_data
+
+    def lost(self) -> list[str]:
+        """What nobody could do any more once this is saved."""
+        before = lockout.kept()
+        wanted = ApiKey(write=self.cleaned_data["write"], admin=self.cleaned_data["admin"])
+        expires: datetime | None = self.cleaned_data.get("expires")
+        wanted.expires_ts = None if expires is None else round(expires.timestamp() * 1000)
+        return lockout.lost(before, [*(key for key in before if key.pk != self.instance.pk), wanted])
 
 
 class Standing(admin.SimpleListFilter):
@@ -143,7 +156,11 @@ class ApiKeyAdmin(DomainAdmin):
         return super().get_queryset(request).defer("secret_sha256", "previous_sha256")
 
     def get_fieldsets(self, request: HttpRequest, obj: ApiKey | None = None) -> Any:
-        fieldsets = super().get_fieldsets(request, obj)
+        fieldsets = [*super().get_fieldsets(request, obj)]
+        if warning := warning_of(obj):
+            fieldsets.insert(
+                2, ("Who else gets in", {"fields": ("confirmed",), "description": warning})
+            )  # below what it may
         return fieldsets if obj is None else (*fieldsets, ("Until now", {"fields": self.times}))
 
     def get_readonly_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> Sequence[str]:
@@ -168,7 +185,8 @@ class ApiKeyAdmin(DomainAdmin):
         if change:
             before = described(ApiKey.objects.get(pk=obj.pk))
             # Only what was changed here: a key revoked while the page was open stays revoked.
-            obj.save(update_fields=["expires_ts" if name == "expires" else name for name in form.changed_data])
+            columns = ("expires_ts" if name == "expires" else name for name in form.changed_data if name != "confirmed")
+            obj.save(update_fields=list(columns))
             run(audit.note_difference("key", obj.name, before, described(obj)))
         else:
             secret = new_secret()
@@ -197,7 +215,10 @@ class ApiKeyAdmin(DomainAdmin):
         return response
 
     @admin.action(description="Revoke selected keys", permissions=["change"])
-    def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:
+    def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> HttpResponse | None:
+        """Asks first: it is for good."""
+        if "confirmed" not in request.POST:
+            return self.ask_to_revoke(request, list(queryset.filter(revoked_ts=None)))
         with transaction.atomic():
             keys = list(queryset.filter(revoked_ts=None))
             ApiKey.objects.filter(pk__in=[key.pk for key in keys], revoked_ts=None).update(revoked_ts=now_ms())
@@ -206,6 +227,34 @@ class ApiKeyAdmin(DomainAdmin):
         for key in keys:
             self.log_change(request, key, "Revoked.")
         messages.success(request, f"{len(keys)} keys revoked: within a second nobody gets in with them.")
+        return None
+
+    def ask_to_revoke(self, request: HttpRequest, keys: list[ApiKey]) -> HttpResponse | None:
+        if not keys:
+            messages.info(request, "These keys are revoked already.")
+            return None
+        before, ids = lockout.kept(), {key.pk for key in keys}
+        # A revoked key still counts as one: the end of the last does not open the server.
+        after = [ApiKey(revoked_ts=now_ms()) if key.pk in ids else key for key in before]
+        context = {
+            **self.admin_site.each_context(request),
+            "title": "Revoke API keys",
+            "opts": self.opts,
+            "keys": keys,
+            "lost": lockout.lost(before, after),
+        }
+        return TemplateResponse(request, "admin/topics/apikey/revoke.html", context)
+
+
+def warning_of(key: ApiKey | None) -> str:
+    """What is said where saving this key (None: a new one) may leave nobody who can write, or configure; else nothing."""
+    before = lockout.kept()
+    without = [each for each in before if key is None or each.pk != key.pk]
+    lost = lockout.lost(before, [*without, ApiKey(write=False, admin=False)])
+    if not lost:
+        return ""
+    first = "" if before else "This is the first key: once it is there, whoever shows none is refused. "
+    return f"{first}No other key may {', nor '.join(lost)}. Where this one may not either, nobody can."
 
 
 def described(key: ApiKey) -> dict[str, Any]:

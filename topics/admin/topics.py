@@ -19,7 +19,7 @@ from store.script import run
 from topics import hooks
 from topics.admin import trim
 from topics.admin.pages import Deletion, DomainAdmin, DomainForm, as_struct, choice_column
-from topics.config import COLUMNS, Config, put_topic
+from topics.config import COLUMNS, QUEUES_ONLY, Config, put_topic
 from topics.delete import delete_topic
 from topics.models import Cursor, Topic
 
@@ -27,7 +27,6 @@ MOST_NAMED = 100  # routers and cursors that a confirmation spells out
 MS = "Milliseconds."
 HELP = {
     "name": "1 to 255 of A-Z a-z 0-9 . _ : - with a letter or digit first.",
-    "type": "It cannot change later.",
     "ttl_ms": f"{MS} A record older than this is not delivered. 0: off.",
     "cap_records": "The most records kept. 0: off.",
     "cap_bytes": "The most payload bytes kept. 0: off.",
@@ -38,21 +37,19 @@ HELP = {
     "auto_create": "A write may create the topic.",
     "idempotency_window_ms": f"{MS} How long an idempotency key is remembered.",
     "dedupe_node": "Off: reads ignore the node filter here.",
-    "lease_ms": f"{MS} Queues only.",
-    "claim_jitter_ms": f"{MS} Queues only.",
-    "max_deliveries": "Queues only. 0: no limit.",
-    "dead_letter": "Queues only: the topic for jobs that were delivered too often.",
-    "leases_durable": "Queues only.",
 }
+
+
+ASKED = tuple(name for name in COLUMNS if name != "type" and name not in QUEUES_ONLY)  # there are no queues yet
 
 
 class TopicForm(DomainForm):
     class Meta:
         model = Topic
-        fields = ("name", *COLUMNS)
-        labels = {name: name for name in COLUMNS}  # as the API spells them, and its messages
+        fields = ("name", *ASKED)
+        labels = {name: name for name in ASKED}  # as the API spells them, and its messages
         help_texts = HELP
-        widgets = {"name": forms.TextInput(attrs={"size": 60}), "dead_letter": forms.TextInput(attrs={"size": 60})}
+        widgets = {"name": forms.TextInput(attrs={"size": 60})}
 
 
 @admin.register(Topic)
@@ -69,21 +66,14 @@ class TopicAdmin(DomainAdmin):
     search_fields = ("name__contains",)
     search_help_text = "A part of a name."
     fieldsets = (
-        (None, {"fields": ("name", "type", "durability")}),
+        (None, {"fields": ("name", "durability")}),
         ("What is kept", {"fields": ("ttl_ms", "cap_records", "cap_bytes", "discard")}),
         (
             "Reads and writes",
             {"fields": ("auto_create", "idempotency_window_ms", "dedupe_node", "priority", "auto_priority")},
         ),
-        (
-            "Queues",
-            {
-                "classes": ("collapse",),
-                "fields": ("lease_ms", "claim_jitter_ms", "max_deliveries", "dead_letter", "leases_durable"),
-            },
-        ),
     )
-    now = (*columns, "created")
+    now = ("type", *columns, "created")
 
     # -- What it shows ------------------------------------------------------------------------------------------------
 
@@ -119,13 +109,13 @@ class TopicAdmin(DomainAdmin):
         return fieldsets if obj is None else (*fieldsets[:1], ("Now", {"fields": self.now}), *fieldsets[1:])
 
     def get_readonly_fields(self, request: HttpRequest, obj: Topic | None = None) -> Sequence[str]:
-        return () if obj is None else ("name", "type", *self.now)
+        return () if obj is None else ("name", *self.now)
 
     # -- What it does -------------------------------------------------------------------------------------------------
 
     def save_model(self, request: HttpRequest, obj: Topic, form: TopicForm, change: bool) -> None:
         """Creates, or changes what the form changed. Raises TopicsError."""
-        names = [name for name in (form.changed_data if change else COLUMNS) if name in COLUMNS]
+        names = [name for name in (form.changed_data if change else ASKED) if name in ASKED]
         config = as_struct({name: form.cleaned_data[name] for name in names}, Config)
         created = run(put_topic(obj.name, config, now_ms())).created
         topic = Topic.objects.get(name=obj.name)

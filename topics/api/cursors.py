@@ -18,11 +18,12 @@ from topics.diff import Seq
 from wire.answer import Answer
 from wire.endpoint import Asked, Endpoint
 from wire.paging import PageQuery, next_cursor
+from wire.parse import Request
 
 CURSOR, TAG = f"{TOPIC}/cursors/<str:cursor>", "cursors"
 
 
-class PutCursor(msgspec.Struct):
+class PutCursor(Request):
     """Where a cursor is to stand: one of seq, from_ts and at. `expected_seq`: where its owner thinks it stands."""
 
     seq: Seq | None = None
@@ -86,6 +87,7 @@ def list_cursors(asked: Asked[None, PageQuery], topic: str) -> Script[Answer]:
             topic=topic,
             cursors=[shape(topic, each) for each in shown],
             next_cursor=following,
+            clamped=wanted.clamped,
             performance=asked.performance(),
         )
     )

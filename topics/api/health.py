@@ -57,8 +57,10 @@ def ready(asked: Asked[None, None]) -> Script[Answer]:
     `degraded`: reads go on while the disk is full, and appends and reads while forwarding stands still."""
     try:
         ((replaying, topics),) = yield Statement(READY)
+    except NotReady:
+        raise
     except Exception as error:
-        raise NotReady("PostgreSQL is away, or holds no tables of ours yet") from error
+        raise NotReady("PostgreSQL does not answer") from error
     if replaying:
         raise NotReady("PostgreSQL replays its log", wal_replay_complete=False)
     wrong = [name for look in degraded for name in look()]

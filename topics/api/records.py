@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta
 
 from base.clock import now_ms
 from base.errors import InvalidRequest
@@ -21,24 +21,26 @@ from topics.stamps import seen
 from wire import metrics
 from wire.answer import Answer, elapsed_ms
 from wire.endpoint import Asked, Endpoint
-from wire.parse import parse
+from wire.parse import Request, parse
+from wire.schema import Clamped
 
 TOPIC = "v0/topics/<str:topic>"
 
 
-def render_appended(topic: str, done: Appended, with_seqs: bool, started: float) -> bytes:
+def render_appended(topic: str, done: Appended, with_seqs: bool, used: Clamped, started: float) -> bytes:
     """The body of an append's answer."""
+    told = "" if used is UNSET else f'"clamped":{msgspec.json.encode(used).decode()},'
     first, last = done.first_seq, done.last_seq
     seqs = f'"seqs":{msgspec.json.encode(list(range(first, last + 1))).decode()},' if with_seqs else ""
     return (
         f'{{"topic":"{topic}","first_seq":{first},"last_seq":{last},{seqs}"head_seq":{done.head_seq},'
         f'"count":{last - first + 1},"created":{"true" if done.created else "false"},'
-        f'"deduped":{"true" if done.deduped else "false"},"performance":{{"server_total_ms":{elapsed_ms(started)},'
+        f'"deduped":{"true" if done.deduped else "false"},{told}"performance":{{"server_total_ms":{elapsed_ms(started)},'
         f'"wal_append_ms":{done.wal_append_ms:.3f},"fsync_ms":{done.fsync_ms:.3f}}}}}'
     ).encode()
 
 
-class AppendQuery(msgspec.Struct):
+class AppendQuery(Request):
     return_seqs: bool = True
 
 
@@ -61,7 +63,9 @@ def append_records(asked: Asked[Append, AppendQuery], topic: str) -> Script[Answ
     done = yield from append(topic, wanted, check_rows(wanted), now_ms())
     if not done.deduped:
         metrics.appended(done.last_seq - done.first_seq + 1)
-    body = render_appended(topic, done, asked.query.return_seqs, asked.started)
+    with_seqs = wanted.return_seqs and asked.query.return_seqs
+    used = wanted.config.clamped() if done.created and wanted.config is not None else UNSET
+    body = render_appended(topic, done, with_seqs, used, asked.started)
     return Answer(201 if done.created else 200, body)
 
 
@@ -69,16 +73,24 @@ def read(asked: Asked[Any, Any], topic: str, wanted: Diff) -> Script[Answer]:
     window = yield from diff(topic, wanted)
     metrics.read(window.scanned)
     shown = window.seen_by(asked.key)
-    return Answer(200, render(topic, shown, wanted.from_seq, elapsed_ms(asked.started)))
+    return Answer(200, render(topic, shown, wanted, elapsed_ms(asked.started)))
 
 
-@Endpoint("POST", f"{TOPIC}/diff", "diff", scope="read", body=Diff, answers={200: DiffAnswer})
+@Endpoint(
+    "POST",
+    f"{TOPIC}/diff",
+    "diff",
+    scope="read",
+    body=Diff,
+    answers={200: DiffAnswer},
+    instead="GET /v0/topics/:topic/records takes the same as a query",
+)
 def read_by_diff(asked: Asked[Diff, None], topic: str) -> Script[Answer]:
     """Read the records above a seq."""
     return read(asked, topic, asked.body)
 
 
-class RecordsQuery(msgspec.Struct):
+class RecordsQuery(Request):
     """A diff as a query. `match` is a tag, or the predicate as JSON: ["tag","Glob","x*"]."""
 
     from_seq: Seq = 0
@@ -99,7 +111,15 @@ class RecordsQuery(msgspec.Struct):
         return Diff(**given, node=self.node or None, match=match)
 
 
-@Endpoint("GET", f"{TOPIC}/records", "records", scope="read", query=RecordsQuery, answers={200: DiffAnswer})
+@Endpoint(
+    "GET",
+    f"{TOPIC}/records",
+    "records",
+    scope="read",
+    query=RecordsQuery,
+    answers={200: DiffAnswer},
+    instead="POST /v0/topics/:topic appends, POST /v0/topics/:topic/delete deletes",
+)
 def read_by_get(asked: Asked[None, RecordsQuery], topic: str) -> Script[Answer]:
     """Read the records above a seq with a plain GET."""
     return read(asked, topic, asked.query.diff())
@@ -117,7 +137,15 @@ def one_record(asked: Asked[None, None], topic: str, seq: str) -> Script[Answer]
     return Answer(200, seen(found.record, asked.key.prefixes)[:-1].encode() + b"," + tail[1:])
 
 
-@Endpoint("POST", f"{TOPIC}/delete", "delete_records", scope="delete", body=Delete, answers={200: DeleteRecordsAnswer})
+@Endpoint(
+    "POST",
+    f"{TOPIC}/delete",
+    "delete_records",
+    scope="delete",
+    body=Delete,
+    answers={200: DeleteRecordsAnswer},
+    instead="DELETE /v0/topics/:topic removes the topic itself",
+)
 def delete(asked: Asked[Delete, None], topic: str) -> Script[Answer]:
     """Delete what is there now, below a seq or by tag: silently, and for good."""
     wanted = asked.body

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from topics.config import WholeConfig
-from wire.schema import Performance
+from wire.schema import Clamped, Performance
 
 
 class WritePerformance(Performance):
@@ -28,6 +28,7 @@ class PutTopicAnswer(msgspec.Struct, kw_only=True):
     topic: str
     created: bool
     config: WholeConfig
+    clamped: Clamped = UNSET
     performance: Performance
 
 
@@ -59,6 +60,7 @@ class ListedTopic(msgspec.Struct):
 class TopicsAnswer(msgspec.Struct, kw_only=True):
     topics: list[ListedTopic]
     next_cursor: str | UnsetType = UNSET
+    clamped: Clamped = UNSET
     performance: Performance
 
 
@@ -78,6 +80,7 @@ class AppendAnswer(msgspec.Struct, kw_only=True):
     count: int
     created: bool
     deduped: bool
+    clamped: Clamped = UNSET
     performance: WritePerformance
 
 
@@ -112,6 +115,7 @@ class DiffAnswer(msgspec.Struct, kw_only=True):
     caught_up: bool
     tombstone: Tombstone | None
     lag: int
+    clamped: Clamped = UNSET
     performance: ReadPerformance
 
 
@@ -159,6 +163,7 @@ class CursorsAnswer(msgspec.Struct, kw_only=True):
     topic: str
     cursors: list[CursorShown]
     next_cursor: str | UnsetType = UNSET
+    clamped: Clamped = UNSET
     performance: Performance
 
 

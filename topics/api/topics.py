@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 from msgspec import UNSET, Meta
 
 from base.clock import now_ms
@@ -19,6 +18,7 @@ from topics.describe import State, held, page_of_topics
 from wire.answer import Answer
 from wire.endpoint import Asked, Endpoint
 from wire.paging import PageQuery, next_cursor
+from wire.parse import Destruction, Request
 
 
 @Endpoint(
@@ -35,11 +35,13 @@ def put(asked: Asked[Config, None], topic: str) -> Script[Answer]:
     asked.body.check_names(asked.key)
     done = yield from put_topic(topic, asked.body, now_ms())
     config = done.config.seen_by(asked.key)
-    answer = PutTopicAnswer(topic=topic, created=done.created, config=config, performance=asked.performance())
+    answer = PutTopicAnswer(
+        topic=topic, created=done.created, config=config, clamped=asked.body.clamped(), performance=asked.performance()
+    )
     return asked.answer(answer, status=201 if done.created else 200)
 
 
-class TopicQuery(msgspec.Struct):
+class TopicQuery(Request):
     touch: Annotated[bool, Meta(description="false: this call does not count as a read")] = True
 
 
@@ -68,7 +70,7 @@ def get(asked: Asked[None, TopicQuery], topic: str) -> Script[Answer]:
     )
 
 
-class DeleteTopicQuery(msgspec.Struct):
+class DeleteTopicQuery(Destruction):
     if_empty: bool = False
 
 
@@ -95,7 +97,15 @@ class ListQuery(PageQuery):
     prefix: str = ""
 
 
-@Endpoint("GET", "v0/topics", "list_topics", scope="read", query=ListQuery, answers={200: TopicsAnswer})
+@Endpoint(
+    "GET",
+    "v0/topics",
+    "list_topics",
+    scope="read",
+    query=ListQuery,
+    answers={200: TopicsAnswer},
+    instead="PUT /v0/topics/:topic makes one",
+)
 def list_topics(asked: Asked[None, ListQuery]) -> Script[Answer]:
     """Topics by name, those within the key's prefixes."""
     wanted = asked.query
@@ -104,7 +114,12 @@ def list_topics(asked: Asked[None, ListQuery]) -> Script[Answer]:
     shown = found[: wanted.size]
     following = next_cursor(shown[-1].name) if len(found) > wanted.size else UNSET
     return asked.answer(
-        TopicsAnswer(topics=[listed(each) for each in shown], next_cursor=following, performance=asked.performance())
+        TopicsAnswer(
+            topics=[listed(each) for each in shown],
+            next_cursor=following,
+            clamped=wanted.clamped,
+            performance=asked.performance(),
+        )
     )
 
 

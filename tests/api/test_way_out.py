@@ -1,0 +1,135 @@
+"""A refusal names the way out: what was meant, what is allowed, what has to be done first."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.conf import settings as django_settings
+from django.db import NotSupportedError
+
+from base.errors import NotReady
+from store.database import check_version, translated
+from tests.api.doors import Door, Lane
+from tests.instances import ROOT, free_port, until
+from tests.migrations.databases import database, migrate
+
+
+def message(door: Door, method: str, path: str, body: object = None, status: int = 400) -> str:
+    refused = door.call(method, path, body)
+    assert (refused.status, bool(refused.code)) == (status, True)
+    return str(refused.json["error"]["message"])
+
+
+@pytest.mark.parametrize("body", [b'{"records":[{"data":1}', b'{"records":[{"da', b"{", b'{"records": tru'])
+def test_truncated_json_is_told_with_the_byte(api: Door, name: str, body: bytes) -> None:
+    refused = api.post(f"/v0/topics/{name}", body)
+    assert (refused.status, refused.code, refused.detail) == (400, "invalid_request", {"byte": len(body)})
+    assert f"at byte {len(body)}" in refused.json["error"]["message"]
+
+
+WORDS = [
+    ("PUT", "/v0/topics/{}", {"discard": "newest"}, "body at discard: 'newest' is none of old, reject"),
+    ("PUT", "/v0/topics/{}", {"durability": ""}, "body at durability: '' is none of disk, ephemeral, fsync, memory"),
+    ("PUT", "/v0/routers/{}", {"source": "a", "dest": "b", "from": "now"}, "body at from: 'now' is none of earliest, head"),
+    ("POST", "/v0/topics/{}/diff", {"match": ["tag", "Like", "x"]}, "body at match[1]: 'Like' is none of Eq, Glob"),
+    ("POST", "/v0/watch", {"topics": {"a": {"match": ["x", "Eq", "x"]}}}, "body at topics[...].match[0]: 'x' is none of tag"),
+    ("PUT", "/v0/topics/{}/cursors/c", {"at": "tail"}, "body at at: 'tail' is none of earliest, head"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "path", "body", "told"), WORDS)
+def test_a_wrong_word_is_told_the_right_ones(
+    api: Door, name: str, method: str, path: str, body: object, told: str
+) -> None:
+    assert message(api, method, path.format(name), body) == told
+
+
+METHODS = [
+    ("GET", "/v0/topics/{}/diff", "send POST; GET /v0/topics/:topic/records takes the same as a query"),
+    ("GET", "/v0/topics/{}/delete", "send POST; DELETE /v0/topics/:topic removes the topic itself"),
+    ("POST", "/v0/topics", "send GET; PUT /v0/topics/:topic makes one"),
+    ("PATCH", "/v0/topics/{}", "send PUT or GET or DELETE or POST"),
+    ("GET", "/v0/watch", "send POST; a stream is GET /v0/watch/:wid, as stream_url says"),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "told"), METHODS)
+def test_another_method_is_told_which_there_are(api: Door, name: str, method: str, path: str, told: str) -> None:
+    assert message(api, method, path.format(name), status=405) == f"{method} is not for this path: {told}"
+
+
+PATHS = [
+    ("/v0/topics/orders/", "leave out the slash at its end"),
+    ("/v0/topics/orders/diff/", "leave out the slash at its end"),
+    ("/v0/topic/orders", "did you mean /v0/topics/orders?"),
+    ("/v0/topics/orders/dif", "did you mean /v0/topics/orders/diff?"),
+    ("/v0/topics/orders/event", "did you mean /v0/topics/orders/events?"),
+    ("/v0/router/a%3Eb", "did you mean /v0/routers/a>b?"),
+    ("/v0/topics/a/b", "a name holds no '/', and 'a/b' does"),
+    ("/v0/topics/a%2Fb", "a name holds no '/', and 'a/b' does"),
+    ("/v0/routers/a/b/c", "a name holds no '/', and 'a/b/c' does"),
+]
+
+
+@pytest.mark.parametrize(("path", "told"), PATHS)
+def test_a_path_that_is_nearly_right_is_told_the_right_one(api: Door, path: str, told: str) -> None:
+    assert message(api, "POST", path, {}, 404) == f"there is nothing at this path: {told}"
+
+
+@pytest.mark.parametrize("path", ["/v0", "/v0/", "/v0/nonsense", "/v0/" + "topics/" * 200])
+def test_a_path_like_no_other_is_told_nothing_more(api: Door, path: str) -> None:
+    assert message(api, "GET", path, None, 404) == "there is nothing at this path"
+
+
+def test_conflicts_of_routers_have_a_reason(api: Door, name: str) -> None:
+    router = f"/v0/routers/{name}"
+    assert api.put(router, {"source": f"{name}.a", "dest": f"{name}.b"}).status == 201
+    elsewhere = api.put(router, {"source": f"{name}.a", "dest": f"{name}.c"})
+    assert (elsewhere.status, elsewhere.code) == (409, "topic_exists_incompatible")
+    assert elsewhere.detail["reason"] == "router_leads_elsewhere"
+    fan_in = api.put(f"{router}2", {"source": f"{name}.c", "dest": f"{name}.b"})
+    assert (fan_in.status, fan_in.detail["reason"]) == (409, "router_dest_fan_in")
+
+
+def test_before_migrate_it_is_503_and_a_line(tmp_path: Path) -> None:
+    with database() as url:
+        port, log = free_port(), tmp_path / "log"
+        ours = {"DATABASE_URL": url, "REDIS_URL": django_settings.REDIS_URL, "SECRET_KEY": django_settings.SECRET_KEY}
+        more = {"PORT": str(port), "TOPICS_DATA": str(tmp_path / "data"), "WEB_WORKERS": "1"}
+        with log.open("wb") as output:
+            web = subprocess.Popen(
+                [sys.executable, "manage.py", "run", "web"], cwd=ROOT, env=os.environ | ours | more, stderr=output
+            )
+        try:
+            door = Lane(port)
+            until(lambda: listens(door), "the web server to listen", 150)
+            for accept in ("*/*", "application/json;q=0.9"):
+                for path in ("/v0/topics", "/v0/topics/t", "/v0/metrics", "/v0/ready"):
+                    refused = door.get(path, accept=accept)
+                    assert (refused.status, refused.code) == (503, "not_ready"), path
+                    assert "`manage.py migrate`" in refused.json["error"]["message"]
+            assert "Traceback" not in log.read_text()
+            migrate(url)
+            assert until(lambda: door.append("t", 1).status == 201, "it to serve")
+        finally:
+            web.terminate()
+            web.wait(30)
+            print(log.read_text())
+
+
+def listens(door: Lane) -> bool:
+    try:
+        return door.get("/v0/health").status == 200
+    except OSError:
+        return False
+
+
+def test_a_postgresql_that_is_too_old_is_told_so() -> None:
+    """As the event loop finds it (PostgreSQL's number), and as Django tells it."""
+    check_version(140_000)
+    with pytest.raises(NotReady, match="PostgreSQL 13 is too old: 14 or later is required"):
+        check_version(130_022)
+    told = translated(NotSupportedError("PostgreSQL 14 or later is required (found 13.22)."))
+    assert (type(told), str(told)) == (NotReady, "PostgreSQL 14 or later is required (found 13.22).")

@@ -1,0 +1,100 @@
+"""What a refusal of a body or a query says besides what is wrong: the way out. Nothing here runs for a request that is right."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from base.errors import InvalidRequest
+
+# How msgspec says these. A path is `$.topics[...].match[1]`: fields, places in an array, and values of an object.
+UNKNOWN = re.compile(r"Object contains unknown field `(?P<field>.*?)`(?: - at `(?P<path>\$[^`]*)`)?", re.DOTALL)
+WRONG_WORD = re.compile(r"Invalid enum value '(?P<word>.*?)'(?: - at `(?P<path>\$[^`]*)`)?", re.DOTALL)
+STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
+TRUNCATED = "Input data was truncated"
+NEAR = 0.6  # alike enough to be meant
+
+
+def refused(error: msgspec.MsgspecError, shape: Any, where: str, length: int) -> InvalidRequest:
+    """The refusal of what is no `shape`. `where`: "body" or "query"; `length`: how many bytes of it there are."""
+    said = str(error)
+    if found := UNKNOWN.fullmatch(said):
+        return unknown(found["field"], fields_at(shape, found["path"]), f"{where}{place(found['path'])}")
+    if found := WRONG_WORD.fullmatch(said):
+        words = words_at(shape, found["path"])
+        message = f"{where}{place(found['path'])}: {found['word'][:80]!r} is none of {', '.join(words)}"
+        return InvalidRequest(message, allowed=words)
+    if said == TRUNCATED:
+        return InvalidRequest(f"the JSON is truncated: it ends in the middle, at byte {length}", byte=length)
+    return InvalidRequest(said if where == "body" else f"{where}: {said}")
+
+
+def unknown(field: str, known: Sequence[str], where: str) -> InvalidRequest:
+    """The refusal of a field that is not there: its nearest neighbour is what was meant, or all are named."""
+    shown = field[:80]
+    if not known:
+        return InvalidRequest(f"unknown field {shown!r}: this call takes none in its {where}", field=shown)
+    near = nearest(field, known)
+    is_meant = alike(field, near) or len(known) == 1
+    way = f"did you mean {near!r}?" if is_meant else f"the nearest is {near!r}, of {', '.join(known)}"
+    return InvalidRequest(f"unknown field {shown!r} in the {where}: {way}", field=shown, nearest=near)
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """The word most like it, the first of those that begin with it. There has to be one."""
+    return max(words, key=lambda each: (each.startswith(word), not each.startswith(word) and likeness(word, each)))
+
+
+def alike(word: str, other: str) -> bool:
+    return likeness(word, other) >= NEAR
+
+
+def likeness(word: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, word[:80].lower(), other.lower()).ratio()
+
+
+def place(path: str | None) -> str:
+    """How a message says where in the body, or nothing for its top."""
+    return f" at {path[2:]}" if path else ""
+
+
+def fields_at(shape: Any, path: str | None) -> list[str]:
+    """The names of the fields that an object at this path may have."""
+    structs = [each for each in types_at(shape, path) if isinstance(each, inspect.StructType)]
+    return [field.encode_name for struct in structs for field in struct.fields]
+
+
+def words_at(shape: Any, path: str | None) -> list[str]:
+    """The words that may stand at this path."""
+    literals = [each for each in types_at(shape, path) if isinstance(each, inspect.LiteralType)]
+    return [str(word) for literal in literals for word in literal.values]
+
+
+def types_at(shape: Any, path: str | None) -> list[inspect.Type]:
+    types = members(inspect.type_info(shape))
+    for field, index in STEP.findall(path or ""):
+        types = [inner for each in types for found in below(each, field, index) for inner in members(found)]
+    return types
+
+
+def members(type: inspect.Type) -> list[inspect.Type]:
+    return [inner for each in type.types for inner in members(each)] if isinstance(type, inspect.UnionType) else [type]
+
+
+def below(type: inspect.Type, field: str, index: str) -> list[inspect.Type]:
+    """What a path finds in this type, one step on."""
+    match type:
+        case inspect.StructType():
+            return [each.type for each in type.fields if each.encode_name == field]
+        case inspect.DictType() if index:
+            return [type.value_type]
+        case inspect.ListType() if index:
+            return [type.item_type]
+        case inspect.TupleType() if index.isdigit() and int(index) < len(type.item_types):
+            return [type.item_types[int(index)]]
+    return []

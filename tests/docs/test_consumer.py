@@ -1,0 +1,43 @@
+"""The consumer of docs/guides/consumer.md, killed again and again: each record has its invoice, once."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.docs.printed import snippets
+from tests.instances import Instance, until
+from tests.watch.wire import Api, new_name
+
+KILLS, BATCH = 6, 40
+
+
+def test_it_survives_kills_and_bills_each_order_once(server: Instance, tmp_path: Path) -> None:
+    (code,) = snippets("docs/guides/consumer.md", "python")
+    api, topic = Api(server.port), new_name("orders")
+    program = tmp_path / "consumer.py"
+    # A window of a few records, so that a kill is likely to come between two.
+    program.write_text(re.sub(r"/topics/orders/", f"/topics/{topic}/", code).replace('"wait_ms"', '"limit": 3, "wait_ms"'))
+    environment = {**os.environ, "TOPICS": server.url}
+
+    def billed() -> list[tuple[int, int]]:
+        try:
+            with sqlite3.connect(tmp_path / "billing.db") as database:
+                return list(database.execute("SELECT seq, order_id FROM invoice ORDER BY rowid"))
+        except sqlite3.OperationalError:  # it has not got so far
+            return []
+
+    head = 0
+    for run in range(KILLS + 1):
+        before = len(billed())
+        head = api.append(topic, *({"id": head + n} for n in range(1, BATCH + 1)))
+        with subprocess.Popen([sys.executable, str(program)], env=environment, cwd=tmp_path) as consumer:
+            wanted = head if run == KILLS else before + 1
+            until(lambda: len(billed()) >= wanted or consumer.poll() is not None, "the consumer to bill")
+            assert consumer.poll() is None
+            consumer.kill()
+    assert billed() == [(seq, seq) for seq in range(1, head + 1)]

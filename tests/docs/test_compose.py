@@ -3,17 +3,13 @@ line gives a web process starts one."""
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-import urllib.error
-import urllib.request
 
 import yaml
 
 from tests.docs.printed import commands
-from tests.instances import OURS, ROOT, Instance, free_port, until
+from tests.docs.process import ask, web
+from tests.instances import ROOT, Instance
 
 COMPOSE = (ROOT / "docker-compose.yml").read_text()
 SAID = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
@@ -44,32 +40,8 @@ def test_both_print_the_same_line() -> None:
 
 def test_the_printed_line_starts_a_web_process(server: Instance) -> None:
     """On the shared instance's PostgreSQL and Redis, at the address of the image."""
-    port = free_port()
-    inherited = {name: value for name, value in os.environ.items() if name not in (*OURS, "TOPICS_DATA")}
     image = dict(re.findall(r"(HOST)=(\S+)", (ROOT / "Dockerfile").read_text()))
     ours = {"DATABASE_URL": server.servers.database_url, "REDIS_URL": server.servers.redis_url}
-    settings = {**environment(printed()), **image, **ours, "PORT": str(port), "WEB_WORKERS": "1"}
-    folder = {"TOPICS_DATA": str(server.data / "compose")}
-    argv = [sys.executable, str(ROOT / "manage.py"), "run", "web"]
-    with subprocess.Popen(argv, env={**inherited, **settings, **folder}) as web:
-        try:
-            until(lambda: web.poll() is not None or ask(port, "/v0/ready") == 200, "the web process")
-            assert web.poll() is None
-            secret = printed()["TOPICS_API_KEYS"].partition(":")[0]
-            assert (ask(port, "/v0/topics"), ask(port, "/v0/topics", secret)) == (401, 200)
-        finally:
-            web.terminate()
-
-
-def ask(port: int, path: str, secret: str = "") -> int:
-    headers = {"Authorization": f"Bearer {secret}"} if secret else {}
-    try:
-        with urllib.request.urlopen(
-            urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers)
-        ) as answer:
-            return int(answer.status)
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code
-    except OSError:
-        return 0
+    secret = printed()["TOPICS_API_KEYS"].partition(":")[0]
+    with web(server.data / "compose", **{**environment(printed()), **image, **ours}) as port:
+        assert (ask(port, "/v0/topics"), ask(port, "/v0/topics", secret)) == (401, 200)

@@ -21,7 +21,9 @@ def test_it_survives_kills_and_bills_each_order_once(server: Instance, tmp_path:
     api, topic = Api(server.port), new_name("orders")
     program = tmp_path / "consumer.py"
     # A window of a few records, so that a kill is likely to come between two.
-    program.write_text(re.sub(r"/topics/orders/", f"/topics/{topic}/", code).replace('"wait_ms"', '"limit": 3, "wait_ms"'))
+    program.write_text(
+        re.sub(r"/topics/orders/", f"/topics/{topic}/", code).replace('"wait_ms"', '"limit": 3, "wait_ms"')
+    )
     environment = {**os.environ, "TOPICS": server.url}
 
     def billed() -> list[tuple[int, int]]:
@@ -31,13 +33,15 @@ def test_it_survives_kills_and_bills_each_order_once(server: Instance, tmp_path:
         except sqlite3.OperationalError:  # it has not got so far
             return []
 
-    head = 0
-    for run in range(KILLS + 1):
-        before = len(billed())
-        head = api.append(topic, *({"id": head + n} for n in range(1, BATCH + 1)))
+    def run_until(wanted: int) -> None:
         with subprocess.Popen([sys.executable, str(program)], env=environment, cwd=tmp_path) as consumer:
-            wanted = head if run == KILLS else before + 1
             until(lambda: len(billed()) >= wanted or consumer.poll() is not None, "the consumer to bill")
             assert consumer.poll() is None
             consumer.kill()
+
+    head = 0
+    for _ in range(KILLS):
+        head = api.append(topic, *({"id": head + n} for n in range(1, BATCH + 1)))
+        run_until(len(billed()) + 1)
+    run_until(head)
     assert billed() == [(seq, seq) for seq in range(1, head + 1)]

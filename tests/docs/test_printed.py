@@ -16,6 +16,8 @@ PAGES = sorted(str(page.relative_to(ROOT)) for page in (*ROOT.glob("*.md"), *ROO
 ELSEWHERE = {
     "docs/push.md": "tests/push/test_docs.py",
     "docs/pipeline.md": "tests/pipeline/test_docs.py",
+    "docs/guides/backup.md": "tests/docs/test_backup.py",
+    "docs/guides/upgrading.md": "tests/docs/test_backup.py",
 }
 HERE = [page for page in PAGES if page not in ELSEWHERE and not all(map(is_chore, commands(page)))]
 REFUSED = re.compile(r"# (\d{3}) (\w+)$", re.MULTILINE)  # what a command is printed to be refused with

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from base import errors
-from tests.docs.printed import text_of
+from tests.docs.printed import snippets, text_of
 from tests.instances import ROOT, Instance
 from topics_project import environment
 
@@ -60,6 +60,13 @@ def test_every_alert_has_an_answer() -> None:
     rules = yaml.safe_load(text_of("grafana/alerts.yml"))["groups"][0]["rules"]
     answers = re.findall(r"^\| `(Topics\w+)` \|", text_of("docs/guides/monitoring.md"), re.MULTILINE)
     assert sorted(answers) == sorted(rule["alert"] for rule in rules)
+
+
+def test_what_prometheus_is_told_is_there(server: Instance) -> None:
+    (told,) = map(yaml.safe_load, snippets("docs/console.md", "yaml"))
+    (job,) = told["scrape_configs"]
+    assert server.get(job["metrics_path"])[0] == 200
+    assert [name for name in told["rule_files"] if not (ROOT / "grafana" / name).exists()] == []
 
 
 @pytest.mark.parametrize("page", FRONT)

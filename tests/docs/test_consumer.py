@@ -1,4 +1,4 @@
-"""The consumer of docs/guides/consumer.md, killed again and again: each record has its invoice, once."""
+"""The consumer of docs/guides/consumer.md, two at a time and killed again and again: each record has its invoice, once."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 from tests.docs.printed import snippets
@@ -34,10 +35,13 @@ def test_it_survives_kills_and_bills_each_order_once(server: Instance, tmp_path:
             return []
 
     def run_until(wanted: int) -> None:
-        with subprocess.Popen([sys.executable, str(program)], env=environment, cwd=tmp_path) as consumer:
-            until(lambda: len(billed()) >= wanted or consumer.poll() is not None, "the consumer to bill")
-            assert consumer.poll() is None
-            consumer.kill()
+        """Two at once, as when one that was taken for dead is not: they share the cursor."""
+        start = partial(subprocess.Popen, [sys.executable, str(program)], env=environment, cwd=tmp_path)
+        with start() as one, start() as other:
+            until(lambda: len(billed()) >= wanted or one.poll() or other.poll(), "the consumers to bill")
+            assert (one.poll(), other.poll()) == (None, None)
+            one.kill()
+            other.kill()
 
     head = 0
     for _ in range(KILLS):

@@ -6,17 +6,18 @@ so that `topics tail -f orders` is enough. Without DATABASE_URL it brings its ow
 
 import os
 import sys
+from pathlib import Path
 
 from topics_project import __version__, embedded
 
 USAGE = """\
-usage: topics run                       everything, on http://127.0.0.1:4000; HOST, PORT and TOPICS_DATA move it
-       topics run web|worker|push|beat  one process of it, on servers given by DATABASE_URL and REDIS_URL
-       topics migrate                   make or bring up to date the tables in DATABASE_URL
-       topics CALL …                    topics at a shell: `topics topics --help` lists the calls
-       topics pipeline JOB …            a job on Spark
-       topics help                      every command there is
-       topics --version"""
+usage: {0} run                       everything, on http://127.0.0.1:4000; HOST, PORT and TOPICS_DATA move it
+       {0} run web|worker|push|beat  one process of it, on servers given by DATABASE_URL and REDIS_URL
+       {0} migrate                   make or bring up to date the tables in DATABASE_URL
+       {0} topics CALL …             topics at a shell; `{0} topics --help` lists the calls
+       {0} pipeline JOB …            a job on Spark
+       {0} help                      every command there is
+       {0} --version"""
 
 
 def main() -> None:
@@ -26,7 +27,8 @@ def main() -> None:
         print(f"topics {__version__}")
         return
     if arguments in ([], ["--help"], ["-h"]):
-        print(USAGE)
+        name = Path(sys.argv[0]).name
+        print(USAGE.format("python -m topics_project" if name == "__main__.py" else name))
         return
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
     try:

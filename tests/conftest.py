@@ -19,6 +19,7 @@ from topics_project import embedded
 LONGEST = (
     "console/test_browser.py",
     "project/test_run.py",
+    "docs/test_printed.py",
     "project/test_embedded.py",
     "api/test_faults.py",
     "shell/test_following.py",

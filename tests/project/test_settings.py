@@ -73,6 +73,10 @@ def start(process: str, **settings: str) -> subprocess.CompletedProcess[str]:
         ({"TOPICS_LOGIN_FAILURES": "0"}, "topics: TOPICS_LOGIN_FAILURES=0 is not a whole number of at least 1"),
         ({"TOPICS_API_KEYS": "hush:read,hush2:reed"}, "topics: TOPICS_API_KEYS cannot be used: entry 2 is not secret:"),
         (
+            {"TOPICS_API_KEYS": "hush:read,write"},
+            "topics: TOPICS_API_KEYS cannot be used: entry 2 is a scope alone: join",
+        ),
+        (
             {"TOPICS_API_KEYS": ",", "HOST": "0.0.0.0"},
             "topics: TOPICS_API_KEYS cannot be used: it is set, and holds no",
         ),

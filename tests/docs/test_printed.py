@@ -12,7 +12,7 @@ from tests.docs.shell import run
 from tests.instances import ROOT, Instance
 
 PAGES = sorted(str(page.relative_to(ROOT)) for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
-# Pages that want a server with settings of their own, a Spark, or a chore, and who runs what they print.
+# Pages that want a server with settings of their own, a Spark, or a PostgreSQL, and who runs what they print.
 ELSEWHERE = {
     "docs/push.md": "tests/push/test_docs.py",
     "docs/pipeline.md": "tests/pipeline/test_docs.py",

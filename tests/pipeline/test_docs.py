@@ -20,6 +20,7 @@ from tests.pipeline.filling import fill, rows
 PAGE = "docs/pipeline.md"
 JOBS = [command for command in commands(PAGE) if command.startswith(".venv/bin/python manage.py pipeline")]
 
+# What the analyst of the page may read, and what no analyst may.
 SEEN, HIDDEN = ["topic_log"], ["topics_apikey"]
 
 
@@ -60,7 +61,9 @@ def test_the_sql_works_as_printed(dsn: str) -> None:
     (code,) = snippets(PAGE, "sql")
     with connection.cursor() as cursor:
         cursor.execute(code)
-        cursor.execute("SELECT has_table_privilege('ada', name, 'SELECT') FROM unnest(%s) AS name", [[*SEEN, *HIDDEN]])
+        cursor.execute(
+            "SELECT has_table_privilege('ada', name, 'SELECT') FROM unnest(%s::text[]) AS name", [[*SEEN, *HIDDEN]]
+        )
         assert [may for (may,) in cursor.fetchall()] == [True, False]
         cursor.execute("DROP ROLE ada")
 

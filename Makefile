@@ -4,7 +4,7 @@ VENV := .venv
 CHROMIUM := $(and $(shell command -v chromedriver),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome || command -v chrome))
 
 .DEFAULT_GOAL := help
-.PHONY: help run test crash check format bench bench-spark lock
+.PHONY: help run test crash check format docs bench bench-spark lock
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ check: $(VENV)/dev.stamp ## lint, types, layers, scripts, migrations against mod
 format: $(VENV)/dev.stamp ## format, and mend what lint can mend
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
+
+docs: $(VENV)/dev.stamp ## make the site of docs/ in .site, and look after its links
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build -q
 
 bench: $(VENV)/dev.stamp ## measure a real server and print each figure beside the raw limit
 	$(VENV)/bin/python -m bench

@@ -1,22 +1,7 @@
 #!/usr/bin/env python
-"""Django's command line for this site. Without DATABASE_URL it brings its own servers: topics_project/embedded/servers.py."""
+"""The command line in a clone (topics_project/__main__.py)."""
 
-import os
-import sys
-
-from topics_project import embedded
-
-
-def main() -> None:
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
-    try:
-        with embedded.environment():
-            from django.core.management import execute_from_command_line
-
-            execute_from_command_line(sys.argv)
-    except KeyboardInterrupt:
-        sys.exit(130)
-
+from topics_project.__main__ import main
 
 if __name__ == "__main__":
     main()

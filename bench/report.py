@@ -51,11 +51,25 @@ def machine(database_url: str) -> str:
     )
 
 
+def answers(sections: dict[str, list[Row]], questions: dict[str, str]) -> str:
+    """What a user wants to know, as a table: each question with what was measured in the row of that name."""
+    measured = {row.work: row.measured for rows in sections.values() for row in rows}
+    lines = [f"| {question} | {measured[work]} |" for question, work in questions.items() if work in measured]
+    return "\n".join(["| | |", "|---|---|", *lines])
+
+
 def write(
-    sections: dict[str, list[Row]], where: str, notes: str, document: Path = DOCUMENT, command: str = "make bench"
+    sections: dict[str, list[Row]],
+    where: str,
+    notes: str,
+    document: Path = DOCUMENT,
+    command: str = "make bench",
+    questions: dict[str, str] | None = None,
 ) -> None:
-    """Keep the last run in a document."""
-    parts = ["# Benchmarks", f"Printed by `{command}` on {date.today()}: {where}.", notes]
+    """Keep the last run in a document, which opens with the answers to these questions."""
+    parts = ["# Benchmarks", f"Printed by `{command}` on {date.today()}: {where}."]
+    parts += [answers(sections, questions)] if questions else []
+    parts += [notes]
     for title, rows in sections.items():
         parts += [f"## {title}", table(rows)]
     document.write_text("\n\n".join(parts) + "\n")

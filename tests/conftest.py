@@ -22,6 +22,7 @@ TOGETHER = ("pipeline", "push")
 LONGEST = (
     "project/test_run.py",
     "api/test_timeouts.py",
+    "docs/test_printed.py",
     "watch/test_trouble.py",
     "console/test_browser.py",
     "project/test_embedded.py",

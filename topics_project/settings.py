@@ -7,7 +7,6 @@ DATABASE_URL, REDIS_URL and SECRET_KEY from the embedded servers when they are n
 import ipaddress
 import os
 import re
-import tomllib
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,16 @@ from psycopg.conninfo import conninfo_to_dict
 from redis.connection import parse_url
 
 from base.refusal import Refusal
+from topics_project import __version__
 from topics_project.embedded.folder import LEAST_SECRET, data_dir
 from topics_project.environment import flag, number, refuse_unknown, text, words
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-VERSION: str = tomllib.loads((BASE_DIR / "pyproject.toml").read_text())["project"]["version"]
+VERSION: str = __version__
+# The wheel has them within this package, as somebody else may have a `templates` beside it.
+TEMPLATES_DIR = BASE_DIR / "topics_project" / "templates"
+if not TEMPLATES_DIR.exists():
+    TEMPLATES_DIR = BASE_DIR / "templates"
 
 # -- Where it listens and with what --------------------------------------------------------------------------------
 
@@ -368,7 +372,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = None  # TOPICS_MAX_BODY_BYTES is the limit, refuse
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [TEMPLATES_DIR],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [

@@ -100,6 +100,8 @@ def parse_keys(text: str, least: int = 1) -> dict[bytes, Key]:
     keys: dict[bytes, Key] = {}
     for place, entry in enumerate(filter(None, (part.strip() for part in text.split(","))), 1):
         secret, _, rest = entry.partition(":")
+        if not rest and secret in SCOPES:
+            raise MalformedKeys(f"entry {place} is a scope alone: join scopes by +, as in secret:read+write")
         scopes, _, prefixes = rest.partition(":")
         wanted = frozenset(scopes.replace("|", "+").split("+"))
         if not SECRET.fullmatch(secret) or not wanted <= frozenset(SCOPES):

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.instances import OURS
+
 MARK = "\u0001"  # ends each answer, before its status
 CURLRC = f'silent\nshow-error\nmax-time = 30\nwrite-out = "{MARK}%{{http_code}}{MARK}"\n'
 
@@ -19,10 +21,15 @@ class Answer:
     json: Any
 
 
-def run(script: str, url: str, home: Path) -> list[Answer]:
-    """What each curl of the script answered. `$TOPICS` is the instance."""
+def run(script: str, url: str, home: Path, **settings: str) -> list[Answer]:
+    """What each curl of the script answered. `$TOPICS` is the instance, `home` where it is run."""
     (home / ".curlrc").write_text(CURLRC)
-    environment = {**os.environ, "TOPICS": url, "CURL_HOME": str(home)}
-    done = subprocess.run(["bash", "-euc", script], env=environment, capture_output=True, text=True, check=True)
+    inherited = {name: value for name, value in os.environ.items() if name not in OURS}
+    environment = {**inherited, "TOPICS": url, "CURL_HOME": str(home), **settings}
+    done = subprocess.run(
+        ["bash", "-euc", script], env=environment, cwd=home, capture_output=True, text=True, check=False
+    )
+    said = home / "said"  # by commands other than curl (printed.py)
+    assert done.returncode == 0, "\n".join([done.stdout, done.stderr, said.read_text() if said.exists() else ""])
     parts = done.stdout.split(MARK)[:-1]
     return [Answer(int(status), json.loads(body)) for body, status in zip(parts[::2], parts[1::2], strict=True)]

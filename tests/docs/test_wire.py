@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
@@ -14,8 +13,7 @@ from django.conf import settings
 
 from base import errors
 from routers.routers import DEFAULTS as ROUTER_DEFAULTS
-from tests.docs.shell import run
-from tests.instances import ROOT, Instance
+from tests.instances import ROOT
 from topics.config import TOPIC
 from topics_project.urls import ROUTES
 from watch.sessions import Start
@@ -118,16 +116,3 @@ def test_every_limit_has_its_default() -> None:
     for names, values in re.findall(r"^\| ((?:`TOPICS_\w+`(?:, )?)+) \| (.*?) \|", PAGE, re.MULTILINE):
         for name, value in zip(re.findall(r"`(\w+)`", names), re.findall(r"`(\d+)`", values), strict=True):
             assert name in os.environ or getattr(settings, name) == int(value), name
-
-
-@pytest.mark.parametrize("page", ["wire", "routers"])
-def test_every_command_works_as_printed(page: str, server: Instance, tmp_path: Path) -> None:
-    commands = re.findall(r"^    (curl (?:.*\\\n)*.*)$", (ROOT / "docs" / f"{page}.md").read_text(), re.MULTILINE)
-    assert len(commands) > 5
-    for topic in ("orders", "audit", "a", "b"):
-        run(f"curl -X DELETE $TOPICS/v0/topics/{topic}", server.url, tmp_path)
-    answers = run("\n".join(commands), server.url, tmp_path)
-    refused = [(answer.status, answer.json["error"]["code"]) for answer in answers if answer.status >= 300]
-    assert refused == [
-        (int(status), code) for status, code in re.findall(r"# (\d{3}) (\w+)$", "\n".join(commands), re.MULTILINE)
-    ]

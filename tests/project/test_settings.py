@@ -100,6 +100,10 @@ def test_a_bad_setting_is_refused(monkeypatch: pytest.MonkeyPatch, settings: dic
     [
         ({"TOPICS_API_KEYS": "hush:read,hush2:reed"}, "topics: TOPICS_API_KEYS cannot be used: entry 2 is not secret:"),
         (
+            {"TOPICS_API_KEYS": "hush:read,write"},
+            "topics: TOPICS_API_KEYS cannot be used: entry 2 is a scope alone: join",
+        ),
+        (
             {"TOPICS_API_KEYS": ",", "HOST": "0.0.0.0"},
             "topics: TOPICS_API_KEYS cannot be used: it is set, and holds no",
         ),

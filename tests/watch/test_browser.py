@@ -64,3 +64,15 @@ def test_the_page_follows_two_topics(instances) -> None:
     for topic in ("orders", "payments"):
         seqs = [seq for name, seq in got if name == topic]
         assert seqs == sorted(seqs)
+
+
+def test_a_refusal_is_told_once(server: Instance) -> None:
+    with open_browser() as browser:
+        browser.visit(f"{server.url}/v0/health")
+        until(lambda: browser.run("location.pathname") == "/v0/health", "the page")
+        browser.run("window.told = []; console.error = (why) => window.told.push(why.message); 0")
+        browser.run(script().replace("{ orders:", "{ 'no name':") + "; 0")
+        until(lambda: browser.run("window.told"), "the refusal")
+        asked = browser.run("performance.getEntriesByType('resource').map((each) => new URL(each.name).pathname)")
+        assert [path for path in asked if path.startswith("/v0/")] == ["/v0/watch"]
+        assert len(browser.run("window.told")) == 1

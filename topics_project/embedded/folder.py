@@ -20,9 +20,14 @@ LONGEST_SOCKET_PATH = 107  # bytes, unix(7)
 
 
 def data_dir() -> Path:
-    """TOPICS_DATA, or .data beside manage.py."""
+    """TOPICS_DATA; else `.data` beside manage.py; else, as topics is installed, a folder of the user's."""
     given = os.environ.get("TOPICS_DATA", "").strip()
-    return (Path(given).expanduser() if given else Path(__file__).parent.parent.parent / ".data").absolute()
+    root = Path(__file__).parent.parent.parent
+    if given:
+        return Path(given).expanduser().absolute()
+    if (root / "manage.py").exists():
+        return (root / ".data").absolute()
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share").absolute() / "topics"
 
 
 def make(data: Path) -> None:

@@ -9,6 +9,7 @@ import sys
 from argparse import ArgumentParser
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.db import ProgrammingError
 
@@ -29,6 +30,9 @@ OF_DJANGO = ("verbosity", "settings", "pythonpath", "traceback", "no_color", "fo
 class Command(BaseCommand):
     help = "Archive, verify, restore, roll up, audit and compact topics on Spark."
     requires_system_checks: list[str] = []
+
+    def get_version(self) -> str:
+        return f"topics {settings.VERSION}"
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         jobs = parser.add_subparsers(dest="job", metavar="JOB", required=True)

@@ -34,7 +34,11 @@ class Command(BaseCommand):
     help = "Append to topics, read them and list them at a shell."
     requires_system_checks: list[str] = []
 
+    def get_version(self) -> str:
+        return f"topics {settings.VERSION}"
+
     def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.prog = parser.prog.replace("topics topics", "topics")  # installed, the program is called that itself
         calls = parser.add_subparsers(dest="call", metavar="CALL", required=True)
         add_append(calls.add_parser("append", help="append JSON lines of a file or of standard input"))
         add_tail(calls.add_parser("tail", help="print the last records of topics, and with -f what comes next"))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
 from topics_project import supervisor
@@ -10,6 +11,9 @@ from topics_project import supervisor
 class Command(BaseCommand):
     help = "Run the web server, the Celery worker and beat until Ctrl-C; bring PostgreSQL and Redis if none are given."
     requires_system_checks: list[str] = []  # migrating runs them, and the web server's own start does
+
+    def get_version(self) -> str:
+        return f"topics {settings.VERSION}"
 
     def add_arguments(self, parser: CommandParser) -> None:
         one = "only this one, on servers given by DATABASE_URL and REDIS_URL, for systemd or Docker to supervise"

@@ -1,0 +1,56 @@
+"""What a page prints for its readers to type, found and run as it stands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.docs.shell import Answer, run
+from tests.instances import ROOT, Instance
+
+# A line of a block that begins with a program, after settings perhaps, and what its backslashes carry on.
+PROGRAMS = r"curl|make|docker|topics|python3|pg_\w+|touch|promtool|export|echo|printf|git|pip|\.venv/bin/\w+|\$\w+/\w+|wid=\$\(curl"
+COMMAND = re.compile(rf"^    ((?:[A-Z_]+=\S+ )*(?:{PROGRAMS})(?=[ (])(?:.*\\\n)*.*)$", re.MULTILINE)
+FENCED = re.compile(r"^```(\w*).*?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+# Runs on until it is stopped: it has done what it is printed for as soon as it has said something.
+ENDLESS = """{command} > endless 2>> said & pid=$!
+until [ -s endless ] || ! kill -0 $pid; do sleep 0.05; done
+kill $pid; wait $pid || true; [ -s endless ]"""
+
+
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text()
+
+
+def commands(page: str) -> list[str]:
+    """The commands of a page, in its order."""
+    return COMMAND.findall(text_of(page))
+
+
+def is_chore(command: str) -> bool:
+    """What has a test of its own, since it sets up a whole machine: `make` (tests/project), `docker` (test_compose.py)."""
+    return bool(re.match(r"(?:[A-Z_]+=\S+ )*(?:make|docker)\b", command))
+
+
+def snippets(page: str, language: str) -> list[str]:
+    """The fenced blocks of a page in that language, in its order."""
+    return [code for name, code in FENCED.findall(text_of(page)) if name == language]
+
+
+def run_commands(page: str, server: Instance, home: Path) -> list[Answer]:
+    """Run the page's commands one after the other in a shell, but for `make` and `docker`. Returns what each call of curl answered;
+    the first other command that fails raises CalledProcessError."""
+    for name in (".venv", "manage.py", "docs"):
+        (home / name).symlink_to(ROOT / name)
+    lines = []
+    for command in commands(page):
+        if is_chore(command):
+            continue
+        command = command.replace("http://localhost:4000", "$TOPICS").replace("localhost:4000", "$TOPICS")
+        if re.search(r"curl -N|tail (?:-\S+ )*-f", command):
+            lines.append(ENDLESS.format(command=command.partition("  #")[0]))
+        elif re.match(r"curl|wid=|export", command):
+            lines.append(command)
+        else:
+            lines.append(f"{{ {command}\n}} >> said 2>&1 < /dev/null")
+    return run("\n".join(lines), server.url, home, TOPICS_DATA=str(server.data))

@@ -1,0 +1,107 @@
+"""docs/guides/backup.md as it is printed: a PostgreSQL of one's own is backed up while it serves, and restored to a point in time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.docs.printed import commands, snippets
+from tests.docs.process import environment, web
+from tests.instances import ROOT, Instance, free_port, until
+from tests.watch.wire import Api
+from topics_project.embedded.postgres import binaries
+
+PAGE = "docs/guides/backup.md"
+FULL, *RESTORE = commands(PAGE)
+DUMP = commands("docs/guides/upgrading.md")
+
+
+class Own:
+    """A PostgreSQL with the page's settings, in a folder that stands for the page's /srv. Root runs it as `postgres`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port = folder, free_port()
+        self.url = f"postgresql://topics@127.0.0.1:{self.port}/postgres"
+        self.prefix = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+
+    def shell(self, script: str, **settings: str) -> None:
+        env = {**os.environ, "PATH": f"{binaries()}:{os.environ['PATH']}", "DATABASE_URL": self.url, **settings}
+        script = script.replace("/srv/", f"{self.folder}/")
+        done = subprocess.run([*self.prefix, "bash", "-euc", script], env=env, cwd="/", capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def make(self) -> None:
+        (conf,) = snippets(PAGE, "ini")
+        own = f"port = {self.port}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = '{self.folder}'\n"
+        self.shell("mkdir /srv/wal; initdb -D /srv/data -U topics -A trust -E UTF8 --locale=C.UTF-8")
+        with (self.folder / "data/postgresql.conf").open("a") as file:
+            file.write(own + conf.replace("/srv/", f"{self.folder}/"))
+
+    @contextlib.contextmanager
+    def running(self, data: str) -> Iterator[psycopg.Connection[Any]]:
+        self.shell(f"pg_ctl -D /srv/{data} -w -l /srv/log -m fast start")
+        try:
+            with psycopg.connect(self.url, autocommit=True) as connection:
+                until(lambda: connection.execute("SELECT NOT pg_is_in_recovery()").fetchone()[0], "it to be promoted")
+                yield connection
+        finally:
+            self.shell(f"pg_ctl -D /srv/{data} -w -m fast stop")
+
+
+@pytest.fixture
+def own() -> Iterator[Own]:
+    folder = Path(tempfile.mkdtemp(prefix="topics-backup-"))
+    if os.geteuid() == 0:
+        shutil.chown(folder, "postgres")
+    own = Own(folder)
+    own.make()
+    yield own
+    shutil.rmtree(folder)
+
+
+def test_back_to_a_point_in_time(own: Own, server: Instance, tmp_path: Path) -> None:
+    settings = {
+        "DATABASE_URL": own.url,
+        "REDIS_URL": server.servers.redis_url.rpartition("/")[0] + "/9",  # a database of its own in that server
+        "SECRET_KEY": "0123456789abcdef" * 4,
+    }
+    with own.running("data") as connection:
+        migrate = [sys.executable, str(ROOT / "manage.py"), "migrate"]
+        subprocess.run(migrate, env=environment(tmp_path, **settings), check=True, capture_output=True)
+        with web(tmp_path, **settings) as port:
+            api = Api(port)
+            api.done("PUT", "/v0/topics/orders", {"durability": "fsync"})
+            api.append("orders", "one", "two")
+            own.shell(FULL)
+            api.append("orders", "three")
+            point = connection.execute("SELECT clock_timestamp()::text").fetchone()[0]
+            undone = api.append("orders", *range(2000))
+        connection.execute("CREATE DATABASE copy")
+        copy = own.url.replace("/postgres", "/copy")
+        own.shell("cd /srv/wal/..; " + "\n".join(DUMP), OLD_DATABASE_URL=own.url, DATABASE_URL=copy)
+        with psycopg.connect(copy) as other:
+            assert other.execute("SELECT count(*) FROM topic_log").fetchone() == (2003,)
+        segment = connection.execute("SELECT pg_walfile_name(pg_switch_wal())").fetchone()[0]
+        until((own.folder / "wal" / segment).exists, "the WAL to be archived")
+    own.shell("\n".join(RESTORE), POINT_IN_TIME=point)
+    with own.running("backup"), web(tmp_path, **settings) as port:
+        api = Api(port)
+        read = api.done("POST", "/v0/topics/orders/diff", {"from_seq": 1})
+        assert [record["data"] for record in read["records"]][:2] == ["two", "three"]
+        first = api.append("orders", "four")
+        assert first > 3
+        on = api.done("POST", "/v0/topics/orders/diff", {"from_seq": 3})
+        assert [record["data"] for record in on["records"]] == ["four"]
+        assert on["next_from_seq"] == on["head_seq"] == first
+        ahead = api.done("POST", "/v0/topics/orders/diff", {"from_seq": undone})
+        assert ahead["tombstone"]["reason"] == "recreated"

@@ -1,0 +1,90 @@
+"""`pip install .` gives the whole product and nothing else, and one version stands everywhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.instances import OURS, ROOT, Instance
+from tests.project.test_settings import GOOD
+from topics_project import __version__
+
+PACKAGES = (
+    "base", "store", "wire", "topics", "watch", "routers", "push", "shell", "pipeline", "console", "topics_project",
+)  # fmt: skip
+LOAD = """
+import django; django.setup()
+from django.contrib.staticfiles.finders import find
+from django.template.loader import get_template
+print(get_template("admin/base_site.html").origin.name, find("console/console.css"))
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    return zipfile.ZipFile(next(folder.glob("*.whl")))
+
+
+def sources() -> set[str]:
+    """What the product consists of, as it lies in the wheel."""
+    found = {str(each.relative_to(ROOT)) for package in PACKAGES for each in (ROOT / package).rglob("*")}
+    found |= {f"topics_project/{each.relative_to(ROOT)}" for each in (ROOT / "templates").rglob("*")}
+    return {name for name in found if Path(name).suffix and not name.endswith(".pyc")}
+
+
+def test_the_wheel_holds_the_product_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+    names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert names == sources()
+    assert {Path(name).suffix for name in names} >= {".py", ".sql", ".html", ".css", ".js", ".svg"}
+
+
+def test_what_the_wheel_says_of_itself(wheel: zipfile.ZipFile) -> None:
+    info = f"topics-{__version__}.dist-info"
+    metadata = wheel.read(f"{info}/METADATA").decode()
+    assert "License-Expression: MIT" in metadata
+    assert "Author: The topics authors" in metadata
+    assert wheel.read(f"{info}/entry_points.txt").decode().split() == [
+        "[console_scripts]", "topics", "=", "topics_project.__main__:main",
+    ]  # fmt: skip
+    assert "MIT License" in wheel.read(f"{info}/licenses/LICENSE").decode()
+
+
+def test_what_is_installed_finds_its_own_files(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    wheel.extractall(tmp_path / "site")
+    inherited = {name: value for name, value in os.environ.items() if name not in (*OURS, "TOPICS_DATA")}
+    env = {**inherited, **GOOD, "PYTHONPATH": str(tmp_path / "site"), "XDG_DATA_HOME": str(tmp_path)}
+    env["DJANGO_SETTINGS_MODULE"] = "topics_project.settings"
+
+    def python(*argv: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *argv], env=env, cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    template, style = python("-c", LOAD).split()
+    assert template == str(tmp_path / "site/topics_project/templates/admin/base_site.html")
+    assert style == str(tmp_path / "site/console/static/console/console.css")
+    folder = "from topics_project.embedded.folder import data_dir; print(data_dir())"
+    assert python("-c", folder).strip() == str(tmp_path / "topics")
+    called = "import sys; sys.argv = ['topics', 'tail', '--help']; from topics_project.__main__ import main; main()"
+    assert "usage: topics tail" in python("-c", called).lower()
+
+
+def test_one_version(server: Instance) -> None:
+    assert f'"version":"{__version__}"' in server.get("/v0/health")[1]
+    assert f"topics {__version__}<" in server.get("/admin/login/")[1]
+    assert __version__ in server.get("/v0/schema")[1]
+    for command in (["manage.py", "--version"], ["-m", "topics_project", "--version"]):
+        said = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        assert said == f"topics {__version__}\n"
+    tags = re.findall(r"image: topics:(\S+)", (ROOT / "docker-compose.yml").read_text())
+    assert tags == [__version__]

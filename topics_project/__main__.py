@@ -1,0 +1,47 @@
+"""The command line: `topics` where the package is installed, `manage.py` in a clone, `python -m topics_project` in either.
+
+`topics run` and every other command of `manage.py` go by their names; what is none of these is a call of `manage.py topics`,
+so that `topics tail -f orders` is enough. Without DATABASE_URL it brings its own servers (embedded/servers.py).
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from topics_project import __version__, embedded
+
+USAGE = """\
+usage: {0} run                       everything, on http://127.0.0.1:4000; HOST, PORT and TOPICS_DATA move it
+       {0} run web|worker|push|beat  one process of it, on servers given by DATABASE_URL and REDIS_URL
+       {0} migrate                   make or bring up to date the tables in DATABASE_URL
+       {0} topics CALL …             topics at a shell; `{0} topics --help` lists the calls
+       {0} pipeline JOB …            a job on Spark
+       {0} help                      every command there is
+       {0} --version"""
+
+
+def main() -> None:
+    """`manage.py` and `topics`, with the arguments of this process."""
+    arguments = sys.argv[1:]
+    if arguments in (["--version"], ["version"]):
+        print(f"topics {__version__}")
+        return
+    if arguments in ([], ["--help"], ["-h"]):
+        name = Path(sys.argv[0]).name
+        print(USAGE.format("python -m topics_project" if name == "__main__.py" else name))
+        return
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
+    try:
+        with embedded.environment():
+            import django
+            from django.core.management import execute_from_command_line, get_commands
+
+            django.setup()  # or Django knows no commands but its own
+            known = {"help", *get_commands()}
+            execute_from_command_line([sys.argv[0], *(() if arguments[0] in known else ("topics",)), *arguments])
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -8,6 +8,11 @@ from topics_project import embedded
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["topics"]:  # which starts servers, and Django, only where it is told of no other
+        from topics_project import shell
+
+        shell.run(sys.argv[2:])
+        return
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
     try:
         with embedded.environment():

@@ -343,7 +343,6 @@ INSTALLED_APPS = [
     "pipeline",
     "push",
     "console",
-    "shell",
 ]
 
 MIDDLEWARE = [

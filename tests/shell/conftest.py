@@ -1,5 +1,6 @@
 """`manage.py topics …` in this process, as most tests run it, and as a process of its own, for those that end it."""
 
+import contextlib
 import io
 import os
 import signal
@@ -9,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from django.core.management import call_command
 from django.db import connection
 from psycopg.conninfo import make_conninfo
 
+from shell.cli import main
+from shell.command import Site
 from tests.instances import ROOT
 
 
@@ -35,7 +37,7 @@ def shell(db: None, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pyt
             monkeypatch.setattr(sys, "stdin", source)
             code, message = 0, ""
             try:
-                call_command("topics", *map(str, arguments))
+                main([str(each) for each in arguments], "topics", Site(contextlib.nullcontext, lambda: True))
             except SystemExit as error:
                 code, message = (error.code, "") if isinstance(error.code, int) else (1, str(error.code))
         out, err = capsysbinary.readouterr()

@@ -130,7 +130,7 @@ class Import:
             try:
                 record = self.shape.record(line)
             except InvalidRequest as error:
-                self.refuse(lines, place, error.message, error)
+                self.refuse(lines, place, f"is {error.message}", error)
                 continue
             if record is not None:
                 places.append(place)
@@ -140,7 +140,7 @@ class Import:
     def refuse(self, lines: list[bytes], place: int, what: str, error: TopicsError) -> None:
         """Skip a line that is no record. Raises InvalidRequest where none is to be skipped."""
         line = lines[place]
-        message = f"{self.source.unit} {self.lines + place + 1} is {what}: {excerpt(line)}"
+        message = f"{self.source.unit} {self.lines + place + 1} {what}: {excerpt(line)}"
         if self.skip is None:
             raise InvalidRequest(message) from error
         self.skip(line, message)

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from base.errors import InvalidRequest, RecordTooLarge
+from base.surrogates import lone_surrogate
 
 BATCH_BYTES = 8 * 1024 * 1024  # of one append: few, if the lines are long
 LONGEST_LINE_BYTES = 64 * 1024 * 1024  # no server takes a larger body, unless it is told to
@@ -48,7 +49,7 @@ class Shape:
         try:
             return NewRecord(ANY_JSON.decode(line), self.tag(line))
         except (msgspec.MsgspecError, RecursionError) as error:
-            raise InvalidRequest(f"no JSON value: {error}") from error
+            raise InvalidRequest(f"no JSON value: {lone_surrogate(line) or error}") from error
 
     def text(self, line: bytes) -> str:
         try:

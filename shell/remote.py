@@ -17,7 +17,7 @@ from shell.follower import Follower
 from shell.server import Query, shown
 
 CONNECT_SECONDS, ANSWER_SECONDS = 5, 120
-# A server that is about to end, is busy or does not answer has ten seconds or so to come back, as long as one takes to start anew.
+# A server that is about to end, busy or silent has ten seconds or so to come back, as long as one takes to start anew.
 RETRIES, BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 6, 0.25, 4
 RETRIED = (429, 502, 503, 504)
 SECRET = re.compile(r"[!-~]+")  # what a header can carry

@@ -15,6 +15,7 @@ from typing import BinaryIO, Literal, NamedTuple, cast
 import msgspec
 
 from base.errors import InvalidRequest
+from base.surrogates import lone_surrogate
 from shell.lines import one_line
 from shell.printing import say
 
@@ -96,7 +97,7 @@ def from_json(file: BinaryIO, raw: BinaryIO, start: int, form: Form) -> Source:
         elements = ARRAY.decode(content) if content.lstrip().startswith(b"[") else [ANY_JSON.decode(content)]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         if form == "array" or not is_lines(content):
-            raise InvalidRequest(f"no JSON array: {error}") from error
+            raise InvalidRequest(f"no JSON array: {lone_surrogate(content) or error}") from error
         return Source(io.BytesIO(content), raw, 0, "line")
     if form == "array" and not content.lstrip().startswith(b"["):
         raise InvalidRequest("no JSON array: it begins otherwise")

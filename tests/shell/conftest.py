@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from psycopg.conninfo import make_conninfo
 
 from shell.cli import main
 from shell.command import Site
-from tests.instances import ROOT
+from tests.instances import ROOT, Instance
 
 
 @dataclass
@@ -30,20 +31,51 @@ Shell = Callable[..., Result]
 
 @pytest.fixture
 def shell(db: None, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """`shell("append", "a", stdin=b"1")`: what it wrote and how it ended."""
+    """`shell("append", "a", stdin=b"1")`: what it wrote and how it ended, on this test's database."""
+    return runner(HERE, capsysbinary, monkeypatch)
 
+
+@pytest.fixture
+def elsewhere(server: Instance, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """The same over HTTP: use topic names of your own."""
+    monkeypatch.setenv("TOPICS_URL", server.url)
+    return runner(NOWHERE, capsysbinary, monkeypatch)
+
+
+@pytest.fixture(params=["shell", "elsewhere"])
+def either(request: pytest.FixtureRequest) -> Shell:
+    """Both, one after the other: what a command does here, it does over HTTP."""
+    ran: Shell = request.getfixturevalue(request.param)
+    return ran
+
+
+@pytest.fixture
+def name() -> str:
+    """A name that no other test uses."""
+    return f"s-{uuid.uuid4().hex[:12]}"
+
+
+def runner(site: Site, captured: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
     def run(*arguments: object, stdin: bytes = b"") -> Result:
         with open_pipe(stdin) as source:
             monkeypatch.setattr(sys, "stdin", source)
             code, message = 0, ""
             try:
-                main([str(each) for each in arguments], "topics", Site(contextlib.nullcontext, lambda: True))
+                main([str(each) for each in arguments], "topics", site)
             except SystemExit as error:
                 code, message = (error.code, "") if isinstance(error.code, int) else (1, str(error.code))
-        out, err = capsysbinary.readouterr()
+        out, err = captured.readouterr()
         return Result(code, out, err.decode() + message)
 
     return run
+
+
+def not_to_be_entered() -> contextlib.AbstractContextManager[None]:
+    raise AssertionError("the database of this machine is none of its business")
+
+
+HERE = Site(contextlib.nullcontext, lambda: True)  # Django is set up
+NOWHERE = Site(not_to_be_entered, lambda: False)
 
 
 def open_pipe(content: bytes) -> io.TextIOWrapper:

@@ -58,7 +58,7 @@ of_cursors.command(examples=["topics cursors delete orders billing"])(cursors.de
 
 program.command(
     short_help="Delete a topic with all it holds.",
-    examples=["topics delete audit --yes", "topics delete orders --if-empty"],
+    examples=["topics delete audit --yes", "topics delete payments --if-empty"],
 )(topics.delete)
 program.command(
     short_help="Print what completes commands in a shell.",

@@ -36,10 +36,16 @@ def shell(db: None, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pyt
 
 
 @pytest.fixture
-def elsewhere(server: Instance, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """The same over HTTP: use topic names of your own."""
-    monkeypatch.setenv("TOPICS_URL", server.url)
+def over_http(capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """The same without a database: for a server that TOPICS_URL or `--url` names."""
     return runner(NOWHERE, capsysbinary, monkeypatch)
+
+
+@pytest.fixture
+def elsewhere(over_http: Shell, server: Instance, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """The same on the shared instance: use topic names of your own."""
+    monkeypatch.setenv("TOPICS_URL", server.url)
+    return over_http
 
 
 @pytest.fixture(params=["shell", "elsewhere"])

@@ -93,37 +93,37 @@ def answering(*answers: tuple[int, bytes]) -> Iterator[tuple[str, list[tuple[str
 NOT_READY = b'{"error": {"code": "not_ready", "message": "PostgreSQL is not reachable"}}'
 
 
-def test_it_is_asked_again_where_that_does_no_harm(elsewhere: Shell) -> None:
+def test_it_is_asked_again_where_that_does_no_harm(over_http: Shell) -> None:
     with answering((503, NOT_READY), (200, b'{"topics": []}')) as (url, asked):
-        assert elsewhere("ls", "-q", "--url", url, "--key", SECRET).code == 0
+        assert over_http("ls", "-q", "--url", url, "--key", SECRET).code == 0
     assert asked == [("GET /below/v0/topics?prefix=&page_size=1000", f"Bearer {SECRET}")] * 2
 
 
-def test_an_append_without_a_key_is_sent_once(elsewhere: Shell) -> None:
+def test_an_append_without_a_key_is_sent_once(over_http: Shell) -> None:
     with answering((503, NOT_READY)) as (url, asked):
-        done = elsewhere("append", "a", "--url", url, stdin=b"1\n")
+        done = over_http("append", "a", "--url", url, stdin=b"1\n")
     assert (done.code, "topics: PostgreSQL is not reachable" in done.err, len(asked)) == (1, True, 1)
 
 
 @pytest.mark.parametrize("answer", [(404, b"<html>"), (301, b""), (404, b"[]"), (500, b'{"error": "down"}')])
-def test_who_is_no_topics_server_is_told_so(elsewhere: Shell, answer: tuple[int, bytes]) -> None:
+def test_who_is_no_topics_server_is_told_so(over_http: Shell, answer: tuple[int, bytes]) -> None:
     with answering(answer) as (url, _):
-        done = elsewhere("ls", "--url", url)
+        done = over_http("ls", "--url", url)
     assert (done.code, done.out) == (1, b"")
     assert f"{url} answered {answer[0]} " in done.err
     assert "is that the address of a topics server?" in done.err
 
 
 def test_a_stream_goes_on_when_its_server_comes_back(
-    instances: Callable[..., Instance], tmp_path: Path, elsewhere: Shell, monkeypatch: Any
+    instances: Callable[..., Instance], tmp_path: Path, over_http: Shell, monkeypatch: Any
 ) -> None:
     """With a key, and a topic that is not there at the beginning. Nothing of this machine is touched."""
     instance = instances(TOPICS_API_KEYS=f"{SECRET}:read,write-and-admin-key:write+admin")
     monkeypatch.setenv("TOPICS_URL", instance.url)
     writer = ("--key", "write-and-admin-key")
-    assert "this key lacks the scope" in elsewhere("append", "a", "--key", SECRET, stdin=b"1\n").err
-    assert "unauthorized" not in elsewhere("create", "a", "--durability", "fsync", *writer).err
-    assert elsewhere("append", "a", *writer, stdin=b"1\n").code == 0
+    assert "this key lacks the scope" in over_http("append", "a", "--key", SECRET, stdin=b"1\n").err
+    assert "unauthorized" not in over_http("create", "a", "--durability", "fsync", *writer).err
+    assert over_http("append", "a", *writer, stdin=b"1\n").code == 0
     inherited = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "REDIS_URL")}
     environment = {**inherited, "TOPICS_DATA": str(tmp_path / "none"), "TOPICS_KEY": SECRET}
     with subprocess.Popen(
@@ -136,14 +136,14 @@ def test_a_stream_goes_on_when_its_server_comes_back(
         try:
             assert told(tail) == "topics: there is no topic 'b' yet: waiting for it"
             assert lines(tail, 2) == [b"==> a <==", b"1"]
-            elsewhere("append", "b", *writer, stdin=b"2\n")
+            over_http("append", "b", *writer, stdin=b"2\n")
             assert told(tail) == "topics: b is there now"
             assert lines(tail, 2) == [b"==> b <==", b"2"]
             instance.kill()
             assert told(tail).endswith("trying again")
             instance.start()
             until(instance.is_ready, "the instance to be ready")
-            elsewhere("append", "a", *writer, stdin=b"3\n")
+            over_http("append", "a", *writer, stdin=b"3\n")
             assert lines(tail, 2) == [b"==> a <==", b"3"]
             tail.send_signal(signal.SIGINT)
             assert tail.wait(timeout=60) == 130

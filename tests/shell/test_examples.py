@@ -10,12 +10,14 @@ import click
 import pytest
 
 from shell.cli import program as commands
-from tests.instances import Instance
+from shell.command import Call
+from tests.instances import ROOT, Instance
 from tests.shell.conftest import Shell
 from tests.shell.test_completion import program
 
 __all__ = ["program"]  # a fixture
 EXAMPLE = re.compile(r"^  (.*\btopics .*)$", re.MULTILINE)
+PAGE = (ROOT / "docs" / "cli.md").read_text()
 ORDERS = b'{"id": 1, "total": 5.5}\n{"id": 2, "total": 7}\n'
 
 
@@ -26,6 +28,15 @@ def calls(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
             yield from calls(command, *path, name)
         else:
             yield (*path, name)
+
+
+def command_of(call: tuple[str, ...]) -> Call:
+    found: click.Command = commands
+    for name in call:
+        assert isinstance(found, click.Group)
+        found = found.commands[name]
+    assert isinstance(found, Call)
+    return found
 
 
 def test_every_help_has_examples_that_run(
@@ -74,15 +85,15 @@ def test_every_help_has_examples_that_run(
             tail.kill()
 
 
+def test_the_reference_prints_what_runs() -> None:
+    lines = re.findall(r"^    ((?:topics|echo) .*)$", PAGE, re.MULTILINE)
+    examples = {example for call in calls(commands) for example in command_of(call).examples}
+    assert len(lines) > 10
+    assert {line for line in lines if not line.startswith("topics completion ")} <= examples
+
+
 @pytest.mark.parametrize("call", list(calls(commands)), ids=" ".join)
 def test_the_reference_names_every_option(call: tuple[str, ...]) -> None:
-    page = (Path(__file__).parent.parent.parent / "docs" / "cli.md").read_text()
-    command: click.Command = commands
-    for part in call:
-        assert isinstance(command, click.Group)
-        command = command.commands[part]
-    assert f"topics {' '.join(call)}" in page
-    untold = [
-        name for option in command.params for name in (*option.opts, *option.secondary_opts) if name.startswith("--")
-    ]
-    assert [name for name in untold if f"`{name}" not in page] == []
+    assert f"topics {' '.join(call)}" in PAGE
+    names = [name for option in command_of(call).params for name in (*option.opts, *option.secondary_opts)]
+    assert [name for name in names if name.startswith("-") and f"`{name}" not in PAGE] == []

@@ -54,13 +54,13 @@ class Source(NamedTuple):
 
 
 @contextmanager
-def opened(name: str, form: Form, text: bool) -> Iterator[Source]:
+def opened(name: str, form: Form, text: bool, encoding: str = "utf-8") -> Iterator[Source]:
     """A file by its name, `-` for standard input. `text`: the lines are not JSON. Raises InvalidRequest or OSError."""
     if name == "-" and sys.stdin.isatty():
         say(f"type {'a line of text' if text else 'JSON, one value a line'}, then Ctrl-D (or Ctrl-C to give up)")
     with sys.stdin.buffer if name == "-" else Path(name).open("rb") as raw:
         file = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if beginning(raw).startswith(GZIP) else raw
-        start = skip_mark(file)
+        start = skip_mark(file) if encoding == "utf-8" else 0  # elsewhere those are letters
         if not text and (form == "array" or (form == "auto" and is_json_file(name))):
             yield from_json(file, raw, start, form)
         else:

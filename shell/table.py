@@ -38,6 +38,6 @@ def print_fields(answer: dict[str, Any]) -> None:
     """One thing, a field a line."""
     for name, value in answer.items():
         if isinstance(value, dict) and name != "performance":
-            print_fields(value)
+            print_fields({inner: each for inner, each in value.items() if inner not in answer})
         elif name != "performance":
             click.echo(f"{name:22} {shown(value)}")

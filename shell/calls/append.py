@@ -76,7 +76,7 @@ def append(
         raise click.UsageError("--format array and --raw-lines exclude one another")
     server = connection.server
     identity = idempotency_key if idempotency_key is not None or file == "-" else str(Path(file).resolve())
-    with unzipping(), opened(file, form, raw_lines) as source, skipping(skip_bad, file) as skip:
+    with unzipping(), opened(file, form, raw_lines, encoding) as source, skipping(skip_bad, file) as skip:
         shape = Shape(raw_lines, encoding, tag_field)
         job = Import(server, topic, source, shape, batch, identity, node, not no_create, skip)
         progress = Progress(source.size)

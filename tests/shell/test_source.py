@@ -42,6 +42,12 @@ def test_it_is_understood(shell: Shell, tmp_path: Path, name: str, content: byte
     assert (done.code, "0 records appended to a" in done.err, "3 " in done.err) == (0, True, True)
 
 
+def test_in_latin_1_no_bytes_are_a_mark(shell: Shell) -> None:
+    lines = "ï»¿ÿþ\n".encode("latin-1")
+    assert shell("append", "a", "--raw-lines", "--encoding", "latin-1", stdin=lines).code == 0
+    assert shell("export", "a", "--raw-lines", "--encoding", "latin-1").out == lines
+
+
 def test_one_value_over_several_lines_is_one_record(shell: Shell, tmp_path: Path) -> None:
     assert shell("append", "a", put(tmp_path, "one.json", b'{\n  "id": 1\n}\n')).code == 0
     assert shell("export", "a").out == b'{   "id": 1 }\n'

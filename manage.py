@@ -4,17 +4,15 @@
 import os
 import sys
 
-from topics_project import embedded
+from topics_project import embedded, shell
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["topics"]:  # which starts servers, and Django, only where it is told of no other
-        from topics_project import shell
-
-        shell.run(sys.argv[2:])
-        return
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
     try:
+        if shell.is_called(sys.argv[1:]):  # which starts servers, and Django, only where it is told of no other
+            shell.run(sys.argv[1:])
+            return
         with embedded.environment():
             from django.core.management import execute_from_command_line
 

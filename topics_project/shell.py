@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from shell.cli import main
+from shell.calls.completion import COMPLETE
+from shell.cli import main, program
 from shell.command import Site
 from topics_project import embedded
 
@@ -16,7 +17,6 @@ from topics_project import embedded
 @contextmanager
 def entered() -> Iterator[None]:
     """With the database of this instance, and Django, which knows its tables."""
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
     with embedded.environment():
         import django
 
@@ -28,12 +28,22 @@ def is_up() -> bool:
     return bool(os.environ.get("DATABASE_URL")) or embedded.running() is not None
 
 
+def is_called(arguments: Sequence[str]) -> bool:
+    """Whether a command at a shell is meant, by `topics` or by its own name, or a shell asks what may follow."""
+    first = arguments[0] if arguments else ""
+    return (
+        COMPLETE in os.environ or first == "topics" or first in program.commands or first.startswith(("--url", "--key"))
+    )
+
+
 def run(arguments: Sequence[str]) -> None:
-    """The command that `manage.py topics` was given. Raises SystemExit where it does not end well."""
-    main(arguments, f"{python()} {sys.argv[0]} topics", Site(entered, is_up))
+    """Do what they say. Raises SystemExit where it does not end well."""
+    main(arguments[1:] if arguments[:1] == ["topics"] else arguments, called(), Site(entered, is_up))
 
 
-def python() -> str:
-    """This interpreter, as somebody here would type it: what a help text prints is to run as it is printed."""
-    program, here = Path(sys.executable), Path.cwd()
-    return str(program.relative_to(here)) if program.is_relative_to(here) else str(program)
+def called() -> str:
+    """This program, as somebody here would type it: what a help text prints is to run as it is printed."""
+    given, python, here = Path(sys.argv[0]), Path(sys.executable), Path.cwd()
+    if given.name == "topics":
+        return "topics"
+    return f"{python.relative_to(here) if python.is_relative_to(here) else python} {given} topics"

@@ -3,7 +3,7 @@
     topics_project   the site, where all is put together
     console          the operators' pages
     pipeline         the jobs on Spark
-    shell            `manage.py topics`
+    shell            `topics …` at a shell
     push             Routemaster's bus
     routers          forwarding
     watch            streams

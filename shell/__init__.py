@@ -1,1 +1,1 @@
-"""`manage.py topics`: topics at a shell."""
+"""`topics …`: topics at a shell (docs/cli.md). Only local.py, local_stream.py and usage.py need Django and a database."""

@@ -9,38 +9,52 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import BinaryIO
 
-from django.conf import settings
-from django.db import connection
+import msgspec
 
-from base.errors import InvalidRequest, RecordTooLarge, TopicsError
-from shell.lines import Shape, batches
-from store.database import translating
-from store.script import run
-from topics.append import append
-from topics.records import Append, NewRecord, check_rows
+from base.errors import InvalidRequest, TopicsError
+from shell.lines import NULL, NewRecord, Shape, batches, excerpt
+from shell.server import Server, ask, path
+from shell.source import Source
 
-# By the primary key: the prefix is a range. The latest batch of the run is the one with the highest seqs.
-LAST_KEY = """
-SELECT k.key FROM topics_idempotencykey k JOIN topics_topic t ON t.id = k.topic_id
- WHERE t.name = %(name)s AND k.key >= %(run)s AND k.key < %(run)s || '~' AND k.ts > %(now)s - t.idempotency_window_ms
- ORDER BY k.last_seq DESC LIMIT 1
-"""
 CHUNK = 1 << 20
+NO_HEAD = 2**62  # no topic ever comes to it
+OF_A_RECORD = ("invalid_request", "record_too_large")  # how a record that is none is refused
+
+# What is done with a line that is no record: it gets the line, and the sentence that says what is wrong.
+Skip = Callable[[bytes, str], None]
+
+
+class Append(msgspec.Struct, omit_defaults=True):
+    """The body of an append."""
+
+    records: list[NewRecord]
+    node: str | None = None
+    idempotency_key: str | None = None
+    create: bool = True
+    expected_head: int | None = None
+
+
+class Appended(msgspec.Struct):
+    deduped: bool
+
+
+APPENDED = msgspec.json.Decoder(Appended)
 
 
 @dataclass
 class Import:
     """One run: where from, where to, and how far it has come."""
 
+    server: Server
     topic: str
-    source: BinaryIO
+    source: Source
     shape: Shape
     batch: int
     identity: str | None  # of the run; None: not to be taken up again
     node: str | None = None
     create: bool = True
+    skip: Skip | None = None
 
     def __post_init__(self) -> None:
         options = (self.identity, self.shape.raw, self.shape.encoding, self.shape.tag_field, self.node)
@@ -49,43 +63,45 @@ class Import:
         self.offset = 0  # bytes of the source that are done
         self.lines = 0
         self.appended = 0
-        self.skipped = 0  # lines that an earlier run appended
+        self.known = 0  # lines that an earlier run appended
+        self.skipped = 0  # lines that are no records
 
-    def append_all(self, clock: Callable[[], int], tick: Callable[[], None]) -> None:
+    def append_all(self, tick: Callable[[], None]) -> None:
         """Append what is missing. Raises TopicsError: what counts as `appended` then is so all the same."""
         if self.identity is not None:
-            self.take_up(clock())
-        for lines in batches(self.source, self.batch):
-            self.append(lines, clock())
+            self.take_up()
+        for lines in batches(self.source.file, self.batch):
+            self.append(lines)
             tick()
 
-    def take_up(self, now: int) -> None:
+    def take_up(self) -> None:
         """Go on where the latest run with this identity ended."""
-        if (latest := self.latest(now)) is None:
+        if (latest := self.latest()) is None:
             return
         offset, digest = latest
         begun, lines = self.read(offset)
         if begun.hexdigest()[: len(digest)] == digest:
-            self.digest, self.offset, self.lines, self.skipped = begun, offset, lines, lines
-        elif self.source.seekable():
-            self.source.seek(0)  # the file is another by now: all of it is new
+            self.digest, self.offset, self.lines, self.known = begun, offset, lines, lines
         else:
-            raise InvalidRequest("standard input begins otherwise than what was appended under this key before")
+            self.source.rewind()  # the file is another by now: all of it is new
 
-    def latest(self, now: int) -> tuple[int, str] | None:
+    def latest(self) -> tuple[int, str] | None:
         """How far the latest batch of the run reached, and what everything up to there hashes to."""
-        with translating(), connection.cursor() as cursor:
-            cursor.execute(LAST_KEY, {"name": self.topic, "run": self.run, "now": now})
-            row = cursor.fetchone()
-        if row is None:
+        try:
+            answer = ask(self.server, "GET", path("topics", self.topic, "appends"), {"key_prefix": self.run})
+        except TopicsError as error:
+            if error.code != "topic_not_found":
+                raise
             return None
-        offset, digest = row[0].removeprefix(self.run).split(":")
+        if answer["last"] is None:
+            return None
+        offset, digest = answer["last"]["key"].removeprefix(self.run).split(":")
         return int(offset), digest
 
     def read(self, size: int) -> tuple[hashlib._Hash, int]:
         """The hash of so many of the source's next bytes, and their lines."""
         digest, lines, last = hashlib.sha256(), 0, b""
-        while size and (chunk := self.source.read(min(size, CHUNK))):
+        while size and (chunk := self.source.file.read(min(size, CHUNK))):
             digest.update(chunk)
             lines += chunk.count(b"\n")
             size -= len(chunk)
@@ -95,37 +111,82 @@ class Import:
             lines += 1
         return digest, lines
 
-    def append(self, lines: list[bytes], now: int) -> None:
-        """Append one batch: all of it or nothing."""
+    def append(self, lines: list[bytes]) -> None:
+        """Append one batch: all of it, but for what is skipped, or nothing."""
         for line in lines:
             self.digest.update(line)
         self.offset += sum(map(len, lines))
-        records = self.records(lines)
-        if records:
-            key = None if self.identity is None else f"{self.run}{self.offset}:{self.digest.hexdigest()[:32]}"
-            wanted = Append(records, node=self.node, idempotency_key=key, create=self.create)
-            done = run(append(self.topic, wanted, check_rows(wanted), now))
-            if done.deduped:
-                self.skipped += len(lines)
-            else:
-                self.appended += len(records)
+        places, records = self.records(lines)
+        while records and not self.send(records, len(lines)):
+            bad, error = self.refused_record(records)
+            self.refuse(lines, places.pop(bad), f"cannot be appended: {error.message}", error)
+            del records[bad]
         self.lines += len(lines)
 
-    def records(self, lines: list[bytes]) -> list[NewRecord]:
-        found, most = [], settings.TOPICS_MAX_RECORD_BYTES
-        for number, line in enumerate(lines, self.lines + 1):
+    def records(self, lines: list[bytes]) -> tuple[list[int], list[NewRecord]]:
+        """The records of a batch, and in which of its lines each of them stands."""
+        places, found = [], []
+        for place, line in enumerate(lines):
             try:
                 record = self.shape.record(line)
-            except TopicsError as error:
-                raise InvalidRequest(f"line {number} is {error.message}") from error
-            if record is None:
+            except InvalidRequest as error:
+                self.refuse(lines, place, f"is {error.message}", error)
                 continue
-            if len(record.data) > most:
-                raise RecordTooLarge(
-                    f"line {number} is a record of {len(record.data)} bytes, at most {most} are allowed"
-                )
-            found.append(record)
-        return found
+            if record is not None:
+                places.append(place)
+                found.append(record)
+        return places, found
+
+    def refuse(self, lines: list[bytes], place: int, what: str, error: TopicsError) -> None:
+        """Skip a line that is no record. Raises InvalidRequest where none is to be skipped."""
+        line = lines[place]
+        message = f"{self.source.unit} {self.lines + place + 1} {what}: {excerpt(line)}"
+        if self.skip is None:
+            raise InvalidRequest(message) from error
+        self.skip(line, message)
+        self.skipped += 1
+
+    def send(self, records: list[NewRecord], lines: int) -> bool:
+        """Append these, of a batch of so many lines. False: there is one among them that nobody could append."""
+        key = None if self.identity is None else f"{self.run}{self.offset}:{self.digest.hexdigest()[:32]}"
+        try:
+            done = self.post(Append(records, self.node, key, self.create))
+        except TopicsError as error:
+            # Where one record that is right is refused as well, it is not for what stands in the lines.
+            if error.code not in OF_A_RECORD or self.refusal([NewRecord(NULL)]):
+                raise
+            return False
+        if done.deduped:
+            self.known += lines
+        else:
+            self.appended += len(records)
+        return True
+
+    def post(self, wanted: Append) -> Appended:
+        body = msgspec.json.encode(wanted)
+        # An answer that was lost is asked for again where a key makes sure that nothing is appended twice.
+        again = wanted.idempotency_key is not None
+        return APPENDED.decode(
+            self.server.send("POST", path("topics", self.topic), {"return_seqs": False}, body, again)
+        )
+
+    def refused_record(self, records: list[NewRecord]) -> tuple[int, TopicsError]:
+        """The first of these that is refused, and why: half of them at a time."""
+        fine, bad = 0, len(records)  # so many from the beginning are fine, and among so many is one that is not
+        while bad - fine > 1:
+            middle = (fine + bad) // 2
+            fine, bad = (fine, middle) if self.refusal(records[:middle]) else (middle, bad)
+        error = self.refusal(records[bad - 1 : bad])
+        assert error is not None, "what is refused among others is refused alone"
+        return bad - 1, error
+
+    def refusal(self, records: list[NewRecord]) -> TopicsError | None:
+        """Why these could not be appended, whatever the topic holds. Nothing is appended: no topic has such a head."""
+        try:
+            self.post(Append(records, self.node, create=False, expected_head=NO_HEAD))
+        except TopicsError as error:
+            return error if error.code in OF_A_RECORD else None
+        raise AssertionError(f"a head of {NO_HEAD}")
 
 
 def sha256(value: bytes) -> str:

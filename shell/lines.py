@@ -11,15 +11,23 @@ from functools import cached_property
 from typing import Any, BinaryIO
 
 import msgspec
-from django.conf import settings
 
 from base.errors import InvalidRequest, RecordTooLarge
-from base.names import check_tag
-from topics.records import NO_META, NewRecord
+from base.surrogates import lone_surrogate
 
 BATCH_BYTES = 8 * 1024 * 1024  # of one append: few, if the lines are long
+LONGEST_LINE_BYTES = 64 * 1024 * 1024  # no server takes a larger body, unless it is told to
+MOST_SHOWN = 80  # characters of a line that is refused
+NULL = msgspec.Raw(b"null")
 ANY_JSON = msgspec.json.Decoder(msgspec.Raw)
 A_STRING = msgspec.json.Decoder(str)
+
+
+class NewRecord(msgspec.Struct, omit_defaults=True):
+    """A record as an append carries it."""
+
+    data: msgspec.Raw
+    tag: str | None = None
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,7 @@ class Shape:
         try:
             return NewRecord(ANY_JSON.decode(line), self.tag(line))
         except (msgspec.MsgspecError, RecursionError) as error:
-            raise InvalidRequest(f"no JSON value: {error}") from error
+            raise InvalidRequest(f"no JSON value: {lone_surrogate(line) or error}") from error
 
     def text(self, line: bytes) -> str:
         try:
@@ -58,13 +66,11 @@ class Shape:
             return None
         if value[:1] in b"{[":
             raise InvalidRequest(f"the field {self.tag_field!r} is no string or number, and cannot be a tag")
-        tag = A_STRING.decode(value) if value[:1] == b'"' else value.decode()
-        check_tag(tag)
-        return tag
+        return A_STRING.decode(value) if value[:1] == b'"' else value.decode()
 
     @cached_property
     def _tagged(self) -> msgspec.json.Decoder[Any]:
-        shape = msgspec.defstruct("Tagged", [("tag", msgspec.Raw, NO_META)], rename={"tag": self.tag_field or ""})
+        shape = msgspec.defstruct("Tagged", [("tag", msgspec.Raw, NULL)], rename={"tag": self.tag_field or ""})
         return msgspec.json.Decoder(shape)
 
     def line(self, data: bytes) -> bytes:
@@ -84,15 +90,20 @@ def one_line(json: bytes) -> bytes:
     return json.replace(b"\r", b" ").replace(b"\n", b" ") + b"\n"
 
 
+def excerpt(line: bytes) -> str:
+    """How a line begins, as a terminal can show it."""
+    text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line.strip().decode(errors="replace"))
+    return text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "…"
+
+
 def batches(source: BinaryIO, most: int) -> Iterator[list[bytes]]:
     """The lines of a file, so many at a time. The last has its line feed too, even if the file forgot it."""
-    longest = 2 * settings.TOPICS_MAX_RECORD_BYTES
     lines: list[bytes] = []
     size = 0
-    while line := source.readline(longest):
+    while line := source.readline(LONGEST_LINE_BYTES):
         if not line.endswith(b"\n"):
-            if len(line) == longest:
-                raise RecordTooLarge(f"a line is longer than {longest} bytes")
+            if len(line) == LONGEST_LINE_BYTES:
+                raise RecordTooLarge(f"a line is longer than {LONGEST_LINE_BYTES >> 20} MiB")
             line += b"\n"
         lines.append(line)
         size += len(line)

@@ -44,6 +44,12 @@ INSERT INTO topics_idempotencykey (topic_id, key, first_seq, last_seq, ts, diges
 ON CONFLICT (topic_id, key) DO UPDATE
    SET first_seq = excluded.first_seq, last_seq = excluded.last_seq, ts = excluded.ts, digest = excluded.digest
 """
+# By the primary key, in which the prefix is a range: no character sorts behind the last one of Unicode.
+LAST_KEYED = """
+SELECT key, first_seq, last_seq, ts FROM topics_idempotencykey
+ WHERE topic_id = %s AND key >= %s AND key < %s AND ts > %s
+ ORDER BY last_seq DESC LIMIT 1
+"""
 
 
 class Write(Shared):
@@ -220,3 +226,11 @@ def check_room(topic: CachedTopic, rows: Rows, now: int) -> Script[None]:
         raise TopicFull(f"{topic.name!r} holds {count} records of {topic.cap_records}", cap_records=topic.cap_records)
     if topic.cap_bytes and bytes + rows.bytes > topic.cap_bytes:
         raise TopicFull(f"{topic.name!r} holds {bytes} bytes of {topic.cap_bytes}", cap_bytes=topic.cap_bytes)
+
+
+def last_keyed(name: str, prefix: str, now: int) -> Script[tuple[str, int, int, int] | None]:
+    """The last append under a key that begins so and is remembered: key, first_seq, last_seq, ts. Raises TopicNotFound."""
+    topic = yield from topic_called(name)
+    since = now - topic.idempotency_window_ms
+    rows = yield Statement(LAST_KEYED, (topic.id, prefix, prefix + chr(0x10FFFF), since), quick=True)
+    return rows[0] if rows else None

@@ -1,20 +1,20 @@
 """The command line: `topics` where the package is installed, `manage.py` in a clone, `python -m topics_project` in either.
 
-`topics run` and every other command of `manage.py` go by their names; what is none of these is a call of `manage.py topics`,
-so that `topics tail -f orders` is enough. Without DATABASE_URL it brings its own servers (embedded/servers.py).
+Commands at a shell go by their names (shell.py), with or without `topics` before them; all others are those of `manage.py`.
+Without DATABASE_URL it brings its own servers (embedded/servers.py).
 """
 
 import os
 import sys
 from pathlib import Path
 
-from topics_project import __version__, embedded
+from topics_project import __version__, embedded, shell
 
 USAGE = """\
 usage: {0} run                       everything, on http://127.0.0.1:4000; HOST, PORT and TOPICS_DATA move it
        {0} run web|worker|push|beat  one process of it, on servers given by DATABASE_URL and REDIS_URL
        {0} migrate                   make or bring up to date the tables in DATABASE_URL
-       {0} topics CALL …             topics at a shell; `{0} topics --help` lists the calls
+       {0} topics COMMAND …          topics at a shell; `{0} topics --help` lists the commands
        {0} pipeline JOB …            a job on Spark
        {0} help                      every command there is
        {0} --version"""
@@ -26,19 +26,19 @@ def main() -> None:
     if arguments in (["--version"], ["version"]):
         print(f"topics {__version__}")
         return
-    if arguments in ([], ["--help"], ["-h"]):
+    if arguments in ([], ["--help"], ["-h"]) and not shell.is_called(arguments):  # a shell that completes gives none
         name = Path(sys.argv[0]).name
         print(USAGE.format("python -m topics_project" if name == "__main__.py" else name))
         return
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
     try:
+        if shell.is_called(arguments):  # it starts servers, and Django, only where it is told of no other
+            shell.run(arguments)
+            return
         with embedded.environment():
-            import django
-            from django.core.management import execute_from_command_line, get_commands
+            from django.core.management import execute_from_command_line
 
-            django.setup()  # or Django knows no commands but its own
-            known = {"help", *get_commands()}
-            execute_from_command_line([sys.argv[0], *(() if arguments[0] in known else ("topics",)), *arguments])
+            execute_from_command_line(sys.argv)
     except KeyboardInterrupt:
         sys.exit(130)
 

@@ -13,8 +13,8 @@ import environ
 from base.refusal import Refusal
 
 DEFAULTS: dict[str, Any] = {}
-# Read before there are settings (embedded/folder.py), and told to the supervisor's children.
-ELSEWHERE = frozenset(("TOPICS_DATA", "TOPICS_SUPERVISED"))
+# Read before there are settings (embedded/folder.py), told to the supervisor's children, or for commands (shell/command.py).
+ELSEWHERE = frozenset(("TOPICS_DATA", "TOPICS_SUPERVISED", "TOPICS_URL", "TOPICS_KEY"))
 # Kubernetes puts these into every container beside a service that is called topics.
 SERVICE = re.compile(r"TOPICS_(SERVICE_|PORT$|PORT_)")
 _env = environ.Env()

@@ -349,7 +349,6 @@ INSTALLED_APPS = [
     "pipeline",
     "push",
     "console",
-    "shell",
 ]
 
 MIDDLEWARE = [

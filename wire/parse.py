@@ -6,7 +6,6 @@ A field that is not known is refused. It costs nothing: whoever reads a body kno
 from __future__ import annotations
 
 import functools
-import re
 from typing import Any, TypeVar, get_origin
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -14,6 +13,7 @@ import msgspec
 from django.conf import settings
 
 from base.errors import InvalidRequest
+from base.surrogates import lone_surrogate
 from wire import hints
 
 T = TypeVar("T")
@@ -53,21 +53,6 @@ def parse(body: bytes, shape: type[T]) -> T:
         raise (InvalidRequest(surrogate) if surrogate else hints.refused(error, shape, "body", len(body))) from error
     except RecursionError as error:
         raise InvalidRequest("the JSON is nested too deep") from error
-
-
-# A backslash may itself be escaped: `\\ud800` is a backslash and five letters.
-SURROGATES = re.compile(
-    rb"(?P<other>\\[^u]|\\u(?![dD][89a-fA-F]))|(?P<pair>\\u[dD][89abAB]..\\u[dD][c-fC-F]..)|(?P<lone>\\u[dD][89a-fA-F]..)"
-)
-
-
-def lone_surrogate(body: bytes) -> str | None:
-    """Where a body escapes half of a UTF-16 pair, which is no character and which many JSON readers refuse, as ours does
-    (saying of it what does not help). None: nowhere."""
-    for found in SURROGATES.finditer(body):
-        if found["lone"]:
-            return f"the JSON escapes half a surrogate pair, {found['lone'].decode()} (byte {found.start()})"
-    return None
 
 
 def parse_query(raw: bytes, shape: type[T]) -> T:

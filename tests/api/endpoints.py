@@ -12,11 +12,12 @@ Endpoint = tuple[str, str]
 
 
 class Call(NamedTuple):
-    """The scopes a call asks for, and a body that is right. `names`: whether it names a topic or router in its path."""
+    """The scopes a call asks for, and a body and query that are right. `names`: whether its path names a topic or router."""
 
     scopes: tuple[str, ...]
     body: Any = None
     names: bool = True
+    query: str = ""
 
 
 # Each method of each path under /v0. A new endpoint has to say here what it asks for, else the first test fails.
@@ -26,6 +27,7 @@ TABLE: dict[Endpoint, Call] = {
     ("GET", "topics/<topic>"): Call(("read",)),
     ("DELETE", "topics/<topic>"): Call(("delete",)),
     ("POST", "topics/<topic>"): Call(("write",), {"records": [{"data": 1}]}),
+    ("GET", "topics/<topic>/appends"): Call(("write",), query="?key_prefix=0123456789abcdef"),
     ("POST", "topics/<topic>/diff"): Call(("read",), {}),
     ("POST", "topics/<topic>/delete"): Call(("delete",), {"before_seq": 1}),
     ("GET", "topics/<topic>/records"): Call(("read",)),

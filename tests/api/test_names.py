@@ -168,6 +168,7 @@ PROBES: dict[Endpoint, list[Probe]] = {
     ("DELETE", "routers/<router>"): [
         Probe("error.detail", "routers/{a}-alien", None, (200, 403), None, {"router": "{a}-alien"})
     ],
+    ("GET", "topics/<topic>/appends"): [],
     ("POST", "watch"): [],
     ("GET", "metrics"): [
         same(
@@ -304,7 +305,7 @@ def check_the_rest(answer: Reply, probe: Probe, world: World) -> None:
 @pytest.mark.parametrize("endpoint", sorted(e for e, probes in PROBES.items() if not probes), ids=" ".join)
 def test_an_endpoint_without_such_a_field(views: Door, world: World, endpoint: Endpoint) -> None:
     body = filled(TABLE[endpoint].body, topic=f"{world.a}-in")
-    path = endpoint[1].replace("<topic>", f"{world.a}-in")
+    path = endpoint[1].replace("<topic>", f"{world.a}-in") + TABLE[endpoint].query
     with undone():
         answer = views.call(endpoint[0], f"/v0/{path}", body, authorization="Bearer mine")
     assert answer.status in (200, 201)

@@ -58,7 +58,8 @@ def call(door: Door, endpoint: Endpoint, topic: str, secret: str | None, body: A
     path = path.replace("<seq>", "1").replace("<router>", f"{topic}-r").replace("<wid>", "wid_none")
     given = TABLE[endpoint].body if endpoint in TABLE and body is None else body
     headers = {"authorization": f"Bearer {secret}"} if secret else {}
-    return door.call(method, "/v0/" + re.sub(r"<\w+>", topic, path), filled(given, topic=topic), **headers)
+    query = TABLE[endpoint].query if endpoint in TABLE else ""
+    return door.call(method, "/v0/" + re.sub(r"<\w+>", topic, path) + query, filled(given, topic=topic), **headers)
 
 
 def make(door: Door, topic: str) -> None:

@@ -14,6 +14,7 @@ from tests.instances import ROOT, Instance
 PAGES = sorted(str(page.relative_to(ROOT)) for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
 # Pages that want a server with settings of their own, a Spark, or a PostgreSQL, and who runs what they print.
 ELSEWHERE = {
+    "docs/cli.md": "tests/shell/test_examples.py",
     "docs/push.md": "tests/push/test_docs.py",
     "docs/pipeline.md": "tests/pipeline/test_docs.py",
     "docs/guides/backup.md": "tests/docs/test_backup.py",

@@ -138,6 +138,7 @@ def test_every_process_refuses(process: str) -> None:
         {"TOPICS_PROCESSES": ""},
         {"TOPICS_SERVICE_HOST": "10.0.0.7", "TOPICS_PORT": "tcp://10.0.0.7:4000"},  # as Kubernetes has it
         {"TOPICS_API_KEYS": "short:read"},
+        {"TOPICS_URL": "https://topics.example", "TOPICS_KEY": "secret"},  # for commands (docs/cli.md)
         {"HOST": "localhost"},
         {"HOST": "0.0.0.0", "TOPICS_INSECURE": "1"},
         {"HOST": "0.0.0.0", "TOPICS_API_KEYS": "a-secret-of-some-length:read+write"},

@@ -1,19 +1,22 @@
 """`manage.py topics …` in this process, as most tests run it, and as a process of its own, for those that end it."""
 
+import contextlib
 import io
 import os
 import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from django.core.management import call_command
 from django.db import connection
 from psycopg.conninfo import make_conninfo
 
-from tests.instances import ROOT
+from shell.cli import main
+from shell.command import Site
+from tests.instances import ROOT, Instance
 
 
 @dataclass
@@ -28,20 +31,57 @@ Shell = Callable[..., Result]
 
 @pytest.fixture
 def shell(db: None, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """`shell("append", "a", stdin=b"1")`: what it wrote and how it ended."""
+    """`shell("append", "a", stdin=b"1")`: what it wrote and how it ended, on this test's database."""
+    return runner(HERE, capsysbinary, monkeypatch)
 
+
+@pytest.fixture
+def over_http(capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """The same without a database: for a server that TOPICS_URL or `--url` names."""
+    return runner(NOWHERE, capsysbinary, monkeypatch)
+
+
+@pytest.fixture
+def elsewhere(over_http: Shell, server: Instance, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """The same on the shared instance: use topic names of your own."""
+    monkeypatch.setenv("TOPICS_URL", server.url)
+    return over_http
+
+
+@pytest.fixture(params=["shell", "elsewhere"])
+def either(request: pytest.FixtureRequest) -> Shell:
+    """Both, one after the other: what a command does here, it does over HTTP."""
+    ran: Shell = request.getfixturevalue(request.param)
+    return ran
+
+
+@pytest.fixture
+def name() -> str:
+    """A name that no other test uses."""
+    return f"s-{uuid.uuid4().hex[:12]}"
+
+
+def runner(site: Site, captured: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
     def run(*arguments: object, stdin: bytes = b"") -> Result:
         with open_pipe(stdin) as source:
             monkeypatch.setattr(sys, "stdin", source)
             code, message = 0, ""
             try:
-                call_command("topics", *map(str, arguments))
+                main([str(each) for each in arguments], "topics", site)
             except SystemExit as error:
                 code, message = (error.code, "") if isinstance(error.code, int) else (1, str(error.code))
-        out, err = capsysbinary.readouterr()
+        out, err = captured.readouterr()
         return Result(code, out, err.decode() + message)
 
     return run
+
+
+def not_to_be_entered() -> contextlib.AbstractContextManager[None]:
+    raise AssertionError("the database of this machine is none of its business")
+
+
+HERE = Site(contextlib.nullcontext, lambda: True)  # Django is set up
+NOWHERE = Site(not_to_be_entered, lambda: False)
 
 
 def open_pipe(content: bytes) -> io.TextIOWrapper:

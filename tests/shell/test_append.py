@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from django.core.management import CommandError
 from django.db import connection
 
 from tests.scripts import diff, put_topic
@@ -74,7 +73,7 @@ def test_raw_lines_come_back_as_they_were(shell: Shell, tmp_path: Path, encoding
 
 def test_batches_of_a_size(shell: Shell) -> None:
     lines = b"".join(b"%d\n" % number for number in range(25))
-    assert shell("append", "a", "--batch", 10, "--key", "k", stdin=lines).code == 0
+    assert shell("append", "a", "--batch", 10, "--idempotency-key", "k", stdin=lines).code == 0
     assert [int(each.data) for each in records("a")] == list(range(25))
     with connection.cursor() as cursor:
         cursor.execute("SELECT first_seq, last_seq FROM topics_idempotencykey ORDER BY 1")
@@ -118,10 +117,10 @@ def test_a_record_that_is_too_large_is_named_by_its_line(shell: Shell, tmp_path:
     done = shell("append", "a", file)
     assert done.code == 1
     assert "line 2" in done.err
-    file.write_bytes(b"x" * 3 * 1024 * 1024)
+    file.write_bytes(b"x" * 65 * 1024 * 1024)
     done = shell("append", "a", file)
     assert done.code == 1
-    assert "longer than" in done.err
+    assert "a line is longer than 64 MiB" in done.err
 
 
 def test_a_full_topic_refuses(shell: Shell) -> None:
@@ -134,5 +133,5 @@ def test_a_full_topic_refuses(shell: Shell) -> None:
 
 @pytest.mark.parametrize("batch", ["0", "10001", "x", "-1"])
 def test_a_batch_out_of_range_is_refused(shell: Shell, batch: str) -> None:
-    with pytest.raises(CommandError, match="--batch"):
-        shell("append", "a", "--batch", batch)
+    done = shell("append", "a", "--batch", batch)
+    assert (done.code, "--batch" in done.err) == (2, True)

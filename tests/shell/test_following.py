@@ -153,6 +153,21 @@ def test_a_topic_that_is_created_again_is_followed_from_its_beginning(following:
     assert lines(tail, 1) == [b"4"]
 
 
+def test_topics_that_are_not_there_yet_are_waited_for(following: Start) -> None:
+    put("live", "1")
+    tail = following("live", "later")
+    assert told(tail) == "topics: there is no topic 'later' yet: waiting for it"
+    assert lines(tail, 2) == [b"==> live <==", b"1"]
+    put("later", "2", "3")
+    assert told(tail) == "topics: later is there now"
+    assert lines(tail, 3) == [b"==> later <==", b"2", b"3"]
+    delete_topic("live", False, now_ms())
+    assert told(tail) == "topics: there is no topic 'live'"
+    delete_topic("later", False, now_ms())
+    assert told(tail) == "topics: there is no topic 'later'"
+    assert tail.wait(timeout=30) == 1
+
+
 def test_records_lost_before_they_could_be_printed_are_told(following: Start) -> None:
     put_topic("capped", Config(cap_records=2), now_ms())
     put("capped", "0")

@@ -86,14 +86,14 @@ def test_another_key_another_tag_or_another_topic_is_another_run(shell: Shell, t
     file = tmp_path / "lines"
     file.write_bytes(numbers(1, 5))
     shell("append", "a", file)
-    for arguments in [("a", file, "--key", "again"), ("a", file, "--tag-field", "n"), ("b", file)]:
+    for arguments in [("a", file, "--idempotency-key", "again"), ("a", file, "--tag-field", "n"), ("b", file)]:
         assert "5 records appended" in shell("append", *arguments).err
 
 
 def test_standard_input_with_a_key_is_taken_up_again(shell: Shell) -> None:
-    shell("append", "a", "--key", "k", stdin=numbers(1, 5))
-    assert "4 records appended" in shell("append", "a", "--key", "k", stdin=numbers(1, 9)).err
-    done = shell("append", "a", "--key", "k", stdin=numbers(4, 9))
+    shell("append", "a", "--idempotency-key", "k", stdin=numbers(1, 5))
+    assert "4 records appended" in shell("append", "a", "--idempotency-key", "k", stdin=numbers(1, 9)).err
+    done = shell("append", "a", "--idempotency-key", "k", stdin=numbers(4, 9))
     assert done.code == 1
     assert "begins otherwise" in done.err
     assert shell("export", "a").out == numbers(1, 9)

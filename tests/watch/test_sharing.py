@@ -14,7 +14,7 @@ import pytest
 from django.db import connection
 
 from base.clock import now_ms
-from shell.following import events
+from shell.follower import events
 from store.connection import Arguments, Connection, Rows
 from tests.instances import Instance, until
 from tests.scripts import put_topic

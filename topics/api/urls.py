@@ -1,6 +1,6 @@
 """Table of contents of /v0/topics, and of what tells of the server."""
 
-from topics.api import cursors, health, records, topics
+from topics.api import appends, cursors, health, records, topics
 
 endpoints = (
     topics.list_topics,
@@ -8,6 +8,7 @@ endpoints = (
     topics.get,
     topics.delete,
     records.append_records,
+    appends.last_append,
     records.read_by_diff,
     records.read_by_get,
     records.one_record,

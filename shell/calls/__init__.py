@@ -1,0 +1,1 @@
+"""A command a function: what it takes, and what it prints."""

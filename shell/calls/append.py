@@ -1,0 +1,129 @@
+"""`topics append`."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from base.errors import InvalidRequest
+from shell.command import TOPIC, Connection
+from shell.importing import Import, Skip
+from shell.lines import Shape
+from shell.printing import say
+from shell.progress import Progress
+from shell.source import opened
+
+MOST_OF_A_BATCH = 10_000
+MOST_TOLD = 10  # of the lines that are skipped
+
+encoding = click.option(
+    "--encoding", type=click.Choice(["utf-8", "latin-1"]), default="utf-8", help="of raw lines (utf-8)"
+)
+
+
+@click.argument("topic", metavar="NAME", type=TOPIC)
+@click.argument("file", metavar="[FILE]", type=click.Path(allow_dash=True), default="-")
+@click.option(
+    "--batch", type=click.IntRange(1, MOST_OF_A_BATCH), default=1000, metavar="N", help="lines of one append (1000)"
+)
+@click.option("--node", help="the node of every record")
+@click.option("--tag-field", metavar="FIELD", help="take each record's tag from this field of its object")
+@click.option("--no-create", is_flag=True, help="refuse when the topic is absent")
+@click.option(
+    "--idempotency-key",
+    metavar="NAME",
+    help="a name for this run (the file's path): the same command again, within the topic's idempotency_window_ms, "
+    "appends only what is missing. Standard input without one is appended each time",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["auto", "lines", "array"]),
+    default="auto",
+    help="a value a line, or one array; auto: a file called .json is an array if it holds one",
+)
+@click.option("--raw-lines", is_flag=True, help="each line is text and becomes a JSON string")
+@encoding
+@click.option(
+    "--skip-bad",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="go on after a line that is no record, and add it to this file, to be mended and appended",
+)
+@click.pass_obj
+def append(
+    connection: Connection,
+    topic: str,
+    file: str,
+    batch: int,
+    node: str | None,
+    tag_field: str | None,
+    no_create: bool,
+    idempotency_key: str | None,
+    form: Any,
+    raw_lines: bool,
+    encoding: str,
+    skip_bad: str | None,
+) -> None:
+    """Append the lines of FILE, or of standard input, to a topic. What is zipped (gzip) is unzipped."""
+    if form == "array" and raw_lines:
+        raise click.UsageError("--format array and --raw-lines exclude one another")
+    server = connection.server
+    identity = idempotency_key if idempotency_key is not None or file == "-" else str(Path(file).resolve())
+    with unzipping(), opened(file, form, raw_lines, encoding) as source, skipping(skip_bad, file) as skip:
+        shape = Shape(raw_lines, encoding, tag_field)
+        job = Import(server, topic, source, shape, batch, identity, node, not no_create, skip)
+        progress = Progress(source.size)
+        try:
+            job.append_all(lambda: progress.tick(source.done, job.appended))
+        except BaseException:
+            end(job, progress, skip_bad)
+            if job.appended and identity is not None:
+                say("the same command goes on from there, within the idempotency window")
+            raise
+        end(job, progress, skip_bad)
+
+
+@contextmanager
+def unzipping() -> Iterator[None]:
+    try:
+        yield
+    except (EOFError, zlib.error) as error:
+        raise InvalidRequest(f"the file is zipped, and broken: {error}") from error
+
+
+@contextmanager
+def skipping(name: str | None, source: str) -> Iterator[Skip | None]:
+    """What adds a line that is skipped to the file of that name, and tells of the first few."""
+    if name is None:
+        yield None
+        return
+    if source != "-" and Path(name).resolve() == Path(source).resolve():
+        raise click.UsageError("--skip-bad names the file that is read: name another")
+    told = 0
+    # It is added to: the lines that an interrupted run skipped are still in there.
+    with Path(name).open("ab") as file:
+
+        def skip(line: bytes, message: str) -> None:
+            nonlocal told
+            file.write(line)
+            file.flush()
+            told += 1
+            if told <= MOST_TOLD:
+                say(message + (" (and so on)" if told == MOST_TOLD else ""))
+
+        yield skip
+
+
+def end(job: Import, progress: Progress, skip_bad: str | None) -> None:
+    progress.clear()
+    rate = f"in {progress.seconds:.1f} s, {job.appended / progress.seconds:,.0f}/s"
+    known = f"; {job.known} {job.source.unit}s were appended before" if job.known else ""
+    skipped = f"; {job.skipped} {job.source.unit}s skipped, see {skip_bad}" if job.skipped else ""
+    print(f"topics: {job.appended} records appended to {job.topic}, {rate}{known}{skipped}", file=sys.stderr)

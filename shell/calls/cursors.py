@@ -1,0 +1,85 @@
+"""`topics cursors put`, `get`, `list` and `delete` (docs/wire.md, "Cursors")."""
+
+from __future__ import annotations
+
+import click
+
+from shell.calls.topics import SEQ
+from shell.command import CURSOR, TOPIC, Connection, as_json, print_json
+from shell.server import ask, listed, path
+from shell.table import Column, print_fields, print_table
+
+CURSORS = (
+    Column("SEQ", "seq", ">14"),
+    Column("LAG", "lag", ">14"),
+    Column("UNREAD-MS", "oldest_unread_ms", ">14"),
+    Column("KIND", "kind", "12"),
+    Column("NAME", "cursor", ""),
+)
+
+
+@click.argument("topic", metavar="TOPIC", type=TOPIC)
+@click.argument("cursor", metavar="NAME", type=CURSOR)
+@click.option("--seq", type=SEQ, help="the last seq that was read")
+@click.option("--from-ts", type=SEQ, metavar="MS", help="before the first record of this time or later")
+@click.option("--at", type=click.Choice(["head", "earliest"]), help="behind the last record, or before the first")
+@click.option("--expected-seq", type=SEQ, metavar="SEQ", help="refuse when it stands elsewhere by now")
+@as_json
+@click.pass_obj
+def put(
+    connection: Connection,
+    topic: str,
+    cursor: str,
+    seq: int | None,
+    from_ts: int | None,
+    at: str | None,
+    expected_seq: int | None,
+    is_json: bool,
+) -> None:
+    """Set a cursor."""
+    where = {"seq": seq, "from_ts": from_ts, "at": at}
+    if sum(value is not None for value in where.values()) != 1:
+        raise click.UsageError("say one of --seq, --from-ts and --at")
+    wanted = {**where, "expected_seq": expected_seq}
+    given = {name: value for name, value in wanted.items() if value is not None}
+    answer = ask(connection.server, "PUT", path("topics", topic, "cursors", cursor), None, given)
+    if is_json:
+        print_json(answer)
+    else:
+        click.echo(f"{cursor} is at {answer['seq']} of {topic}, {answer['lag']} behind")
+
+
+@click.argument("topic", metavar="TOPIC", type=TOPIC)
+@click.argument("cursor", metavar="NAME", type=CURSOR)
+@as_json
+@click.pass_obj
+def get(connection: Connection, topic: str, cursor: str, is_json: bool) -> None:
+    """Show how far a cursor has come, and how far it is behind now."""
+    answer = ask(connection.server, "GET", path("topics", topic, "cursors", cursor))
+    print_json(answer) if is_json else print_fields(answer)
+
+
+@click.argument("topic", metavar="TOPIC", type=TOPIC)
+@as_json
+@click.pass_obj
+def list_cursors(connection: Connection, topic: str, is_json: bool) -> None:
+    """List everybody who reads a topic: named cursors, and those of routers and others."""
+    found = listed(connection.server, path("topics", topic, "cursors"), "cursors")
+    if is_json:
+        for cursor in found:
+            print_json(cursor)
+    else:
+        print_table(CURSORS, found)
+
+
+@click.argument("topic", metavar="TOPIC", type=TOPIC)
+@click.argument("cursor", metavar="NAME", type=CURSOR)
+@as_json
+@click.pass_obj
+def delete(connection: Connection, topic: str, cursor: str, is_json: bool) -> None:
+    """Forget a cursor."""
+    answer = ask(connection.server, "DELETE", path("topics", topic, "cursors", cursor))
+    if is_json:
+        print_json(answer)
+    else:
+        click.echo(f"{cursor} is deleted" if answer["deleted"] else f"there is no cursor {cursor!r}")

@@ -1,0 +1,114 @@
+"""`topics tail`, `export`, `ls` and `usage`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from base.errors import TopicsError
+from shell import reading
+from shell.calls.append import encoding
+from shell.command import TOPIC, Connection, as_json, print_json
+from shell.follower import Follower
+from shell.lines import Shape
+from shell.printing import Tail, line_of, say
+from shell.progress import Progress
+from shell.server import listed, path
+from shell.table import Column, print_table
+
+SEQ = click.IntRange(0, 2**63 - 1)
+TOPICS = (
+    Column("RECORDS", "count", ">14"),
+    Column("BYTES", "bytes", ">16"),
+    Column("EARLIEST", "earliest_seq", ">14"),
+    Column("HEAD", "head_seq", ">14"),
+    Column("DURABLE", "durable", "7"),
+    Column("NAME", "topic", ""),
+)
+
+whole = click.option("--records", is_flag=True, help="print whole records: $seq, $ts, $node, $tag, meta, data")
+raw_lines = click.option("--raw-lines", is_flag=True, help="print JSON strings as the text they hold")
+
+
+@click.argument("names", metavar="NAME...", nargs=-1, required=True, type=TOPIC)
+@click.option(
+    "-f", "--follow", is_flag=True, help="go on with what is appended, until Ctrl-C; wait for topics that are not there"
+)
+@click.option("-n", "--lines", type=SEQ, default=10, metavar="N", help="how many of the last ones (10)")
+@whole
+@raw_lines
+@encoding
+@click.pass_obj
+def tail(
+    connection: Connection,
+    names: tuple[str, ...],
+    follow: bool,
+    lines: int,
+    records: bool,
+    raw_lines: bool,
+    encoding: str,
+) -> None:
+    """Print the last records of topics, and with -f what comes next."""
+    server = connection.server
+    printed = Tail(len(set(names)) > 1, line_of(records, Shape(raw_lines, encoding)), sys.stdout.buffer)
+    awaited = []
+    for name in dict.fromkeys(names):
+        try:
+            found, printed.seqs[name] = reading.last(server, name, lines)
+        except TopicsError as error:
+            if not follow or error.code != "topic_not_found":
+                raise
+            say(f"{error.message} yet: waiting for it")
+            awaited.append(name)
+        else:
+            printed.print(name, found)
+    if follow:
+        server.follow(Follower(printed, awaited))
+
+
+@click.argument("topic", metavar="NAME", type=TOPIC)
+@click.option("--from-seq", type=SEQ, default=0, metavar="SEQ", help="begin after this seq (0)")
+@whole
+@raw_lines
+@encoding
+@click.pass_obj
+def export(connection: Connection, topic: str, from_seq: int, records: bool, raw_lines: bool, encoding: str) -> None:
+    """Print all records of a topic as lines."""
+    progress = Progress()
+    line = line_of(records, Shape(raw_lines, encoding))
+    try:
+        reading.export(
+            connection.server, topic, from_seq, line, sys.stdout.buffer, lambda written: progress.tick(0, written)
+        )
+    finally:
+        progress.clear()
+
+
+@click.argument("prefix", metavar="[PREFIX]", default="", type=TOPIC)
+@click.option("-q", "--quiet", is_flag=True, help="names only")
+@as_json
+@click.pass_obj
+def ls(connection: Connection, prefix: str, quiet: bool, is_json: bool) -> None:
+    """List topics, those whose name begins with PREFIX."""
+    if quiet and is_json:
+        raise click.UsageError("--quiet and --json exclude one another")
+    found = listed(connection.server, path("topics"), "topics", {"prefix": prefix})
+    if is_json:
+        for topic in found:
+            print_json(topic)
+    elif quiet:
+        for topic in found:
+            click.echo(topic["topic"])
+    else:
+        print_table(TOPICS, found)
+
+
+@click.pass_obj
+def usage(connection: Connection) -> None:
+    """Say how much is stored here, how much of it is shown, and what holds back the rest."""
+    connection.only_local()
+    from shell.usage import lines  # needs Django
+
+    for line in lines():
+        click.echo(line)

@@ -1,0 +1,101 @@
+"""`topics routers put`, `get`, `list` and `delete` (docs/routers.md)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from shell.calls.topics import SEQ, predicate
+from shell.command import ROUTER, TOPIC, Connection, as_json, print_json
+from shell.server import ask, listed, path
+from shell.table import Column, print_fields, print_table
+
+ROUTERS = (
+    Column("LAG", "lag", ">12"),
+    Column("FORWARDED", "forwarded_total", ">12"),
+    Column("STATE", "state", "8"),
+    Column("SOURCE", "source", "20"),
+    Column("DEST", "dest", "20"),
+    Column("NAME", "router", ""),
+)
+
+
+@click.argument("router", metavar="NAME", type=ROUTER)
+@click.argument("source", metavar="SOURCE", type=TOPIC)
+@click.argument("dest", metavar="DEST", type=TOPIC)
+@click.option("--filter", metavar="TAG", help='only records with this tag; or ["tag", "Glob", "order:*"]; null for all')
+@click.option("--preserve-node/--no-preserve-node", default=None)
+@click.option("--preserve-tag/--no-preserve-tag", default=None)
+@click.option("--create-dest/--no-create-dest", default=None, help="whether an absent dest is created (yes)")
+@click.option("--allow-cycle/--no-allow-cycle", default=None)
+@click.option("--allow-fan-in/--no-allow-fan-in", default=None, help="whether the dest may have several sources")
+@click.option("--guarantee", type=click.Choice(["at_least_once", "exactly_once"]))
+@click.option("--paused/--no-paused", default=None)
+@click.option(
+    "--from", "start", metavar="WHERE", help="where a new one begins: head (the default), earliest, or after a seq"
+)
+@click.option(
+    "--from-ts", type=SEQ, metavar="MS", help="in place of --from: with the first record of this time or later"
+)
+@as_json
+@click.pass_obj
+def put(
+    connection: Connection,
+    router: str,
+    source: str,
+    dest: str,
+    filter: str | None,
+    start: str | None,
+    is_json: bool,
+    **config: Any,
+) -> None:
+    """Forward from SOURCE to DEST what is appended from now on, or change what differs of a router that is there."""
+    given = {"source": source, "dest": dest, **{name: value for name, value in config.items() if value is not None}}
+    if filter is not None:
+        given["filter"] = None if filter == "null" else predicate(filter)
+    if start is not None:
+        given["from"] = int(start) if start.isascii() and start.isdigit() else start
+    answer = ask(connection.server, "PUT", path("routers", router), None, given)
+    if is_json:
+        print_json(answer)
+    else:
+        click.echo(f"{router} is created" if answer["created"] else f"{router} is there, with that config")
+
+
+@click.argument("router", metavar="NAME", type=ROUTER)
+@as_json
+@click.pass_obj
+def get(connection: Connection, router: str, is_json: bool) -> None:
+    """Show a router, how far it has come and what keeps it."""
+    answer = ask(connection.server, "GET", path("routers", router))
+    print_json(answer) if is_json else print_fields(answer)
+
+
+@click.argument("prefix", metavar="[PREFIX]", default="", type=ROUTER)
+@click.option("--source", metavar="NAME", type=TOPIC, help="those that lead from this topic")
+@click.option("--dest", metavar="NAME", type=TOPIC, help="those that lead to this topic")
+@as_json
+@click.pass_obj
+def list_routers(connection: Connection, prefix: str, source: str | None, dest: str | None, is_json: bool) -> None:
+    """List routers, those whose name begins with PREFIX."""
+    asked = {"prefix": prefix, "source": source, "dest": dest}
+    query = {name: value for name, value in asked.items() if value}
+    found = listed(connection.server, path("routers"), "routers", query)
+    if is_json:
+        for router in found:
+            print_json(router)
+    else:
+        print_table(ROUTERS, found)
+
+
+@click.argument("router", metavar="NAME", type=ROUTER)
+@as_json
+@click.pass_obj
+def delete(connection: Connection, router: str, is_json: bool) -> None:
+    """Stop forwarding at once and remove the router; what it forwarded stays."""
+    answer = ask(connection.server, "DELETE", path("routers", router))
+    if is_json:
+        print_json(answer)
+    else:
+        click.echo(f"{router} is deleted" if answer["deleted"] else f"there is no router {router!r}")

@@ -1,0 +1,110 @@
+"""`topics create`, `get`, `delete` and `trim`: what the API does with PUT, GET, DELETE, and with POST …/delete."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+import msgspec
+
+from base.errors import TopicsError
+from shell.command import TOPIC, Connection, as_json, print_json
+from shell.server import ask, path
+from shell.table import print_fields
+
+AMOUNT = click.IntRange(0, 2**62)
+SEQ = click.IntRange(0, 2**63 - 1)
+
+
+@click.argument("topic", metavar="NAME", type=TOPIC)
+@click.option("--ttl-ms", type=AMOUNT, help="older records are not shown; 0: for ever")
+@click.option("--cap-records", type=AMOUNT, help="most records; 0: any number")
+@click.option("--cap-bytes", type=AMOUNT, help="most bytes of data and meta; 0: any number")
+@click.option(
+    "--discard", type=click.Choice(["old", "reject"]), help="a full topic evicts its oldest, or refuses appends"
+)
+@click.option("--durability", type=click.Choice(["fsync", "disk", "memory", "ephemeral"]), help="what an ack promises")
+@click.option("--priority", type=click.IntRange(-1000, 1000), help="for who serves several topics")
+@click.option("--auto-priority/--no-auto-priority", default=None, help="without a priority, by recency or 0")
+@click.option("--idempotency-window-ms", type=AMOUNT, help="how long an idempotency key is remembered (120000)")
+@click.option("--dedupe-node/--no-dedupe-node", default=None, help="whether readers may leave out nodes")
+@as_json
+@click.pass_obj
+def create(connection: Connection, topic: str, is_json: bool, **config: Any) -> None:
+    """Create a topic, or change what differs of one that is there."""
+    given = {name: value for name, value in config.items() if value is not None}
+    answer = ask(connection.server, "PUT", path("topics", topic), None, given)
+    if is_json:
+        print_json(answer)
+    else:
+        click.echo(f"{topic} is created" if answer["created"] else f"{topic} is there, with that config")
+
+
+@click.argument("topic", metavar="NAME", type=TOPIC)
+@as_json
+@click.pass_obj
+def get(connection: Connection, topic: str, is_json: bool) -> None:
+    """Show what a topic holds, and its config."""
+    answer = ask(connection.server, "GET", path("topics", topic), {"touch": False})
+    print_json(answer) if is_json else print_fields(answer)
+
+
+@click.argument("topic", metavar="NAME", type=TOPIC)
+@click.option("--if-empty", is_flag=True, help="refuse when it holds records")
+@click.option("-y", "--yes", is_flag=True, help="do not ask")
+@as_json
+@click.pass_obj
+def delete(connection: Connection, topic: str, if_empty: bool, yes: bool, is_json: bool) -> None:
+    """Delete a topic, what it holds, its cursors, and every router that leads from or to it."""
+    if not (yes or if_empty):
+        confirm(connection, topic)
+    answer = ask(connection.server, "DELETE", path("topics", topic), {"if_empty": if_empty})
+    if is_json:
+        print_json(answer)
+    elif not answer["deleted"]:
+        click.echo(f"there is no topic {topic!r}")
+    else:
+        routers = answer["routers_removed"]
+        click.echo(f"{topic} is deleted" + (f", and with it {', '.join(routers)}" if routers else ""))
+
+
+def confirm(connection: Connection, topic: str) -> None:
+    """Somebody at a terminal is asked first. Raises click.Abort."""
+    if not sys.stdin.isatty():
+        return
+    try:
+        count = ask(connection.server, "GET", path("topics", topic), {"touch": False})["count"]
+    except TopicsError as error:
+        if error.code == "topic_not_found":
+            return
+        count = "its"  # a key may delete what it may not read
+    click.confirm(f"Delete {topic} and {count} records?", abort=True, err=True)
+
+
+@click.argument("topic", metavar="NAME", type=TOPIC)
+@click.option("--before-seq", type=SEQ, metavar="SEQ", help="those below this seq")
+@click.option("--match", metavar="TAG", help='those with this tag; or, as the API has it, ["tag", "Glob", "order:*"]')
+@as_json
+@click.pass_obj
+def trim(connection: Connection, topic: str, before_seq: int | None, match: str | None, is_json: bool) -> None:
+    """Delete records that are there now: for good, at once for every reader, and in silence."""
+    if before_seq is None and match is None:
+        raise click.UsageError("say --before-seq or --match, or both: then both have to be true of a record")
+    wanted = {"before_seq": before_seq, "match": predicate(match)}
+    given = {name: value for name, value in wanted.items() if value is not None}
+    answer = ask(connection.server, "POST", path("topics", topic, "delete"), None, given)
+    if is_json:
+        print_json(answer)
+    else:
+        click.echo(f"{answer['deleted']} records of {topic} are deleted, {answer['count']} are left")
+
+
+def predicate(match: str | None) -> Any:
+    """A tag, or the predicate that a text is in JSON. Raises click.UsageError."""
+    if match is None or not match.startswith("["):
+        return match
+    try:
+        return msgspec.json.decode(match)
+    except msgspec.MsgspecError as error:
+        raise click.UsageError(f"{match} is no JSON: {error}") from error

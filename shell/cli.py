@@ -1,0 +1,103 @@
+"""The commands of `topics`, and how they end (docs/cli.md).
+
+Bad input ends with one line on standard error and exit code 1, a command that is written wrongly with 2, a closed pipe with 141,
+Ctrl-C with 130.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+import click
+from click.shell_completion import shell_complete
+
+from base.errors import TopicsError
+from base.refusal import Refusal
+from shell.calls import append, completion, cursors, reading, routers, topics
+from shell.calls.completion import COMPLETE
+from shell.command import Calls, Connection, Site, addressing
+
+PIPE_CLOSED = 128 + 13  # what a shell sees of a process that SIGPIPE ended
+INTERRUPTED = 128 + 2
+
+program = Calls(
+    "topics", params=addressing(environment=True), help="Append to topics, read them and manage them at a shell."
+)
+program.command(
+    examples=[
+        "topics append orders events.jsonl",
+        """echo '{"id": 7, "total": 19.90}' | topics append orders --tag-field id""",
+        "gzip -c events.jsonl | topics append orders --skip-bad bad.jsonl",
+    ]
+)(append.append)
+program.command(examples=["topics tail orders -n 3", "topics tail -f orders payments"])(reading.tail)
+program.command(examples=["topics export orders --from-seq 1 > orders.jsonl"])(reading.export)
+program.command(examples=["topics ls", "topics ls or --json"])(reading.ls)
+program.command(short_help="Say what is stored here and what holds it back.", examples=["topics usage"])(reading.usage)
+program.command(examples=["topics create payments --cap-records 1000000 --durability fsync"])(topics.create)
+program.command(examples=["topics get orders", "topics get orders --json"])(topics.get)
+program.command(
+    short_help="Delete records of a topic, by seq or tag.",
+    examples=["topics trim orders --before-seq 2", "topics trim orders --match 7"],
+)(topics.trim)
+
+of_routers = program.group("routers", help="Forwarding from topic to topic.")(lambda: None)
+of_routers.command(examples=["topics routers put orders-to-audit orders audit --from earliest"])(routers.put)
+of_routers.command(examples=["topics routers get orders-to-audit"])(routers.get)
+of_routers.command("list", examples=["topics routers list --source orders"])(routers.list_routers)
+of_routers.command(examples=["topics routers delete orders-to-audit"])(routers.delete)
+
+of_cursors = program.group("cursors", help="How far a topic's readers have come.")(lambda: None)
+of_cursors.command(examples=["topics cursors put orders billing --at earliest"])(cursors.put)
+of_cursors.command(examples=["topics cursors get orders billing --json"])(cursors.get)
+of_cursors.command("list", examples=["topics cursors list orders"])(cursors.list_cursors)
+of_cursors.command(examples=["topics cursors delete orders billing"])(cursors.delete)
+
+program.command(
+    short_help="Delete a topic with all it holds.",
+    examples=["topics delete audit --yes", "topics delete payments --if-empty"],
+)(topics.delete)
+program.command(
+    short_help="Print what completes commands in a shell.",
+    examples=["topics completion bash > topics.bash", "source topics.bash"],
+)(completion.completion)
+
+
+def main(arguments: Sequence[str], name: str, site: Site) -> None:
+    """Do what the arguments say, or complete them where a shell asks for that. `name` is how the program was called.
+
+    Raises SystemExit where it does not end well.
+    """
+    with ExitStack() as stack:
+        connection = Connection(site, stack)
+        if instruction := os.environ.get(COMPLETE):
+            raise SystemExit(shell_complete(program, {"obj": connection}, "topics", COMPLETE, instruction))
+        try:
+            with program.make_context(name, list(arguments), obj=connection) as context:
+                program.invoke(context)
+            sys.stdout.flush()
+        except click.exceptions.Exit as end:
+            raise SystemExit(end.exit_code) from None
+        except click.ClickException as error:
+            error.show()
+            raise SystemExit(error.exit_code) from None
+        except click.Abort:
+            raise SystemExit("topics: nothing was done") from None
+        except BrokenPipeError:
+            drop_output()
+            raise SystemExit(PIPE_CLOSED) from None
+        except KeyboardInterrupt:
+            drop_output()
+            raise SystemExit(INTERRUPTED) from None
+        except TopicsError as error:
+            raise Refusal(error.message) from error
+        except OSError as error:
+            raise Refusal(f"{error.filename or 'a file'}: {error.strerror or error}") from error
+
+
+def drop_output() -> None:
+    """What is left in the buffer has nowhere to go: at its exit Python would complain about it, or wait for a reader."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,160 @@
+"""How every command is made: its options may stand anywhere, its help ends with examples that run as they are printed, and all of
+them take `--url` and `--key`, which say what server they are for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any, NamedTuple
+
+import click
+import msgspec
+from click.shell_completion import CompletionItem
+
+from base.errors import TopicsError
+from base.refusal import Refusal
+from shell.remote import Remote
+from shell.server import Server, listed, path
+
+COMPLETION_SECONDS = 2  # for a name; then none is offered
+MOST_OFFERED = 200
+
+
+class Site(NamedTuple):
+    """The instance of this machine: what has to be entered before its database can be used, and whether its servers run."""
+
+    enter: Callable[[], AbstractContextManager[None]]
+    is_up: Callable[[], bool]
+
+
+class Connection:
+    """Which server the commands speak to; made when the first one asks for it."""
+
+    def __init__(self, site: Site, stack: ExitStack) -> None:
+        self.site, self.stack = site, stack
+        self.url: str | None = None
+        self.key: str | None = None
+        self.key_is_given = False  # in the command itself
+        self._server: Server | None = None
+
+    @property
+    def server(self) -> Server:
+        """Raises Refusal."""
+        if self._server is None:
+            self._server = self.local() if self.url is None else Remote(self.url, self.key)
+        return self._server
+
+    def local(self) -> Server:
+        if self.key_is_given:
+            raise Refusal(
+                "--key goes with --url: without one, the database of this machine is used, which asks for no key"
+            )
+        self.stack.enter_context(self.site.enter())
+        from shell.local import Local  # needs Django, which a server elsewhere does not
+
+        return Local()
+
+    def only_local(self) -> None:
+        """Make sure that the database can be used itself. Raises Refusal for a server elsewhere."""
+        if self.url is not None:
+            raise Refusal("this looks into the database itself: leave out --url, and unset TOPICS_URL")
+        assert self.server
+
+    def for_completion(self) -> Server | None:
+        """A server that answers at once, if there is one."""
+        if self.url is not None:
+            return Remote(self.url, self.key, COMPLETION_SECONDS, retries=0)
+        return self.local() if self.site.is_up() else None
+
+
+def take(context: click.Context, option: click.Parameter, value: str | None) -> None:
+    """Of --url and --key, that of the command counts, then that before the command, then the environment's."""
+    connection = context.find_root().obj
+    if value is not None and isinstance(connection, Connection):
+        setattr(connection, str(option.name), value)
+        if option.name == "key":
+            source = context.get_parameter_source("key")
+            connection.key_is_given = source is click.core.ParameterSource.COMMANDLINE
+
+
+def addressing(*, environment: bool) -> list[click.Parameter]:
+    """--url and --key, of all commands (they read the environment) or of one."""
+    return [
+        click.Option(
+            ["--url"],
+            metavar="URL",
+            envvar="TOPICS_URL" if environment else None,
+            help="a server elsewhere, as https://host; or TOPICS_URL in the environment",
+            expose_value=False,
+            callback=take,
+        ),
+        click.Option(
+            ["--key"],
+            metavar="SECRET",
+            envvar="TOPICS_KEY" if environment else None,
+            help="the secret of a key for it; better as TOPICS_KEY, since others see commands",
+            expose_value=False,
+            callback=take,
+        ),
+    ]
+
+
+class Call(click.Command):
+    """A command. `examples` are lines of a shell in which `topics` stands for the program."""
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += addressing(environment=False)
+        self.examples = examples
+
+    def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        program = context.find_root().info_name or "topics"
+        formatter.write_paragraph()
+        formatter.write("Examples:\n" if len(self.examples) > 1 else "Example:\n")
+        for example in self.examples:
+            formatter.write(f"  {example.replace('topics ', f'{program} ')}\n")
+
+
+class Calls(click.Group):
+    command_class = Call
+    group_class = type
+
+
+class Named(click.ParamType):
+    """The name of something a server has. Completed from what is there."""
+
+    def __init__(self, kind: str) -> None:
+        self.name = self.kind = kind
+
+    def shell_complete(
+        self, context: click.Context, parameter: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        connection = context.find_root().obj
+        try:
+            server = connection.for_completion()
+            if server is None:
+                return []
+            return [CompletionItem(name) for name in names(server, self.kind, incomplete, context)]
+        except (TopicsError, SystemExit, OSError):
+            return []  # nobody reads an error in the middle of a line
+
+
+def names(server: Server, kind: str, prefix: str, context: click.Context) -> list[str]:
+    """So many of the names that begin so."""
+    if kind == "cursor":
+        found = listed(server, path("topics", context.params["topic"], "cursors"), "cursors")
+    else:
+        found = listed(server, path(f"{kind}s"), f"{kind}s", {"prefix": prefix})
+    those = (each[kind] for each in found if each[kind].startswith(prefix))
+    return [name for name, _ in zip(those, range(MOST_OFFERED), strict=False)]
+
+
+TOPIC, ROUTER, CURSOR = Named("topic"), Named("router"), Named("cursor")
+
+
+def print_json(answer: dict[str, Any]) -> None:
+    """An answer as one line, without how long it took."""
+    click.echo(msgspec.json.encode({name: value for name, value in answer.items() if name != "performance"}))
+
+
+as_json = click.option("--json", "is_json", is_flag=True, help="print the answer of the API, one JSON object a line")

@@ -1,0 +1,46 @@
+"""The calls of /v0 without a web server: the endpoints' scripts, on the database, in this process."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import unquote, urlencode
+
+from django.db import ProgrammingError
+
+from base.refusal import Refusal
+from routers.api.urls import endpoints as routers_endpoints
+from shell import local_stream
+from shell.follower import Follower
+from shell.server import Query, shown
+from store.database import translating
+from store.script import run
+from topics.api.urls import endpoints as topics_endpoints
+from wire.endpoint import Asked
+from wire.keys import OPEN
+from wire.routes import Routes
+
+HEADERS = {b"content-type": b"application/json"}
+
+
+class Local:
+    """A Server (server.py). Whoever can read the secrets in TOPICS_DATA, or DATABASE_URL, needs no key."""
+
+    def __init__(self) -> None:
+        self.routes = Routes((*topics_endpoints, *routers_endpoints))
+
+    def send(
+        self, method: str, path: str, query: Query | None = None, body: bytes | None = None, again: bool = False
+    ) -> bytes:
+        found = self.routes.find(path)
+        assert found is not None, f"no endpoint at {path}"
+        asked: Asked[Any, Any] = Asked(OPEN, HEADERS, urlencode(shown(query)).encode(), body or b"", "")
+        try:
+            with translating():
+                return run(found.endpoints[method].script(asked, [unquote(each) for each in found.arguments])).body
+        except ProgrammingError as error:
+            raise Refusal(
+                f"the database is not set up, run `make run` or `manage.py migrate` first: {error}"
+            ) from error
+
+    def follow(self, follower: Follower) -> None:
+        local_stream.follow(follower)

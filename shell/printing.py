@@ -1,0 +1,61 @@
+"""How records are printed: lines on standard output, and what a reader must be told beside them on standard error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import BinaryIO
+
+import msgspec
+
+from shell.lines import Shape, one_line
+
+LIMIT = 1000  # records of one read
+
+Line = Callable[[msgspec.Raw], bytes]
+
+
+class Shown(msgspec.Struct):
+    """Of a record, what a line of data is made of."""
+
+    data: msgspec.Raw
+
+
+DATA = msgspec.json.Decoder(Shown)
+
+
+def line_of(whole: bool, shape: Shape) -> Line:
+    """How a record is printed: whole, or only its data."""
+    if whole:
+        return lambda record: one_line(bytes(record))
+    return lambda record: shape.line(bytes(DATA.decode(record).data))
+
+
+def say(message: str) -> None:
+    print(f"topics: {message}", file=sys.stderr)
+
+
+def say_lost(name: str, reason: str, gap_from: int, gap_to: int) -> None:
+    if reason == "recreated":
+        say(f"{name} is a new one of this name: it begins again")
+    else:
+        say(f"{name} lost records {gap_from} to {gap_to} ({reason})")
+
+
+class Tail:
+    """Prints several topics, with a heading where the topic changes, as tail(1) does."""
+
+    def __init__(self, several: bool, line: Line, out: BinaryIO) -> None:
+        self.seqs: dict[str, int] = {}  # up to where each topic is printed
+        self.several = several
+        self.line = line
+        self.out = out
+        self.heading = ""
+
+    def print(self, name: str, records: Iterable[msgspec.Raw]) -> None:
+        lines = b"".join(map(self.line, records))
+        if lines and self.several and name != self.heading:
+            self.out.write(b"==> %b <==\n" % name.encode())
+            self.heading = name
+        self.out.write(lines)
+        self.out.flush()

@@ -1,0 +1,123 @@
+"""The calls of /v0 over HTTP, to a server wherever it is: no database, Redis or setting of this machine is touched."""
+
+from __future__ import annotations
+
+import re
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+import urllib3
+
+from base.errors import TopicsError
+from base.refusal import Refusal
+from shell import remote_stream
+from shell.follower import Follower
+from shell.server import Query, shown
+
+CONNECT_SECONDS, ANSWER_SECONDS = 5, 120
+# A server that is about to end, busy or silent has ten seconds or so to come back, as long as one takes to start anew.
+RETRIES, BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 6, 0.25, 4
+RETRIED = (429, 502, 503, 504)
+SECRET = re.compile(r"[!-~]+")  # what a header can carry
+
+
+class Refused(TopicsError):
+    """What a server refused, in its words."""
+
+    def __init__(self, status: int, code: str, message: str, detail: dict[str, Any] | None = None) -> None:
+        super().__init__(message, **(detail or {}))
+        self.status, self.code = status, code
+
+
+class Remote:
+    """A Server (server.py). Raises Refusal when its address or the key cannot be one."""
+
+    def __init__(self, url: str, key: str | None, seconds: float = ANSWER_SECONDS, retries: int = RETRIES) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise Refusal(f"--url {url} is no address of a server: write it as http://host:4000 or https://host")
+        if parts.username is not None:
+            raise Refusal("--url holds a name or password: give a key as TOPICS_KEY or --key")
+        if key is not None and not SECRET.fullmatch(key):
+            raise Refusal("--key is no secret of a key: it holds a character that none has")
+        self.url = url.rstrip("/")
+        self.headers = {"authorization": f"Bearer {key}"} if key else {}
+        self.retries = retries
+        self.pool = urllib3.PoolManager(timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=seconds))
+
+    def send(
+        self, method: str, path: str, query: Query | None = None, body: bytes | None = None, again: bool = False
+    ) -> bytes:
+        headers = {**self.headers, "accept": "application/json"}
+        if body is not None:
+            headers["content-type"] = "application/json"
+        answer = self.request(method, path, query, body, headers, self.patience(again or method != "POST"))
+        if answer.status >= 300:
+            raise refused(self.url, answer.status, answer.data)
+        return answer.data
+
+    def patience(self, again: bool) -> urllib3.Retry:
+        """How often a call is sent. What may not be sent twice is sent again only where it surely did not arrive."""
+        return urllib3.Retry(
+            total=self.retries,
+            read=None if again else 0,
+            status=None if again else 0,
+            other=0,
+            redirect=False,
+            allowed_methods=None,
+            status_forcelist=RETRIED if again else (),
+            backoff_factor=BACKOFF_SECONDS,
+            backoff_max=LONGEST_BACKOFF_SECONDS,
+            raise_on_status=False,
+        )
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        query: Query | None,
+        body: bytes | None,
+        headers: dict[str, str],
+        retries: Any,
+        **how: Any,
+    ) -> urllib3.BaseHTTPResponse:
+        """Raises Refused when the server does not answer."""
+        url = self.url + path + (f"?{urlencode(shown(query))}" if query else "")
+        try:
+            return self.pool.request(method, url, body=body, headers=headers, retries=retries, **how)
+        except urllib3.exceptions.HTTPError as error:
+            raise Refused(503, "not_ready", f"{self.url} does not answer: {reason(error)}") from error
+
+    def stream(self, path: str, last_id: str | None, silent_seconds: float) -> urllib3.BaseHTTPResponse:
+        """An open stream of events. Raises Refused; `silent_seconds` without a byte end it later."""
+        headers = {**self.headers, "accept": "text/event-stream", **({"last-event-id": last_id} if last_id else {})}
+        timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=silent_seconds)
+        answer = self.request("GET", path, None, None, headers, False, preload_content=False, timeout=timeout)
+        if answer.status != 200:
+            body = answer.read()
+            answer.release_conn()
+            raise refused(self.url, answer.status, body)
+        return answer
+
+    def follow(self, follower: Follower) -> None:
+        remote_stream.follow(self, follower)
+
+
+def refused(url: str, status: int, body: bytes) -> Refused:
+    """What an answer that is no success says."""
+    try:
+        error = msgspec.json.decode(body)["error"]
+        return Refused(status, error["code"], error["message"], error.get("detail"))
+    except (msgspec.MsgspecError, TypeError, KeyError, AttributeError):
+        phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else "and no more"
+        return Refused(status, "internal", f"{url} answered {status} {phrase}: is that the address of a topics server?")
+
+
+def reason(error: BaseException) -> str:
+    """The innermost cause, without the objects that urllib3 shows around it."""
+    while (inner := getattr(error, "reason", None)) is not None and isinstance(inner, BaseException):
+        error = inner
+    text = str(error).rpartition(": ")[2]
+    return re.sub(r"^\[Errno -?\d+\] ", "", text) or type(error).__name__

@@ -1,0 +1,24 @@
+"""What the store of this machine holds, as lines: numbers first, so that columns align while names may be long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from base.units import size
+from store.database import translating
+from topics.usage import report
+
+
+def lines() -> Iterator[str]:
+    """What the store holds against what it shows, and what keeps the rest."""
+    with translating():
+        found = report()
+    yield f"{found.stored_records:>16,} records stored (estimated), {size(found.stored_bytes)} on disk with their indexes"
+    yield f"{found.shown_records:>16,} records shown by topics, {size(found.shown_bytes)} of payload"
+    yield f"{found.spans:>16,} spans (estimated) show what routers forwarded, {size(found.spans_bytes)} on disk"
+    yield f"{found.waiting_records:>16,} below the floors, not examined yet"
+    yield f"{found.held_records:>16,} held back, since spans still show them"
+    yield f"{found.reclaimed_records:>16,} given back so far"
+    for pin in found.pinned:
+        home = f"{pin.home} (deleted)" if pin.home_deleted else pin.home
+        yield f"{pin.records:>16,} of {home} are held by {pin.shown_by}"

@@ -1,0 +1,157 @@
+"""`topics create`, `get`, `delete`, `trim`, `routers …` and `cursors …`: as in the API, here and over HTTP."""
+
+import json
+import os
+import pty
+import sys
+from typing import Any
+
+import pytest
+
+from shell.cli import main
+from tests.shell.conftest import HERE, Shell
+from topics.models import Topic
+
+
+def answered(run: Shell, *arguments: object) -> Any:
+    """What it printed as JSON, a line each."""
+    done = run(*arguments, "--json")
+    assert (done.code, done.err) == (0, "")
+    found = [json.loads(line) for line in done.out.splitlines()]
+    return found[0] if len(found) == 1 else found
+
+
+def test_a_topic_is_created_and_changed(either: Shell, name: str) -> None:
+    assert either("create", name).out == f"{name} is created\n".encode()
+    assert either("create", name).out == f"{name} is there, with that config\n".encode()
+    options = {
+        "ttl_ms": 1000,
+        "cap_records": 2,
+        "cap_bytes": 3,
+        "discard": "reject",
+        "durability": "fsync",
+        "priority": -4,
+        "idempotency_window_ms": 5,
+    }
+    given = [part for option, value in options.items() for part in (f"--{option.replace('_', '-')}", value)]
+    config = answered(either, "create", *given, "--no-auto-priority", name, "--no-dedupe-node")["config"]
+    wanted = {**options, "auto_priority": False, "dedupe_node": False}
+    assert {option: config[option] for option in wanted} == wanted
+    assert answered(either, "get", name)["config"] == config
+    shown = dict(line.split(None, 1) for line in either("get", name).out.decode().splitlines())
+    assert (shown["topic"], shown["cap_records"], shown["dedupe_node"]) == (name, "2", "no")
+
+
+def test_a_topic_is_deleted(either: Shell, name: str) -> None:
+    either("append", name, stdin=b"1\n")
+    either("routers", "put", f"{name}-r", name, f"{name}-d")
+    refused = either("delete", name, "--if-empty")
+    assert (refused.code, "holds 1 records" in refused.err) == (1, True)
+    assert either("delete", name).out == f"{name} is deleted, and with it {name}-r\n".encode()
+    assert either("delete", name).out == f"there is no topic '{name}'\n".encode()
+    assert answered(either, "delete", f"{name}-d", "--yes")["deleted"] is True
+
+
+@pytest.mark.parametrize(("typed", "left"), [(b"n\n", 1), (b"\x04", 1), (b"y\n", 0)])
+def test_somebody_at_a_terminal_is_asked(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, typed: bytes, left: int
+) -> None:
+    shell("append", "a", stdin=b"1\n2\n")
+    terminal, ours = pty.openpty()
+    os.write(terminal, typed)
+    with os.fdopen(ours) as source:
+        monkeypatch.setattr(sys, "stdin", source)
+        if left:
+            with pytest.raises(SystemExit, match="nothing was done"):
+                main(["delete", "a"], "topics", HERE)
+        else:
+            main(["delete", "a"], "topics", HERE)
+    os.close(terminal)
+    assert Topic.objects.count() == left
+
+
+def test_records_are_trimmed(either: Shell, name: str) -> None:
+    lines = b"".join(b'{"id": %d, "t": "%d:%d"}\n' % (n, n % 2, n) for n in range(1, 7))
+    either("append", name, "--tag-field", "t", stdin=lines)
+    assert either("trim", name, "--before-seq", 3).out == f"2 records of {name} are deleted, 4 are left\n".encode()
+    assert answered(either, "trim", name, "--match", "1:3")["deleted"] == 1
+    done = answered(either, "trim", name, "--before-seq", 6, "--match", '["tag", "Glob", "1:*"]')
+    assert (done["deleted"], done["count"]) == (1, 2)
+    assert [json.loads(line)["id"] for line in either("export", name).out.splitlines()] == [4, 6]
+
+
+def test_routers(either: Shell, name: str) -> None:
+    either("append", name, stdin=b"1\n2\n")
+    made = either(
+        "routers", "put", f"{name}>r", name, f"{name}-d", "--from", 1, "--filter", '["tag","Glob","x*"]', "--paused"
+    )
+    assert (made.code, made.out) == (0, f"{name}>r is created\n".encode())
+    found = answered(either, "routers", "get", f"{name}>r")
+    assert (found["source"], found["dest"], found["cursor"], found["paused"]) == (name, f"{name}-d", 1, True)
+    assert found["filter"] == ["tag", "Glob", "x*"]
+    options = [
+        "--filter",
+        "null",
+        "--no-paused",
+        "--no-preserve-node",
+        "--no-preserve-tag",
+        "--allow-cycle",
+        "--allow-fan-in",
+    ]
+    changed = answered(
+        either, "routers", "put", *options, "--guarantee", "exactly_once", f"{name}>r", name, f"{name}-d"
+    )
+    wanted = {"filter": None, "paused": False, "preserve_node": False, "preserve_tag": False, "allow_cycle": True}
+    assert changed.items() >= {**wanted, "allow_fan_in": True, "guarantee": "exactly_once"}.items()
+    assert answered(either, "routers", "list", name)["router"] == f"{name}>r"
+    assert answered(either, "routers", "list", "--dest", f"{name}-d")["router"] == f"{name}>r"
+    assert answered(either, "routers", "list", "--dest", name) == []
+    table = [line.split() for line in either("routers", "list", "--source", name).out.decode().splitlines()]
+    assert table[0] == ["LAG", "FORWARDED", "STATE", "SOURCE", "DEST", "NAME"]
+    assert table[1][2:] == ["running", name, f"{name}-d", f"{name}>r"]
+    assert either("routers", "delete", f"{name}>r").out == f"{name}>r is deleted\n".encode()
+    assert either("routers", "delete", f"{name}>r").out == f"there is no router '{name}>r'\n".encode()
+
+
+def test_cursors(either: Shell, name: str) -> None:
+    either("append", name, stdin=b"1\n2\n3\n")
+    assert either("cursors", "put", name, "c", "--seq", 1).out == f"c is at 1 of {name}, 2 behind\n".encode()
+    refused = either("cursors", "put", name, "c", "--seq", 3, "--expected-seq", 2)
+    assert (refused.code, refused.out) == (1, b"")
+    moved = answered(either, "cursors", "put", name, "c", "--at", "head", "--expected-seq", 1)
+    assert (moved["seq"], moved["created"]) == (3, False)
+    assert answered(either, "cursors", "put", name, "d", "--from-ts", 0)["seq"] == 0
+    assert answered(either, "cursors", "get", name, "d")["lag"] == 3
+    assert [each["cursor"] for each in answered(either, "cursors", "list", name)] == ["c", "d"]
+    table = [line.split() for line in either("cursors", "list", name).out.decode().splitlines()]
+    assert table == [["SEQ", "LAG", "UNREAD-MS", "KIND", "NAME"], ["3", "0", "-", "named", "c"], table[2]]
+    assert either("cursors", "delete", name, "c").out == b"c is deleted\n"
+    assert either("cursors", "delete", name, "c").out == b"there is no cursor 'c'\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("get", "NAME"), 1, "there is no topic"),
+        (("get", ".."), 1, "'..' is no valid name"),
+        (("cursors", "delete", "NAME", ".."), 1, "'..' is no valid name"),
+        (("get", "a/b"), 1, "topics: "),
+        (("trim", "NAME"), 2, "say --before-seq or --match"),
+        (("trim", "NAME", "--match", '["tag"'), 2, "is no JSON"),
+        (("cursors", "put", "NAME", "c"), 2, "say one of --seq, --from-ts and --at"),
+        (("cursors", "put", "NAME", "c", "--seq", "1", "--at", "head"), 2, "say one of"),
+        (("routers", "get", "NAME"), 1, "no router"),
+        (("routers", "put", "NAME", "a"), 2, "Missing argument 'DEST'"),
+        (("create", "NAME", "--durability", "none"), 2, "'fsync', 'disk', 'memory', 'ephemeral'"),
+        (("create", "NAME", "--ttl", "1"), 2, "--ttl-ms"),
+        (("create", "NAME", "--ttl-ms", "-1"), 2, "--ttl-ms"),
+        (("crate", "NAME"), 2, "No such command 'crate'"),
+        (("ls", "-q", "--json"), 2, "exclude one another"),
+        ((), 2, "Commands:"),
+    ],
+)
+def test_it_refuses(either: Shell, name: str, arguments: tuple[str, ...], code: int, told: str) -> None:
+    done = either(*(name if each == "NAME" else each for each in arguments))
+    assert (done.code, done.out) == (code, b"")
+    assert told in done.err
+    assert "Traceback" not in done.err

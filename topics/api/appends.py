@@ -1,0 +1,51 @@
+"""Which append came last under a key (docs/wire.md): where a client that was interrupted goes on."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from base.clock import now_ms
+from base.errors import InvalidRequest
+from store.script import Script
+from topics.api.records import TOPIC
+from topics.append import last_keyed
+from wire.answer import Answer
+from wire.endpoint import Asked, Endpoint
+from wire.parse import Request
+from wire.schema import Performance
+
+# Nobody finds out the keys of others letter by letter: who knows so much of a key was told it.
+LEAST_PREFIX = 16
+
+
+class AppendsQuery(Request):
+    key_prefix: Annotated[str, Meta(description="how the keys begin: 16 characters at the least, 256 at the most")] = ""
+
+
+class KeyedAppend(msgspec.Struct):
+    """An append under an idempotency key that the topic remembers: the key, its records' seqs, and when it was."""
+
+    key: str
+    first_seq: int
+    last_seq: int
+    ts: int
+
+
+class LastAppendAnswer(msgspec.Struct, kw_only=True):
+    topic: str
+    last: KeyedAppend | None
+    performance: Performance
+
+
+@Endpoint("GET", f"{TOPIC}/appends", "last_append", scope="write", query=AppendsQuery, answers={200: LastAppendAnswer})
+def last_append(asked: Asked[None, AppendsQuery], topic: str) -> Script[Answer]:
+    """The last append under a key that begins so. A client whose keys count, or name its place in a file, goes on behind it."""
+    prefix = asked.query.key_prefix
+    if not LEAST_PREFIX <= len(prefix) <= 256:
+        raise InvalidRequest(f"key_prefix has to be {LEAST_PREFIX} to 256 characters long")
+    row = yield from last_keyed(topic, prefix, now_ms())
+    last = None if row is None else KeyedAppend(*row)
+    return asked.answer(LastAppendAnswer(topic=topic, last=last, performance=asked.performance()))

@@ -7,24 +7,25 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.views import defaults
-from drf_spectacular.utils import extend_schema
 from drf_spectacular.views import SpectacularSwaggerView
 from rest_framework.renderers import TemplateHTMLRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from base.errors import InvalidRequest, NotFound, TopicsError
+from base.errors import Internal, InvalidRequest, NotFound, TopicsError
 from wire.answer import error_answer
-from wire.schema import JSON, schema
+from wire.openapi import API, schema
+from wire.schema import JSON
 from wire.view import View
 
 
 class Schema(View):
     """GET /v0/schema."""
 
-    @extend_schema(exclude=True)
+    api = API("", {}, {}, ())
+
     def get(self, request: Request) -> Response:
-        return Response(schema())
+        return Response(schema(self.api))
 
 
 class Docs(View, SpectacularSwaggerView):
@@ -54,7 +55,7 @@ def failed(request: HttpRequest) -> HttpResponse:
     """A fault of ours outside of all views; Django has logged it."""
     if not request.path.startswith("/v0/"):
         return defaults.server_error(request)
-    return plain(TopicsError("something went wrong here, and was logged"))
+    return plain(Internal())
 
 
 def plain(error: TopicsError) -> HttpResponse:

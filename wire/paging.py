@@ -6,18 +6,23 @@ import base64
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, UnsetType
 
 from base.errors import InvalidRequest
 
 MAX_SIZE = 1000
+NextCursor = Annotated[
+    str | UnsetType, Meta(description="`cursor` of the page that follows; absent where this is the last one.")
+]
 
 
 class PageQuery(msgspec.Struct):
     """Which page a client asks for."""
 
-    page_size: Annotated[int, Meta(ge=1, description=f"{MAX_SIZE} at most: more gives that many")] = 100
-    cursor: Annotated[str, Meta(description="next_cursor of the page before")] = ""
+    page_size: Annotated[int, Meta(ge=1)] = 100
+    """How many a page holds at the most; more than 1000 gives 1000."""
+    cursor: str = ""
+    """`next_cursor` of the page before; nothing: the first page."""
 
     @property
     def size(self) -> int:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 
 from base.clock import now_ms
 from base.errors import InvalidRequest
@@ -13,7 +12,7 @@ from store.script import Script
 from topics.api.shapes import AppendAnswer, DeleteRecordsAnswer, DiffAnswer, RecordAnswer
 from topics.append import append
 from topics.delete import Delete, delete_records
-from topics.diff import Diff, Match, Seq, diff, render
+from topics.diff import Diff, Match, Read, diff, render
 from topics.insert import Appended
 from topics.lineage import record
 from topics.records import Append, check_rows
@@ -23,7 +22,7 @@ from wire.answer import Answer, elapsed_ms
 from wire.endpoint import Asked, Endpoint
 from wire.parse import parse
 
-TOPIC = "v0/topics/<str:topic>"
+TOPIC, TAG = "v0/topics/<str:topic>", "records"
 
 
 def render_appended(topic: str, done: Appended, with_seqs: bool, started: float) -> bytes:
@@ -40,6 +39,7 @@ def render_appended(topic: str, done: Appended, with_seqs: bool, started: float)
 
 class AppendQuery(msgspec.Struct):
     return_seqs: bool = True
+    """False leaves `seqs` out of the answer."""
 
 
 @Endpoint(
@@ -51,6 +51,18 @@ class AppendQuery(msgspec.Struct):
     query=AppendQuery,
     answers={200: AppendAnswer, 201: AppendAnswer},
     errors=(409, 422),
+    headers={
+        "Idempotency-Key": "As `idempotency_key` in the body, which wins: 1 to 256 characters that name this append."
+    },
+    example={
+        "node": "shop-1",
+        "records": [
+            {"data": {"id": 7, "total": 19.95}, "tag": "order:7"},
+            {"data": {"id": 8}, "tag": "order:8", "meta": {"source": "app"}},
+        ],
+    },
+    needs_body=True,
+    tag=TAG,
 )
 def append_records(asked: Asked[Append, AppendQuery], topic: str) -> Script[Answer]:
     """Append records, all or none."""
@@ -72,23 +84,28 @@ def read(asked: Asked[Any, Any], topic: str, wanted: Diff) -> Script[Answer]:
     return Answer(200, render(topic, shown, wanted.from_seq, elapsed_ms(asked.started)))
 
 
-@Endpoint("POST", f"{TOPIC}/diff", "diff", scope="read", body=Diff, answers={200: DiffAnswer})
+@Endpoint(
+    "POST",
+    f"{TOPIC}/diff",
+    "diff",
+    scope="read",
+    body=Diff,
+    answers={200: DiffAnswer},
+    example={"from_seq": 0, "limit": 10, "include_tags": True},
+    tag=TAG,
+)
 def read_by_diff(asked: Asked[Diff, None], topic: str) -> Script[Answer]:
     """Read the records above a seq."""
     return read(asked, topic, asked.body)
 
 
-class RecordsQuery(msgspec.Struct):
-    """A diff as a query. `match` is a tag, or the predicate as JSON: ["tag","Glob","x*"]."""
+class RecordsQuery(Read):
+    """A diff as a query."""
 
-    from_seq: Seq = 0
-    from_ts: Seq | None = None
-    limit: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 256
     node: list[str] = []
+    """Who reads: records with this `$node` are left out. As often as wanted, up to 1000."""
     match: str | None = None
-    include_tags: bool = False
-    include_meta: bool = True
-    wait_ms: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
+    """Only records with this tag, or such as the predicate in JSON chooses: `["tag","Glob","order:*"]`."""
 
     def diff(self) -> Diff:
         """Raises InvalidRequest."""
@@ -99,13 +116,13 @@ class RecordsQuery(msgspec.Struct):
         return Diff(**given, node=self.node or None, match=match)
 
 
-@Endpoint("GET", f"{TOPIC}/records", "records", scope="read", query=RecordsQuery, answers={200: DiffAnswer})
+@Endpoint("GET", f"{TOPIC}/records", "records", scope="read", query=RecordsQuery, answers={200: DiffAnswer}, tag=TAG)
 def read_by_get(asked: Asked[None, RecordsQuery], topic: str) -> Script[Answer]:
     """Read the records above a seq with a plain GET."""
     return read(asked, topic, asked.query.diff())
 
 
-@Endpoint("GET", f"{TOPIC}/records/<str:seq>", "record", scope="read", answers={200: RecordAnswer})
+@Endpoint("GET", f"{TOPIC}/records/<str:seq>", "record", scope="read", answers={200: RecordAnswer}, tag=TAG)
 def one_record(asked: Asked[None, None], topic: str, seq: str) -> Script[Answer]:
     """One record, and the way it came here."""
     if not (seq.isascii() and seq.isdigit() and 0 < int(seq[:20]) < 2**63):
@@ -117,7 +134,17 @@ def one_record(asked: Asked[None, None], topic: str, seq: str) -> Script[Answer]
     return Answer(200, seen(found.record, asked.key.prefixes)[:-1].encode() + b"," + tail[1:])
 
 
-@Endpoint("POST", f"{TOPIC}/delete", "delete_records", scope="delete", body=Delete, answers={200: DeleteRecordsAnswer})
+@Endpoint(
+    "POST",
+    f"{TOPIC}/delete",
+    "delete_records",
+    scope="delete",
+    body=Delete,
+    answers={200: DeleteRecordsAnswer},
+    example={"match": ["tag", "Eq", "order:8"]},
+    needs_body=True,
+    tag=TAG,
+)
 def delete(asked: Asked[Delete, None], topic: str) -> Script[Answer]:
     """Delete what is there now, below a seq or by tag: silently, and for good."""
     wanted = asked.body

@@ -26,7 +26,7 @@ TAGS = {
     "watch": "Follow topics over one stream of server-sent events.",
     "server": "Whether it lives, whether it can serve, and what it counts.",
 }
-# The names in paths. What is deleted in an example is called otherwise (wire/endpoint.py), so that each example works at any time.
+# The names in paths. What an example deletes is called otherwise (wire/endpoint.py), so that each of them works at any time.
 NAMES: dict[str, dict[str, Any]] = {
     "topic": {
         "description": "The topic's name: 1 to 255 of `A-Z a-z 0-9 . _ : -`, the first a letter or digit.",

@@ -3,6 +3,7 @@
 from django.contrib import admin
 from django.urls import path, re_path
 
+from console.signposts import signposts
 from push.api.urls import endpoints as push_endpoints
 from routers.api.urls import endpoints as routers_endpoints
 from topics.api import health
@@ -26,6 +27,7 @@ DESCRIBED = API(
 )
 
 urlpatterns = [
+    path("", signposts),
     path("admin/", admin.site.urls),
     *(path(route, view_of(route, endpoints)) for route, endpoints in ROUTES),
     path("v0/topics/<str:topic>/events", eventstream.events),

@@ -32,6 +32,7 @@ class Docs(View, SpectacularSwaggerView):
     """GET /v0/docs: a page to try the API with, all of it served from here."""
 
     renderer_classes = (TemplateHTMLRenderer,)  # type: ignore[assignment]
+    template_name = "docs.html"
     url = "/v0/schema"
 
 

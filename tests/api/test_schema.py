@@ -152,13 +152,23 @@ def test_the_docs_try_it_without_other_hosts(live: Door) -> None:
         assert live.get(file).status == 200, file
 
 
+def without_examples(part: Any) -> Any:
+    """The same without the names that other tests use as they stand: what is made up here would change what they find."""
+    match part:
+        case dict():
+            return {name: without_examples(each) for name, each in part.items() if name != "example"}
+        case list():
+            return [without_examples(each) for each in part]
+    return part
+
+
 CHECKS = ("not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance")
 
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=lambda mode: mode.value)
-def test_whatever_is_sent_gets_an_answer_of_the_schema(server: Instance, mode: GenerationMode) -> None:
+def test_whatever_is_sent_gets_an_answer_of_the_schema(server: Instance, document: Any, mode: GenerationMode) -> None:
     checks = [CHECKS_BY_NAME.get_one(name) for name in CHECKS]
-    for found in schemathesis.openapi.from_url(f"{server.url}/v0/schema").get_all_operations():
+    for found in schemathesis.openapi.from_dict(without_examples(document)).get_all_operations():
         operation = found.ok()
         if "{wid}" in operation.path or operation.path.endswith("/events"):
             continue  # a stream does not end
@@ -169,6 +179,6 @@ def test_whatever_is_sent_gets_an_answer_of_the_schema(server: Instance, mode: G
         @settings(max_examples=10, deadline=None, derandomize=True, database=None, suppress_health_check=HealthCheck)
         @given(case=operation.as_strategy(generation_mode=mode))
         def send(case: schemathesis.Case) -> None:
-            case.validate_response(case.call(), checks=checks)
+            case.validate_response(case.call(base_url=server.url), checks=checks)
 
         send()

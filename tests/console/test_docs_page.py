@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.console.chromium import Chromium
-from tests.instances import until
+from tests.instances import Instance, until
+from tests.watch.wire import Api
 
 pytestmark = pytest.mark.browser
 STATUS = ".live-responses-table tbody .response-col_status"
@@ -28,7 +29,8 @@ def click(chromium: Chromium, selector: str) -> None:
     until(lambda: chromium.run(script, selector), selector)
 
 
-def test_the_examples_work_as_they_stand(chromium: Chromium) -> None:
+def test_the_examples_work_as_they_stand(chromium: Chromium, server: Instance) -> None:
+    Api(server.port).done("DELETE", "/v0/topics/example-orders")
     chromium.visit("/v0/docs")
     chromium.complaints()
     assert press(chromium, "topics-put_topic")[0] in ("200", "201")

@@ -29,6 +29,15 @@ class TopicsError(Exception):
         return {"error": error}
 
 
+class Internal(TopicsError):
+    """A fault of ours, which was logged."""
+
+    status, code = 500, "internal"
+
+    def __init__(self) -> None:
+        super().__init__("something went wrong here, and was logged")
+
+
 class InvalidRequest(TopicsError):
     """Malformed JSON, a wrong type, a bad name or filter, a value out of range."""
 

@@ -163,6 +163,13 @@ def degraded() -> list[str]:
     return [] if _ours is None or _ours.pid != os.getpid() else _ours.degraded(now_ms())
 
 
+def running(now: int) -> dict[str, bool]:
+    """The kinds of processes that there were in the last hour, and whether one of each gave a sign of life a moment ago."""
+    found = seen()
+    last = {} if found is None else found.last
+    return {kind: now - ts < STALE_MS for kind, ts in sorted({**last, "web": now}.items())}  # we are one of those
+
+
 def queue_length() -> int | None:
     """How many messages waited in Celery's queue a moment ago; None: Redis did not answer, or this process does not look."""
     return None if _ours is None or _ours.seen is None else _ours.seen.queue_length

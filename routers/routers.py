@@ -97,19 +97,32 @@ class RouterConfig(Request):
     """The body of a PUT. `from`, `from_ts`, `allow_fan_in` and `paused` are ours."""
 
     source: str
+    """The topic to forward from, made where it is absent. Cannot change."""
     dest: str
+    """The topic to forward to, another than `source`. Cannot change."""
     preserve_node: bool | UnsetType = UNSET
+    """False: copies have no `$node`; `true` for a new router."""
     preserve_tag: bool | UnsetType = UNSET
+    """False: copies have no `$tag`; `true` for a new router."""
     create_dest: bool = True
+    """False: 404 where `dest` is absent. True: it is made."""
     filter: Match | UnsetType | None = UNSET
+    """Only records with such a tag, as `match` in a diff; `null` for a new router: all."""
     allow_cycle: bool | UnsetType = UNSET
+    """The router may close a cycle; `false` for a new router: 409 `router_cycle`."""
     allow_fan_in: bool | UnsetType = UNSET
+    """The dest may have other sources, whose routers say so, too; `false` for a new router."""
     guarantee: Literal["at_least_once", "exactly_once"] | UnsetType = UNSET
+    """`exactly_once` stamps each copy's `meta` with where it came from; `"at_least_once"` for a new router."""
     paused: bool | UnsetType = UNSET
+    """Whether it rests; `false` for a new router."""
     start: Literal["head", "earliest"] | Annotated[int, Meta(ge=0, le=2**63 - 1)] = msgspec.field(
         default="head", name="from"
     )
+    """Where a new router begins: behind the source's head, before its first record, or behind a seq. Means nothing
+    in a change."""
     from_ts: Seq | None = None
+    """In place of `from`: at the first record with `$ts` at or above this, in milliseconds since the epoch."""
 
     def fields(self, state: str) -> dict[str, Any]:
         """Column values for what is set, for a router in that state. Raises InvalidRequest."""

@@ -34,22 +34,43 @@ class Config(Request):
     """Any subset of a topic's config, as a client writes it."""
 
     type: Literal["log", "queue"] | UnsetType = UNSET
+    """What the topic is: `log`; `"log"` for a new topic. Cannot change."""
     ttl_ms: Amount | UnsetType = UNSET
+    """Milliseconds after which a record, by its `$ts`, is no longer shown, exact when read; `0` for a new topic:
+    never."""
     cap_records: Amount | UnsetType = UNSET
+    """The most records that are kept; `0` for a new topic: any number."""
     cap_bytes: Amount | UnsetType = UNSET
+    """The most bytes of `data` and `meta` that are kept; `0` for a new topic: any number."""
     discard: Literal["old", "reject"] | UnsetType = UNSET
+    """What a full topic does: `old` evicts its oldest records, `reject` refuses the append (422); `"old"` for a new
+    topic."""
     durability: Durability | UnsetType = UNSET
+    """What an ack promises. `fsync`: it is on disk. `disk`: it is on disk within 0.6 s. `memory`: it may be lost
+    when PostgreSQL crashes. `ephemeral`: it is lost when the service restarts. `"disk"` for a new topic."""
     durable: bool | UnsetType = UNSET
+    """Another way to say `durability`, which wins: true is `fsync`, false is `disk`."""
     priority: Priority | UnsetType | None = UNSET
+    """From -1000 to 1000, what is beyond counts as these: who comes first where one reader has several topics;
+    `null` for a new topic: by how recently it was used."""
     auto_priority: bool | UnsetType = UNSET
+    """False: without a `priority` the topic has 0; `true` for a new topic."""
     auto_create: bool | UnsetType = UNSET
+    """Kept and shown; does nothing yet; `true` for a new topic."""
     idempotency_window_ms: Amount | UnsetType = UNSET
+    """Milliseconds for which an idempotency key is remembered; `120000` for a new topic."""
     dedupe_node: bool | UnsetType = UNSET
+    """False: reads leave no node out here; `true` for a new topic."""
     lease_ms: Amount | UnsetType = UNSET
+    """For queues, in milliseconds: kept and shown, does nothing yet; `30000` for a new topic."""
     claim_jitter_ms: Amount | UnsetType = UNSET
+    """For queues, in milliseconds: kept and shown, does nothing yet; `0` for a new topic."""
     max_deliveries: Annotated[int, Meta(ge=0, le=2**31 - 1)] | UnsetType = UNSET
+    """For queues: kept and shown, does nothing yet; `0` for a new topic."""
     dead_letter: str | UnsetType | None = UNSET
+    """For queues, a topic's name: kept and shown, does nothing yet; `null` for a new topic."""
     leases_durable: bool | UnsetType = UNSET
+    """For queues: kept and shown, does nothing yet; `false` for a new topic."""
 
     def check_names(self, key: Key) -> None:
         """Raises Forbidden when it names a topic outside the key's prefixes."""
@@ -84,22 +105,39 @@ class WholeConfig(msgspec.Struct):
     """The whole config of a topic, as answers show it."""
 
     type: Literal["log", "queue"]
+    """What the topic is."""
     ttl_ms: int
+    """Milliseconds after which a record is no longer shown; 0: never."""
     cap_records: int
+    """The most records that are kept; 0: any number."""
     cap_bytes: int
+    """The most bytes of `data` and `meta` that are kept; 0: any number."""
     discard: Literal["old", "reject"]
+    """What a full topic does: evict its oldest records, or refuse the append."""
     durability: Durability
+    """What an ack promises."""
     durable: bool
+    """Whether `durability` is `fsync`."""
     priority: int | None
+    """From -1000 to 1000; null: by how recently the topic was used."""
     auto_priority: bool
+    """False: without a `priority` the topic has 0."""
     auto_create: bool
+    """Does nothing yet."""
     idempotency_window_ms: int
+    """Milliseconds for which an idempotency key is remembered."""
     dedupe_node: bool
+    """False: reads leave no node out here."""
     lease_ms: int
+    """For queues, in milliseconds: does nothing yet."""
     claim_jitter_ms: int
+    """For queues, in milliseconds: does nothing yet."""
     max_deliveries: int
+    """For queues: does nothing yet."""
     dead_letter: str | None
+    """For queues, a topic's name: does nothing yet."""
     leases_durable: bool
+    """For queues: does nothing yet."""
 
     def seen_by(self, key: Key) -> WholeConfig:
         """With "*" for a name that the key may not see."""

@@ -51,7 +51,9 @@ class Delete(Destruction):
     """The body of a record delete."""
 
     before_seq: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
+    """Records below this seq."""
     match: Match | None = None
+    """Records with such a tag, as in a diff. With both, records that are both. One of the two has to be there."""
 
 
 class Deleted(NamedTuple):

@@ -41,17 +41,31 @@ Seq = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Match = tuple[Literal["tag"], Literal["Eq", "Glob"], str] | str
 
 
-class Diff(Request):
-    """The body of a diff."""
+class Read(Request):
+    """What a read may say, in a body and in a query."""
 
     from_seq: Seq = 0
+    """Read behind this seq, which is exclusive: `next_from_seq` of the read before; 0: from the beginning."""
     from_ts: Seq | None = None
+    """In place of `from_seq`, in milliseconds since the epoch: read from the first record with `$ts` at or above it."""
     limit: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 256
-    node: str | list[str] | None = None
-    match: Match | None = None
+    """Live records that are looked at, before `node` and `match` leave any out; more than 1000 gives 1000."""
     include_tags: bool = False
+    """Whether records show their `$tag`."""
     include_meta: bool = True
+    """Whether records show their `meta`."""
     wait_ms: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
+    """Milliseconds that the answer waits where there is nothing to tell (long poll); more than 30000 gives 30000."""
+
+
+class Diff(Read):
+    """The body of a diff."""
+
+    node: str | list[str] | None = None
+    """Who reads: records with one of these as `$node` are left out. One, or up to 1000."""
+    match: Match | None = None
+    """Only records with such a tag: `["tag", "Eq", "order:7"]`, `["tag", "Glob", "order:*"]` (a prefix and one `*`
+    at its end, nothing more), or a string, which means `Eq`."""
 
 
 class Window(NamedTuple):

@@ -28,22 +28,36 @@ class NewRecord(Request):
     """A record as a client writes it. `data` and `meta` stay the very bytes that were sent."""
 
     data: msgspec.Raw
+    """Any JSON value, null too; comes back byte for byte. With `meta` 1 MiB at most."""
     tag: str | None = None
+    """What deletes, reads and routers choose by: 1 to 256 bytes."""
     node: str | None = None
+    """Who wrote it: 1 to 128 bytes. Null: the `node` of the append."""
     meta: Annotated[msgspec.Raw, OBJECT] = msgspec.field(default_factory=no_meta)
+    """A small object beside the data: 16 KiB and 64 keys at most. `_topics_router` in it is the routers'."""
 
 
 class Append(Request):
     """The body of an append."""
 
     records: list[NewRecord]
+    """1 to 10000 records: all are appended, next to each other and in this order, or none."""
     node: str | None = None
+    """Who wrote the records that name no node: 1 to 128 bytes."""
     idempotency_key: str | None = None
+    """Names this append, in 1 to 256 characters: sent again within the topic's `idempotency_window_ms`, it appends
+    nothing and answers the first one's seqs. The header `Idempotency-Key` says the same; this one wins."""
     create: bool = True
+    """False: 404 where the topic is absent. True: it is made."""
     config: Config | None = None
+    """The config of the topic, if this append creates it."""
     disable_backpressure: bool = False
+    """Taken, and does nothing."""
     expected_head: int | None = None
+    """The head that the topic has to have, 0 for a new one: where it is another, 409 `head_mismatch` and nothing is
+    appended."""
     return_seqs: bool = True
+    """False leaves `seqs` out of the answer, as the query's `return_seqs` does."""
 
     @property
     def plain(self) -> bool:

@@ -3,14 +3,18 @@
 from django.contrib import admin
 from django.urls import path, re_path
 
+from console.signposts import signposts
 from push.api.urls import endpoints as push_endpoints
 from routers.api.urls import endpoints as routers_endpoints
 from topics.api import health
 from topics.api.urls import endpoints as topics_endpoints
+from topics_project.description import ABOUT, NAMES, TAGS
 from watch import eventstream
 from watch.api import endpoints as watch_endpoints
+from watch.api import streams as watch_streams
 from wire import docs
 from wire.dialect import V0
+from wire.openapi import API
 from wire.routes import Routes
 from wire.view import view_of
 
@@ -18,18 +22,22 @@ ROUTES = Routes(
     (*topics_endpoints, *watch_endpoints, *routers_endpoints, *push_endpoints),
     others=("v0/topics/<str:topic>/events", "v0/watch/<str:wid>", "v0/schema", "v0/docs"),
 )
+DESCRIBED = API(
+    ABOUT,
+    TAGS,
+    NAMES,
+    (*(each for _, found in ROUTES for each in found.values() if each.dialect is V0), *watch_streams),
+)
 
 urlpatterns = [
+    path("", signposts),
     path("admin/", admin.site.urls),
-    *(
-        path(route, view_of(route, endpoints, in_schema=next(iter(endpoints.values())).dialect is V0))
-        for route, endpoints in ROUTES
-    ),
+    *(path(route, view_of(route, endpoints)) for route, endpoints in ROUTES),
     path("v0/topics/<str:topic>/events", eventstream.events),
-    path("v0/schema", docs.Schema.as_view()),
+    path("v0/schema", docs.Schema.as_view(api=DESCRIBED)),
     path("v0/docs", docs.Docs.as_view()),
-    path("healthz", view_of("healthz", {"GET": health.health}, in_schema=False)),
-    path("readyz", view_of("readyz", {"GET": health.ready}, in_schema=False)),
+    path("healthz", view_of("healthz", {"GET": health.health})),
+    path("readyz", view_of("readyz", {"GET": health.ready})),
     re_path("^v0(/|$)", docs.Nothing.as_view(routes=ROUTES)),
 ]
 handler400 = "wire.docs.bad_request"

@@ -84,23 +84,36 @@ class Start(Request):
     """Where to begin in one topic, and what to leave out."""
 
     from_seq: Seq | None = None
+    """Begin behind this seq, which is exclusive; null is 0: from the beginning. One of these three at the most."""
     from_ts: Seq | None = None
+    """Begin at the first record with `$ts` at or above this, in milliseconds since the epoch."""
     tail: bool = False
+    """True: begin behind the head."""
     match: Match | None = None
+    """Only records with such a tag, as in a diff."""
 
 
 class Watch(Request):
     """The body of POST /v0/watch."""
 
     topics: dict[str, Start]
+    """1 to 256 topics by name, each with where to begin: `{}` is from the beginning."""
     node: str | list[str] | None = None
+    """Who reads: records with one of these as `$node` are left out, of all topics. One, or up to 1000."""
     limit: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 256
+    """Records of one read; more than 1000 gives 1000."""
     max_batch_bytes: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 262_144
+    """Bytes of one read; more than 262144 gives that."""
     heartbeat_ms: Annotated[int, Meta(ge=1000, le=60_000)] = 15_000
+    """Milliseconds after which a comment is sent, when nothing else was."""
     include_meta: bool = True
+    """Whether records show their `meta`."""
     include_tags: bool = False
+    """Whether records show their `$tag`."""
     include_data: bool = True
+    """Whether records show their `data`."""
     consistency: Literal["eventual", "strong"] = "eventual"
+    """`eventual`: a record is shown once it is committed. `strong`: once no crash can take it back."""
 
 
 class Options(msgspec.Struct, omit_defaults=True):

@@ -51,7 +51,7 @@ def refusal(error: Exception, started: float, key: Key = OPEN) -> Answer:
     known = domain_error(error)
     if known is None:
         log.exception("a request failed", exc_info=error)
-        known = TopicsError("something went wrong here, and was logged")
+        known = errors.Internal()
     return error_answer(known.told_to(key.shown), started)
 
 

@@ -7,17 +7,17 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.views import defaults
-from drf_spectacular.utils import extend_schema
 from drf_spectacular.views import SpectacularSwaggerView
 from rest_framework.renderers import TemplateHTMLRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from base.errors import InvalidRequest, TopicsError
+from base.errors import Internal, InvalidRequest, TopicsError
 from wire.answer import error_answer
+from wire.openapi import API, schema
 from wire.parse import STRICT, NoFields, parse_query
 from wire.routes import Routes
-from wire.schema import JSON, schema
+from wire.schema import JSON
 from wire.view import View
 
 
@@ -33,15 +33,17 @@ class Page(View):
 class Schema(Page):
     """GET /v0/schema."""
 
-    @extend_schema(exclude=True)
+    api = API("", {}, {}, ())
+
     def get(self, request: Request) -> Response:
-        return Response(schema())
+        return Response(schema(self.api))
 
 
 class Docs(Page, SpectacularSwaggerView):
     """GET /v0/docs: a page to try the API with, all of it served from here."""
 
     renderer_classes = (TemplateHTMLRenderer,)  # type: ignore[assignment]
+    template_name = "docs.html"
     url = "/v0/schema"
 
 
@@ -66,7 +68,7 @@ def failed(request: HttpRequest) -> HttpResponse:
     """A fault of ours outside of all views; Django has logged it."""
     if not request.path.startswith("/v0/"):
         return defaults.server_error(request)
-    return plain(TopicsError("something went wrong here, and was logged"))
+    return plain(Internal())
 
 
 def plain(error: TopicsError) -> HttpResponse:

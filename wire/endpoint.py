@@ -6,8 +6,9 @@ schema. Both doors check, parse and answer here; a client cannot tell them apart
 
 from __future__ import annotations
 
+import inspect
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -61,13 +62,13 @@ class Asked(Generic[Body, Query]):
 
 
 @dataclass(eq=False)
-class Endpoint:
-    """One method of one path, and the decorator that declares it: the handler's docstring is what the schema shows.
+class Operation:
+    """What is known of one method of one path, of which the schema is made.
 
     `path` as Django writes it, from the root. `scope`: what a key needs; None: nobody needs a key. `answers`: the shape of each
-    status. `errors`: the statuses of refusals beyond those that every endpoint may answer. `media`: the first is the default.
-    `instead`: what whoever comes by a method that the path does not have may have looked for.
-    `dialect`: whose API it belongs to, /v0 unless said otherwise; all endpoints of a path are of one.
+    status, several where the client may choose among media types. `errors`: the statuses of refusals beyond those that every call
+    may answer. `headers`: those that count here, each with a sentence. `example`: a body that works as it stands; `names`: what
+    it wants in the path in place of the usual examples (schema.py). `needs_body`: an empty one is refused.
     """
 
     method: str
@@ -75,11 +76,33 @@ class Endpoint:
     id: str
     _: KW_ONLY
     scope: str | None
-    answers: dict[int, Shape | str]
+    answers: dict[int, Shape | str | tuple[Shape | str, ...]]
     body: Shape | None = None
     query: Shape | None = None
     errors: Sequence[int] = ()
     tag: str = "topics"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    example: Any = None
+    names: Mapping[str, str] = field(default_factory=dict)
+    needs_body: bool = False
+    summary: str = ""
+
+    def shapes(self) -> Iterator[Shape]:
+        """The shapes of its answers, but for those that are no JSON."""
+        for answers in self.answers.values():
+            every = answers if isinstance(answers, tuple) else (answers,)
+            yield from (each for each in every if not isinstance(each, str))
+
+
+@dataclass(eq=False)
+class Endpoint(Operation):
+    """An operation that both doors serve, and the decorator that declares it: the handler's docstring is what the schema shows.
+
+    `media`: the first is the default. `instead`: what whoever comes by a method that the path does not have may have looked for.
+    `dialect`: whose API it belongs to, /v0 unless said otherwise; all endpoints of a path are of one.
+    """
+
+    _: KW_ONLY
     media: Sequence[str] = (JSON,)
     instead: str = ""
     dialect: Dialect = V0
@@ -87,7 +110,7 @@ class Endpoint:
 
     def __call__(self, handler: Handler) -> Endpoint:
         self.handler = handler
-        self.summary = handler.__doc__ or ""
+        self.summary = inspect.cleandoc(handler.__doc__ or "")
         self.route = f"/{self.path}"  # as the metrics name it
         # Where it takes no body, or no query: whether it is told to who sends one all the same.
         self.is_strict = self.dialect.is_strict and (STRICT or self.scope == "delete")

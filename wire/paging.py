@@ -6,7 +6,7 @@ import base64
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, UnsetType
 
 from base.errors import InvalidRequest
 from wire.answer import clamped
@@ -14,13 +14,18 @@ from wire.parse import Request
 from wire.schema import Clamped
 
 MAX_SIZE = 1000
+NextCursor = Annotated[
+    str | UnsetType, Meta(description="`cursor` of the page that follows; absent where this is the last one.")
+]
 
 
 class PageQuery(Request):
     """Which page a client asks for."""
 
-    page_size: Annotated[int, Meta(ge=1, description=f"{MAX_SIZE} at most: more gives that many")] = 100
-    cursor: Annotated[str, Meta(description="next_cursor of the page before")] = ""
+    page_size: Annotated[int, Meta(ge=1)] = 100
+    """How many a page holds at the most; more than 1000 gives 1000."""
+    cursor: str = ""
+    """`next_cursor` of the page before; nothing: the first page."""
 
     @property
     def clamped(self) -> Clamped:

@@ -1,45 +1,37 @@
-"""The OpenAPI schema of /v0, made of the structs that bodies and queries are parsed into and answers are built from.
-
-A shape is said once: what the schema shows of an endpoint is what its declaration has it use (endpoint.py).
-"""
+"""The shapes that all answers share. What is sent and answered is a struct, of which the schema is made (openapi.py)."""
 
 from __future__ import annotations
 
-import functools
-from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
 import msgspec
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
-from msgspec import UNSET, UnsetType
-
-if TYPE_CHECKING:
-    from wire.endpoint import Endpoint
+from msgspec import UNSET, Meta, UnsetType
 
 JSON = "application/json"
-NAME = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,254}$"
-PATHS: dict[str, dict[str, Any]] = {  # what the names in paths have to look like
-    "topic": {"type": "string", "pattern": NAME},
-    "cursor": {"type": "string", "pattern": NAME},
-    "router": {"type": "string", "pattern": NAME.replace("_:-", "_:>-")},
-    "seq": {"type": "integer", "minimum": 1, "maximum": 2**63 - 1},
-}
-COMPONENTS: dict[str, Any] = {}
+EVENT_STREAM = "text/event-stream"
 Shape = type[msgspec.Struct]
-# What was used in place of what was asked for, by field; absent where all was used as it came (answer.clamped()).
-Clamped = dict[str, int] | UnsetType
+Clamped = Annotated[
+    dict[str, int] | UnsetType,
+    Meta(description="What was used in place of what was asked for, by field; absent where all was used as it came."),
+]
 
 
 class Performance(msgspec.Struct):
-    """Where the time went, in ms."""
+    """Where the time went."""
 
     server_total_ms: float
+    """Milliseconds from the request's first byte here to the answer."""
 
 
 class Problem(msgspec.Struct):
+    """Why a request was refused. It changed nothing."""
+
     code: str
+    """The reason, for programs."""
     message: str
+    """The same for people: what is wrong, and where."""
     detail: dict[str, Any] | UnsetType = UNSET
+    """More for programs, where there is more to tell: the name, limit or position that it is about."""
 
 
 class Error(msgspec.Struct):
@@ -47,61 +39,3 @@ class Error(msgspec.Struct):
 
     error: Problem
     performance: Performance
-
-
-def reference(shape: Shape) -> dict[str, Any]:
-    """A reference to the shape, which from now on stands among the schema's components."""
-    (schema,), components = msgspec.json.schema_components([shape], ref_template="#/components/schemas/{name}")
-    COMPONENTS.update(components)
-    return dict(schema)
-
-
-def described(endpoint: Endpoint) -> dict[str, Any]:
-    """What drf-spectacular is told of an endpoint; its docstring says the rest."""
-    refused = {400, 401, 403, 404, 406, 429, 500, 503, *endpoint.errors, *((413, 415) if endpoint.body else ())}
-    responses = {(str(status), media(shape)): answer(status, shape) for status, shape in endpoint.answers.items()}
-    responses |= {(str(status), JSON): answer(status, Error) for status in sorted(refused)}
-    return {
-        "operation_id": endpoint.id,
-        "tags": [endpoint.tag],
-        "request": {JSON: reference(endpoint.body)} if endpoint.body else None,
-        "responses": responses,
-        "parameters": query_parameters(endpoint.query) if endpoint.query else [],
-    }
-
-
-def media(shape: Shape | str) -> str:
-    return shape if isinstance(shape, str) else JSON
-
-
-def answer(status: int, shape: Shape | str) -> OpenApiResponse:
-    schema = {"type": "string"} if isinstance(shape, str) else reference(shape)
-    return OpenApiResponse(schema, description=HTTPStatus(status).phrase)
-
-
-def query_parameters(shape: Shape) -> list[OpenApiParameter]:
-    reference(shape)
-    described = COMPONENTS.pop(shape.__name__)
-    return [
-        OpenApiParameter(name, schema, OpenApiParameter.QUERY, required=name in described.get("required", ()))
-        for name, schema in described["properties"].items()
-    ]
-
-
-def add_components(result: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """A hook of drf-spectacular: it knows the paths, we know the shapes."""
-    result["components"].setdefault("schemas", {}).update(COMPONENTS)
-    for methods in result["paths"].values():
-        for described in methods.values():
-            for parameter in described.get("parameters", ()):
-                if parameter["in"] == "path" and parameter["name"] in PATHS:
-                    parameter["schema"] = PATHS[parameter["name"]]
-    return result
-
-
-@functools.cache
-def schema() -> bytes:
-    """The whole schema as JSON: it changes with the code only."""
-    from drf_spectacular.generators import SchemaGenerator  # its import needs the URL conf's settings
-
-    return msgspec.json.encode(SchemaGenerator().get_schema(request=None, public=True))

@@ -1,5 +1,5 @@
 """A view of Django REST framework, made of an endpoint's declaration: for whoever negotiates media types, for OPTIONS and
-HEAD, for methods that are not allowed, for the schema, and for all of /v0 where TOPICS_FAST_LANE is off."""
+HEAD, for methods that are not allowed, and for all of /v0 where TOPICS_FAST_LANE is off."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from drf_spectacular.utils import extend_schema
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
@@ -25,7 +24,7 @@ from wire.answer import Answer
 from wire.dialect import V0, Dialect
 from wire.endpoint import Asked, Endpoint
 from wire.keys import OPEN, Key
-from wire.schema import JSON, described
+from wire.schema import JSON
 
 # In a request's environment: whoever called the view can wait for it without a thread (bridge.py), and what it waits for.
 MAY_SUSPEND, SUSPENDED = "wire.may_suspend", "wire.suspended"
@@ -159,7 +158,7 @@ class Resumable:
         return answer
 
 
-def view_of(path: str, endpoints: dict[str, Endpoint], *, in_schema: bool = True) -> Callable[..., Any]:
+def view_of(path: str, endpoints: dict[str, Endpoint]) -> Callable[..., Any]:
     """The view of a path with these endpoints."""
     media = dict.fromkeys(media for endpoint in endpoints.values() for media in endpoint.media)
     members: dict[str, Any] = {
@@ -167,22 +166,10 @@ def view_of(path: str, endpoints: dict[str, Endpoint], *, in_schema: bool = True
         "dialect": next(iter(endpoints.values())).dialect,
         "renderer_classes": tuple(RENDERERS[each] for each in media),
         "__doc__": path,
+        **dict.fromkeys(map(str.lower, endpoints), View.serve),
     }
-    for method, endpoint in endpoints.items():
-        members[method.lower()] = method_of(endpoint, in_schema)
     made: Any = type("View", (View,), members)
-    return made.as_view() if in_schema else made.as_view(schema=None)
-
-
-def method_of(endpoint: Endpoint, in_schema: bool) -> Callable[..., Any]:
-    def serve(self: View, request: Request, *args: Any, **arguments: str) -> HttpResponse:
-        return self.serve(request, *args, **arguments)
-
-    if not in_schema:  # nor are its shapes
-        return serve
-    serve.__doc__ = endpoint.summary
-    described_method: Callable[..., Any] = extend_schema(**described(endpoint))(serve)
-    return described_method
+    return made.as_view()
 
 
 def as_response(answer: Answer) -> Response:

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from django.conf import settings
 
-from base.errors import TopicsError, Unauthorized
+from base.errors import Internal, TopicsError, Unauthorized
 from push.clients import bus_clients
 from wire import answer
 from wire.answer import Answer
@@ -44,7 +44,7 @@ def refusal(error: Exception, started: float, key: Key = OPEN) -> Answer:
     known = answer.domain_error(error)
     if known is None:
         answer.log.exception("a request failed", exc_info=error)
-        known = TopicsError("something went wrong here, and was logged")
+        known = Internal()
     headers = [PLAIN]
     if isinstance(known, TLSWanted):
         headers.append((b"location", known.location.encode()))

@@ -42,6 +42,8 @@ def shown(router: Found, lag: Lagging) -> dict[str, Any]:
     answers={200: PutRouterAnswer, 201: PutRouterAnswer},
     errors=(409,),
     tag=TAG,
+    example={"source": "example-orders", "dest": "example-audit", "from": "earliest"},
+    needs_body=True,
 )
 def put(asked: Asked[RouterConfig, None], router: str) -> Script[Answer]:
     """Create a router, or change its config."""
@@ -62,7 +64,15 @@ def get(asked: Asked[None, None], router: str) -> Script[Answer]:
     return asked.answer(RouterAnswer(**shown(found, lag[found.id]), performance=asked.performance()))
 
 
-@Endpoint("DELETE", ROUTER, "delete_router", scope="delete", answers={200: DeleteRouterAnswer}, tag=TAG)
+@Endpoint(
+    "DELETE",
+    ROUTER,
+    "delete_router",
+    scope="delete",
+    answers={200: DeleteRouterAnswer},
+    tag=TAG,
+    names={"router": "example-no-longer-wanted"},
+)
 def delete(asked: Asked[None, None], router: str) -> Script[Answer]:
     """Stop forwarding at once and remove the router; what it forwarded stays."""
     deleted = yield from delete_router(check_router_name(router), asked.key)
@@ -71,8 +81,11 @@ def delete(asked: Asked[None, None], router: str) -> Script[Answer]:
 
 class RoutersQuery(PageQuery):
     prefix: str = ""
+    """Only names that begin so."""
     source: str | None = None
+    """Only routers from this topic."""
     dest: str | None = None
+    """Only routers to this topic."""
 
 
 @Endpoint(

@@ -70,7 +70,7 @@ def test_the_fast_lane_asks_for_the_same(instances) -> None:
     for refused in (append("a1", "x"), diff("a1", "x"), lane.append("a1", 1), lane.diff("a1"), lane.get("/v0/none")):
         assert (refused.status, refused.code) == (401, "unauthorized")
         assert refused.headers["www-authenticate"] == "Bearer"
-    for path in ("/v0/health", "/healthz", "/v0/ready", "/readyz", "/v0/schema", "/v0/docs"):
+    for path in ("/", "/v0/health", "/healthz", "/v0/ready", "/readyz", "/v0/schema", "/v0/docs"):
         assert lane.get(path).status == 200
     logs = "".join(log.read_text() for log in (server.data / "logs").glob("*.log"))
     assert "Bearer" not in logs

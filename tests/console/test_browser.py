@@ -37,6 +37,7 @@ def topic(server: Instance, api: Api) -> str:
 
 def pages(topic: str) -> list[str]:
     return [
+        "/",
         "/admin/",
         f"/admin/topic/{topic}/",
         f"/admin/topic/{LONG}/records/",
@@ -80,7 +81,7 @@ def test_dark_is_readable_too(chromium: Chromium, topic: str) -> None:
     dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
     chromium.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", dark)
     try:
-        for page in ("/admin/", f"/admin/router/{topic}-full/", f"/admin/graph/?focus={topic}"):
+        for page in ("/", "/admin/", f"/admin/router/{topic}-full/", f"/admin/graph/?focus={topic}"):
             chromium.visit(page)
             assert chromium.violations() == [], page
     finally:

@@ -92,8 +92,8 @@ def test_an_endpoint_is_described(endpoint: Endpoint) -> None:
         assert given == {name: value for name, value in expected(other).items() if name != "node"}
     else:
         assert rows(text) == expected(endpoint)
-    for shape in endpoint.answers.values():
-        assert isinstance(shape, str) or untold(shape, told(endpoint)) == []
+    for shape in endpoint.shapes():
+        assert untold(shape, told(endpoint)) == []
 
 
 def untold(shape: Any, text: str) -> list[str]:

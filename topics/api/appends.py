@@ -10,7 +10,8 @@ from msgspec import Meta
 from base.clock import now_ms
 from base.errors import InvalidRequest
 from store.script import Script
-from topics.api.records import TOPIC
+from topics.api.records import TAG, TOPIC
+from topics.api.shapes import TopicName
 from topics.append import last_keyed
 from wire.answer import Answer
 from wire.endpoint import Asked, Endpoint
@@ -22,21 +23,27 @@ LEAST_PREFIX = 16
 
 
 class AppendsQuery(Request):
-    key_prefix: Annotated[str, Meta(description="how the keys begin: 16 characters at the least, 256 at the most")] = ""
+    key_prefix: str = ""
+    """How the keys begin: 16 to 256 characters."""
 
 
 class KeyedAppend(msgspec.Struct):
-    """An append under an idempotency key that the topic remembers: the key, its records' seqs, and when it was."""
+    """An append under an idempotency key that the topic remembers."""
 
     key: str
+    """Its idempotency key."""
     first_seq: int
+    """The seq of its first record."""
     last_seq: int
+    """The seq of its last one."""
     ts: int
+    """When it was, in milliseconds since the epoch."""
 
 
 class LastAppendAnswer(msgspec.Struct, kw_only=True):
-    topic: str
+    topic: TopicName
     last: KeyedAppend | None
+    """The last append under such a key; null: the topic remembers none."""
     performance: Performance
 
 

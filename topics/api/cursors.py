@@ -27,9 +27,13 @@ class PutCursor(Request):
     """Where a cursor is to stand: one of seq, from_ts and at. `expected_seq`: where its owner thinks it stands."""
 
     seq: Seq | None = None
+    """The last seq that was read, not above the head."""
     from_ts: Seq | None = None
+    """Before the first record with `$ts` at or above this, in milliseconds since the epoch."""
     at: Literal["head", "earliest"] | None = None
+    """`head`: behind the newest record. `earliest`: before the oldest."""
     expected_seq: Seq | None = None
+    """Where its owner thinks that the cursor stands, 0 where there is none: elsewhere is 409 `cursor_moved`."""
 
 
 @Endpoint(
@@ -41,6 +45,8 @@ class PutCursor(Request):
     answers={200: CursorAnswer, 201: CursorAnswer},
     errors=(409,),
     tag=TAG,
+    example={"seq": 1},
+    needs_body=True,
 )
 def put(asked: Asked[PutCursor, None], topic: str, cursor: str) -> Script[Answer]:
     """Set a cursor."""
@@ -56,7 +62,16 @@ def get(asked: Asked[None, None], topic: str, cursor: str) -> Script[Answer]:
     return show(asked, topic, (yield from cursors.cursor(topic, cursor, now_ms(), asked.key)))
 
 
-@Endpoint("DELETE", CURSOR, "delete_cursor", scope="delete", answers={200: DeleteCursorAnswer}, errors=(409,), tag=TAG)
+@Endpoint(
+    "DELETE",
+    CURSOR,
+    "delete_cursor",
+    scope="delete",
+    answers={200: DeleteCursorAnswer},
+    errors=(409,),
+    tag=TAG,
+    names={"cursor": "no-longer-wanted"},
+)
 def delete(asked: Asked[None, None], topic: str, cursor: str) -> Script[Answer]:
     """Forget a cursor."""
     deleted = yield from cursors.delete_cursor(topic, check_topic_name(cursor, "cursor"), asked.key)

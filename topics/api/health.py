@@ -26,16 +26,24 @@ TAG = "server"
 
 class HealthAnswer(msgspec.Struct, kw_only=True):
     status: Literal["ok"] = "ok"
+    """It lives."""
     version: str
+    """Of this server."""
     uptime_ms: int
+    """Milliseconds since this process started."""
     performance: Performance
 
 
 class ReadyAnswer(msgspec.Struct, kw_only=True):
     status: Literal["ready"] = "ready"
+    """It can serve."""
     wal_replay_complete: bool
+    """True: PostgreSQL is no longer catching up after a crash."""
     topics: int
+    """How many topics there are."""
     degraded: list[Literal["storage_full", "redis", "worker", "beat"]] | UnsetType = UNSET
+    """What is not well, absent where all is: `storage_full` (appends are refused for want of disk), or who gave no
+    sign of life for 15 s (`redis`, `worker`, `beat`): forwarding and upkeep lag, appends and reads go on."""
     performance: Performance
 
 
@@ -71,6 +79,7 @@ def ready(asked: Asked[None, None]) -> Script[Answer]:
 
 class MetricsAnswer(msgspec.Struct, kw_only=True):
     metrics: dict[str, Any]
+    """By name, each with its type, its help and its samples."""
     performance: Performance
 
 
@@ -79,7 +88,7 @@ class MetricsAnswer(msgspec.Struct, kw_only=True):
     "v0/metrics",
     "metrics",
     scope="read",
-    answers={200: CONTENT_TYPE_LATEST},
+    answers={200: (CONTENT_TYPE_LATEST, MetricsAnswer)},
     tag=TAG,
     media=("text/plain", JSON),
 )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import UNSET, Meta
+from msgspec import UNSET
 
 from base.clock import now_ms
 from base.errors import InvalidRequest
@@ -13,7 +13,7 @@ from store.script import Script
 from topics.api.shapes import AppendAnswer, DeleteRecordsAnswer, DiffAnswer, RecordAnswer
 from topics.append import append
 from topics.delete import Delete, delete_records
-from topics.diff import Diff, Match, Seq, diff, render
+from topics.diff import Diff, Match, Read, diff, render
 from topics.insert import Appended
 from topics.lineage import record
 from topics.records import Append, check_rows
@@ -24,7 +24,7 @@ from wire.endpoint import Asked, Endpoint
 from wire.parse import Request, parse
 from wire.schema import Clamped
 
-TOPIC = "v0/topics/<str:topic>"
+TOPIC, TAG = "v0/topics/<str:topic>", "records"
 
 
 def render_appended(topic: str, done: Appended, with_seqs: bool, used: Clamped, started: float) -> bytes:
@@ -42,6 +42,7 @@ def render_appended(topic: str, done: Appended, with_seqs: bool, used: Clamped, 
 
 class AppendQuery(Request):
     return_seqs: bool = True
+    """False leaves `seqs` out of the answer."""
 
 
 @Endpoint(
@@ -53,6 +54,18 @@ class AppendQuery(Request):
     query=AppendQuery,
     answers={200: AppendAnswer, 201: AppendAnswer},
     errors=(409, 422),
+    headers={
+        "Idempotency-Key": "As `idempotency_key` in the body, which wins: 1 to 256 characters that name this append."
+    },
+    example={
+        "node": "shop-1",
+        "records": [
+            {"data": {"id": 7, "total": 19.95}, "tag": "order:7"},
+            {"data": {"id": 8}, "tag": "order:8", "meta": {"source": "app"}},
+        ],
+    },
+    needs_body=True,
+    tag=TAG,
 )
 def append_records(asked: Asked[Append, AppendQuery], topic: str) -> Script[Answer]:
     """Append records, all or none."""
@@ -83,6 +96,8 @@ def read(asked: Asked[Any, Any], topic: str, wanted: Diff) -> Script[Answer]:
     scope="read",
     body=Diff,
     answers={200: DiffAnswer},
+    example={"from_seq": 0, "limit": 10, "include_tags": True},
+    tag=TAG,
     instead="GET /v0/topics/:topic/records takes the same as a query",
 )
 def read_by_diff(asked: Asked[Diff, None], topic: str) -> Script[Answer]:
@@ -90,17 +105,13 @@ def read_by_diff(asked: Asked[Diff, None], topic: str) -> Script[Answer]:
     return read(asked, topic, asked.body)
 
 
-class RecordsQuery(Request):
-    """A diff as a query. `match` is a tag, or the predicate as JSON: ["tag","Glob","x*"]."""
+class RecordsQuery(Read):
+    """A diff as a query."""
 
-    from_seq: Seq = 0
-    from_ts: Seq | None = None
-    limit: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 256
     node: list[str] = []
+    """Who reads: records with this `$node` are left out. As often as wanted, up to 1000."""
     match: str | None = None
-    include_tags: bool = False
-    include_meta: bool = True
-    wait_ms: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
+    """Only records with this tag, or such as the predicate in JSON chooses: `["tag","Glob","order:*"]`."""
 
     def diff(self) -> Diff:
         """Raises InvalidRequest."""
@@ -119,13 +130,14 @@ class RecordsQuery(Request):
     query=RecordsQuery,
     answers={200: DiffAnswer},
     instead="POST /v0/topics/:topic appends, POST /v0/topics/:topic/delete deletes",
+    tag=TAG,
 )
 def read_by_get(asked: Asked[None, RecordsQuery], topic: str) -> Script[Answer]:
     """Read the records above a seq with a plain GET."""
     return read(asked, topic, asked.query.diff())
 
 
-@Endpoint("GET", f"{TOPIC}/records/<str:seq>", "record", scope="read", answers={200: RecordAnswer})
+@Endpoint("GET", f"{TOPIC}/records/<str:seq>", "record", scope="read", answers={200: RecordAnswer}, tag=TAG)
 def one_record(asked: Asked[None, None], topic: str, seq: str) -> Script[Answer]:
     """One record, and the way it came here."""
     if not (seq.isascii() and seq.isdigit() and 0 < int(seq[:20]) < 2**63):
@@ -144,6 +156,9 @@ def one_record(asked: Asked[None, None], topic: str, seq: str) -> Script[Answer]
     scope="delete",
     body=Delete,
     answers={200: DeleteRecordsAnswer},
+    example={"match": ["tag", "Eq", "order:8"]},
+    needs_body=True,
+    tag=TAG,
     instead="DELETE /v0/topics/:topic removes the topic itself",
 )
 def delete(asked: Asked[Delete, None], topic: str) -> Script[Answer]:

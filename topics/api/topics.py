@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from msgspec import UNSET, Meta
+from msgspec import UNSET
 
 from base.clock import now_ms
 from base.names import check_topic_name
@@ -29,6 +27,7 @@ from wire.parse import Destruction, Request
     body=Config,
     answers={200: PutTopicAnswer, 201: PutTopicAnswer},
     errors=(409,),
+    example={"cap_records": 1_000_000, "durability": "fsync"},
 )
 def put(asked: Asked[Config, None], topic: str) -> Script[Answer]:
     """Create a topic, or change its config."""
@@ -42,7 +41,8 @@ def put(asked: Asked[Config, None], topic: str) -> Script[Answer]:
 
 
 class TopicQuery(Request):
-    touch: Annotated[bool, Meta(description="false: this call does not count as a read")] = True
+    touch: bool = True
+    """False: this call does not count as a read."""
 
 
 @Endpoint("GET", TOPIC, "get_topic", scope="read", query=TopicQuery, answers={200: TopicAnswer})
@@ -72,6 +72,7 @@ def get(asked: Asked[None, TopicQuery], topic: str) -> Script[Answer]:
 
 class DeleteTopicQuery(Destruction):
     if_empty: bool = False
+    """True: 409 `topic_not_empty` where the topic holds records."""
 
 
 @Endpoint(
@@ -82,6 +83,7 @@ class DeleteTopicQuery(Destruction):
     query=DeleteTopicQuery,
     answers={200: DeleteTopicAnswer},
     errors=(409,),
+    names={"topic": "example-no-longer-wanted"},
 )
 def delete(asked: Asked[None, DeleteTopicQuery], topic: str) -> Script[Answer]:
     """Delete a topic, what it holds, and every router that names it."""
@@ -95,6 +97,7 @@ def delete(asked: Asked[None, DeleteTopicQuery], topic: str) -> Script[Answer]:
 
 class ListQuery(PageQuery):
     prefix: str = ""
+    """Only names that begin so."""
 
 
 @Endpoint(

@@ -1,0 +1,55 @@
+"""GET /: what is here and where to go, for whoever comes without knowing anything; as JSON for who asks for that.
+
+Nobody has to log in or show a key, so that it tells nothing but what /v0/health and /v0/ready tell everybody. It asks no server
+either: it answers while PostgreSQL is away.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_safe
+from django.views.decorators.vary import vary_on_headers
+
+from base.clock import now_ms
+from console import signs
+
+HTML, JSON = "text/html", "application/json"
+
+
+class Signpost(NamedTuple):
+    """What it leads to is `path`; `name` is its name in JSON."""
+
+    name: str
+    path: str
+    title: str
+    says: str
+
+
+SIGNPOSTS = (
+    Signpost("docs", "/v0/docs", "API", "every call of /v0, with an example to send from the page"),
+    Signpost("schema", "/v0/schema", "Schema", "the same as OpenAPI, to generate a client from"),
+    Signpost("admin", "/admin/", "Console", "topics, routers, keys and what needs a hand; asks for a login"),
+    Signpost("health", "/v0/health", "Health", "whether this process lives"),
+    Signpost("ready", "/v0/ready", "Readiness", "whether it can serve, and what is not well"),
+    Signpost("metrics", "/v0/metrics", "Metrics", "for Prometheus; asks for a key where there are keys"),
+)
+
+
+@csrf_exempt  # whoever posts here is told 405, and nothing of a token
+@require_safe
+@never_cache
+@vary_on_headers("Accept")
+def signposts(request: HttpRequest) -> HttpResponse:
+    """The page, also for who accepts neither of the two."""
+    running = signs.running(now_ms())
+    if request.get_preferred_type([HTML, JSON]) == JSON:
+        links = {each.name: each.path for each in SIGNPOSTS}
+        return JsonResponse({"name": "topics", "version": settings.VERSION, "links": links, "running": running})
+    context = {"signposts": SIGNPOSTS, "version": settings.VERSION, "running": running}
+    return render(request, "console/signposts.html", context)

@@ -1,0 +1,206 @@
+"""The OpenAPI document of /v0, put together from the declarations of its endpoints (docs/wire.md).
+
+Everything in it is said once, where it is declared: a call on its handler, a field below it in its struct (sentences.py), a
+refusal on its error's class (base/errors.py). Defaults and bounds are those that a request is parsed with.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from django.conf import settings
+from msgspec import inspect as kinds
+
+from base import errors
+from wire.endpoint import Operation
+from wire.schema import JSON, Error, Problem, Shape
+from wire.sentences import sentences
+
+Part = dict[str, Any]
+REFERENCE = "#/components/schemas/{name}"
+METHODS = ("PUT", "POST", "GET", "DELETE")  # of a path: what is made is there to be read
+ANYWHERE = (400, 401, 403, 404, 406, 429, 500, 503)  # any call may answer these
+KEY = {"type": "http", "scheme": "bearer", "description": "A key's secret. Where no key is configured, none is needed."}
+RETRY_AFTER = {"Retry-After": {"description": "Seconds after which to try again.", "schema": {"type": "integer"}}}
+
+
+@dataclass(frozen=True, eq=False)
+class API:
+    """What is described: `about` it as a whole, its `tags` with a sentence each, its operations, and what stands for the `names`
+    in their paths: a description, a schema, an example."""
+
+    about: str
+    tags: Mapping[str, str]
+    names: Mapping[str, Part]
+    operations: Sequence[Operation]
+
+
+@functools.cache
+def schema(api: API) -> bytes:
+    """The document as JSON. It changes with the code only."""
+    return msgspec.json.encode(document(api))
+
+
+def document(api: API) -> Part:
+    """The whole OpenAPI document."""
+    shapes = Shapes(api.operations)
+    paths: dict[str, Part] = {path_of(each): {} for each in api.operations}
+    for each in sorted(api.operations, key=lambda each: METHODS.index(each.method)):
+        paths[path_of(each)][each.method.lower()] = operation(each, api, shapes)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "topics", "version": settings.VERSION, "description": api.about},
+        "tags": [{"name": tag, "description": sentence} for tag, sentence in api.tags.items()],
+        "paths": paths,
+        "components": {"schemas": shapes.components, "securitySchemes": {"key": KEY}},
+    }
+
+
+def path_of(of: Operation) -> str:
+    return "/" + re.sub(r"<str:(\w+)>", r"{\1}", of.path)
+
+
+class Shapes:
+    """The schemas of all shapes; `components` is what the document keeps of them, and `queries` becomes parameters."""
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        shapes = [shape for each in operations for shape in (each.body, each.query, *each.shapes()) if shape]
+        every = sorted(structs(shapes), key=lambda shape: shape.__name__)
+        _, schemas = msgspec.json.schema_components(every, ref_template=REFERENCE)
+        for shape in every:
+            describe(shape, schemas[shape.__name__])
+        queries = {each.query for each in operations if each.query}
+        self.queries = {shape: schemas.pop(shape.__name__) for shape in queries}
+        self.components = dict(sorted((bounded(schemas) | dict(refusals())).items()))
+
+
+def structs(shapes: Iterable[Shape]) -> set[Shape]:
+    """These structs, and those that they hold."""
+    found: set[Shape] = set()
+    left: list[Any] = list(kinds.multi_type_info(shapes))
+    while left:
+        match left.pop():
+            case kinds.StructType(cls=shape, fields=fields) if shape not in found:
+                found.add(shape)
+                left += [field.type for field in fields]
+            case kinds.UnionType(types=types):
+                left += types
+            case kinds.DictType(value_type=inner) | kinds.ListType(item_type=inner) | kinds.Metadata(type=inner):
+                left.append(inner)
+    return found
+
+
+def describe(shape: Shape, schema: Part) -> Part:
+    """Add the sentences of a struct's fields to its schema."""
+    for name, sentence in sentences(shape).items():
+        schema["properties"][name] = {**schema["properties"][name], "description": sentence}
+    return schema
+
+
+def bounded(part: Any) -> Any:
+    """The same without `items: false`, which generators of clients stumble over: a tuple's length is bounded all the same."""
+    match part:
+        case dict():
+            return {name: bounded(each) for name, each in part.items() if not (name == "items" and each is False)}
+        case list():
+            return [bounded(each) for each in part]
+    return part
+
+
+def reference(name: str) -> Part:
+    return {"$ref": REFERENCE.format(name=name)}
+
+
+def operation(of: Operation, api: API, shapes: Shapes) -> Part:
+    summary, _, more = of.summary.partition("\n\n")
+    needs = f"Asks for a key with the scope `{of.scope}`." if of.scope else "Asks for no key."
+    said: Part = {
+        "operationId": of.id,
+        "tags": [of.tag],
+        "summary": " ".join(summary.split()).removesuffix("."),
+        "description": " ".join([*more.split(), needs]),
+        "security": [{}, {"key": [of.scope]}] if of.scope else [],
+        "parameters": [*named(of, api.names), *asked(of, shapes), *headers(of)],
+        "responses": dict(responses(of)),
+    }
+    if of.body is not None:
+        content = {"schema": reference(of.body.__name__), "example": of.example}
+        said["requestBody"] = {"required": of.needs_body, "content": {JSON: content}}
+    return said
+
+
+def named(of: Operation, names: Mapping[str, Part]) -> Iterator[Part]:
+    """The parameters in the path."""
+    for name in re.findall(r"<str:(\w+)>", of.path):
+        part = {"name": name, "in": "path", "required": True, **names[name]}
+        yield {**part, "example": of.names.get(name, part["example"])}
+
+
+def asked(of: Operation, shapes: Shapes) -> Iterator[Part]:
+    """The parameters in the query."""
+    whole = shapes.queries[of.query] if of.query else {"properties": {}}
+    for name, given in whole["properties"].items():
+        schema = without_null(given)
+        described = {"description": schema.pop("description", ""), "schema": schema}
+        yield {"name": name, "in": "query", "required": name in whole.get("required", ()), **described}
+
+
+def without_null(schema: Part) -> Part:
+    """A query cannot say null: what may be null may be left out."""
+    if {"type": "null"} not in schema.get("anyOf", ()):
+        return dict(schema)
+    (kept,) = (each for each in schema["anyOf"] if each != {"type": "null"})
+    return kept | {name: value for name, value in schema.items() if name not in ("anyOf", "default")}
+
+
+def headers(of: Operation) -> Iterator[Part]:
+    for name, sentence in of.headers.items():
+        yield {"name": name, "in": "header", "description": sentence, "schema": {"type": "string"}}
+
+
+def responses(of: Operation) -> Iterator[tuple[str, Part]]:
+    for status, answers in of.answers.items():
+        content = {}
+        for answer in answers if isinstance(answers, tuple) else (answers,):
+            if isinstance(answer, str):
+                content[answer] = {"schema": {"type": "string"}}
+            else:
+                content[JSON] = {"schema": reference(answer.__name__)}
+        yield str(status), {"description": done(status, of), "content": content}
+    for status in sorted({*ANYWHERE, *of.errors, *((413, 415) if of.body else ())}):
+        sentences = [f"- `{code}`: {sentence}" for code, sentence in codes()[status].items()]
+        refused = {"description": "\n".join(sentences), "content": {JSON: {"schema": reference(f"Error{status}")}}}
+        yield str(status), {**refused, "headers": RETRY_AFTER} if status in (429, 503) else refused
+
+
+def done(status: int, of: Operation) -> str:
+    if status == 201:
+        return "Done. It was not there before, and was created."
+    return "Done. It was there before." if 201 in of.answers else "Done."
+
+
+@functools.cache
+def codes() -> dict[int, dict[str, str]]:
+    """The codes of each status, with their sentences. A class that only says more has its parent's code."""
+    found: dict[int, dict[str, str]] = {}
+    for _, each in inspect.getmembers(errors, inspect.isclass):
+        if issubclass(each, errors.TopicsError) and each is not errors.TopicsError and "code" in vars(each):
+            found.setdefault(each.status, {})[each.code] = " ".join((each.__doc__ or "").split())
+    return dict(sorted(found.items()))
+
+
+def refusals() -> Iterator[tuple[str, Part]]:
+    """What refusals look like, by status: they differ in their codes."""
+    for status, said in codes().items():
+        _, schemas = msgspec.json.schema_components([Error, Problem], ref_template=REFERENCE)
+        error, problem = describe(Error, schemas["Error"]), describe(Problem, schemas["Problem"])
+        error["properties"]["error"] = reference(f"Problem{status}")
+        problem["properties"]["code"]["enum"] = list(said)
+        yield f"Error{status}", error | {"title": f"Error{status}"}
+        yield f"Problem{status}", problem | {"title": f"Problem{status}"}

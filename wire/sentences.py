@@ -1,0 +1,38 @@
+"""What is said of a struct's fields: the string that stands below each of them, where its declaration is.
+
+Such a string costs nothing where structs are made and used. It is read from the source when somebody asks for the schema.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import itertools
+import sys
+from collections.abc import Iterator
+
+import msgspec
+
+
+def sentences(shape: type[msgspec.Struct]) -> dict[str, str]:
+    """The sentences of a struct's fields, inherited ones too, by the names that the fields have on the wire."""
+    said: dict[str, str] = {}
+    for each in reversed(shape.__mro__):
+        if issubclass(each, msgspec.Struct) and each is not msgspec.Struct:
+            said |= of_module(each.__module__).get(each.__name__, {})
+    return {field.encode_name: said[field.name] for field in msgspec.structs.fields(shape) if field.name in said}
+
+
+@functools.cache
+def of_module(module: str) -> dict[str, dict[str, str]]:
+    """By class and field."""
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    return {node.name: dict(of_class(node)) for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
+def of_class(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    for field, below in itertools.pairwise(node.body):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(sentence))):
+                yield name, " ".join(sentence.split())

@@ -16,7 +16,7 @@ views = get_wsgi_application()
 from console import signs  # noqa: E402
 from console.streams import stream_at  # noqa: E402
 from push import counters  # noqa: E402
-from store import loop, threads, timeouts  # noqa: E402
+from store import loop, serving, threads, timeouts  # noqa: E402
 from topics import batch  # noqa: E402
 from topics_project.urls import ROUTES  # noqa: E402
 from wire import shutdown  # noqa: E402
@@ -33,6 +33,7 @@ def load_all() -> None:
 
 shutdown.install()
 timeouts.serve("web", settings.TOPICS_STATEMENT_TIMEOUT_MS)
+serving.announce()
 threads.watch_connections()
 application = Front(
     views,

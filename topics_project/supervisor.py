@@ -50,7 +50,7 @@ def run(say: Say) -> None:
     if held is None:
         raise Refusal(f"already running on {data}: stop that one, or set TOPICS_DATA to another folder.")
     check_address()
-    prepare_database()
+    prepare_database(say)
     clear_metrics(data)
     children = [supervised(name, data) for name in PROCESSES if name == "web" or name in settings.TOPICS_PROCESSES]
     try:
@@ -91,12 +91,13 @@ def clear_metrics(data: Path) -> None:
     (data / "metrics").mkdir(mode=0o700)
 
 
-def prepare_database() -> None:
+def prepare_database(say: Say) -> None:
     try:
         executor = MigrationExecutor(connection)
         if executor.migration_plan(executor.loader.graph.leaf_nodes()):
             call_command("migrate", interactive=False, verbosity=0)
-        empty_ephemeral()
+        if empty_ephemeral() is None:
+            say("others serve this database already: this joins them, and ephemeral topics keep their records.")
     except OperationalError as error:
         raise Refusal(f"the database does not answer: {str(error).strip().splitlines()[0]}") from error
 

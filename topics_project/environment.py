@@ -7,6 +7,7 @@ import difflib
 import os
 import re
 from typing import Any
+from urllib.parse import urlsplit
 
 import environ
 
@@ -47,6 +48,19 @@ def flag(name: str, default: bool) -> bool:
     if given not in {"", "0", "1", "true", "false", "yes", "no", "on", "off"}:
         raise Refusal(f"{name}={given} is neither true nor false: set it to 1 or 0.")
     return bool(_env.bool(name)) if given else default
+
+
+def is_origin(value: str) -> bool:
+    """Whether it is what a browser sends as `Origin`: scheme and host in small letters, a port unless it is the scheme's own."""
+    try:
+        parts = urlsplit(value)
+        port = parts.port
+    except ValueError:
+        return False
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    usual = {"http": 80, "https": 443}.get(parts.scheme)
+    shown = "" if port is None else f":{port}"
+    return bool(host and usual and port != usual and "*" not in host and value == f"{parts.scheme}://{host}{shown}")
 
 
 def refuse_unknown() -> None:

@@ -18,7 +18,7 @@ from redis.connection import parse_url
 
 from base.refusal import Refusal
 from topics_project.embedded.folder import LEAST_SECRET, data_dir
-from topics_project.environment import flag, number, refuse_unknown, text, words
+from topics_project.environment import flag, is_origin, number, refuse_unknown, text, words
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VERSION: str = tomllib.loads((BASE_DIR / "pyproject.toml").read_text())["project"]["version"]
@@ -114,6 +114,14 @@ if len(SECRET_KEY) < LEAST_SECRET or len(set(SECRET_KEY)) < 5 or SECRET_KEY.star
 # The names it answers to, the API as the admin: wire/hosts.py says against what.
 ALLOWED_HOSTS: list[str] = words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS: list[str] = words("CSRF_TRUSTED_ORIGINS")  # https://… of a proxy in front of the admin
+# Pages of these origins may call /v0 from a browser (wire/cors.py). Each is named: where there are no keys, who calls may do all.
+CORS_ALLOWED_ORIGINS: list[str] = words("CORS_ALLOWED_ORIGINS")
+for _origin in CORS_ALLOWED_ORIGINS:
+    if not is_origin(_origin):
+        raise Refusal(
+            f"CORS_ALLOWED_ORIGINS holds {_origin}, which is no origin: write it as a browser does, as https://app.example, "
+            "or http://localhost:3000."
+        )
 # One proxy in front ends TLS, sets X-Forwarded-Proto, and appends to X-Forwarded-For; nobody gets here but through it.
 # Without one, whoever asks could claim by these headers what he likes.
 TOPICS_TLS_PROXY: bool = flag("TOPICS_TLS_PROXY", False)
@@ -388,6 +396,7 @@ TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en-us"
 
 STATIC_URL = "/static/"
+WHITENOISE_ALLOW_ALL_ORIGINS = False  # no page elsewhere needs them
 WHITENOISE_USE_FINDERS = True  # the admin's files straight from their packages: no collectstatic
 
 REST_FRAMEWORK = {

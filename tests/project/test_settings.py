@@ -87,6 +87,10 @@ def start(process: str, **settings: str) -> subprocess.CompletedProcess[str]:
         ),
         ({"TOPICS_MAX_TOPIC": "7"}, "topics: TOPICS_MAX_TOPIC is no setting: did you mean TOPICS_MAX_TOPICS?"),
         ({"TOPICS_XYZZY": "7"}, "topics: TOPICS_XYZZY is no setting: unset it."),
+        (
+            {"CORS_ALLOWED_ORIGINS": "https://a.example,*"},
+            "topics: CORS_ALLOWED_ORIGINS holds *, which is no origin: wr",
+        ),
         ({"HOST": "0.0.0.0"}, "topics: HOST=0.0.0.0 is open to others and there are no keys"),
     ],
 )
@@ -113,7 +117,7 @@ def test_every_process_refuses(process: str) -> None:
         {"TOPICS_PROCESSES": ""},
         {"TOPICS_SERVICE_HOST": "10.0.0.7", "TOPICS_PORT": "tcp://10.0.0.7:4000"},  # as Kubernetes has it
         {"TOPICS_API_KEYS": "short:read"},
-        {"HOST": "localhost"},
+        {"HOST": "localhost", "CORS_ALLOWED_ORIGINS": "https://app.example, http://localhost:3000"},
         {"HOST": "0.0.0.0", "TOPICS_INSECURE": "1"},
         {"HOST": "0.0.0.0", "TOPICS_API_KEYS": "a-secret-of-some-length:read+write"},
         {"DATABASE_URL": "postgresql://u:p@/d?host=/tmp&sslmode=disable"},
@@ -121,6 +125,28 @@ def test_every_process_refuses(process: str) -> None:
 )
 def test_good_settings_start(settings: dict[str, str]) -> None:
     assert start("manage.py", **settings).stderr == ""
+
+
+def test_an_origin_is_written_as_browsers_write_it() -> None:
+    assert all(map(environment.is_origin, ["https://app.example", "http://localhost:3000", "http://[::1]:8080"]))
+    wrong = [
+        "",
+        "*",
+        "null",
+        "app.example",
+        "https://",
+        "https://app.example/",
+        "https://a.example/page",
+        "ftp://a.example",
+    ]
+    wrong += [
+        "https://*.example",
+        "https://App.example",
+        "https://a.example:443",
+        "http://a.example:80",
+        "https://a.example:x",
+    ]
+    assert [origin for origin in wrong if environment.is_origin(origin)] == []
 
 
 def test_production_passes_every_check_of_a_deployment() -> None:

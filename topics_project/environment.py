@@ -12,8 +12,10 @@ from urllib.parse import urlsplit
 import environ
 
 from base.refusal import Refusal
+from base.secret import secret
 
 DEFAULTS: dict[str, Any] = {}
+SECRETS: set[str] = set()  # those of them that NAME_FILE may give as well
 # Read before there are settings (embedded/folder.py), and told to the supervisor's children.
 ELSEWHERE = frozenset(("TOPICS_DATA", "TOPICS_SUPERVISED"))
 # Kubernetes puts these into every container beside a service that is called topics.
@@ -26,8 +28,19 @@ def text(name: str, default: str = "") -> str:
     return str(_env.str(name, default=default)).strip()
 
 
+def hidden(name: str) -> str:
+    """A secret, which may also lie in the file that NAME_FILE names (base/secret.py)."""
+    DEFAULTS[name] = ""
+    SECRETS.add(name)
+    return secret(name)
+
+
 def words(name: str, default: str = "") -> list[str]:
-    return [word.strip() for word in text(name, default).split(",") if word.strip()]
+    return listed(text(name, default))
+
+
+def listed(value: str) -> list[str]:
+    return [word.strip() for word in value.split(",") if word.strip()]
 
 
 def number(name: str, default: int, *, least: int = 0, most: int | None = None) -> int:
@@ -65,7 +78,8 @@ def is_origin(value: str) -> bool:
 
 def refuse_unknown() -> None:
     """To be called when all settings were read: a name of ours that nobody asked for is a mistake of whoever set it."""
+    known = {*ELSEWHERE, *DEFAULTS, *(f"{name}_FILE" for name in SECRETS)}
     for name in sorted(os.environ):
-        if name.startswith("TOPICS_") and name not in ELSEWHERE | DEFAULTS.keys() and not SERVICE.match(name):
-            near = difflib.get_close_matches(name, DEFAULTS, 1, cutoff=0.8)
+        if name.startswith("TOPICS_") and name not in known and not SERVICE.match(name):
+            near = difflib.get_close_matches(name, known, 1, cutoff=0.8)
             raise Refusal(f"{name} is no setting: {f'did you mean {near[0]}?' if near else 'unset it.'}")

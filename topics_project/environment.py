@@ -16,8 +16,8 @@ from base.secret import secret
 
 DEFAULTS: dict[str, Any] = {}
 SECRETS: set[str] = set()  # those of them that NAME_FILE may give as well
-# Read before there are settings (embedded/folder.py), and told to the supervisor's children.
-ELSEWHERE = frozenset(("TOPICS_DATA", "TOPICS_SUPERVISED"))
+# Read before there are settings (embedded/folder.py, embedded/programs.py), and told to the supervisor's children.
+ELSEWHERE = frozenset(("TOPICS_DATA", "TOPICS_POSTGRESQL", "TOPICS_REDIS", "TOPICS_SUPERVISED"))
 # Kubernetes puts these into every container beside a service that is called topics.
 SERVICE = re.compile(r"TOPICS_(SERVICE_|PORT$|PORT_)")
 _env = environ.Env()

@@ -213,7 +213,7 @@ def test_the_readme_lists_every_setting_with_its_default() -> None:
         if line.startswith("| `") and line.count("|") >= 4:
             name, default = (cell.strip() for cell in line.strip("|").split("|")[:2])
             rows[name.strip("`")] = default
-    assert sorted(rows) == sorted({*environment.DEFAULTS, "TOPICS_DATA"})
+    assert sorted(rows) == sorted({*environment.DEFAULTS, "TOPICS_DATA", "TOPICS_POSTGRESQL", "TOPICS_REDIS"})
     computed = {"WEB_WORKERS", "TOPICS_DATA", "DATABASE_URL", "REDIS_URL", "SECRET_KEY"}
     for name, default in environment.DEFAULTS.items():
         if name not in computed:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psycopg
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.base_user import AbstractBaseUser
@@ -19,6 +20,7 @@ from django.db import OperationalError, connection
 from django.db.migrations.executor import MigrationExecutor
 
 from base.refusal import Refusal
+from store.sessions import check_sessions
 from topics.upkeep.recovery import empty_ephemeral
 from topics_project.embedded.folder import keep_secret
 
@@ -31,13 +33,14 @@ LOCK = 7301
 def one_at_a_time() -> Iterator[None]:
     """Django's migrations take no lock of their own: two hosts at once would each begin to make the same tables."""
     try:
+        check_sessions()
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_lock(%s)", [LOCK])
             yield
             cursor.execute(
                 "SELECT pg_advisory_unlock(%s)", [LOCK]
             )  # where we fail, this process ends, and the lock with it
-    except OperationalError as error:
+    except (OperationalError, psycopg.OperationalError) as error:
         raise Refusal(f"the database does not answer: {str(error).strip().splitlines()[0]}") from error
 
 

@@ -4,6 +4,7 @@ A child that dies is started again; a second supervisor on the same folder is re
 children of this process: their guard (embedded/servers.py) outlives it until the last user has left.
 """
 
+import contextlib
 import errno
 import fcntl
 import http.client
@@ -17,11 +18,13 @@ import threading
 import time
 from pathlib import Path
 
+import psycopg
 from django.conf import settings
 from django.db import connection
 
 from base.locks import take_lock
 from base.refusal import Refusal
+from store.sessions import check_sessions
 from topics_project import embedded
 from topics_project.embedded.children import Child, stop_all
 from topics_project.embedded.folder import bind, last_line, make
@@ -126,6 +129,8 @@ def become(name: str) -> None:
     make(settings.TOPICS_DATA)
     if embedded.running(settings.TOPICS_DATA):
         raise Refusal(f"run {name} does not bring servers: set DATABASE_URL and REDIS_URL, or run all of it.")
+    with contextlib.suppress(psycopg.OperationalError):  # PostgreSQL is away: the process waits for it
+        check_sessions()
     argv = PROCESSES[name]()
     if name == "beat":  # it answers `celery inspect ping` while it ticks, for who looks after its health
         argv.append("--enable-remote-control")

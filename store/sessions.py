@@ -1,6 +1,6 @@
 """Whether each connection has a session of PostgreSQL of its own, without which nothing here keeps its promises.
 
-Prepared statements, limits of time, and the locks by which beat and the start of a service know of each other belong to a session. A
+Prepared statements, limits of time, and the locks by which beat and the start of a service know of each other are a session's. A
 pooler that gives sessions to transactions (PgBouncer in transaction or statement mode) hands one client's to the next.
 """
 
@@ -15,7 +15,7 @@ LOOKS = 5  # a busy pool may give two clients two sessions by chance
 
 
 def check_sessions() -> None:
-    """Two connections that are open at once have two sessions, or else share them. Raises Refusal, or psycopg.OperationalError."""
+    """Raises Refusal where two connections that are open at once have one session, and psycopg.OperationalError."""
     with connect() as first, connect() as second:
         for _ in range(LOOKS):
             if backend(first) == backend(second):

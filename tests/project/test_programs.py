@@ -1,4 +1,4 @@
-"""Which PostgreSQL and Redis the embedded servers are run by: the machine's if fit, else the wheels', else one line says what to do."""
+"""Which PostgreSQL and Redis run the embedded servers: the machine's if fit, else the wheels', else one line says what to do."""
 
 from __future__ import annotations
 

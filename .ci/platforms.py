@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 PLATFORMS = ("x86_64-manylinux_2_28", "aarch64-manylinux_2_28", "aarch64-apple-darwin", "x86_64-apple-darwin")
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 LOCK = "requirements-embedded.lock"
-PURE = {"django-grip"}  # comes as source alone, which is Python alone
+PURE = {"django-grip", "gripcontrol", "pubcontrol"}  # they come as source alone, which is Python alone
 
 
 def refusal(platform: str, python: str) -> str:

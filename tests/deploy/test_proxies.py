@@ -68,12 +68,13 @@ def caddy(folder: Path, instance: Instance, port: int) -> tuple[list[str], dict[
     changes = {
         "topics.example {\n": f"https://{NAME}:{port} {{\n\tbind 127.0.0.1\n\ttls {files}\n",
         "127.0.0.1:4000": f"127.0.0.1:{instance.port}",
+        "{\n\t# Without": "{\n\tadmin off\n\tauto_https disable_redirects\n\t# Without",
         "\tlog {\n": f"\tlog {{\n\t\toutput file {folder}/topics.log\n",
     }
     for printed, ours in changes.items():
         assert printed in file
         file = file.replace(printed, ours)
-    (folder / "Caddyfile").write_text("{\n\tadmin off\n\tauto_https disable_redirects\n}\n" + file)
+    (folder / "Caddyfile").write_text(file)
     homes = {"HOME": str(folder), "XDG_DATA_HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
     argv = ["caddy", "run", "--config", str(folder / "Caddyfile")]
     return argv, homes

@@ -1,14 +1,19 @@
-# One image for web, worker and beat (docker-compose.yml); it brings no servers, those are DATABASE_URL and REDIS_URL.
-FROM python:3.11-slim
+# One image for web, worker, push and beat (docker-compose.yml, deploy/kubernetes.yaml). It brings no servers: those are
+# DATABASE_URL and REDIS_URL. It runs as nobody, and writes to /data and /tmp alone.
+FROM python:3.13-slim AS build
 
-ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 TOPICS_DATA=/data HOST=0.0.0.0 PORT=4000
-
-WORKDIR /app
 COPY requirements.lock .
-RUN pip install --no-cache-dir --require-hashes -r requirements.lock
+RUN python -m venv /venv && /venv/bin/pip install --no-cache-dir --require-hashes -r requirements.lock
+
+FROM python:3.13-slim
+
+ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 TOPICS_DATA=/data HOST=0.0.0.0 PORT=4000
+
+COPY --from=build /venv /venv
+WORKDIR /app
 COPY . .
-RUN python -m compileall -q . && useradd --system --no-create-home topics && install -d -o topics -g topics /data
-USER topics
+RUN python -m compileall -q . && install -d -m 0700 -o 65534 -g 65534 /data
+USER 65534:65534
 VOLUME /data
 EXPOSE 4000
 

@@ -4,7 +4,7 @@ VENV := .venv
 CHROMIUM := $(and $(shell command -v chromedriver),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome || command -v chrome))
 
 .DEFAULT_GOAL := help
-.PHONY: help run test crash check format docs bench bench-spark lock
+.PHONY: help run test postgres crash check format docs bench bench-spark lock
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,6 +17,9 @@ test: $(VENV)/dev.stamp ## run the tests on every core, on servers of their own 
 	$(VENV)/bin/python -m pytest $(if $(findstring .py,$(TESTS)),,$(SIDE_BY_SIDE)) $(if $(CHROMIUM),,-m "not browser") $(TESTS)
 # A process on each core, with servers of its own (tests/conftest.py). Where files are named, one process is up sooner.
 SIDE_BY_SIDE := --numprocesses logical --maxprocesses 8 --dist loadgroup --no-loadscope-reorder
+
+postgres: $(VENV)/dev.stamp ## run the contract of the log and the routers on every other PostgreSQL that is here
+	$(VENV)/bin/python .ci/postgres.py
 
 crash: $(VENV)/dev.stamp ## kill, freeze and fill a deployment under load (FAULTS=60; SEED=… replays a run)
 	$(VENV)/bin/python -m tests.crash.harness $(if $(FAULTS),--faults $(FAULTS)) $(if $(SEED),--seed $(SEED)) $(if $(WITHIN),--within $(WITHIN))
@@ -43,9 +46,11 @@ bench: $(VENV)/dev.stamp ## measure a real server and print each figure beside t
 bench-spark: $(VENV)/dev.stamp ## measure the pipeline on Spark (RECORDS=1000000 of each size)
 	RECORDS=$(or $(RECORDS),1000000) $(VENV)/bin/python -m bench.spark keep
 
-lock: $(VENV)/dev.stamp ## resolve pyproject.toml anew into the two lock files
+lock: $(VENV)/dev.stamp ## resolve pyproject.toml anew into the three lock files, and hold them against every platform
 	$(VENV)/bin/uv pip compile -q --upgrade $(LOCK) pyproject.toml -o requirements.lock
-	$(VENV)/bin/uv pip compile -q --upgrade $(LOCK) --all-extras -c requirements.lock pyproject.toml -o requirements-dev.lock
+	$(VENV)/bin/uv pip compile -q --upgrade $(LOCK) --extra embedded -c requirements.lock pyproject.toml -o requirements-embedded.lock
+	$(VENV)/bin/uv pip compile -q --upgrade $(LOCK) --all-extras -c requirements-embedded.lock pyproject.toml -o requirements-dev.lock
+	$(VENV)/bin/python .ci/platforms.py
 LOCK := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
 # The environment: made once, and brought up to date only when a lock file changed. A stamp is written last, so a
@@ -55,9 +60,9 @@ $(VENV)/venv.stamp:
 	@$(PYTHON) -m venv --clear $(VENV)
 	@touch $@
 
-$(VENV)/run.stamp: requirements.lock | $(VENV)/venv.stamp
+$(VENV)/run.stamp: requirements-embedded.lock | $(VENV)/venv.stamp
 	@echo "Installing into $(VENV) …"
-	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check --use-pep517 -r requirements.lock
+	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check --use-pep517 -r requirements-embedded.lock
 	@touch $@
 
 $(VENV)/dev.stamp: requirements-dev.lock | $(VENV)/run.stamp

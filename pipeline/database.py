@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from base.database_url import database_url
 from base.refusal import Refusal
+from base.secret import secret
 
 DRIVER = "org.postgresql.Driver"
 JDBC = "jdbc:postgresql://"
@@ -62,7 +63,7 @@ def ports(given: str | None, hosts: str) -> list[str]:
 
 def database(dsn: str | None = None) -> Database:
     """The database of a connection string: libpq's, a URL, or a JDBC URL; DATABASE_URL where none is given. Raises Refusal."""
-    dsn = dsn or os.environ.get("DATABASE_URL", "")
+    dsn = dsn or database_url(secret("DATABASE_URL"), secret("DATABASE_PASSWORD"))
     if not dsn:
         raise Refusal("no database is named: give a dsn, or set DATABASE_URL.")
     dsn = dsn.removeprefix("jdbc:")

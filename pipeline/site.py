@@ -14,6 +14,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from base.secret import given, put
+
 _entered = ""  # the database that this process is on
 
 
@@ -22,8 +24,12 @@ def enter(dsn: str) -> None:
     global _entered
     if _entered == dsn:
         return
-    os.environ["DATABASE_URL"] = dsn
-    os.environ.setdefault("SECRET_KEY", secrets.token_urlsafe(64))  # nothing is signed here
+    put("DATABASE_URL", dsn)
+    put("DATABASE_PASSWORD", "")  # it is in there
+    if "REDIS_URL" in os.environ:  # as the driver told its executors; a file of it is the driver's
+        put("REDIS_URL", os.environ["REDIS_URL"])
+    if not given("SECRET_KEY"):
+        put("SECRET_KEY", secrets.token_urlsafe(64))  # nothing is signed here
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
     if not _entered:
         unpack()

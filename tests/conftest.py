@@ -14,6 +14,7 @@ import pytest
 
 from tests.instances import RUN_FOLDER, WHOLE, Instance, start
 from topics_project import embedded
+from topics_project.embedded.programs import POSTGRES_WHEELS, wheel_folders
 
 # `make test` hands out a file at a time. These folders go to one process each, whose files share a costly fixture: Spark's
 # JVM, the bus' instances.
@@ -60,9 +61,16 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "TOPICS_API_KEYS", "TOPICS_INSECURE", "HOST", "PORT"):
         os.environ.pop(name, None)
     os.environ["TOPICS_DATA"] = str(data)
+    # The newest there is, the wheel's, whatever the machine has; `make postgres` names others.
+    os.environ.setdefault("TOPICS_POSTGRESQL", str(newest()))
     os.environ["DJANGO_SETTINGS_MODULE"] = "topics_project.settings"
     _session.enter_context(embedded.environment())
     django.setup()  # test modules import models, before pytest-django looks for settings
+
+
+def newest() -> Path:
+    """The folder of the newest PostgreSQL that came as a wheel."""
+    return max(folder for pattern in POSTGRES_WHEELS for folder in wheel_folders(pattern))
 
 
 def pytest_unconfigure() -> None:

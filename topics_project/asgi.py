@@ -16,10 +16,11 @@ views = get_wsgi_application()
 from console import signs  # noqa: E402
 from console.streams import stream_at  # noqa: E402
 from push import counters  # noqa: E402
-from store import loop, threads, timeouts  # noqa: E402
+from store import loop, serving, threads, timeouts  # noqa: E402
 from topics import batch  # noqa: E402
 from topics_project.urls import ROUTES  # noqa: E402
 from wire import shutdown  # noqa: E402
+from wire.cors import Application, Cors  # noqa: E402
 from wire.front import Front  # noqa: E402
 
 
@@ -33,8 +34,9 @@ def load_all() -> None:
 
 shutdown.install()
 timeouts.serve("web", settings.TOPICS_STATEMENT_TIMEOUT_MS)
+serving.announce()
 threads.watch_connections()
-application = Front(
+application: Application = Front(
     views,
     ROUTES,
     stream_at,
@@ -42,3 +44,5 @@ application = Front(
     closers=[counters.note_stop, batch.close, loop.close],
     load_all=load_all,
 )
+if settings.CORS_ALLOWED_ORIGINS:
+    application = Cors(application, frozenset(origin.encode() for origin in settings.CORS_ALLOWED_ORIGINS))

@@ -7,14 +7,20 @@ import difflib
 import os
 import re
 from typing import Any
+from urllib.parse import urlsplit
 
 import environ
 
 from base.refusal import Refusal
+from base.secret import secret
 
 DEFAULTS: dict[str, Any] = {}
-# Read before there are settings (embedded/folder.py), told to the supervisor's children, or for commands (shell/command.py).
-ELSEWHERE = frozenset(("TOPICS_DATA", "TOPICS_SUPERVISED", "TOPICS_URL", "TOPICS_KEY"))
+SECRETS: set[str] = set()  # those of them that NAME_FILE may give as well
+# Read before there are settings (embedded/folder.py, embedded/programs.py), told to the supervisor's children, or for commands
+# (shell/command.py).
+ELSEWHERE = frozenset(
+    ("TOPICS_DATA", "TOPICS_POSTGRESQL", "TOPICS_REDIS", "TOPICS_SUPERVISED", "TOPICS_URL", "TOPICS_KEY")
+)
 # Kubernetes puts these into every container beside a service that is called topics.
 SERVICE = re.compile(r"TOPICS_(SERVICE_|PORT$|PORT_)")
 _env = environ.Env()
@@ -25,8 +31,19 @@ def text(name: str, default: str = "") -> str:
     return str(_env.str(name, default=default)).strip()
 
 
+def hidden(name: str) -> str:
+    """A secret, which may also lie in the file that NAME_FILE names (base/secret.py)."""
+    DEFAULTS[name] = ""
+    SECRETS.add(name)
+    return secret(name)
+
+
 def words(name: str, default: str = "") -> list[str]:
-    return [word.strip() for word in text(name, default).split(",") if word.strip()]
+    return listed(text(name, default))
+
+
+def listed(value: str) -> list[str]:
+    return [word.strip() for word in value.split(",") if word.strip()]
 
 
 def number(name: str, default: int, *, least: int = 0, most: int | None = None) -> int:
@@ -49,9 +66,23 @@ def flag(name: str, default: bool) -> bool:
     return bool(_env.bool(name)) if given else default
 
 
+def is_origin(value: str) -> bool:
+    """Whether it is what a browser sends as `Origin`: scheme and host in small letters, a port unless it is the scheme's own."""
+    try:
+        parts = urlsplit(value)
+        port = parts.port
+    except ValueError:
+        return False
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    usual = {"http": 80, "https": 443}.get(parts.scheme)
+    shown = "" if port is None else f":{port}"
+    return bool(host and usual and port != usual and "*" not in host and value == f"{parts.scheme}://{host}{shown}")
+
+
 def refuse_unknown() -> None:
     """To be called when all settings were read: a name of ours that nobody asked for is a mistake of whoever set it."""
+    known = {*ELSEWHERE, *DEFAULTS, *(f"{name}_FILE" for name in SECRETS)}
     for name in sorted(os.environ):
-        if name.startswith("TOPICS_") and name not in ELSEWHERE | DEFAULTS.keys() and not SERVICE.match(name):
-            near = difflib.get_close_matches(name, DEFAULTS, 1, cutoff=0.8)
+        if name.startswith("TOPICS_") and name not in known and not SERVICE.match(name):
+            near = difflib.get_close_matches(name, known, 1, cutoff=0.8)
             raise Refusal(f"{name} is no setting: {f'did you mean {near[0]}?' if near else 'unset it.'}")

@@ -11,14 +11,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 from redis.connection import parse_url
 
+from base.database_url import database_url
 from base.refusal import Refusal
 from topics_project import __version__
 from topics_project.embedded.folder import LEAST_SECRET, data_dir
-from topics_project.environment import flag, number, refuse_unknown, text, words
+from topics_project.environment import flag, hidden, is_origin, listed, number, refuse_unknown, text, words
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VERSION: str = __version__
@@ -46,8 +46,9 @@ DEBUG: bool = flag("DEBUG", False)
 
 # -- Servers -------------------------------------------------------------------------------------------------------
 
-DATABASE_URL: str = text("DATABASE_URL")  # anything libpq understands
-REDIS_URL: str = text("REDIS_URL")
+# Anything libpq understands. The password may be kept apart: then it is the very file that PostgreSQL's own container reads.
+DATABASE_URL: str = database_url(hidden("DATABASE_URL"), hidden("DATABASE_PASSWORD"))
+REDIS_URL: str = hidden("REDIS_URL")
 if not DATABASE_URL or not REDIS_URL:
     missing = "REDIS_URL" if DATABASE_URL else "DATABASE_URL"
     raise Refusal(f"{missing} is not set: set it, or start through manage.py, which brings servers of its own.")
@@ -88,10 +89,7 @@ def patience() -> dict[str, int]:
 
 
 def database(url: str) -> dict[str, Any]:
-    try:
-        parts = conninfo_to_dict(url)
-    except ProgrammingError as error:
-        raise Refusal(f"DATABASE_URL is not a PostgreSQL URL: {str(error).strip()}") from error
+    parts = conninfo_to_dict(url)
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": parts.pop("dbname", ""),
@@ -110,7 +108,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # -- Who may come in -----------------------------------------------------------------------------------------------
 
-SECRET_KEY: str = text("SECRET_KEY")
+SECRET_KEY: str = hidden("SECRET_KEY")
 if not SECRET_KEY:
     raise Refusal("SECRET_KEY is not set: set it to a long random string (the same for every process of this site).")
 if len(SECRET_KEY) < LEAST_SECRET or len(set(SECRET_KEY)) < 5 or SECRET_KEY.startswith("django-insecure-"):
@@ -118,10 +116,18 @@ if len(SECRET_KEY) < LEAST_SECRET or len(set(SECRET_KEY)) < 5 or SECRET_KEY.star
 # The names it answers to, the API as the admin: wire/hosts.py says against what.
 ALLOWED_HOSTS: list[str] = words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS: list[str] = words("CSRF_TRUSTED_ORIGINS")  # https://… of a proxy in front of the admin
+# Pages of these origins may call /v0 from a browser (wire/cors.py). Each is named: where there are no keys, who calls may do all.
+CORS_ALLOWED_ORIGINS: list[str] = words("CORS_ALLOWED_ORIGINS")
+for _origin in CORS_ALLOWED_ORIGINS:
+    if not is_origin(_origin):
+        raise Refusal(
+            f"CORS_ALLOWED_ORIGINS holds {_origin}, which is no origin: write it as a browser does, as https://app.example, "
+            "or http://localhost:3000."
+        )
 # One proxy in front ends TLS, sets X-Forwarded-Proto, and appends to X-Forwarded-For; nobody gets here but through it.
 # Without one, whoever asks could claim by these headers what he likes.
 TOPICS_TLS_PROXY: bool = flag("TOPICS_TLS_PROXY", False)
-TOPICS_API_KEYS: str = text("TOPICS_API_KEYS")  # secret:scopes:prefix|prefix, by commas (wire/keys.py)
+TOPICS_API_KEYS: str = hidden("TOPICS_API_KEYS")  # secret:scopes:prefix|prefix, by commas (wire/keys.py)
 TOPICS_INSECURE: bool = flag("TOPICS_INSECURE", False)  # listen beyond this machine without keys
 # Whether a field of a body or query that nobody knows is refused (wire/parse.py). Where something is deleted it always is.
 TOPICS_STRICT: bool = flag("TOPICS_STRICT", True)
@@ -152,6 +158,9 @@ SECURE_SSL_REDIRECT = SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = TOPICS_TLS_PR
 SECURE_HSTS_SECONDS = 30 * 86_400 if TOPICS_TLS_PROXY else 0
 # Whether every name below this one speaks TLS for ever is for the owner of the domain to say, in the proxy.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
+
+# Who starts the first processes, and finds no admin, makes the user `admin` with this password (topics_project/prepare.py).
+TOPICS_ADMIN_PASSWORD: str = hidden("TOPICS_ADMIN_PASSWORD")
 
 # Failed logins to the admin (topics_project/logins.py), counted in the database for all processes by address: by name,
 # a stranger could lock the admin out.
@@ -203,8 +212,8 @@ TOPICS_WATCH_SESSION_TTL_MS: int = number("TOPICS_WATCH_SESSION_TTL_MS", 300_000
 
 # -- The push bus (docs/push.md). Names and meanings are Routemaster's; those that begin with PUSH_ are ours ------------
 
-ROUTEMASTER_ROOT_KEY: str = text("ROUTEMASTER_ROOT_KEY")  # manages the tokens; without it nobody does
-ROUTEMASTER_CLIENTS: list[str] = words("ROUTEMASTER_CLIENTS")  # tokens that are there from the start
+ROUTEMASTER_ROOT_KEY: str = hidden("ROUTEMASTER_ROOT_KEY")  # manages the tokens; without it nobody does
+ROUTEMASTER_CLIENTS: list[str] = listed(hidden("ROUTEMASTER_CLIENTS"))  # tokens that are there from the start
 # A plain request for the bus gets a 308 to https. Off where nobody but this machine can come.
 FORCE_SSL: bool = flag("FORCE_SSL", BEYOND_LOOPBACK)
 ROUTEMASTER_MAX_EVENT_DATA: int = number("ROUTEMASTER_MAX_EVENT_DATA", 0)  # bytes of MessagePack; 0: a record's size
@@ -225,12 +234,12 @@ if ROUTEMASTER_REDIS_MAX_MEM and 2 * ROUTEMASTER_REDIS_MIN_FREE > ROUTEMASTER_RE
 ROUTEMASTER_SCALING_THRESHOLD: int = number("ROUTEMASTER_SCALING_THRESHOLD", 100)
 ROUTEMASTER_SCALING_DEADLINE: int = number("ROUTEMASTER_SCALING_DEADLINE", 1_000)  # ms
 METRIC_COLLECTION_SERVICE: str = text("METRIC_COLLECTION_SERVICE", "print")  # or datadog
-DATADOG_API_KEY: str = text("DATADOG_API_KEY")
-DATADOG_APP_KEY: str = text("DATADOG_APP_KEY")
+DATADOG_API_KEY: str = hidden("DATADOG_API_KEY")
+DATADOG_APP_KEY: str = hidden("DATADOG_APP_KEY")
 DATADOG_STATSD: str = text("DATADOG_STATSD")  # host:port of an agent; then no keys are needed
 ROUTEMASTER_APP_NAME: str = text("ROUTEMASTER_APP_NAME")  # a tag of all metrics
 EXCEPTION_SERVICE: str = text("EXCEPTION_SERVICE", "print")  # or sentry, honeybadger, new_relic
-EXCEPTION_SERVICE_URL: str = text("EXCEPTION_SERVICE_URL")
+EXCEPTION_SERVICE_URL: str = hidden("EXCEPTION_SERVICE_URL")
 # Callbacks are attacker's ground: nobody may have us call what only this machine, or its cloud, is to reach.
 PUSH_CALLBACK_DENY: list[str] = words(
     "PUSH_CALLBACK_DENY",
@@ -393,6 +402,7 @@ TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en-us"
 
 STATIC_URL = "/static/"
+WHITENOISE_ALLOW_ALL_ORIGINS = False  # no page elsewhere needs them
 WHITENOISE_USE_FINDERS = True  # the admin's files straight from their packages: no collectstatic
 
 REST_FRAMEWORK = {

@@ -4,6 +4,7 @@ A child that dies is started again; a second supervisor on the same folder is re
 children of this process: their guard (embedded/servers.py) outlives it until the last user has left.
 """
 
+import contextlib
 import errno
 import fcntl
 import http.client
@@ -15,22 +16,19 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
+import psycopg
 from django.conf import settings
-from django.contrib.auth import get_user_model
-from django.contrib.auth.base_user import AbstractBaseUser
-from django.core.management import call_command
-from django.db import NotSupportedError, OperationalError, connection
-from django.db.migrations.executor import MigrationExecutor
+from django.db import connection
 
 from base.locks import take_lock
 from base.refusal import Refusal
-from topics.upkeep.recovery import empty_ephemeral
+from store.sessions import check_sessions
 from topics_project import embedded
 from topics_project.embedded.children import Child, stop_all
-from topics_project.embedded.folder import bind, keep_secret, last_line, make
+from topics_project.embedded.folder import bind, last_line, make
+from topics_project.prepare import Say, first_admin, one_at_a_time, prepare_database
 
 TICK = 0.25  # seconds between two looks at the children
 STREAMS_PER_WORKER = 16_384  # requests a web worker holds at once; TOPICS_MAX_STREAMS is the limit people meet
@@ -38,7 +36,6 @@ CONNECTION_BYTES = 208 * 1024
 # To granian's own allocator: what is free for a second goes back to the system, with the next few hundred requests. At
 # once would cost each request its page faults, and a large answer a fifth of its time.
 GIVE_BACK = ("_RJEM_MALLOC_CONF", "dirty_decay_ms:1000,muzzy_decay_ms:0")
-Say = Callable[[str], object]
 
 
 def run(say: Say) -> None:
@@ -50,13 +47,16 @@ def run(say: Say) -> None:
     if held is None:
         raise Refusal(f"already running on {data}: stop that one, or set TOPICS_DATA to another folder.")
     check_address()
-    prepare_database()
+    with one_at_a_time():
+        prepare_database(say)
     clear_metrics(data)
     children = [supervised(name, data) for name in PROCESSES if name == "web" or name in settings.TOPICS_PROCESSES]
     try:
         # The web server alone at first: people wait for it, and each of these takes a core while it starts.
         children[0].start()
-        login = first_admin(data)
+        with one_at_a_time():
+            login = first_admin(data)
+        connection.close()
         if wait_until_ready(children[0], stopping):
             say(welcome(data, login))
             for child in children[1:]:
@@ -89,44 +89,6 @@ def clear_metrics(data: Path) -> None:
     """What the processes of an instance count starts at nothing with it; between them it adds up in these files."""
     shutil.rmtree(data / "metrics", ignore_errors=True)
     (data / "metrics").mkdir(mode=0o700)
-
-
-def prepare_database() -> None:
-    try:
-        executor = MigrationExecutor(connection)
-        if executor.migration_plan(executor.loader.graph.leaf_nodes()):
-            call_command("migrate", interactive=False, verbosity=0)
-        empty_ephemeral()
-    except OperationalError as error:
-        raise Refusal(f"the database does not answer: {str(error).strip().splitlines()[0]}") from error
-    except NotSupportedError as error:  # it is too old, and Django says so
-        raise Refusal(str(error)) from error
-
-
-def first_admin(data: Path) -> str:
-    """Make the admin where nobody is one yet, and say how to log in."""
-    users, password = get_user_model()._default_manager, data / "admin-password"
-    if not users.filter(is_superuser=True).exists():
-        users.create_superuser("admin", password=keep_secret(password))
-    known = users.filter(username="admin").first()
-    if password.exists() and known and opens(known, password):
-        login = f"user admin, password {password.read_text().strip()}"
-    else:
-        login = "with your own user and password"
-    connection.close()
-    return login
-
-
-def opens(user: AbstractBaseUser, password: Path) -> bool:
-    """Whether the user's password is still the one in this file. To hash it takes most of a second of a core: what was
-    found once is kept beside it, and holds for as long as the database has that very hash."""
-    found, secret = password.with_suffix(".checked"), password.read_text().strip()
-    if found.exists() and found.read_text() == f"{secret}\n{user.password}":
-        return True
-    if not user.check_password(secret):
-        return False
-    found.write_text(f"{secret}\n{user.password}")
-    return True
 
 
 def web() -> list[str]:
@@ -167,6 +129,8 @@ def become(name: str) -> None:
     make(settings.TOPICS_DATA)
     if embedded.running(settings.TOPICS_DATA):
         raise Refusal(f"run {name} does not bring servers: set DATABASE_URL and REDIS_URL, or run all of it.")
+    with contextlib.suppress(psycopg.OperationalError):  # PostgreSQL is away: the process waits for it
+        check_sessions()
     argv = PROCESSES[name]()
     if name == "beat":  # it answers `celery inspect ping` while it ticks, for who looks after its health
         argv.append("--enable-remote-control")

@@ -1,11 +1,14 @@
 """Settings refuse what they cannot use, in one line, whichever process reads them; the README lists them all."""
 
 import os
+import re
 import runpy
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from base.refusal import Refusal
 from tests.instances import OURS, ROOT
@@ -20,6 +23,11 @@ PRODUCTION = {
 }
 PROCESSES = {
     "names": ["-c", "from topics_project.settings import ALLOWED_HOSTS; print(*ALLOWED_HOSTS)"],
+    "secrets": [
+        "-c",
+        "from topics_project import settings as s; "
+        "print(s.SECRET_KEY, s.REDIS_URL, s.TOPICS_API_KEYS, s.DATABASE_URL, s.DATABASES['default']['PASSWORD'], sep='\\n')",
+    ],
     "check --deploy": ["manage.py", "check", "--deploy", "--fail-level", "DEBUG"],
     "manage.py": ["manage.py", "check"],
     "granian": ["-m", "granian", "--interface", "asgi", "--port", "0", "topics_project.asgi:application"],
@@ -79,6 +87,10 @@ def start(process: str, **settings: str) -> subprocess.CompletedProcess[str]:
         ),
         ({"TOPICS_MAX_TOPIC": "7"}, "topics: TOPICS_MAX_TOPIC is no setting: did you mean TOPICS_MAX_TOPICS?"),
         ({"TOPICS_XYZZY": "7"}, "topics: TOPICS_XYZZY is no setting: unset it."),
+        (
+            {"CORS_ALLOWED_ORIGINS": "https://a.example,*"},
+            "topics: CORS_ALLOWED_ORIGINS holds *, which is no origin: wr",
+        ),
         ({"HOST": "0.0.0.0"}, "topics: HOST=0.0.0.0 is open to others and there are no keys"),
     ],
 )
@@ -139,7 +151,7 @@ def test_every_process_refuses(process: str) -> None:
         {"TOPICS_SERVICE_HOST": "10.0.0.7", "TOPICS_PORT": "tcp://10.0.0.7:4000"},  # as Kubernetes has it
         {"TOPICS_API_KEYS": "short:read"},
         {"TOPICS_URL": "https://topics.example", "TOPICS_KEY": "secret"},  # for commands (docs/cli.md)
-        {"HOST": "localhost"},
+        {"HOST": "localhost", "CORS_ALLOWED_ORIGINS": "https://app.example, http://localhost:3000"},
         {"HOST": "0.0.0.0", "TOPICS_INSECURE": "1"},
         {"HOST": "0.0.0.0", "TOPICS_API_KEYS": "a-secret-of-some-length:read+write"},
         {"DATABASE_URL": "postgresql://u:p@/d?host=/tmp&sslmode=disable"},
@@ -147,6 +159,67 @@ def test_every_process_refuses(process: str) -> None:
 )
 def test_good_settings_start(settings: dict[str, str]) -> None:
     assert start("manage.py", **settings).stderr == ""
+
+
+def test_a_secret_may_lie_in_a_file(tmp_path: Path) -> None:
+    files = {}
+    for name, value in {**GOOD, "DATABASE_PASSWORD": "p@ss w/ord", "TOPICS_API_KEYS": "hush:read"}.items():
+        (tmp_path / name).write_text(f"{value}\n")
+        files[f"{name}_FILE"] = str(tmp_path / name)
+    shown = start("secrets", **dict.fromkeys(GOOD, ""), **files).stdout.splitlines()
+    assert shown[:3] == [GOOD["SECRET_KEY"], GOOD["REDIS_URL"], "hush:read"]
+    assert conninfo_to_dict(shown[3]) == {"user": "u", "host": "localhost", "dbname": "d", "password": "p@ss w/ord"}
+    assert shown[4:] == ["p@ss w/ord"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"SECRET_KEY_FILE": "/no/such"}, "topics: SECRET_KEY and SECRET_KEY_FILE are both set: unset one of them."),
+        (
+            {"TOPICS_API_KEYS_FILE": "/no/such"},
+            "topics: TOPICS_API_KEYS_FILE=/no/such cannot be read (No such file or ",
+        ),
+        ({"TOPICS_API_KEYS_FILE": "/dev/null"}, "topics: TOPICS_API_KEYS_FILE=/dev/null is empty: write the secret"),
+        ({"TOPICS_TLS_PROXY_FILE": "/dev/null"}, "topics: TOPICS_TLS_PROXY_FILE is no setting"),
+        (
+            {"DATABASE_URL": "postgresql://u:p@localhost/d", "DATABASE_PASSWORD": "q"},
+            "topics: DATABASE_PASSWORD is set, and DATABASE_URL holds a password",
+        ),
+    ],
+)
+def test_a_secret_file_that_cannot_be_used_is_refused(settings: dict[str, str], line: str) -> None:
+    refused = start("secrets", **settings)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(line)
+    assert refused.stderr.count("\n") == 1
+
+
+def test_the_readme_names_every_secret_that_a_file_may_hold() -> None:
+    said = (ROOT / "README.md").read_text().partition("secret_key`)")[2].partition(".\n")[0]
+    assert set(re.findall(r"`([A-Z_]+)`", said)) == environment.SECRETS
+
+
+def test_an_origin_is_written_as_browsers_write_it() -> None:
+    assert all(map(environment.is_origin, ["https://app.example", "http://localhost:3000", "http://[::1]:8080"]))
+    wrong = [
+        "",
+        "*",
+        "null",
+        "app.example",
+        "https://",
+        "https://app.example/",
+        "https://a.example/page",
+        "ftp://a.example",
+    ]
+    wrong += [
+        "https://*.example",
+        "https://App.example",
+        "https://a.example:443",
+        "http://a.example:80",
+        "https://a.example:x",
+    ]
+    assert [origin for origin in wrong if environment.is_origin(origin)] == []
 
 
 def test_production_passes_every_check_of_a_deployment() -> None:
@@ -166,7 +239,7 @@ def test_the_readme_lists_every_setting_with_its_default() -> None:
         if line.startswith("| `") and line.count("|") >= 4:
             name, default = (cell.strip() for cell in line.strip("|").split("|")[:2])
             rows[name.strip("`")] = default
-    assert sorted(rows) == sorted({*environment.DEFAULTS, "TOPICS_DATA"})
+    assert sorted(rows) == sorted({*environment.DEFAULTS, "TOPICS_DATA", "TOPICS_POSTGRESQL", "TOPICS_REDIS"})
     computed = {"WEB_WORKERS", "TOPICS_DATA", "DATABASE_URL", "REDIS_URL", "SECRET_KEY"}
     for name, default in environment.DEFAULTS.items():
         if name not in computed:

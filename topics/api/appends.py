@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import msgspec
-from msgspec import Meta
 
 from base.clock import now_ms
 from base.errors import InvalidRequest
 from store.script import Script
-from topics.api.records import TAG, TOPIC
+from topics.api.records import TOPIC
 from topics.api.shapes import TopicName
 from topics.append import last_keyed
 from wire.answer import Answer

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db import connection, transaction
 
+from store import serving
 from topics.models import Topic
 
 # One look where nothing happened (sql/topics_recover.sql). Before the first migration there is nothing to look at.
@@ -27,10 +28,16 @@ def recover(connection: Any, **_: Any) -> None:
         cursor.execute(RECOVER)
 
 
-def empty_ephemeral() -> int:
-    """Once when the service starts, before anybody appends: what `ephemeral` topics held is gone. Returns how many records."""
+def empty_ephemeral() -> int | None:
+    """Once when the service starts, before anybody appends: what `ephemeral` topics held is gone. Returns how many records.
+
+    None where a web process serves the database already: then who starts now joins a service that runs, and loses it nothing.
+    """
     topics = Topic.objects.filter(durability=Topic.Durability.EPHEMERAL, head__count__gt=0)
-    return sum(empty(id) for id in topics.order_by("pk").values_list("pk", flat=True))
+    if not topics.exists():
+        return 0
+    with serving.alone() as alone:
+        return sum(empty(id) for id in list(topics.order_by("pk").values_list("pk", flat=True))) if alone else None
 
 
 def empty(topic_id: int) -> int:

@@ -4,7 +4,6 @@ Files in it are made whole or not at all: written beside their place, then renam
 """
 
 import hashlib
-import importlib.util
 import os
 import secrets
 import shutil
@@ -127,11 +126,3 @@ def last_line(log: Path, about: str = "") -> str:
     """What went wrong, in the words of who it happened to: of its last lines the one about that, or the very last."""
     lines = log.read_text(errors="replace").strip().splitlines()[-10:] if log.exists() else []
     return next((line for line in reversed(lines) if about in line), lines[-1] if lines else "it said nothing")
-
-
-def wheel(name: str, instead: str) -> Path:
-    """Where a wheel that brings programs is installed; `instead`: the setting that makes do without it."""
-    spec = importlib.util.find_spec(name.replace("-", "_"))
-    if spec is None or spec.origin is None:
-        raise Refusal(f"the wheel {name} is not installed: run make, or set {instead}.")
-    return Path(spec.origin).resolve().parent

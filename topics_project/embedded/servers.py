@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from base.locks import is_locked, take_lock
+from base.secret import given
 from topics_project.embedded.children import LONGEST_LOG
 from topics_project.embedded.folder import (
     LEAST_SECRET,
@@ -92,15 +93,16 @@ def _wait_until_stopped(data: Path) -> None:
 @contextlib.contextmanager
 def environment() -> Iterator[None]:
     """DATABASE_URL, REDIS_URL and SECRET_KEY filled in from the embedded servers where they are not given."""
-    if os.environ.get("DATABASE_URL") and os.environ.get("REDIS_URL"):
+    if given("DATABASE_URL") and given("REDIS_URL"):
         yield
         return
     data = data_dir()
     with use(data) as servers:
-        if not os.environ.get("DATABASE_URL"):
+        if not given("DATABASE_URL"):
             os.environ["DATABASE_URL"] = servers.database_url
-            os.environ.setdefault("SECRET_KEY", keep_secret(data / "secret-key", LEAST_SECRET))
-        if not os.environ.get("REDIS_URL"):
+            if not given("SECRET_KEY"):
+                os.environ["SECRET_KEY"] = keep_secret(data / "secret-key", LEAST_SECRET)
+        if not given("REDIS_URL"):
             os.environ["REDIS_URL"] = servers.redis_url
         yield
 

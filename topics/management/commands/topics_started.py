@@ -1,4 +1,4 @@
-"""`manage.py topics_started`: for servers that are started by hand, once before the first process (topics/upkeep/recovery.py)."""
+"""`manage.py topics_started`: for processes that are started one by one, before the first of them (topics/upkeep/recovery.py)."""
 
 from typing import Any
 
@@ -8,7 +8,9 @@ from topics.upkeep.recovery import empty_ephemeral
 
 
 class Command(BaseCommand):
-    help = "Empty the ephemeral topics: call it once when the service starts, before anything else does."
+    help = "Empty the ephemeral topics, unless somebody serves the database: call it when a host starts, before its processes do."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        self.stdout.write(f"{empty_ephemeral()} ephemeral records are gone")
+        gone = empty_ephemeral()
+        served = "this database is served already: its ephemeral records stay"
+        self.stdout.write(served if gone is None else f"{gone} ephemeral records are gone")

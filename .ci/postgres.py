@@ -1,0 +1,45 @@
+"""The contract of the log and the routers on each PostgreSQL that is here besides the newest, which `make test` runs on.
+
+One of each major version: the distribution's, and what the wheels bring. Says which of the supported ones were not to be had.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from topics_project.embedded.programs import LEAST_POSTGRES, Program, postgreses  # noqa: E402
+
+NEWEST = 18
+CONTRACT = (
+    "tests/api/test_append.py",
+    "tests/api/test_diff.py",
+    "tests/log/test_delete.py",
+    "tests/log/test_restart.py",
+    "tests/routers/test_forward.py",
+    "tests/migrations/test_schema.py",
+)
+
+
+def main() -> int:
+    os.environ.pop("TOPICS_POSTGRESQL", None)
+    found: dict[int, Program] = {}
+    for program in postgreses():
+        found.setdefault(program.version[0], program)
+    missing = [str(major) for major in range(LEAST_POSTGRES[0], NEWEST + 1) if major not in found]
+    if missing:
+        print(f"NOT TRIED, since they are not here: PostgreSQL {', '.join(missing)}.")
+    failed = 0
+    for major, program in sorted(found.items()):
+        if major != max(found):
+            print(f"PostgreSQL {program.version_text}: {program.path}", flush=True)
+            environment = {**os.environ, "TOPICS_POSTGRESQL": str(program.path.parent)}
+            failed |= subprocess.call([sys.executable, "-m", "pytest", "-q", *CONTRACT], cwd=ROOT, env=environment)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

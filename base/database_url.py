@@ -1,0 +1,21 @@
+"""Which database is meant: a connection string of libpq, and a password that is kept apart from it."""
+
+from __future__ import annotations
+
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from base.refusal import Refusal
+
+
+def database_url(url: str, password: str) -> str:
+    """Returns DATABASE_URL with DATABASE_PASSWORD, where there is one. Raises Refusal."""
+    try:
+        parts = conninfo_to_dict(url)
+    except ProgrammingError as error:
+        raise Refusal(f"DATABASE_URL is not a PostgreSQL URL: {str(error).strip()}") from error
+    if not (url and password):
+        return url
+    if parts.get("password"):
+        raise Refusal("DATABASE_PASSWORD is set, and DATABASE_URL holds a password: leave one of them out.")
+    return make_conninfo(url, password=password)

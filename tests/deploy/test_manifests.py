@@ -1,0 +1,214 @@
+"""docker-compose.yml, Dockerfile, deploy/kubernetes.yaml and deploy/systemd/: well formed, and true of this project."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import psycopg
+import pytest
+import yaml
+
+from tests.instances import ROOT, Instance, free_port, until
+from topics_project import environment
+from topics_project.supervisor import PROCESSES
+
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+KUBERNETES = list(yaml.safe_load_all((ROOT / "deploy" / "kubernetes.yaml").read_text()))
+UNITS = ROOT / "deploy" / "systemd"
+OURS = {name: each for name, each in COMPOSE["services"].items() if each.get("image") == "topics"}
+PODS = {
+    each["metadata"]["name"]: each["spec"]["template"]["spec"] for each in KUBERNETES if each["kind"] == "Deployment"
+}
+IMAGE = [line.partition(" ")[::2] for line in (ROOT / "Dockerfile").read_text().splitlines() if line[:1].isupper()]
+SETTINGS = {*environment.DEFAULTS, "TOPICS_DATA", *(f"{name}_FILE" for name in environment.SECRETS)}
+
+
+def image(instruction: str) -> list[str]:
+    """The arguments of these instructions of the image's last stage."""
+    last = max(place for place, (name, _) in enumerate(IMAGE) if name == "FROM")
+    return [arguments for name, arguments in IMAGE[last:] if name == instruction]
+
+
+def image_environment() -> dict[str, str]:
+    return dict(word.split("=", 1) for line in image("ENV") for word in line.split())
+
+
+def copied() -> Iterator[Path]:
+    """The project's files that .dockerignore leaves to the image."""
+    ignored = (ROOT / ".dockerignore").read_text().split()
+    kept = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    for name in kept:
+        if not any(fnmatch.fnmatch(name.split("/")[0], pattern) for pattern in ignored):
+            yield Path(name)
+
+
+def test_the_image_is_slim_and_runs_as_nobody_with_what_it_needs() -> None:
+    assert re.fullmatch(r"python:3\.1[1-4]-slim", image("FROM")[0])
+    assert image("USER") == ["65534:65534"]
+    given = image_environment()
+    assert {"TOPICS_DATA", "HOST", "PORT"} <= set(given)
+    assert image("EXPOSE") == [given["PORT"]]
+    assert image("CMD") == ['["python", "manage.py", "run", "web"]']
+
+
+def test_what_is_copied_into_the_image_is_enough(tmp_path: Path) -> None:
+    for name in copied():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    assert not (tmp_path / "tests").exists()
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("TOPICS_")}
+    for argv in (["-m", "compileall", "-q", "."], ["manage.py", "check"], ["manage.py", "makemigrations", "--check"]):
+        done = subprocess.run(
+            [sys.executable, *argv], cwd=tmp_path, env=inherited, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, ""), argv
+
+
+def test_compose_listens_on_this_machine_alone_and_passes_settings_that_there_are() -> None:
+    ports = [port for each in COMPOSE["services"].values() for port in each.get("ports", [])]
+    assert ports == [f"127.0.0.1:${{PORT:-4000}}:{image_environment()['PORT']}"]
+    for name, service in OURS.items():
+        assert set(service["environment"]) <= SETTINGS
+        assert set(service["secrets"]) == set(COMPOSE["secrets"])
+        *python, process = service["command"]
+        assert (python, process) in ((["python", "manage.py", "run"], name), (["python", "manage.py"], "prepare"))
+    assert set(OURS) == {*PROCESSES, "prepare"}
+
+
+def test_what_compose_sets_brings_it_up_with_its_admin_and_its_key(
+    instances: Callable[..., Instance], tmp_path: Path
+) -> None:
+    """The environment as it stands there, but for where the servers are and where Compose would show the secrets."""
+    site = tmp_path / "site"
+    (site / "deploy").mkdir(parents=True)
+    shutil.copy(ROOT / "deploy" / "secrets.sh", site / "deploy")
+    for _ in range(2):
+        said = subprocess.run([site / "deploy" / "secrets.sh"], capture_output=True, text=True, check=True).stdout
+    secrets = {path.name: path.read_text().strip() for path in (site / "secrets").iterdir()}
+    assert set(secrets) == set(COMPOSE["secrets"])
+    assert "secrets/admin_password" in said
+    assert not any(secret in said for secret in secrets.values())
+
+    servers = instances()  # stands for the services postgres and redis
+    port = re.search(r"127\.0\.0\.1:(\d+)", servers.servers.jdbc_url)
+    assert port
+    with servers.connect() as connection:
+        connection.execute("CREATE DATABASE compose")
+        connection.execute(f"ALTER ROLE topics PASSWORD '{secrets['postgres_password']}'")
+    given = {**image_environment(), **OURS["web"]["environment"]}
+    given = {name: re.sub(r"\$\{\w+:-(.*?)\}$", r"\1", value) for name, value in given.items()}
+    given |= {name: value.replace("/run/secrets", str(site / "secrets")) for name, value in given.items()}
+    given |= {
+        "DATABASE_URL": given["DATABASE_URL"].replace("@postgres/topics", f"@127.0.0.1:{port[1]}/compose"),
+        "REDIS_URL": servers.servers.redis_url,
+        "PATH": os.environ["PATH"],
+        "TOPICS_DATA": str(tmp_path / "web"),
+    }
+    # Two hosts at once: one prepares the database, the other waits, and finds it done.
+    argv = [sys.executable, str(ROOT / "manage.py"), "prepare"]
+    both = [subprocess.Popen(argv, env=given, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [process.communicate(timeout=120)[0] for process in both] == ["the database is ready.\n"] * 2
+
+    web = Instance(tmp_path / "web", free_port(), {**given, "WEB_WORKERS": "1"})
+    web.settings["PORT"] = str(web.port)
+    web.run("web")
+    try:
+        until(web.is_ready, "the web server")
+        from tests.api.doors import Lane
+        from tests.project.signing_in import log_in
+
+        assert Lane(web.port).get("/v0/topics").status == 401
+        key = {"Authorization": f"Bearer {secrets['api_keys'].partition(':')[0]}"}
+        assert Lane(web.port).put("/v0/topics/orders", {}, **key).status == 201
+        assert log_in(web, secrets["admin_password"]).status == 302
+    finally:
+        web.kill()
+    with psycopg.connect(given["DATABASE_URL"], password=secrets["postgres_password"]) as connection:
+        assert connection.execute("SELECT username FROM auth_user WHERE is_superuser").fetchall() == [("admin",)]
+
+
+@pytest.mark.parametrize("manifest", KUBERNETES, ids=lambda each: f"{each['kind']}-{each['metadata']['name']}")
+def test_kubernetes_takes_the_manifests(manifest: dict[str, Any]) -> None:
+    kubernetes_validate.validate(manifest, kubernetes_validate.latest_version(), strict=True)
+
+
+def test_the_manifests_say_what_the_project_is() -> None:
+    (settings,) = (each["data"] for each in KUBERNETES if each["kind"] == "ConfigMap")
+    (service,) = (each["spec"] for each in KUBERNETES if each["kind"] == "Service")
+    assert set(settings) <= SETTINGS
+    files = {Path(value).name for name, value in settings.items() if name.endswith("_FILE")}
+    assert files == set(
+        re.search(r"# (secret_key, .*)", (ROOT / "deploy" / "kubernetes.yaml").read_text())[1].split(", ")
+    )  # type: ignore[index]
+    assert set(PODS) == {f"topics-{process}" for process in PROCESSES}
+    for name, pod in PODS.items():
+        (main,), (prepare,) = pod["containers"], pod["initContainers"]
+        assert main["command"] == ["python", "manage.py", "run", name.removeprefix("topics-")]
+        assert prepare["command"] == ["python", "manage.py", "prepare"]
+        for container in (main, prepare):
+            mounted = {each["mountPath"] for each in container["volumeMounts"]}
+            assert mounted == {"/run/secrets/topics", image_environment()["TOPICS_DATA"], "/tmp"}
+            assert container["securityContext"]["readOnlyRootFilesystem"]
+        assert f"{pod['securityContext']['runAsUser']}:{pod['securityContext']['runAsGroup']}" == image("USER")[0]
+    (web,) = PODS["topics-web"]["containers"]
+    assert web["ports"] == [{"name": "http", "containerPort": int(image_environment()["PORT"])}]
+    assert service["ports"][0]["targetPort"] == "http"
+
+
+def test_the_probes_of_the_web_server_answer(server: Instance) -> None:
+    (web,) = PODS["topics-web"]["containers"]
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert server.get(web[probe]["httpGet"]["path"])[0] == 200
+
+
+@pytest.mark.parametrize("process", ["worker", "push"])
+def test_the_probes_of_workers_tell_who_answers(server: Instance, process: str) -> None:
+    (container,) = PODS[f"topics-{process}"]["containers"]
+    shell, option, command = container["livenessProbe"]["exec"]["command"]
+    # Compose asks the same; it wants its dollars doubled.
+    theirs = OURS[process]["healthcheck"]["test"][1].replace("$$", "$")
+    assert theirs.replace('"', "") == command.replace('"', "")
+    servers = server.servers
+    given = {
+        **os.environ,
+        "DATABASE_URL": servers.database_url,
+        "REDIS_URL": servers.redis_url,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+
+    def healthy(host: str) -> bool:
+        argv, environment = [shell, option, command], {**given, "HOSTNAME": host}
+        return subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, check=False).returncode == 0
+
+    until(lambda: healthy(os.uname().nodename), f"the {process} to answer")
+    assert not healthy("another-host")
+
+
+def test_systemd_takes_the_units_and_they_name_what_there_is(tmp_path: Path) -> None:
+    python = "/opt/topics/.venv/bin/python manage.py "
+    for path in UNITS.glob("topics*"):
+        text = path.read_text()
+        assert (
+            set(re.findall(r"\b([A-Z_]+)=", "\n".join(re.findall(r"^(?:Environment=.*|[A-Z_]+=.*)$", text, re.M))))
+            <= SETTINGS
+        )
+        (tmp_path / path.name).write_text(text.replace(python, f"{sys.executable} {ROOT}/manage.py "))
+    target = (UNITS / "topics.target").read_text()
+    assert set(re.findall(r"topics@(\w+)\.service", target)) == set(PROCESSES)
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("NOT TRIED: there is no systemd-analyze here (apt-get install systemd)")
+    units = [str(tmp_path / name) for name in ("topics.target", "topics-prepare.service")]
+    units += [f"{tmp_path}/topics@{process}.service" for process in PROCESSES]
+    verified = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True, check=False
+    )
+    assert (verified.returncode, verified.stderr) == (0, "")

@@ -1,0 +1,24 @@
+"""`manage.py prepare`: once on each host before its processes are started singly (topics_project/prepare.py)."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from topics_project.prepare import given_admin, one_at_a_time, prepare_database
+
+
+class Command(BaseCommand):
+    help = (
+        "Bring the database up to date, empty the ephemeral topics unless somebody serves it already, and make the first admin "
+        "with TOPICS_ADMIN_PASSWORD. For every host, before `run web` and the others; `run` alone does it by itself."
+    )
+    requires_system_checks: list[str] = []  # migrating runs them
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        with one_at_a_time():
+            prepare_database(self.stdout.write)
+            if not given_admin():
+                self.stdout.write(
+                    "the admin has no user yet: set TOPICS_ADMIN_PASSWORD, or `manage.py createsuperuser`."
+                )
+        self.stdout.write("the database is ready.")

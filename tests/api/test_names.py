@@ -16,6 +16,7 @@ from django.db import transaction
 from tests.api.doors import Door, Reply
 from tests.api.endpoints import PUBLIC, STREAMS, TABLE, Endpoint, filled
 from topics import stamps
+from topics.models import Topic
 
 
 class Probe(NamedTuple):
@@ -213,7 +214,9 @@ def test_every_endpoint_is_in_the_table() -> None:
 def world(views: Door, name: str, keys: Any) -> World:
     n, a, b = name, f"{name}-a", f"{name}-b"
     for topic in (f"{b}-home", f"{b}-mid", f"{a}-in", f"{a}-out", f"{a}-dest"):
-        views.put(f"/v0/topics/{topic}", {"dead_letter": f"{b}-dead"} if topic == f"{a}-in" else {})
+        views.put(f"/v0/topics/{topic}")
+    # Kept by a version that took what is for queues.
+    Topic.objects.filter(name=f"{a}-in").update(dead_letter=f"{b}-dead")
     records = [{"data": {"_topics_router": 1}, "meta": {"k": [1, 2]}}, {"data": [f"{a}-x"]}]
     views.post(f"/v0/topics/{b}-home", {"records": records})
     routers = [

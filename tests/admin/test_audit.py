@@ -86,7 +86,8 @@ def test_what_is_done_in_the_admin_is_its_users_doing(browser: Client) -> None:
     response = browser.post(reverse("admin:topics_topic_change", args=[topic.pk]), {**fields, "ttl_ms": "9000000"})
     assert response.status_code == 302
     browser.post(reverse("admin:topics_topic_trim", args=[topic.pk]), {"before_seq": "2", "confirmed": "yes"})
-    browser.post(reverse("admin:routers_router_changelist"), {"action": "pause", "_selected_action": [router.pk]})
+    chosen = {"action": "pause", "_selected_action": [router.pk], "confirmed": "yes"}
+    browser.post(reverse("admin:routers_router_changelist"), chosen)
     browser.post(reverse("admin:topics_topic_delete", args=[topic.pk]), {"post": "yes"})
     assert found(browser)[::-1] == [
         ["change", "topic", "a"],

@@ -19,7 +19,7 @@ from tests.docs.printed import commands, snippets
 from tests.docs.process import environment, web
 from tests.instances import ROOT, Instance, free_port, until
 from tests.watch.wire import Api
-from topics_project.embedded.postgres import binaries
+from topics_project.embedded.postgres import Postgres
 
 PAGE = "docs/guides/backup.md"
 FULL, *RESTORE = commands(PAGE)
@@ -27,15 +27,21 @@ DUMP = commands("docs/guides/upgrading.md")
 
 
 class Own:
-    """A PostgreSQL with the page's settings, in a folder that stands for the page's /srv. Root runs it as `postgres`."""
+    """A PostgreSQL with the page's settings, in a folder that stands for the page's /srv. Root runs it as whom the embedded one is."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.port = folder, free_port()
         self.url = f"postgresql://topics@127.0.0.1:{self.port}/postgres"
-        self.prefix = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+        self.server = Postgres(folder)
+        self.prefix = self.server.as_user()
 
     def shell(self, script: str, **settings: str) -> None:
-        env = {**os.environ, "PATH": f"{binaries()}:{os.environ['PATH']}", "DATABASE_URL": self.url, **settings}
+        env = {
+            **os.environ,
+            "PATH": f"{self.server.binaries}:{os.environ['PATH']}",
+            "DATABASE_URL": self.url,
+            **settings,
+        }
         script = script.replace("/srv/", f"{self.folder}/")
         done = subprocess.run([*self.prefix, "bash", "-euc", script], env=env, cwd="/", capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -62,7 +68,7 @@ class Own:
 def own() -> Iterator[Own]:
     folder = Path(tempfile.mkdtemp(prefix="topics-backup-"))
     if os.geteuid() == 0:
-        shutil.chown(folder, "postgres")
+        os.chown(folder, Postgres(folder).user().pw_uid, -1)
     own = Own(folder)
     own.make()
     yield own

@@ -125,7 +125,7 @@ class Postgres:
         new.rename(self.cluster)
 
     def _run(self, argv: list[str], stdin: str = "") -> None:
-        argv = [*self._as_user(), str(self.binaries / argv[0]), *argv[1:]]
+        argv = [*self.as_user(), str(self.binaries / argv[0]), *argv[1:]]
         done = subprocess.run(argv, input=stdin, text=True, capture_output=True, cwd="/", check=False)
         with open_log(self.log) as log:
             log.write((done.stdout + done.stderr).encode())
@@ -150,7 +150,7 @@ class Postgres:
             stale.unlink(missing_ok=True)
 
     def _argv(self) -> list[str]:
-        argv = [*self._as_user(), str(self.binaries / "postgres"), "-D", str(self.cluster)]
+        argv = [*self.as_user(), str(self.binaries / "postgres"), "-D", str(self.cluster)]
         for name, value in {**settings(), **self._own_settings()}.items():
             argv += ["-c", f"{name}={value}"]
         return argv
@@ -188,10 +188,11 @@ class Postgres:
 
     # -- root: an unprivileged user in between --------------------------------------------------------------------
 
-    def _as_user(self) -> list[str]:
+    def as_user(self) -> list[str]:
+        """What stands before a command of root's, so that it runs as the server does."""
         if os.geteuid() != 0:
             return []
-        user = self._user()
+        user = self.user()
         argv = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "--pdeathsig=INT"]
         if closed := closed_folder(self.data, self.binaries):
             capability = held_capability()
@@ -201,7 +202,7 @@ class Postgres:
             argv += [f"--inh-caps=+{capability}", f"--ambient-caps=+{capability}", "--securebits=+no_setuid_fixup"]
         return [*argv, "--"]
 
-    def _user(self) -> pwd.struct_passwd:
+    def user(self) -> pwd.struct_passwd:
         with contextlib.suppress(FileNotFoundError, KeyError):
             return pwd.getpwuid(self.cluster.stat().st_uid)
         for name in ("postgres", "nobody"):
@@ -211,7 +212,7 @@ class Postgres:
 
     def _own(self, path: Path) -> None:
         if os.geteuid() == 0:
-            os.chown(path, self._user().pw_uid, self._user().pw_gid)
+            os.chown(path, self.user().pw_uid, self.user().pw_gid)
 
 
 def settings() -> dict[str, object]:

@@ -77,6 +77,7 @@ def pytest_unconfigure() -> None:
     _session.close()
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist's own then reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A process alone keeps the order of pytest-django, which has tests that empty the database after all others."""
     if not os.environ.get("PYTEST_XDIST_WORKER"):

@@ -77,21 +77,21 @@ def pytest_unconfigure() -> None:
     _session.close()
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist's own then reads the groups
+def group(item: pytest.Item) -> str:
+    """What is handed out as one: a folder of TOGETHER, else a file."""
+    path = item.path.relative_to(Path(__file__).parent)
+    return path.parts[0] if path.parts[0] in TOGETHER else str(path)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.add_marker(pytest.mark.xdist_group(group(item)))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A process alone keeps the order of pytest-django, which has tests that empty the database after all others."""
-    if not os.environ.get("PYTEST_XDIST_WORKER"):
-        return
-    places = {name: place for place, name in enumerate((*TOGETHER, *LONGEST))}
-
-    def group(item: pytest.Item) -> str:
-        """What is handed out as one: a folder of TOGETHER, else a file."""
-        path = item.path.relative_to(Path(__file__).parent)
-        return path.parts[0] if path.parts[0] in TOGETHER else str(path)
-
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(group(item)))
-    items.sort(key=lambda item: places.get(group(item), len(places)))
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        places = {name: place for place, name in enumerate((*TOGETHER, *LONGEST))}
+        items.sort(key=lambda item: places.get(group(item), len(places)))
 
 
 @pytest.fixture(scope="session")

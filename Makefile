@@ -16,7 +16,7 @@ test: $(VENV)/dev.stamp ## run the tests on every core, on servers of their own 
 	@$(if $(CHROMIUM),,echo "No Chromium with its driver here: pages are not tried (apt-get install chromium chromium-driver).")
 	$(VENV)/bin/python -m pytest $(if $(findstring .py,$(TESTS)),,$(SIDE_BY_SIDE)) $(if $(CHROMIUM),,-m "not browser") $(TESTS)
 # A process on each core, with servers of its own (tests/conftest.py). Where files are named, one process is up sooner.
-SIDE_BY_SIDE := --numprocesses logical --maxprocesses 8 --dist loadgroup --no-loadscope-reorder
+SIDE_BY_SIDE := --numprocesses logical --maxprocesses 8 --dist loadscope --no-loadscope-reorder
 
 postgres: $(VENV)/dev.stamp ## run the contract of the log and the routers on every other PostgreSQL that is here
 	$(VENV)/bin/python .ci/postgres.py

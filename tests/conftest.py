@@ -11,6 +11,8 @@ from pathlib import Path
 
 import django
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from tests.instances import RUN_FOLDER, WHOLE, Instance, start
 from topics_project import embedded
@@ -77,21 +79,26 @@ def pytest_unconfigure() -> None:
     _session.close()
 
 
-def group(item: pytest.Item) -> str:
-    """What is handed out as one: a folder of TOGETHER, else a file."""
-    path = item.path.relative_to(Path(__file__).parent)
+def group(nodeid: str) -> str:
+    """What a test is handed out with: a folder of TOGETHER, else a file."""
+    path = Path(nodeid.partition("::")[0]).relative_to("tests")
     return path.parts[0] if path.parts[0] in TOGETHER else str(path)
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    item.add_marker(pytest.mark.xdist_group(group(item)))
+class ByGroup(LoadScopeScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        return group(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByGroup:
+    return ByGroup(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A process alone keeps the order of pytest-django, which has tests that empty the database after all others."""
     if os.environ.get("PYTEST_XDIST_WORKER"):
         places = {name: place for place, name in enumerate((*TOGETHER, *LONGEST))}
-        items.sort(key=lambda item: places.get(group(item), len(places)))
+        items.sort(key=lambda item: places.get(group(item.nodeid), len(places)))
 
 
 @pytest.fixture(scope="session")

@@ -14,9 +14,8 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
-from tests.instances import RUN_FOLDER, WHOLE, Instance, start
+from tests.instances import RUN_FOLDER, WHOLE, Instance, newest, start
 from topics_project import embedded
-from topics_project.embedded.programs import POSTGRES_WHEELS, wheel_folders
 
 # `make test` hands out a file at a time. These folders go to one process each, whose files share a costly fixture: Spark's
 # JVM, the bus' instances.
@@ -68,11 +67,6 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["DJANGO_SETTINGS_MODULE"] = "topics_project.settings"
     _session.enter_context(embedded.environment())
     django.setup()  # test modules import models, before pytest-django looks for settings
-
-
-def newest() -> Path:
-    """The folder of the newest PostgreSQL that came as a wheel."""
-    return max(folder for pattern in POSTGRES_WHEELS for folder in wheel_folders(pattern))
 
 
 def pytest_unconfigure() -> None:

@@ -22,6 +22,7 @@ import psycopg
 
 from base.processes import die_with_parent
 from topics_project import embedded
+from topics_project.embedded.programs import POSTGRES_WHEELS, wheel_folders
 
 ROOT = Path(__file__).resolve().parent.parent
 # What the session's own servers are called must not reach an instance: it has its own.
@@ -66,6 +67,11 @@ def is_free(port: int) -> bool:
         return True
 
 
+def newest() -> Path:
+    """The folder of the newest PostgreSQL that came as a wheel."""
+    return max(folder for pattern in POSTGRES_WHEELS for folder in wheel_folders(pattern))
+
+
 @dataclass
 class Instance:
     data: Path
@@ -93,7 +99,8 @@ class Instance:
     def environment(self) -> dict[str, str]:
         inherited = {name: value for name, value in os.environ.items() if name not in OURS}
         given = {"TOPICS_DATA": str(self.data), "HOST": "127.0.0.1", "PORT": str(self.port)}
-        return {**inherited, **given, **self.settings}
+        # The newest PostgreSQL, unless `make postgres` names another, so that what is found or measured is so everywhere.
+        return {"TOPICS_POSTGRESQL": str(newest()), **inherited, **given, **self.settings}
 
     def run(self, *arguments: str) -> None:
         """Start it, without waiting."""

@@ -414,6 +414,7 @@ REST_FRAMEWORK = {
 SPECTACULAR_SETTINGS = {
     "TITLE": "topics",
     "SWAGGER_UI_DIST": "SIDECAR",
+    "ENABLE_DJANGO_DEPLOY_CHECK": False,  # of a schema that is not ours (wire/openapi.py)
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SWAGGER_UI_SETTINGS": {"deepLinking": True, "tryItOutEnabled": True, "displayRequestDuration": True},
 }

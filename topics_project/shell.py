@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ def entered() -> Iterator[None]:
         import django
 
         django.setup()
+        logging.getLogger("store.database").setLevel(logging.ERROR)  # what is wrong with it, the command says itself
         yield
 
 

@@ -68,7 +68,7 @@ class Operation:
     `path` as Django writes it, from the root. `scope`: what a key needs; None: nobody needs a key. `answers`: the shape of each
     status, several where the client may choose among media types. `errors`: the statuses of refusals beyond those that every call
     may answer. `headers`: those that count here, each with a sentence. `example`: a body that works as it stands; `names`: what
-    it wants in the path in place of the usual examples (schema.py). `needs_body`: an empty one is refused.
+    it wants in the path in place of the usual examples, and in the query. `needs_body`: an empty one is refused.
     """
 
     method: str

@@ -148,7 +148,8 @@ def asked(of: Operation, shapes: Shapes) -> Iterator[Part]:
     for name, given in whole["properties"].items():
         schema = without_null(given)
         described = {"description": schema.pop("description", ""), "schema": schema}
-        yield {"name": name, "in": "query", "required": name in whole.get("required", ()), **described}
+        shown = {"example": of.names[name]} if name in of.names else {}
+        yield {"name": name, "in": "query", "required": name in whole.get("required", ()), **described, **shown}
 
 
 def without_null(schema: Part) -> Part:

@@ -157,7 +157,7 @@ PROBES: dict[Endpoint, list[Probe]] = {
             "routers/{a}-alien",
             {"source": "{a}-x", "dest": "{a}-y"},
             (409, 403),
-            {"source": "{b}-home", "dest": "{b}-mid"},
+            {"reason": "router_leads_elsewhere", "source": "{b}-home", "dest": "{b}-mid"},
             {"router": "{a}-alien"},
         ),
     ],

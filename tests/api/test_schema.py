@@ -6,6 +6,7 @@ import re
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlencode
 
 import openapi_spec_validator
 import pytest
@@ -136,8 +137,13 @@ def test_each_example_works_as_it_stands(document: Any, live: Door) -> None:
 def example(path: str, operation: Any) -> tuple[str, Any]:
     """The path and the body of an operation's example."""
     given = {each["name"]: str(each["example"]) for each in operation["parameters"] if each["in"] == "path"}
+    query = {
+        each["name"]: each["example"] for each in operation["parameters"] if each["in"] == "query" and "example" in each
+    }
     body = operation.get("requestBody")
-    return path.format(**given), body["content"]["application/json"]["example"] if body else None
+    return f"{path.format(**given)}?{urlencode(query)}", body["content"]["application/json"][
+        "example"
+    ] if body else None
 
 
 def test_the_docs_try_it_without_other_hosts(live: Door) -> None:

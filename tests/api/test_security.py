@@ -151,7 +151,7 @@ STRINGS: dict[Endpoint, dict[str, Any]] = {
         "type": None,
         "discard": None,
         "durability": None,
-        "dead_letter": {"dead_letter": OTHER},
+        "dead_letter": None,  # whatever it names: it is for queues, which there are not
     },
     ("POST", "topics/<topic>"): {
         "records.tag": None,

@@ -24,7 +24,7 @@ from topics_project.supervisor import PROCESSES
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 KUBERNETES = list(yaml.safe_load_all((ROOT / "deploy" / "kubernetes.yaml").read_text()))
 UNITS = ROOT / "deploy" / "systemd"
-OURS = {name: each for name, each in COMPOSE["services"].items() if each.get("image") == "topics"}
+OURS = {name: each for name, each in COMPOSE["services"].items() if each.get("image", "").startswith("topics:")}
 PODS = {
     each["metadata"]["name"]: each["spec"]["template"]["spec"] for each in KUBERNETES if each["kind"] == "Deployment"
 }

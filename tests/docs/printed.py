@@ -28,7 +28,7 @@ def commands(page: str) -> list[str]:
 
 
 def is_chore(command: str) -> bool:
-    """What has a test of its own, since it sets up a whole machine: `make` (tests/project), `docker` (test_compose.py)."""
+    """What has a test of its own, since it sets up a whole machine: `make` (tests/project), `docker` (tests/deploy)."""
     return bool(re.match(r"(?:[A-Z_]+=\S+ )*(?:make|docker)\b", command))
 
 

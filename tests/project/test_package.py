@@ -86,5 +86,6 @@ def test_one_version(server: Instance) -> None:
     for command in (["manage.py", "--version"], ["-m", "topics_project", "--version"]):
         said = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=True).stdout
         assert said == f"topics {__version__}\n"
-    tags = re.findall(r"image: topics:(\S+)", (ROOT / "docker-compose.yml").read_text())
-    assert tags == [__version__]
+    texts = [(ROOT / path).read_text() for path in ("docker-compose.yml", "deploy/kubernetes.yaml")]
+    tags = [tag for text in texts for tag in re.findall(r"image: topics:(\S+)", text)]
+    assert set(tags) == {__version__}

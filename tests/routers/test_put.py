@@ -226,7 +226,7 @@ def test_a_router_cannot_be_led_elsewhere(api: Door, names: Iterator[str], other
     elsewhere = next(names)
     refused = api.put(f"/v0/routers/{router}", {**ends, other: elsewhere})
     assert (refused.status, refused.code) == (409, "topic_exists_incompatible")
-    assert refused.detail == ends
+    assert refused.detail == {"reason": "router_leads_elsewhere", **ends}
     assert api.get(f"/v0/topics/{elsewhere}").status == 404
 
 

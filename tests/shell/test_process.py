@@ -90,5 +90,5 @@ def test_a_database_without_tables_is_one_line(db: None) -> None:
     secret = f":{settings['PASSWORD']}" if settings["PASSWORD"] else ""
     code, err = run(f"postgresql://{settings['USER']}{secret}@:{port}/template1?host={host}", "ls")
     assert code == 1
-    assert "is not set up" in err
+    assert err == "topics: the database is not migrated: run `manage.py migrate`\n"
     assert "Traceback" not in err

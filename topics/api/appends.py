@@ -7,7 +7,7 @@ import msgspec
 from base.clock import now_ms
 from base.errors import InvalidRequest
 from store.script import Script
-from topics.api.records import TOPIC
+from topics.api.records import TAG, TOPIC
 from topics.api.shapes import TopicName
 from topics.append import last_keyed
 from wire.answer import Answer
@@ -44,7 +44,16 @@ class LastAppendAnswer(msgspec.Struct, kw_only=True):
     performance: Performance
 
 
-@Endpoint("GET", f"{TOPIC}/appends", "last_append", scope="write", query=AppendsQuery, answers={200: LastAppendAnswer})
+@Endpoint(
+    "GET",
+    f"{TOPIC}/appends",
+    "last_append",
+    scope="write",
+    query=AppendsQuery,
+    answers={200: LastAppendAnswer},
+    names={"key_prefix": "import-2026-11-22:"},
+    tag=TAG,
+)
 def last_append(asked: Asked[None, AppendsQuery], topic: str) -> Script[Answer]:
     """The last append under a key that begins so. A client whose keys count, or name its place in a file, goes on behind it."""
     prefix = asked.query.key_prefix

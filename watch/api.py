@@ -73,7 +73,7 @@ def begin_session(asked: Asked[Watch, WatchQuery]) -> Script[Answer]:
     )
 
 
-class StreamQuery(msgspec.Struct):
+class StreamQuery(Request):
     """What an `EventSource` can say, which sends no headers of its own."""
 
     token: str | None = None

@@ -18,6 +18,7 @@ from base.clock import now_ms
 from base.errors import MethodNotAllowed, NotAcceptable, NotFound
 from topics.cache import absent
 from watch import frames
+from watch.api import EventsQuery, StreamQuery
 from watch.eventstream import STREAM, EventStream
 from watch.hub import hub
 from watch.outflow import BELOW_BYTES, Outflow, outflows
@@ -29,7 +30,7 @@ from wire import shutdown as drain
 from wire.entrance import fresh_keys
 from wire.keys import Key, keyring
 from wire.limits import under_way
-from wire.parse import STRICT, NoFields, Request, parse, parse_query
+from wire.parse import STRICT, NoFields, parse, parse_query
 
 log = logging.getLogger(__name__)
 Scope = dict[str, Any]
@@ -45,16 +46,9 @@ HEADERS = [
 ]
 
 
-class StreamQuery(Request):
-    """`token`: the key's secret, because an EventSource can send no header."""
+class ReadEventsQuery(EventsQuery):
+    """All that django-eventstream reads of a query: what it is for, and what it is refused for (eventstream.py)."""
 
-    token: str | None = None
-
-
-class EventsQuery(StreamQuery):
-    """What django-eventstream reads of it (eventstream.py), and what it is refused for."""
-
-    last_event_id: list[str] = msgspec.field(default_factory=list, name="lastEventId")
     es_meta: str | None = msgspec.field(default=None, name="es-meta")
     recover: str | None = None
 
@@ -117,7 +111,7 @@ async def pump(stream: Stream, receive: Receive, send: Send) -> None:
 async def events(scope: Scope, receive: Receive, send: Send) -> None:
     """Serve django-eventstream's stream of one topic to its end. Raises TopicsError before it has begun."""
     headers = dict(scope["headers"])
-    key = await enter(scope, headers, receive, EventsQuery)
+    key = await enter(scope, headers, receive, ReadEventsQuery)
     name = scope["path"].split("/")[3]
     key.check("read")
     key.check_name(name)

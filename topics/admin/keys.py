@@ -240,6 +240,7 @@ class ApiKeyAdmin(DomainAdmin):
             **self.admin_site.each_context(request),
             "title": "Revoke API keys",
             "opts": self.opts,
+            "action": "revoke",
             "keys": keys,
             "lost": lockout.lost(before, after),
         }

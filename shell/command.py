@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any, NamedTuple
 
 import click
-import msgspec
 from click.shell_completion import CompletionItem
 
 from base.errors import TopicsError
@@ -150,11 +149,6 @@ def names(server: Server, kind: str, prefix: str, context: click.Context) -> lis
 
 
 TOPIC, ROUTER, CURSOR = Named("topic"), Named("router"), Named("cursor")
-
-
-def print_json(answer: dict[str, Any]) -> None:
-    """An answer as one line, without how long it took."""
-    click.echo(msgspec.json.encode({name: value for name, value in answer.items() if name != "performance"}))
 
 
 as_json = click.option("--json", "is_json", is_flag=True, help="print the answer of the API, one JSON object a line")

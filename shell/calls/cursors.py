@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
+from shell.answers import print_deleted, print_json, print_listed, print_one
 from shell.calls.topics import SEQ
-from shell.command import CURSOR, TOPIC, Connection, as_json, print_json
+from shell.command import CURSOR, TOPIC, Connection, as_json
 from shell.server import ask, listed, path
-from shell.table import Column, print_fields, print_table
+from shell.table import Column
 
 CURSORS = (
     Column("SEQ", "seq", ">14"),
@@ -56,7 +57,7 @@ def put(
 def get(connection: Connection, topic: str, cursor: str, is_json: bool) -> None:
     """Show how far a cursor has come, and how far it is behind now."""
     answer = ask(connection.server, "GET", path("topics", topic, "cursors", cursor))
-    print_json(answer) if is_json else print_fields(answer)
+    print_one(answer, is_json)
 
 
 @click.argument("topic", metavar="TOPIC", type=TOPIC)
@@ -65,11 +66,7 @@ def get(connection: Connection, topic: str, cursor: str, is_json: bool) -> None:
 def list_cursors(connection: Connection, topic: str, is_json: bool) -> None:
     """List everybody who reads a topic: named cursors, and those of routers and others."""
     found = listed(connection.server, path("topics", topic, "cursors"), "cursors")
-    if is_json:
-        for cursor in found:
-            print_json(cursor)
-    else:
-        print_table(CURSORS, found)
+    print_listed(CURSORS, found, is_json)
 
 
 @click.argument("topic", metavar="TOPIC", type=TOPIC)
@@ -79,7 +76,4 @@ def list_cursors(connection: Connection, topic: str, is_json: bool) -> None:
 def delete(connection: Connection, topic: str, cursor: str, is_json: bool) -> None:
     """Forget a cursor."""
     answer = ask(connection.server, "DELETE", path("topics", topic, "cursors", cursor))
-    if is_json:
-        print_json(answer)
-    else:
-        click.echo(f"{cursor} is deleted" if answer["deleted"] else f"there is no cursor {cursor!r}")
+    print_deleted("cursor", cursor, answer, is_json)

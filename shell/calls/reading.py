@@ -8,14 +8,15 @@ import click
 
 from base.errors import TopicsError
 from shell import reading
+from shell.answers import print_listed
 from shell.calls.append import encoding
-from shell.command import TOPIC, Connection, as_json, print_json
+from shell.command import TOPIC, Connection, as_json
 from shell.follower import Follower
 from shell.lines import Shape
 from shell.printing import Tail, line_of, say
 from shell.progress import Progress
 from shell.server import listed, path
-from shell.table import Column, print_table
+from shell.table import Column
 
 SEQ = click.IntRange(0, 2**63 - 1)
 TOPICS = (
@@ -94,14 +95,11 @@ def ls(connection: Connection, prefix: str, quiet: bool, is_json: bool) -> None:
     if quiet and is_json:
         raise click.UsageError("--quiet and --json exclude one another")
     found = listed(connection.server, path("topics"), "topics", {"prefix": prefix})
-    if is_json:
-        for topic in found:
-            print_json(topic)
-    elif quiet:
+    if quiet:
         for topic in found:
             click.echo(topic["topic"])
     else:
-        print_table(TOPICS, found)
+        print_listed(TOPICS, found, is_json)
 
 
 @click.pass_obj

@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
+from shell.answers import print_deleted, print_listed, print_one, print_put
 from shell.calls.topics import SEQ, predicate
-from shell.command import ROUTER, TOPIC, Connection, as_json, print_json
+from shell.command import ROUTER, TOPIC, Connection, as_json
 from shell.server import ask, listed, path
-from shell.table import Column, print_fields, print_table
+from shell.table import Column
 
 ROUTERS = (
     Column("LAG", "lag", ">12"),
@@ -57,10 +58,7 @@ def put(
     if start is not None:
         given["from"] = int(start) if start.isascii() and start.isdigit() else start
     answer = ask(connection.server, "PUT", path("routers", router), None, given)
-    if is_json:
-        print_json(answer)
-    else:
-        click.echo(f"{router} is created" if answer["created"] else f"{router} is there, with that config")
+    print_put(router, answer, is_json)
 
 
 @click.argument("router", metavar="NAME", type=ROUTER)
@@ -69,7 +67,7 @@ def put(
 def get(connection: Connection, router: str, is_json: bool) -> None:
     """Show a router, how far it has come and what keeps it."""
     answer = ask(connection.server, "GET", path("routers", router))
-    print_json(answer) if is_json else print_fields(answer)
+    print_one(answer, is_json)
 
 
 @click.argument("prefix", metavar="[PREFIX]", default="", type=ROUTER)
@@ -82,11 +80,7 @@ def list_routers(connection: Connection, prefix: str, source: str | None, dest: 
     asked = {"prefix": prefix, "source": source, "dest": dest}
     query = {name: value for name, value in asked.items() if value}
     found = listed(connection.server, path("routers"), "routers", query)
-    if is_json:
-        for router in found:
-            print_json(router)
-    else:
-        print_table(ROUTERS, found)
+    print_listed(ROUTERS, found, is_json)
 
 
 @click.argument("router", metavar="NAME", type=ROUTER)
@@ -95,7 +89,4 @@ def list_routers(connection: Connection, prefix: str, source: str | None, dest: 
 def delete(connection: Connection, router: str, is_json: bool) -> None:
     """Stop forwarding at once and remove the router; what it forwarded stays."""
     answer = ask(connection.server, "DELETE", path("routers", router))
-    if is_json:
-        print_json(answer)
-    else:
-        click.echo(f"{router} is deleted" if answer["deleted"] else f"there is no router {router!r}")
+    print_deleted("router", router, answer, is_json)

@@ -9,9 +9,9 @@ import click
 import msgspec
 
 from base.errors import TopicsError
-from shell.command import TOPIC, Connection, as_json, print_json
+from shell.answers import print_json, print_one, print_put
+from shell.command import TOPIC, Connection, as_json
 from shell.server import ask, path
-from shell.table import print_fields
 
 AMOUNT = click.IntRange(0, 2**62)
 SEQ = click.IntRange(0, 2**63 - 1)
@@ -35,10 +35,7 @@ def create(connection: Connection, topic: str, is_json: bool, **config: Any) -> 
     """Create a topic, or change what differs of one that is there."""
     given = {name: value for name, value in config.items() if value is not None}
     answer = ask(connection.server, "PUT", path("topics", topic), None, given)
-    if is_json:
-        print_json(answer)
-    else:
-        click.echo(f"{topic} is created" if answer["created"] else f"{topic} is there, with that config")
+    print_put(topic, answer, is_json)
 
 
 @click.argument("topic", metavar="NAME", type=TOPIC)
@@ -47,7 +44,7 @@ def create(connection: Connection, topic: str, is_json: bool, **config: Any) -> 
 def get(connection: Connection, topic: str, is_json: bool) -> None:
     """Show what a topic holds, and its config."""
     answer = ask(connection.server, "GET", path("topics", topic), {"touch": False})
-    print_json(answer) if is_json else print_fields(answer)
+    print_one(answer, is_json)
 
 
 @click.argument("topic", metavar="NAME", type=TOPIC)

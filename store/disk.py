@@ -11,7 +11,7 @@ from django.conf import settings
 from base.errors import StorageFull
 from base.locks import is_locked
 
-LOOK_SECONDS = 0.2  # between two looks: an append should not have to make three calls of the system
+LOOK_SECONDS = 0.05  # between two looks: an append should not have to make three calls of the system
 
 _looked, _full = 0.0, False
 

@@ -66,7 +66,7 @@ def test_a_full_disk_refuses_appends_and_nothing_else(small: Instance) -> None:
 
 
 def test_what_the_wal_may_take_follows_the_disk() -> None:
-    assert wal_limits(400 * MEGABYTE) == (64 * MEGABYTE, 64 * MEGABYTE)
+    assert wal_limits(400 * MEGABYTE) == (64 * MEGABYTE, 96 * MEGABYTE)
     assert wal_limits(10_000 * MEGABYTE) == (1000 * MEGABYTE, 500 * MEGABYTE)
     assert wal_limits(10**13) == (4096 * MEGABYTE, 1024 * MEGABYTE)
 

@@ -35,6 +35,7 @@ CREATE ROLE {USER} LOGIN CREATEDB CREATEROLE PASSWORD '{{password}}' IN ROLE pg_
 CREATE DATABASE {DATABASE} OWNER {USER}
 """
 LEAST_WAL, MOST_WAL = 64 * 2**20, 4 * 2**30  # bytes
+LEAST_MARGIN = 96 * 2**20
 LEFTOVER_SECONDS = 30  # that a PostgreSQL of a killed guard has to end well, before it is told to end at once
 # Capabilities that let an unprivileged PostgreSQL through parent folders that only root may enter (/root), best first.
 READ_SEARCH, OVERRIDE = (2, "dac_read_search"), (1, "dac_override")
@@ -164,10 +165,12 @@ class Postgres:
             "max_wal_size": f"{self.most_wal // 2**20}MB",
         }
 
-    def has_room(self) -> bool:
-        """Whether records may still be written. PostgreSQL refuses a statement whose rows find no room, but ends when
-        its WAL finds none: so what the WAL may yet grow by is kept free, and a margin, which also lets deletes work."""
-        return free_bytes(self.cluster) > self.most_wal - self._wal_bytes() + self.margin
+    def room(self) -> int:
+        """How many bytes of records may still be written; below zero, none may. PostgreSQL refuses a statement whose
+        rows find no room, but ends when its WAL finds none: so what the WAL may yet grow by is kept free, and a
+        margin. The margin is never spent on a WAL that is larger than it should be: until the checkpoint that makes it
+        smaller is done, it goes on to grow, and deletes have to work, too."""
+        return free_bytes(self.cluster) - max(0, self.most_wal - self._wal_bytes()) - self.margin
 
     def _wal_bytes(self) -> int:
         found = 0
@@ -243,7 +246,7 @@ def free_bytes(folder: Path) -> int:
 def wal_limits(free: int) -> tuple[int, int]:
     """How much WAL to keep, and how much to leave free beside it, on a disk with so many bytes for both and for the
     records. More WAL means fewer checkpoints."""
-    return max(LEAST_WAL, min(free // 10, MOST_WAL)), max(LEAST_WAL, min(free // 20, MOST_WAL // 4))
+    return max(LEAST_WAL, min(free // 10, MOST_WAL)), max(LEAST_MARGIN, min(free // 20, MOST_WAL // 4))
 
 
 def closed_folder(*paths: Path) -> Path | None:

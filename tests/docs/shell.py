@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.instances import OURS
+from tests.instances import OURS, Instance
 
 MARK = "\u0001"  # ends each answer, before its status
 CURLRC = f'silent\nshow-error\nmax-time = 30\nwrite-out = "{MARK}%{{http_code}}{MARK}"\n'
@@ -33,3 +34,17 @@ def run(script: str, url: str, home: Path, **settings: str) -> list[Answer]:
     assert done.returncode == 0, "\n".join([done.stdout, done.stderr, said.read_text() if said.exists() else ""])
     parts = done.stdout.split(MARK)[:-1]
     return [Answer(int(status), json.loads(body)) for body, status in zip(parts[::2], parts[1::2], strict=True)]
+
+
+def free(names: Iterable[str], server: Instance, home: Path) -> None:
+    """Delete the routers and topics of these names: no page is to find what another has left under a name that it uses."""
+    with server.connect() as connection:
+        found = connection.execute(
+            """
+            SELECT 'routers/' || name FROM routers_router WHERE name = ANY(%(names)s)
+            UNION ALL
+            SELECT 'topics/' || name FROM topics_topic WHERE name = ANY(%(names)s)
+            """,
+            {"names": list(names)},
+        ).fetchall()
+    run("\n".join(f"curl -X DELETE $TOPICS/v0/{place}" for (place,) in found), server.url, home)

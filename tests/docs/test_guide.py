@@ -8,16 +8,17 @@ from typing import Any
 
 import pytest
 
-from tests.docs.shell import Answer, run
+from tests.docs.shell import Answer, free, run
 from tests.instances import Instance
 
+NAMES = ("orders", "audit", "chat:general", "chat:general:mirror", "echo")
+NAMES += ("orders-to-audit", "fra-to-iad", "iad-to-fra")  # routers
 Sh = Callable[[str], list[Answer]]
 
 
 @pytest.fixture
 def sh(server: Instance, tmp_path: Path) -> Sh:
-    for topic in ("orders", "audit", "chat:general", "chat:general:mirror", "echo"):
-        run(f"curl -X DELETE $TOPICS/v0/topics/{topic}", server.url, tmp_path)
+    free(NAMES, server, tmp_path)
     return lambda script: run(script, server.url, tmp_path)
 
 

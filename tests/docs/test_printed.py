@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.printed import commands, is_chore, run_commands, text_of
-from tests.docs.shell import run
+from tests.docs.shell import free
 from tests.instances import ROOT, Instance
 
 PAGES = sorted(str(page.relative_to(ROOT)) for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
@@ -26,7 +26,7 @@ REFUSED = re.compile(r"# (\d{3}) (\w+)$", re.MULTILINE)  # what a command is pri
 
 @pytest.mark.parametrize("page", HERE)
 def test_every_command_works_as_printed(page: str, server: Instance, tmp_path: Path) -> None:
-    empty(page, server, tmp_path)
+    free(re.findall(r"[\w.:-]+", text_of(page)), server, tmp_path)
     answers = run_commands(page, server, tmp_path)
     refused = [(answer.status, answer.json["error"]["code"]) for answer in answers if answer.status >= 300]
     assert refused == [(int(status), code) for status, code in REFUSED.findall("\n".join(commands(page)))]
@@ -37,14 +37,6 @@ def test_every_command_works_as_printed(page: str, server: Instance, tmp_path: P
         assert [record["data"] for record in read.json["records"]] == [{"id": 1, "total": 19.90}, {"id": 2}]
         assert deleted.json["deleted"] == 1
         assert (left.json["count"], left.json["earliest_seq"], left.json["head_seq"]) == (1, 2, 2)
-
-
-def empty(page: str, server: Instance, home: Path) -> None:
-    """No page is to find what another has left under the names that it uses."""
-    used = set(re.findall(r"[\w.:-]+", text_of(page)))
-    with server.connect() as connection:
-        names = used.intersection(name for (name,) in connection.execute("SELECT name FROM topics_topic"))
-    run("\n".join(f"curl -X DELETE $TOPICS/v0/topics/{name}" for name in names), server.url, home)
 
 
 @pytest.mark.parametrize(("page", "by"), ELSEWHERE.items())

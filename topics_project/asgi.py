@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 from importlib import import_module
 
@@ -13,6 +14,7 @@ from django.core.wsgi import get_wsgi_application
 
 views = get_wsgi_application()
 
+from base.processes import die_with_parent  # noqa: E402
 from console import signs  # noqa: E402
 from console.streams import stream_at  # noqa: E402
 from push import counters  # noqa: E402
@@ -32,6 +34,10 @@ def load_all() -> None:
     gc.freeze()
 
 
+server = multiprocessing.parent_process()
+if server and os.environ.get("TOPICS_SUPERVISED"):
+    # This worker of granian's must not outlive its server, and keep the port.
+    die_with_parent(server.pid)
 shutdown.install()
 timeouts.serve("web", settings.TOPICS_STATEMENT_TIMEOUT_MS)
 serving.announce()

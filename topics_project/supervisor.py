@@ -7,6 +7,7 @@ children of this process: their guard (embedded/servers.py) outlives it until th
 import contextlib
 import errno
 import fcntl
+import gc
 import http.client
 import os
 import secrets
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+from importlib import import_module
 from pathlib import Path
 
 import psycopg
@@ -26,8 +28,9 @@ from base.locks import take_lock
 from base.refusal import Refusal
 from store.sessions import check_sessions
 from topics_project import embedded
-from topics_project.embedded.children import Child, stop_all
+from topics_project.embedded.children import Child, execute, stop_all
 from topics_project.embedded.folder import bind, last_line, make
+from topics_project.forks import fork
 from topics_project.prepare import Say, first_admin, one_at_a_time, prepare_database
 
 TICK = 0.25  # seconds between two looks at the children
@@ -50,9 +53,11 @@ def run(say: Say) -> None:
     with one_at_a_time():
         prepare_database(say)
     clear_metrics(data)
+    load()
     children = [supervised(name, data) for name in PROCESSES if name == "web" or name in settings.TOPICS_PROCESSES]
     try:
-        # The web server alone at first: people wait for it, and each of these takes a core while it starts.
+        # The web server alone at first: people wait for it.
+        connection.close()
         children[0].start()
         with one_at_a_time():
             login = first_admin(data)
@@ -83,6 +88,16 @@ def check_address() -> None:
             raise Refusal(f"port {settings.PORT} is taken: set PORT=… to another one.") from error
         where = f"{settings.HOST}, port {settings.PORT}"
         raise Refusal(f"cannot listen on {where} ({error.strerror}): set HOST and PORT.") from error
+
+
+def load() -> None:
+    """All the code that the children run, once for all of them; out of sight of the garbage collector, which would have
+    each of them copy it only by looking at it."""
+    for module in (settings.ROOT_URLCONF, "celery.bin.celery", "celery.apps.worker", "kombu.transport.redis"):
+        import_module(module)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(700)  # as Python has it, for who serves: a rare look is a long one
 
 
 def clear_metrics(data: Path) -> None:
@@ -138,18 +153,23 @@ def become(name: str) -> None:
         os.environ.setdefault(*GIVE_BACK)
         # Its workers add up what they count in there.
         os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.mkdtemp(prefix="topics-metrics-"))
-    os.chdir(settings.BASE_DIR)
-    os.execv(argv[0], argv)
+    os.execve(argv[0], argv, {**os.environ, **found_anywhere()})
+
+
+def found_anywhere() -> dict[str, str]:
+    """The environment in which this code is found from any working directory."""
+    return {"PYTHONPATH": os.pathsep.join([str(settings.BASE_DIR), *filter(None, [os.getenv("PYTHONPATH")])])}
 
 
 def supervised(name: str, data: Path) -> Child:
-    """From any working directory, and with their own children told to end with them (apps.py, celery.py)."""
-    root = str(settings.BASE_DIR)
-    env = {"TOPICS_SUPERVISED": "1", "PYTHONPATH": os.pathsep.join([root, *filter(None, [os.getenv("PYTHONPATH")])])}
+    """With its own children told to end with it (asgi.py, celery.py)."""
+    env = {"TOPICS_SUPERVISED": "1", **found_anywhere()}
     if name == "web":
         env["PROMETHEUS_MULTIPROC_DIR"] = str(data / "metrics")
         env[GIVE_BACK[0]] = os.environ.get(*GIVE_BACK)
-    return Child(name, PROCESSES[name](), data / "logs" / f"{name}.log", env)
+    # Elsewhere than on Linux, a fork cannot count on the libraries of the system.
+    begin = fork if sys.platform == "linux" else execute
+    return Child(name, PROCESSES[name](), data / "logs" / f"{name}.log", env, begin=begin)
 
 
 def wait_until_ready(child: Child, stopping: threading.Event) -> bool:

@@ -12,8 +12,10 @@ import threading
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Any
 
+import prometheus_client.values
 from prometheus_client import CollectorRegistry, Counter, disable_created_metrics
 from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -21,27 +23,24 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from store.script import Script
 from wire.keys import Key
 
-disable_created_metrics()
-REGISTRY = CollectorRegistry()  # of this process
-COUNTERS = {
-    name: Counter(name, text, labels, registry=REGISTRY)
-    for name, text, labels in (
-        ("topics_appends_total", "Appends that were acked", ()),
-        ("topics_appended_records_total", "Records appended", ()),
-        ("topics_diffs_total", "Reads by diff", ()),
-        ("topics_read_records_total", "Records examined by diffs", ()),
-        ("topics_http_requests_total", "Requests by route and status", ("method", "route", "status")),
-        ("topics_throttled_total", "Requests refused by a resource cap", ("limit",)),
-        # Between them a histogram, which prometheus_client would count one by one: see histogram().
-        ("topics_request_bucket_total", "Requests by how long they took", ("method", "route", "le")),
-        ("topics_request_microseconds_total", "How long requests took", ("method", "route")),
-    )
-}
+COUNTED = (
+    ("topics_appends_total", "Appends that were acked", ()),
+    ("topics_appended_records_total", "Records appended", ()),
+    ("topics_diffs_total", "Reads by diff", ()),
+    ("topics_read_records_total", "Records examined by diffs", ()),
+    ("topics_http_requests_total", "Requests by route and status", ("method", "route", "status")),
+    ("topics_throttled_total", "Requests refused by a resource cap", ("limit",)),
+    # Between them a histogram, which prometheus_client would count one by one: see histogram().
+    ("topics_request_bucket_total", "Requests by how long they took", ("method", "route", "le")),
+    ("topics_request_microseconds_total", "How long requests took", ("method", "route")),
+)
 APPENDS, APPENDED = ("topics_appends_total",), ("topics_appended_records_total",)
 DIFFS, READ = ("topics_diffs_total",), ("topics_read_records_total",)
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # seconds
 LE = (*(str(bound) for bound in BOUNDS), "+Inf")
 METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"))
+
+REGISTRY = CollectorRegistry()  # of this process
 
 _lock = threading.Lock()
 _sums: dict[tuple[str | int, ...], int] = {}  # by name and labels
@@ -91,8 +90,9 @@ def flush() -> None:
         sums, _sums = _sums, {}
     for listener in listeners:
         listener(sums)
+    counted = prometheus()
     for (name, *labels), by in sums.items():
-        counter = COUNTERS[str(name)]
+        counter = counted[str(name)]
         (counter.labels(*labels) if labels else counter).inc(by)
 
 
@@ -116,6 +116,15 @@ def gather(key: Key) -> Script[Gathered]:
     for collector in collectors:
         found += yield from collector(key)
     return Gathered(found)
+
+
+@cache
+def prometheus() -> dict[str, Counter]:
+    """The counters of this process, by name. They are made when it first counts, and not when this module is loaded: until
+    then it may be a process that others are to be forks of, with files of their own."""
+    prometheus_client.values.ValueClass = prometheus_client.values.get_value_class()
+    disable_created_metrics()
+    return {name: Counter(name, text, labels, registry=REGISTRY) for name, text, labels in COUNTED}
 
 
 def counters() -> Iterator[Metric]:

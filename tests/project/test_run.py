@@ -74,7 +74,7 @@ def test_what_it_keeps_is_for_its_owner_only(new: Instance) -> None:
     (new.data / "logs" / "web.log").touch(0o644)
     new.start()
     assert ask(new, "PUT", "/v0/topics/mine", "{}", Content_Type="application/json").status == 201
-    until(lambda: new.pids("celery -A topics_project.celery beat"), "beat")
+    until(lambda: new.pids("-A topics_project.celery beat"), "beat")
     kept = {path: path.lstat().st_mode for path in new.data.rglob("*")}
     kept.pop(new.data / "output")  # of the test's own shell
     shared = {str(path.relative_to(new.data)): oct(mode) for path, mode in kept.items() if mode & 0o077}
@@ -129,7 +129,7 @@ def test_a_signal_ends_it_cleanly_and_the_data_stays(idle: Instance, number: sig
 
 @pytest.mark.parametrize("name", ["granian", "celery worker", "celery beat", "redis-server", "topics_project.embedded"])
 def test_a_dead_process_is_started_again(instance: Instance, name: str) -> None:
-    name = name.replace("celery", "celery -A topics_project.celery")
+    name = name.replace("celery", "-A topics_project.celery")
     before = until(lambda: instance.pids(name), name)
     for pid in before:
         os.kill(pid, signal.SIGKILL)
@@ -158,7 +158,7 @@ def test_nothing_outlives_a_supervisor_killed_while_it_starts(idle: Instance, na
     """A signal other than SIGKILL may be lost on a process that has just begun."""
     idle.run()
     assert idle.process is not None
-    name = name.replace("celery", "celery -A topics_project.celery")
+    name = name.replace("celery", "-A topics_project.celery")
     until(lambda: idle.pids(name), name, tick=0)
     idle.process.kill()
     idle.process.wait()

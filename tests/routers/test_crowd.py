@@ -103,7 +103,7 @@ def meddle(door: Door, chance: random.Random, over: threading.Event) -> None:
 
 def kill_workers(instance: Instance, chance: random.Random, over: threading.Event) -> None:
     while not over.wait(0.7):
-        if workers := instance.pids("celery -A topics_project.celery worker"):
+        if workers := instance.pids("-A topics_project.celery worker"):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(chance.choice(workers), signal.SIGKILL)
 

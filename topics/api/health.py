@@ -11,7 +11,7 @@ from django.conf import settings
 from msgspec import UNSET, UnsetType
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from base.clock import STARTED
+from base import clock
 from base.errors import NotReady
 from store import disk
 from store.script import Script, Statement
@@ -55,7 +55,7 @@ degraded: list[Callable[[], list[Any]]] = [lambda: ["storage_full"] if disk.full
 def health(asked: Asked[None, None]) -> Script[Answer]:
     """This process lives."""
     yield from ()
-    uptime_ms = int((time.monotonic() - STARTED) * 1000)
+    uptime_ms = int((time.monotonic() - clock.started) * 1000)
     return asked.answer(HealthAnswer(version=settings.VERSION, uptime_ms=uptime_ms, performance=asked.performance()))
 
 

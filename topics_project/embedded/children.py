@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO, Protocol
 
 from base.processes import die_with_parent
 from topics_project.embedded import leash
@@ -23,6 +24,37 @@ FIRST_DELAY, LONGEST_DELAY = 0.5, 15.0  # seconds before a child that died is st
 LONGEST_LOG = 64 * 2**20  # bytes; a log that grew past it is put aside, and what was put aside before is gone
 STEADY = 30.0  # a child that lived this long is forgiven what it did before
 QUIT_SECONDS = 10.0  # that a child has after `harsh_signal`
+
+
+class Running(Protocol):
+    """A process, as subprocess.Popen has it."""
+
+    pid: int
+
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, number: int, /) -> None: ...
+
+
+# What begins a process: its command line, where its output goes, what its environment has beside ours, and what is done
+# in it before it runs. It has a session of its own: Ctrl-C reaches the supervisor only, which takes the children down in
+# order.
+Begin = Callable[[Sequence[str], BinaryIO, Mapping[str, str], Callable[[], object]], Running]
+
+
+def execute(
+    argv: Sequence[str], output: BinaryIO, env: Mapping[str, str], before_it_runs: Callable[[], object]
+) -> Running:
+    """Begin any program."""
+    return subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        env={**os.environ, **env},
+        start_new_session=True,
+        preexec_fn=before_it_runs,
+    )
 
 
 @dataclass
@@ -36,7 +68,8 @@ class Child:
     harsh_signal: signal.Signals | None = None  # sent after its patience to a child that SIGKILL would end badly
     orphan_signal: signal.Signals = signal.SIGKILL  # what the kernel sends it when we die; if another, it is on a leash
     longest_log: int = LONGEST_LOG
-    process: subprocess.Popen[bytes] | None = None
+    begin: Begin = execute
+    process: Running | None = None
     leash: subprocess.Popen[bytes] | None = None
     started: float = 0.0
     delay: float = FIRST_DELAY
@@ -46,16 +79,7 @@ class Child:
         self.bound_log()
         parent = os.getpid()
         with open_log(self.log) as log:
-            self.process = subprocess.Popen(
-                self.argv,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={**os.environ, **self.env},
-                # A group of its own: Ctrl-C reaches the supervisor only, which takes the children down in order.
-                start_new_session=True,
-                preexec_fn=lambda: self._before_it_runs(parent),
-            )
+            self.process = self.begin(self.argv, log, self.env, lambda: self._before_it_runs(parent))
             if self.orphan_signal != signal.SIGKILL and hasattr(os, "pidfd_open"):
                 signals = [f"{number}:{seconds}" for number, seconds in self._ways_to_end(self.orphan_signal)]
                 argv = [sys.executable, "-I", leash.__file__, str(parent), str(self.process.pid), *signals]

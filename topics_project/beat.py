@@ -79,13 +79,22 @@ class Scheduler(celery.beat.Scheduler):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.turn = Turn()
         self.due: dict[str, float] = {}  # when each entry is sent again; one that is not in here, now
+        self.ticking, self.ending = False, False
         super().__init__(*args, **kwargs)
 
     def setup_schedule(self) -> None:
         self.merge_inplace(self.app.conf.beat_schedule)
 
     def tick(self, *_: Any, **__: Any) -> float:
-        """Send what is due. Returns the seconds until the next tick."""
+        """Send what is due. Returns the seconds until the next tick. Raises SystemExit where a signal came meanwhile."""
+        self.ticking = True
+        seconds = self.send_due()
+        self.ticking = False
+        if self.ending:
+            raise SystemExit
+        return seconds
+
+    def send_due(self) -> float:
         if not self.turn.ours():
             self.due.clear()
             return LOOK_SECONDS
@@ -95,6 +104,13 @@ class Scheduler(celery.beat.Scheduler):
                 self.due[name] = now + entry.schedule.run_every.total_seconds()
                 self.apply_entry(entry, producer=self.producer)
         return min(LOOK_SECONDS, min(self.due.values(), default=now) - time.monotonic())
+
+    def end(self, *_: Any) -> None:
+        """A signal asks for the end. Amid a tick it may have come anywhere, also where a lock is held that is needed to
+        end, or where no exception is let through: the tick is finished first."""
+        self.ending = True
+        if not self.ticking:
+            raise SystemExit
 
     def close(self) -> None:
         self.turn.release()

@@ -15,8 +15,8 @@ run: $(VENV)/run.stamp ## run everything on 127.0.0.1:4000 (HOST, PORT and TOPIC
 test: $(VENV)/dev.stamp ## run the tests on every core, on servers of their own (TESTS=tests/api picks some)
 	@$(if $(CHROMIUM),,echo "No Chromium with its driver here: pages are not tried (apt-get install chromium chromium-driver).")
 	$(VENV)/bin/python -m pytest $(if $(findstring .py,$(TESTS)),,$(SIDE_BY_SIDE)) $(if $(CHROMIUM),,-m "not browser") $(TESTS)
-# A process on each core, with servers of its own (tests/conftest.py). Where files are named, one process is up sooner.
-SIDE_BY_SIDE := --numprocesses logical --maxprocesses 8 --dist loadscope --no-loadscope-reorder
+# Processes with servers of their own, as many as tests/conftest.py says. Where files are named, one process is up sooner.
+SIDE_BY_SIDE := --numprocesses auto --maxprocesses 8 --dist loadscope --no-loadscope-reorder
 
 postgres: $(VENV)/dev.stamp ## run the contract of the log and the routers on every other PostgreSQL that is here
 	$(VENV)/bin/python .ci/postgres.py

@@ -49,7 +49,7 @@ _session = contextlib.ExitStack()
 def pytest_configure(config: pytest.Config) -> None:
     """Before pytest-django reads the settings: they need to know the servers.
 
-    `make test` runs a process on each core (pytest-xdist). The one that hands the tests out makes the folder of the
+    `make test` runs several processes (pytest-xdist). The one that hands the tests out makes the folder of the
     run, and starts nothing; each of the others starts servers of its own in there.
     """
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
@@ -82,6 +82,11 @@ def group(nodeid: str) -> str:
 class ByGroup(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         return group(nodeid)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: a third of the time a test waits for what it has killed, frozen or asked for."""
+    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByGroup:

@@ -40,7 +40,7 @@ from topics.upkeep import reclaim, retention
 NOW = 1_748_470_000_000
 TOPICS = ["a", "b", "c", "d", "e"]
 ROUTERS = [f"r{number}" for number in range(8)]
-EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "40"))
 PHASES = [Phase[name] for name in os.environ.get("MODEL_PHASES", "explicit,reuse,generate,shrink").split(",")]
 STEPS = int(os.environ.get("MODEL_STEPS", "40"))
 

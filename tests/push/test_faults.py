@@ -14,9 +14,9 @@ from tests.push.bus import new_client, url
 from tests.push.receiver import Receiver
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def shaky(settings_of_bus: dict[str, str]) -> Iterator[Instance]:
-    """An instance whose servers may stand still."""
+    """An instance whose servers may stand still. Nobody's after that: each web process finds out by itself that they are back."""
     with start(**WHOLE, **settings_of_bus, TOPICS_ANSWER_TIMEOUT_MS="1000") as instance:
         yield instance
 

@@ -79,17 +79,26 @@ class Courier:
         """Hear of topics that moved, for ever."""
         while not self.stopping:
             try:
+                await self.learn({})
+                if not self.has_queues():  # to hear of every topic would cost whoever only appends a tenth of a core
+                    await asyncio.sleep(MAP_SECONDS)
+                    continue
                 async with self.redis.pubsub(ignore_subscribe_messages=True) as heard:
                     await heard.subscribe(CHANNEL)
                     async for message in heard.listen():
                         words = json.loads(message["data"])["data"].split()
                         await self.moved(dict(zip(map(int, words[::2]), map(int, words[1::2]), strict=True)))
+                        if not self.has_queues():
+                            break
             except (redis.RedisError, OSError, TopicsError) as error:
                 log.warning("deliveries wait for wake-ups: %s", error)
                 await asyncio.sleep(AWAY_SECONDS)
             except Exception:
                 log.exception("wake-ups were lost")
                 await asyncio.sleep(AWAY_SECONDS)
+
+    def has_queues(self) -> bool:
+        return bool(self.queues or self.sources or self.plain)
 
     async def moved(self, heads: dict[int, int]) -> None:
         """These topics have these heads now."""

@@ -23,4 +23,9 @@ class Command(BaseCommand):
         if options["process"]:
             supervisor.become(options["process"])
         else:
-            supervisor.run(self.stdout.write)
+            supervisor.run(self.say)
+
+    def say(self, message: str) -> None:
+        """At once, also where the output is a file: somebody waits for it."""
+        self.stdout.write(message)
+        self.stdout.flush()

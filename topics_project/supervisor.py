@@ -28,12 +28,14 @@ from base.locks import take_lock
 from base.refusal import Refusal
 from store.sessions import check_sessions
 from topics_project import embedded
-from topics_project.embedded.children import Child, execute, stop_all
+from topics_project.embedded.children import Begin, Child, execute, stop_all
 from topics_project.embedded.folder import bind, last_line, make
 from topics_project.forks import fork
 from topics_project.prepare import Say, first_admin, one_at_a_time, prepare_database
 
 TICK = 0.25  # seconds between two looks at the children
+# Elsewhere than on Linux, a fork cannot count on the libraries of the system: there each child loads its code itself.
+BEGIN: Begin = fork if sys.platform == "linux" else execute
 STREAMS_PER_WORKER = 16_384  # requests a web worker holds at once; TOPICS_MAX_STREAMS is the limit people meet
 CONNECTION_BYTES = 208 * 1024
 # To granian's own allocator: what is free for a second goes back to the system, with the next few hundred requests. At
@@ -53,7 +55,8 @@ def run(say: Say) -> None:
     with one_at_a_time():
         prepare_database(say)
     clear_metrics(data)
-    load()
+    if BEGIN is fork:
+        load()
     children = [supervised(name, data) for name in PROCESSES if name == "web" or name in settings.TOPICS_PROCESSES]
     try:
         # The web server alone at first: people wait for it.
@@ -167,9 +170,7 @@ def supervised(name: str, data: Path) -> Child:
     if name == "web":
         env["PROMETHEUS_MULTIPROC_DIR"] = str(data / "metrics")
         env[GIVE_BACK[0]] = os.environ.get(*GIVE_BACK)
-    # Elsewhere than on Linux, a fork cannot count on the libraries of the system.
-    begin = fork if sys.platform == "linux" else execute
-    return Child(name, PROCESSES[name](), data / "logs" / f"{name}.log", env, begin=begin)
+    return Child(name, PROCESSES[name](), data / "logs" / f"{name}.log", env, begin=BEGIN)
 
 
 def wait_until_ready(child: Child, stopping: threading.Event) -> bool:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Hashable, Sequence
+from itertools import islice
 from typing import Any, Generic, NamedTuple, TypeVar
 
 Asked = TypeVar("Asked")
@@ -17,10 +18,10 @@ MOST = 32  # of one round trip: the first of them is answered with the last
 
 
 class Waiting(NamedTuple):
-    """Something asked, and who waits for what comes of it."""
+    """Something asked, and who waits for what comes of it: each has a future of its own, since whoever goes away ends his."""
 
     asked: Any
-    done: asyncio.Future[Any]
+    done: list[asyncio.Future[Any]]
 
 
 class RoundTrips(ABC, Generic[Asked, Got]):
@@ -29,7 +30,7 @@ class RoundTrips(ABC, Generic[Asked, Got]):
     def __init__(self, connections: int) -> None:
         self.loop = asyncio.get_running_loop()
         self.idle = connections
-        self.waiting: list[Waiting] = []
+        self.waiting: dict[Hashable, Waiting] = {}  # in order of arrival
         self.tasks: set[asyncio.Task[None]] = set()
 
     @abstractmethod
@@ -41,13 +42,21 @@ class RoundTrips(ABC, Generic[Asked, Got]):
         """What comes of each of them, in one round trip. Raises nothing. Of those that have to be seen to by themselves it comes
         later: so nobody waits for another's trouble."""
 
+    def same(self, asked: Asked) -> Hashable:
+        """Equal for what need be asked only once. Nothing is, unless a kind says so."""
+        return object()
+
     def ask(self, asked: Asked) -> Awaitable[Got]:
         """What comes of it, to be awaited at once. Raises what alone() raises."""
         if self.idle and not self.waiting:
             self.idle -= 1
             return self.at_once(asked)
         done: asyncio.Future[Got] = self.loop.create_future()
-        self.waiting.append(Waiting(asked, done))
+        same = self.same(asked)
+        if same in self.waiting:
+            self.waiting[same].done.append(done)
+        else:
+            self.waiting[same] = Waiting(asked, [done])
         self.serve()
         return done
 
@@ -74,8 +83,8 @@ class RoundTrips(ABC, Generic[Asked, Got]):
 
     async def serve_waiting(self) -> None:
         while self.waiting:
-            batch, self.waiting = self.waiting[:MOST], self.waiting[MOST:]
-            wanted = [each for each in batch if not each.done.done()]  # some clients may have gone
+            batch = [self.waiting.pop(each) for each in list(islice(self.waiting, MOST))]
+            wanted = [each for each in batch if not all(done.done() for done in each.done)]  # some clients may have gone
             if len(wanted) == 1:
                 await self.serve_one(wanted[0])
             elif wanted:
@@ -97,14 +106,16 @@ class RoundTrips(ABC, Generic[Asked, Got]):
             task.cancel()
 
 
-def tell(done: asyncio.Future[Any], got: Any) -> None:
-    if not done.done():  # else its client has gone meanwhile
-        done.set_result(got)
+def tell(waiting: list[asyncio.Future[Any]], got: Any) -> None:
+    for done in waiting:
+        if not done.done():  # else its client has gone meanwhile
+            done.set_result(got)
 
 
-async def answer(done: asyncio.Future[Any], got: Awaitable[Any]) -> None:
+async def answer(waiting: list[asyncio.Future[Any]], got: Awaitable[Any]) -> None:
     try:
-        tell(done, await got)
+        tell(waiting, await got)
     except Exception as error:
-        if not done.done():
-            done.set_exception(error)
+        for done in waiting:
+            if not done.done():
+                done.set_exception(error)

@@ -95,3 +95,43 @@ def test_a_client_that_goes_takes_no_other_along(round_trips: list[int]) -> None
     gone, left = asyncio.run(work())
     assert isinstance(gone, asyncio.CancelledError)
     assert left == [(2,)]
+
+
+def test_those_that_ask_the_same_share_the_statement(round_trips: list[int]) -> None:
+    async def work() -> list[Any]:
+        return await behind(Reads(1), *((ECHO, value) for value in (1, 2, 1, 2, 1)))
+
+    assert asyncio.run(work()) == [[(value,)] for value in (1, 2, 1, 2, 1)]
+    assert round_trips == [2]
+
+
+def test_who_goes_away_leaves_the_others_their_answer() -> None:
+    async def work() -> list[Any]:
+        reads = Reads(1)
+        first = asyncio.ensure_future(reads.execute(SLOW, ()))
+        await asyncio.sleep(0)
+        same = [asyncio.ensure_future(reads.execute(ECHO, (1,))) for _ in range(3)]
+        await asyncio.sleep(0)
+        same[0].cancel()
+        found = await asyncio.gather(*same, return_exceptions=True)
+        await first
+        await reads.close()
+        return found
+
+    gone, *others = asyncio.run(work())
+    assert isinstance(gone, asyncio.CancelledError)
+    assert others == [[(1,)], [(1,)]]
+
+
+def test_a_list_among_the_arguments_is_asked_for_itself(round_trips: list[int]) -> None:
+    async def work() -> list[Any]:
+        reads = Reads(1)
+        first = asyncio.ensure_future(reads.execute(SLOW, ()))
+        await asyncio.sleep(0)
+        found = await asyncio.gather(*(reads.execute("SELECT (%s::text[])[1]", ([name],)) for name in ("a", "a", "b")))
+        await first
+        await reads.close()
+        return found
+
+    assert asyncio.run(work()) == [[("a",)], [("a",)], [("b",)]]
+    assert round_trips == [3]

@@ -91,10 +91,6 @@ class Clients:
     def aging(self) -> bool:
         return time.monotonic() >= self.fresh_until - FRESH_SECONDS / 2
 
-    @property
-    def being_read(self) -> bool:
-        return self.lock.locked()
-
     def refresh(self) -> None:
         """Read the clients again. Runs queries: not for an event loop."""
         with self.lock:

@@ -71,9 +71,9 @@ class Threads:
         future = watched.loop.run_in_executor(self.pool, job.run, *arguments)
         return await watched.answered(future, MOST_SECONDS, job.give_up)
 
-    def submit(self, work: Callable[[], object]) -> None:
+    def submit(self, work: Callable[..., object], *arguments: Any) -> None:
         """Have something done that nobody waits for."""
-        self.pool.submit(work)
+        self.pool.submit(work, *arguments)
 
     def close(self) -> None:
         self.pool.shutdown(wait=False, cancel_futures=True)

@@ -12,6 +12,7 @@ from wire.dialect import Dialect, Keys
 from wire.keys import Key, keyring
 
 _threads = Threads(1, "keys")
+_asked_for: set[Keys] = set()  # that the thread is to read, or reads: each once, however many requests come meanwhile
 DOUBT_SECONDS = 0.05  # in which all who are unknown share one look at the keys: strangers may guess at any pace
 
 
@@ -20,8 +21,17 @@ async def fresh_keys(keys: Keys = keyring) -> None:
     if keys.stale:
         with translating():
             await _threads.run(keys.refresh)
-    elif keys.aging and not keys.being_read:
-        _threads.submit(keys.refresh)
+    elif keys.aging and keys not in _asked_for:
+        _asked_for.add(keys)
+        _threads.submit(refresh, keys)
+
+
+def refresh(keys: Keys) -> None:
+    """Read them again before anybody has to wait for it."""
+    try:
+        keys.refresh()
+    finally:
+        _asked_for.discard(keys)
 
 
 async def who(dialect: Dialect, headers: dict[bytes, bytes]) -> Key:

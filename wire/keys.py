@@ -148,11 +148,6 @@ class Keyring:
         """Half way to that: whoever has them read again now keeps all others from waiting for it."""
         return time.monotonic() >= self._fresh_until - FRESH_SECONDS / 2
 
-    @property
-    def being_read(self) -> bool:
-        """Whether somebody reads the keys right now."""
-        return self._lock.locked()
-
     def refresh(self) -> None:
         """Read the admin's keys again, and note which were used. Runs queries: not for an event loop."""
         with self._lock:

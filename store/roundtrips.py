@@ -84,7 +84,9 @@ class RoundTrips(ABC, Generic[Asked, Got]):
     async def serve_waiting(self) -> None:
         while self.waiting:
             batch = [self.waiting.pop(each) for each in list(islice(self.waiting, MOST))]
-            wanted = [each for each in batch if not all(done.done() for done in each.done)]  # some clients may have gone
+            wanted = [
+                each for each in batch if not all(done.done() for done in each.done)
+            ]  # some clients may have gone
             if len(wanted) == 1:
                 await self.serve_one(wanted[0])
             elif wanted:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Sequence
+from collections.abc import Awaitable, Generator, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
@@ -70,7 +70,7 @@ class Shared(ABC):
     def alone(self) -> Script[Any]: ...
 
     @abstractmethod
-    async def together(self) -> Any: ...
+    def together(self) -> Awaitable[Any]: ...
 
 
 class Pause(ABC):

@@ -6,6 +6,7 @@ Plain appends of an event loop share a transaction (batch.py). What has to look 
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable
 
 from base.errors import HeadMismatch, IdempotencyMismatch, TopicFull
 from store.script import Script, Shared, Statement, Whole, atomically
@@ -63,8 +64,8 @@ class Write(Shared):
         done = yield from atomically(write_once(self.topic, self.rows, self.now))
         return None if done is None else committed(self.topic, done, started)
 
-    async def together(self) -> Appended | None:
-        return await batches(self.topic.durability).append(self.topic, self.rows)
+    def together(self) -> Awaitable[Appended | None]:
+        return batches(self.topic.durability).append(self.topic, self.rows)
 
 
 def append(name: str, wanted: Append, rows: Rows, now: int) -> Script[Appended]:

@@ -98,6 +98,7 @@ class Batches:
     """The appends of one class of durability: one statement at a time, on one connection."""
 
     def __init__(self, *, fsync: bool, volatile: bool) -> None:
+        self.loop = asyncio.get_running_loop()
         self.kind = {"fsync": fsync, "volatile": volatile}
         self.writer = Writer(**self.kind, lock_ms=BATCH_LOCK_MS)
         self.waiting: Batch = []
@@ -108,16 +109,16 @@ class Batches:
         self.tasks: set[asyncio.Task[None]] = set()
         self.start()
 
-    async def append(self, topic: CachedTopic, rows: Rows) -> Appended | None:
-        """Returns None when the topic is no longer what it was. Raises TopicsError or psycopg.Error."""
-        done: asyncio.Future[Appended | None] = asyncio.get_running_loop().create_future()
+    def append(self, topic: CachedTopic, rows: Rows) -> asyncio.Future[Appended | None]:
+        """Returns what will come of it: None when the topic is no longer what it was; or TopicsError, or psycopg.Error."""
+        done: asyncio.Future[Appended | None] = self.loop.create_future()
         if topic.id in self.aside:
             self.aside[topic.id].append(Waiting(topic, rows, done))
         else:
             self.waiting.append(Waiting(topic, rows, done))
             if len(self.waiting) == 1:
                 self.arrived.set()
-        return await done
+        return done
 
     async def check(self) -> None:
         """A round trip on the very connection that appends go by. Raises TopicsError or psycopg.Error."""

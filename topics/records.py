@@ -99,22 +99,28 @@ def check_rows(wanted: Append) -> Rows:
         raise InvalidRequest("idempotency_key has to be 1 to 256 characters long")
     if wanted.idempotency_key is not None and "\0" in wanted.idempotency_key:
         raise InvalidRequest("idempotency_key holds a NUL character")
-    if wanted.node is not None:
-        check_node(wanted.node)
-    tags = [record.tag for record in records]
-    nodes = [wanted.node if record.node is None else record.node for record in records]
-    # Records of one append have few tags and nodes: each is looked at once.
-    for tag in set(tags):
-        if tag is not None:
-            check_tag(tag)
-    for node in set(nodes):
-        if node is not None and node is not wanted.node:
-            check_node(node)
-    data, metas = [record.data for record in records], [record.meta for record in records]
-    sizes = list(map(len, data))
-    for place, meta in enumerate(metas):
+    return columns(wanted.records, wanted.node)
+
+
+def columns(records: list[NewRecord], node: str | None) -> Rows:
+    """Checked records as rows; `node` wrote those that name none. Raises InvalidRequest or RecordTooLarge."""
+    if node is not None:
+        check_node(node)
+    data, tags, nodes, metas, sizes = [], [], [], [], []
+    tag = None
+    for record in records:
+        if record.tag is not None and record.tag != tag:  # records of one append often have one tag
+            check_tag(record.tag)
+        tag, meta, size = record.tag, record.meta, len(record.data)
+        if record.node is not None and record.node != node:
+            check_node(record.node)
         if meta is not NO_META:
-            sizes[place] += check_meta(bytes(meta))
+            size += check_meta(bytes(meta))
+        data.append(record.data)
+        tags.append(tag)
+        nodes.append(node if record.node is None else record.node)
+        metas.append(meta)
+        sizes.append(size)
     if max(sizes) > MAX_RECORD_BYTES:
         place = next(place for place, size in enumerate(sizes) if size > MAX_RECORD_BYTES)
         message = f"records[{place}] is {sizes[place]} bytes, at most {MAX_RECORD_BYTES} are allowed"

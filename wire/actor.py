@@ -34,9 +34,8 @@ def acting(actor: Callable[[], Actor]) -> Iterator[None]:
         _acting.reset(token)
 
 
-def act_for(actor: Callable[[], Actor]) -> None:
-    """As acting(), for the rest of a task that serves one request: its context ends with it."""
-    _acting.set(actor)
+# As acting(), for the rest of a task that serves one request: its context ends with it.
+act_for: Callable[[Callable[[], Actor]], object] = _acting.set
 
 
 def actor() -> Actor:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from django.conf import settings
 
 from base.errors import Throttled
@@ -12,7 +10,7 @@ from wire.keys import Key
 
 MOST_IN_FLIGHT = settings.TOPICS_MAX_IN_FLIGHT_PER_KEY  # of a key in a process
 MOST_BODIES_BYTES = settings.TOPICS_MAX_BODIES_BYTES  # of all requests in a process
-in_flight: Counter[str] = Counter()  # requests of each key, or address where none is needed, in this process
+in_flight: dict[str, int] = {}  # requests of each key, or address where none is needed, in this process
 held_bytes = 0  # of the bodies of all requests under way in this process
 
 
@@ -38,8 +36,9 @@ class under_way:
         self.bytes = 0
 
     def __enter__(self) -> under_way:
-        check("in_flight", MOST_IN_FLIGHT, in_flight[self.id])
-        in_flight[self.id] += 1
+        others = in_flight.get(self.id, 0)
+        check("in_flight", MOST_IN_FLIGHT, others)
+        in_flight[self.id] = others + 1
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -47,9 +46,9 @@ class under_way:
         held_bytes -= self.bytes
         if self.bytes >= memory.LARGE_BYTES:
             memory.let_go(self.bytes)
-        in_flight[self.id] -= 1
-        if not in_flight[self.id]:
-            del in_flight[self.id]  # addresses would otherwise add up for ever
+        others = in_flight.pop(self.id) - 1  # addresses would otherwise add up for ever
+        if others:
+            in_flight[self.id] = others
 
     def hold(self, size: int) -> None:
         """Another `size` bytes are kept for this request. Raises Throttled when this process holds too many."""

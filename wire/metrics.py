@@ -44,6 +44,8 @@ REGISTRY = CollectorRegistry()  # of this process
 
 _lock = threading.Lock()
 _sums: dict[tuple[str | int, ...], int] = {}  # by name and labels
+# By method, route and status: how many requests took up to each of the bounds, and the microseconds of them all.
+_requests: dict[tuple[str, str, int], list[int]] = {}
 # Told at each flush what was counted since the last one.
 listeners: list[Callable[[dict[tuple[str | int, ...], int]], object]] = []
 
@@ -69,14 +71,13 @@ def read(records: int) -> None:
 def request(method: str, route: str, status: int, seconds: float) -> None:
     """A request to this route was answered so, after so many seconds."""
     # A client may call its method anything: that must not make a series each.
-    method = method if method in METHODS else "other"
-    key = ("topics_http_requests_total", method, route, status)
-    bucket = ("topics_request_bucket_total", method, route, LE[bisect_left(BOUNDS, seconds)])
-    total = ("topics_request_microseconds_total", method, route)
+    key = (method if method in METHODS else "other", route, status)
     with _lock:
-        _sums[key] = _sums.get(key, 0) + 1
-        _sums[bucket] = _sums.get(bucket, 0) + 1
-        _sums[total] = _sums.get(total, 0) + int(seconds * 1_000_000)
+        counted = _requests.get(key)
+        if counted is None:
+            counted = _requests[key] = [0] * (len(LE) + 1)
+        counted[bisect_left(BOUNDS, seconds)] += 1
+        counted[-1] += int(seconds * 1_000_000)
 
 
 def throttled(limit: str) -> None:
@@ -85,15 +86,26 @@ def throttled(limit: str) -> None:
 
 def flush() -> None:
     """Hand the sums over to prometheus_client."""
-    global _sums
+    global _sums, _requests
     with _lock:
         sums, _sums = _sums, {}
+        requests, _requests = _requests, {}
+    for (method, route, status), (*buckets, microseconds) in requests.items():
+        sums["topics_http_requests_total", method, route, status] = sum(buckets)
+        for le, by in zip(LE, buckets, strict=True):
+            add(sums, ("topics_request_bucket_total", method, route, le), by)
+        add(sums, ("topics_request_microseconds_total", method, route), microseconds)
     for listener in listeners:
         listener(sums)
     counted = prometheus()
     for (name, *labels), by in sums.items():
         counter = counted[str(name)]
         (counter.labels(*labels) if labels else counter).inc(by)
+
+
+def add(sums: dict[tuple[str | int, ...], int], key: tuple[str, ...], by: int) -> None:
+    if by:
+        sums[key] = sums.get(key, 0) + by
 
 
 Collector = Callable[[Key], Script[list[Metric]]]

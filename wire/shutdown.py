@@ -73,7 +73,7 @@ async def drain(stop: Callable[[], None]) -> None:
     # Looks are counted, and no clock is asked: while this process does not run (a machine that is busy, a SIGSTOP), the
     # clock goes on, and whoever asked meanwhile would be cut off without an answer.
     for _ in range(round(PATIENCE_SECONDS / LOOK_SECONDS)):
-        if not limits.in_flight.total() and not any(busy() for busy in _busy):
+        if not limits.in_flight and not any(busy() for busy in _busy):
             break
         await asyncio.sleep(LOOK_SECONDS)
     stop()

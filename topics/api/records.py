@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import msgspec
@@ -29,15 +30,20 @@ TOPIC, TAG = "v0/topics/<str:topic>", "records"
 
 def render_appended(topic: str, done: Appended, with_seqs: bool, used: Clamped, started: float) -> bytes:
     """The body of an append's answer."""
+    first, last, head, created, deduped, wal_append_ms, fsync_ms = done
     told = "" if used is UNSET else f'"clamped":{msgspec.json.encode(used).decode()},'
-    first, last = done.first_seq, done.last_seq
-    seqs = f'"seqs":{msgspec.json.encode(list(range(first, last + 1))).decode()},' if with_seqs else ""
+    seqs = f'"seqs":{seqs_between(first, last)},' if with_seqs else ""
     return (
-        f'{{"topic":"{topic}","first_seq":{first},"last_seq":{last},{seqs}"head_seq":{done.head_seq},'
-        f'"count":{last - first + 1},"created":{"true" if done.created else "false"},'
-        f'"deduped":{"true" if done.deduped else "false"},{told}"performance":{{"server_total_ms":{elapsed_ms(started)},'
-        f'"wal_append_ms":{done.wal_append_ms:.3f},"fsync_ms":{done.fsync_ms:.3f}}}}}'
+        f'{{"topic":"{topic}","first_seq":{first},"last_seq":{last},{seqs}"head_seq":{head},"count":{last - first + 1},'
+        f'"created":{"true" if created else "false"},"deduped":{"true" if deduped else "false"},{told}'
+        f'"performance":{{"server_total_ms":{(time.perf_counter() - started) * 1000:.3f},'
+        f'"wal_append_ms":{wal_append_ms:.3f},"fsync_ms":{fsync_ms:.3f}}}}}'
     ).encode()
+
+
+def seqs_between(first: int, last: int) -> str:
+    """The seqs from the first to the last one, as a JSON array."""
+    return f"[{first}]" if first == last else msgspec.json.encode(list(range(first, last + 1))).decode()
 
 
 class AppendQuery(Request):

@@ -29,7 +29,7 @@ PARTITIONS = 4
 APPENDS, SECONDS = 500, 20  # of the streaming row: appends a second, and for how long
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-spark.md"
 NOTES = """Spark is local, on the cores that PostgreSQL is on. COPY sends the same columns to four psql that write them to
-/dev/null. Each figure is the best of two, but for the archive and the stream."""
+/dev/null. Each read is the best of two, after one that warms the JVM."""
 COPY = """
 COPY (SELECT topic, seq, ts, node, tag, meta::text, data::text, home_topic, home_topic_id, home_seq, cardinality(path)
         FROM topic_log_range('{topic}', {first}, {last})) TO STDOUT
@@ -102,6 +102,7 @@ def reads(spark: SparkSession, connection: psycopg.Connection[Any]) -> Iterator[
         rates = {}
         for topic in (name, f"{name}-copy"):
             frame: Callable[[], DataFrame] = lambda topic=topic: read_topic(spark, topic, partitions=PARTITIONS)  # type: ignore[misc] # noqa: E731
+            measured(frame())  # the JVM compiles what it reads with
             rates[topic] = RECORDS / best(lambda frame=frame: measured(frame()))  # type: ignore[misc]
         raw = RECORDS / best(lambda name=name: copied(name))  # type: ignore[misc]
         home, dest = rates[name], rates[f"{name}-copy"]

@@ -9,18 +9,17 @@ import time
 from collections.abc import Awaitable
 
 from base.errors import HeadMismatch, IdempotencyMismatch, TopicFull
-from store.script import Script, Shared, Statement, Whole, atomically
+from store.script import Script, Shared, Statement, atomically
 from topics import limits, wake
 from topics.batch import batches
 from topics.cache import CachedTopic, absent, cached, forget, load_topic, topic_called
+from topics.conditional import Unless
 from topics.config import create_topic, insert_topic
 from topics.insert import (
     APPEND_LOGGED,
     APPEND_VOLATILE,
-    CONDITIONAL_LOGGED,
-    CONDITIONAL_VOLATILE,
-    LOCK_HEAD,
     MAKE_ROOM,
+    SYNC,
     Appended,
     parameters,
     room,
@@ -29,8 +28,6 @@ from topics.models import Topic
 from topics.records import Append, Rows
 
 EXPIRE = "SELECT topic_expire(%s, %s)"
-# Until the end of the transaction alone.
-SYNC = "SELECT set_config('synchronous_commit', %s, true)"
 LOCK_AND_LOOK = """
 SELECT head_seq, count, bytes FROM topics_topichead WHERE topic_id = %s AND version = %s FOR UPDATE
 """
@@ -86,7 +83,7 @@ def append(name: str, wanted: Append, rows: Rows, now: int) -> Script[Appended]:
         elif wanted.plain:
             done = yield Write(topic, rows, now)
         else:
-            done = yield from write_unless(topic, wanted, rows, now)
+            done = yield Unless(topic, wanted, rows, now)
             if done is None:  # look why
                 done = yield from look_and_write(topic, name, wanted, rows, now)
         if done is not None:
@@ -107,36 +104,6 @@ def create_and_append(name: str, wanted: Append, rows: Rows, now: int) -> Script
     created = yield from create_topic(name, fields, now, noted=False)
     done = yield from append(name, wanted, rows, now)
     return done._replace(created=created or done.created)
-
-
-def write_unless(topic: CachedTopic, wanted: Append, rows: Rows, now: int) -> Script[Appended | None]:
-    """An append under a key, or with an expected head, to a topic that rejects nothing. None: not done, for whatever reason."""
-    started = time.perf_counter()
-    conditions = {
-        "expected_head": wanted.expected_head,
-        "key": wanted.idempotency_key,
-        "digest": None if wanted.idempotency_key is None else rows.digest(),
-        "since": now - topic.idempotency_window_ms,
-        "records": len(rows.data),
-    }
-    write = CONDITIONAL_VOLATILE if topic.volatile else CONDITIONAL_LOGGED
-    statements = []
-    if topic.durability == "fsync":  # nobody is to see it before it is on disk: so its own commit waits
-        statements.append(Statement(SYNC, ("on",)))
-    if wanted.idempotency_key is not None or topic.evicts:
-        statements.append(Statement(LOCK_HEAD, (topic.id, topic.version)))
-    place = len(statements)
-    statements.append(Statement(write, {**parameters([(topic, rows)], now), **conditions}))
-    if topic.evicts:
-        statements.append(Statement(MAKE_ROOM, room(topic, now)))
-    done = yield Whole(statements, durable=False)
-    if not done.rows[place]:
-        return None
-    ((_, base),) = done.rows[place]
-    last = base + len(rows.data)
-    wake.moved(topic, last)
-    fsync_ms = (done.committed - done.wrote) * 1000 if topic.durability == "fsync" else 0.0
-    return Appended(base + 1, last, last, False, False, (done.wrote - started) * 1000, fsync_ms)
 
 
 def look_and_write(

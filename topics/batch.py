@@ -21,11 +21,10 @@ from store.connection import Connection, connect
 from store.database import hung_up, translated
 from topics import wake
 from topics.cache import CachedTopic
-from topics.insert import APPEND_LOGGED, APPEND_VOLATILE, MAKE_ROOM, Appended, parameters, room
+from topics.insert import APPEND_LOGGED, APPEND_VOLATILE, MAKE_ROOM, MOST_RECORDS, Appended, parameters, room
 from topics.records import Rows
 
 log = logging.getLogger(__name__)
-MOST_RECORDS = 5_000  # of one transaction: the next append should not wait long
 # A batch waits this long for a head. Others hold one for a few ms, or until the disk has their commit. Who is held up for
 # longer has met a head that is locked for another reason, and must not hold up the other topics of the batch.
 BATCH_LOCK_MS = 250

@@ -16,11 +16,11 @@ from topics import audit, hooks, wake
 from topics.cache import CachedTopic, forget, topic_called
 from topics.config import LOCK_CONFIG, as_dict, stored
 from topics.diff import Match, check_match
-from topics.insert import LOCK_HEAD
 from wire.keys import OPEN, Key
 from wire.parse import Destruction
 
 EXPIRE = "SELECT topic_expire(%s, %s)"
+LOCK_HEAD = "SELECT FROM topics_topichead WHERE topic_id = %s AND version = %s FOR UPDATE"
 # Delete below a seq, behind LOCK_HEAD: to a topic that is another than the one we knew they do nothing.
 EXPIRE_KNOWN = "SELECT topic_expire(topic_id, %s) FROM topics_topichead WHERE topic_id = %s AND version = %s"
 # O(1) above ragged_seq: only the floor moves.

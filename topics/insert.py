@@ -6,13 +6,15 @@ All records of an append get contiguous seqs, or none is written. Taking the hea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
 import msgspec
 
 from topics.cache import CachedTopic
 from topics.records import NO_META, Rows
+
+MOST_RECORDS = 5_000  # of one transaction: the next append should not wait long
 
 # Heads are locked in topic order, so that no two of these deadlock: `ids` are in order, and whichever side of the join comes
 # first, it comes in that order (= ANY (ids) is an index scan for it; it also keeps a planner that believes the heads are few
@@ -32,7 +34,6 @@ WITH moved AS (
       FROM unnest(%(ids)s::bigint[], %(versions)s::bigint[], %(counts)s::bigint[], %(bytes)s::bigint[])
                AS batch (topic_id, version, count, bytes)
      WHERE head.topic_id = batch.topic_id AND head.version = batch.version AND head.topic_id = ANY (%(ids)s::bigint[])
-           {unless}
     RETURNING head.topic_id, head.head_seq - batch.count AS base, head.total - batch.bytes AS base_total, head.last_ts),
 written AS (
     INSERT INTO topics_record_{partition} (topic_id, seq, ts, total, size, volatile, node, tag, meta, data)
@@ -44,7 +45,6 @@ written AS (
                       unnest(%(sizes)s::int[]), unnest(%(runs)s::bigint[]))
                AS new (data, tag, node, meta, topic_id, place, size, run)
       JOIN moved USING (topic_id))
-{and_keep}
 SELECT topic_id, base FROM moved
 """
 LOGGED = {"partition": "logged", "volatile": "false", "volatile_seqs": ""}
@@ -54,27 +54,10 @@ VOLATILE = {
     "volatile": "true",
     "volatile_seqs": ", ragged_seq = head.head_seq + batch.count, volatile_seq = head.head_seq + batch.count",
 }
-APPEND_LOGGED, APPEND_VOLATILE = (APPEND.format(**kind, unless="", and_keep="") for kind in (LOGGED, VOLATILE))
+APPEND_LOGGED, APPEND_VOLATILE = (APPEND.format(**kind) for kind in (LOGGED, VOLATILE))
+# Until the end of the transaction alone.
+SYNC = "SELECT set_config('synchronous_commit', %s, true)"
 
-# An append to one topic that asks for its head to be somewhere, and to be done once under a key. Whoever else moves the head
-# is waited for, and PostgreSQL then looks at the head as it has become; but at the keys as they were when the statement
-# began. So with a key the head is locked by a statement before it. No row: the topic is another, its head is elsewhere, or
-# the key is kept.
-CONDITIONS = {
-    "unless": """
-       AND (%(expected_head)s::bigint IS NULL OR head.head_seq = %(expected_head)s)
-       AND NOT EXISTS (SELECT FROM topics_idempotencykey kept
-                        WHERE kept.topic_id = head.topic_id AND kept.key = %(key)s::text AND kept.ts > %(since)s)""",
-    "and_keep": """,
-kept AS (
-    INSERT INTO topics_idempotencykey (topic_id, key, first_seq, last_seq, ts, digest)
-    SELECT topic_id, %(key)s::text, base + 1, base + %(records)s::bigint, %(now)s::bigint, %(digest)s::bytea FROM moved
-     WHERE %(key)s::text IS NOT NULL
-    ON CONFLICT (topic_id, key) DO UPDATE
-       SET first_seq = excluded.first_seq, last_seq = excluded.last_seq, ts = excluded.ts, digest = excluded.digest)""",
-}
-CONDITIONAL_LOGGED, CONDITIONAL_VOLATILE = (APPEND.format(**kind, **CONDITIONS) for kind in (LOGGED, VOLATILE))
-LOCK_HEAD = "SELECT FROM topics_topichead WHERE topic_id = %s AND version = %s FOR UPDATE"
 
 # After an append to a capped topic, behind the same lock: what is over its time goes first, then the oldest. A topic whose
 # version is another got no append, and must not be trimmed by what its caps were.
@@ -103,11 +86,6 @@ def parameters(batch: Sequence[tuple[CachedTopic, Rows]], now: int) -> dict[str,
     ids: list[int] = []
     places: list[int] = []
     runs: list[int] = []
-    data: list[msgspec.Raw] = []
-    tags: list[str | None] = []
-    nodes: list[str | None] = []
-    metas: list[msgspec.Raw] = []
-    sizes: list[int] = []
     for topic, rows in batch:
         id, count, total = topic.id, counts.get(topic.id, 0), totals.get(topic.id, 0)
         length = len(rows.data)
@@ -115,11 +93,6 @@ def parameters(batch: Sequence[tuple[CachedTopic, Rows]], now: int) -> dict[str,
         ids += [id] * length
         places += range(count + 1, count + length + 1)
         runs += [total + run for run in accumulate(rows.sizes)]
-        data += rows.data
-        tags += rows.tags
-        nodes += rows.nodes
-        metas += rows.metas
-        sizes += rows.sizes
     in_order = sorted(topics)
     return {
         "now": now,
@@ -130,11 +103,20 @@ def parameters(batch: Sequence[tuple[CachedTopic, Rows]], now: int) -> dict[str,
         "topics": array(ids),
         "places": array(places),
         "runs": array(runs),
-        "sizes": array(sizes),
-        "data": (b"[%b]" % b",".join(data)).decode(),
-        "tags": texts(tags),
-        "nodes": texts(nodes),
-        "metas": "[]" if metas.count(NO_META) == len(metas) else (b"[%b]" % b",".join(metas)).decode(),
+        **records([rows for _, rows in batch]),
+    }
+
+
+def records(appends: Sequence[Rows]) -> dict[str, str]:
+    """The records of these appends, one behind the other, as a statement wants them."""
+    data, tags, nodes, metas, sizes, _ = zip(*appends, strict=True)
+    every_meta = list(chain.from_iterable(metas))
+    return {
+        "data": (b"[%b]" % b",".join(chain.from_iterable(data))).decode(),
+        "tags": texts(list(chain.from_iterable(tags))),
+        "nodes": texts(list(chain.from_iterable(nodes))),
+        "metas": "[]" if every_meta.count(NO_META) == len(every_meta) else (b"[%b]" % b",".join(every_meta)).decode(),
+        "sizes": array(list(chain.from_iterable(sizes))),
     }
 
 

@@ -9,8 +9,10 @@ import msgspec
 import pytest
 from django.db import connection
 
+from store.database import prepared
 from tests.plans import FILL_DEST, FILL_HOME, NOW, RECORDS, believed, believing, check, make, run
 from tests.scripts import look_up
+from topics.conditional import Unless, transaction
 from topics.diff import DIFF
 from topics.insert import APPEND_LOGGED, parameters
 from topics.records import Append, NewRecord, check_rows
@@ -114,3 +116,11 @@ def test_an_append_touches_its_head(topics: dict[str, int]) -> None:
     arguments = parameters([(look_up("home"), check_rows(wanted))], NOW + RECORDS)
     with connection.cursor() as cursor:
         check(5, lambda: cursor.execute(APPEND_LOGGED, arguments))
+
+
+@believing("never", "of one record a topic", "of one topic", "of emptied tables", "good")
+def test_appends_under_conditions_touch_their_heads_and_keys(topics: dict[str, int]) -> None:
+    wanted = Append([NewRecord(msgspec.Raw(b'"x"')) for _ in range(100)], idempotency_key="k")
+    appends = [Unless(look_up(name), wanted, check_rows(wanted), NOW + RECORDS) for name in ("home", "short", "long")]
+    statements, place = transaction(appends, NOW + RECORDS)
+    check(20, lambda: [prepared(each.sql, each.arguments) for each in statements][place])

@@ -1,0 +1,216 @@
+"""Appends under a condition: once under a key, or with the head where it is expected to be.
+
+Those that arrive while others are under way share a transaction and its statements, whatever their topics. Whether the condition
+of each holds is found behind the locks of the heads. One that does not hold writes nothing, and is nothing to the others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+from store.loop import Loop, here
+from store.roundtrips import RoundTrips
+from store.script import Script, Shared, Statement, Whole
+from topics import wake
+from topics.cache import CachedTopic
+from topics.insert import LOGGED, MAKE_ROOM, MOST_RECORDS, SYNC, VOLATILE, Appended, array, records, room, texts
+from topics.models import Topic
+from topics.records import Append, Rows
+
+# In topic order, as every statement that takes several heads (insert.py). Its own statement, before the one that looks: that one
+# then sees the keys that whoever held a head until now has kept.
+LOCK_HEADS = "SELECT FROM topics_topichead WHERE topic_id = ANY (%s::bigint[]) ORDER BY topic_id FOR UPDATE"
+
+# As APPEND (insert.py), of those appends alone whose condition holds: the topic is the one we knew, its head is where it is
+# expected, the key is not kept. `upto` and `upto_bytes` run through the appends of a topic in their order, each included.
+APPEND_IF = """
+WITH asked AS (
+    SELECT * FROM ROWS FROM (unnest(%(of)s::bigint[]), unnest(%(versions)s::bigint[]), unnest(%(counts)s::bigint[]),
+                             unnest(%(bytes)s::bigint[]), json_array_elements_text(%(heads)s::json),
+                             json_array_elements_text(%(keys)s::json), json_array_elements_text(%(digests)s::json),
+                             unnest(%(since)s::bigint[]))
+             WITH ORDINALITY AS asked (topic_id, version, count, bytes, expected_head, key, digest, since, n)),
+fit AS (
+    SELECT asked.*, sum(asked.count) OVER so_far::bigint AS upto, sum(asked.bytes) OVER so_far::bigint AS upto_bytes
+      FROM asked
+      JOIN topics_topichead head ON head.topic_id = asked.topic_id AND head.version = asked.version
+     WHERE head.topic_id = ANY (%(ids)s::bigint[])
+       AND (asked.expected_head IS NULL OR asked.expected_head::bigint = head.head_seq)
+       AND NOT EXISTS (SELECT FROM topics_idempotencykey kept
+                        WHERE kept.topic_id = asked.topic_id AND kept.key = asked.key AND kept.ts > asked.since)
+    WINDOW so_far AS (PARTITION BY asked.topic_id ORDER BY asked.n ROWS UNBOUNDED PRECEDING)),
+batch AS (
+    SELECT topic_id, sum(count)::bigint AS count, sum(bytes)::bigint AS bytes FROM fit GROUP BY topic_id),
+moved AS (
+    UPDATE topics_topichead head
+       SET head_seq = head.head_seq + batch.count, count = head.count + batch.count,
+           bytes = head.bytes + batch.bytes, total = head.total + batch.bytes,
+           last_ts = greatest(head.last_ts, %(now)s),
+           reserved_seq = topic_reserve(head.head_seq + batch.count, head.reserved_seq)
+           {volatile_seqs}
+      FROM batch
+     WHERE head.topic_id = batch.topic_id AND head.topic_id = ANY (%(ids)s::bigint[])
+    RETURNING head.topic_id, head.head_seq - batch.count AS base, head.total - batch.bytes AS base_total, head.last_ts),
+written AS (
+    INSERT INTO topics_record_{partition} (topic_id, seq, ts, total, size, volatile, node, tag, meta, data)
+    SELECT fit.topic_id, moved.base + fit.upto - fit.count + new.place, moved.last_ts,
+           moved.base_total + fit.upto_bytes - fit.bytes + new.run, new.size, {volatile},
+           new.node, new.tag, nullif(new.meta::text, 'null')::json, new.data
+      FROM ROWS FROM (json_array_elements(%(data)s::json), json_array_elements_text(%(tags)s::json),
+                      json_array_elements_text(%(nodes)s::json), json_array_elements(%(metas)s::json),
+                      unnest(%(places)s::bigint[]), unnest(%(sizes)s::int[]), unnest(%(runs)s::bigint[]),
+                      unnest(%(ns)s::bigint[]))
+               AS new (data, tag, node, meta, place, size, run, n)
+      JOIN fit USING (n)
+      JOIN moved ON moved.topic_id = fit.topic_id),
+kept AS (
+    INSERT INTO topics_idempotencykey (topic_id, key, first_seq, last_seq, ts, digest)
+    SELECT fit.topic_id, fit.key, moved.base + fit.upto - fit.count + 1, moved.base + fit.upto, %(now)s, fit.digest::bytea
+      FROM fit JOIN moved USING (topic_id)
+     WHERE fit.key IS NOT NULL
+    ON CONFLICT (topic_id, key) DO UPDATE
+       SET first_seq = excluded.first_seq, last_seq = excluded.last_seq, ts = excluded.ts, digest = excluded.digest)
+SELECT fit.n - 1, moved.base + fit.upto - fit.count FROM fit JOIN moved USING (topic_id)
+"""
+LOGGED_IF, VOLATILE_IF = (APPEND_IF.format(**kind) for kind in (LOGGED, VOLATILE))
+
+
+@dataclass(eq=False)
+class Unless(Shared):
+    """An append to a topic that rejects nothing. The answer is None where it was not done, for whatever reason."""
+
+    topic: CachedTopic
+    wanted: Append
+    rows: Rows
+    now: int
+
+    def alone(self) -> Script[Appended | None]:
+        started = time.perf_counter()
+        statements, place = transaction([self], self.now)
+        done = yield Whole(statements, durable=False)
+        return outcomes([self], done.rows[place], started, done.wrote, done.committed)[0]
+
+    def together(self) -> Awaitable[Appended | None]:
+        return conditionals()[self.topic.durability].ask(self)
+
+
+def transaction(batch: Sequence[Unless], now: int) -> tuple[list[Statement], int]:
+    """The statements of a transaction for appends of one class of durability, and the place of the one that tells."""
+    ids = sorted({each.topic.id for each in batch})
+    evicting = {each.topic.id: each.topic for each in batch if each.topic.evicts}
+    statements = [Statement(LOCK_HEADS, (array(ids),))]
+    if batch[0].topic.durability == "fsync":  # nobody is to see it before it is on disk: so its own commit waits
+        statements.insert(0, Statement(SYNC, ("on",)))
+    place = len(statements)
+    write = VOLATILE_IF if batch[0].topic.volatile else LOGGED_IF
+    statements.append(Statement(write, {**parameters(batch), "ids": array(ids), "now": now}))
+    statements += [Statement(MAKE_ROOM, room(topic, now)) for _, topic in sorted(evicting.items())]
+    return statements, place
+
+
+def parameters(batch: Sequence[Unless]) -> dict[str, Any]:
+    """What APPEND_IF wants for these appends."""
+    keys = [each.wanted.idempotency_key for each in batch]
+    heads = [each.wanted.expected_head for each in batch]
+    return {
+        "of": array([each.topic.id for each in batch]),
+        "versions": array([each.topic.version for each in batch]),
+        "counts": array([len(each.rows.data) for each in batch]),
+        "bytes": array([each.rows.bytes for each in batch]),
+        "heads": texts([None if head is None else str(head) for head in heads]),
+        "keys": texts(keys),
+        "digests": texts([None if key is None else each.rows.digest() for key, each in zip(keys, batch, strict=True)]),
+        "since": array([each.now - each.topic.idempotency_window_ms for each in batch]),
+        "ns": array([n for n, each in enumerate(batch, 1) for _ in each.rows.data]),
+        "places": array([place for each in batch for place in range(1, len(each.rows.data) + 1)]),
+        "runs": array([run for each in batch for run in accumulate(each.rows.sizes)]),
+        **records([each.rows for each in batch]),
+    }
+
+
+def outcomes(
+    batch: Sequence[Unless], found: Sequence[tuple[int, int]], started: float, wrote: float, committed: float
+) -> list[Appended | None]:
+    """What came of each, by the rows of APPEND_IF: its place in the batch, and the seq before its first."""
+    bases = dict(found)
+    wal_append_ms = (wrote - started) * 1000
+    fsync_ms = (committed - wrote) * 1000 if batch[0].topic.durability == "fsync" else 0.0
+    done: list[Appended | None] = []
+    heads: dict[CachedTopic, int] = {}
+    for place, each in enumerate(batch):
+        base = bases.get(place)
+        if base is None:
+            done.append(None)
+            continue
+        last = heads[each.topic] = base + len(each.rows.data)
+        done.append(Appended(base + 1, last, last, False, False, wal_append_ms, fsync_ms))
+    for topic, head in heads.items():
+        wake.moved(topic, head)
+    return done
+
+
+class Conditionals(RoundTrips[Unless, Appended | None]):
+    """Those of one class of durability, in an event loop."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+    async def alone(self, asked: Unless) -> Appended | None:
+        return await here().drive(asked.alone())
+
+    async def together(self, batch: Sequence[Unless]) -> Sequence[Appended | Awaitable[Appended | None] | None]:
+        started, chosen = time.perf_counter(), independent(batch)
+        try:
+            statements, place = transaction(chosen, max(each.now for each in chosen))
+        except Exception:  # one of them cannot be sent, whose error is its own
+            return [self.alone(each) for each in batch]
+        writes = here().writes
+        try:
+            (done,) = await writes.send(writes.readers, [Whole(statements, durable=False)])
+        except Exception as error:  # the connection was lost: nobody knows what was committed
+            return [raising(error) for _ in batch]
+        if isinstance(done, BaseException):  # one was refused, or somebody keeps a head: each finds out for itself
+            return [self.alone(each) for each in batch]
+        found = dict(zip(chosen, outcomes(chosen, done.rows[place], started, done.wrote, done.committed), strict=True))
+        return [found[each] if each in found else self.alone(each) for each in batch]
+
+
+def independent(batch: Sequence[Unless]) -> list[Unless]:
+    """Those whose condition no other of the batch decides: the first that names a key, and of those that expect a head the one
+    that comes first in its topic. As many as a transaction may carry records, at least one."""
+    chosen: list[Unless] = []
+    named: set[tuple[int, str]] = set()
+    topics: set[int] = set()
+    records = 0
+    for each in batch:
+        records += len(each.rows.data)
+        if records > MOST_RECORDS and chosen:
+            break
+        key = each.wanted.idempotency_key
+        expects = each.wanted.expected_head is not None
+        if (each.topic.id, key) in named or (expects and each.topic.id in topics):
+            continue
+        if key is not None:
+            named.add((each.topic.id, key))
+        topics.add(each.topic.id)
+        chosen.append(each)
+    return chosen
+
+
+async def raising(error: Exception) -> None:
+    raise error
+
+
+_here: tuple[Loop, dict[str, Conditionals]] | None = None
+
+
+def conditionals() -> dict[str, Conditionals]:
+    """Those of the event loop that runs, by durability."""
+    global _here
+    if _here is None or _here[0] is not here():
+        _here = here(), {durability: Conditionals() for durability in Topic.Durability.values}
+    return _here[1]

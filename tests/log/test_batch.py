@@ -100,10 +100,10 @@ def test_a_locked_head_holds_up_no_other_topic(locker: psycopg.Connection[Any]) 
     lock(locker, t)
 
     async def work(batches: Batches) -> list[Appended]:
-        waiting = [asyncio.create_task(batches.append(t, one_record())) for _ in range(3)]
+        waiting = [batches.append(t, one_record()) for _ in range(3)]
         for n in range(1, 11):
             assert (await batches.append(other, one_record())).first_seq == n  # type: ignore[union-attr]
-        waiting.append(asyncio.create_task(batches.append(t, one_record())))
+        waiting.append(batches.append(t, one_record()))
         await asyncio.sleep(0)
         assert not any(each.done() for each in waiting)
         locker.rollback()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, TypeVar
 
 from store.codec import Rows
@@ -30,6 +30,7 @@ class Loop:
         self.reads, self.readers = Reads(reads), Readers(READERS)
         self.turns, self.writers = Turns(), Readers(WRITERS)
         self.writes = Writes(WRITES, self.writers)
+        self.joints: dict[Hashable, Any] = {}  # store/joint.py
 
     async def drive(self, script: Script[T]) -> T:
         """The result of a script. Raises what the script raises, and the domain's errors for the database's."""

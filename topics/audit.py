@@ -21,13 +21,11 @@ from wire.actor import actor
 DAY_MS = 86_400_000
 STEP = 5_000  # entries dropped in one statement
 
-# From any rows of name, before and after: a statement that makes a change may write it down itself.
-NOTE_FROM = """
+NOTE = """
 INSERT INTO topics_auditentry (ts, actor, actor_name, origin, action, kind, name, before, after)
-SELECT %(ts)s, %(actor)s, %(actor_name)s, %(origin)s, %(action)s, %(kind)s, change.name, change.before::jsonb, change.after::jsonb
-  FROM {changes} AS change (name, before, after)
+SELECT ts, actor, actor_name, origin, action, kind, name, before, after
+  FROM json_populate_recordset(NULL::topics_auditentry, %s::json)
 """
-NOTE = NOTE_FROM.format(changes="unnest(%(names)s::text[], %(befores)s::text[], %(afters)s::text[])")
 # By the index on ts. Two sweeps at once take turns at the rows, and the second finds them gone.
 DROP_OLD = """
 DELETE FROM topics_auditentry WHERE id IN (SELECT id FROM topics_auditentry WHERE ts < %s ORDER BY ts LIMIT %s)
@@ -51,27 +49,20 @@ def note(
 
 def note_all(action: str, kind: str, changes: Iterable[Change]) -> Script[None]:
     """Write down changes of one kind. The caller is in the transaction that makes them."""
-    changes = list(changes)
-    yield Statement(
-        NOTE,
-        {
-            **doing(action, kind),
-            "names": [each.name for each in changes],
-            "befores": [as_json(each.before) for each in changes],
-            "afters": [as_json(each.after) for each in changes],
-        },
-    )
+    yield Statement(NOTE, (as_json([entry(action, kind, *change) for change in changes]),))
 
 
-def doing(action: str, kind: str) -> dict[str, Any]:
-    """What NOTE_FROM wants beside the changes: whose doing it is, and when."""
+def entry(
+    action: str, kind: str, name: str, before: dict[str, Any] | None = None, after: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """A row of the log: whoever acts now did this, now."""
     who = actor()
     whose = {"actor": who.id, "actor_name": who.name, "origin": who.origin}
-    return {"ts": now_ms(), **whose, "action": action, "kind": kind}
+    return {"ts": now_ms(), **whose, "action": action, "kind": kind, "name": name, "before": before, "after": after}
 
 
-def as_json(state: dict[str, Any] | None) -> str | None:
-    return None if state is None else msgspec.json.encode(state).decode()
+def as_json(rows: Any) -> str:
+    return msgspec.json.encode(rows).decode()
 
 
 def note_difference(kind: str, name: str, before: dict[str, Any], after: dict[str, Any]) -> Script[None]:

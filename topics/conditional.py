@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from store.loop import Loop, here
-from store.roundtrips import RoundTrips
-from store.script import Script, Shared, Statement, Whole
+from store.joint import Joint, joint
+from store.script import Done, Script, Shared, Statement, Whole
 from topics import wake
 from topics.cache import CachedTopic
 from topics.insert import LOGGED, MAKE_ROOM, MOST_RECORDS, SYNC, VOLATILE, Appended, array, records, room, texts
-from topics.models import Topic
 from topics.records import Append, Rows
 
 # In topic order, as every statement that takes several heads (insert.py). Its own statement, before the one that looks: that one
@@ -90,26 +88,28 @@ class Unless(Shared):
 
     def alone(self) -> Script[Appended | None]:
         started = time.perf_counter()
-        statements, place = transaction([self], self.now)
-        done = yield Whole(statements, durable=False)
-        return outcomes([self], done.rows[place], started, done.wrote, done.committed)[0]
+        done = yield transaction([self])
+        return outcomes([self], done, started)[0]
 
     def together(self) -> Awaitable[Appended | None]:
-        return conditionals()[self.topic.durability].ask(self)
+        return joint(Conditionals, self.topic.durability).ask(self)
 
 
-def transaction(batch: Sequence[Unless], now: int) -> tuple[list[Statement], int]:
-    """The statements of a transaction for appends of one class of durability, and the place of the one that tells."""
-    ids = sorted({each.topic.id for each in batch})
-    evicting = {each.topic.id: each.topic for each in batch if each.topic.evicts}
+def transaction(batch: Sequence[Unless]) -> Whole:
+    """For appends of one class of durability. Its last statements make room; the one before them tells."""
+    ids, now = sorted({each.topic.id for each in batch}), max(each.now for each in batch)
     statements = [Statement(LOCK_HEADS, (array(ids),))]
     if batch[0].topic.durability == "fsync":  # nobody is to see it before it is on disk: so its own commit waits
         statements.insert(0, Statement(SYNC, ("on",)))
-    place = len(statements)
     write = VOLATILE_IF if batch[0].topic.volatile else LOGGED_IF
     statements.append(Statement(write, {**parameters(batch), "ids": array(ids), "now": now}))
-    statements += [Statement(MAKE_ROOM, room(topic, now)) for _, topic in sorted(evicting.items())]
-    return statements, place
+    statements += [Statement(MAKE_ROOM, room(topic, now)) for topic in evicting(batch)]
+    return Whole(statements, durable=False)
+
+
+def evicting(batch: Sequence[Unless]) -> list[CachedTopic]:
+    """The topics that may have to make room, in order."""
+    return [topic for _, topic in sorted({each.topic.id: each.topic for each in batch if each.topic.evicts}.items())]
 
 
 def parameters(batch: Sequence[Unless]) -> dict[str, Any]:
@@ -132,51 +132,38 @@ def parameters(batch: Sequence[Unless]) -> dict[str, Any]:
     }
 
 
-def outcomes(
-    batch: Sequence[Unless], found: Sequence[tuple[int, int]], started: float, wrote: float, committed: float
-) -> list[Appended | None]:
-    """What came of each, by the rows of APPEND_IF: its place in the batch, and the seq before its first."""
-    bases = dict(found)
-    wal_append_ms = (wrote - started) * 1000
-    fsync_ms = (committed - wrote) * 1000 if batch[0].topic.durability == "fsync" else 0.0
-    done: list[Appended | None] = []
+def outcomes(batch: Sequence[Unless], done: Done, started: float) -> list[Appended | None]:
+    """What came of each. Tells whoever waits for the topics."""
+    bases: dict[int, int] = dict(
+        done.rows[-1 - len(evicting(batch))]
+    )  # by place in the batch: the seq before its first
+    wal_append_ms = (done.wrote - started) * 1000
+    fsync_ms = (done.committed - done.wrote) * 1000 if batch[0].topic.durability == "fsync" else 0.0
+    found: list[Appended | None] = []
     heads: dict[CachedTopic, int] = {}
     for place, each in enumerate(batch):
         base = bases.get(place)
         if base is None:
-            done.append(None)
+            found.append(None)
             continue
         last = heads[each.topic] = base + len(each.rows.data)
-        done.append(Appended(base + 1, last, last, False, False, wal_append_ms, fsync_ms))
+        found.append(Appended(base + 1, last, last, False, False, wal_append_ms, fsync_ms))
     for topic, head in heads.items():
         wake.moved(topic, head)
-    return done
+    return found
 
 
-class Conditionals(RoundTrips[Unless, Appended | None]):
+class Conditionals(Joint[Unless, Appended | None]):
     """Those of one class of durability, in an event loop."""
 
-    def __init__(self) -> None:
-        super().__init__(1)
+    def chosen(self, batch: Sequence[Unless]) -> list[Unless]:
+        return independent(batch)
 
-    async def alone(self, asked: Unless) -> Appended | None:
-        return await here().drive(asked.alone())
+    def transaction(self, chosen: Sequence[Unless]) -> Whole:
+        return transaction(chosen)
 
-    async def together(self, batch: Sequence[Unless]) -> Sequence[Appended | Awaitable[Appended | None] | None]:
-        started, chosen = time.perf_counter(), independent(batch)
-        try:
-            statements, place = transaction(chosen, max(each.now for each in chosen))
-        except Exception:  # one of them cannot be sent, whose error is its own
-            return [self.alone(each) for each in batch]
-        writes = here().writes
-        try:
-            (done,) = await writes.send(writes.readers, [Whole(statements, durable=False)])
-        except Exception as error:  # the connection was lost: nobody knows what was committed
-            return [raising(error) for _ in batch]
-        if isinstance(done, BaseException):  # one was refused, or somebody keeps a head: each finds out for itself
-            return [self.alone(each) for each in batch]
-        found = dict(zip(chosen, outcomes(chosen, done.rows[place], started, done.wrote, done.committed), strict=True))
-        return [found[each] if each in found else self.alone(each) for each in batch]
+    def outcomes(self, chosen: Sequence[Unless], done: Done, started: float) -> list[Appended | None]:
+        return outcomes(chosen, done, started)
 
 
 def independent(batch: Sequence[Unless]) -> list[Unless]:
@@ -199,18 +186,3 @@ def independent(batch: Sequence[Unless]) -> list[Unless]:
         topics.add(each.topic.id)
         chosen.append(each)
     return chosen
-
-
-async def raising(error: Exception) -> None:
-    raise error
-
-
-_here: tuple[Loop, dict[str, Conditionals]] | None = None
-
-
-def conditionals() -> dict[str, Conditionals]:
-    """Those of the event loop that runs, by durability."""
-    global _here
-    if _here is None or _here[0] is not here():
-        _here = here(), {durability: Conditionals() for durability in Topic.Durability.values}
-    return _here[1]

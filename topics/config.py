@@ -5,7 +5,7 @@ Rules: docs/wire.md, "Topics".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -14,8 +14,10 @@ from msgspec import UNSET, Meta, UnsetType
 
 from base.errors import Incompatible, InvalidRequest
 from base.names import HIDDEN, check_topic_name
-from store.script import Script, Statement, Whole, atomically
+from store.joint import Joint, joint
+from store.script import Done, Script, Shared, Statement, Whole, atomically
 from topics import audit, limits
+from topics.audit import as_json
 from topics.cache import CachedTopic, cached, forget, keep
 from topics.models import Topic, TopicHead
 from wire.answer import clamped
@@ -176,29 +178,66 @@ def literal(value: str | int | bool | None) -> str:
 
 
 TOPIC, HEAD = defaults(Topic), defaults(TopicHead)
-# The topic and its head, unless a topic of this name is there: then no row comes back. Who only looks takes no id. What a
-# topic begins with stands in the statement: {values} are the columns of its config, as arguments or as they are by default.
-MADE = f"""
-made AS (
+# Topics and their heads, but for those whose name is taken: of these no row comes back. Who only looks takes no id. In order of
+# name, so that two of these that make the same topics wait for each other in turn. `entries` are the audit log's.
+CREATE = f"""
+WITH made AS (
     INSERT INTO topics_topic (name, created_ts, {", ".join(TOPIC)})
-    SELECT %(name)s::text, %(now)s, {{values}}
-     WHERE NOT EXISTS (SELECT FROM topics_topic WHERE name = %(name)s::text)
+    SELECT name, created_ts, {", ".join(TOPIC)}
+      FROM json_populate_recordset(NULL::topics_topic, %(topics)s::json) AS asked
+     WHERE NOT EXISTS (SELECT FROM topics_topic known WHERE known.name = asked.name)
+     ORDER BY name
     ON CONFLICT (name) DO NOTHING
-    RETURNING id)
+    RETURNING id, name),
+headed AS (
+    INSERT INTO topics_topichead (topic_id, {", ".join(HEAD)})
+    SELECT id, {", ".join(map(literal, HEAD.values()))} FROM made),
+noted AS (
+    INSERT INTO topics_auditentry (ts, actor, actor_name, origin, action, kind, name, before, after)
+    SELECT ts, actor, actor_name, origin, action, kind, name, before, after
+      FROM json_populate_recordset(NULL::topics_auditentry, %(entries)s::json) JOIN made USING (name))
+SELECT name, made.id FROM made
 """
-NOTED = f"noted AS ({audit.NOTE_FROM.format(changes='(SELECT %(name)s::text, NULL, %(after)s FROM made)')})"
-HEADED = f"""
-INSERT INTO topics_topichead (topic_id, {", ".join(HEAD)})
-SELECT id, {", ".join(map(literal, HEAD.values()))} FROM made
-RETURNING topic_id
-"""
-DEFAULTS, GIVEN = ", ".join(map(literal, TOPIC.values())), ", ".join(f"%({column})s" for column in TOPIC)
-# By whether the config says anything, and whether the audit log is told.
-INSERT_TOPIC = {
-    (given, noted): f"WITH {MADE.format(values=GIVEN if given else DEFAULTS)} {', ' + NOTED if noted else ''} {HEADED}"
-    for given in (False, True)
-    for noted in (False, True)
-}
+
+
+class Creation(Shared):
+    """A topic with these columns, known on disk. The answer is its id; None: one of this name was there first."""
+
+    def __init__(self, name: str, fields: dict[str, Any], now: int, *, noted: bool) -> None:
+        self.topic = {"name": name, "created_ts": now, **TOPIC, **fields}
+        self.entries = [audit.entry("create", "topic", name, after=as_dict(configured(fields)))] if noted else []
+
+    @property
+    def name(self) -> str:
+        return str(self.topic["name"])
+
+    def alone(self) -> Script[int | None]:
+        done = yield Whole([creating([self])])
+        return dict(done.rows[0]).get(self.name)
+
+    def together(self) -> Awaitable[int | None]:
+        return joint(Creations).ask(self)
+
+
+def creating(batch: Sequence[Creation]) -> Statement:
+    """Makes topics of different names."""
+    topics, entries = [each.topic for each in batch], [entry for each in batch for entry in each.entries]
+    return Statement(CREATE, {"topics": as_json(topics), "entries": as_json(entries)})
+
+
+class Creations(Joint[Creation, int | None]):
+    """Those of an event loop."""
+
+    def chosen(self, batch: Sequence[Creation]) -> list[Creation]:
+        first = {each.name: each for each in reversed(batch)}
+        return list(first.values())
+
+    def transaction(self, chosen: Sequence[Creation]) -> Whole:
+        return Whole([creating(chosen)])
+
+    def outcomes(self, chosen: Sequence[Creation], done: Done, started: float) -> list[int | None]:
+        made: dict[str, int] = dict(done.rows[0])
+        return [made.get(each.name) for each in chosen]
 
 
 def create_topic(name: str, fields: dict[str, Any], now: int, *, noted: bool) -> Script[bool]:
@@ -209,12 +248,12 @@ def create_topic(name: str, fields: dict[str, Any], now: int, *, noted: bool) ->
     check_topic_name(name)
     check_type(fields)
     yield from limits.check_topics(name)
-    (made,) = (yield Whole([inserting(name, fields, now, noted)])).rows
-    if made:
+    made = yield Creation(name, fields, now, noted=noted)
+    if made is not None:
         config = configured(fields)
         known = {column: getattr(config, column) for column in CachedTopic._fields if hasattr(config, column)}
-        keep(CachedTopic(id=made[0][0], name=name, version=HEAD["version"], routed=False, derived=False, **known))
-    return bool(made)
+        keep(CachedTopic(id=made, name=name, version=HEAD["version"], routed=False, derived=False, **known))
+    return made is not None
 
 
 def insert_topic(name: str, fields: dict[str, Any], now: int) -> Script[bool]:
@@ -222,22 +261,13 @@ def insert_topic(name: str, fields: dict[str, Any], now: int) -> Script[bool]:
     check_topic_name(name)
     check_type(fields)
     yield from limits.check_topics(name)
-    return bool((yield inserting(name, fields, now, noted=False)))
+    return bool((yield creating([Creation(name, fields, now, noted=False)])))
 
 
 def check_type(fields: dict[str, Any]) -> None:
     """Raises InvalidRequest for a topic that nobody could use."""
     if fields.get("type") == Topic.Type.QUEUE:
         raise InvalidRequest('there are no queues yet: leave out type "queue"', field="type")
-
-
-def inserting(name: str, fields: dict[str, Any], now: int, noted: bool) -> Statement:
-    arguments = {"name": name, "now": now}
-    if fields:
-        arguments |= {**TOPIC, **fields}
-    if noted:
-        arguments |= {**audit.doing("create", "topic"), "after": audit.as_json(as_dict(configured(fields)))}
-    return Statement(INSERT_TOPIC[bool(fields), noted], arguments)
 
 
 def configured(fields: dict[str, Any]) -> WholeConfig:

@@ -122,5 +122,4 @@ def test_an_append_touches_its_head(topics: dict[str, int]) -> None:
 def test_appends_under_conditions_touch_their_heads_and_keys(topics: dict[str, int]) -> None:
     wanted = Append([NewRecord(msgspec.Raw(b'"x"')) for _ in range(100)], idempotency_key="k")
     appends = [Unless(look_up(name), wanted, check_rows(wanted), NOW + RECORDS) for name in ("home", "short", "long")]
-    statements, place = transaction(appends, NOW + RECORDS)
-    check(20, lambda: [prepared(each.sql, each.arguments) for each in statements][place])
+    check(20, lambda: [prepared(each.sql, each.arguments) for each in transaction(appends).statements])

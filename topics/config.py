@@ -178,25 +178,36 @@ def literal(value: str | int | bool | None) -> str:
 
 
 TOPIC, HEAD = defaults(Topic), defaults(TopicHead)
+
+
+def begun(column: str) -> str:
+    """What a topic has in a column to begin with: what was asked for, else the default."""
+    default = literal(TOPIC[column])
+    return column if default == "NULL" else f"coalesce({column}, {default})"
+
+
 # Topics and their heads, but for those whose name is taken: of these no row comes back. Who only looks takes no id. In order of
-# name, so that two of these that make the same topics wait for each other in turn. `entries` are the audit log's.
+# name, so that two of these that make the same topics wait for each other in turn. `entries` are the audit log's, which shows the
+# config as as_dict() does.
 CREATE = f"""
 WITH made AS (
     INSERT INTO topics_topic (name, created_ts, {", ".join(TOPIC)})
-    SELECT name, created_ts, {", ".join(TOPIC)}
+    SELECT name, created_ts, {", ".join(map(begun, TOPIC))}
       FROM json_populate_recordset(NULL::topics_topic, %(topics)s::json) AS asked
      WHERE NOT EXISTS (SELECT FROM topics_topic known WHERE known.name = asked.name)
      ORDER BY name
     ON CONFLICT (name) DO NOTHING
-    RETURNING id, name),
+    RETURNING *),
 headed AS (
     INSERT INTO topics_topichead (topic_id, {", ".join(HEAD)})
     SELECT id, {", ".join(map(literal, HEAD.values()))} FROM made),
 noted AS (
-    INSERT INTO topics_auditentry (ts, actor, actor_name, origin, action, kind, name, before, after)
-    SELECT ts, actor, actor_name, origin, action, kind, name, before, after
-      FROM json_populate_recordset(NULL::topics_auditentry, %(entries)s::json) JOIN made USING (name))
-SELECT name, made.id FROM made
+    INSERT INTO topics_auditentry (ts, actor, actor_name, origin, action, kind, name, after)
+    SELECT ts, actor, actor_name, origin, action, kind, name,
+           to_jsonb(made) - '{{id,name,created_ts}}'::text[] || jsonb_build_object('durable', durability = 'fsync')
+      FROM json_populate_recordset(NULL::topics_auditentry, %(entries)s::json) entry
+      JOIN made USING (name))
+SELECT name, id FROM made
 """
 
 
@@ -204,12 +215,8 @@ class Creation(Shared):
     """A topic with these columns, known on disk. The answer is its id; None: one of this name was there first."""
 
     def __init__(self, name: str, fields: dict[str, Any], now: int, *, noted: bool) -> None:
-        self.topic = {"name": name, "created_ts": now, **TOPIC, **fields}
-        self.entries = [audit.entry("create", "topic", name, after=as_dict(configured(fields)))] if noted else []
-
-    @property
-    def name(self) -> str:
-        return str(self.topic["name"])
+        self.name, self.topic = name, {"name": name, "created_ts": now, **fields}
+        self.entries = [audit.entry("create", "topic", name)] if noted else []
 
     def alone(self) -> Script[int | None]:
         done = yield Whole([creating([self])])

@@ -20,14 +20,15 @@ TAKE = """
 SELECT verdict, wait_ms, full_seq, lease, batch_id, attempt, age_ms, callback, uuid, dropped, events, body
   FROM push_take(%(id)s, %(lease_ms)s, %(bytes)s)
 """
-# A batch that is acknowledged, and the one that comes next, in one transaction and one round trip.
+# A batch that is acknowledged, and the one that comes next where it is wanted, in one transaction and one round trip.
 SETTLE_AND_TAKE = """
 SELECT settled.held, settled.retry_ms, taken.*
   FROM push_settle(%(id)s, %(lease)s, %(batch_id)s, %(acknowledged)s, %(status)s, %(error)s, %(duration_ms)s, %(events)s,
                    %(bytes)s, %(dropped)s, %(heal)s, %(damage)s, %(max_backoff_ms)s) settled
  CROSS JOIN LATERAL (
        SELECT verdict, wait_ms, full_seq, lease, batch_id, attempt, age_ms, callback, uuid, dropped, events, body
-         FROM push_take(CASE WHEN settled.held AND %(acknowledged)s THEN %(id)s END::bigint, %(lease_ms)s, %(most_bytes)s)) taken
+         FROM push_take(CASE WHEN settled.held AND %(acknowledged)s AND %(go_on)s THEN %(id)s END::bigint,
+                        %(lease_ms)s, %(most_bytes)s)) taken
 """
 # Overdue: nobody is at it, though its time has come. By the subscribers' rows; the log is asked for those that lag.
 OVERDUE = """
@@ -49,6 +50,8 @@ SOURCES = """
 SELECT r.source_id, s.client_id, t.id, r.ordered
   FROM push_subscriber s JOIN topics_topic t ON t.name = s.queue JOIN routers_router r ON r.dest_id = t.id
 """
+# By the heads' primary key.
+HEADS = "SELECT topic_id, head_seq FROM topics_topichead WHERE topic_id = ANY (%s)"
 # Deliveries that are due within so many ms: batches that are full, and the last one where its time comes.
 DUE_WITHIN = """
 SELECT coalesce(sum(batches), 0)::bigint FROM (
@@ -93,8 +96,10 @@ def take(id: int) -> Script[Taken]:
     return Taken(*rows[0])
 
 
-def settle_and_take(id: int, taken: Taken, outcome: Outcome, duration_ms: float) -> Script[tuple[Settled, Taken]]:
-    """Say what became of a batch. Where it was acknowledged, take the next one."""
+def settle_and_take(
+    id: int, taken: Taken, outcome: Outcome, duration_ms: float, *, go_on: bool
+) -> Script[tuple[Settled, Taken]]:
+    """Say what became of a batch. Where it was acknowledged, and it is to `go_on`, take the next one."""
     heal, damage, max_backoff_ms = RATES
     rows = yield Statement(
         SETTLE_AND_TAKE,
@@ -103,6 +108,7 @@ def settle_and_take(id: int, taken: Taken, outcome: Outcome, duration_ms: float)
             "lease": taken.lease,
             "batch_id": taken.batch_id,
             "acknowledged": outcome.error is None,
+            "go_on": go_on,
             "status": outcome.status,
             "error": outcome.error,
             "duration_ms": duration_ms,
@@ -124,6 +130,11 @@ def overdue(now: int) -> Script[list[int]]:
     """The subscribers that somebody should deliver to, and nobody is at."""
     rows = yield Statement(OVERDUE, {"now": now})
     return [id for (id,) in rows]
+
+
+def heads_of(topic_ids: list[int]) -> Script[dict[int, int]]:
+    """The heads of those topics that are there."""
+    return dict((yield Statement(HEADS, (topic_ids,))))
 
 
 def due_within(ms: int, now: int) -> Script[int]:

@@ -26,11 +26,12 @@ from django.conf import settings
 from base.clock import now_ms
 from base.errors import TopicsError
 from push import counters
-from push.batches import BEGIN_SECONDS, QUEUES, SOURCES, Taken, overdue, settle_and_take, take
+from push.batches import BEGIN_SECONDS, QUEUES, SOURCES, Taken, heads_of, overdue, settle_and_take, take
 from push.callbacks import MOST_SECONDS, Call, Callbacks, LeaseOver, Outcome
-from push.crowd import Crowd, clock, rest_after
+from push.crowd import Crowd, clock
 from push.fill import fill
 from routers.advance import ADVANCE, STEP, Moved
+from routers.tasks import HELD, flag
 from store.loop import Loop
 from store.script import Script, Statement
 from topics import wake
@@ -41,6 +42,8 @@ THREADS = settings.PUSH_CALLBACKS_AT_ONCE
 OURS_MS = 10_000  # a subscriber that we looked after is left to us by other processes: its connection is here
 REST_SECONDS = 0.05  # between two looks at a queue that waits for its time, and whose topics get event after event
 MAP_SECONDS = 1.0  # so old may be what we know of queues
+LOOK_SECONDS = 0.1  # between two looks at heads, while publishers want the cores
+HOLD_MS = 3_000  # for so long after we forwarded in such a time, workers of routers leave the topic to us
 AWAY_SECONDS = 1.0  # after PostgreSQL or Redis did not answer
 STOP_SECONDS = 5.0  # for calls under way when the process is to end
 
@@ -63,6 +66,7 @@ class Courier:
         self.advancing: dict[int, bool] = {}  # of these, those that we forward, and whether there is more by now
         self.others: set[int] = set()  # topics that are no queue's business
         self.known_until = 0.0
+        self.heads: dict[int, int] = {}  # of the topics above, where we last looked for ourselves
         self.busy: dict[int, int] = {}  # subscribers we are at, and the head that we were told of meanwhile
         self.waiting: dict[int, int | None] = {}  # those with a timer: the head from which on it need not be waited for
         self.timers: dict[int, asyncio.TimerHandle] = {}
@@ -83,12 +87,14 @@ class Courier:
                 if not self.has_queues():  # to hear of every topic would cost whoever only appends a tenth of a core
                     await asyncio.sleep(MAP_SECONDS)
                     continue
+                await self.look()
                 async with self.redis.pubsub(ignore_subscribe_messages=True) as heard:
                     await heard.subscribe(CHANNEL)
+                    await self.look_once()  # for what moved before we could be told
                     async for message in heard.listen():
                         words = json.loads(message["data"])["data"].split()
                         await self.moved(dict(zip(map(int, words[::2]), map(int, words[1::2]), strict=True)))
-                        if not self.has_queues():
+                        if self.crowd.dense or not self.has_queues():
                             break
             except (redis.RedisError, OSError, TopicsError) as error:
                 log.warning("deliveries wait for wake-ups: %s", error)
@@ -99,6 +105,21 @@ class Courier:
 
     def has_queues(self) -> bool:
         return bool(self.queues or self.sources or self.plain)
+
+    async def look(self) -> None:
+        """While publishers want the cores, see for ourselves what moved: each of their processes would tell us of it 200 times a
+        second, and to listen costs a tenth of what they need themselves."""
+        while self.crowd.dense and not self.stopping:
+            began = self.loop.time()
+            await self.look_once()
+            await asyncio.sleep(max(self.crowd.rest_after(self.loop.time() - began), LOOK_SECONDS))
+
+    async def look_once(self) -> None:
+        """What we see for the first time may have moved before: that is the sweep's to find."""
+        heads = await self.store.drive(heads_of([*self.queues, *self.sources.keys() | self.plain]))
+        moved = {id: head for id, head in heads.items() if head != self.heads.get(id, head)}
+        self.heads = heads
+        await self.moved(moved)
 
     async def moved(self, heads: dict[int, int]) -> None:
         """These topics have these heads now."""
@@ -161,8 +182,10 @@ class Courier:
                         wake.announce(step.topic_id, step.head_seq, step.routed)
                         if (id := self.queues.get(step.topic_id)) is not None:
                             self.hint(id, step.head_seq)
+                if self.crowd.dense:
+                    await self.redis.set(flag(source_id), HELD, px=HOLD_MS)
                 # A topic that gets event after event is left alone for a while: its publishers need the cores as well.
-                await asyncio.sleep(rest_after(took))
+                await asyncio.sleep(self.crowd.rest_after(took, len(steps)))
                 more = self.advancing[source_id] or any(step.more for step in steps)
         except (TopicsError, redis.RedisError, OSError) as error:
             log.warning("events are forwarded by the workers of routers: %s", error)
@@ -270,7 +293,7 @@ class Courier:
         failing = id in self.failed
         async with self.failing if failing else self.well:
             if (queue_id := self.ordered.get(id)) is not None:
-                await self.store.drive(fill(queue_id, now_ms()))
+                await self.crowd.ask(fill(queue_id, now_ms()))
             taken, asked = await self.crowd.ask(take(id))
             while taken.verdict == "send":
                 began = time.perf_counter()
@@ -280,7 +303,11 @@ class Courier:
                     return Taken("idle")
                 duration_ms = (time.perf_counter() - began) * 1000
                 counters.delivered(id, taken, outcome.error is None, duration_ms)
-                (settled, following), asked = await self.crowd.ask(settle_and_take(id, taken, outcome, duration_ms))
+                # At once: were it to wait for its turn, the lease might be over, and the batch be sent by somebody else, too.
+                go_on, asked = not self.crowd.dense, clock()
+                settled, following = await self.store.drive(
+                    settle_and_take(id, taken, outcome, duration_ms, go_on=go_on)
+                )
                 if not settled.held:
                     log.warning("a batch was sent under a lease that somebody else has taken over since")
                     return Taken("idle")
@@ -290,6 +317,8 @@ class Courier:
                     return Taken("wait", settled.retry_ms)
                 self.failed.discard(id)
                 taken = following
+                if not go_on:
+                    taken, asked = await self.crowd.ask(take(id))
             return taken
 
     async def call(self, taken: Taken, asked: float) -> Outcome | None:

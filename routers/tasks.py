@@ -22,6 +22,7 @@ MOST_REST_SECONDS = 0.3
 FLOOD = 1000  # records a second: a source that gets fewer needs no rest
 FIRST_LOOK_SECONDS, LOOK_SECONDS = 0.002, 0.02  # between two looks at how many it gets
 FLAG_SECONDS = 5  # a message that vanished blocks no other for longer; the sweep is back sooner anyway
+HELD = b"held"  # a flag that says: somebody else moves this source's routers, until the flag goes by itself
 IDLE_MS = 1000  # nobody is asked again for a source whose routers all stand still: until the sweep
 
 HEAD = "SELECT head_seq FROM topics_topichead WHERE topic_id = %s"
@@ -95,6 +96,8 @@ def head_of(source_id: int) -> int:
 
 @shared_task(name="routers.advance")
 def advance_source(source_id: int) -> None:
+    if client().get(flag(source_id)) == HELD:
+        return
     left = forward(source_id)
     if not left and not prepared(RUNNING, [source_id])[0][0]:
         client().pexpire(flag(source_id), IDLE_MS)

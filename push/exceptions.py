@@ -6,8 +6,11 @@ tokens are.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import logging
+import queue
+import threading
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
@@ -19,6 +22,9 @@ LIBRARIES = {
     "honeybadger": ("honeybadger", "honeybadger>=1,<2"),
     "new_relic": ("newrelic", "newrelic>=11"),
 }
+
+REGISTER_SECONDS = 10.0  # to wait for New Relic, before the first fault is told
+MOST_WAITING = 100  # faults for it meanwhile
 
 
 class Reporting(logging.Handler):
@@ -53,17 +59,47 @@ def honeybadger(url: str) -> Report:
     return client.notify
 
 
+class NewRelic:
+    """Hands exceptions to New Relic's agent, from a thread that begins with the first one: to register waits for the network, and
+    neither the agent's threads nor its session go along into a fork, as which our processes begin (topics_project/forks.py).
+
+    The agent is not initialized: it would instrument Django and the log, and send what has not to do with faults.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: queue.Queue[BaseException] = queue.Queue(MOST_WAITING)
+        self.starting = threading.Lock()
+        self.thread: threading.Thread | None = None
+
+    def __call__(self, error: BaseException) -> None:
+        with self.starting:
+            if self.thread is None or not self.thread.is_alive():
+                self.thread = threading.Thread(target=self.report_forever, name="new-relic", daemon=True)
+                self.thread.start()
+        with contextlib.suppress(queue.Full):  # it stands in the log
+            self.waiting.put_nowait(error)
+
+    def report_forever(self) -> None:
+        from newrelic import agent
+
+        application = agent.register_application(timeout=REGISTER_SECONDS)
+        while True:
+            error = self.waiting.get()
+            agent.notice_error((type(error), error, error.__traceback__), application=application)
+            self.waiting.task_done()
+
+
 def new_relic(url: str) -> Report:
-    """The agent finds its licence in NEW_RELIC_LICENSE_KEY, or in the file of NEW_RELIC_CONFIG_FILE, as ever."""
-    import newrelic.agent
+    """Its settings are the agent's own, as NEW_RELIC_LICENSE_KEY and NEW_RELIC_APP_NAME. Raises Refusal without the first."""
+    from newrelic import agent
 
-    newrelic.agent.initialize()
-    application = newrelic.agent.register_application(timeout=0)
-
-    def report(error: BaseException) -> None:
-        newrelic.agent.notice_error((type(error), error, error.__traceback__), application=application)
-
-    return report
+    settings = agent.global_settings()
+    if not settings.license_key:
+        raise Refusal(
+            "EXCEPTION_SERVICE=new_relic needs NEW_RELIC_LICENSE_KEY: set it to the license key of your account."
+        )
+    settings.enabled = True
+    return NewRelic()
 
 
 SERVICES: dict[str, Callable[[str], Report]] = {"sentry": sentry, "honeybadger": honeybadger, "new_relic": new_relic}

@@ -6,18 +6,25 @@ import gzip
 import http.server
 import json
 import logging
+import os
 import socket
+import ssl
+import subprocess
+import sys
 import threading
 import zlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import trustme
 
 from base.clock import now_ms
 from base.refusal import Refusal
 from push import exceptions, reporters
-from tests.instances import Instance, until
+from tests.instances import ROOT, Instance, until
 from tests.push.bus import Client, until_acknowledged, url
 from tests.push.receiver import Receiver
 
@@ -107,35 +114,44 @@ def test_metrics_to_a_datadog_agent(datadog_agent: socket.socket) -> None:
 
 
 class Collector:
-    """A server over HTTP that keeps what is posted to it."""
+    """A server over HTTP, or TLS, that keeps what is posted to it. `answer`: what it says to a post to a path."""
 
-    def __init__(self) -> None:
+    def __init__(self, answer: Callable[[str], bytes] = lambda path: b"{}", ca: trustme.CA | None = None) -> None:
         self.bodies: list[tuple[str, bytes]] = []
         kept = self.bodies
 
         class Keep(http.server.BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 kept.append((self.path, self.rfile.read(int(self.headers["content-length"]))))
-                self.send_response(201)
+                body = answer(self.path)
+                self.send_response(200)
                 self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", "2")
+                self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                self.wfile.write(b"{}")
+                self.wfile.write(body)
 
             def log_message(self, *_: Any) -> None:
                 pass
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Keep)
-        self.host = f"127.0.0.1:{self.server.server_address[1]}"
+        self.port = self.server.server_address[1]
+        self.host = f"127.0.0.1:{self.port}"
+        if ca is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            ca.issue_cert("localhost").configure_cert(context)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    def end(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
 
 
 @pytest.fixture
 def collector() -> Iterator[Collector]:
     made = Collector()
     yield made
-    made.server.shutdown()
-    made.server.server_close()
+    made.end()
 
 
 def test_metrics_to_datadogs_api(collector: Collector, settings, db: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,6 +189,7 @@ def test_metrics_that_cannot_go_anywhere_are_refused(settings, change: dict[str,
         ("bugsnag", "", "is none of print, sentry, honeybadger, new_relic"),
         ("sentry", "", "needs EXCEPTION_SERVICE_URL"),
         ("honeybadger", "https://host-without-key", "needs EXCEPTION_SERVICE_URL"),
+        ("new_relic", "", "needs NEW_RELIC_LICENSE_KEY"),
     ],
 )
 def test_exceptions_that_cannot_go_anywhere_are_refused(service: str, url: str, words: str) -> None:
@@ -209,7 +226,7 @@ def test_faults_go_to_sentry(collector: Collector, faults: Callable[[str], None]
     exceptions.report_to("sentry", f"http://key@{collector.host}/1")
     faults("a-token-in-a-variable")
     sentry_sdk.flush(10)
-    sent = b"".join(body if body[:2] != b"\x1f\x8b" else gzip.decompress(body) for _, body in collector.bodies)
+    sent = b"".join(unpacked(body) for _, body in collector.bodies)
     assert b"something of ours broke" in sent
     assert b"a-token-in-a-variable" not in sent
     sentry_sdk.init()  # to nobody
@@ -222,3 +239,59 @@ def test_faults_go_to_honeybadger(collector: Collector, faults: Callable[[str], 
     sent = b"".join(body for _, body in collector.bodies)
     assert b"something of ours broke" in sent
     assert b"a-token-in-a-variable" not in sent
+
+
+# What a process of ours does: it reports from a fork of the one that was told to.
+FORK = """
+import logging, os
+from newrelic import agent
+from push import exceptions
+
+def fail(secret):
+    try:
+        raise ValueError("something of ours broke")
+    except ValueError:
+        logging.getLogger("tests").exception("a request failed")
+
+exceptions.report_to("new_relic", "")
+child = os.fork()
+if not child:
+    logging.getLogger("tests").warning("what is no fault")
+    fail("a-token-in-a-variable")
+    logging.getLogger().handlers[-1].report.waiting.join()
+    agent.shutdown_agent(10)  # as at its end: else it tells once a minute
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def says(path: str) -> bytes:
+    """What New Relic answers: the library has it all, for who tries it out."""
+    from newrelic.common.agent_http import DeveloperModeClient
+
+    (method,) = parse_qs(urlsplit(path).query)["method"]
+    known = {**DeveloperModeClient.RESPONSES, "preconnect": {"redirect_host": "localhost"}}
+    return json.dumps({"return_value": known[method]}).encode()
+
+
+def test_faults_go_to_new_relic(ca: trustme.CA, ca_file: Path) -> None:
+    collector = Collector(says, ca)
+    try:
+        account = {
+            "NEW_RELIC_LICENSE_KEY": "k" * 40,
+            "NEW_RELIC_HOST": "localhost",
+            "NEW_RELIC_PORT": str(collector.port),
+        }
+        environment = {**os.environ, **account, "NEW_RELIC_CA_BUNDLE_PATH": str(ca_file), "PYTHONPATH": str(ROOT)}
+        subprocess.run([sys.executable, "-c", FORK], env=environment, check=True, timeout=60)
+    finally:
+        collector.end()
+    sent = {parse_qs(urlsplit(path).query)["method"][0]: unpacked(body) for path, body in collector.bodies}
+    assert b"something of ours broke" in sent["error_data"]
+    assert not any(b"a-token-in-a-variable" in body or b"what is no fault" in body for body in sent.values())
+    assert "log_event_data" not in sent
+    assert "analytic_event_data" not in sent
+
+
+def unpacked(body: bytes) -> bytes:
+    return gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body

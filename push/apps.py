@@ -15,7 +15,7 @@ class PushConfig(AppConfig):
     def ready(self) -> None:
         """Join in where the rooms below leave room for it."""
         from push import counters, exceptions, fill, health, metrics, reporters
-        from push.names import check_token
+        from push.names import check_queue, check_token
         from topics import hooks
         from wire import pulse
         from wire.keys import LEAST_SECRET, SECRET
@@ -31,6 +31,7 @@ class PushConfig(AppConfig):
             except InvalidRequest as error:
                 raise Refusal(f"ROUTEMASTER_CLIENTS cannot be used: entry {place}: {error.message}.") from error
         hooks.before_read = fill.before_read
+        hooks.check_config = check_queue
         collectors.append(metrics.collect)
         pulse.steps += [health.look_at_redis, counters.note_start, counters.flush]
         exceptions.report_to(settings.EXCEPTION_SERVICE, settings.EXCEPTION_SERVICE_URL)

@@ -29,6 +29,16 @@ def check_token(value: str, what: str) -> str:
     return value
 
 
+def check_queue(name: str, discard: str) -> None:
+    """Raises InvalidRequest for a queue that rejects: what was delivered would count for days, and the events of several topics
+    come in one order, in which none can be left behind."""
+    if name.startswith(QUEUE) and discard == "reject":
+        raise InvalidRequest(
+            f'{name!r} is a queue of the push bus, which rejects nothing: leave discard at "old", which evicts the oldest events',
+            field="discard",
+        )
+
+
 def bus_topic(name: str) -> str:
     """The topic that a bus topic is."""
     return BUS + name

@@ -16,7 +16,7 @@ from base.errors import Incompatible, InvalidRequest
 from base.names import HIDDEN, check_topic_name
 from store.joint import Joint, joint
 from store.script import Done, Script, Shared, Statement, Whole, atomically
-from topics import audit, limits
+from topics import audit, hooks, limits
 from topics.audit import as_json
 from topics.cache import CachedTopic, cached, forget, keep
 from topics.models import Topic, TopicHead
@@ -254,6 +254,7 @@ def create_topic(name: str, fields: dict[str, Any], now: int, *, noted: bool) ->
     """
     check_topic_name(name)
     check_type(fields)
+    hooks.check_config(name, fields.get("discard", TOPIC["discard"]))
     yield from limits.check_topics(name)
     made = yield Creation(name, fields, now, noted=noted)
     if made is not None:
@@ -267,6 +268,7 @@ def insert_topic(name: str, fields: dict[str, Any], now: int) -> Script[bool]:
     """The same, in the transaction of the caller and not in the audit log."""
     check_topic_name(name)
     check_type(fields)
+    hooks.check_config(name, fields.get("discard", TOPIC["discard"]))
     yield from limits.check_topics(name)
     return bool((yield creating([Creation(name, fields, now, noted=False)])))
 
@@ -325,7 +327,7 @@ def change_once(name: str, fields: dict[str, Any], now: int) -> Script[WholeConf
 def change_topic(
     topic_id: int, name: str, before: WholeConfig, fields: dict[str, Any], now: int
 ) -> Script[WholeConfig]:
-    """Save what differs. The caller holds the topic's row in a transaction."""
+    """Save what differs. The caller holds the topic's row in a transaction. Raises Incompatible or InvalidRequest."""
     changed = {column: value for column, value in fields.items() if getattr(before, column) != value}
     if "type" in changed:
         raise Incompatible(f"{name!r} is a {before.type} and cannot become a {changed['type']}", type=before.type)
@@ -337,6 +339,7 @@ def change_topic(
     columns = {column: getattr(before, column) for column in COLUMNS} | changed
     yield Statement(SAVE, {**columns, "id": topic_id})
     after = whole(columns)
+    hooks.check_config(name, after.discard)
     yield from audit.note_difference("topic", name, as_dict(before), as_dict(after))
     yield Statement(EXPIRE, (now, topic_id))
     if after.discard == Topic.Discard.OLD:

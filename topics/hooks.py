@@ -21,6 +21,10 @@ def _nothing_removed(*_: object) -> Script[list[str]]:
     return []
 
 
+def _anything(*_: object) -> None:
+    """Every config will do."""
+
+
 def _nobody(*_: object) -> list[str]:
     return []
 
@@ -31,6 +35,9 @@ async def _at_once(*_: object) -> bool:
 
 # Before a topic that others forward into is read (topic, now): what was acked upstream before is to be seen.
 before_read: Callable[[CachedTopic, int], Script[None]] = _no_script
+
+# Before a topic's config is kept (name, what a full one does): raises InvalidRequest where that topic cannot do so.
+check_config: Callable[[str, str], None] = _anything
 
 # In the transaction that deletes a topic, before its row is locked: whoever changes what names topics is kept away.
 before_delete: Callable[[], Script[None]] = _no_script

@@ -12,7 +12,7 @@ import pytest
 
 from tests.admin.pages import errors, rows, text
 from tests.instances import Instance, until
-from tests.push.bus import Client, call, new_client, until_acknowledged, url
+from tests.push.bus import Client, call, new_client, new_topic, until_acknowledged, url
 from tests.push.receiver import Receiver
 
 
@@ -149,3 +149,31 @@ def test_who_may_only_look_changes_nothing(bus: Instance, path: str) -> None:
     for page in ("redeliver/", "drop/", "test/"):
         with urllib.request.urlopen(bus.url + path + page, timeout=30) as answer:
             assert "/admin/login/" in answer.url
+
+
+@pytest.mark.parametrize("topics", [1, 2])
+def test_a_queue_with_a_cap_evicts_and_cannot_be_made_to_reject(
+    bus: Instance, publisher: Client, subscriber: Client, receiver: Receiver, topics: int
+) -> None:
+    names = [new_topic() for _ in range(topics)]
+    for name in names:
+        publisher.publish(name, url(0))
+    receiver.answer = lambda handler, batch: 500
+    subscriber.subscribe(*names, callback=receiver.url())
+    with bus.connect() as connection:
+        (queue,) = connection.execute(
+            "SELECT queue FROM push_subscriber s JOIN push_busclient c ON c.id = s.client_id WHERE c.name = %s",
+            [subscriber.name],
+        ).fetchone()  # type: ignore[misc]
+    refused = call(bus.port, "PUT", f"/v0/topics/{queue}", None, {"cap_records": 2, "discard": "reject"})
+    assert refused.status == 400
+    assert refused.json["error"]["detail"] == {"field": "discard"}
+    assert "which evicts the oldest events" in refused.json["error"]["message"]
+    assert call(bus.port, "PUT", f"/v0/topics/{queue}x", None, {"discard": "reject"}).status == 400
+    assert call(bus.port, "PUT", f"/v0/topics/{queue}", None, {"cap_records": 2}).status == 200
+    for n in range(1, 6):
+        publisher.publish(names[n % topics], url(n))
+    until(lambda: subscriber.events()["queued"] == 2, "the cap to be kept")
+    receiver.answer = lambda handler, batch: 200
+    until(subscriber.drained, "what is left to be delivered")
+    assert receiver.acknowledged()[-2:] == [url(4), url(5)]

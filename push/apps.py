@@ -30,6 +30,8 @@ class PushConfig(AppConfig):
                 check_token(token, "token")
             except InvalidRequest as error:
                 raise Refusal(f"ROUTEMASTER_CLIENTS cannot be used: entry {place}: {error.message}.") from error
+            if token == root:
+                raise Refusal(f"ROUTEMASTER_CLIENTS cannot be used: entry {place} is ROUTEMASTER_ROOT_KEY.")
         hooks.before_read = fill.before_read
         hooks.check_config = check_queue
         collectors.append(metrics.collect)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from django.conf import settings
 
 from base.clock import now_ms
-from base.errors import Unauthorized
+from base.errors import InvalidRequest, Unauthorized
 from push.names import check_token
 from store.database import mend
 from store.script import Script, Statement, atomically, run
@@ -50,7 +50,9 @@ class BusKey(Key):
     def check(self, *scopes: str) -> None:
         for scope in scopes:
             if scope not in self.scopes:
-                wanted = "the root key" if scope == "root" else "a client's token"
+                wanted = (
+                    "the root key" if scope == "root" else "a client's token: the root key makes those, and is none"
+                )
                 raise Unauthorized(f"this takes {wanted}")
 
     @property
@@ -170,6 +172,8 @@ def add_client(name: str, token: str | None, now: int) -> Script[Client]:
     """A client, new or called so from now on. Raises InvalidRequest."""
     check_token(name, "name")
     token = f"{name}--{secrets.token_hex(16)}" if token is None else check_token(token, "token")
+    if token == settings.ROUTEMASTER_ROOT_KEY:  # which who asks knows
+        raise InvalidRequest("this token is the root key: a client has one of its own")
     return (yield from atomically(add_locked(name, token, now)))
 
 

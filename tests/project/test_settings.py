@@ -110,6 +110,10 @@ def test_a_bad_setting_is_refused(monkeypatch: pytest.MonkeyPatch, settings: dic
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
+        (
+            {"ROUTEMASTER_ROOT_KEY": "hush", "ROUTEMASTER_CLIENTS": "shop--1,hush"},
+            "topics: ROUTEMASTER_CLIENTS cannot be used: entry 2 is ROUTEMASTER_ROOT_KEY.",
+        ),
         ({"TOPICS_API_KEYS": "hush:read,hush2:reed"}, "topics: TOPICS_API_KEYS cannot be used: entry 2 is not secret:"),
         (
             {"TOPICS_API_KEYS": "hush:read,write"},

@@ -111,6 +111,7 @@ def test_a_token_of_ones_own(root: Client) -> None:
         {"name": "a", "token": "T"},
         {"name": "a", "token": ""},
         {"name": "a", "token": "t" * 65},
+        {"name": "a", "token": ROOT},
         {"name": "a", "more": 1},
         b"{",
         [],

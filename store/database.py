@@ -44,8 +44,7 @@ def translated(error: BaseException) -> TopicsError | None:
     if isinstance(error, django.db.NotSupportedError):  # Django looks at the version, too
         return NotReady(str(error))
     if isinstance(cause, UNMIGRATED):
-        note_missing(str(cause).splitlines()[0])
-        return NotReady("the database is not migrated: run `manage.py migrate`")
+        return NotReady(lacking(str(cause).splitlines()[0]))
     if isinstance(cause, psycopg.errors.StatementTooComplex):
         return InvalidRequest("the JSON is nested too deep")
     if isinstance(cause, REFUSED):
@@ -66,9 +65,11 @@ def translated(error: BaseException) -> TopicsError | None:
 
 
 @functools.cache
-def note_missing(what: str) -> None:
-    """Log what PostgreSQL lacks, once for all who look for it. After `migrate` it is a fault of ours."""
-    log.warning("the database is not migrated: %s", what)
+def lacking(missing: str) -> str:
+    """What to say of what PostgreSQL does not find, in its own words. Logged once for all who look for it."""
+    told = f"the database lacks what this version needs ({missing}): run `manage.py migrate`; if that changes nothing, restore it"
+    log.warning(told)
+    return told
 
 
 # What each of Django's connections has prepared, by statement: the server's name for it.

@@ -58,6 +58,18 @@ def test_a_connection_that_ends_on_the_way_is_no_fault_of_ours() -> None:
     assert prepared("SELECT 1", ()) == [(1,)]
 
 
+def test_what_the_database_lacks_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    """It may be migrated, and a function may be missing all the same: to say that it is not migrated would be wrong."""
+    for call, missing in (
+        ("topic_lost(1)", r"function topic_lost\(integer\)"),
+        ("name FROM topics_lost", 'relation "topics_lost"'),
+    ):
+        for _ in range(2):
+            with pytest.raises(NotReady, match=rf"{missing} does not exist\): run `manage.py migrate`"):
+                prepared(f"SELECT {call}", ())
+    assert [record.message.count("topic_lost") for record in caplog.records] == [1, 0]
+
+
 def test_an_error_without_a_code_is_a_lost_connection() -> None:
     """libpq makes such a result itself, as when the server's process was killed: nobody is left to say why."""
     prepared("SELECT 1", ())

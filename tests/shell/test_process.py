@@ -90,5 +90,6 @@ def test_a_database_without_tables_is_one_line(db: None) -> None:
     secret = f":{settings['PASSWORD']}" if settings["PASSWORD"] else ""
     code, err = run(f"postgresql://{settings['USER']}{secret}@:{port}/template1?host={host}", "ls")
     assert code == 1
-    assert err == "topics: the database is not migrated: run `manage.py migrate`\n"
+    missing = 'the database lacks what this version needs (relation "topics_topic" does not exist)'
+    assert err == f"topics: {missing}: run `manage.py migrate`; if that changes nothing, restore it\n"
     assert "Traceback" not in err

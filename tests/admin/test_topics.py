@@ -142,7 +142,7 @@ def test_nobody_gets_in_without_logging_in(db: None) -> None:
 def test_it_creates_a_topic(browser: Client) -> None:
     assert "with a letter or digit first" in get(browser, ADD)
     post(
-        browser, ADD, **{**DEFAULTS, "name": "new:one", "durability": "fsync", "cap_records": "5", "priority": "-5000"}
+        browser, ADD, **{**DEFAULTS, "name": "new:one", "durability": "fsync", "cap_records": "5", "priority": "-1000"}
     )
     topic = Topic.objects.select_related("head").get(name="new:one")
     assert (topic.durability, topic.cap_records, topic.priority) == ("fsync", 5, -1000)
@@ -160,6 +160,8 @@ def test_it_creates_a_topic(browser: Client) -> None:
         ({"ttl_ms": "soon"}, "Enter a whole number"),
         ({"durability": "paper"}, "paper is not one of the available choices"),
         ({"name": "taken"}, "already exists"),
+        ({"priority": "-1001"}, "greater than or equal to -1000"),
+        ({"priority": "5000"}, "less than or equal to 1000"),
     ],
 )
 def test_it_refuses_what_the_api_refuses(browser: Client, given: dict[str, str], told: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.contrib.admin.widgets import AdminIntegerFieldWidget
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import URLPattern, path
@@ -19,7 +20,7 @@ from store.script import run
 from topics import hooks
 from topics.admin import trim
 from topics.admin.pages import Deletion, DomainAdmin, DomainForm, as_struct, choice_column
-from topics.config import COLUMNS, QUEUES_ONLY, Config, put_topic
+from topics.config import COLUMNS, MAX_PRIORITY, QUEUES_ONLY, Config, put_topic
 from topics.delete import delete_topic
 from topics.models import Cursor, Topic
 
@@ -33,7 +34,7 @@ HELP = {
     "discard": "When the topic is full: evict the oldest (old), or refuse the write (reject).",
     "durability": "fsync: acknowledged after the WAL flush. disk: before it. memory: best effort. "
     "ephemeral: lost on restart by intent.",
-    "priority": "Of delivery, from -1000 to 1000. Empty: by recency.",
+    "priority": f"Of delivery, from -{MAX_PRIORITY} to {MAX_PRIORITY}. Empty: by recency.",
     "auto_create": "A write may create the topic.",
     "idempotency_window_ms": f"{MS} How long an idempotency key is remembered.",
     "dedupe_node": "Off: reads ignore the node filter here.",
@@ -44,6 +45,16 @@ ASKED = tuple(name for name in COLUMNS if name != "type" and name not in QUEUES_
 
 
 class TopicForm(DomainForm):
+    # The API keeps the nearest that is allowed and says so in its answer (`clamped`). A form can ask again, so it refuses.
+    priority = forms.IntegerField(
+        required=False,
+        min_value=-MAX_PRIORITY,
+        max_value=MAX_PRIORITY,
+        label="priority",
+        help_text=HELP["priority"],
+        widget=AdminIntegerFieldWidget,
+    )
+
     class Meta:
         model = Topic
         fields = ("name", *ASKED)

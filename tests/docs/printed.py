@@ -9,7 +9,7 @@ from tests.docs.shell import Answer, run
 from tests.instances import ROOT, Instance
 
 # A line of a block that begins with a program, after settings perhaps, and what its backslashes carry on.
-PROGRAMS = r"curl|make|docker|topics|python3|pg_\w+|touch|promtool|export|echo|printf|git|pip|\.venv/bin/\w+|\$\w+/\w+|wid=\$\(curl"
+PROGRAMS = r"curl|make|docker|topics|python3|spark-submit|pg_\w+|touch|promtool|export|echo|printf|git|pip|\.venv/bin/\w+|\$\w+/\w+|wid=\$\(curl"
 COMMAND = re.compile(rf"^    ((?:[A-Z_]+=\S+ )*(?:{PROGRAMS})(?=[ (])(?:.*\\\n)*.*)$", re.MULTILINE)
 FENCED = re.compile(r"^```(\w*).*?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Runs on until it is stopped: it has done what it is printed for as soon as it has said something.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,8 +16,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from pipeline import stream
+from pipeline.java import java_home
 from pipeline.source import READ_OPTIONS
 from tests.docs.printed import commands, snippets, text_of
+from tests.instances import ROOT
 from tests.pipeline.filling import fill, rows
 
 PAGE = "docs/pipeline.md"
@@ -55,6 +60,22 @@ def test_the_jobs_work_as_printed(spark: SparkSession, orders: None, tmp_path: P
     assert rows("SELECT count(*) FROM topic_log WHERE topic = 'orders-again'") == [(2,)]
     assert rows("SELECT count(*) FROM topic_log WHERE topic = 'orders-latest'") == [(2,)]
     assert list((tmp_path / "latest").rglob("*.parquet"))
+
+
+def test_spark_submit_works_as_printed(orders: None, dsn: str, small: dict[str, str], tmp_path: Path) -> None:
+    """But for the cluster, in whose place is this machine (tests/pipeline/test_kill.py has a cluster)."""
+    (command,) = (each for each in commands(PAGE) if each.startswith("spark-submit "))
+    given = {
+        **os.environ,
+        **small,
+        "DATABASE_URL": dsn,
+        "JAVA_HOME": str(java_home(tmp_path)),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    argv = shlex.split(command.replace("--master yarn", "--master local[1]"))
+    done = subprocess.run(argv, cwd=ROOT, env=given, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert rows("SELECT job, state, read FROM pipeline_run") == [("rollup", "done", 3)]
 
 
 def test_the_sql_works_as_printed(dsn: str) -> None:

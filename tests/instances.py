@@ -13,7 +13,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -78,6 +78,7 @@ class Instance:
     port: int
     settings: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
+    command: Sequence[str] = (sys.executable, str(ROOT / "manage.py"), "run")
 
     @property
     def url(self) -> str:
@@ -107,9 +108,8 @@ class Instance:
         self.data.mkdir(exist_ok=True)
         parent = os.getpid()
         with (self.data / "output").open("wb") as output:
-            argv = [sys.executable, str(ROOT / "manage.py"), "run", *arguments]
             self.process = subprocess.Popen(
-                argv,
+                [*self.command, *arguments],
                 env=self.environment,
                 stdout=output,
                 stderr=output,

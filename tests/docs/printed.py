@@ -41,7 +41,8 @@ def run_commands(page: str, server: Instance, home: Path) -> list[Answer]:
     """Run the page's commands one after the other in a shell, but for `make` and `docker`. Returns what each call of curl answered;
     the first other command that fails raises CalledProcessError."""
     for name in (".venv", "manage.py", "docs"):
-        (home / name).symlink_to(ROOT / name)
+        if not (home / name).exists():  # a clone has them
+            (home / name).symlink_to(ROOT / name)
     lines = []
     for command in commands(page):
         if is_chore(command):

@@ -17,7 +17,7 @@ import secrets
 import threading
 import time
 from collections.abc import Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import redis.asyncio as redis
@@ -397,8 +397,15 @@ class Running:
         await self.courier.close()
 
     def sweep(self) -> int:
-        """Look after those that nobody is at. Raises NotReady."""
-        return asyncio.run_coroutine_threadsafe(self.courier.sweep(), self.loop).result()
+        """Look after those that nobody is at. Returns how many, 0 where the courier ends meanwhile. Raises NotReady."""
+        if not self.thread.is_alive():
+            return 0
+        asked = asyncio.run_coroutine_threadsafe(self.courier.sweep(), self.loop)
+        # A loop that has ended leaves undone what it was asked for, and tells nobody: a worker that waited for that would
+        # not end by itself.
+        while self.thread.is_alive() and not asked.done():
+            wait([asked], timeout=1)
+        return asked.result() if asked.done() else 0
 
     def stop(self) -> None:
         self.loop.call_soon_threadsafe(self.ended.set)

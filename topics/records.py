@@ -81,7 +81,10 @@ class Rows(NamedTuple):
     bytes: int
 
     def digest(self) -> str:
-        """Tells these records from others, to the byte; as PostgreSQL writes a bytea."""
+        """Tells these records from others, to the byte; as PostgreSQL writes a bytea.
+
+        It stays as it is: kept keys have it, and in an upgrade processes of two versions compare theirs.
+        """
         written = msgspec.json.encode((self.data, self.tags, self.nodes, self.metas))
         return f"\\x{blake2b(written, digest_size=16).hexdigest()}"
 

@@ -51,6 +51,7 @@ def test_the_reference_is_whole(site: Path) -> None:
 
 
 def test_every_metric_is_described(server: Instance) -> None:
+    assert server.get("/v0/topics")[0] == 200  # what counts requests is there once one was counted
     served = set(re.findall(r"^# HELP (topics_\w+)", server.get("/v0/metrics")[1], re.MULTILINE))
     section = text_of("docs/wire.md").split("[start:metrics]")[1].split("[end:metrics]")[0]
     told = set(re.findall(r"`(topics_\w+)`", section))

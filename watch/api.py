@@ -7,6 +7,7 @@ from django.conf import settings
 from msgspec import UNSET
 
 from base.clock import now_ms
+from base.errors import TopicNotFound
 from store.script import Script
 from topics.api.shapes import EarliestSeq, HeadSeq
 from watch.sessions import Watch, clamped_by, create
@@ -53,6 +54,7 @@ class WatchQuery(Request):
     body=Watch,
     query=WatchQuery,
     answers={200: WatchAnswer},
+    errors=(TopicNotFound,),
     tag=TAG,
     example={"topics": {"example-orders": {"from_seq": 0}}},
     needs_body=True,
@@ -111,6 +113,7 @@ streams = (
         scope="read",
         query=EventsQuery,
         answers={200: EVENT_STREAM},
+        errors=(TopicNotFound,),
         tag=TAG,
         headers={"Last-Event-ID": "The last id that was seen, `topic:seq`: the stream goes on behind it."},
         summary="""Follow one topic without a session.

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from base.errors import UnsupportedMediaType
+from base.errors import TopicsError, UnsupportedMediaType
 from store.script import Script
 from wire.actor import Actor
 from wire.answer import Answer, elapsed_ms
@@ -66,8 +66,8 @@ class Operation:
     """What is known of one method of one path, of which the schema is made.
 
     `path` as Django writes it, from the root. `scope`: what a key needs; None: nobody needs a key. `answers`: the shape of each
-    status, several where the client may choose among media types. `errors`: the statuses of refusals beyond those that every call
-    may answer. `headers`: those that count here, each with a sentence. `example`: a body that works as it stands; `names`: what
+    status, several where the client may choose among media types. `errors`: what it may be refused with, beyond what any call
+    may be. `headers`: those that count here, each with a sentence. `example`: a body that works as it stands; `names`: what
     it wants in the path in place of the usual examples, and in the query. `needs_body`: an empty one is refused.
     """
 
@@ -79,7 +79,7 @@ class Operation:
     answers: dict[int, Shape | str | tuple[Shape | str, ...]]
     body: Shape | None = None
     query: Shape | None = None
-    errors: Sequence[int] = ()
+    errors: Sequence[type[TopicsError]] = ()
     tag: str = "topics"
     headers: Mapping[str, str] = field(default_factory=dict)
     example: Any = None

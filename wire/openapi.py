@@ -25,7 +25,19 @@ from wire.sentences import sentences
 Part = dict[str, Any]
 REFERENCE = "#/components/schemas/{name}"
 METHODS = ("PUT", "POST", "GET", "DELETE")  # of a path: what is made is there to be read
-ANYWHERE = (400, 401, 403, 404, 406, 429, 500, 503)  # any call may answer these
+# What any call may be refused with; where something is named in its path; and where it has a body.
+ANYWHERE = (
+    errors.InvalidRequest,
+    errors.Unauthorized,
+    errors.Forbidden,
+    errors.NotAcceptable,
+    errors.Throttled,
+    errors.Internal,
+    errors.NotReady,
+    errors.StorageFull,
+    errors.ShuttingDown,
+)
+NAMING, SENDING = (errors.NotFound,), (errors.PayloadTooLarge, errors.UnsupportedMediaType)
 KEY = {"type": "http", "scheme": "bearer", "description": "A key's secret. Where no key is configured, none is needed."}
 RETRY_AFTER = {"Retry-After": {"description": "Seconds after which to try again.", "schema": {"type": "integer"}}}
 
@@ -174,10 +186,15 @@ def responses(of: Operation) -> Iterator[tuple[str, Part]]:
             else:
                 content[JSON] = {"schema": reference(answer.__name__)}
         yield str(status), {"description": done(status, of), "content": content}
-    for status in sorted({*ANYWHERE, *of.errors, *((413, 415) if of.body else ())}):
-        sentences = [f"- `{code}`: {sentence}" for code, sentence in codes()[status].items()]
-        refused = {"description": "\n".join(sentences), "content": {JSON: {"schema": reference(f"Error{status}")}}}
+    for status, said in codes(refused_with(of)).items():
+        described = "\n".join(f"- `{code}`: {sentence}" for code, sentence in said.items())
+        refused = {"description": described, "content": {JSON: {"schema": reference(f"Error{status}")}}}
         yield str(status), {**refused, "headers": RETRY_AFTER} if status in (429, 503) else refused
+
+
+def refused_with(of: Operation) -> list[type[errors.TopicsError]]:
+    """Every refusal that a call may get."""
+    return [*ANYWHERE, *of.errors, *(NAMING if "<" in of.path else ()), *(SENDING if of.body else ())]
 
 
 def done(status: int, of: Operation) -> str:
@@ -186,19 +203,23 @@ def done(status: int, of: Operation) -> str:
     return "Done. It was there before." if 201 in of.answers else "Done."
 
 
-@functools.cache
-def codes() -> dict[int, dict[str, str]]:
-    """The codes of each status, with their sentences. A class that only says more has its parent's code."""
+def every_refusal() -> list[type[errors.TopicsError]]:
+    """One class for each code: a class that only says more has its parent's."""
+    found = [each for _, each in inspect.getmembers(errors, inspect.isclass) if issubclass(each, errors.TopicsError)]
+    return [each for each in found if each is not errors.TopicsError and "code" in vars(each)]
+
+
+def codes(of: Iterable[type[errors.TopicsError]]) -> dict[int, dict[str, str]]:
+    """The codes of each status, with their sentences."""
     found: dict[int, dict[str, str]] = {}
-    for _, each in inspect.getmembers(errors, inspect.isclass):
-        if issubclass(each, errors.TopicsError) and each is not errors.TopicsError and "code" in vars(each):
-            found.setdefault(each.status, {})[each.code] = " ".join((each.__doc__ or "").split())
+    for each in of:
+        found.setdefault(each.status, {})[each.code] = " ".join((each.__doc__ or "").split())
     return dict(sorted(found.items()))
 
 
 def refusals() -> Iterator[tuple[str, Part]]:
     """What refusals look like, by status: they differ in their codes."""
-    for status, said in codes().items():
+    for status, said in codes(every_refusal()).items():
         _, schemas = msgspec.json.schema_components([Error, Problem], ref_template=REFERENCE)
         error, problem = describe(Error, schemas["Error"]), describe(Problem, schemas["Problem"])
         error["properties"]["error"] = reference(f"Problem{status}")

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import UNSET
 
 from base.clock import now_ms
+from base.errors import Incompatible, RouterCycle, RouterNotFound, TopicNotFound
 from base.names import check_router_name
 from routers.api.shapes import DeleteRouterAnswer, PutRouterAnswer, RouterAnswer, RoutersAnswer, RouterShown
 from routers.lag import Lagging, lagging
@@ -40,7 +41,7 @@ def shown(router: Found, lag: Lagging) -> dict[str, Any]:
     scope="admin",
     body=RouterConfig,
     answers={200: PutRouterAnswer, 201: PutRouterAnswer},
-    errors=(409,),
+    errors=(TopicNotFound, RouterCycle, Incompatible),
     tag=TAG,
     example={"source": "example-orders", "dest": "example-audit", "from": "earliest"},
     needs_body=True,
@@ -55,7 +56,7 @@ def put(asked: Asked[RouterConfig, None], router: str) -> Script[Answer]:
     return asked.answer(answer, status=201 if done.created else 200)
 
 
-@Endpoint("GET", ROUTER, "get_router", scope="read", answers={200: RouterAnswer}, tag=TAG)
+@Endpoint("GET", ROUTER, "get_router", scope="read", answers={200: RouterAnswer}, errors=(RouterNotFound,), tag=TAG)
 def get(asked: Asked[None, None], router: str) -> Script[Answer]:
     """A router, how far it has come and what keeps it."""
     found = yield from find(router)

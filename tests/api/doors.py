@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,16 @@ class Reply:
         return self.json["error"]["detail"]
 
 
+def check_declared(method: str, path: str, reply: Reply) -> None:
+    """The schema names each refusal of a call by its code, as the call's declaration does."""
+    from topics_project.urls import DESCRIBED  # this file is read before Django is set up
+    from wire.openapi import codes, refused_with
+
+    for each in DESCRIBED.operations:
+        if each.method == method and re.fullmatch(re.sub(r"<str:\w+>", "[^/]+", f"/{each.path}"), path.split("?")[0]):
+            assert reply.json["error"]["code"] in codes(refused_with(each))[reply.status], f"{method} {path}"
+
+
 class Door:
     patience = 60.0  # seconds until a test says that no answer came
 
@@ -48,7 +59,10 @@ class Door:
         if body is not None:
             sent.setdefault("content-type", "application/json")
             body = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return self.send(method, path, body, sent)
+        reply = self.send(method, path, body, sent)
+        if reply.status in (400, 404, 409, 422):
+            check_declared(method, path, reply)
+        return reply
 
     def get(self, path: str, **headers: str) -> Reply:
         return self.call("GET", path, **headers)

@@ -97,6 +97,20 @@ def test_a_refusal_has_the_codes_of_its_status(document: Any) -> None:
                 assert answer["content"]["application/json"]["schema"]["$ref"].endswith(f"/Error{status}")
 
 
+def test_a_call_names_the_refusals_that_it_may_get(document: Any) -> None:
+    """And no others of a status. That it names them all, each refusal that a test gets tells (doors.py)."""
+    named = {
+        (operation["operationId"], int(status)): re.findall(r"^- `(\w+)`", answer["description"], re.MULTILINE)
+        for _, _, operation in operations(document)
+        for status, answer in operation["responses"].items()
+    }
+    assert named["put_topic", 409] == ["topic_exists_incompatible"]
+    assert named["append", 409] == ["head_mismatch"]
+    assert named["get_router", 404] == ["router_not_found", "not_found"]
+    assert ("list_topics", 404) not in named
+    assert ("diff", 409) not in named
+
+
 def test_every_answer_and_body_has_a_shape(document: Any) -> None:
     for method, path, operation in operations(document):
         where = f"{method} {path}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from base.clock import now_ms
-from base.errors import InvalidRequest
+from base.errors import InvalidRequest, TopicNotFound
 from store.script import Script
 from topics.api.records import TAG, TOPIC
 from topics.api.shapes import TopicName
@@ -51,6 +51,7 @@ class LastAppendAnswer(msgspec.Struct, kw_only=True):
     scope="write",
     query=AppendsQuery,
     answers={200: LastAppendAnswer},
+    errors=(TopicNotFound,),
     names={"key_prefix": "import-2026-11-22:"},
     tag=TAG,
 )

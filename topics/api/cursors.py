@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from base.clock import now_ms
-from base.errors import InvalidRequest
+from base.errors import CursorMoved, Incompatible, InvalidRequest, TopicNotFound
 from base.names import check_topic_name
 from store.script import Script
 from topics import cursors
@@ -43,7 +43,7 @@ class PutCursor(Request):
     scope="admin",
     body=PutCursor,
     answers={200: CursorAnswer, 201: CursorAnswer},
-    errors=(409,),
+    errors=(TopicNotFound, CursorMoved, Incompatible),
     tag=TAG,
     example={"seq": 1},
     needs_body=True,
@@ -56,7 +56,7 @@ def put(asked: Asked[PutCursor, None], topic: str, cursor: str) -> Script[Answer
     return show(asked, topic, (yield from cursors.cursor(topic, cursor, now, asked.key)), created)
 
 
-@Endpoint("GET", CURSOR, "get_cursor", scope="read", answers={200: CursorAnswer}, tag=TAG)
+@Endpoint("GET", CURSOR, "get_cursor", scope="read", answers={200: CursorAnswer}, errors=(TopicNotFound,), tag=TAG)
 def get(asked: Asked[None, None], topic: str, cursor: str) -> Script[Answer]:
     """How far a cursor has come, and how far it is behind now."""
     return show(asked, topic, (yield from cursors.cursor(topic, cursor, now_ms(), asked.key)))
@@ -68,7 +68,7 @@ def get(asked: Asked[None, None], topic: str, cursor: str) -> Script[Answer]:
     "delete_cursor",
     scope="delete",
     answers={200: DeleteCursorAnswer},
-    errors=(409,),
+    errors=(TopicNotFound, Incompatible),
     tag=TAG,
     names={"cursor": "no-longer-wanted"},
 )
@@ -88,7 +88,14 @@ def show(asked: Asked[Any, None], topic: str, found: cursors.Shown, created: boo
 
 
 @Endpoint(
-    "GET", f"{TOPIC}/cursors", "list_cursors", scope="read", query=PageQuery, answers={200: CursorsAnswer}, tag=TAG
+    "GET",
+    f"{TOPIC}/cursors",
+    "list_cursors",
+    scope="read",
+    query=PageQuery,
+    answers={200: CursorsAnswer},
+    errors=(TopicNotFound,),
+    tag=TAG,
 )
 def list_cursors(asked: Asked[None, PageQuery], topic: str) -> Script[Answer]:
     """Everybody who reads this topic: named cursors, and those of routers and others."""

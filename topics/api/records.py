@@ -9,7 +9,15 @@ import msgspec
 from msgspec import UNSET
 
 from base.clock import now_ms
-from base.errors import InvalidRequest
+from base.errors import (
+    BatchTooLarge,
+    HeadMismatch,
+    IdempotencyMismatch,
+    InvalidRequest,
+    RecordTooLarge,
+    TopicFull,
+    TopicNotFound,
+)
 from store.script import Script
 from topics.api.shapes import AppendAnswer, DeleteRecordsAnswer, DiffAnswer, RecordAnswer
 from topics.append import append
@@ -59,7 +67,7 @@ class AppendQuery(Request):
     body=Append,
     query=AppendQuery,
     answers={200: AppendAnswer, 201: AppendAnswer},
-    errors=(409, 422),
+    errors=(TopicNotFound, HeadMismatch, IdempotencyMismatch, TopicFull, BatchTooLarge, RecordTooLarge),
     headers={
         "Idempotency-Key": "As `idempotency_key` in the body, which wins: 1 to 256 characters that name this append."
     },
@@ -102,6 +110,7 @@ def read(asked: Asked[Any, Any], topic: str, wanted: Diff) -> Script[Answer]:
     scope="read",
     body=Diff,
     answers={200: DiffAnswer},
+    errors=(TopicNotFound,),
     example={"from_seq": 0, "limit": 10, "include_tags": True},
     tag=TAG,
     instead="GET /v0/topics/:topic/records takes the same as a query",
@@ -135,6 +144,7 @@ class RecordsQuery(Read):
     scope="read",
     query=RecordsQuery,
     answers={200: DiffAnswer},
+    errors=(TopicNotFound,),
     instead="POST /v0/topics/:topic appends, POST /v0/topics/:topic/delete deletes",
     tag=TAG,
 )
@@ -143,7 +153,15 @@ def read_by_get(asked: Asked[None, RecordsQuery], topic: str) -> Script[Answer]:
     return read(asked, topic, asked.query.diff())
 
 
-@Endpoint("GET", f"{TOPIC}/records/<str:seq>", "record", scope="read", answers={200: RecordAnswer}, tag=TAG)
+@Endpoint(
+    "GET",
+    f"{TOPIC}/records/<str:seq>",
+    "record",
+    scope="read",
+    answers={200: RecordAnswer},
+    errors=(TopicNotFound,),
+    tag=TAG,
+)
 def one_record(asked: Asked[None, None], topic: str, seq: str) -> Script[Answer]:
     """One record, and the way it came here."""
     if not (seq.isascii() and seq.isdigit() and 0 < int(seq[:20]) < 2**63):
@@ -162,6 +180,7 @@ def one_record(asked: Asked[None, None], topic: str, seq: str) -> Script[Answer]
     scope="delete",
     body=Delete,
     answers={200: DeleteRecordsAnswer},
+    errors=(TopicNotFound,),
     example={"match": ["tag", "Eq", "order:8"]},
     needs_body=True,
     tag=TAG,

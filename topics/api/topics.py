@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import UNSET
 
 from base.clock import now_ms
+from base.errors import Incompatible, RouterOutsidePrefixes, TopicNotEmpty, TopicNotFound
 from base.names import check_topic_name
 from store.script import Script
 from topics import recency
@@ -26,7 +27,7 @@ from wire.parse import Destruction, Request
     scope="admin",
     body=Config,
     answers={200: PutTopicAnswer, 201: PutTopicAnswer},
-    errors=(409,),
+    errors=(Incompatible,),
     example={"cap_records": 1_000_000, "durability": "fsync"},
 )
 def put(asked: Asked[Config, None], topic: str) -> Script[Answer]:
@@ -45,7 +46,15 @@ class TopicQuery(Request):
     """False: this call does not count as a read."""
 
 
-@Endpoint("GET", TOPIC, "get_topic", scope="read", query=TopicQuery, answers={200: TopicAnswer})
+@Endpoint(
+    "GET",
+    TOPIC,
+    "get_topic",
+    scope="read",
+    query=TopicQuery,
+    answers={200: TopicAnswer},
+    errors=(TopicNotFound,),
+)
 def get(asked: Asked[None, TopicQuery], topic: str) -> Script[Answer]:
     """What a topic holds, and its config."""
     now = now_ms()
@@ -82,7 +91,7 @@ class DeleteTopicQuery(Destruction):
     scope="delete",
     query=DeleteTopicQuery,
     answers={200: DeleteTopicAnswer},
-    errors=(409,),
+    errors=(TopicNotEmpty, RouterOutsidePrefixes),
     names={"topic": "example-no-longer-wanted"},
 )
 def delete(asked: Asked[None, DeleteTopicQuery], topic: str) -> Script[Answer]:

@@ -25,6 +25,7 @@ LONGEST = (
     "project/test_run.py",
     "api/test_timeouts.py",
     "docs/test_printed.py",
+    "docs/test_newcomer.py",
     "watch/test_trouble.py",
     "console/test_browser.py",
     "project/test_embedded.py",

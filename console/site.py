@@ -10,6 +10,7 @@ from django.core.exceptions import BadRequest, PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
+from django.utils.functional import SimpleLazyObject
 
 from base.clock import now_ms
 
@@ -39,6 +40,10 @@ class Console(AdminSite):
         # The longest address that this page lies below.
         below = [url for _, url in entries if here == url or (url != reverse("admin:index") and here.startswith(url))]
         return {**context, "version": settings.VERSION, "nav": entries, "nav_here": max(below, key=len, default=None)}
+
+    def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> Any:
+        """Django's list, drawn up when it is read: it gives it to every page, for a sidebar that is off."""
+        return SimpleLazyObject(lambda: super(Console, self).get_app_list(request, app_label))
 
     def page(self, request: HttpRequest, template: str, **context: Any) -> HttpResponse:
         """A page of the console."""

@@ -6,6 +6,7 @@ import re
 from datetime import UTC
 from typing import Any
 
+import msgspec
 from django import forms
 
 from base.clock import now_ms
@@ -86,6 +87,14 @@ def indented(text: str) -> str:
     """JSON on lines of its own, for people; every token stays the text that it was. Takes JSON that was cut, too."""
     if len(text) > MOST_INDENTED:
         return text
+    try:
+        return msgspec.json.format(text, indent=2)
+    except (msgspec.DecodeError, RecursionError):  # cut, or nested deeper than msgspec goes
+        return indented_by_tokens(text)
+
+
+def indented_by_tokens(text: str) -> str:
+    """The same, some fifty times slower, for text that need not be JSON to its end."""
     lines, depth, before = [""], 0, ""
     for token in TOKEN.findall(text):
         if token in "}]":

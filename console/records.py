@@ -16,9 +16,14 @@ LIMIT = 50  # records of a page
 FIRST_LOOK, MOST_LOOKED = 100, 12_800  # seqs looked at first, and for one page
 MOST_SPANS = 2_000  # forwarded pieces in which one page looks for a tag
 MOST_SHOWN = 2_000  # characters of a record that a list holds; its own page has all
+SHOWN_OF_LONGER = 1_000  # of a record that has more: to break cut JSON into lines takes longer than to find it
 
 # A list cuts what is long. JSON is verbatim text: a cut one is for people only.
-CUT = f"left(meta::text, {MOST_SHOWN}), left(data::text, {MOST_SHOWN}), length(data::text) > {MOST_SHOWN}"
+CUT = f"""
+left(meta::text, {MOST_SHOWN}),
+CASE WHEN length(data::text) > {MOST_SHOWN} THEN left(data::text, {SHOWN_OF_LONGER}) ELSE data::text END,
+length(data::text) > {MOST_SHOWN}
+"""
 WHOLE = "meta::text, data::text, false"
 RANGE = """
 SELECT seq, ts, node, tag, {texts}, home_topic, home_seq, path

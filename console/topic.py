@@ -16,7 +16,7 @@ from django.urls import reverse
 
 from base.clock import now_ms
 from base.errors import InvalidRequest, NotFound, TopicNotFound, TopicsError
-from console import browse, charts, reading, rollups, series
+from console import browse, charts, listing, reading, rollups, series
 from console.live import part
 from console.site import Console
 from console.templatetags.console import topic_url
@@ -98,7 +98,9 @@ def records(site: Console, request: HttpRequest, name: str) -> HttpResponse:
     except TopicsError as error:
         form.add_error(None, error.message)
         shown = browse.nothing(topic)
-    context = {**around(name, "records"), "state": topic.state, "form": form, **shown}
+    page, bars = shown["page"], listing.draw_bars(shown["slices"], shown["page"], request.GET)
+    rows = listing.draw_rows(name, page.rows, shown.get("goal"), request.GET)
+    context = {**around(name, "records"), "state": topic.state, "form": form, "rows": rows, "bars": bars, **shown}
     downloads = settings.TOPICS_CONSOLE_DOWNLOADS and request.user.has_perm("console.export_records")
     return site.page(request, "console/records.html", downloads=downloads, **context)
 

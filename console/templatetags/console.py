@@ -13,7 +13,6 @@ from django.utils.safestring import SafeString
 
 from base import units
 from base.clock import now_ms
-from console import browse
 
 register = template.Library()
 MIDDLE = 48  # characters of a name that is shown whole; of a longer one both ends
@@ -101,11 +100,6 @@ def with_query(context: Any, **changes: Any) -> str:
         if value is not None:
             query[key] = value
     return f"?{query.urlencode()}" if query else "."
-
-
-@register.filter
-def indented(text: str) -> str:
-    return browse.indented(text)
 
 
 @register.filter

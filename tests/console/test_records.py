@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 import msgspec
 import pytest
+from django.test import Client
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -21,9 +25,9 @@ TAGS = (None, "a", "ab", "b")
 NODES = (None, "n1", "n2")
 
 
-def write(name: str, rows: list[tuple[str | None, str | None]]) -> Topic:
+def write(name: str, rows: list[tuple[str | None, str | None]], ago_ms: int = 0) -> Topic:
     wanted = Append([NewRecord(msgspec.Raw(b"%d" % place), tag, node) for place, (tag, node) in enumerate(rows)])
-    append(name, wanted, check_rows(wanted), now_ms())
+    append(name, wanted, check_rows(wanted), now_ms() - ago_ms)
     return Topic.objects.select_related("head").get(name=name)
 
 
@@ -119,10 +123,34 @@ def test_json_on_lines_is_the_same_json(value: object) -> None:
     assert msgspec.json.decode(browse.indented(text.decode())) == msgspec.json.decode(text)
 
 
-def test_tokens_stay_as_they_were_sent() -> None:
-    assert browse.indented('{"a":1.0E+05,"a":[ ],"b":{"c":"{,}"}}') == (
+@pytest.mark.parametrize("write", [browse.indented, browse.indented_by_tokens])
+def test_tokens_stay_as_they_were_sent(write: Callable[[str], str]) -> None:
+    assert write('{"a":1.0E+05,"a":[ ],"b":{"c":"{,}"}}') == (
         '{\n  "a": 1.0E+05,\n  "a": [],\n  "b": {\n    "c": "{,}"\n  }\n}'
     )
+
+
+def test_json_that_was_cut_or_is_deep_is_shown_all_the_same() -> None:
+    assert browse.indented('{"a":[1,{"b":"c') == '{\n  "a": [\n    1,\n    {\n      "b": "c'
+    assert browse.indented("[" * 2000 + "]" * 2000).count("[") == 2000
+
+
+def test_a_long_record_is_cut_in_the_list(browser: Client) -> None:
+    put("a", f'"{"x" * records.MOST_SHOWN}"', f'"{"y" * (records.MOST_SHOWN - 2)}"')
+    page = browser.get("/admin/topic/a/records/").content.decode()
+    assert page.count("All of it") == 1
+    assert re.findall(r'<pre class="json">&quot;(x+)\n…', page) == ["x" * (records.SHOWN_OF_LONGER - 1)]
+    assert "y" * (records.MOST_SHOWN - 2) in page
+
+
+def test_links_keep_the_filters_and_leave_the_place(browser: Client) -> None:
+    write("a", [("x&y", "n1")], ago_ms=60_000)
+    write("a", [("x&y", "n1")] * 2)
+    page = browser.get("/admin/topic/a/records/", {"before": "3", "node": "n1", "tag": "x*"}).content.decode()
+    assert set(re.findall(r'<td><a href="([^"]*)">', page)) == {"?node=n1&amp;tag=x%26y"}
+    assert "tag=x%2A" in page.partition('rel="prev"')[2]
+    bars = re.findall(r'<a href="([^"]*)" class="here" aria-label="(\d+) seqs', page)
+    assert bars[0] == ("?node=n1&amp;tag=x%2A&amp;seq=1", "1")
 
 
 def test_the_same_records_as_a_reader_gets(db: None) -> None:

@@ -1,0 +1,71 @@
+"""The record browser's rows and bars as HTML. They are drawn here and not by a template, to which fifty rows of a dozen values
+each were most of the page's time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import quote_plus, urlencode
+
+from django.http import QueryDict
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from console.browse import indented
+from console.records import Page, Shown, Slice
+from console.templatetags.console import amount, name, when
+
+SUMMARY = 160  # characters of a record that is folded
+PLACES = ("seq", "at", "before", "after")  # parameters that say where a page begins
+
+ROW = (
+    '<tr{}><td class="number"><a href="{}">{}</a></td><td>{}</td><td>{}</td><td>{}</td><td class="data"><details>'
+    '<summary><bdi>{}</bdi></summary><pre class="json">{}{}</pre>{}{}</details></td><td>{}</td></tr>'
+)
+BAR = '<a href="{}"{} aria-label="{} seqs from {}" title="{} seqs from {}"><i style="height:{}%"></i></a>'
+META = '<p class="quiet">meta</p><pre class="json">{}</pre>'
+
+
+def elsewhere(query: QueryDict, parameter: str) -> str:
+    """The address of this page without its place, up to the value of a parameter."""
+    left_out = (*PLACES, parameter)
+    kept = [(key, value) for key, values in query.lists() for value in values if key not in left_out]
+    return f"?{urlencode([*kept, (parameter, '')])}"
+
+
+def draw_rows(topic: str, rows: Sequence[Shown], goal: int | None, query: QueryDict) -> SafeString:
+    """The list's rows. `goal`: the seq that was asked for."""
+    records_url, by_tag = reverse("admin:console_records", args=[topic]), elsewhere(query, "tag")
+    return format_html_join("", ROW, (cells(row, f"{records_url}{row.seq}/", by_tag, row.seq == goal) for row in rows))
+
+
+def cells(row: Shown, url: str, by_tag: str, chosen: bool) -> tuple[SafeString | str, ...]:
+    """What stands in ROW."""
+    return (
+        SafeString(' aria-selected="true"') if chosen else "",
+        url,
+        amount(row.seq),
+        when(row.ts),
+        "" if row.tag is None else format_html('<a href="{}">{}</a>', by_tag + quote_plus(row.tag), name(row.tag)),
+        "" if row.node is None else name(row.node),
+        row.data if len(row.data) <= SUMMARY else row.data[: SUMMARY - 1] + "…",
+        indented(row.data),
+        "\n…" if row.is_cut else "",
+        format_html(META, indented(row.meta)) if row.meta else "",
+        format_html('<p><a href="{}">All of it</a></p>', url) if row.is_cut else "",
+        format_html('<a href="{}">{}</a>', url, name(row.home or "a deleted topic")) if row.path else "",
+    )
+
+
+def draw_bars(slices: Sequence[Slice], page: Page, query: QueryDict) -> SafeString:
+    """A bar for each slice of time. Those that the page shows something of are marked."""
+    by_seq = elsewhere(query, "seq")
+    return format_html_join("", BAR, (bar(each, page, by_seq) for each in slices))
+
+
+def bar(each: Slice, page: Page, by_seq: str) -> tuple[SafeString | str, ...]:
+    """What stands in BAR."""
+    here = each.last_seq >= page.lowest and each.first_seq <= page.highest
+    seqs, first = amount(each.seqs), amount(each.first_seq)
+    here_class = SafeString(' class="here"') if here else ""
+    return (f"{by_seq}{each.last_seq}", here_class, each.seqs, each.first_seq, seqs, first, f"{each.height:.1f}")

@@ -59,6 +59,24 @@ def test_search_and_filters(browser: Client, query: dict[str, str], names: set[s
     assert {row[2] for row in found(browser, **query)} == names
 
 
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("ttl_ms", {"orders", "r"}),
+        ("60000", {"orders"}),
+        ("VIP:*", {"r"}),
+        ('"tag": "vip:', {"r"}),
+        ("boss ttl_ms", {"r"}),
+        ("boss 60000", set()),
+    ],
+)
+def test_what_was_there_before_and_after_is_searched(browser: Client, words: str, names: set[str]) -> None:
+    entry(before={"ttl_ms": 60000}, after={"ttl_ms": 0})
+    entry(actor="user:7", actor_name="Boss", kind="router", name="r", before=None, after={"tag": "vip:*", "ttl_ms": 1})
+    entry(name="neither", before={"cap_records": 5}, after=None)
+    assert {row[2] for row in found(browser, q=words)} == names
+
+
 def test_an_entry_shows_before_and_after_as_text(browser: Client) -> None:
     made = entry(before={"ttl_ms": 5}, after={"tag": "<script>"})
     page = browser.get(reverse("admin:topics_auditentry_change", args=[made.pk])).content.decode()

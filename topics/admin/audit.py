@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 from django.contrib import admin
+from django.db.models import QuerySet, TextField
+from django.db.models.functions import Cast, Concat
 from django.http import HttpRequest
 from django.utils.html import format_html
 
@@ -16,6 +18,8 @@ from topics.models import AuditEntry
 
 HOUR_MS = 3_600_000
 KINDS = ("topic", "router", "records", "cursor", "key", "bus")
+# What was there before and after, as one text. It is looked for entry by entry, from the newest: some 5 µs each.
+SAID = Concat(Cast("before", TextField()), Cast("after", TextField()))
 ACTIONS = ("create", "change", "delete", "revoke", "rotate")
 
 
@@ -57,9 +61,21 @@ class AuditAdmin(DomainAdmin):
     list_display_links = ("when",)
     list_filter = (Since, Kind, Action)
     ordering = ("-ts", "-id")
-    search_fields = ("name__startswith", "actor_name__istartswith", "actor__startswith", "origin__startswith")
-    search_help_text = "The beginning of a name, of who did it, or of an address."
+    search_fields = (
+        "name__startswith",
+        "actor_name__istartswith",
+        "actor__startswith",
+        "origin__startswith",
+        "said",
+    )
+    search_help_text = (
+        "The beginning of a name, of who did it or of an address, or a part of what was there before or after."
+        " Of several words each is looked for."
+    )
     fields = ("when", "who", "origin", "action", "kind", "name", "was", "became")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[AuditEntry]:
+        return super().get_queryset(request).alias(said=SAID)
 
     @admin.display(ordering="ts", description="when (UTC)")
     def when(self, entry: AuditEntry) -> str | None:

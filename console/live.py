@@ -1,7 +1,8 @@
 """What makes pages live: a part of a page is rendered anew every two seconds, once for all who look at it, and sent over SSE.
 
 A part is the very template that the page includes, so what is streamed is what a reload would show. While nobody looks nothing is
-rendered, and what has not changed is not sent.
+rendered, and what has not changed is not sent. Where many different parts are looked at, each is rendered less often, so that
+all of them together take a small share of a process's time.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -27,7 +28,8 @@ from wire import shutdown
 from wire.keys import Key
 
 log = logging.getLogger(__name__)
-PAUSE_SECONDS = 2.0
+PAUSE_SECONDS, MOST_PAUSE_SECONDS = 2.0, 20.0
+SHARE = 0.04  # of a process's time that rendering may take, PostgreSQL's part in it included; then pauses become longer
 HEARTBEAT_SECONDS = 15.0
 # Then the browser comes again by itself, and is asked again who it is: who was logged out meanwhile sees no more.
 MOST_SECONDS = 300.0
@@ -63,6 +65,7 @@ class Board:
         self.part, self.subject = part, subject
         self.viewers: dict[Viewer, None] = {}
         self.shown: bytes | None = None
+        self.took_seconds = 0.0  # to render it, the last time
         self.running = asyncio.create_task(self.run())
 
     async def run(self) -> None:
@@ -78,11 +81,20 @@ class Board:
                     self.shown = frame
                     for viewer in list(self.viewers):
                         viewer.show(frame)
-            await asyncio.sleep(PAUSE_SECONDS)
+            await asyncio.sleep(pause_seconds([each.took_seconds for each in _boards.values()]))
 
     def render(self) -> str:
         mend()
-        return str.__str__(self.part.render(self.subject))  # a template's text is of a kind that only Django knows
+        began = time.perf_counter()
+        try:
+            return str.__str__(self.part.render(self.subject))  # a template's text is of a kind that only Django knows
+        finally:
+            self.took_seconds = time.perf_counter() - began
+
+
+def pause_seconds(took_seconds: Iterable[float]) -> float:
+    """How long each part rests before it is rendered again, given how long each takes."""
+    return min(max(sum(took_seconds) / SHARE, PAUSE_SECONDS), MOST_PAUSE_SECONDS)
 
 
 class Viewer:

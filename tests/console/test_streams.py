@@ -15,7 +15,7 @@ import pytest
 from django.test import Client
 
 from base.errors import Forbidden
-from console import download
+from console import download, live
 from tests.admin.pages import put
 from tests.instances import Instance
 from tests.project.signing_in import ask, log_in
@@ -62,6 +62,14 @@ def events(server: Instance, cookie: str) -> Iterator[Callable[[str], Iterator[t
     yield open_stream
     for client in opened:
         client.close()
+
+
+@pytest.mark.parametrize(
+    ("parts", "took", "pause"),
+    [(0, 0.0, 2.0), (1, 0.02, 2.0), (20, 0.02, 10.0), (20, 0.5, 20.0)],
+)
+def test_many_parts_are_rendered_less_often(parts: int, took: float, pause: float) -> None:
+    assert live.pause_seconds([took] * parts) == pytest.approx(pause)
 
 
 @pytest.mark.parametrize("path", ["/admin/stream/overview/3h", "/admin/tail/?topic=a", "/admin/download/a.ndjson"])

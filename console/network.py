@@ -23,7 +23,7 @@ MOST_READERS = 4  # of one topic that are drawn one by one
 
 # A sample of half a minute ago at the least: what was forwarded since then is the rate.
 ROUTERS = f"""
-SELECT r.id, r.name, r.source_id, r.dest_id, r.state, r.last_error, r.guarantee, r.filter_op, r.filter_tag, r.cyclic,
+SELECT r.id, r.name, r.source_id, r.dest_id, r.state, r.last_error, r.guarantee, r.filter_op, r.filter_tag, r.cyclic, r.ordered,
        c.forwarded_total, before.head_seq, %(now)s::bigint - before.ts, {LAG}
 {FROM}
   LEFT JOIN LATERAL (SELECT ts, head_seq FROM console_sample
@@ -63,6 +63,7 @@ class Edge(NamedTuple):
     guarantee: str
     match: str | None
     cyclic: bool
+    ordered: bool
     rate: float | None
     lag: int
     oldest_ms: int | None
@@ -87,6 +88,8 @@ class Edge(NamedTuple):
             said.append(f"only tag {self.match}")
         if self.cyclic:
             said.append("on a cycle")
+        if self.ordered:
+            said.append("ordered: its dest takes all its sources in the order of their writes")
         said.append("rate unknown yet" if self.rate is None else f"{self.rate:,.1f} records/s")
         waits = "" if self.oldest_ms is None else f", the oldest waits for {duration(self.oldest_ms)}"
         said.append(f"{amount(self.lag)} behind{waits}" if self.lag else "caught up")
@@ -155,13 +158,26 @@ def network(wanted: Wanted, now: int) -> Network:
 
 
 def edge(row: Any) -> Edge:
-    id, name, source, dest, state, error, guarantee, op, tag, cyclic, total, before, ms, lag, oldest, still = row
+    id, name, source, dest, state, error, guarantee, op, tag, cyclic, ordered, *numbers = row
+    total, before, ms, lag, oldest, still = numbers
     lagging = lag_of(lag, oldest, still)
     state = "stalled" if lagging.stalled and state == "running" else state
     rate = max(total - before, 0) * 1000 / ms if ms else None
     match = None if op is None else tag + ("*" if op == "Glob" else "")
     return Edge(
-        id, name, source, dest, state, error, guarantee, match, cyclic, rate, lagging.lag, lagging.oldest_unread_ms
+        id,
+        name,
+        source,
+        dest,
+        state,
+        error,
+        guarantee,
+        match,
+        cyclic,
+        ordered,
+        rate,
+        lagging.lag,
+        lagging.oldest_unread_ms,
     )
 
 

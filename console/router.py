@@ -58,7 +58,7 @@ def state(router: Found, chosen: str, now: int) -> dict[str, Any]:
     shown_state = "stalled" if lag.stalled and router.state == Router.State.RUNNING else router.state
     shown = series.window(chosen, now)
     own = series.read("router", [router.id], shown)[router.id]
-    row = Router.objects.values("errors_total", "retry_ts", "created_ts").get(pk=router.id)
+    row = Router.objects.values("errors_total", "retry_ts", "created_ts", "ordered").get(pk=router.id)
     rates = own.rates("head_seq")
     return {
         "router": router,

@@ -108,6 +108,17 @@ def test_cycles_readers_and_states_are_drawn(browser: Client, db: None) -> None:
         assert told in page
 
 
+def test_routers_that_keep_the_order_of_writes_are_told(browser: Client, chain: None) -> None:
+    Router.objects.filter(name="a>b").update(ordered=True)
+    edges = {edge.name: edge for edge in network(Wanted(), now_ms()).edges}
+    assert {name for name, edge in edges.items() if edge.ordered} == {"a>b"}
+    picture, _, table = browser.get("/admin/graph/").content.decode().partition("In words")
+    assert picture.count("in the order of their writes") == 1
+    assert table.count(">ordered</span>") == 1
+    assert "in the order of their writes" in browser.get("/admin/router/a>b/").content.decode()
+    assert "in the order of their writes" not in browser.get("/admin/router/b>c/").content.decode()
+
+
 def test_many_edges_are_laid_out_too() -> None:
     nodes = {str(place): (100.0, 38.0) for place in range(60)}
     edges = {str(place): (str(place % 50), str((place * 7 + 1) % 60)) for place in range(layout.MANY + 1)}

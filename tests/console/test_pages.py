@@ -15,7 +15,7 @@ from console.models import Failure, Process
 from routers.models import Router
 from routers.routers import RouterConfig
 from tests.admin.pages import errors, put, rows, text
-from tests.scripts import append, catch_up, move, put_router
+from tests.scripts import append, catch_up, delete_records, move, put_router
 from topics.models import AuditEntry, Cursor, Topic
 from topics.records import Append, NewRecord, check_rows
 
@@ -214,6 +214,16 @@ def test_the_overview_says_what_needs_a_hand(browser: Client, filled: Topic) -> 
 def test_the_words_of_a_router(browser: Client, filled: Topic) -> None:
     page = text(browser.get("/admin/router/orders-%3Eaudit/").content.decode())
     assert "at_least_once from orders to audit, only tags that match vip:*, 3 records behind for" in page
+
+
+def test_what_is_stored_beyond_what_is_shown_is_explained(browser: Client, db: None) -> None:
+    put("a", "1", "2", "3")
+    told = "Deleted records count until their room is given back"
+    assert told not in browser.get("/admin/topic/a/").content.decode()
+    delete_records("a", 3, None, now_ms())
+    page = text(browser.get("/admin/topic/a/").content.decode())
+    assert told in page
+    assert "Payload shown 1 B Payload stored here 3 B" in page
 
 
 def test_pause_and_resume_ask_first(browser: Client, filled: Topic) -> None:

@@ -11,6 +11,8 @@ import sys
 import msgspec
 
 MANY = 150  # edges; above, they are simple curves, and the search for few crossings is a quick one
+LONG = 6  # ranks; in a graph of many edges, Graphviz hears nothing of one that spans more: it would place a point in each of them
+BOW = 160.0  # by how much such an edge swings out above what it passes, at the most
 DPI = 72.0
 SHAPE = 1.5  # width by height that a large picture has at the least
 
@@ -40,8 +42,38 @@ def graph_of(wanted: Wanted) -> str:
     lines += [
         f"n{id} [width={width / DPI:.3f}, height={height / DPI:.3f}];" for id, (width, height) in wanted.nodes.items()
     ]
-    lines += [f"n{tail} -> n{head} [id={id}];" for id, (tail, head) in wanted.edges.items()]
+    left_out = far(wanted) if many else set()
+    lines += [f"n{tail} -> n{head} [id={id}];" for id, (tail, head) in wanted.edges.items() if id not in left_out]
     return "\n".join([*lines, "}"])
+
+
+def far(wanted: Wanted) -> set[str]:
+    """The edges that span many ranks. A node's rank is the longest way to it, so its own is never given by one of these."""
+    ranks = ranked(wanted)
+    return {id for id, (tail, head) in wanted.edges.items() if abs(ranks[head] - ranks[tail]) > LONG}
+
+
+def ranked(wanted: Wanted) -> dict[str, int]:
+    """How many edges the longest way to each node has. Where only cycles are left, one of their nodes counts as reached."""
+    heads: dict[str, list[str]] = {id: [] for id in wanted.nodes}
+    waits = dict.fromkeys(wanted.nodes, 0)  # for so many tails
+    for tail, head in wanted.edges.values():
+        heads[tail].append(head)
+        waits[head] += 1
+    ranks = dict.fromkeys(wanted.nodes, 0)
+    ready, unreached = [id for id in wanted.nodes if not waits[id]], dict.fromkeys(wanted.nodes)
+    while unreached:
+        node = ready.pop() if ready else next(iter(unreached))
+        if node not in unreached:
+            continue
+        del unreached[node]
+        for head in heads[node]:
+            waits[head] -= 1
+            if head in unreached:
+                ranks[head] = max(ranks[head], ranks[node] + 1)
+                if not waits[head]:
+                    ready.append(head)
+    return ranks
 
 
 def lay_out(wanted: Wanted) -> Laid:
@@ -51,33 +83,48 @@ def lay_out(wanted: Wanted) -> Laid:
     drawn = msgspec.json.decode(graph.draw(format="json0", prog="dot"))
     left, bottom, right, top = (float(number) for number in drawn["bb"].split(","))
     # Hundreds of topics in a few ranks make a column: it is pulled apart, so that the picture has a screen's shape.
-    stretch = max(SHAPE * (top - bottom) / max(right - left, 1), 1.0) if len(wanted.edges) > MANY else 1.0
+    many = len(wanted.edges) > MANY
+    stretch = max(SHAPE * (top - bottom) / max(right - left, 1), 1.0) if many else 1.0
     nodes = {}
     for each in drawn.get("objects", ()):
         x, y = (float(number) for number in each["pos"].split(","))
         nodes[each["name"][1:]] = (round((x - left) * stretch, 1), round(top - y, 1))
-    edges = {}
-    for each in drawn.get("edges", ()):
-        if "pos" not in each:
-            tail, head = wanted.edges[each["id"]]
-            edges[each["id"]] = curve_between(nodes[tail], nodes[head], wanted.nodes[tail], wanted.nodes[head])
-            continue
-        points = [
-            tuple(float(n) for n in point.split(",")[-2:]) for point in each["pos"].split() if point[0] not in "es"
-        ]
-        flipped = [(round(x - left, 1), round(top - y, 1)) for x, y in points]
-        curve = " ".join(f"{x} {y}" for x, y in flipped[1:])
-        (x, y), (x2, y2) = flipped[-2] if flipped[-2] != flipped[-1] else flipped[0], flipped[-1]
-        edges[each["id"]] = (f"M{flipped[0][0]} {flipped[0][1]}C{curve}", (x, y, x2, y2))
-    return Laid(round((right - left) * stretch, 1), round(top - bottom, 1), nodes, edges)
+    if not many:
+        edges = {each["id"]: spline(each["pos"], left, top) for each in drawn.get("edges", ())}
+        return Laid(round(right - left, 1), round(top - bottom, 1), nodes, edges)
+    above = far(wanted)
+    room = BOW if above else 0.0
+    nodes = {id: (x, round(y + room, 1)) for id, (x, y) in nodes.items()}
+    edges = {
+        id: curve_between(nodes[tail], nodes[head], wanted.nodes[tail], wanted.nodes[head], id in above)
+        for id, (tail, head) in wanted.edges.items()
+    }
+    return Laid(round((right - left) * stretch, 1), round(top - bottom + room, 1), nodes, edges)
+
+
+def spline(pos: str, left: float, top: float) -> tuple[str, tuple[float, float, float, float]]:
+    """Graphviz's curve as SVG's."""
+    points = [tuple(float(n) for n in point.split(",")[-2:]) for point in pos.split() if point[0] not in "es"]
+    flipped = [(round(x - left, 1), round(top - y, 1)) for x, y in points]
+    curve = " ".join(f"{x} {y}" for x, y in flipped[1:])
+    (x, y), (x2, y2) = flipped[-2] if flipped[-2] != flipped[-1] else flipped[0], flipped[-1]
+    return f"M{flipped[0][0]} {flipped[0][1]}C{curve}", (x, y, x2, y2)
 
 
 def curve_between(
-    tail: tuple[float, float], head: tuple[float, float], size: tuple[float, float], head_size: tuple[float, float]
+    tail: tuple[float, float],
+    head: tuple[float, float],
+    size: tuple[float, float],
+    head_size: tuple[float, float],
+    above: bool,
 ) -> tuple[str, tuple[float, float, float, float]]:
-    """A curve from the right side of a node to the left side of another. One that leads back swings out below both."""
+    """A curve from the right side of a node to the left side of another. One that leads back swings out below both, and one
+    with many ranks between goes `above` what stands there."""
     x, y = tail[0] + size[0] / 2, tail[1]
     to_x, to_y = head[0] - head_size[0] / 2, head[1]
+    if to_x > x and above:
+        reach, high = min((to_x - x) / 4, 400), round(min(y, to_y) - min((to_x - x) / 40, BOW), 1)
+        return f"M{x} {y}C{x + reach} {high} {to_x - reach} {high} {to_x} {to_y}", (to_x - reach, high, to_x, to_y)
     if to_x > x:
         reach = (to_x - x) / 2
         return f"M{x} {y}C{x + reach} {y} {to_x - reach} {to_y} {to_x} {to_y}", (to_x - reach, to_y, to_x, to_y)

@@ -131,6 +131,22 @@ def test_many_edges_are_laid_out_too() -> None:
         assert 0 <= y <= laid.height
 
 
+def test_a_deep_graph_is_laid_out_without_its_long_edges_and_has_them() -> None:
+    nodes = {str(place): (100.0, 38.0) for place in range(layout.MANY + 10)}
+    chain = {str(place): (str(place), str(place + 1)) for place in range(len(nodes) - 1)}
+    long = {f"{500 + place}": (str(place), str(place + 60)) for place in range(80)}
+    wanted = layout.Wanted(nodes, {**chain, **long, "900": ("150", "20")})  # the last one closes a cycle
+    assert layout.far(wanted) == {*long, "900"}
+    assert not any(f"id={id}]" in layout.graph_of(wanted) for id in long)
+    laid = layout.lay_out(wanted)
+    assert set(laid.edges) == set(wanted.edges)
+    places = [laid.nodes[str(place)] for place in range(len(nodes))]
+    assert places == sorted(places, key=lambda place: place[0])  # left to right, as the records go
+    for id, (path, _) in laid.edges.items():
+        numbers = [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?", path)]
+        assert min(numbers[1::2]) >= 0, id  # no curve leaves the picture at its top
+
+
 def test_too_many_topics_are_left_out_and_said(browser: Client, chain: None, monkeypatch: pytest.MonkeyPatch) -> None:
     from console import network as data
 

@@ -9,6 +9,11 @@ def amount(number: int) -> str:
     return f"{number:,}"
 
 
+def counted(number: int, noun: str) -> str:
+    """So many of something: "1 task", "2 tasks"."""
+    return f"{amount(number)} {noun}" if number == 1 else f"{amount(number)} {noun}s"
+
+
 def size(count: int) -> str:
     """Bytes, in the unit that leaves a readable number."""
     value = float(count)

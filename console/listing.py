@@ -4,6 +4,7 @@ each were most of the page's time."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from urllib.parse import quote_plus, urlencode
 
 from django.http import QueryDict
@@ -11,16 +12,18 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from base import units
+from base.clock import now_ms
 from console.browse import indented
 from console.records import Page, Shown, Slice
-from console.templatetags.console import amount, name, when
+from console.templatetags.console import amount, name
 
 SUMMARY = 160  # characters of a record that is folded
 PLACES = ("seq", "at", "before", "after")  # parameters that say where a page begins
 
 ROW = (
     '<tr{}><td class="number"><a href="{}">{}</a></td><td>{}</td><td>{}</td><td>{}</td><td class="data"><details>'
-    '<summary><bdi>{}</bdi></summary><pre class="json">{}{}</pre>{}{}</details></td><td>{}</td></tr>'
+    '<summary><bdi>{}</bdi></summary><pre class="json">{}{}</pre>{}{}</details></td>{}</tr>'
 )
 BAR = '<a href="{}"{} aria-label="{} seqs from {}" title="{} seqs from {}"><i style="height:{}%"></i></a>'
 META = '<p class="quiet">meta</p><pre class="json">{}</pre>'
@@ -36,16 +39,25 @@ def elsewhere(query: QueryDict, parameter: str) -> str:
 def draw_rows(topic: str, rows: Sequence[Shown], goal: int | None, query: QueryDict) -> SafeString:
     """The list's rows. `goal`: the seq that was asked for."""
     records_url, by_tag = reverse("admin:console_records", args=[topic]), elsewhere(query, "tag")
-    return format_html_join("", ROW, (cells(row, f"{records_url}{row.seq}/", by_tag, row.seq == goal) for row in rows))
+    named, now = any_forwarded(rows), now_ms()
+    return format_html_join(
+        "", ROW, (cells(row, f"{records_url}{row.seq}/", by_tag, row.seq == goal, named, now) for row in rows)
+    )
 
 
-def cells(row: Shown, url: str, by_tag: str, chosen: bool) -> tuple[SafeString | str, ...]:
+def any_forwarded(rows: Sequence[Shown]) -> bool:
+    """Whether a record came from another topic: only then the list has a column that says from which."""
+    return any(row.path for row in rows)
+
+
+def cells(row: Shown, url: str, by_tag: str, chosen: bool, named: bool, now: int) -> tuple[SafeString | str, ...]:
     """What stands in ROW."""
+    home = format_html('<a href="{}">{}</a>', url, name(row.home or "a deleted topic")) if row.path else ""
     return (
         SafeString(' aria-selected="true"') if chosen else "",
         url,
         amount(row.seq),
-        when(row.ts),
+        written(row.ts, now),
         "" if row.tag is None else format_html('<a href="{}">{}</a>', by_tag + quote_plus(row.tag), name(row.tag)),
         "" if row.node is None else name(row.node),
         row.data if len(row.data) <= SUMMARY else row.data[: SUMMARY - 1] + "…",
@@ -53,7 +65,15 @@ def cells(row: Shown, url: str, by_tag: str, chosen: bool) -> tuple[SafeString |
         "\n…" if row.is_cut else "",
         format_html(META, indented(row.meta)) if row.meta else "",
         format_html('<p><a href="{}">All of it</a></p>', url) if row.is_cut else "",
-        format_html('<a href="{}">{}</a>', url, name(row.home or "a deleted topic")) if row.path else "",
+        format_html("<td>{}</td>", home) if named else "",
+    )
+
+
+def written(ts: int, now: int) -> SafeString:
+    """When a record was written, to the millisecond; hovering tells how long ago."""
+    exact = f"{datetime.fromtimestamp(ts / 1000, UTC):%Y-%m-%d %H:%M:%S}.{ts % 1000:03}"
+    return format_html(
+        '<time datetime="{}Z" title="{} ago">{}</time>', exact.replace(" ", "T"), units.duration(now - ts), exact
     )
 
 

@@ -9,7 +9,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 
 from base.clock import now_ms
-from base.units import amount, duration
+from base.units import counted, duration
 from console import charts, series, signs
 from console.live import part
 from console.models import Process
@@ -194,19 +194,21 @@ def needs(totals: dict[str, Any], routers: list[Behind], stuck: Any, processes: 
     ]
     for each in routers:
         if each.state in ("blocked", "stalled"):
-            text = f"Router {each.name} is {each.state}, {amount(each.lag)} records behind."
+            text = f"Router {each.name} is {each.state}, {counted(each.lag, 'record')} behind."
             why = each.last_error or "Nobody moves it: is the worker at work?"
             found.append(Need("bad" if each.state == "blocked" else "warn", text, why, router_url(each.name)))
     for topic, cursor, lag, updated_ts in stuck:
-        text = f"Cursor {cursor} of {topic} has not moved for {duration(now_ms() - updated_ts)}, {amount(lag)} records behind."
+        text = f"Cursor {cursor} of {topic} has not moved for {duration(now_ms() - updated_ts)}, {counted(lag, 'record')} behind."
         found.append(
             Need("warn", text, "Is its reader running? A cursor that nobody needs can be deleted.", topic_url(topic))
         )
     if totals["failures"]:
-        text = f"{amount(totals['failures'])} tasks failed in the last day."
-        found.append(Need("warn", text, "They are tried again; see what they ran into.", reverse("admin:console_jobs")))
+        text = f"{counted(totals['failures'], 'task')} failed in the last day."
+        found.append(
+            Need("warn", text, "What fails is tried again; see what it ran into.", reverse("admin:console_jobs"))
+        )
     if totals["errors_day"]:
-        text = f"{amount(totals['errors_day'])} requests were answered with a 5xx in the last day."
+        text = f"In the last day {counted(totals['errors_day'], 'answer')} had a status of 5xx."
         found.append(Need("warn", text, "The log of the web server says why."))
     return found
 

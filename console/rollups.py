@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from django.utils.safestring import SafeString
 
+from base.units import size
 from console import charts
 from console.series import Window
 from pipeline import rollups
@@ -22,7 +23,7 @@ def volume(topic_id: int, shown: Window) -> SafeString | None:
         "Payload a second (rollup)",
         shown.times,
         [charts.Line("payload", "three", sizes)],
-        lambda value: f"{charts.short(value)}B/s",
+        lambda value: f"{size(int(value))}/s",
     )
 
 

@@ -11,7 +11,7 @@ from django.template.loader import render_to_string
 
 from base.clock import now_ms
 from base.errors import InvalidRequest, RouterNotFound, TopicsError
-from base.units import amount, duration
+from base.units import amount, counted, duration
 from console import charts, rollups, series
 from console.live import part
 from console.site import Console
@@ -46,7 +46,7 @@ def in_words(router: Found, lag: Lagging, state: str) -> str:
         said.append("on a cycle: what its dest holds already is left out")
     if lag.lag:
         waits = "" if lag.oldest_unread_ms is None else f" for {duration(lag.oldest_unread_ms)}"
-        said.append(f"{amount(lag.lag)} records behind{waits}")
+        said.append(f"{counted(lag.lag, 'record')} behind{waits}")
     else:
         said.append("caught up")
     return ", ".join(said) + ("" if state == "running" else f"; {state}") + "."

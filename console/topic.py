@@ -100,7 +100,8 @@ def records(site: Console, request: HttpRequest, name: str) -> HttpResponse:
         shown = browse.nothing(topic)
     page, bars = shown["page"], listing.draw_bars(shown["slices"], shown["page"], request.GET)
     rows = listing.draw_rows(name, page.rows, shown.get("goal"), request.GET)
-    context = {**around(name, "records"), "state": topic.state, "form": form, "rows": rows, "bars": bars, **shown}
+    drawn = {"rows": rows, "bars": bars, "forwarded": listing.any_forwarded(page.rows)}
+    context = {**around(name, "records"), "state": topic.state, "form": form, **drawn, **shown}
     downloads = settings.TOPICS_CONSOLE_DOWNLOADS and request.user.has_perm("console.export_records")
     return site.page(request, "console/records.html", downloads=downloads, **context)
 
@@ -114,7 +115,9 @@ def record(site: Console, request: HttpRequest, name: str, seq: int) -> HttpResp
         raise Http404(error.message) from error
     dests = dict(Router.objects.filter(name__in=one.routers).values_list("name", "dest__name"))
     stops = [(router, dests.get(router)) for router in one.routers]
-    context = {**around(name, "records"), "state": topic.state, "seq": seq, "one": one, "stops": stops}
+    told = msgspec.json.decode(one.record)
+    about = {"ts": told["$ts"], "tag": told.get("$tag"), "node": told.get("$node"), "size": len(one.record.encode())}
+    context = {**around(name, "records"), "state": topic.state, "seq": seq, "one": one, "stops": stops, "about": about}
     return site.page(request, "console/record.html", raw=one.record, shown=browse.indented(one.record), **context)
 
 

@@ -62,6 +62,18 @@ class Chromium:
         """By how many pixels the page is wider than the window."""
         return int(self.run("return document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 
+    def cut_off(self) -> list[str]:
+        """Fields and buttons that reach beyond the card, or the window, that they stand in; not those in a list that scrolls."""
+        return list(
+            self.run(
+                "return [...document.querySelectorAll('#content :is(input, select, textarea, button, a.button)')]"
+                ".filter((each) => each.offsetWidth && !each.closest('.scroll, .results, .datetime'))"
+                ".filter((each) => each.getBoundingClientRect().right >"
+                " each.closest('.card, fieldset, #changelist, #content').getBoundingClientRect().right + 1)"
+                ".map((each) => each.outerHTML.slice(0, 100))"
+            )
+        )
+
     def violations(self) -> list[str]:
         """What axe finds against WCAG 2.1 A and AA: the rule, and the elements."""
         if not self.run("return typeof axe === 'object'"):

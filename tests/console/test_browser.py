@@ -57,8 +57,19 @@ def pages(topic: str) -> list[str]:
         "/admin/routers/router/",
         "/admin/routers/router/add/",
         "/admin/topics/cursor/",
+        "/admin/topics/cursor/add/",
         "/admin/topics/apikey/",
+        "/admin/topics/apikey/add/",
         "/admin/topics/auditentry/",
+        "/admin/push/subscriber/",
+        "/admin/push/delivery/",
+        "/admin/push/bustopic/",
+        "/admin/pipeline/run/",
+        "/admin/pipeline/schedule/",
+        "/admin/pipeline/schedule/add/",
+        "/admin/pipeline/rollup/",
+        "/admin/pipeline/delay/",
+        "/admin/password_change/",
         "/admin/all/",
     ]
 
@@ -71,10 +82,44 @@ def test_every_page_draws_fits_and_passes_axe(chromium: Chromium, topic: str, ap
             chromium.visit(page, width)
             if chromium.overflow() > 0:
                 wrong.append(f"{page} at {width}: {chromium.overflow()} px too wide")
+            wrong += [f"{page} at {width}: cut off is {each}" for each in chromium.cut_off()]
         wrong += [f"{page}: {each}" for each in chromium.violations()]
         assert "evil" not in chromium.driver.title
         wrong += [f"{page}: {each}" for each in chromium.complaints()]
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_names_of_all_pages_are_in_sight(chromium: Chromium) -> None:
+    for width in WIDTHS:
+        chromium.visit("/admin/topics/auditentry/", width)
+        hidden = chromium.run(
+            "const frame = document.querySelector('.nav').getBoundingClientRect();"
+            "return [...document.querySelectorAll('.nav a')].filter((each) => {"
+            " const place = each.getBoundingClientRect();"
+            " return place.left < frame.left - 1 || place.right > frame.right + 1; }).map((each) => each.innerText)"
+        )
+        assert "Audit" not in hidden, width  # the page that is open
+        assert width == WIDTHS[0] or hidden == [], width  # on a phone they scroll
+
+
+def test_lists_keep_states_and_numbers_whole(chromium: Chromium, topic: str) -> None:
+    for width in WIDTHS:
+        chromium.visit(f"/admin/routers/router/?q={topic}", width)
+        for column in ("state_now", "lag", "behind", "value"):  # of a choice, as the guarantee is
+            lines = chromium.run(
+                "return [...document.querySelectorAll(arguments[0])].map((cell) => {"
+                " const range = document.createRange(); range.selectNodeContents(cell);"
+                " return new Set([...range.getClientRects()].map((line) => Math.round(line.top / 12))).size; })",
+                f"#result_list td.field-{column}",
+            )
+            assert len(lines) == 3
+            assert max(lines) <= (2 if column == "state_now" else 1), (width, column)  # a state is a box and its text
+        first = chromium.run(
+            "const cell = document.querySelector('#result_list tbody .field-named').getBoundingClientRect();"
+            "return [cell.left, cell.right]"
+        )
+        assert first[0] >= 0
+        assert first[1] < width * 0.75, width  # room for what the list says of it
 
 
 def test_dark_is_readable_too(chromium: Chromium, topic: str) -> None:

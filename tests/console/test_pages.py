@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -105,6 +106,27 @@ def test_what_is_not_there_is_404(browser: Client, filled: Topic) -> None:
         assert browser.get(f"/admin/{page}").status_code == 404, page
 
 
+def test_refusals_are_pages_that_lead_on(browser: Client, viewer: Client, filled: Topic) -> None:
+    absent = browser.get("/admin/topic/none/").content.decode()
+    assert "none" in text(absent.partition("<h1>")[2])
+    assert 'href="/admin/topics/topic/"' in absent
+    assert "Http404" not in browser.get("/admin/none/").content.decode()
+    assert "gives permissions" in viewer.get("/admin/topic/orders/append/").content.decode()
+
+
+def test_a_record_says_when_it_was_written_and_under_which_tag(browser: Client, filled: Topic) -> None:
+    page = text(browser.get("/admin/topic/orders/records/2/").content.decode())
+    assert re.search(r"Written \d{4}-\d\d-\d\d \d\d:\d\d:\d\d .* ago Tag vip:1 Size \d+ B", page), page
+
+
+def test_a_list_of_records_names_homes_only_where_there_are_any(browser: Client, filled: Topic) -> None:
+    catch_up(Topic.objects.get(name="audit").pk, now_ms())
+    assert '<th class="from">' not in browser.get("/admin/topic/orders/records/").content.decode()
+    page = browser.get("/admin/topic/audit/records/").content.decode()
+    assert '<th class="from">' in page
+    assert page.count(">orders</bdi></a></td></tr>") == 3
+
+
 def test_what_people_wrote_stays_text(browser: Client, db: None) -> None:
     record = NewRecord(
         msgspec.Raw(msgspec.json.encode({EVIL: EVIL})), EVIL, EVIL[:40], msgspec.Raw(msgspec.json.encode({"k": EVIL}))
@@ -204,7 +226,7 @@ def test_the_overview_says_what_needs_a_hand(browser: Client, filled: Topic) -> 
         "Router orders-&gt;audit is blocked, 3 records behind.",
         "dest audit is full",
         "Cursor billing of orders has not moved",
-        "1 tasks failed in the last day",
+        "1 task failed in the last day",
         "worker gives no sign of life.",
         "beat gives no sign of life.",
     ):
@@ -223,7 +245,7 @@ def test_what_is_stored_beyond_what_is_shown_is_explained(browser: Client, db: N
     delete_records("a", 3, None, now_ms())
     page = text(browser.get("/admin/topic/a/").content.decode())
     assert told in page
-    assert "Payload shown 1 B Payload stored here 3 B" in page
+    assert "Payload shown 1 B Payload stored 3 B" in page
 
 
 def test_pause_and_resume_ask_first(browser: Client, filled: Topic) -> None:

@@ -31,10 +31,19 @@ from wire.keys import SCOPES, keyring, new_secret, sha256
 COLUMN = {scope: "delete_scope" if scope == "delete" else scope for scope in SCOPES}
 
 
+class ExpiryWidget(AdminSplitDateTime):
+    """Django's two fields for a time, each with a name for who cannot see the word that stands before it."""
+
+    def __init__(self, attrs: dict[str, Any] | None = None) -> None:
+        super().__init__(attrs)
+        for widget, word in zip(self.widgets, ("Date", "Time"), strict=True):
+            widget.attrs["aria-label"] = f"{word} of expiry"
+
+
 class ApiKeyForm(forms.ModelForm):
     expires = forms.SplitDateTimeField(
         required=False,
-        widget=AdminSplitDateTime,
+        widget=ExpiryWidget,
         label="Expires (UTC)",
         help_text="From then on it opens nothing, and its streams end. Empty: it does not expire.",
     )

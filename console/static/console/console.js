@@ -78,6 +78,9 @@ for (const field of document.querySelectorAll("[data-complete]")) {
   });
 }
 
+// Where the pages' names do not fit, the one that is open is in sight.
+document.querySelector(".nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
 // "/" goes to the search, "j" and "k" walk the first list, Enter opens what is chosen.
 const rows = () => [...document.querySelectorAll("[data-list] tbody tr, #result_list tbody tr")];
 function walk(step) {

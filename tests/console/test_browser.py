@@ -173,6 +173,20 @@ def test_the_graph_changes_without_a_jump(chromium: Chromium, api: Api) -> None:
     assert chromium.complaints() == []
 
 
+def test_a_deep_graph_begins_where_it_can_be_read(chromium: Chromium, api: Api) -> None:
+    name = new_name()
+    for place in range(24):
+        config = {"source": f"{name}.{place:02}", "dest": f"{name}.{place + 1:02}"}
+        api.done("PUT", f"/v0/routers/{name}.{place:02}", config)
+    chromium.visit(f"/admin/graph/?prefix={name}.")
+    tall = "return document.querySelector('#network .node rect').getBoundingClientRect().height"
+    assert chromium.run(tall) > 15
+    assert chromium.find("#network .node text").is_displayed()
+    chromium.find("[data-zoom='0']").click()
+    assert chromium.run(tall) < 15
+    assert chromium.complaints() == []
+
+
 def test_records_roll_in_and_wait_while_paused(chromium: Chromium, api: Api) -> None:
     name = new_name()
     api.append(name, "before")

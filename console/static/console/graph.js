@@ -28,9 +28,18 @@ async function redraw() {
   listen();
 }
 
+// A graph of many ranks and few rows would be a hairline: it begins at its left end, and "Fit" shows all of it.
+const SHAPE = 3, LEAST_WIDTH = 1800;
+function beginAtLeft() {
+  const [x, y, width, height] = box();
+  const part = Math.max(height * SHAPE, LEAST_WIDTH);
+  if (width > 2 * part) picture().setAttribute("viewBox", [x, y, part, height].join(" "));
+}
+
 let structure = null;
 if (graph) {
   picture().dataset.whole = picture().getAttribute("viewBox");
+  beginAtLeft();
   const [name, subject] = [graph.dataset.graph.slice(0, 5), graph.dataset.graph.slice(6)];
   follow(`/admin/stream/${name}/${encodeURIComponent(subject)}`, {
     graph: ({ body }) => {

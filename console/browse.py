@@ -79,6 +79,22 @@ def nothing(topic: Held) -> dict[str, Any]:
     return {"page": Page([], 0, 0), "slices": records.slices(topic.state.id), "filtered": True}
 
 
+class Stamps(msgspec.Struct, rename=lambda name: f"${name}"):
+    """What a record says of itself beside its data."""
+
+    ts: int
+    tag: str | None = None
+    node: str | None = None
+
+
+def stamps(record: str) -> Stamps | None:
+    """Those of a record as the wire shows it; None of one that is nested deeper than msgspec goes."""
+    try:
+        return msgspec.json.decode(record, type=Stamps)
+    except RecursionError:
+        return None
+
+
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],:]|[^\s"{}\[\],:]+')
 MOST_INDENTED = 200_000  # characters; a longer record is shown as it is
 

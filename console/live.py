@@ -29,9 +29,8 @@ from wire.keys import Key
 
 log = logging.getLogger(__name__)
 PAUSE_SECONDS, MOST_PAUSE_SECONDS = 2.0, 20.0
-SHARE = (
-    0.025  # of a process's time that rendering may take, PostgreSQL's part in it included; then pauses become longer
-)
+# Of a process's time that rendering may take, PostgreSQL's part in it included: where it would be more, pauses become longer.
+SHARE = 0.025
 HEARTBEAT_SECONDS = 15.0
 # Then the browser comes again by itself, and is asked again who it is: who was logged out meanwhile sees no more.
 MOST_SECONDS = 300.0

@@ -115,10 +115,9 @@ def record(site: Console, request: HttpRequest, name: str, seq: int) -> HttpResp
         raise Http404(error.message) from error
     dests = dict(Router.objects.filter(name__in=one.routers).values_list("name", "dest__name"))
     stops = [(router, dests.get(router)) for router in one.routers]
-    told = msgspec.json.decode(one.record)
-    about = {"ts": told["$ts"], "tag": told.get("$tag"), "node": told.get("$node"), "size": len(one.record.encode())}
-    context = {**around(name, "records"), "state": topic.state, "seq": seq, "one": one, "stops": stops, "about": about}
-    return site.page(request, "console/record.html", raw=one.record, shown=browse.indented(one.record), **context)
+    context = {**around(name, "records"), "state": topic.state, "seq": seq, "one": one, "stops": stops}
+    drawn = {"raw": one.record, "shown": browse.indented(one.record), "size": len(one.record.encode())}
+    return site.page(request, "console/record.html", stamps=browse.stamps(one.record), **drawn, **context)
 
 
 class AppendForm(forms.Form):

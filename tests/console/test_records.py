@@ -135,6 +135,11 @@ def test_json_that_was_cut_or_is_deep_is_shown_all_the_same() -> None:
     assert browse.indented("[" * 2000 + "]" * 2000).count("[") == 2000
 
 
+def test_what_a_record_says_of_itself() -> None:
+    assert browse.stamps('{"$seq":1,"$ts":5,"$tag":"a","data":{"$ts":6}}') == browse.Stamps(5, "a", None)
+    assert browse.stamps('{"$ts":5,"data":' + "[" * 5000 + "]" * 5000 + "}") is None
+
+
 def test_a_long_record_is_cut_in_the_list(browser: Client) -> None:
     put("a", f'"{"x" * records.MOST_SHOWN}"', f'"{"y" * (records.MOST_SHOWN - 2)}"')
     page = browser.get("/admin/topic/a/records/").content.decode()

@@ -120,7 +120,7 @@ def tabs(instance: Instance, cookie: str) -> Iterator[None]:
         try:
             while answer.read1(65536):
                 pass
-        except (OSError, ValueError, AttributeError):
+        except (OSError, ValueError, AttributeError, http.client.HTTPException):
             pass  # closed under it
 
     for number in range(TABS):

@@ -153,7 +153,7 @@ def tombstone(window: Window, from_seq: int) -> dict[str, Any] | None:
 
 def render(topic: str, window: Window, wanted: Diff, server_total_ms: float) -> bytes:
     """The body of the answer."""
-    lost = tombstone(window, wanted.from_seq)
+    lost = None if window.lost is None else tombstone(window, wanted.from_seq)
     told = ""
     if wanted.limit > MAX_LIMIT or wanted.wait_ms > MAX_WAIT_MS:
         used = clamped(

@@ -121,11 +121,12 @@ class Endpoint(Operation):
         if self.scope is None:
             asked.key = OPEN
         else:
-            asked.key.check(self.scope)
-            if arguments:
+            if self.scope not in asked.key.scopes:
+                asked.key.check(self.scope)
+            if arguments and asked.key.prefixes:
                 asked.key.check_name(arguments[0])  # the topic, or the router, is what a path names first
         if self.query is not None:
-            asked.query = parse_query(asked.raw_query, self.query)
+            asked.query = parse_query(asked.raw_query, self.query) if asked.raw_query else self.query()
         elif asked.raw_query and self.is_strict:
             parse_query(asked.raw_query, NoFields)
         if self.body is not None:

@@ -13,7 +13,8 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.urls import Resolver404, resolve
@@ -28,7 +29,7 @@ from wire.docs import Nothing
 from wire.endpoint import Asked
 from wire.entrance import who
 from wire.keys import OPEN
-from wire.routes import Found, Routes
+from wire.routes import LONGEST_PATH, Found, Routes
 
 log = logging.getLogger(__name__)
 Scope = dict[str, Any]
@@ -45,8 +46,16 @@ HEALTH_PATHS = ("/v0/health", "/healthz")  # of hosts.PROBES; the others ask whe
 READY_SECONDS = 2.0  # for every connection that serves to answer
 TAKES_BODY = ("POST", "PUT")
 JSON_HEADERS = [(b"content-type", b"application/json")]
+MOST_PATHS = 2000  # of which we remember what is there
 # Django takes at most 1,000 fields in a form: with a name and a value of 255 characters in each, they fit.
 ADMIN_FORM_BYTES = 512 * 1024
+
+
+class Place(NamedTuple):
+    """What is at a path: a stream, or endpoints. Neither: Django may know."""
+
+    stream: Stream | None
+    found: Found | None
 
 
 class Front:
@@ -71,6 +80,7 @@ class Front:
         self.api = Bridge(Bare(), self.threads)
         self.readiness = Bridge(Bare(), Threads(1, "ready"))
         self.routes, self.stream_at = routes, stream_at
+        self.places = lru_cache(MOST_PATHS)(self.look_up)  # most requests are for few paths
         health = routes.find(HEALTH_PATHS[0])
         self.health = health.endpoints if health is not None else {}
         self.checks, self.closers, self.load_all = checks, closers, load_all
@@ -83,10 +93,16 @@ class Front:
             await send({"type": "websocket.close"})  # before it is accepted: the client is told 403
         elif (error := hosts.refused(scope)) is not None:
             await reply(refusal(error, time.perf_counter()), dict(scope["headers"]), send)
-        elif (stream := self.stream_at(scope["path"])) is not None:
-            await self.stream(stream, scope, receive, send)
         else:
-            await self.request(scope, receive, send)
+            path = scope["path"]
+            stream, found = self.places(path) if len(path) <= LONGEST_PATH else self.look_up(path)
+            if stream is not None:
+                await self.stream(stream, scope, receive, send)
+            else:
+                await self.request(found, scope, receive, send)
+
+    def look_up(self, path: str) -> Place:
+        return Place(self.stream_at(path), self.routes.find(path))
 
     async def lifespan(self, receive: Receive, send: Send) -> None:
         while True:
@@ -111,10 +127,9 @@ class Front:
         except Exception as error:
             await reply(refusal(error, started), dict(scope["headers"]), send)
 
-    async def request(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def request(self, found: Found | None, scope: Scope, receive: Receive, send: Send) -> None:
         started, path = time.perf_counter(), scope["path"]
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        found = self.routes.find(path)
         dialect = found.dialect if found is not None else V0
         try:
             shutdown.check()

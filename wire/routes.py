@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -13,7 +12,7 @@ from wire.dialect import Dialect
 from wire.endpoint import Endpoint
 from wire.hints import NEAR, likeness
 
-MOST_PATHS, LONGEST_PATH = 2000, 600  # that are remembered
+LONGEST_PATH = 600  # of which it is said what was probably meant, and remembered what is there
 ANY = re.compile(r"<str:(\w+)>")
 
 
@@ -38,7 +37,6 @@ class Routes:
     def __init__(self, endpoints: Iterable[Endpoint], others: Sequence[str] = ()) -> None:
         self.others = others
         self.tree: dict[Any, Any] = {}
-        self.remembered = lru_cache(MOST_PATHS)(self.look_up)  # most requests are for few paths
         self.by_path: dict[str, dict[str, Endpoint]] = {}
         for each in endpoints:
             self.add(each.path, each)
@@ -55,9 +53,6 @@ class Routes:
 
     def find(self, path: str) -> Found | None:
         """What is at the path; None: nothing that was declared."""
-        return self.remembered(path) if len(path) <= LONGEST_PATH else self.look_up(path)
-
-    def look_up(self, path: str) -> Found | None:
         node: dict[Any, Any] = self.tree
         arguments = []
         for segment in path[1:].split("/"):

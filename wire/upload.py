@@ -35,33 +35,7 @@ async def read(headers: dict[bytes, bytes], receive: Receive, most: int, held: u
     """
     if announced(headers) > most:
         raise too_large(most)
-    if b"content-encoding" not in headers:
-        return await received(receive, most, held)
-    encoding = headers[b"content-encoding"].lower()
-    if encoding not in (b"identity", b"gzip"):
-        raise UnsupportedMediaType("a body may be sent as it is, or with Content-Encoding: gzip")
-    body = await received(receive, most, held)
-    if encoding == b"gzip":
-        body = gunzip(body, most)
-        held.hold(len(body))
-    return body
-
-
-def announces(scope: dict[str, Any], headers: dict[bytes, bytes]) -> bool:
-    """Whether a body may come. HTTP/1 says so in a header; a request of HTTP/2 may bring one without a word."""
-    return b"content-length" in headers or b"transfer-encoding" in headers or scope["http_version"] not in HTTP_1
-
-
-def announced(headers: dict[bytes, bytes]) -> int:
-    """The body's length as its Content-Length says; 0 where there is none. Raises InvalidRequest."""
-    length = headers.get(b"content-length", b"0")
-    if not length.isdigit() or len(length) > 18:
-        raise InvalidRequest("Content-Length is not a number of bytes")
-    return int(length)
-
-
-async def received(receive: Receive, most: int, held: under_way) -> bytes:
-    """The body as it was sent."""
+    zipped = b"content-encoding" in headers and is_gzip(headers[b"content-encoding"])
     upload = Upload()
     parts: list[bytes] = []
     size = 0
@@ -77,7 +51,7 @@ async def received(receive: Receive, most: int, held: under_way) -> bytes:
                 raise too_large(most)
             held.hold(len(part))
             if not message.get("more_body"):
-                return b"".join((*parts, part)) if parts else part
+                break
             parts.append(part)
             upload.came(len(part))
     except asyncio.CancelledError:
@@ -85,6 +59,31 @@ async def received(receive: Receive, most: int, held: under_way) -> bytes:
         raise
     finally:
         del _under_way[upload]
+    body = b"".join((*parts, part)) if parts else part
+    if zipped:
+        body = gunzip(body, most)
+        held.hold(len(body))
+    return body
+
+
+def is_gzip(encoding: bytes) -> bool:
+    """Whether a body in this encoding is to be unzipped. Raises UnsupportedMediaType for one that nobody here reads."""
+    if encoding.lower() not in (b"identity", b"gzip"):
+        raise UnsupportedMediaType("a body may be sent as it is, or with Content-Encoding: gzip")
+    return encoding.lower() == b"gzip"
+
+
+def announces(scope: dict[str, Any], headers: dict[bytes, bytes]) -> bool:
+    """Whether a body may come. HTTP/1 says so in a header; a request of HTTP/2 may bring one without a word."""
+    return b"content-length" in headers or b"transfer-encoding" in headers or scope["http_version"] not in HTTP_1
+
+
+def announced(headers: dict[bytes, bytes]) -> int:
+    """The body's length as its Content-Length says; 0 where there is none. Raises InvalidRequest."""
+    length = headers.get(b"content-length", b"0")
+    if not length.isdigit() or len(length) > 18:
+        raise InvalidRequest("Content-Length is not a number of bytes")
+    return int(length)
 
 
 class Upload:

@@ -28,7 +28,7 @@ from topics.lineage import record
 from topics.records import Append, check_rows
 from topics.stamps import seen
 from wire import metrics
-from wire.answer import Answer, elapsed_ms
+from wire.answer import Answer
 from wire.endpoint import Asked, Endpoint
 from wire.parse import Request, parse
 from wire.schema import Clamped
@@ -99,8 +99,9 @@ def append_records(asked: Asked[Append, AppendQuery], topic: str) -> Script[Answ
 def read(asked: Asked[Any, Any], topic: str, wanted: Diff) -> Script[Answer]:
     window = yield from diff(topic, wanted)
     metrics.read(window.scanned)
-    shown = window.seen_by(asked.key)
-    return Answer(200, render(topic, shown, wanted, elapsed_ms(asked.started)))
+    if asked.key.prefixes:
+        window = window.seen_by(asked.key)
+    return Answer(200, render(topic, window, wanted, (time.perf_counter() - asked.started) * 1000))
 
 
 @Endpoint(

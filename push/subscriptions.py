@@ -5,9 +5,11 @@ Unsubscribing leaves the queue, and what is in it is still delivered.
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 from django.conf import settings
@@ -115,6 +117,20 @@ def check_callback(url: str) -> None:
     check_url(url, "callback", MAX_CALLBACK, schemes)
     if "?" in url or "#" in url:
         raise InvalidRequest("callback must not have a query string or a fragment")
+    if url.lower().startswith("http:") and not is_this_machine(urlsplit(url).hostname or ""):
+        raise InvalidRequest(
+            "callback must be https: plain http leads to this machine alone (localhost, 127.0.0.1, [::1])"
+        )
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether a host says so itself. What another name stands for is known when it is called."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def subscribe(client_id: int, client_name: str, wanted: Wanted, now: int) -> Script[None]:

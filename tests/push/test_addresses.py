@@ -5,12 +5,15 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import trustme
 
+from base.errors import InvalidRequest
 from push import addresses
 from push.addresses import AddressRefused
+from push.subscriptions import check_callback
 from tests.instances import Instance, until
 from tests.push.bus import ROOT, Client, new_client, url
 from tests.push.receiver import Batch, Handler, Receiver
@@ -33,6 +36,22 @@ from tests.push.receiver import Batch, Handler, Receiver
 def test_what_nobody_may_have_us_call(address: str) -> None:
     with pytest.raises(AddressRefused):
         addresses.check(address, loopback_only=False)
+
+
+@pytest.mark.parametrize("host", ["callback.example", "10.0.0.1", "[2001:db8::1]", "127.0.0.1.example"])
+def test_a_callback_in_the_clear_to_another_machine_is_no_subscription(host: str, settings: Any) -> None:
+    settings.PUSH_CALLBACK_LOOPBACK_HTTP = True
+    with pytest.raises(InvalidRequest, match="https"):
+        check_callback(f"http://{host}/events")
+
+
+@pytest.mark.parametrize("host", ["localhost:8080", "127.0.0.1", "127.9.9.9:81", "[::1]:8080"])
+def test_this_machine_may_be_called_in_the_clear_when_that_is_said(host: str, settings: Any) -> None:
+    settings.PUSH_CALLBACK_LOOPBACK_HTTP = True
+    check_callback(f"http://{host}/events")
+    settings.PUSH_CALLBACK_LOOPBACK_HTTP = False
+    with pytest.raises(InvalidRequest, match="https"):
+        check_callback(f"http://{host}/events")
 
 
 @pytest.mark.parametrize("address", ["192.0.2.1", "10.0.0.1", "2001:db8::1"])

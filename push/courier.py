@@ -380,6 +380,7 @@ class Running:
     def run(self) -> None:
         asyncio.set_event_loop(self.loop)
         self.loop.run_until_complete(self.main())
+        self.loop.close()
 
     async def main(self) -> None:
         self.courier = Courier()
@@ -395,25 +396,30 @@ class Running:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         await self.courier.close()
-        # What is left looks after connections that are closed by now. A loop that is thrown away with it would say so on the log.
+        # What is left was given its moment, or looks after connections that are closed by now.
         left = asyncio.all_tasks() - {asyncio.current_task()}
         for each in left:
             each.cancel()
         await asyncio.gather(*left, return_exceptions=True)
+        await self.courier.store.close()  # connections that came back only now
 
     def sweep(self) -> int:
         """Look after those that nobody is at. Returns how many, 0 where the courier ends meanwhile. Raises NotReady."""
-        if not self.thread.is_alive():
+        sweep = self.courier.sweep()
+        try:
+            asked = asyncio.run_coroutine_threadsafe(sweep, self.loop)
+        except RuntimeError:  # the loop has ended, and is closed
+            sweep.close()
             return 0
-        asked = asyncio.run_coroutine_threadsafe(self.courier.sweep(), self.loop)
-        # A loop that has ended leaves undone what it was asked for, and tells nobody: a worker that waited for that would
-        # not end by itself.
+        # A loop that is about to end may leave undone what it was asked for, and tell nobody: a worker that waited for that
+        # would not end by itself.
         while self.thread.is_alive() and not asked.done():
             wait([asked], timeout=1)
         return asked.result() if asked.done() and not asked.cancelled() else 0
 
     def stop(self) -> None:
-        self.loop.call_soon_threadsafe(self.ended.set)
+        with contextlib.suppress(RuntimeError):  # it has ended before
+            self.loop.call_soon_threadsafe(self.ended.set)
         self.thread.join(STOP_SECONDS + 2)
 
 

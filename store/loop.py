@@ -90,8 +90,8 @@ class Loop:
         )
 
     async def close(self) -> None:
-        await self.reads.close()
-        await self.writes.close()
+        for shared in (self.reads, self.writes, *self.joints.values()):
+            await shared.close()
         for each in (self.readers, self.turns.readers, self.writers):
             await each.close()
 

@@ -45,11 +45,7 @@ batch AS (
     SELECT topic_id, sum(count)::bigint AS count, sum(bytes)::bigint AS bytes FROM fit GROUP BY topic_id),
 moved AS (
     UPDATE topics_topichead head
-       SET head_seq = head.head_seq + batch.count, count = head.count + batch.count,
-           bytes = head.bytes + batch.bytes, total = head.total + batch.bytes,
-           last_ts = greatest(head.last_ts, %(now)s),
-           reserved_seq = topic_reserve(head.head_seq + batch.count, head.reserved_seq)
-           {volatile_seqs}
+       SET {what_moves}
       FROM batch
      WHERE head.topic_id = batch.topic_id AND head.topic_id = ANY (%(ids)s::bigint[])
     RETURNING head.topic_id, head.head_seq - batch.count AS base, head.total - batch.bytes AS base_total, head.last_ts),

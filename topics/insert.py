@@ -26,11 +26,7 @@ MOST_RECORDS = 5_000  # of one transaction: the next append should not wait long
 APPEND = """
 WITH moved AS (
     UPDATE topics_topichead head
-       SET head_seq = head.head_seq + batch.count, count = head.count + batch.count,
-           bytes = head.bytes + batch.bytes, total = head.total + batch.bytes,
-           last_ts = greatest(head.last_ts, %(now)s),
-           reserved_seq = topic_reserve(head.head_seq + batch.count, head.reserved_seq)
-           {volatile_seqs}
+       SET {what_moves}
       FROM unnest(%(ids)s::bigint[], %(versions)s::bigint[], %(counts)s::bigint[], %(bytes)s::bigint[])
                AS batch (topic_id, version, count, bytes)
      WHERE head.topic_id = batch.topic_id AND head.version = batch.version AND head.topic_id = ANY (%(ids)s::bigint[])
@@ -47,13 +43,15 @@ written AS (
       JOIN moved USING (topic_id))
 SELECT topic_id, base FROM moved
 """
-LOGGED = {"partition": "logged", "volatile": "false", "volatile_seqs": ""}
+# What a batch of appends makes of a head.
+MOVES = """head_seq = head.head_seq + batch.count, count = head.count + batch.count,
+           bytes = head.bytes + batch.bytes, total = head.total + batch.bytes,
+           last_ts = greatest(head.last_ts, %(now)s),
+           reserved_seq = topic_reserve(head.head_seq + batch.count, head.reserved_seq)"""
+LOGGED = {"partition": "logged", "volatile": "false", "what_moves": MOVES}
 # Volatile records may vanish, so that nothing may take their seqs for a plain run of logged ones.
-VOLATILE = {
-    "partition": "volatile",
-    "volatile": "true",
-    "volatile_seqs": ", ragged_seq = head.head_seq + batch.count, volatile_seq = head.head_seq + batch.count",
-}
+VOLATILE_SEQS = ", ragged_seq = head.head_seq + batch.count, volatile_seq = head.head_seq + batch.count"
+VOLATILE = {"partition": "volatile", "volatile": "true", "what_moves": MOVES + VOLATILE_SEQS}
 APPEND_LOGGED, APPEND_VOLATILE = (APPEND.format(**kind) for kind in (LOGGED, VOLATILE))
 # Until the end of the transaction alone.
 SYNC = "SELECT set_config('synchronous_commit', %s, true)"

@@ -37,7 +37,11 @@ class Joint(RoundTrips[Asked, Got]):
     def outcomes(self, chosen: Sequence[Asked], done: Done, started: float) -> Sequence[Got]:
         """What came of each, once it is committed. `started`: when it was begun (s)."""
 
-    async def alone(self, asked: Asked) -> Got:
+    async def alone(self, asked: Asked) -> Got | Awaitable[Got]:
+        return (await self.together([asked]))[0]
+
+    async def apart(self, asked: Asked) -> Got:
+        """What comes of one that others do not wait for."""
         got: Got = await here().drive(asked.alone())
         return got
 
@@ -46,16 +50,16 @@ class Joint(RoundTrips[Asked, Got]):
         try:
             whole = self.transaction(chosen)
         except Exception:  # one of them cannot be sent, which is its own trouble
-            return [self.alone(each) for each in batch]
+            return [self.apart(each) for each in batch]
         writes = here().writes
         try:
             (done,) = await writes.send(writes.readers, [whole])
         except Exception as error:  # the connection was lost: nobody knows what was committed
             return [raising(error) for _ in batch]
         if isinstance(done, BaseException):
-            return [self.alone(each) for each in batch]
+            return [self.apart(each) for each in batch]
         found = dict(zip(chosen, self.outcomes(chosen, done, started), strict=True))
-        return [found[each] if each in found else self.alone(each) for each in batch]
+        return [found[each] if each in found else self.apart(each) for each in batch]
 
 
 async def raising(error: Exception) -> Any:

@@ -34,8 +34,8 @@ class RoundTrips(ABC, Generic[Asked, Got]):
         self.tasks: set[asyncio.Task[None]] = set()
 
     @abstractmethod
-    async def alone(self, asked: Asked) -> Got:
-        """What comes of one, in a round trip of its own."""
+    async def alone(self, asked: Asked) -> Got | Awaitable[Got]:
+        """What comes of one, in a round trip of its own; later, as of together(), where it has to wait for something else."""
 
     @abstractmethod
     async def together(self, batch: Sequence[Asked]) -> Sequence[Got | Awaitable[Got]]:
@@ -62,10 +62,11 @@ class RoundTrips(ABC, Generic[Asked, Got]):
 
     async def at_once(self, asked: Asked) -> Got:
         try:
-            return await self.alone(asked)
+            got = await self.alone(asked)
         finally:
             self.idle += 1
             self.serve()
+        return await got if isinstance(got, Awaitable) else got
 
     def serve(self) -> None:
         """Have an idle connection serve those who wait."""
@@ -91,13 +92,20 @@ class RoundTrips(ABC, Generic[Asked, Got]):
                 await self.serve_one(wanted[0])
             elif wanted:
                 for each, got in zip(wanted, await self.together([each.asked for each in wanted]), strict=True):
-                    if not isinstance(got, Awaitable):
-                        tell(each.done, got)
-                    else:
-                        self.keep(asyncio.create_task(answer(each.done, got)))
+                    self.give(each, got)
 
     async def serve_one(self, each: Waiting) -> None:
-        await answer(each.done, self.alone(each.asked))
+        try:
+            self.give(each, await self.alone(each.asked))
+        except Exception as error:
+            refuse(each.done, error)
+
+    def give(self, each: Waiting, got: Got | Awaitable[Got]) -> None:
+        """What came of it, or comes later."""
+        if isinstance(got, Awaitable):
+            self.keep(asyncio.create_task(answer(each.done, got)))
+        else:
+            tell(each.done, got)
 
     def keep(self, task: asyncio.Task[None]) -> None:
         self.tasks.add(task)
@@ -118,6 +126,10 @@ async def answer(waiting: list[asyncio.Future[Any]], got: Awaitable[Any]) -> Non
     try:
         tell(waiting, await got)
     except Exception as error:
-        for done in waiting:
-            if not done.done():
-                done.set_exception(error)
+        refuse(waiting, error)
+
+
+def refuse(waiting: list[asyncio.Future[Any]], error: Exception) -> None:
+    for done in waiting:
+        if not done.done():
+            done.set_exception(error)

@@ -32,8 +32,8 @@ class Writes(RoundTrips[Whole, Done]):
         super().__init__(connections)
         self.readers, self.patient = Readers(connections, LOCK_MS, SESSION), patient
 
-    async def alone(self, asked: Whole) -> Done:
-        return await self.outcome(asked, (await self.send(self.readers, [asked]))[0])
+    async def alone(self, asked: Whole) -> Done | Awaitable[Done]:
+        return (await self.together([asked]))[0]
 
     async def together(self, batch: Sequence[Whole]) -> Sequence[Done | Awaitable[Done]]:
         try:

@@ -158,6 +158,27 @@ def test_a_locked_head_holds_up_no_other_topic(locker: psycopg.Connection[Any]) 
     assert seqs(asyncio.run(main())) == [(1, 1), (1, 1)]
 
 
+def test_one_that_came_alone_to_a_locked_head_holds_up_no_other_topic(locker: psycopg.Connection[Any]) -> None:  # noqa: F811
+    t, other = look_up("t"), look_up("other")
+    lock(locker, t)
+
+    async def main() -> list[Outcome]:
+        try:
+            held = [asyncio.ensure_future(each_of(unless(t, "a")))]
+            await asyncio.sleep(0)
+            passed = [await each_of(unless(other, "a"))]
+            held.append(asyncio.ensure_future(each_of(unless(t, "b"))))
+            passed.append(await each_of(unless(other, "b")))
+            assert not any(each.done() for each in held)
+            locker.rollback()
+            return [*passed, *await asyncio.gather(*held)]
+        finally:
+            await loop.close()
+
+    done = seqs(asyncio.run(main()))
+    assert (done[:2], sorted(done[2:])) == ([(1, 1), (2, 2)], [(1, 1), (2, 2)])  # type: ignore[type-var]
+
+
 def test_what_is_wrong_with_one_is_no_others_trouble() -> None:
     t, other = look_up("t"), look_up("other")
     broken = unless(t, "broken")

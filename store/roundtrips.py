@@ -1,7 +1,8 @@
 """What simultaneous requests of an event loop ask of PostgreSQL shares a round trip.
 
-What finds a connection idle goes out at once, alone. What arrives while all connections are busy waits, and goes out together:
-one flush for all of it (libpq's pipeline). Reads (reads.py) and whole transactions (writes.py) are two kinds of it.
+What comes while nothing is under way goes out at once, alone. All else waits for a connection and for the event loop's next turn,
+and what has come by then goes out together: one flush for all of it (libpq's pipeline). Reads (reads.py) and whole transactions
+(writes.py) are two kinds of it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class RoundTrips(ABC, Generic[Asked, Got]):
 
     def __init__(self, connections: int) -> None:
         self.loop = asyncio.get_running_loop()
-        self.idle = connections
+        self.connections = self.idle = connections
         self.waiting: dict[Hashable, Waiting] = {}  # in order of arrival
         self.tasks: set[asyncio.Task[None]] = set()
 
@@ -48,7 +49,7 @@ class RoundTrips(ABC, Generic[Asked, Got]):
 
     def ask(self, asked: Asked) -> Awaitable[Got]:
         """What comes of it, to be awaited at once. Raises what alone() raises."""
-        if self.idle and not self.waiting:
+        if self.idle == self.connections:
             self.idle -= 1
             return self.at_once(asked)
         done: asyncio.Future[Got] = self.loop.create_future()

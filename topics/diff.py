@@ -15,7 +15,7 @@ from base.errors import InvalidRequest
 from base.names import MAX_TAG_BYTES, check_node, check_token
 from store.script import Pause, Script, Statement
 from topics import hooks, recency
-from topics.cache import CachedTopic, absent, cached, forget, topic_called
+from topics.cache import CachedTopic, cached, forget, topic_called
 from topics.stamps import seen
 from wire.answer import clamped
 from wire.keys import Key
@@ -26,12 +26,8 @@ SELECT records, scanned, next_from_seq, head_seq, earliest_seq, lost, gap_to
   FROM topic_diff(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
 
-# What is over its time is not there to begin with, so that who starts at a time is told of no loss.
 SEQ_BEFORE = """
-SELECT topic_seq_at(h.topic_id, h.floor_seq, h.head_seq,
-                    greatest(%(from_ts)s, CASE WHEN t.ttl_ms > 0 THEN %(now)s - t.ttl_ms END)) - 1
-  FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id
- WHERE t.name = %(name)s
+SELECT topic_seq_at(topic_id, floor_seq, head_seq, %s) - 1 FROM topics_topichead WHERE topic_id = %s AND version = %s
 """
 
 MAX_WAIT_MS = 30_000  # of a long poll
@@ -218,7 +214,11 @@ def diff(name: str, wanted: Diff, clock: Callable[[], int] = now_ms) -> Script[W
 
 def seq_before(name: str, from_ts: int, now: int) -> Script[int]:
     """The seq after which a reader begins that starts at a time. Raises TopicNotFound."""
-    rows = yield Statement(SEQ_BEFORE, {"name": name, "from_ts": from_ts, "now": now}, quick=True)
-    if not rows:
-        raise absent(name)
-    return int(rows[0][0])
+    while True:
+        topic = cached(name) or (yield from topic_called(name))
+        # What is over its time is not there to begin with, so that who starts at a time is told of no loss.
+        since = max(from_ts, topic.expired_ts(now) or 0)
+        rows = yield Statement(SEQ_BEFORE, (since, topic.id, topic.version), quick=True)
+        if rows:
+            return int(rows[0][0])
+        forget(name)  # configured anew since we looked

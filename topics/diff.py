@@ -1,4 +1,4 @@
-"""Read a topic by seq (docs/wire.md). PostgreSQL finds the window and writes its records (sql/topic_diff.2.sql)."""
+"""Read a topic by seq (docs/wire.md). PostgreSQL finds the window and writes its records (sql/topic_diff.3.sql)."""
 
 from __future__ import annotations
 

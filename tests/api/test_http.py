@@ -168,6 +168,35 @@ def test_a_body_that_is_cut_off_appends_nothing(live: Door, server: Instance, na
     assert live.diff(name).json["head_seq"] == 0
 
 
+@pytest.mark.parametrize("first", ["length", "chunks"])
+def test_chunks_end_where_they_say_whatever_length_is_announced(
+    live: Door, server: Instance, name: str, first: str
+) -> None:
+    body = b'{"records":[{"data":1}]}'
+    framing = [f"content-length: {len(body)}", "transfer-encoding: chunked"]
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        chunk = b"%x\r\n%b\r\n" % (len(body), body)
+        connection.sendall(head(name, *(framing if first == "length" else framing[::-1])) + chunk)
+        connection.sendall(chunk + b"0\r\n\r\n")
+        status, answer = answer_of(connection)
+    assert (status, answer["error"]["code"]) == (400, "invalid_request"), "two bodies are not one"
+    assert live.get(f"/v0/topics/{name}").status == 404
+
+
+def test_what_follows_a_body_is_the_next_request(live: Door, server: Instance, name: str) -> None:
+    one, two = b'{"records":[{"data":1}]}', b'{"records":[{"data":2},{"data":3}]}'
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.settimeout(30)
+        connection.sendall(b"".join(head(name, f"content-length: {len(body)}") + body for body in (one, two)))
+        received = b""
+        while received.count(b'"head_seq"') < 2:
+            part = connection.recv(65536)
+            assert part, received
+            received += part
+    assert received.count(b"HTTP/1.1 20") == 2
+    assert [record["data"] for record in live.diff(name).json["records"]] == [1, 2, 3]
+
+
 # -- gzip ------------------------------------------------------------------------------------------------------------
 
 

@@ -30,7 +30,7 @@ SELECT trimmed.records
  WHERE head.topic_id = %s AND head.version = %s
 """
 # By the index on the tag. Takes the head's lock after the records', and only then knows whether it is the topic we knew
-# (sql/topic_delete_match.2.sql): where it is not, the transaction undoes itself.
+# (sql/topic_delete_match.3.sql): where it is not, the transaction undoes itself.
 DELETE_MATCH = "SELECT topic_delete_match(%s, %s, %s, %s, %s, %s, %s)"
 EXTENT = "SELECT floor_seq + 1, head_seq, count, bytes FROM topics_topichead WHERE topic_id = %s"
 TAKE_HEAD = "UPDATE topics_topichead SET version = version + 1 WHERE topic_id = %s RETURNING head_seq"

@@ -15,7 +15,7 @@ from tests.scripts import append, delete_records, delete_topic, diff, look_up, p
 from topics.cache import forget
 from topics.config import Config
 from topics.delete import after_prefix
-from topics.diff import Diff
+from topics.diff import Diff, Match
 from topics.models import DeletedTopic, Topic, TopicHead
 from topics.records import Append, NewRecord, check_rows
 
@@ -122,6 +122,25 @@ def test_what_is_expired_and_matches_is_counted_once() -> None:
     assert diff("t", Diff(from_seq=2), NOW + 1500).lost == "ttl"
 
 
+@pytest.mark.parametrize("match", ["a", ("tag", "Glob", "a*")])
+def test_what_is_expired_leaves_the_count_exact_where_there_are_holes(match: Match) -> None:
+    put_topic("t", Config(ttl_ms=1000), NOW)
+    write("t", *"ab")
+    write("t", *"aacb", now=NOW + 900)
+    assert delete_records("t", None, "c", NOW + 900).deleted == 1
+    assert delete_records("t", None, match, NOW + 1500) == (2, 6, 6, 1, 3)
+    assert (head("t").count, read("t", now=NOW + 1500)[0]) == (1, [6])
+
+
+@pytest.mark.parametrize("match", ["a", ("tag", "Glob", "a*")])
+def test_all_that_is_not_expired_goes(match: Match) -> None:
+    put_topic("t", Config(ttl_ms=1000), NOW)
+    write("t", *"ab")
+    write("t", *"aca", now=NOW + 900)
+    assert delete_records("t", None, "c", NOW + 900).deleted == 1
+    assert delete_records("t", None, match, NOW + 1500) == (2, 6, 5, 0, 0)
+
+
 def test_it_refuses_neither_condition() -> None:
     write("t", "a")
     with pytest.raises(InvalidRequest):
@@ -179,6 +198,17 @@ def test_a_tag_that_was_not_kept_does_not_match() -> None:
     write("t", *"ab")
     mirror(preserve_tag=False)
     assert delete_records("dest", None, "b", NOW).deleted == 0
+
+
+def test_what_is_expired_in_a_span_was_lost() -> None:
+    put_topic("dest", Config(ttl_ms=1000), NOW)
+    write("t", *"aba")
+    mirror()
+    scripts.catch_up(look_up("dest").id, NOW)
+    write("t", *"ab")
+    scripts.catch_up(look_up("dest").id, NOW + 900)
+    assert delete_records("dest", None, "a", NOW + 1500) == (1, 5, 5, 1, 3)
+    assert diff("dest", Diff(), NOW + 1500).lost == "ttl"
 
 
 def test_deleting_at_the_source_leaves_the_copy() -> None:

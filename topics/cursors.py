@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 from base.errors import CursorMoved, Incompatible, InvalidRequest, NotFound
 from base.names import check_router_name, check_topic_name
-from store.script import Script, Statement, Whole, atomically
+from store.script import Script, Statement, atomically
 from topics import audit
 from topics.cache import absent
 from topics.diff import seq_before
+from topics.moves import Move
 from wire.keys import OPEN, Key
 
 # By the unique index (topic_id, name, kind), which is also the order. The oldest unread record is looked for from the
@@ -45,30 +46,6 @@ SELECT t.id, h.head_seq FROM topics_topic t JOIN topics_topichead h ON h.topic_i
  WHERE t.name = %s FOR KEY SHARE OF t
 """
 OTHERS = "SELECT kind FROM topics_cursor WHERE topic_id = %s AND name = %s AND kind <> 'named' LIMIT 1"
-# Of two owners who move a cursor at once the second waits for the first, by the row or by its unique index, and then
-# finds that it moved: nothing is made of it. A cursor that is absent stands at 0. The topic's row is locked as above. Where
-# nothing moved, the other columns say why: the head, and what the name belongs to (where this may be told).
-MOVE = """
-WITH topic AS (
-    SELECT t.id, h.head_seq FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id
-     WHERE t.name = %(topic)s FOR KEY SHARE OF t),
-other AS (
-    SELECT kind FROM topics_cursor c JOIN topic ON c.topic_id = topic.id
-     WHERE c.name = %(name)s AND kind <> 'named' AND %(others)s::boolean LIMIT 1),
-held AS (
-    SELECT seq FROM topics_cursor c JOIN topic ON c.topic_id = topic.id
-     WHERE c.name = %(name)s AND kind = 'named' FOR NO KEY UPDATE OF c),
-moved AS (
-    INSERT INTO topics_cursor AS c (topic_id, kind, name, seq, forwarded_total, updated_ts)
-    SELECT id, 'named', %(name)s, coalesce(%(seq)s::bigint, head_seq), 0, %(now)s FROM topic
-     WHERE coalesce(%(seq)s::bigint, 0) <= head_seq
-       AND NOT EXISTS (SELECT FROM other)
-       AND (%(expected)s::bigint IS NULL OR %(expected)s = coalesce((SELECT seq FROM held), 0))
-    ON CONFLICT (topic_id, name, kind) DO UPDATE SET seq = excluded.seq, updated_ts = excluded.updated_ts
-     WHERE %(expected)s::bigint IS NULL OR c.seq = %(expected)s
-    RETURNING xmax = 0 AS made)
-SELECT (SELECT made FROM moved), head_seq, (SELECT kind FROM other), id FROM topic
-"""
 WHERE_NOW = "SELECT seq FROM topics_cursor WHERE topic_id = %s AND name = %s AND kind = 'named'"
 DELETE = "DELETE FROM topics_cursor WHERE topic_id = %s AND name = %s AND kind = 'named' RETURNING seq"
 
@@ -83,6 +60,13 @@ class Shown(NamedTuple):
     lag: int
     oldest_unread_ms: int | None
     updated_ts: int
+
+
+class Moved(NamedTuple):
+    """A cursor as it was set, and whether it is new."""
+
+    made: bool
+    cursor: Shown
 
 
 class After(NamedTuple):
@@ -146,33 +130,25 @@ def target_seq(topic: str, seq: int | None, from_ts: int | None, at: str | None,
     return seq
 
 
-def move(topic: str, name: str, seq: int | None, expected_seq: int | None, now: int, key: Key = OPEN) -> Script[bool]:
-    """Set a named cursor, making it where it is absent (it then stood at 0); True when it was made. None: to the head.
+def move(topic: str, name: str, seq: int | None, expected_seq: int | None, now: int, key: Key = OPEN) -> Script[Moved]:
+    """Set a named cursor, making it where it is absent (it then stood at 0). None: to the head.
 
     Raises TopicNotFound, InvalidRequest (beyond the head), Incompatible (not a named one) or CursorMoved.
     """
     check_topic_name(name, "cursor")
     # For a key that may not see a router there is none: it may have a named cursor of that name beside it.
-    wanted = {
-        "topic": topic,
-        "name": name,
-        "seq": seq,
-        "now": now,
-        "expected": expected_seq,
-        "others": key.allows(name),
-    }
-    (rows,) = (yield Whole([Statement(MOVE, wanted)])).rows
-    if not rows:
+    found = yield Move(topic, name, seq, expected_seq, key.allows(name), now)
+    if found is None:
         raise absent(topic)
-    made, head_seq, kind, topic_id = rows[0]
-    if made is not None:
-        return bool(made)
+    topic_id, head_seq, kind, cursor_id, stands, unread_ms, updated_ts, made = found
+    if cursor_id is not None:
+        return Moved(bool(made), shown(cursor_id, name, "named", stands, head_seq - stands, unread_ms, updated_ts))
     if seq is not None and seq > head_seq:
         raise InvalidRequest(f"seq {seq} is beyond the head of {topic!r}, {head_seq}", head_seq=head_seq)
     if kind is not None:
         raise belongs(name, kind)
-    found = yield Statement(WHERE_NOW, (topic_id, name))
-    current = found[0][0] if found else 0
+    rows = yield Statement(WHERE_NOW, (topic_id, name))
+    current = rows[0][0] if rows else 0
     raise CursorMoved(f"expected the cursor at {expected_seq}, it is at {current}", seq=current)
 
 

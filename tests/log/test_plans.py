@@ -10,8 +10,10 @@ import pytest
 from django.db import connection
 
 from store.database import prepared
+from store.script import Whole
 from tests.plans import FILL_DEST, FILL_HOME, NOW, RECORDS, believed, believing, check, make, run
 from tests.scripts import look_up
+from topics import moves
 from topics.conditional import Unless, transaction
 from topics.diff import DIFF
 from topics.insert import APPEND_LOGGED, parameters
@@ -47,6 +49,11 @@ def read(topic: int, from_seq: int, limit: int) -> None:
     (window,) = run(DIFF, topic, 1, from_seq, limit, None, None, None, True, True, 10**6, None)
     assert window[1] == min(limit, RECORDS - from_seq)
 
+
+CURSORS = """
+INSERT INTO topics_cursor (topic_id, kind, name, seq, forwarded_total, updated_ts)
+SELECT unnest(%s), 'named', 'c' || n, 0, 0, 0 FROM generate_series(1, 1000) n
+"""
 
 CASES: dict[str, tuple[int, Callable[[dict[str, int]], Any]]] = {
     # what it does: rows it may touch
@@ -122,4 +129,19 @@ def test_an_append_touches_its_head(topics: dict[str, int]) -> None:
 def test_appends_under_conditions_touch_their_heads_and_keys(topics: dict[str, int]) -> None:
     wanted = Append([NewRecord(msgspec.Raw(b'"x"')) for _ in range(100)], idempotency_key="k")
     appends = [Unless(look_up(name), wanted, check_rows(wanted), NOW + RECORDS) for name in ("home", "short", "long")]
-    check(20, lambda: [prepared(each.sql, each.arguments) for each in transaction(appends).statements])
+    check(20, lambda: perform(transaction(appends)))
+
+
+@believing("never", "of one record a topic", "of one topic", "of emptied tables", "good")
+def test_moves_touch_their_topics_and_cursors(topics: dict[str, int]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(CURSORS, [list(topics.values())])
+    wanted = [
+        moves.Move(name, f"c{n}", 50_000, None, True, NOW) for name in ("home", "short", "long") for n in (7, 77, 777)
+    ]
+    check(100, lambda: perform(moves.transaction(wanted)))
+
+
+def perform(whole: Whole) -> None:
+    for each in whole.statements:
+        prepared(each.sql, each.arguments)

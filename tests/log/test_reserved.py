@@ -185,7 +185,7 @@ def test_a_cursor_stays_where_it_was() -> None:
     scripts.move("t", "mine", 5, None, NOW)
     crash_without("t", 3)
     assert scripts.cursor("t", "mine", NOW).seq == 5
-    assert scripts.move("t", "mine", 5, 5, NOW) is False
+    assert scripts.move("t", "mine", 5, 5, NOW).made is False
     write("t", "f")
     assert read("t", 5)[0] == [head("t").head_seq]
 

@@ -116,7 +116,7 @@ class CursorAdmin(DomainAdmin):
         wanted = as_struct({**place, "expected_seq": given.get("expected_seq") if change else None}, PutCursor)
         now = now_ms()
         seq = run(target_seq(topic, wanted.seq, wanted.from_ts, wanted.at, now))
-        created = run(move(topic, obj.name, seq, wanted.expected_seq, now))
+        created = run(move(topic, obj.name, seq, wanted.expected_seq, now)).made
         if change and created:
             raise NotFound(f"{topic!r} no longer has a cursor {obj.name!r}", topic=topic, cursor=obj.name)
         if not change and not created:

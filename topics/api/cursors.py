@@ -52,8 +52,8 @@ def put(asked: Asked[PutCursor, None], topic: str, cursor: str) -> Script[Answer
     """Set a cursor."""
     wanted, now = asked.body, now_ms()
     seq = yield from cursors.target_seq(topic, wanted.seq, wanted.from_ts, wanted.at, now)
-    created = yield from cursors.move(topic, cursor, seq, wanted.expected_seq, now, asked.key)
-    return show(asked, topic, (yield from cursors.cursor(topic, cursor, now, asked.key)), created)
+    created, moved = yield from cursors.move(topic, cursor, seq, wanted.expected_seq, now, asked.key)
+    return show(asked, topic, moved, created)
 
 
 @Endpoint("GET", CURSOR, "get_cursor", scope="read", answers={200: CursorAnswer}, errors=(TopicNotFound,), tag=TAG)

@@ -1,0 +1,131 @@
+"""Named cursors that are set: those that arrive while others are under way share a transaction, whatever their topics."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from store.joint import Joint, joint
+from store.script import Done, Script, Shared, Statement, Whole
+
+# Sets cursors that are all different and in order: so no two of these wait for each other in turn. The row of each topic is
+# locked against a delete, since a cursor must not outlive it, and then that of the cursor. So of two owners who move it at once
+# the second waits for the first, by the row or by its unique index, and then finds where it stands. One that is absent stands
+# at 0; should somebody make it meanwhile, where it stands then is looked at behind its lock. Where nothing moved, the other
+# columns say why: the head, and what the name belongs to (where this may be told).
+# The oldest unread record is looked for from the cursor, the floor, and what is over its time, whichever is last.
+MOVE = """
+WITH known AS MATERIALIZED (
+    SELECT n, topic.id, name, coalesce(seq, head_seq) AS seq, expected, head_seq, head,
+           CASE WHEN ttl_ms > 0 THEN %(now)s - ttl_ms END AS expired_ts,
+           (SELECT kind FROM topics_cursor c
+             WHERE c.topic_id = topic.id AND c.name = asked.name AND kind <> 'named' AND others LIMIT 1) AS kind,
+           (SELECT c.seq FROM topics_cursor c
+             WHERE c.topic_id = topic.id AND c.name = asked.name AND kind = 'named' FOR NO KEY UPDATE) AS held
+      FROM unnest(%(topics)s::text[], %(names)s::text[], %(seqs)s::bigint[], %(expected)s::bigint[], %(others)s::boolean[])
+               WITH ORDINALITY AS asked (topic, name, seq, expected, others, n)
+     CROSS JOIN LATERAL (SELECT id, ttl_ms FROM topics_topic t WHERE t.name = asked.topic FOR KEY SHARE) topic
+     CROSS JOIN LATERAL (SELECT head_seq, h AS head FROM topics_topichead h WHERE topic_id = topic.id OFFSET 0) latest),
+moved AS (
+    INSERT INTO topics_cursor AS c (topic_id, kind, name, seq, forwarded_total, updated_ts)
+    SELECT id, 'named', name, seq, 0, %(now)s FROM known
+     WHERE seq <= head_seq AND kind IS NULL AND coalesce(expected = coalesce(held, 0), true)
+    ON CONFLICT (topic_id, name, kind) DO UPDATE SET seq = excluded.seq, updated_ts = excluded.updated_ts
+     WHERE (SELECT coalesce(expected = c.seq, true) FROM known WHERE known.id = c.topic_id AND known.name = c.name)
+    RETURNING topic_id, name, c.id AS cursor_id, xmax = 0 AS made)
+SELECT n - 1, known.id, head_seq, kind, cursor_id, known.seq,
+       %(now)s - topic_next_ts(known.id, greatest(known.seq, (SELECT earliest_seq FROM topic_stat(head, expired_ts)) - 1)),
+       %(now)s::bigint, made
+  FROM known LEFT JOIN moved ON moved.topic_id = known.id AND moved.name = known.name
+"""
+
+
+class Found(NamedTuple):
+    """What came of a move: the topic and its head; the kind of what the name belongs to, where it is another's; and the cursor as
+    it was set, the age of its oldest unread record and whether it is new. Where nothing moved, `cursor_id` is None."""
+
+    topic_id: int
+    head_seq: int
+    kind: str | None
+    cursor_id: int | None
+    seq: int
+    unread_ms: int | None
+    updated_ts: int
+    made: bool | None
+
+
+@dataclass(eq=False)
+class Move(Shared):
+    """Set a named cursor (seq None: to the head), where it stands as expected (None: anywhere). `others`: whether the cursor of a
+    router of this name stands in the way. The answer is None where there is no such topic."""
+
+    topic: str
+    name: str
+    seq: int | None
+    expected: int | None
+    others: bool
+    now: int
+
+    @property
+    def cursor(self) -> tuple[str, str]:
+        return self.topic, self.name
+
+    def alone(self) -> Script[Found | None]:
+        done = yield transaction([self])
+        return outcomes([self], done)[0]
+
+    def together(self) -> Awaitable[Found | None]:
+        return joint(Moves).ask(self)
+
+
+def transaction(batch: Sequence[Move]) -> Whole:
+    """For moves of which those of one cursor are the same: that is done once."""
+    moves = leading(batch).values()
+    wanted = {
+        "topics": [each.topic for each in moves],
+        "names": [each.name for each in moves],
+        "seqs": [each.seq for each in moves],
+        "expected": [each.expected for each in moves],
+        "others": [each.others for each in moves],
+        "now": max(each.now for each in batch),
+    }
+    return Whole([Statement(MOVE, wanted)])
+
+
+def leading(batch: Sequence[Move]) -> dict[tuple[str, str], Move]:
+    """The first move of each cursor, in order of cursor."""
+    first = {each.cursor: each for each in reversed(batch)}
+    return dict(sorted(first.items()))
+
+
+def outcomes(batch: Sequence[Move], done: Done) -> list[Found | None]:
+    """What came of each. The first of a cursor is the one that made it, if it was absent."""
+    moves = leading(batch)
+    cursors = list(moves)
+    found = {cursors[place]: Found(*rest) for place, *rest in done.rows[0]}
+    outcomes: list[Found | None] = []
+    for each in batch:
+        got = found.get(each.cursor)
+        outcomes.append(got._replace(made=False) if got and each is not moves[each.cursor] else got)
+    return outcomes
+
+
+class Moves(Joint[Move, Found | None]):
+    """Those of an event loop."""
+
+    def chosen(self, batch: Sequence[Move]) -> list[Move]:
+        """The first of each cursor, and those that do the same without a condition."""
+        moves = leading(batch)
+        return [each for each in batch if each is moves[each.cursor] or repeats(each, moves[each.cursor])]
+
+    def transaction(self, chosen: Sequence[Move]) -> Whole:
+        return transaction(chosen)
+
+    def outcomes(self, chosen: Sequence[Move], done: Done, started: float) -> list[Found | None]:
+        return outcomes(chosen, done)
+
+
+def repeats(move: Move, first: Move) -> bool:
+    """Whether it does what the first of its cursor did, whatever came of that."""
+    return move.expected is None and first.expected is None and (move.seq, move.others) == (first.seq, first.others)

@@ -27,7 +27,8 @@ class Joint(RoundTrips[Asked, Got]):
 
     @abstractmethod
     def chosen(self, batch: Sequence[Asked]) -> Sequence[Asked]:
-        """Those of a batch that may share a transaction, at least one: what comes of each does not depend on the others."""
+        """Those of a batch that may share a transaction, at least one: what comes of each does not depend on the others, or on
+        their order alone, and transaction() puts them in one."""
 
     @abstractmethod
     def transaction(self, chosen: Sequence[Asked]) -> Whole:

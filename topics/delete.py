@@ -16,19 +16,11 @@ from topics import audit, hooks, wake
 from topics.cache import CachedTopic, forget, topic_called
 from topics.config import LOCK_CONFIG, as_dict, stored
 from topics.diff import Match, check_match
+from topics.removal import Deleted, Deletion
 from wire.keys import OPEN, Key
 from wire.parse import Destruction
 
 EXPIRE = "SELECT topic_expire(%s, %s)"
-LOCK_HEAD = "SELECT FROM topics_topichead WHERE topic_id = %s AND version = %s FOR UPDATE"
-# Delete below a seq, behind LOCK_HEAD: to a topic that is another than the one we knew they do nothing.
-EXPIRE_KNOWN = "SELECT topic_expire(topic_id, %s) FROM topics_topichead WHERE topic_id = %s AND version = %s"
-# O(1) above ragged_seq: only the floor moves.
-TRIM = """
-SELECT trimmed.records
-  FROM topics_topichead head CROSS JOIN LATERAL topic_trim(head.topic_id, %s, 'delete') trimmed
- WHERE head.topic_id = %s AND head.version = %s
-"""
 # By the index on the tag. Takes the head's lock after the records', and only then knows whether it is the topic we knew
 # (sql/topic_delete_match.3.sql): where it is not, the transaction undoes itself.
 DELETE_MATCH = "SELECT topic_delete_match(%s, %s, %s, %s, %s, %s, %s)"
@@ -56,16 +48,6 @@ class Delete(Destruction):
     """Records with such a tag, as in a diff. With both, records that are both. One of the two has to be there."""
 
 
-class Deleted(NamedTuple):
-    """How many records went, and what the topic holds since."""
-
-    deleted: int
-    earliest_seq: int
-    head_seq: int
-    count: int  # type: ignore[assignment]  # not the tuple's method, which nobody misses
-    bytes: int
-
-
 def delete_records(name: str, before_seq: int | None, match: Match | None, now: int) -> Script[Deleted]:
     """Delete what is there now, lies below before_seq and matches. Raises TopicNotFound, InvalidRequest or NotReady."""
     if before_seq is None and match is None:
@@ -76,28 +58,30 @@ def delete_records(name: str, before_seq: int | None, match: Match | None, now: 
         if topic.derived:
             yield from hooks.before_read(topic, now)  # what a reader would see now is there to be deleted
         try:
-            return (yield from delete_once(topic, before_seq, op, literal, now))
+            done = yield from delete_once(topic, before_seq, op, literal, now)
         except Outdated:
-            forget(name)  # configured anew, deleted or recreated since we looked
+            done = None
+        if done is not None:
+            return done
+        forget(name)  # configured anew, deleted or recreated since we looked
 
 
 def delete_once(
     topic: CachedTopic, before_seq: int | None, op: str | None, literal: str | None, now: int
-) -> Script[Deleted]:
-    """Raises Outdated when the topic is another than the one we knew: nothing is deleted then."""
-    known, expired_ts = (topic.id, topic.version), topic.expired_ts(now)
+) -> Script[Deleted | None]:
+    """None, or Outdated is raised, when the topic is another than the one we knew: nothing is deleted then."""
     if op is None or literal is None:
-        statements = [Statement(LOCK_HEAD, known)]
-        if expired_ts is not None:
-            statements.append(Statement(EXPIRE_KNOWN, (expired_ts, *known)))
-        statements.append(Statement(TRIM, ((before_seq or 0) - 1, *known)))
-    else:
-        end = after_prefix(literal) if op == "Glob" else None
-        statements = [Statement(DELETE_MATCH, (*known, before_seq, op, literal, end, expired_ts))]
-    *_, trimmed, extent = (yield Whole([*statements, Statement(EXTENT, (topic.id,))])).rows
-    if not trimmed:
-        raise Outdated("the topic was configured anew")
-    return Deleted(trimmed[0][0], *extent[0])
+        below: Deleted | None = yield Deletion(topic, before_seq, None, now)
+        return below
+    if op == "Eq" and not topic.derived:
+        tagged: Deleted | None = yield Deletion(topic, before_seq, literal, now)
+        if tagged is not None:
+            return tagged
+    end = after_prefix(literal) if op == "Glob" else None
+    wanted = (topic.id, topic.version, before_seq, op, literal, end, topic.expired_ts(now))
+    whole = yield Whole([Statement(DELETE_MATCH, wanted), Statement(EXTENT, (topic.id,))])
+    ((deleted,),), (extent,) = whole.rows
+    return Deleted(deleted, *extent)
 
 
 def after_prefix(prefix: str) -> str | None:

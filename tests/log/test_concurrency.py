@@ -138,6 +138,23 @@ def test_counts_stay_exact_under_everything_at_once(server: Instance, door: Lane
         assert len(read_all(server.port, topic)) == door.get(f"/v0/topics/{topic}").json["count"]
 
 
+def test_of_deletes_that_race_each_record_goes_with_one(door: Lane) -> None:
+    topics = [f"raced.{n}" for n in range(3)]
+    for topic in topics:
+        door.post(f"/v0/topics/{topic}", {"records": [{"data": n, "tag": f"tag{n % 20}"} for n in range(100)]})
+
+    def delete(number: int) -> list[Reply]:
+        by_tag, by_seq = {"match": f"tag{number % 20}"}, {"before_seq": number * 2}
+        return [door.post(f"/v0/topics/{topic}/delete", wanted) for topic in topics for wanted in (by_tag, by_seq)]
+
+    answers = [answer for each in together(*[lambda n=n: delete(n) for n in range(24)]) for answer in each]  # type: ignore[misc]
+    assert {answer.status for answer in answers} == {200}
+    assert sum(answer.json["deleted"] for answer in answers) == 300
+    for topic in topics:
+        held = door.get(f"/v0/topics/{topic}").json
+        assert (held["count"], held["bytes"], held["earliest_seq"]) == (0, 0, 101)
+
+
 def test_nobody_waits_for_each_other_for_ever(door: Lane) -> None:
     """Appends with keys, configs, routers and deletes of the same topics: every call ends, and none by a deadlock."""
 

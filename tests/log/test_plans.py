@@ -13,7 +13,7 @@ from store.database import prepared
 from store.script import Whole
 from tests.plans import FILL_DEST, FILL_HOME, NOW, RECORDS, believed, believing, check, make, run
 from tests.scripts import look_up
-from topics import moves
+from topics import moves, removal
 from topics.conditional import Unless, transaction
 from topics.diff import DIFF
 from topics.insert import APPEND_LOGGED, parameters
@@ -140,6 +140,19 @@ def test_moves_touch_their_topics_and_cursors(topics: dict[str, int]) -> None:
         moves.Move(name, f"c{n}", 50_000, None, True, NOW) for name in ("home", "short", "long") for n in (7, 77, 777)
     ]
     check(100, lambda: perform(moves.transaction(wanted)))
+
+
+@believing("never", "of one record a topic", "of one topic", "good")
+def test_deletes_touch_what_they_delete(topics: dict[str, int]) -> None:
+    home, other = look_up("home"), look_up("other1")
+    tags = [
+        removal.Deletion(topic, None, f"rare:{n}", NOW) for topic in (home, other) for n in range(4_000, 60_000, 4_000)
+    ]
+    check(200, lambda: perform(removal.transaction(tags)))
+    assert run("SELECT count FROM topics_topichead WHERE topic_id = %s", home.id) == [(RECORDS - 14,)]
+    # Up to the last that went by tag there may be holes: there it counts entry by entry.
+    below = [removal.Deletion(topic, 4_100, None, NOW) for topic in (home, other)]
+    check(5_000, lambda: perform(removal.transaction(below)))
 
 
 def perform(whole: Whole) -> None:

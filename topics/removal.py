@@ -1,0 +1,116 @@
+"""Deletes of records below a seq, or with a tag: those that arrive while others are under way share a transaction.
+
+They are done as if they had come one after the other. Of those that delete the same of a topic, whatever its tag or by one tag,
+the one that goes farthest comes first: the others then find nothing left.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from store.joint import Joint, joint
+from store.script import Done, Script, Shared, Statement, Whole
+from topics.cache import CachedTopic
+
+# Both go through the topics in order, as every statement that takes several heads (insert.py).
+BELOW = """
+SELECT n - 1, done.*
+  FROM unnest(%(ids)s::bigint[], %(versions)s::bigint[], %(expired)s::bigint[], %(before_seqs)s::bigint[])
+           WITH ORDINALITY AS known (topic_id, version, expired_ts, before_seq, n)
+ CROSS JOIN LATERAL topic_delete_below(topic_id, version, expired_ts, before_seq) done
+"""
+# All records are marked before the first head is taken.
+TAGGED = """
+SELECT n - 1, deleted, earliest_seq, head_seq, count, bytes
+  FROM topic_mark_tagged(%(ids)s::bigint[], %(versions)s::bigint[], %(expired)s::bigint[], %(of)s::bigint[], %(tags)s::text[],
+                         %(before_seqs)s::bigint[])
+ CROSS JOIN LATERAL topic_delete_marked(of_topic, of_version, of_expired_ts, ns, seqs, sizes)
+"""
+
+
+class Deleted(NamedTuple):
+    """How many records went, and what the topic holds since."""
+
+    deleted: int
+    earliest_seq: int
+    head_seq: int
+    count: int  # type: ignore[assignment]  # not the tuple's method, which nobody misses
+    bytes: int
+
+
+@dataclass(eq=False)
+class Deletion(Shared):
+    """Delete what a topic shows below a seq, or, with a tag, what has it and lies below a seq where one is given.
+
+    The answer is None where this was not done: the topic is another than the one we knew, or, with a tag, it is none of those
+    that topic_mark_tagged sees to.
+    """
+
+    topic: CachedTopic
+    before_seq: int | None
+    tag: str | None
+    now: int
+
+    def alone(self) -> Script[Deleted | None]:
+        done = yield transaction([self])
+        return outcomes([self], done)[0]
+
+    def together(self) -> Awaitable[Deleted | None]:
+        return joint(Deletions, "below" if self.tag is None else "tagged").ask(self)
+
+
+Same = tuple[CachedTopic, str | None]  # what some deletions have in common: a topic, and a tag or none
+
+
+def farthest(batch: Sequence[Deletion]) -> dict[Same, Deletion]:
+    """Of those that delete the same the one that goes farthest; in order of topic."""
+
+    def reach(each: Deletion) -> tuple[int, float]:
+        return each.topic.id, math.inf if each.before_seq is None else each.before_seq
+
+    return {(each.topic, each.tag): each for each in sorted(batch, key=reach)}
+
+
+def transaction(batch: Sequence[Deletion]) -> Whole:
+    """For deletions that are all by tag, or none of them."""
+    wanted, now = farthest(batch), max(each.now for each in batch)
+    topics = list(dict.fromkeys(topic for topic, _ in wanted))
+    places = {topic: place for place, topic in enumerate(topics, 1)}
+    arguments = {
+        "ids": [topic.id for topic in topics],
+        "versions": [topic.version for topic in topics],
+        "expired": [topic.expired_ts(now) for topic in topics],
+        "of": [places[topic] for topic, _ in wanted],
+        "tags": [tag for _, tag in wanted],
+        "before_seqs": [each.before_seq for each in wanted.values()],
+    }
+    return Whole([Statement(BELOW if batch[0].tag is None else TAGGED, arguments)])
+
+
+def outcomes(batch: Sequence[Deletion], done: Done) -> list[Deleted | None]:
+    """What came of each."""
+    wanted = farthest(batch)
+    same = list(wanted)
+    found = {same[place]: Deleted(*rest) for place, *rest in done.rows[0]}
+    deleted: list[Deleted | None] = []
+    for each in batch:
+        what = each.topic, each.tag
+        got = found.get(what)
+        deleted.append(got if got is None or each is wanted[what] else got._replace(deleted=0))
+    return deleted
+
+
+class Deletions(Joint[Deletion, Deleted | None]):
+    """Those of an event loop that are by tag, or those that are not."""
+
+    def chosen(self, batch: Sequence[Deletion]) -> Sequence[Deletion]:
+        return batch
+
+    def transaction(self, chosen: Sequence[Deletion]) -> Whole:
+        return transaction(chosen)
+
+    def outcomes(self, chosen: Sequence[Deletion], done: Done, started: float) -> list[Deleted | None]:
+        return outcomes(chosen, done)

@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 from base.errors import InvalidRequest
 from store import loop
 from store.script import run
+from tests import steps
 from tests.log.test_batch import lock, locker  # noqa: F401  # a fixture
 from tests.log.test_delete import NOW, head, read
 from tests.scripts import look_up, put_topic
+from tests.steps import each_of
 from topics.cache import CachedTopic, forget_all
 from topics.conditional import Unless
 from topics.config import Config
@@ -56,23 +58,7 @@ def unless(
 def together(*appends: Unless) -> list[Outcome]:
     """What comes of them, when they arrive while another append, to a topic of its own, is under way."""
     put_topic("busy", Config(durability=appends[0].topic.durability), NOW)
-    busy = unless(look_up("busy"), "first")
-
-    async def main() -> list[Outcome]:
-        try:
-            first = asyncio.ensure_future(each_of(busy))
-            await asyncio.sleep(0)
-            found = await asyncio.gather(*map(each_of, appends), return_exceptions=True)
-            await first
-            return found
-        finally:
-            await loop.close()
-
-    return asyncio.run(main())
-
-
-async def each_of(append: Unless) -> Appended | None:
-    return await asyncio.wait_for(append.together(), 60)
+    return steps.together(unless(look_up("busy"), "first"), *appends)
 
 
 def seqs(done: list[Outcome]) -> list[tuple[int, int] | None]:

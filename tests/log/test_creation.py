@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -10,8 +9,8 @@ from typing import Any
 import pytest
 from django.db import connection, connections
 
-from store import loop
 from store.database import prepared
+from tests import steps
 from tests.log.test_delete import NOW
 from tests.scripts import look_up, put_topic
 from topics.cache import forget_all
@@ -37,22 +36,7 @@ def creation(name: str, *, by: str = "", **fields: Any) -> Creation:
 
 def together(*creations: Creation) -> list[Outcome]:
     """What comes of them, when they arrive while another is under way."""
-
-    async def main() -> list[Outcome]:
-        try:
-            first = asyncio.ensure_future(each_of(creation("first")))
-            await asyncio.sleep(0)
-            found = await asyncio.gather(*map(each_of, creations), return_exceptions=True)
-            await first
-            return found
-        finally:
-            await loop.close()
-
-    return asyncio.run(main())
-
-
-async def each_of(made: Creation) -> int | None:
-    return await asyncio.wait_for(made.together(), 60)
+    return steps.together(creation("first"), *creations)
 
 
 def test_each_is_made_as_it_was_asked_for_and_noted_with_who_asked() -> None:

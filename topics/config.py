@@ -186,18 +186,25 @@ def begun(column: str) -> str:
     return column if default == "NULL" else f"coalesce({column}, {default})"
 
 
-# Topics and their heads, but for those whose name is taken: of these no row comes back. Who only looks takes no id. In order of
-# name, so that two of these that make the same topics wait for each other in turn. `entries` are the audit log's, which shows the
-# config as as_dict() does.
-CREATE = f"""
-WITH made AS (
-    INSERT INTO topics_topic (name, created_ts, {", ".join(TOPIC)})
-    SELECT name, created_ts, {", ".join(map(begun, TOPIC))}
-      FROM json_populate_recordset(NULL::topics_topic, %(topics)s::json) AS asked
+# Topics, but for those whose name is taken: of these no row comes back. Who only looks takes no id. In order of name, so that two
+# of these that make the same topics wait for each other in turn.
+MAKE = """
+    INSERT INTO topics_topic (name, created_ts, {columns})
+    SELECT name, {created_ts}, {values}
+      FROM {asked} AS asked
      WHERE NOT EXISTS (SELECT FROM topics_topic known WHERE known.name = asked.name)
      ORDER BY name
     ON CONFLICT (name) DO NOTHING
-    RETURNING *),
+    RETURNING *"""
+MAKE_CONFIGURED = MAKE.format(
+    columns=", ".join(TOPIC),
+    created_ts="created_ts",
+    values=", ".join(map(begun, TOPIC)),
+    asked="json_populate_recordset(NULL::topics_topic, %(topics)s::json)",
+)
+# With their heads. `entries` are the audit log's, which shows the config as as_dict() does.
+CREATE = f"""
+WITH made AS ({MAKE_CONFIGURED}),
 headed AS (
     INSERT INTO topics_topichead (topic_id, {", ".join(HEAD)})
     SELECT id, {", ".join(map(literal, HEAD.values()))} FROM made),
@@ -252,25 +259,32 @@ def create_topic(name: str, fields: dict[str, Any], now: int, *, noted: bool) ->
 
     Raises Throttled or InvalidRequest.
     """
-    check_topic_name(name)
-    check_type(fields)
-    hooks.check_config(name, fields.get("discard", TOPIC["discard"]))
-    yield from limits.check_topics(name)
+    yield from check_new(name, fields)
     made = yield Creation(name, fields, now, noted=noted)
     if made is not None:
-        config = configured(fields)
-        known = {column: getattr(config, column) for column in CachedTopic._fields if hasattr(config, column)}
-        keep(CachedTopic(id=made, name=name, version=HEAD["version"], routed=False, derived=False, **known))
+        keep(new_topic(made, name, fields))
     return made is not None
 
 
 def insert_topic(name: str, fields: dict[str, Any], now: int) -> Script[bool]:
     """The same, in the transaction of the caller and not in the audit log."""
+    yield from check_new(name, fields)
+    return bool((yield creating([Creation(name, fields, now, noted=False)])))
+
+
+def check_new(name: str, fields: dict[str, Any]) -> Script[None]:
+    """Raises Throttled or InvalidRequest where there may be no new topic with these columns."""
     check_topic_name(name)
     check_type(fields)
     hooks.check_config(name, fields.get("discard", TOPIC["discard"]))
     yield from limits.check_topics(name)
-    return bool((yield creating([Creation(name, fields, now, noted=False)])))
+
+
+def new_topic(id: int, name: str, fields: dict[str, Any]) -> CachedTopic:
+    """What there is to remember of a topic that was just made with these columns."""
+    config = TOPIC | fields
+    known = {column: config[column] for column in CachedTopic._fields if column in config}
+    return CachedTopic(id=id, name=name, version=HEAD["version"], routed=False, derived=False, **known)
 
 
 def check_type(fields: dict[str, Any]) -> None:
@@ -284,7 +298,7 @@ def configured(fields: dict[str, Any]) -> WholeConfig:
     return whole({column: fields.get(column, TOPIC[column]) for column in COLUMNS})
 
 
-# Not FOR UPDATE: an append that holds the head may yet have to see this row (its idempotency key refers to it).
+# Not FOR UPDATE: who makes a cursor, which refers to this row, need not wait.
 LOCK_CONFIG = f"SELECT id, {', '.join(COLUMNS)} FROM topics_topic WHERE name = %s FOR NO KEY UPDATE"
 # Takes the head's lock. From the commit on whoever remembers the old config gets no row and looks again (cache.py).
 OUTDATE = "UPDATE topics_topichead SET version = version + 1 WHERE topic_id = %s"

@@ -77,7 +77,8 @@ class TopicHead(models.Model):
     No seq above `reserved_seq` has been visible to anybody (sql/topic_reserve.sql); above `volatile_seq` no record is volatile.
     """
 
-    topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True, related_name="head")
+    # Without a constraint: whoever makes a topic makes its head in the same statement, and whoever deletes it holds the head.
+    topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True, related_name="head", db_constraint=False)
     head_seq = models.BigIntegerField(default=0)
     floor_seq = models.BigIntegerField(default=0)
     cap_lost_seq = models.BigIntegerField(default=0)
@@ -236,7 +237,8 @@ class IdempotencyKey(models.Model):
     """
 
     pk = models.CompositePrimaryKey("topic_id", "key")
-    topic = models.ForeignKey(Topic, models.CASCADE, db_index=False)
+    # Without a constraint: whoever keeps a key holds the head, as does whoever deletes the topic.
+    topic = models.ForeignKey(Topic, models.CASCADE, db_index=False, db_constraint=False)
     key = models.CharField(max_length=256, db_collation="C")
     first_seq = models.BigIntegerField()
     last_seq = models.BigIntegerField()

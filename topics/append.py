@@ -15,6 +15,7 @@ from topics.batch import batches
 from topics.cache import CachedTopic, absent, cached, forget, load_topic, topic_called
 from topics.conditional import Unless
 from topics.config import create_topic, insert_topic
+from topics.first import append_first
 from topics.insert import (
     APPEND_LOGGED,
     APPEND_VOLATILE,
@@ -95,12 +96,14 @@ def create_and_append(name: str, wanted: Append, rows: Rows, now: int) -> Script
     """An append to a topic that is not there. Raises TopicNotFound where it may not be created."""
     if not wanted.create:
         raise absent(name)
+    if wanted.plain and wanted.config is None:
+        return (yield from append_first(name, rows, now))
     fields = wanted.config.fields() if wanted.config else {}
     if wanted.expected_head or fields.get("discard") == Topic.Discard.REJECT:
         # It may yet be refused, and must leave no topic behind then.
         return (yield from look_and_write(None, name, wanted, rows, now))
-    # Two steps, each of which many requests share. Should we die between them, an empty topic is there, and the client, who
-    # has no answer, sends the append again.
+    # Two steps, each of which many requests share: the second makes room, or keeps a key. Should we die between them, an empty
+    # topic is there, and the client, who has no answer, sends the append again.
     created = yield from create_topic(name, fields, now, noted=False)
     done = yield from append(name, wanted, rows, now)
     return done._replace(created=created or done.created)

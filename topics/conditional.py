@@ -9,14 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any
 
 from store.joint import Joint, joint
 from store.script import Done, Script, Shared, Statement, Whole
 from topics import wake
 from topics.cache import CachedTopic
-from topics.insert import LOGGED, MAKE_ROOM, MOST_RECORDS, SYNC, VOLATILE, Appended, array, records, room, texts
+from topics.insert import LOGGED, MAKE_ROOM, MOST_RECORDS, SYNC, VOLATILE, Appended, apart, array, room, texts
 from topics.records import Append, Rows
 
 # In topic order, as every statement that takes several heads (insert.py). Its own statement, before the one that looks: that one
@@ -121,10 +120,7 @@ def parameters(batch: Sequence[Unless]) -> dict[str, Any]:
         "keys": texts(keys),
         "digests": texts([None if key is None else each.rows.digest() for key, each in zip(keys, batch, strict=True)]),
         "since": array([each.now - each.topic.idempotency_window_ms for each in batch]),
-        "ns": array([n for n, each in enumerate(batch, 1) for _ in each.rows.data]),
-        "places": array([place for each in batch for place in range(1, len(each.rows.data) + 1)]),
-        "runs": array([run for each in batch for run in accumulate(each.rows.sizes)]),
-        **records([each.rows for each in batch]),
+        **apart([each.rows for each in batch]),
     }
 
 

@@ -44,14 +44,24 @@ written AS (
 SELECT topic_id, base FROM moved
 """
 # What a batch of appends makes of a head.
-MOVES = """head_seq = head.head_seq + batch.count, count = head.count + batch.count,
-           bytes = head.bytes + batch.bytes, total = head.total + batch.bytes,
-           last_ts = greatest(head.last_ts, %(now)s),
-           reserved_seq = topic_reserve(head.head_seq + batch.count, head.reserved_seq)"""
-LOGGED = {"partition": "logged", "volatile": "false", "what_moves": MOVES}
+MOVES = {
+    "head_seq": "head.head_seq + batch.count",
+    "count": "head.count + batch.count",
+    "bytes": "head.bytes + batch.bytes",
+    "total": "head.total + batch.bytes",
+    "last_ts": "greatest(head.last_ts, %(now)s::bigint)",
+    "reserved_seq": "topic_reserve(head.head_seq + batch.count, head.reserved_seq)",
+}
 # Volatile records may vanish, so that nothing may take their seqs for a plain run of logged ones.
-VOLATILE_SEQS = ", ragged_seq = head.head_seq + batch.count, volatile_seq = head.head_seq + batch.count"
-VOLATILE = {"partition": "volatile", "volatile": "true", "what_moves": MOVES + VOLATILE_SEQS}
+VOLATILE_MOVES = MOVES | dict.fromkeys(("ragged_seq", "volatile_seq"), MOVES["head_seq"])
+
+
+def assigned(moves: dict[str, str]) -> str:
+    return ", ".join(f"{column} = {value}" for column, value in moves.items())
+
+
+LOGGED = {"partition": "logged", "volatile": "false", "what_moves": assigned(MOVES)}
+VOLATILE = {"partition": "volatile", "volatile": "true", "what_moves": assigned(VOLATILE_MOVES)}
 APPEND_LOGGED, APPEND_VOLATILE = (APPEND.format(**kind) for kind in (LOGGED, VOLATILE))
 # Until the end of the transaction alone.
 SYNC = "SELECT set_config('synchronous_commit', %s, true)"
@@ -102,6 +112,16 @@ def parameters(batch: Sequence[tuple[CachedTopic, Rows]], now: int) -> dict[str,
         "places": array(places),
         "runs": array(runs),
         **records([rows for _, rows in batch]),
+    }
+
+
+def apart(appends: Sequence[Rows]) -> dict[str, str]:
+    """The records of these appends, each with which append it is of, and its place and its bytes' end there."""
+    return {
+        "ns": array([n for n, rows in enumerate(appends, 1) for _ in rows.data]),
+        "places": array([place for rows in appends for place in range(1, len(rows.data) + 1)]),
+        "runs": array([run for rows in appends for run in accumulate(rows.sizes)]),
+        **records(appends),
     }
 
 

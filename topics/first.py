@@ -1,0 +1,128 @@
+"""The first append to a topic makes it, with the config of any new one, and writes its records: one statement.
+
+Those that arrive while another is under way share the statement, whatever their topics.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from store.joint import Joint, joint
+from store.script import Done, Script, Shared, Statement, Whole
+from topics import wake
+from topics.cache import keep
+from topics.config import HEAD, MAKE, TOPIC, check_new, literal, new_topic
+from topics.insert import MOST_RECORDS, MOVES, Appended, apart, array, texts
+from topics.records import Rows
+
+MAKE_PLAIN = MAKE.format(
+    columns=", ".join(TOPIC),
+    created_ts="%(now)s::bigint",
+    values=", ".join(map(literal, TOPIC.values())),
+    asked="asked",
+)
+# As CREATE (config.py) and APPEND (insert.py) in one: a head is written as its first append leaves it. That append passes what is
+# reserved, so that the transaction waits for the disk by itself. Of a topic that is there no row comes back.
+APPEND_FIRST = f"""
+WITH asked AS (
+    SELECT * FROM ROWS FROM (json_array_elements_text(%(names)s::json), unnest(%(counts)s::bigint[]), unnest(%(bytes)s::bigint[]))
+             WITH ORDINALITY AS asked (name, count, bytes, n)),
+made AS ({MAKE_PLAIN}),
+batch AS (
+    SELECT made.id AS topic_id, asked.count, asked.bytes, asked.n FROM asked JOIN made USING (name)),
+headed AS (
+    INSERT INTO topics_topichead (topic_id, {", ".join(HEAD)})
+    SELECT batch.topic_id, {", ".join(MOVES.get(column, f"head.{column}") for column in HEAD)}
+      FROM batch CROSS JOIN (SELECT {", ".join(f"{value} AS {column}" for column, value in HEAD.items())}) head),
+written AS (
+    INSERT INTO topics_record_logged (topic_id, seq, ts, total, size, volatile, node, tag, meta, data)
+    SELECT batch.topic_id, new.place, %(now)s::bigint, new.run, new.size, false,
+           new.node, new.tag, nullif(new.meta::text, 'null')::json, new.data
+      FROM ROWS FROM (json_array_elements(%(data)s::json), json_array_elements_text(%(tags)s::json),
+                      json_array_elements_text(%(nodes)s::json), json_array_elements(%(metas)s::json),
+                      unnest(%(places)s::bigint[]), unnest(%(sizes)s::int[]), unnest(%(runs)s::bigint[]),
+                      unnest(%(ns)s::bigint[]))
+               AS new (data, tag, node, meta, place, size, run, n)
+      JOIN batch USING (n))
+SELECT n - 1, topic_id FROM batch
+"""
+
+
+@dataclass(eq=False)
+class First(Shared):
+    """The first append to a topic of this name, known on disk. The answer is None where there is such a topic."""
+
+    name: str
+    rows: Rows
+    now: int
+
+    def alone(self) -> Script[Appended | None]:
+        started = time.perf_counter()
+        done = yield transaction([self])
+        return outcomes([self], done, started)[0]
+
+    def together(self) -> Awaitable[Appended | None]:
+        return joint(Firsts).ask(self)
+
+
+def append_first(name: str, rows: Rows, now: int) -> Script[Appended | None]:
+    """Make the topic and append to it. None: somebody else made it first. Raises Throttled or InvalidRequest."""
+    yield from check_new(name, {})
+    done: Appended | None = yield First(name, rows, now)
+    return done
+
+
+def transaction(batch: Sequence[First]) -> Whole:
+    return Whole([Statement(APPEND_FIRST, parameters(batch))], durable=False)
+
+
+def parameters(batch: Sequence[First]) -> dict[str, Any]:
+    """What APPEND_FIRST wants for these appends."""
+    return {
+        "now": max(each.now for each in batch),
+        "names": texts([each.name for each in batch]),
+        "counts": array([len(each.rows.data) for each in batch]),
+        "bytes": array([each.rows.bytes for each in batch]),
+        **apart([each.rows for each in batch]),
+    }
+
+
+def outcomes(batch: Sequence[First], done: Done, started: float) -> list[Appended | None]:
+    """What came of each. Remembers the topics, and tells whoever waits for them."""
+    made: dict[int, int] = dict(done.rows[0])  # by place in the batch: the topic's id
+    wal_append_ms = (done.committed - started) * 1000
+    found: list[Appended | None] = []
+    for place, each in enumerate(batch):
+        if place not in made:
+            found.append(None)
+            continue
+        last = len(each.rows.data)
+        wake.moved(keep(new_topic(made[place], each.name, {})), last)
+        found.append(Appended(1, last, last, True, False, wal_append_ms, 0.0))
+    return found
+
+
+class Firsts(Joint[First, Appended | None]):
+    """Those of an event loop."""
+
+    def chosen(self, batch: Sequence[First]) -> list[First]:
+        """The first for each name, and as many as a transaction may carry records; at least one."""
+        chosen: dict[str, First] = {}
+        records = 0
+        for each in batch:
+            if each.name in chosen:
+                continue
+            records += len(each.rows.data)
+            if records > MOST_RECORDS and chosen:
+                break
+            chosen[each.name] = each
+        return list(chosen.values())
+
+    def transaction(self, chosen: Sequence[First]) -> Whole:
+        return transaction(chosen)
+
+    def outcomes(self, chosen: Sequence[First], done: Done, started: float) -> list[Appended | None]:
+        return outcomes(chosen, done, started)

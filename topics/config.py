@@ -186,13 +186,14 @@ def begun(column: str) -> str:
     return column if default == "NULL" else f"coalesce({column}, {default})"
 
 
-# Topics, but for those whose name is taken: of these no row comes back. Who only looks takes no id. In order of name, so that two
-# of these that make the same topics wait for each other in turn.
+# Topics, but for those whose name is taken: of these no row comes back. Who only looks takes no id, and each name is looked up by
+# itself: a join might read all topics to find that a few are new. In order of name, so that two of these that make the same
+# topics wait for each other in turn.
 MAKE = """
     INSERT INTO topics_topic (name, created_ts, {columns})
     SELECT name, {created_ts}, {values}
       FROM {asked} AS asked
-     WHERE NOT EXISTS (SELECT FROM topics_topic known WHERE known.name = asked.name)
+     WHERE (SELECT known.id FROM topics_topic known WHERE known.name = asked.name) IS NULL
      ORDER BY name
     ON CONFLICT (name) DO NOTHING
     RETURNING *"""

@@ -15,7 +15,10 @@ from tests.plans import FILL_DEST, FILL_HOME, NOW, RECORDS, believed, believing,
 from tests.scripts import look_up
 from topics import moves, removal
 from topics.conditional import Unless, transaction
+from topics.config import Creation, creating
 from topics.diff import DIFF
+from topics.first import First
+from topics.first import transaction as first_appends
 from topics.insert import APPEND_LOGGED, parameters
 from topics.records import Append, NewRecord, check_rows
 from topics.upkeep import reclaim
@@ -123,6 +126,22 @@ def test_an_append_touches_its_head(topics: dict[str, int]) -> None:
     arguments = parameters([(look_up("home"), check_rows(wanted))], NOW + RECORDS)
     with connection.cursor() as cursor:
         check(5, lambda: cursor.execute(APPEND_LOGGED, arguments))
+
+
+@believing("never", "of one record a topic", "of one topic", "of emptied tables", "good")
+def test_topics_are_made_without_a_look_at_the_others(topics: dict[str, int]) -> None:
+    names = [f"new{n}" for n in range(3)]
+    made = creating([Creation(name, {}, NOW, noted=True) for name in ("home", *names)])
+    check(10, lambda: prepared(made.sql, made.arguments))
+    wanted = Append([NewRecord(msgspec.Raw(b'"x"')) for _ in range(100)])
+    (first,) = first_appends([First(name, check_rows(wanted), NOW) for name in ("home", "newer", *names)]).statements
+    check(10, lambda: prepared(first.sql, first.arguments))
+    assert run(
+        "SELECT name, head_seq FROM topics_topic JOIN topics_topichead ON id = topic_id WHERE name ~ '^new'"
+    ) == [
+        *((name, 0) for name in names),
+        ("newer", 100),
+    ]
 
 
 @believing("never", "of one record a topic", "of one topic", "of emptied tables", "good")

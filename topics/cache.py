@@ -15,7 +15,9 @@ from store.script import Script, Statement
 # By the unique index on name. Whether routers lead out or in tells what to wake, and what to advance before a read.
 LOOKUP = """
 SELECT t.id, t.name, h.version, t.type, t.durability, t.ttl_ms, t.cap_records, t.cap_bytes, t.discard,
-       t.idempotency_window_ms, t.dedupe_node, h.routed, h.derived
+       t.idempotency_window_ms, t.dedupe_node, h.routed, h.derived,
+       t.created_ts, t.priority, t.auto_priority, t.auto_create, t.lease_ms, t.claim_jitter_ms, t.max_deliveries, t.dead_letter,
+       t.leases_durable
   FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id
  WHERE t.name = %s
 """
@@ -38,6 +40,15 @@ class CachedTopic(NamedTuple):
     dedupe_node: bool
     routed: bool
     derived: bool
+    created_ts: int
+    priority: int | None
+    auto_priority: bool
+    auto_create: bool
+    lease_ms: int
+    claim_jitter_ms: int
+    max_deliveries: int
+    dead_letter: str | None
+    leases_durable: bool
 
     @property
     def volatile(self) -> bool:

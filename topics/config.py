@@ -160,6 +160,11 @@ def stored(values: Sequence[Any]) -> WholeConfig:
     return whole(dict(zip(COLUMNS, values, strict=True)))
 
 
+def remembered(topic: CachedTopic) -> WholeConfig:
+    """The config of a topic as of the version that it is remembered by."""
+    return whole({column: getattr(topic, column) for column in COLUMNS})
+
+
 def as_dict(config: WholeConfig) -> dict[str, Any]:
     """As the audit log shows it."""
     state: dict[str, Any] = msgspec.to_builtins(config)
@@ -263,7 +268,7 @@ def create_topic(name: str, fields: dict[str, Any], now: int, *, noted: bool) ->
     yield from check_new(name, fields)
     made = yield Creation(name, fields, now, noted=noted)
     if made is not None:
-        keep(new_topic(made, name, fields))
+        keep(new_topic(made, name, fields, now))
     return made is not None
 
 
@@ -281,11 +286,11 @@ def check_new(name: str, fields: dict[str, Any]) -> Script[None]:
     yield from limits.check_topics(name)
 
 
-def new_topic(id: int, name: str, fields: dict[str, Any]) -> CachedTopic:
-    """What there is to remember of a topic that was just made with these columns."""
-    config = TOPIC | fields
-    known = {column: config[column] for column in CachedTopic._fields if column in config}
-    return CachedTopic(id=id, name=name, version=HEAD["version"], routed=False, derived=False, **known)
+def new_topic(id: int, name: str, fields: dict[str, Any], now: int) -> CachedTopic:
+    """What there is to remember of a topic that was made with these columns at this time."""
+    return CachedTopic(
+        id=id, name=name, version=HEAD["version"], routed=False, derived=False, created_ts=now, **(TOPIC | fields)
+    )
 
 
 def check_type(fields: dict[str, Any]) -> None:

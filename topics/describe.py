@@ -7,32 +7,27 @@ from typing import Any, NamedTuple
 
 from store.script import Script, Statement
 from topics import config, hooks
-from topics.cache import absent, topic_called
+from topics.cache import cached, forget, topic_called
 from topics.models import Topic
 from topics.recency import effective_priority, last_read
 
-COLUMNS = """
-SELECT t.id, t.name, t.durability, t.priority, t.auto_priority, t.created_ts, h.head_seq, s.earliest_seq, s.records,
-       s.payload, h.last_ts, h.last_read_ts
-"""
-STAT = """
- CROSS JOIN LATERAL topic_stat(h, CASE WHEN t.ttl_ms > 0 THEN %(now)s - t.ttl_ms END) s
-"""
-# By the unique index on name.
-ONE = f"""{COLUMNS}, {", ".join(f"t.{column}" for column in config.COLUMNS)}, h.derived
-  FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id {STAT}
- WHERE t.name = %(name)s
+COLUMNS = "h.head_seq, s.earliest_seq, s.records, s.payload, h.last_ts, h.last_read_ts"
+# Of a topic that is remembered: those who ask for it at the same time share the statement.
+ONE = f"""
+SELECT {COLUMNS} FROM topics_topichead h CROSS JOIN LATERAL topic_stat(h, %s) s WHERE h.topic_id = %s AND h.version = %s
 """
 # A range of the unique index for each prefix, in order of name, so that a page costs what it shows and no more, however
 # many topics there are. No character of a name sorts behind "~".
-PAGE = f"""{COLUMNS}
+PAGE = f"""
+SELECT t.id, t.name, t.durability, t.priority, t.auto_priority, t.created_ts, {COLUMNS}
   FROM (SELECT page.* FROM unnest(%(prefixes)s::text[]) prefix CROSS JOIN LATERAL (
             SELECT * FROM topics_topic
              WHERE name >= prefix AND name < prefix || '~'
                AND name > %(after)s
              ORDER BY name LIMIT %(limit)s) page
          ORDER BY name LIMIT %(limit)s) t
-  JOIN topics_topichead h ON h.topic_id = t.id {STAT}
+  JOIN topics_topichead h ON h.topic_id = t.id
+ CROSS JOIN LATERAL topic_stat(h, CASE WHEN t.ttl_ms > 0 THEN %(now)s - t.ttl_ms END) s
  ORDER BY t.name
 """
 
@@ -65,17 +60,15 @@ class Held(NamedTuple):
 
 def held(name: str, now: int) -> Script[Held]:
     """Raises TopicNotFound."""
-    look = Statement(ONE, {"name": name, "now": now}, quick=True)
-    rows = yield look
-    if not rows:
-        raise absent(name)
-    *row, derived = rows[0]
-    if derived:
-        topic = yield from topic_called(name)
-        yield from hooks.before_read(topic, now)
-        *row, _ = ((yield look) or rows)[0]
-    width = len(row) - len(config.COLUMNS)
-    return Held(from_row(row[:width], now), config.stored(row[width:]))
+    while True:
+        topic = cached(name) or (yield from topic_called(name))
+        if topic.derived:
+            yield from hooks.before_read(topic, now)
+        rows = yield Statement(ONE, (topic.expired_ts(now), topic.id, topic.version), quick=True)
+        if rows:
+            known = (topic.id, name, topic.durability, topic.priority, topic.auto_priority, topic.created_ts)
+            return Held(from_row((*known, *rows[0]), now), config.remembered(topic))
+        forget(name)  # configured anew, deleted or created since we looked
 
 
 def page_of_topics(prefix: str, allowed: Iterable[str], after: str, limit: int, now: int) -> Script[list[State]]:

@@ -82,7 +82,7 @@ def transaction(batch: Sequence[First]) -> Whole:
 def parameters(batch: Sequence[First]) -> dict[str, Any]:
     """What APPEND_FIRST wants for these appends."""
     return {
-        "now": max(each.now for each in batch),
+        "now": latest(batch),
         "names": texts([each.name for each in batch]),
         "counts": array([len(each.rows.data) for each in batch]),
         "bytes": array([each.rows.bytes for each in batch]),
@@ -90,9 +90,15 @@ def parameters(batch: Sequence[First]) -> dict[str, Any]:
     }
 
 
+def latest(batch: Sequence[First]) -> int:
+    """When they are written."""
+    return max(each.now for each in batch)
+
+
 def outcomes(batch: Sequence[First], done: Done, started: float) -> list[Appended | None]:
     """What came of each. Remembers the topics, and tells whoever waits for them."""
     made: dict[int, int] = dict(done.rows[0])  # by place in the batch: the topic's id
+    now = latest(batch)
     wal_append_ms = (done.committed - started) * 1000
     found: list[Appended | None] = []
     for place, each in enumerate(batch):
@@ -100,7 +106,7 @@ def outcomes(batch: Sequence[First], done: Done, started: float) -> list[Appende
             found.append(None)
             continue
         last = len(each.rows.data)
-        wake.moved(keep(new_topic(made[place], each.name, {})), last)
+        wake.moved(keep(new_topic(made[place], each.name, {}, now)), last)
         found.append(Appended(1, last, last, True, False, wal_append_ms, 0.0))
     return found
 

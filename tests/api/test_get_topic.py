@@ -7,7 +7,9 @@ from django.db import connection
 
 from tests.api.doors import Door
 from tests.instances import Instance
+from tests.scripts import look_up
 from topics import recency
+from topics.cache import keep
 
 
 def held(api: Door, name: str, query: str = "") -> dict:
@@ -38,6 +40,22 @@ def test_it_works(api: Door, name: str) -> None:
     assert (full["head_seq"], full["earliest_seq"], full["next_seq"], full["count"]) == (2, 1, 3, 2)
     assert full["bytes"] == len('"xy"') + len('1{"a": 1}')
     assert abs(full["last_write_ts"] - time.time() * 1000) < 60_000
+
+
+def test_a_topic_is_shown_as_it_is_whatever_the_process_remembers(views: Door, name: str) -> None:
+    views.put(f"/v0/topics/{name}", {"ttl_ms": 60_000})
+    views.append(name, 1)
+    remembered = look_up(name)
+    views.put(f"/v0/topics/{name}", {"ttl_ms": 0, "dead_letter": None, "priority": 7})
+    keep(remembered)
+    found = held(views, name)
+    assert (found["config"]["ttl_ms"], found["config"]["priority"], found["effective_priority"]) == (0, 7, 7)
+    views.delete(f"/v0/topics/{name}")
+    keep(remembered)
+    assert views.get(f"/v0/topics/{name}").code == "topic_not_found"
+    views.put(f"/v0/topics/{name}", {"priority": 1})
+    keep(remembered)
+    assert (held(views, name)["head_seq"], held(views, name)["config"]["priority"]) == (0, 1)
 
 
 def test_an_absent_topic_is_not_found(api: Door, name: str) -> None:
@@ -151,7 +169,7 @@ def test_a_topic_nobody_touches_sinks(views: Door, name: str) -> None:
     views.append(name, 1)
     Topic.objects.filter(name=name).update(created_ts=1)
     ago = int(time.time() * 1000) - 20_000
-    TopicHead.objects.filter(topic__name=name).update(last_ts=ago, last_read_ts=0)
+    TopicHead.objects.filter(topic__name=name).update(last_ts=ago, last_read_ts=0, version=2)  # looked up again
     assert -25 <= held(views, name, "?touch=true")["effective_priority"] <= -20
     assert held(views, name, "?touch=false")["effective_priority"] == 0
 

@@ -429,8 +429,9 @@ class Forwarding(RuleBasedStateMachine):
 
     def state(self, topic: Topic) -> tuple[int, int, int, int]:
         with connection.cursor() as cursor:
-            cursor.execute(ONE, {"name": topic.name, "now": self.now})
-            head_seq, earliest_seq, records, payload = cursor.fetchone()[6:10]
+            known = look_up(topic.name)
+            cursor.execute(ONE, [known.expired_ts(self.now), known.id, known.version])
+            head_seq, earliest_seq, records, payload, *_ = cursor.fetchone()
         return head_seq, earliest_seq, records, int(payload)
 
     def check_window(self, topic: Topic, from_seq: int, limit: int, own: str | None) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import psycopg
 import pytest
 from django.db import connection
 
 from routers.routers import RouterConfig
 from tests import scripts
+from tests.log.test_batch import locker  # noqa: F401  # a fixture
 from tests.log.test_delete import NOW, read, write
 from tests.scripts import delete_records, delete_router, delete_topic, known, look_up, put_router, put_topic
 from topics import usage
@@ -76,6 +80,26 @@ def test_rows_that_a_span_shows_stay() -> None:
     assert stored(known("t").id) == [3]
     assert read("dest") == ([3], 4)
     assert stored(dest) == []
+
+
+def test_rows_that_a_router_left_behind_shows_stay() -> None:
+    write("t", *"abcdef")
+    mirror("t", "dest")
+    delete_records("dest", None, "b", NOW)
+    delete_router("t>dest")
+    delete_records("t", 5, None, NOW)
+    assert reclaim_all() == 1
+    assert stored(known("t").id) == [1, 3, 4, 5, 6]
+    assert read("dest") == ([1, 3, 4, 5, 6], 6)
+
+
+def test_no_row_goes_while_an_advance_may_be_about_to_show_it(locker: psycopg.Connection[Any]) -> None:  # noqa: F811
+    write("t", *"ab")
+    delete_records("t", 2, None, NOW)
+    locker.execute("SELECT pg_advisory_lock_shared(7001)")
+    assert reclaim.reclaim(known("t").id, NOW) == reclaim.NOTHING
+    locker.execute("SELECT pg_advisory_unlock_shared(7001)")
+    assert reclaim.reclaim(known("t").id, NOW).removed == 1
 
 
 def test_a_deleted_topic_goes_when_its_dests_have_let_go() -> None:

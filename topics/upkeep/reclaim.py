@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from django.db import OperationalError, connection, transaction
 from psycopg.errors import LockNotAvailable
 
+from store.database import prepared
+
 CHUNK = 2_000  # rows: some 10 ms, which is how long an advance may have to wait
 AGAIN_MS = 60_000  # rows that were held are not looked at again sooner
 
@@ -26,15 +28,18 @@ SELECT topic.id
                 WHERE topic_id = topic.id AND deleted AND seq >= greatest(pass.next_seq, topic.floor_seq + 1))
     OR pass.held_records > 0 AND pass.updated_ts <= %s
  ORDER BY random()
- LIMIT 100
+ LIMIT 1000
 """
 START = """
 INSERT INTO topics_reclaim (topic_id, next_seq, held_records, reclaimed_records, updated_ts) VALUES (%s, 0, 0, 0, %s)
 ON CONFLICT DO NOTHING
 """
-# Another worker's pass over this topic is that worker's.
+# Another worker's pass over this topic is that worker's. Nobody waits for the disk: what a crash takes back is done again.
 TAKE = """
-SELECT next_seq, held_records, updated_ts FROM topics_reclaim WHERE topic_id = %s FOR UPDATE SKIP LOCKED
+SELECT next_seq, held_records, updated_ts,
+       EXISTS (SELECT FROM topics_topichead head WHERE head.topic_id = pass.topic_id AND NOT routed),
+       set_config('synchronous_commit', 'off', true)
+  FROM topics_reclaim pass WHERE topic_id = %s FOR UPDATE SKIP LOCKED
 """
 EXAMINE = "SELECT examined, free, last_seq, floor_seq FROM reclaim_chunk(%s, %s, %s, %s)"
 # Advances hold it shared while they look at records and insert spans over them. None waits long behind us.
@@ -95,35 +100,37 @@ def reclaim(topic_id: int, now: int, limit: int = CHUNK) -> Reclaimed:
 
 
 def reclaim_chunk(cursor: Any, topic_id: int, now: int, limit: int) -> Reclaimed:
-    cursor.execute(START, [topic_id, now])
-    cursor.execute(TAKE, [topic_id])
-    row = cursor.fetchone()
-    if row is None:
+    rows = prepared(TAKE, (topic_id,)) or prepared(START, (topic_id, now)) or prepared(TAKE, (topic_id,))
+    if not rows:
         return NOTHING
-    next_seq, held, started_ts = row
-    chunk = examine(cursor, topic_id, next_seq, limit, remove=False)
+    next_seq, held, started_ts, unrouted, _ = rows[0]
+    # Where no router leads out and nothing was held so far, what is due is free as a rule, and goes at once. Elsewhere a look
+    # without a lock comes first; what seems free is looked at again, and deleted, under it.
+    locked = unrouted and not held
+    if locked and not take_locks(cursor, topic_id):
+        return NOTHING
+    chunk = examine(topic_id, next_seq, limit, remove=locked)
     if chunk.last_seq is None and held and started_ts <= now - AGAIN_MS:
         next_seq, held, started_ts = 0, 0, now
-        chunk = examine(cursor, topic_id, next_seq, limit, remove=False)
-    # Looked at without a lock; what seems free is looked at again, and deleted, under it.
-    if chunk.free:
+        chunk = examine(topic_id, next_seq, limit, remove=False)
+    if chunk.free and not locked:
         if not take_locks(cursor, topic_id):
             return NOTHING
-        chunk = examine(cursor, topic_id, next_seq, limit, remove=True)
+        chunk = examine(topic_id, next_seq, limit, remove=True)
     held += chunk.examined - chunk.free
     above_floor = chunk.floor_seq + 1
     examined = max(next_seq, above_floor) if chunk.last_seq is None else chunk.last_seq + 1
     # Above the floor rows are marked anywhere, any time: only what is held there is passed over until the next pass.
     next_seq = examined if held else min(examined, above_floor)
-    cursor.execute(SAVE, [next_seq, held, started_ts, chunk.free, topic_id])
+    prepared(SAVE, (next_seq, held, started_ts, chunk.free, topic_id))
     if chunk.last_seq is None and not held:
         cursor.execute(END, {"id": topic_id})
     return Reclaimed(chunk.free, held, chunk.last_seq is not None)
 
 
-def examine(cursor: Any, topic_id: int, first_seq: int, limit: int, *, remove: bool) -> Chunk:
-    cursor.execute(EXAMINE, [topic_id, first_seq, limit, remove])
-    return Chunk(*cursor.fetchone())
+def examine(topic_id: int, first_seq: int, limit: int, *, remove: bool) -> Chunk:
+    (row,) = prepared(EXAMINE, (topic_id, first_seq, limit, remove))
+    return Chunk(*row)
 
 
 def take_locks(cursor: Any, topic_id: int) -> bool:

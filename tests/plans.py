@@ -59,7 +59,7 @@ SELECT pg_restore_relation_stats('schemaname', 'public', 'relname', relname::tex
   FROM pg_class WHERE relname = ANY (%s)
 """
 ANALYZE = "ANALYZE " + ", ".join(TABLES)
-EMPTY = "TRUNCATE topics_record, routers_span, topics_topichead, topics_topic CASCADE"
+EMPTY = "TRUNCATE topics_record, routers_span, topics_topichead, topics_topic, topics_auditentry CASCADE"
 AUTOVACUUM = "".join(f"ALTER TABLE {table} {{}};" for table in TABLES)
 OTHERS = """
 INSERT INTO topics_topic (name, type, ttl_ms, cap_records, cap_bytes, discard, durability, auto_priority, auto_create,

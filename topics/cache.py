@@ -1,6 +1,6 @@
 """What a process remembers of a topic between requests: its id and config.
 
-A memory may be old, so each hot statement names the `version` it was made for and matches no row when
+A memory may be old, so each statement that goes by one names the `version` it was made for and matches no row when
 the topic has since been configured anew, routed, deleted or recreated. The caller then looks it up again.
 """
 

@@ -117,7 +117,7 @@ def delete_topic(name: str, if_empty: bool, now: int, key: Key = OPEN) -> Script
 def delete_locked(name: str, if_empty: bool, now: int, key: Key) -> Script[tuple[int | None, int, list[str]]]:
     """Returns the topic's id (None: there is none), its head, and the names of its routers."""
     yield from hooks.before_delete()
-    # Nobody configures it from here on. Not FOR UPDATE: an append that holds the head may yet have to see this row.
+    # Nobody configures it from here on. Not FOR UPDATE: who makes a cursor, which refers to this row, need not wait yet.
     found = yield Statement(LOCK_CONFIG, (name,))
     if not found:
         return None, 0, []

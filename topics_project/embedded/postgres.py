@@ -90,12 +90,14 @@ class Postgres:
         self._own(self.sockets)
         # SIGINT: end the sessions, flush everything and exit. SIGQUIT: exit at once, with every stopped backend; the
         # next start recovers. A SIGKILL would leave the backends to themselves.
+        # Told to end just as it begins to recover from a crash of its own, PostgreSQL does not: then our patience is how long
+        # the next start waits.
         self.child = Child(
             "PostgreSQL",
             self._argv(),
             self.log,
             stop_signal=signal.SIGINT,
-            patience=60,
+            patience=30,
             harsh_signal=signal.SIGQUIT,
             orphan_signal=signal.SIGINT,
         )

@@ -6,7 +6,8 @@ the topic has since been configured anew, routed, deleted or recreated. The call
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 from base.errors import TopicNotFound
 from base.names import check_topic_name
@@ -22,6 +23,8 @@ SELECT t.id, t.name, h.version, t.type, t.durability, t.ttl_ms, t.cap_records, t
  WHERE t.name = %s
 """
 MOST = 20_000  # topics remembered
+
+T = TypeVar("T")
 
 
 class CachedTopic(NamedTuple):
@@ -108,6 +111,16 @@ def topic_called(name: str) -> Script[CachedTopic]:
     if topic is None:
         raise absent(name)
     return topic
+
+
+def as_known(name: str, work: Callable[[CachedTopic], Script[T | None]]) -> Script[T]:
+    """What comes of `work` on the topic as we know it. None says that it is another by now (configured anew, deleted or created
+    since we looked): then it is looked up, and the work done again. Raises TopicNotFound."""
+    while True:
+        done = yield from work(cached(name) or (yield from topic_called(name)))
+        if done is not None:
+            return done
+        forget(name)
 
 
 def absent(name: str) -> TopicNotFound:

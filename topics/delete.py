@@ -13,7 +13,7 @@ from msgspec import Meta
 from base.errors import InvalidRequest, Outdated, TopicNotEmpty
 from store.script import Script, Statement, Whole, atomically
 from topics import audit, hooks, wake
-from topics.cache import CachedTopic, forget, topic_called
+from topics.cache import CachedTopic, as_known, forget
 from topics.config import LOCK_CONFIG, as_dict, stored
 from topics.diff import Match, check_match
 from topics.removal import Deleted, Deletion
@@ -53,17 +53,16 @@ def delete_records(name: str, before_seq: int | None, match: Match | None, now: 
     if before_seq is None and match is None:
         raise InvalidRequest("say before_seq or match, or both")
     op, literal = check_match(match)
-    while True:
-        topic = yield from topic_called(name)
+
+    def delete(topic: CachedTopic) -> Script[Deleted | None]:
         if topic.derived:
             yield from hooks.before_read(topic, now)  # what a reader would see now is there to be deleted
         try:
-            done = yield from delete_once(topic, before_seq, op, literal, now)
+            return (yield from delete_once(topic, before_seq, op, literal, now))
         except Outdated:
-            done = None
-        if done is not None:
-            return done
-        forget(name)  # configured anew, deleted or recreated since we looked
+            return None
+
+    return (yield from as_known(name, delete))
 
 
 def delete_once(

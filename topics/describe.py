@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from store.script import Script, Statement
 from topics import config, hooks
-from topics.cache import cached, forget, topic_called
+from topics.cache import CachedTopic, as_known
 from topics.models import Topic
 from topics.recency import effective_priority, last_read
 
@@ -60,15 +60,17 @@ class Held(NamedTuple):
 
 def held(name: str, now: int) -> Script[Held]:
     """Raises TopicNotFound."""
-    while True:
-        topic = cached(name) or (yield from topic_called(name))
+
+    def look(topic: CachedTopic) -> Script[Held | None]:
         if topic.derived:
             yield from hooks.before_read(topic, now)
         rows = yield Statement(ONE, (topic.expired_ts(now), topic.id, topic.version), quick=True)
-        if rows:
-            known = (topic.id, name, topic.durability, topic.priority, topic.auto_priority, topic.created_ts)
-            return Held(from_row((*known, *rows[0]), now), config.remembered(topic))
-        forget(name)  # configured anew, deleted or created since we looked
+        if not rows:
+            return None
+        known = (topic.id, name, topic.durability, topic.priority, topic.auto_priority, topic.created_ts)
+        return Held(from_row((*known, *rows[0]), now), config.remembered(topic))
+
+    return as_known(name, look)
 
 
 def page_of_topics(prefix: str, allowed: Iterable[str], after: str, limit: int, now: int) -> Script[list[State]]:

@@ -15,7 +15,7 @@ from base.errors import InvalidRequest
 from base.names import MAX_TAG_BYTES, check_node, check_token
 from store.script import Pause, Script, Statement
 from topics import hooks, recency
-from topics.cache import CachedTopic, cached, forget, topic_called
+from topics.cache import CachedTopic, as_known
 from topics.stamps import seen
 from wire.answer import clamped
 from wire.keys import Key
@@ -182,15 +182,17 @@ class UntilMoved(Pause):
 
 def read_window(name: str, wanted: Diff, now: int) -> Script[tuple[CachedTopic, Window]]:
     """The next window of a topic, and the topic. Raises TopicNotFound, InvalidRequest or NotReady."""
-    while True:
-        topic = cached(name) or (yield from topic_called(name))
+
+    def read(topic: CachedTopic) -> Script[tuple[CachedTopic, Window] | None]:
         if topic.derived:
             yield from hooks.before_read(topic, now)
         rows = yield Statement(DIFF, parameters(topic, wanted, now), quick=True)
-        if rows:
-            recency.note(topic.id, now)
-            return topic, Window(*rows[0])
-        forget(name)  # configured anew since we looked: its version no longer matches
+        if not rows:
+            return None
+        recency.note(topic.id, now)
+        return topic, Window(*rows[0])
+
+    return as_known(name, read)
 
 
 def diff(name: str, wanted: Diff, clock: Callable[[], int] = now_ms) -> Script[Window]:
@@ -214,11 +216,11 @@ def diff(name: str, wanted: Diff, clock: Callable[[], int] = now_ms) -> Script[W
 
 def seq_before(name: str, from_ts: int, now: int) -> Script[int]:
     """The seq after which a reader begins that starts at a time. Raises TopicNotFound."""
-    while True:
-        topic = cached(name) or (yield from topic_called(name))
+
+    def look(topic: CachedTopic) -> Script[int | None]:
         # What is over its time is not there to begin with, so that who starts at a time is told of no loss.
         since = max(from_ts, topic.expired_ts(now) or 0)
         rows = yield Statement(SEQ_BEFORE, (since, topic.id, topic.version), quick=True)
-        if rows:
-            return int(rows[0][0])
-        forget(name)  # configured anew since we looked
+        return int(rows[0][0]) if rows else None
+
+    return as_known(name, look)

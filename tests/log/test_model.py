@@ -124,7 +124,7 @@ class Beside:
     # -- What runs by itself
 
     def background(self, limit: int) -> None:
-        for id in reclaim.due(self.now):
+        for id in reclaim.due(self.now + reclaim.REST_MS):
             reclaim.reclaim(id, self.now, limit)
         for id in retention.expired_topics(self.now):
             retention.expire(id, self.now, limit)
@@ -242,7 +242,7 @@ class Beside:
             self.now += reclaim.AGAIN_MS
             for topic in self.logs:
                 retention.expire(known(self.name(topic)).id, self.now)
-            while topics := reclaim.due(self.now):
+            while topics := reclaim.due(self.now + reclaim.REST_MS):
                 for id in topics:
                     reclaim.reclaim(id, self.now)
         for log in self.logs.values():

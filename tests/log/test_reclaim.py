@@ -28,8 +28,9 @@ def _no_memory() -> None:
 
 
 def reclaim_all(now: int = NOW) -> int:
+    """When all topics have rested."""
     removed = 0
-    while topics := reclaim.due(now):
+    while topics := reclaim.due(now + reclaim.REST_MS):
         removed += sum(reclaim.reclaim(id, now, limit=3).removed for id in topics)
     return removed
 
@@ -55,6 +56,26 @@ def test_rows_below_the_floor_go() -> None:
     assert stored(known("t").id) == [8, 9, 10]
     delete_records("t", 10, None, NOW)
     assert reclaim_all() == 2
+
+
+def test_few_rows_wait_until_the_topic_rests() -> None:
+    write("t", *"abcdefghij")
+    delete_records("t", 8, None, NOW)
+    id, rested = known("t").id, NOW + reclaim.REST_MS
+    assert reclaim.due(rested - 1) == []
+    assert reclaim.due(rested) == [id]
+    reclaim.reclaim(id, rested)
+    delete_records("t", 10, None, NOW)
+    assert reclaim.due(rested + 1) == []
+    assert reclaim.due(rested + reclaim.REST_MS) == [id]
+
+
+def test_many_rows_go_at_once() -> None:
+    write("t", *(str(n) for n in range(reclaim.FEW + 1)))
+    delete_records("t", reclaim.FEW + 1, None, NOW)
+    assert reclaim.due(NOW) == []
+    delete_records("t", reclaim.FEW + 2, None, NOW)
+    assert reclaim.due(NOW) == [known("t").id]
 
 
 def test_rows_marked_deleted_go() -> None:
@@ -155,7 +176,7 @@ def test_what_is_over_its_time_goes() -> None:
     assert retention.expired_topics(NOW + 1000) == []
     assert retention.expired_topics(NOW + 1001) == [id]
     assert [retention.expire(id, NOW + 1001, limit=2) for _ in range(3)] == [2, 1, 0]
-    assert reclaim_all() == 3
+    assert reclaim_all(NOW + 1001) == 3
     assert stored(id) == [4]
 
 

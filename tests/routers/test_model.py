@@ -397,7 +397,7 @@ class Forwarding(RuleBasedStateMachine):
 
     @rule(limit=st.sampled_from([1, 2, 5, 2_000]))
     def reclaim(self, limit: int) -> None:
-        for topic_id in reclaim.due(self.now):
+        for topic_id in reclaim.due(self.now + reclaim.REST_MS):
             reclaim.reclaim(topic_id, self.now, limit)
 
     @rule(name=topics, from_seq=st.integers(0, 60), limit=st.sampled_from([1, 2, 5, 1000]), own=nodes)

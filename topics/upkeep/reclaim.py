@@ -15,18 +15,21 @@ from store.database import prepared
 
 CHUNK = 2_000  # rows: some 10 ms, which is how long an advance may have to wait
 AGAIN_MS = 60_000  # rows that were held are not looked at again sooner
+FEW, REST_MS = 100, 10_000  # so few seqs wait until nothing was appended, and nothing given back, for so long
 
-# Topics with rows to examine: below the floor, marked deleted, or of a deleted topic; or rows to look at again.
+# Topics with rows to examine: below the floor, marked deleted, or of a deleted topic; or rows to look at again. A transaction for
+# a few rows of each of many topics that are in use would take from their appends a fifth of what PostgreSQL can do.
 DUE = """
 SELECT topic.id
-  FROM (SELECT topic_id AS id, floor_seq FROM topics_topichead WHERE floor_seq > 0 OR ragged_seq > 0
+  FROM (SELECT topic_id AS id, floor_seq, last_ts FROM topics_topichead WHERE floor_seq > 0 OR ragged_seq > 0
         UNION ALL
-        SELECT id, 1::bigint << 62 FROM topics_deletedtopic) topic
+        SELECT id, 1::bigint << 62, 0 FROM topics_deletedtopic) topic
   LEFT JOIN topics_reclaim pass ON pass.topic_id = topic.id
  WHERE topic.floor_seq >= coalesce(pass.next_seq, 1)
+   AND (topic.floor_seq - coalesce(pass.next_seq, 1) >= %(few)s OR greatest(topic.last_ts, pass.updated_ts) <= %(rested)s)
     OR EXISTS (SELECT FROM topics_record
                 WHERE topic_id = topic.id AND deleted AND seq >= greatest(pass.next_seq, topic.floor_seq + 1))
-    OR pass.held_records > 0 AND pass.updated_ts <= %s
+    OR pass.held_records > 0 AND pass.updated_ts <= %(again)s
  ORDER BY random()
  LIMIT 1000
 """
@@ -84,7 +87,7 @@ NOTHING = Reclaimed(0, 0, False)
 def due(now: int) -> list[int]:
     """Ids of some topics, live and deleted, that a step may do something for."""
     with connection.cursor() as cursor:
-        cursor.execute(DUE, [now - AGAIN_MS])
+        cursor.execute(DUE, {"few": FEW, "rested": now - REST_MS, "again": now - AGAIN_MS})
         return [row[0] for row in cursor.fetchall()]
 
 
@@ -122,7 +125,7 @@ def reclaim_chunk(cursor: Any, topic_id: int, now: int, limit: int) -> Reclaimed
     examined = max(next_seq, above_floor) if chunk.last_seq is None else chunk.last_seq + 1
     # Above the floor rows are marked anywhere, any time: only what is held there is passed over until the next pass.
     next_seq = examined if held else min(examined, above_floor)
-    prepared(SAVE, (next_seq, held, started_ts, chunk.free, topic_id))
+    prepared(SAVE, (next_seq, held, started_ts if held else now, chunk.free, topic_id))
     if chunk.last_seq is None and not held:
         cursor.execute(END, {"id": topic_id})
     return Reclaimed(chunk.free, held, chunk.last_seq is not None)

@@ -22,7 +22,7 @@ MOST_RECORDS = 5_000  # of one transaction: the next append should not wait long
 # whose version is another gets no row: the caller looks it up again.
 # Elements of a JSON array come out as they were written, which the record functions of json do not promise. Arrays that are
 # shorter go on with NULL: what no record has is sent as an empty one.
-# A head that passes its reserved_seq makes this one transaction wait for the disk (sql/topic_reserve.sql).
+# A head that passes its reserved_seq makes this one transaction wait for the disk (sql/topic_reserve.2.sql).
 APPEND = """
 WITH moved AS (
     UPDATE topics_topichead head

@@ -74,7 +74,7 @@ class TopicHead(models.Model):
 
     `floor_seq + 1` is the first live seq. A seq at or below `*_lost_seq` was lost without anybody
     asking for it. Above `ragged_seq` every seq is an own, live, logged record: no hole, no span.
-    No seq above `reserved_seq` has been visible to anybody (sql/topic_reserve.sql); above `volatile_seq` no record is volatile.
+    No seq above `reserved_seq` has been visible to anybody (sql/topic_reserve.2.sql); above `volatile_seq` no record is volatile.
     """
 
     # Without a constraint: whoever makes a topic makes its head in the same statement, and whoever deletes it holds the head.

@@ -21,7 +21,7 @@ from topics.upkeep import recovery as restart
 from topics.upkeep import retention
 
 pytestmark = pytest.mark.django_db
-RESERVED = 8192  # seqs beyond the head that an append reserves when it has to
+RESERVED = 8192  # seqs beyond the head that an append to a small topic reserves when it has to
 HOUR = 3_600_000
 
 
@@ -136,6 +136,16 @@ def test_only_the_append_that_reserves_waits_for_the_disk() -> None:
         assert head("t").reserved_seq == 1 + RESERVED
     write("t", *"a" * 10_000)
     assert head("t").reserved_seq == 10_003 + RESERVED
+
+
+@pytest.mark.parametrize(
+    ("seqs", "reserved"), [(10, RESERVED), (65_536, RESERVED), (800_000, 100_000), (10**9, 1_000_000)]
+)
+def test_a_large_topic_reserves_more(seqs: int, reserved: int) -> None:
+    write("t", "a")
+    TopicHead.objects.filter(topic__name="t").update(head_seq=seqs - 1, reserved_seq=0)
+    write("t", "b")
+    assert head("t").reserved_seq == seqs + reserved
 
 
 @pytest.mark.django_db(transaction=True)

@@ -37,14 +37,14 @@ async def application(
 
 @contextlib.contextmanager
 def serving() -> Iterator[str]:
-    """The URL of the empty application, while it runs."""
+    """The root of the empty application's URLs, while it runs."""
     from topics_project import supervisor
 
     argv = supervisor.web()[:-1]
     port = free_port()
     argv[argv.index("--port") + 1] = str(port)
     process = subprocess.Popen([*argv, APPLICATION], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
-    url = f"http://127.0.0.1:{port}/"
+    url = f"http://127.0.0.1:{port}"
     try:
         for _ in range(500):
             with contextlib.suppress(OSError), urllib.request.urlopen(url):

@@ -40,13 +40,17 @@ class Requests:
     body: str = ""
     most: int = 0
 
-    def to(self, url: str) -> Requests:
-        """The same, to another server, whatever the path."""
-        return Requests(self.method, url, self.body, self.most)
+    @property
+    def path(self) -> str:
+        return re.fullmatch(r"http://[^/]+(/.*)", self.url)[1]  # type: ignore[index]
+
+    def to(self, root: str) -> Requests:
+        """The same, to another server."""
+        return Requests(self.method, root + self.path, self.body, self.most)
 
     def script(self) -> str:
         """As wrk takes it."""
-        path = re.fullmatch(r"http://[^/]+(/.*)", self.url)[1]  # type: ignore[index]
+        path = self.path
         lines = [f'wrk.method = "{self.method}"', f"local body = [==[{self.body}]==]"]
         if self.body:
             lines += ['wrk.headers["Content-Type"] = "application/json"', "wrk.body = body"]

@@ -12,7 +12,7 @@ import psycopg
 from store.connection import SESSION
 from topics.cache import LOOKUP, CachedTopic
 from topics.diff import DIFF
-from topics.insert import APPEND_LOGGED, parameters
+from topics.insert import appending
 from topics.records import Append, check_rows
 
 SECONDS = 1.5
@@ -45,9 +45,9 @@ class Raw:
         """Appends of this body a second."""
         known = self.known(topic)
         rows = check_rows(msgspec.json.decode(body, type=Append))
-        arguments = parameters([(known, rows)], int(time.time() * 1000))
+        append, arguments = appending([(known, rows)], int(time.time() * 1000))
         self.connection.execute(f"SET synchronous_commit = {'on' if fsync else 'off'}")
-        return self.rate(lambda: self.connection.execute(APPEND_LOGGED, arguments, prepare=True).fetchall())
+        return self.rate(lambda: self.connection.execute(append, arguments, prepare=True).fetchall())
 
     def diffs(self, topic: str, from_seq: int, limit: int) -> float:
         """Windows of `limit` records a second."""

@@ -16,15 +16,7 @@ from topics.cache import CachedTopic, absent, cached, forget, load_topic, topic_
 from topics.conditional import Unless
 from topics.config import create_topic, insert_topic
 from topics.first import append_first
-from topics.insert import (
-    APPEND_LOGGED,
-    APPEND_VOLATILE,
-    MAKE_ROOM,
-    SYNC,
-    Appended,
-    parameters,
-    room,
-)
+from topics.insert import MAKE_ROOM, SYNC, Appended, appending, room
 from topics.models import Topic
 from topics.records import Append, Rows
 
@@ -178,7 +170,7 @@ def write_once(topic: CachedTopic, rows: Rows, now: int) -> Script[Appended | No
     """Write, and make room under the caps, in the transaction of the caller. None: the topic is another than we knew."""
     started = time.perf_counter()
     yield Statement(SYNC, ("on" if topic.durability == "fsync" else "off",))
-    found = yield Statement(APPEND_VOLATILE if topic.volatile else APPEND_LOGGED, parameters([(topic, rows)], now))
+    found = yield Statement(*appending([(topic, rows)], now))
     if not found:
         return None
     if topic.evicts:

@@ -21,7 +21,7 @@ from store.connection import Connection, connect
 from store.database import hung_up, translated
 from topics import wake
 from topics.cache import CachedTopic
-from topics.insert import APPEND_LOGGED, APPEND_VOLATILE, MAKE_ROOM, MOST_RECORDS, Appended, parameters, room
+from topics.insert import MAKE_ROOM, MOST_RECORDS, Appended, appending, room
 from topics.records import Rows
 
 log = logging.getLogger(__name__)
@@ -56,9 +56,8 @@ class Written(NamedTuple):
 class Writer:
     """A connection for appends of one class of durability, opened when it is needed and replaced when it has ended."""
 
-    def __init__(self, *, fsync: bool, volatile: bool, lock_ms: int) -> None:
+    def __init__(self, *, fsync: bool, lock_ms: int) -> None:
         self.fsync, self.lock_ms = fsync, lock_ms
-        self.statement = APPEND_VOLATILE if volatile else APPEND_LOGGED
         self.connection: Connection | None = None
 
     async def open(self) -> Connection:
@@ -73,14 +72,14 @@ class Writer:
         lock behind, since PostgreSQL has all it needs to end the transaction. Raises psycopg.Error."""
         connection = await self.open()
         now = int(time.time() * 1000)
-        arguments = parameters([(each.topic, each.rows) for each in batch], now)
+        append = appending([(each.topic, each.rows) for each in batch], now)
         evicting = {each.topic.id: each.topic for each in batch if each.topic.evicts}
         if not evicting and not self.fsync:
-            found = await connection.execute(self.statement, arguments)
+            found = await connection.execute(*append)
             wrote = committed = time.perf_counter()
         else:
             make_room = [(MAKE_ROOM, room(topic, now)) for _, topic in sorted(evicting.items())]
-            (found, *_), wrote, committed = await connection.together([(self.statement, arguments), *make_room])
+            (found, *_), wrote, committed = await connection.together([append, *make_room])
         return Written({topic_id: base for topic_id, base, *_ in found}, wrote, committed)
 
     async def free(self, topic_ids: list[int]) -> set[int]:
@@ -96,10 +95,10 @@ class Writer:
 class Batches:
     """The appends of one class of durability: one statement at a time, on one connection."""
 
-    def __init__(self, *, fsync: bool, volatile: bool) -> None:
+    def __init__(self, *, fsync: bool) -> None:
         self.loop = asyncio.get_running_loop()
-        self.kind = {"fsync": fsync, "volatile": volatile}
-        self.writer = Writer(**self.kind, lock_ms=BATCH_LOCK_MS)
+        self.fsync = fsync
+        self.writer = Writer(fsync=fsync, lock_ms=BATCH_LOCK_MS)
         self.waiting: Batch = []
         self.probes: list[asyncio.Future[None]] = []
         self.arrived = asyncio.Event()
@@ -261,7 +260,7 @@ class Batches:
         except TimeoutError:
             fail(self.aside.pop(topic_id), NotReady("the topic is locked, and so are others: try again"))
             return
-        writer = Writer(**self.kind, lock_ms=settings.TOPICS_LOCK_TIMEOUT_MS)
+        writer = Writer(fsync=self.fsync, lock_ms=settings.TOPICS_LOCK_TIMEOUT_MS)
         try:
             while batch := self.aside[topic_id]:
                 self.aside[topic_id] = []
@@ -306,9 +305,9 @@ class Writers:
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self.fsync = Batches(fsync=True, volatile=False)
-        self.disk = Batches(fsync=False, volatile=False)
-        self.memory = Batches(fsync=False, volatile=True)
+        self.fsync = Batches(fsync=True)
+        self.disk = Batches(fsync=False)
+        self.memory = Batches(fsync=False)
         self.by_durability = {
             "fsync": self.fsync,
             "disk": self.disk,

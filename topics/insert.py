@@ -1,4 +1,4 @@
-"""The statement that writes: any number of records, to any number of topics.
+"""The statements that write: any number of records, to one topic or to any number of them.
 
 All records of an append get contiguous seqs, or none is written. Taking the head's row makes seq order commit order.
 """
@@ -43,6 +43,26 @@ written AS (
       JOIN moved USING (topic_id))
 SELECT topic_id, base FROM moved
 """
+# The same to one topic, which is what most batches are to: without the joins, and the arrays that say where each record goes. A
+# single record takes a fifth less.
+APPEND_TO_ONE = """
+WITH moved AS (
+    UPDATE topics_topichead head
+       SET {what_moves}
+      FROM (SELECT %(count)s::bigint AS count, %(bytes)s::bigint AS bytes) batch
+     WHERE head.topic_id = %(id)s::bigint AND head.version = %(version)s::bigint
+    RETURNING head.topic_id, head.head_seq - batch.count AS base, head.total - batch.bytes AS base_total, head.last_ts),
+written AS (
+    INSERT INTO topics_record_{partition} (topic_id, seq, ts, total, size, volatile, node, tag, meta, data)
+    SELECT moved.topic_id, moved.base + new.place, moved.last_ts, moved.base_total + new.run, new.size, {volatile},
+           new.node, new.tag, nullif(new.meta::text, 'null')::json, new.data
+      FROM moved
+     CROSS JOIN ROWS FROM (json_array_elements(%(data)s::json), json_array_elements_text(%(tags)s::json),
+                           json_array_elements_text(%(nodes)s::json), json_array_elements(%(metas)s::json),
+                           unnest(%(sizes)s::int[]), unnest(%(runs)s::bigint[]))
+                WITH ORDINALITY AS new (data, tag, node, meta, size, run, place))
+SELECT topic_id, base FROM moved
+"""
 # What a batch of appends makes of a head.
 MOVES = {
     "head_seq": "head.head_seq + batch.count",
@@ -62,7 +82,10 @@ def assigned(moves: dict[str, str]) -> str:
 
 LOGGED = {"partition": "logged", "volatile": "false", "what_moves": assigned(MOVES)}
 VOLATILE = {"partition": "volatile", "volatile": "true", "what_moves": assigned(VOLATILE_MOVES)}
-APPEND_LOGGED, APPEND_VOLATILE = (APPEND.format(**kind) for kind in (LOGGED, VOLATILE))
+# By whether the topics are volatile.
+TO_MANY, TO_ONE = (
+    {False: statement.format(**LOGGED), True: statement.format(**VOLATILE)} for statement in (APPEND, APPEND_TO_ONE)
+)
 # Until the end of the transaction alone.
 SYNC = "SELECT set_config('synchronous_commit', %s, true)"
 
@@ -86,8 +109,29 @@ class Appended(NamedTuple):
     fsync_ms: float
 
 
-def parameters(batch: Sequence[tuple[CachedTopic, Rows]], now: int) -> dict[str, Any]:
-    """What APPEND wants for these appends, all of one partition. Arrays go as text: one type, one prepared statement."""
+def appending(batch: Sequence[tuple[CachedTopic, Rows]], now: int) -> tuple[str, dict[str, Any]]:
+    """The statement that appends these, all of one partition, and its arguments. It returns each topic with its seq before them;
+    a topic that is another by now has no row. Arrays go as text: one type, one prepared statement."""
+    topic = batch[0][0]
+    if any(other.id != topic.id for other, _ in batch):
+        return TO_MANY[topic.volatile], to_many(batch, now)
+    return TO_ONE[topic.volatile], to_one(topic, [rows for _, rows in batch], now)
+
+
+def to_one(topic: CachedTopic, appends: Sequence[Rows], now: int) -> dict[str, Any]:
+    sizes = list(chain.from_iterable(rows.sizes for rows in appends))
+    return {
+        "now": now,
+        "id": topic.id,
+        "version": topic.version,
+        "count": len(sizes),
+        "bytes": sum(rows.bytes for rows in appends),
+        "runs": array(list(accumulate(sizes))),
+        **records(appends),
+    }
+
+
+def to_many(batch: Sequence[tuple[CachedTopic, Rows]], now: int) -> dict[str, Any]:
     topics: dict[int, CachedTopic] = {}
     counts: dict[int, int] = {}
     totals: dict[int, int] = {}

@@ -39,7 +39,7 @@ def one_record(data: bytes = b'"x"') -> Rows:
 
 def run(work: Work, *, fsync: bool = False) -> Any:
     async def main() -> Any:
-        batches = Batches(fsync=fsync, volatile=False)
+        batches = Batches(fsync=fsync)
         try:
             return await asyncio.wait_for(work(batches), 60)
         finally:

@@ -19,7 +19,7 @@ from topics.config import Creation, creating
 from topics.diff import DIFF
 from topics.first import First
 from topics.first import transaction as first_appends
-from topics.insert import APPEND_LOGGED, parameters
+from topics.insert import appending
 from topics.records import Append, NewRecord, check_rows
 from topics.upkeep import reclaim
 
@@ -121,11 +121,12 @@ def test_the_view_goes_by_index(topics: dict[str, int]) -> None:
 
 
 @believing("never", "of one record a topic", "of one topic", "of emptied tables", "good")
-def test_an_append_touches_its_head(topics: dict[str, int]) -> None:
+@pytest.mark.parametrize("names", [["home"], ["home", "short"]])
+def test_appends_touch_their_heads(topics: dict[str, int], names: list[str]) -> None:
     wanted = Append([NewRecord(msgspec.Raw(b'"x"')) for _ in range(100)])
-    arguments = parameters([(look_up("home"), check_rows(wanted))], NOW + RECORDS)
+    appends = appending([(look_up(name), check_rows(wanted)) for name in names], NOW + RECORDS)
     with connection.cursor() as cursor:
-        check(5, lambda: cursor.execute(APPEND_LOGGED, arguments))
+        check(5 * len(names), lambda: cursor.execute(*appends))
 
 
 @believing("never", "of one record a topic", "of one topic", "of emptied tables", "good")

@@ -6,6 +6,7 @@ Rules: docs/wire.md, "Topics".
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
+from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -160,6 +161,7 @@ def stored(values: Sequence[Any]) -> WholeConfig:
     return whole(dict(zip(COLUMNS, values, strict=True)))
 
 
+@lru_cache(1000)
 def remembered(topic: CachedTopic) -> WholeConfig:
     """The config of a topic as of the version that it is remembered by."""
     return whole({column: getattr(topic, column) for column in COLUMNS})

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import django
 import pytest
+from django.conf import settings
 from xdist.remote import Producer
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
@@ -68,6 +69,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["DJANGO_SETTINGS_MODULE"] = "topics_project.settings"
     _session.enter_context(embedded.environment())
     django.setup()  # test modules import models, before pytest-django looks for settings
+    # Each client of a test makes its own middleware, which would list all static files before its first request.
+    settings.WHITENOISE_AUTOREFRESH = True
 
 
 def pytest_unconfigure() -> None:

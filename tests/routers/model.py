@@ -40,6 +40,7 @@ class Entry:
     path: tuple[str, ...] = ()
     stamp: tuple[str, int, int] | None = None  # of an exactly_once router: its name, the source and the seq there
     live: bool = True
+    forgotten: bool = False  # nothing says any more that the topic has held it
     piece: int = 0  # of a loss: which seqs were told together
 
     @property
@@ -227,6 +228,10 @@ class World:
     def cyclic(self, router: Router) -> bool:
         return router.allow_cycle or self.reaches(router.dest, router.source)
 
+    def remembers(self, topic: Topic) -> bool:
+        """Whether what it has held stays known: should a router into it bring that back, it has to be left out."""
+        return any(router.dest == topic.id and self.cyclic(router) for router in self.routers.values())
+
     def delete_topic(self, id: int) -> list[str]:
         gone = [router for router in self.routers.values() if id in (router.source, router.dest)]
         for router in gone:
@@ -247,7 +252,7 @@ class World:
         router.cursor = max(router.cursor, lost)
         if router.once or dest.capped:
             dest.expire(now)
-        held = {entry.payload for entry in dest.entries if entry.path and entry.payload}
+        held = {entry.payload for entry in dest.entries if entry.path and entry.payload and not entry.forgotten}
         stamps = {entry.stamp for entry in dest.shown() if entry.stamp}
         for entry in view.entries[router.cursor : upto]:
             if entry.live and not self.wanted(router, entry, cyclic, held, stamps):

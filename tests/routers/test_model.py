@@ -399,6 +399,16 @@ class Forwarding(RuleBasedStateMachine):
     def reclaim(self, limit: int) -> None:
         for topic_id in reclaim.due(self.now + reclaim.REST_MS):
             reclaim.reclaim(topic_id, self.now, limit)
+        for topic in self.world.topics.values():
+            if not self.world.remembers(topic):
+                self.forget(topic)
+
+    def forget(self, topic: Topic) -> None:
+        """What reclaim has dropped of it, which is up to reclaim where no cycle leads in."""
+        spans = Span.objects.filter(topic_id=topic.id).values_list("first_seq", "last_seq")
+        kept = {seq for first, last in spans for seq in range(first, last + 1)}
+        for entry in topic.entries[: topic.floor]:
+            entry.forgotten |= entry.seq not in kept
 
     @rule(name=topics, from_seq=st.integers(0, 60), limit=st.sampled_from([1, 2, 5, 1000]), own=nodes)
     def read(self, name: str, from_seq: int, limit: int, own: str | None) -> None:

@@ -5,18 +5,55 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from store.loop import here
 from store.roundtrips import RoundTrips
-from store.script import Done, Shared, Whole
+from store.script import Done, Script, Shared, Whole
 
-Asked = TypeVar("Asked", bound=Shared)
 Got = TypeVar("Got")
 
 
-class Joint(RoundTrips[Asked, Got]):
-    """Such steps of one kind, in an event loop: one transaction at a time.
+class Joined(Shared, Generic[Got]):
+    """Such a step. A class says what one transaction does for several of its kind: none of them knows who asked for another."""
+
+    @property
+    def kind(self) -> str:
+        """Steps of a class that may not share a transaction differ in this."""
+        return ""
+
+    @classmethod
+    def chosen(cls, batch: Sequence[Self]) -> Sequence[Self]:
+        """Those of a batch that may share a transaction, at least one: what comes of each does not depend on the others, or on
+        their order alone, and transaction() puts them in one."""
+        return batch
+
+    @classmethod
+    @abstractmethod
+    def transaction(cls, batch: Sequence[Self]) -> Whole:
+        """What does them all. They are of one kind, and chosen."""
+
+    @classmethod
+    @abstractmethod
+    def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> Sequence[Got]:
+        """What came of each, once it is committed. `started`: when it was begun (s)."""
+
+    def alone(self) -> Script[Got]:
+        started = time.perf_counter()
+        done = yield self.transaction([self])
+        return self.outcomes([self], done, started)[0]
+
+    def together(self) -> Awaitable[Got]:
+        known = here().joints
+        mine = type(self), self.kind
+        if mine not in known:
+            known[mine] = Joint()
+        asked: Awaitable[Got] = known[mine].ask(self)
+        return asked
+
+
+class Joint(RoundTrips[Joined[Any], Any]):
+    """The steps of one kind, in an event loop: one transaction at a time.
 
     Where it is refused, or somebody keeps a lock that one of them wants, each of them is done alone: nobody is told of another's
     trouble, nor waits for it.
@@ -25,55 +62,31 @@ class Joint(RoundTrips[Asked, Got]):
     def __init__(self) -> None:
         super().__init__(1)
 
-    @abstractmethod
-    def chosen(self, batch: Sequence[Asked]) -> Sequence[Asked]:
-        """Those of a batch that may share a transaction, at least one: what comes of each does not depend on the others, or on
-        their order alone, and transaction() puts them in one."""
-
-    @abstractmethod
-    def transaction(self, chosen: Sequence[Asked]) -> Whole:
-        """What does them all."""
-
-    @abstractmethod
-    def outcomes(self, chosen: Sequence[Asked], done: Done, started: float) -> Sequence[Got]:
-        """What came of each, once it is committed. `started`: when it was begun (s)."""
-
-    async def alone(self, asked: Asked) -> Got | Awaitable[Got]:
+    async def alone(self, asked: Joined[Any]) -> Any:
         return (await self.together([asked]))[0]
 
-    async def apart(self, asked: Asked) -> Got:
-        """What comes of one that others do not wait for."""
-        got: Got = await here().drive(asked.alone())
-        return got
-
-    async def together(self, batch: Sequence[Asked]) -> Sequence[Got | Awaitable[Got]]:
-        started, chosen = time.perf_counter(), self.chosen(batch)
+    async def together(self, batch: Sequence[Joined[Any]]) -> Sequence[Any]:
+        step, started = type(batch[0]), time.perf_counter()
+        chosen = step.chosen(batch)
         try:
-            whole = self.transaction(chosen)
+            whole = step.transaction(chosen)
         except Exception:  # one of them cannot be sent, which is its own trouble
-            return [self.apart(each) for each in batch]
+            return [apart(each) for each in batch]
         writes = here().writes
         try:
             (done,) = await writes.send(writes.readers, [whole])
         except Exception as error:  # the connection was lost: nobody knows what was committed
             return [raising(error) for _ in batch]
         if isinstance(done, BaseException):
-            return [self.apart(each) for each in batch]
-        found = dict(zip(chosen, self.outcomes(chosen, done, started), strict=True))
-        return [found[each] if each in found else self.apart(each) for each in batch]
+            return [apart(each) for each in batch]
+        found = dict(zip(chosen, step.outcomes(chosen, done, started), strict=True))
+        return [found[each] if each in found else apart(each) for each in batch]
+
+
+async def apart(asked: Joined[Any]) -> Any:
+    """What comes of one that others do not wait for."""
+    return await here().drive(asked.alone())
 
 
 async def raising(error: Exception) -> Any:
     raise error
-
-
-Kind = TypeVar("Kind", bound=Joint[Any, Any])
-
-
-def joint(kind: type[Kind], of: str = "") -> Kind:
-    """The one of this kind in the event loop that runs; there may be several, each `of` something else."""
-    known = here().joints
-    if (kind, of) not in known:
-        known[kind, of] = kind()
-    found: Kind = known[kind, of]
-    return found

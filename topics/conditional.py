@@ -6,13 +6,12 @@ of each holds is found behind the locks of the heads. One that does not hold wri
 
 from __future__ import annotations
 
-import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
-from store.joint import Joint, joint
-from store.script import Done, Script, Shared, Statement, Whole
+from store.joint import Joined
+from store.script import Done, Statement, Whole
 from topics import wake
 from topics.cache import CachedTopic
 from topics.insert import LOGGED, MAKE_ROOM, MOST_RECORDS, SYNC, VOLATILE, Appended, apart, array, room, texts
@@ -73,7 +72,7 @@ LOGGED_IF, VOLATILE_IF = (APPEND_IF.format(**kind) for kind in (LOGGED, VOLATILE
 
 
 @dataclass(eq=False)
-class Unless(Shared):
+class Unless(Joined[Appended | None]):
     """An append to a topic that rejects nothing. The answer is None where it was not done, for whatever reason."""
 
     topic: CachedTopic
@@ -81,25 +80,63 @@ class Unless(Shared):
     rows: Rows
     now: int
 
-    def alone(self) -> Script[Appended | None]:
-        started = time.perf_counter()
-        done = yield transaction([self])
-        return outcomes([self], done, started)[0]
+    @property
+    def kind(self) -> str:
+        return self.topic.durability
 
-    def together(self) -> Awaitable[Appended | None]:
-        return joint(Conditionals, self.topic.durability).ask(self)
+    @classmethod
+    def chosen(cls, batch: Sequence[Self]) -> list[Self]:
+        """Those whose condition no other of the batch decides: the first that names a key, and of those that expect a head the
+        one that comes first in its topic. As many as a transaction may carry records, at least one."""
+        chosen: list[Self] = []
+        named: set[tuple[int, str]] = set()
+        topics: set[int] = set()
+        records = 0
+        for each in batch:
+            records += len(each.rows.data)
+            if records > MOST_RECORDS and chosen:
+                break
+            key = each.wanted.idempotency_key
+            expects = each.wanted.expected_head is not None
+            if (each.topic.id, key) in named or (expects and each.topic.id in topics):
+                continue
+            if key is not None:
+                named.add((each.topic.id, key))
+            topics.add(each.topic.id)
+            chosen.append(each)
+        return chosen
 
+    @classmethod
+    def transaction(cls, batch: Sequence[Self]) -> Whole:
+        """Its last statements make room; the one before them tells."""
+        ids, now = sorted({each.topic.id for each in batch}), max(each.now for each in batch)
+        statements = [Statement(LOCK_HEADS, (array(ids),))]
+        if batch[0].topic.durability == "fsync":  # nobody is to see it before it is on disk: so its own commit waits
+            statements.insert(0, Statement(SYNC, ("on",)))
+        write = VOLATILE_IF if batch[0].topic.volatile else LOGGED_IF
+        statements.append(Statement(write, {**parameters(batch), "ids": array(ids), "now": now}))
+        statements += [Statement(MAKE_ROOM, room(topic, now)) for topic in evicting(batch)]
+        return Whole(statements, durable=False)
 
-def transaction(batch: Sequence[Unless]) -> Whole:
-    """For appends of one class of durability. Its last statements make room; the one before them tells."""
-    ids, now = sorted({each.topic.id for each in batch}), max(each.now for each in batch)
-    statements = [Statement(LOCK_HEADS, (array(ids),))]
-    if batch[0].topic.durability == "fsync":  # nobody is to see it before it is on disk: so its own commit waits
-        statements.insert(0, Statement(SYNC, ("on",)))
-    write = VOLATILE_IF if batch[0].topic.volatile else LOGGED_IF
-    statements.append(Statement(write, {**parameters(batch), "ids": array(ids), "now": now}))
-    statements += [Statement(MAKE_ROOM, room(topic, now)) for topic in evicting(batch)]
-    return Whole(statements, durable=False)
+    @classmethod
+    def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> list[Appended | None]:
+        """Tells whoever waits for the topics."""
+        # By place in the batch: the seq before its first.
+        bases: dict[int, int] = dict(done.rows[-1 - len(evicting(batch))])
+        wal_append_ms = (done.wrote - started) * 1000
+        fsync_ms = (done.committed - done.wrote) * 1000 if batch[0].topic.durability == "fsync" else 0.0
+        found: list[Appended | None] = []
+        heads: dict[CachedTopic, int] = {}
+        for place, each in enumerate(batch):
+            base = bases.get(place)
+            if base is None:
+                found.append(None)
+                continue
+            last = heads[each.topic] = base + len(each.rows.data)
+            found.append(Appended(base + 1, last, last, False, False, wal_append_ms, fsync_ms))
+        for topic, head in heads.items():
+            wake.moved(topic, head)
+        return found
 
 
 def evicting(batch: Sequence[Unless]) -> list[CachedTopic]:
@@ -122,59 +159,3 @@ def parameters(batch: Sequence[Unless]) -> dict[str, Any]:
         "since": array([each.now - each.topic.idempotency_window_ms for each in batch]),
         **apart([each.rows for each in batch]),
     }
-
-
-def outcomes(batch: Sequence[Unless], done: Done, started: float) -> list[Appended | None]:
-    """What came of each. Tells whoever waits for the topics."""
-    bases: dict[int, int] = dict(
-        done.rows[-1 - len(evicting(batch))]
-    )  # by place in the batch: the seq before its first
-    wal_append_ms = (done.wrote - started) * 1000
-    fsync_ms = (done.committed - done.wrote) * 1000 if batch[0].topic.durability == "fsync" else 0.0
-    found: list[Appended | None] = []
-    heads: dict[CachedTopic, int] = {}
-    for place, each in enumerate(batch):
-        base = bases.get(place)
-        if base is None:
-            found.append(None)
-            continue
-        last = heads[each.topic] = base + len(each.rows.data)
-        found.append(Appended(base + 1, last, last, False, False, wal_append_ms, fsync_ms))
-    for topic, head in heads.items():
-        wake.moved(topic, head)
-    return found
-
-
-class Conditionals(Joint[Unless, Appended | None]):
-    """Those of one class of durability, in an event loop."""
-
-    def chosen(self, batch: Sequence[Unless]) -> list[Unless]:
-        return independent(batch)
-
-    def transaction(self, chosen: Sequence[Unless]) -> Whole:
-        return transaction(chosen)
-
-    def outcomes(self, chosen: Sequence[Unless], done: Done, started: float) -> list[Appended | None]:
-        return outcomes(chosen, done, started)
-
-
-def independent(batch: Sequence[Unless]) -> list[Unless]:
-    """Those whose condition no other of the batch decides: the first that names a key, and of those that expect a head the one
-    that comes first in its topic. As many as a transaction may carry records, at least one."""
-    chosen: list[Unless] = []
-    named: set[tuple[int, str]] = set()
-    topics: set[int] = set()
-    records = 0
-    for each in batch:
-        records += len(each.rows.data)
-        if records > MOST_RECORDS and chosen:
-            break
-        key = each.wanted.idempotency_key
-        expects = each.wanted.expected_head is not None
-        if (each.topic.id, key) in named or (expects and each.topic.id in topics):
-            continue
-        if key is not None:
-            named.add((each.topic.id, key))
-        topics.add(each.topic.id)
-        chosen.append(each)
-    return chosen

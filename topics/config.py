@@ -5,9 +5,9 @@ Rules: docs/wire.md, "Topics".
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import msgspec
 from django.db import models
@@ -15,8 +15,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from base.errors import Incompatible, InvalidRequest
 from base.names import HIDDEN, check_topic_name
-from store.joint import Joint, joint
-from store.script import Done, Script, Shared, Statement, Whole, atomically
+from store.joint import Joined
+from store.script import Done, Script, Statement, Whole, atomically
 from topics import audit, hooks, limits
 from topics.audit import as_json
 from topics.cache import CachedTopic, cached, forget, keep
@@ -226,40 +226,33 @@ SELECT name, id FROM made
 """
 
 
-class Creation(Shared):
+class Creation(Joined[int | None]):
     """A topic with these columns, known on disk. The answer is its id; None: one of this name was there first."""
 
     def __init__(self, name: str, fields: dict[str, Any], now: int, *, noted: bool) -> None:
         self.name, self.topic = name, {"name": name, "created_ts": now, **fields}
         self.entries = [audit.entry("create", "topic", name)] if noted else []
 
-    def alone(self) -> Script[int | None]:
-        done = yield Whole([creating([self])])
-        return dict(done.rows[0]).get(self.name)
+    @classmethod
+    def chosen(cls, batch: Sequence[Self]) -> list[Self]:
+        """The first of each name."""
+        first = {each.name: each for each in reversed(batch)}
+        return list(first.values())
 
-    def together(self) -> Awaitable[int | None]:
-        return joint(Creations).ask(self)
+    @classmethod
+    def transaction(cls, batch: Sequence[Self]) -> Whole:
+        return Whole([creating(batch)])
+
+    @classmethod
+    def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> list[int | None]:
+        made: dict[str, int] = dict(done.rows[0])
+        return [made.get(each.name) for each in batch]
 
 
 def creating(batch: Sequence[Creation]) -> Statement:
     """Makes topics of different names."""
     topics, entries = [each.topic for each in batch], [entry for each in batch for entry in each.entries]
     return Statement(CREATE, {"topics": as_json(topics), "entries": as_json(entries)})
-
-
-class Creations(Joint[Creation, int | None]):
-    """Those of an event loop."""
-
-    def chosen(self, batch: Sequence[Creation]) -> list[Creation]:
-        first = {each.name: each for each in reversed(batch)}
-        return list(first.values())
-
-    def transaction(self, chosen: Sequence[Creation]) -> Whole:
-        return Whole([creating(chosen)])
-
-    def outcomes(self, chosen: Sequence[Creation], done: Done, started: float) -> list[int | None]:
-        made: dict[str, int] = dict(done.rows[0])
-        return [made.get(each.name) for each in chosen]
 
 
 def create_topic(name: str, fields: dict[str, Any], now: int, *, noted: bool) -> Script[bool]:

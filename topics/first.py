@@ -5,13 +5,12 @@ Those that arrive while another is under way share the statement, whatever their
 
 from __future__ import annotations
 
-import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
-from store.joint import Joint, joint
-from store.script import Done, Script, Shared, Statement, Whole
+from store.joint import Joined
+from store.script import Done, Script, Statement, Whole
 from topics import wake
 from topics.cache import keep
 from topics.config import HEAD, MAKE, TOPIC, check_new, literal, new_topic
@@ -52,20 +51,46 @@ SELECT n - 1, topic_id FROM batch
 
 
 @dataclass(eq=False)
-class First(Shared):
+class First(Joined[Appended | None]):
     """The first append to a topic of this name, known on disk. The answer is None where there is such a topic."""
 
     name: str
     rows: Rows
     now: int
 
-    def alone(self) -> Script[Appended | None]:
-        started = time.perf_counter()
-        done = yield transaction([self])
-        return outcomes([self], done, started)[0]
+    @classmethod
+    def chosen(cls, batch: Sequence[Self]) -> list[Self]:
+        """The first for each name, and as many as a transaction may carry records; at least one."""
+        chosen: dict[str, Self] = {}
+        records = 0
+        for each in batch:
+            if each.name in chosen:
+                continue
+            records += len(each.rows.data)
+            if records > MOST_RECORDS and chosen:
+                break
+            chosen[each.name] = each
+        return list(chosen.values())
 
-    def together(self) -> Awaitable[Appended | None]:
-        return joint(Firsts).ask(self)
+    @classmethod
+    def transaction(cls, batch: Sequence[Self]) -> Whole:
+        return Whole([Statement(APPEND_FIRST, parameters(batch))], durable=False)
+
+    @classmethod
+    def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> list[Appended | None]:
+        """Remembers the topics, and tells whoever waits for them."""
+        made: dict[int, int] = dict(done.rows[0])  # by place in the batch: the topic's id
+        now = latest(batch)
+        wal_append_ms = (done.committed - started) * 1000
+        found: list[Appended | None] = []
+        for place, each in enumerate(batch):
+            if place not in made:
+                found.append(None)
+                continue
+            last = len(each.rows.data)
+            wake.moved(keep(new_topic(made[place], each.name, {}, now)), last)
+            found.append(Appended(1, last, last, True, False, wal_append_ms, 0.0))
+        return found
 
 
 def append_first(name: str, rows: Rows, now: int) -> Script[Appended | None]:
@@ -73,10 +98,6 @@ def append_first(name: str, rows: Rows, now: int) -> Script[Appended | None]:
     yield from check_new(name, {})
     done: Appended | None = yield First(name, rows, now)
     return done
-
-
-def transaction(batch: Sequence[First]) -> Whole:
-    return Whole([Statement(APPEND_FIRST, parameters(batch))], durable=False)
 
 
 def parameters(batch: Sequence[First]) -> dict[str, Any]:
@@ -93,42 +114,3 @@ def parameters(batch: Sequence[First]) -> dict[str, Any]:
 def latest(batch: Sequence[First]) -> int:
     """When they are written."""
     return max(each.now for each in batch)
-
-
-def outcomes(batch: Sequence[First], done: Done, started: float) -> list[Appended | None]:
-    """What came of each. Remembers the topics, and tells whoever waits for them."""
-    made: dict[int, int] = dict(done.rows[0])  # by place in the batch: the topic's id
-    now = latest(batch)
-    wal_append_ms = (done.committed - started) * 1000
-    found: list[Appended | None] = []
-    for place, each in enumerate(batch):
-        if place not in made:
-            found.append(None)
-            continue
-        last = len(each.rows.data)
-        wake.moved(keep(new_topic(made[place], each.name, {}, now)), last)
-        found.append(Appended(1, last, last, True, False, wal_append_ms, 0.0))
-    return found
-
-
-class Firsts(Joint[First, Appended | None]):
-    """Those of an event loop."""
-
-    def chosen(self, batch: Sequence[First]) -> list[First]:
-        """The first for each name, and as many as a transaction may carry records; at least one."""
-        chosen: dict[str, First] = {}
-        records = 0
-        for each in batch:
-            if each.name in chosen:
-                continue
-            records += len(each.rows.data)
-            if records > MOST_RECORDS and chosen:
-                break
-            chosen[each.name] = each
-        return list(chosen.values())
-
-    def transaction(self, chosen: Sequence[First]) -> Whole:
-        return transaction(chosen)
-
-    def outcomes(self, chosen: Sequence[First], done: Done, started: float) -> list[Appended | None]:
-        return outcomes(chosen, done, started)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-from store.joint import Joint, joint
-from store.script import Done, Script, Shared, Statement, Whole
+from store.joint import Joined
+from store.script import Done, Statement, Whole
 
 # Sets cursors that are all different and in order: so no two of these wait for each other in turn. The row of each topic is
 # locked against a delete, since a cursor must not outlive it, and then that of the cursor. So of two owners who move it at once
@@ -56,7 +56,7 @@ class Found(NamedTuple):
 
 
 @dataclass(eq=False)
-class Move(Shared):
+class Move(Joined[Found | None]):
     """Set a named cursor (seq None: to the head), where it stands as expected (None: anywhere). `others`: whether the cursor of a
     router of this name stands in the way. The answer is None where there is no such topic."""
 
@@ -71,59 +71,43 @@ class Move(Shared):
     def cursor(self) -> tuple[str, str]:
         return self.topic, self.name
 
-    def alone(self) -> Script[Found | None]:
-        done = yield transaction([self])
-        return outcomes([self], done)[0]
+    @classmethod
+    def chosen(cls, batch: Sequence[Self]) -> list[Self]:
+        """The first of each cursor, and those that do the same without a condition."""
+        moves = leading(batch)
+        return [each for each in batch if each is moves[each.cursor] or repeats(each, moves[each.cursor])]
 
-    def together(self) -> Awaitable[Found | None]:
-        return joint(Moves).ask(self)
+    @classmethod
+    def transaction(cls, batch: Sequence[Self]) -> Whole:
+        """What several ask of one cursor is the same, and done once."""
+        moves = leading(batch).values()
+        wanted = {
+            "topics": [each.topic for each in moves],
+            "names": [each.name for each in moves],
+            "seqs": [each.seq for each in moves],
+            "expected": [each.expected for each in moves],
+            "others": [each.others for each in moves],
+            "now": max(each.now for each in batch),
+        }
+        return Whole([Statement(MOVE, wanted)])
 
-
-def transaction(batch: Sequence[Move]) -> Whole:
-    """For moves of which those of one cursor are the same: that is done once."""
-    moves = leading(batch).values()
-    wanted = {
-        "topics": [each.topic for each in moves],
-        "names": [each.name for each in moves],
-        "seqs": [each.seq for each in moves],
-        "expected": [each.expected for each in moves],
-        "others": [each.others for each in moves],
-        "now": max(each.now for each in batch),
-    }
-    return Whole([Statement(MOVE, wanted)])
+    @classmethod
+    def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> list[Found | None]:
+        """The first of a cursor is the one that made it, if it was absent."""
+        moves = leading(batch)
+        cursors = list(moves)
+        found = {cursors[place]: Found(*rest) for place, *rest in done.rows[0]}
+        outcomes: list[Found | None] = []
+        for each in batch:
+            got = found.get(each.cursor)
+            outcomes.append(got._replace(made=False) if got and each is not moves[each.cursor] else got)
+        return outcomes
 
 
 def leading(batch: Sequence[Move]) -> dict[tuple[str, str], Move]:
     """The first move of each cursor, in order of cursor."""
     first = {each.cursor: each for each in reversed(batch)}
     return dict(sorted(first.items()))
-
-
-def outcomes(batch: Sequence[Move], done: Done) -> list[Found | None]:
-    """What came of each. The first of a cursor is the one that made it, if it was absent."""
-    moves = leading(batch)
-    cursors = list(moves)
-    found = {cursors[place]: Found(*rest) for place, *rest in done.rows[0]}
-    outcomes: list[Found | None] = []
-    for each in batch:
-        got = found.get(each.cursor)
-        outcomes.append(got._replace(made=False) if got and each is not moves[each.cursor] else got)
-    return outcomes
-
-
-class Moves(Joint[Move, Found | None]):
-    """Those of an event loop."""
-
-    def chosen(self, batch: Sequence[Move]) -> list[Move]:
-        """The first of each cursor, and those that do the same without a condition."""
-        moves = leading(batch)
-        return [each for each in batch if each is moves[each.cursor] or repeats(each, moves[each.cursor])]
-
-    def transaction(self, chosen: Sequence[Move]) -> Whole:
-        return transaction(chosen)
-
-    def outcomes(self, chosen: Sequence[Move], done: Done, started: float) -> list[Found | None]:
-        return outcomes(chosen, done)
 
 
 def repeats(move: Move, first: Move) -> bool:

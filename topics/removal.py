@@ -7,12 +7,12 @@ the one that goes farthest comes first: the others then find nothing left.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-from store.joint import Joint, joint
-from store.script import Done, Script, Shared, Statement, Whole
+from store.joint import Joined
+from store.script import Done, Statement, Whole
 from topics.cache import CachedTopic
 
 # Both go through the topics in order, as every statement that takes several heads (insert.py).
@@ -42,7 +42,7 @@ class Deleted(NamedTuple):
 
 
 @dataclass(eq=False)
-class Deletion(Shared):
+class Deletion(Joined[Deleted | None]):
     """Delete what a topic shows below a seq, or, with a tag, what has it and lies below a seq where one is given.
 
     The answer is None where this was not done: the topic is another than the one we knew, or, with a tag, it is none of those
@@ -54,12 +54,36 @@ class Deletion(Shared):
     tag: str | None
     now: int
 
-    def alone(self) -> Script[Deleted | None]:
-        done = yield transaction([self])
-        return outcomes([self], done)[0]
+    @property
+    def kind(self) -> str:
+        return "below" if self.tag is None else "tagged"
 
-    def together(self) -> Awaitable[Deleted | None]:
-        return joint(Deletions, "below" if self.tag is None else "tagged").ask(self)
+    @classmethod
+    def transaction(cls, batch: Sequence[Self]) -> Whole:
+        wanted, now = farthest(batch), max(each.now for each in batch)
+        topics = list(dict.fromkeys(topic for topic, _ in wanted))
+        places = {topic: place for place, topic in enumerate(topics, 1)}
+        arguments = {
+            "ids": [topic.id for topic in topics],
+            "versions": [topic.version for topic in topics],
+            "expired": [topic.expired_ts(now) for topic in topics],
+            "of": [places[topic] for topic, _ in wanted],
+            "tags": [tag for _, tag in wanted],
+            "before_seqs": [each.before_seq for each in wanted.values()],
+        }
+        return Whole([Statement(BELOW if batch[0].tag is None else TAGGED, arguments)])
+
+    @classmethod
+    def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> list[Deleted | None]:
+        wanted = farthest(batch)
+        same = list(wanted)
+        found = {same[place]: Deleted(*rest) for place, *rest in done.rows[0]}
+        deleted: list[Deleted | None] = []
+        for each in batch:
+            what = each.topic, each.tag
+            got = found.get(what)
+            deleted.append(got if got is None or each is wanted[what] else got._replace(deleted=0))
+        return deleted
 
 
 Same = tuple[CachedTopic, str | None]  # what some deletions have in common: a topic, and a tag or none
@@ -72,45 +96,3 @@ def farthest(batch: Sequence[Deletion]) -> dict[Same, Deletion]:
         return each.topic.id, math.inf if each.before_seq is None else each.before_seq
 
     return {(each.topic, each.tag): each for each in sorted(batch, key=reach)}
-
-
-def transaction(batch: Sequence[Deletion]) -> Whole:
-    """For deletions that are all by tag, or none of them."""
-    wanted, now = farthest(batch), max(each.now for each in batch)
-    topics = list(dict.fromkeys(topic for topic, _ in wanted))
-    places = {topic: place for place, topic in enumerate(topics, 1)}
-    arguments = {
-        "ids": [topic.id for topic in topics],
-        "versions": [topic.version for topic in topics],
-        "expired": [topic.expired_ts(now) for topic in topics],
-        "of": [places[topic] for topic, _ in wanted],
-        "tags": [tag for _, tag in wanted],
-        "before_seqs": [each.before_seq for each in wanted.values()],
-    }
-    return Whole([Statement(BELOW if batch[0].tag is None else TAGGED, arguments)])
-
-
-def outcomes(batch: Sequence[Deletion], done: Done) -> list[Deleted | None]:
-    """What came of each."""
-    wanted = farthest(batch)
-    same = list(wanted)
-    found = {same[place]: Deleted(*rest) for place, *rest in done.rows[0]}
-    deleted: list[Deleted | None] = []
-    for each in batch:
-        what = each.topic, each.tag
-        got = found.get(what)
-        deleted.append(got if got is None or each is wanted[what] else got._replace(deleted=0))
-    return deleted
-
-
-class Deletions(Joint[Deletion, Deleted | None]):
-    """Those of an event loop that are by tag, or those that are not."""
-
-    def chosen(self, batch: Sequence[Deletion]) -> Sequence[Deletion]:
-        return batch
-
-    def transaction(self, chosen: Sequence[Deletion]) -> Whole:
-        return transaction(chosen)
-
-    def outcomes(self, chosen: Sequence[Deletion], done: Done, started: float) -> list[Deleted | None]:
-        return outcomes(chosen, done)

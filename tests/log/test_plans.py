@@ -14,11 +14,10 @@ from store.script import Whole
 from tests.plans import FILL_DEST, FILL_HOME, NOW, RECORDS, believed, believing, check, make, run
 from tests.scripts import look_up
 from topics import moves, removal
-from topics.conditional import Unless, transaction
+from topics.conditional import Unless
 from topics.config import Creation, creating
 from topics.diff import DIFF
 from topics.first import First
-from topics.first import transaction as first_appends
 from topics.insert import appending
 from topics.records import Append, NewRecord, check_rows
 from topics.upkeep import reclaim
@@ -135,7 +134,9 @@ def test_topics_are_made_without_a_look_at_the_others(topics: dict[str, int]) ->
     made = creating([Creation(name, {}, NOW, noted=True) for name in ("home", *names)])
     check(10, lambda: prepared(made.sql, made.arguments))
     wanted = Append([NewRecord(msgspec.Raw(b'"x"')) for _ in range(100)])
-    (first,) = first_appends([First(name, check_rows(wanted), NOW) for name in ("home", "newer", *names)]).statements
+    (first,) = First.transaction(
+        [First(name, check_rows(wanted), NOW) for name in ("home", "newer", *names)]
+    ).statements
     check(10, lambda: prepared(first.sql, first.arguments))
     assert run(
         "SELECT name, head_seq FROM topics_topic JOIN topics_topichead ON id = topic_id WHERE name ~ '^new'"
@@ -149,7 +150,7 @@ def test_topics_are_made_without_a_look_at_the_others(topics: dict[str, int]) ->
 def test_appends_under_conditions_touch_their_heads_and_keys(topics: dict[str, int]) -> None:
     wanted = Append([NewRecord(msgspec.Raw(b'"x"')) for _ in range(100)], idempotency_key="k")
     appends = [Unless(look_up(name), wanted, check_rows(wanted), NOW + RECORDS) for name in ("home", "short", "long")]
-    check(20, lambda: perform(transaction(appends)))
+    check(20, lambda: perform(Unless.transaction(appends)))
 
 
 @believing("never", "of one record a topic", "of one topic", "of emptied tables", "good")
@@ -159,7 +160,7 @@ def test_moves_touch_their_topics_and_cursors(topics: dict[str, int]) -> None:
     wanted = [
         moves.Move(name, f"c{n}", 50_000, None, True, NOW) for name in ("home", "short", "long") for n in (7, 77, 777)
     ]
-    check(100, lambda: perform(moves.transaction(wanted)))
+    check(100, lambda: perform(moves.Move.transaction(wanted)))
 
 
 @believing("never", "of one record a topic", "of one topic", "good")
@@ -168,11 +169,11 @@ def test_deletes_touch_what_they_delete(topics: dict[str, int]) -> None:
     tags = [
         removal.Deletion(topic, None, f"rare:{n}", NOW) for topic in (home, other) for n in range(4_000, 60_000, 4_000)
     ]
-    check(200, lambda: perform(removal.transaction(tags)))
+    check(200, lambda: perform(removal.Deletion.transaction(tags)))
     assert run("SELECT count FROM topics_topichead WHERE topic_id = %s", home.id) == [(RECORDS - 14,)]
     # Up to the last that went by tag there may be holes: there it counts entry by entry.
     below = [removal.Deletion(topic, 4_100, None, NOW) for topic in (home, other)]
-    check(5_000, lambda: perform(removal.transaction(below)))
+    check(5_000, lambda: perform(removal.Deletion.transaction(below)))
 
 
 def perform(whole: Whole) -> None:

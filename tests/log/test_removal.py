@@ -31,7 +31,7 @@ from topics.cache import CachedTopic, forget_all
 from topics.config import Config
 from topics.delete import delete_records as deleting
 from topics.models import Record
-from topics.removal import Deleted, Deletion, transaction
+from topics.removal import Deleted, Deletion
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -225,7 +225,7 @@ def test_two_processes_that_delete_in_the_same_topics_do_not_wait_for_each_other
         prepared("SELECT 1", ())
         begin.wait(60)
         for batch in batches:
-            ((sql, arguments, *_),) = transaction(batch).statements
+            ((sql, arguments, *_),) = Deletion.transaction(batch).statements
             with atomic():
                 counts.extend(row[1] for row in prepared(sql, arguments))
         connections.close_all()

@@ -21,8 +21,10 @@ from typing import Any
 import psycopg
 
 from base.processes import die_with_parent
+from tests.preloaded import begin
 from topics_project import embedded
 from topics_project.embedded.programs import POSTGRES_WHEELS, wheel_folders
+from topics_project.forks import Fork
 
 ROOT = Path(__file__).resolve().parent.parent
 # What the session's own servers are called must not reach an instance: it has its own.
@@ -77,8 +79,9 @@ class Instance:
     data: Path
     port: int
     settings: dict[str, str] = field(default_factory=dict)
-    process: subprocess.Popen[bytes] | None = None
+    process: subprocess.Popen[bytes] | Fork | None = None
     command: Sequence[str] = (sys.executable, str(ROOT / "manage.py"), "run")
+    preloaded: bool = False
 
     @property
     def url(self) -> str:
@@ -106,6 +109,9 @@ class Instance:
     def run(self, *arguments: str) -> None:
         """Start it, without waiting."""
         self.data.mkdir(exist_ok=True)
+        if self.preloaded:
+            self.process = begin([*self.command, *arguments], self.environment, self.data, self.data / "output")
+            return
         parent = os.getpid()
         with (self.data / "output").open("wb") as output:
             self.process = subprocess.Popen(
@@ -185,14 +191,16 @@ def start(**settings: str) -> Iterator[Instance]:
     """A running instance with these settings in its environment; gone with everything it kept at the end.
 
     Within a test run its folder is a copy of one that is migrated, and it is one web worker alone unless more is asked
-    for (`**WHOLE`): each process takes a core for two seconds to start. `Instance(…).start()` starts everything, from
+    for (`**WHOLE`), with its libraries loaded beforehand (preloaded.py). `Instance(…).start()` starts everything, from
     nothing, and so does the benchmark, which is no test run.
     """
-    if RUN_FOLDER in os.environ:
+    within = RUN_FOLDER in os.environ
+    if within:
         settings = {"WEB_WORKERS": "1", "TOPICS_PROCESSES": "", **settings}
-    instance = Instance(Path(tempfile.mkdtemp(prefix="topics-instance-")), free_port(), settings)
+    folder = Path(tempfile.mkdtemp(prefix="topics-instance-"))
+    instance = Instance(folder, free_port(), settings, preloaded=within)
     try:
-        if RUN_FOLDER in os.environ:
+        if within:
             copy_migrated(instance.data)
         instance.start()
         yield instance

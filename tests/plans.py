@@ -27,6 +27,7 @@ TABLES = (
     "topics_cursor",
     "topics_topichead",
     "topics_topic",
+    "topics_idempotencykey",
 )
 
 COUNTERS = """
@@ -59,7 +60,7 @@ SELECT pg_restore_relation_stats('schemaname', 'public', 'relname', relname::tex
   FROM pg_class WHERE relname = ANY (%s)
 """
 ANALYZE = "ANALYZE " + ", ".join(TABLES)
-EMPTY = "TRUNCATE topics_record, routers_span, topics_topichead, topics_topic, topics_auditentry CASCADE"
+EMPTY = "TRUNCATE topics_record, routers_span, topics_topichead, topics_topic, topics_auditentry, topics_idempotencykey CASCADE"
 AUTOVACUUM = "".join(f"ALTER TABLE {table} {{}};" for table in TABLES)
 OTHERS = """
 INSERT INTO topics_topic (name, type, ttl_ms, cap_records, cap_bytes, discard, durability, auto_priority, auto_create,

@@ -24,11 +24,12 @@ EXPIRE = "SELECT topic_expire(%s, %s)"
 LOCK_AND_LOOK = """
 SELECT head_seq, count, bytes FROM topics_topichead WHERE topic_id = %s AND version = %s FOR UPDATE
 """
-# The head's lock is held, so of two racing retries the second sees the first's key. Of an append from before there were digests
+# The head's lock is held, so of two racing retries the second sees the first's key. By the primary key (`+ 0`: never by the index
+# on the age, which would find every key that is new enough). Of an append from before there were digests
 # nobody knows what it carried.
 FIND_KEY = """
 SELECT first_seq, last_seq, digest IS NULL OR digest = %s::bytea FROM topics_idempotencykey
- WHERE topic_id = %s AND key = %s AND ts > %s
+ WHERE topic_id = %s AND key = %s AND ts + 0 > %s
 """
 KEEP_KEY = """
 INSERT INTO topics_idempotencykey (topic_id, key, first_seq, last_seq, ts, digest) VALUES (%s, %s, %s, %s, %s, %s::bytea)
@@ -38,7 +39,7 @@ ON CONFLICT (topic_id, key) DO UPDATE
 # By the primary key, in which the prefix is a range: no character sorts behind the last one of Unicode.
 LAST_KEYED = """
 SELECT key, first_seq, last_seq, ts FROM topics_idempotencykey
- WHERE topic_id = %s AND key >= %s AND key < %s AND ts > %s
+ WHERE topic_id = %s AND key >= %s AND key < %s AND ts + 0 > %s
  ORDER BY last_seq DESC LIMIT 1
 """
 

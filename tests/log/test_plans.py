@@ -14,6 +14,7 @@ from store.script import Whole
 from tests.plans import FILL_DEST, FILL_HOME, NOW, RECORDS, believed, believing, check, make, run
 from tests.scripts import look_up
 from topics import moves, removal
+from topics.append import FIND_KEY, LAST_KEYED
 from topics.conditional import Unless
 from topics.config import Creation, creating
 from topics.diff import DIFF
@@ -25,9 +26,15 @@ from topics.upkeep import reclaim
 pytestmark = pytest.mark.usefixtures("_rolled_back")
 
 
+FILL_KEYS = """
+INSERT INTO topics_idempotencykey (topic_id, key, first_seq, last_seq, ts)
+SELECT %(id)s, 'key ' || n, n, n, %(now)s + n FROM generate_series(1, %(records)s) n
+"""
+
+
 def fill() -> dict[str, int]:
-    """A topic of own records, and two that show them through spans of 1 and of 10,000."""
-    home = make("home", FILL_HOME)
+    """A topic of own records, each of which had a key, and two that show them through spans of 1 and of 10,000."""
+    home = make("home", FILL_HOME + ";" + FILL_KEYS)
     return {
         "home": home,
         "short": make("short", FILL_DEST, home=home, length=1),
@@ -151,6 +158,9 @@ def test_appends_under_conditions_touch_their_heads_and_keys(topics: dict[str, i
     wanted = Append([NewRecord(msgspec.Raw(b'"x"')) for _ in range(100)], idempotency_key="k")
     appends = [Unless(look_up(name), wanted, check_rows(wanted), NOW + RECORDS) for name in ("home", "short", "long")]
     check(20, lambda: perform(Unless.transaction(appends)))
+    home = look_up("home").id
+    check(5, lambda: prepared(FIND_KEY, (b"", home, "key 7", 0)))
+    check(120, lambda: prepared(LAST_KEYED, (home, "key 99", "key 991", 0)))
 
 
 @believing("never", "of one record a topic", "of one topic", "of emptied tables", "good")

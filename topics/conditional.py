@@ -14,17 +14,25 @@ from store.joint import Joined
 from store.script import Done, Statement, Whole
 from topics import wake
 from topics.cache import CachedTopic
-from topics.insert import LOGGED, MAKE_ROOM, MOST_RECORDS, SYNC, VOLATILE, Appended, apart, array, room, texts
+from topics.insert import (
+    LOCK_HEADS,
+    LOGGED,
+    MAKE_ROOM,
+    MOST_RECORDS,
+    SYNC,
+    VOLATILE,
+    Appended,
+    apart,
+    array,
+    room,
+    texts,
+)
 from topics.records import Append, Rows
 
-# In topic order, as every statement that takes several heads (insert.py). Its own statement, before the one that looks: that one
-# then sees the keys that whoever held a head until now has kept.
-LOCK_HEADS = "SELECT FROM topics_topichead WHERE topic_id = ANY (%s::bigint[]) ORDER BY topic_id FOR UPDATE"
-
 # As APPEND (insert.py), of those appends alone whose condition holds: the topic is the one we knew, its head is where it is
-# expected, the key is not kept. `upto` and `upto_bytes` run through the appends of a topic in their order, each included.
-# A key is found by the primary key: `+ 0` keeps a planner that believes there are no keys from the index on their age, by which
-# it would read all that are new enough.
+# expected, the key is not kept. The heads are locked before it (LOCK_HEADS). `upto` and `upto_bytes` run through the appends of a
+# topic in their order, each included. A key is found by the primary key: `+ 0` keeps a planner that believes there are no keys
+# from the index on their age, by which it would read all that are new enough.
 APPEND_IF = """
 WITH asked AS (
     SELECT * FROM ROWS FROM (unnest(%(of)s::bigint[]), unnest(%(versions)s::bigint[]), unnest(%(counts)s::bigint[]),

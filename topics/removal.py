@@ -14,15 +14,41 @@ from typing import NamedTuple, Self
 from store.joint import Joined
 from store.script import Done, Statement, Whole
 from topics.cache import CachedTopic
+from topics.insert import LOCK_HEADS, array
 
-# Both go through the topics in order, as every statement that takes several heads (insert.py).
+# The heads are locked before it (LOCK_HEADS). Of a plain topic, which has nothing but live records of its own above its floor, a
+# difference of two running totals says what goes, and all such topics of the batch are done at once: a tenth of the work of
+# topic_delete_below, which sees to all others (a ttl, holes, what came through routers) one by one.
 BELOW = """
+WITH asked AS MATERIALIZED (
+    SELECT n, topic_id, version, expired_ts, before_seq, head_seq, floor_seq, bytes, total,
+           greatest(floor_seq, least(head_seq, before_seq - 1)) AS floor,
+           expired_ts IS NULL AND floor_seq >= ragged_seq AS plain
+      FROM unnest(%(ids)s::bigint[], %(versions)s::bigint[], %(expired)s::bigint[], %(before_seqs)s::bigint[])
+               WITH ORDINALITY AS known (topic_id, version, expired_ts, before_seq, n)
+      JOIN topics_topichead USING (topic_id, version)
+     WHERE topic_id = ANY (%(ids)s::bigint[])),
+trimmed AS MATERIALIZED (
+    SELECT n, topic_id, floor - floor_seq AS deleted, floor, head_seq, head_seq - floor AS count,
+           CASE floor WHEN floor_seq THEN bytes
+                      WHEN head_seq THEN 0
+                      ELSE total - (SELECT total FROM topics_record_logged
+                                     WHERE topic_id = asked.topic_id AND seq = floor) END AS bytes
+      FROM asked
+     WHERE plain),
+moved AS (
+    UPDATE topics_topichead head
+       SET floor_seq = floor, count = trimmed.count, bytes = trimmed.bytes
+      FROM trimmed
+     WHERE head.topic_id = trimmed.topic_id AND head.topic_id = ANY (%(ids)s::bigint[]) AND deleted > 0)
+SELECT n - 1, deleted, floor + 1, head_seq, count, bytes FROM trimmed
+ UNION ALL
 SELECT n - 1, done.*
-  FROM unnest(%(ids)s::bigint[], %(versions)s::bigint[], %(expired)s::bigint[], %(before_seqs)s::bigint[])
-           WITH ORDINALITY AS known (topic_id, version, expired_ts, before_seq, n)
- CROSS JOIN LATERAL topic_delete_below(topic_id, version, expired_ts, before_seq) done
+  FROM asked CROSS JOIN LATERAL topic_delete_below(topic_id, version, expired_ts, before_seq) done
+ WHERE NOT plain
 """
-# All records are marked before the first head is taken.
+# All records are marked before the first head is taken; the topics come in order, as in every statement that takes several heads
+# (insert.py).
 TAGGED = """
 SELECT n - 1, deleted, earliest_seq, head_seq, count, bytes
   FROM topic_mark_tagged(%(ids)s::bigint[], %(versions)s::bigint[], %(expired)s::bigint[], %(of)s::bigint[], %(tags)s::text[],
@@ -71,13 +97,16 @@ class Deletion(Joined[Deleted | None]):
             "tags": [tag for _, tag in wanted],
             "before_seqs": [each.before_seq for each in wanted.values()],
         }
-        return Whole([Statement(BELOW if batch[0].tag is None else TAGGED, arguments)])
+        if batch[0].tag is not None:
+            return Whole([Statement(TAGGED, arguments)])
+        arguments["ids"] = ids = array([topic.id for topic in topics])
+        return Whole([Statement(LOCK_HEADS, (ids,)), Statement(BELOW, arguments)])
 
     @classmethod
     def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> list[Deleted | None]:
         wanted = farthest(batch)
         same = list(wanted)
-        found = {same[place]: Deleted(*rest) for place, *rest in done.rows[0]}
+        found = {same[place]: Deleted(*rest) for place, *rest in done.rows[-1]}
         deleted: list[Deleted | None] = []
         for each in batch:
             what = each.topic, each.tag

@@ -225,9 +225,10 @@ def test_two_processes_that_delete_in_the_same_topics_do_not_wait_for_each_other
         prepared("SELECT 1", ())
         begin.wait(60)
         for batch in batches:
-            ((sql, arguments, *_),) = Deletion.transaction(batch).statements
             with atomic():
-                counts.extend(row[1] for row in prepared(sql, arguments))
+                for sql, arguments, *_ in Deletion.transaction(batch).statements:
+                    rows = prepared(sql, arguments)
+            counts.extend(row[1] for row in rows)
         connections.close_all()
 
     by_tag = [

@@ -124,7 +124,7 @@ def conditional_appends(calls: Calls) -> Iterator[Row]:
     keyed = Requests("POST", calls.topic("one"), f'{{"idempotency_key":"key $n","records":[{RECORD}]}}')
     yield calls.beside("append with an idempotency key, 32 connections", 0.25, keyed, 32)
     made = Requests("PUT", calls.topic("expected:$n"), "{}")
-    topics = int(send(made, 32, 4 * SECONDS).rate * 4 * SECONDS * 0.9)
+    topics = int(send(made, 32, 2 * SECONDS).rate * 2 * SECONDS * 0.9)
     expecting = Requests(
         "POST", calls.topic("expected:$n"), f'{{"expected_head":$round,"records":[{RECORD}]}}', most=topics
     )

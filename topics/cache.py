@@ -7,6 +7,7 @@ the topic has since been configured anew, routed, deleted or recreated. The call
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from base.errors import TopicNotFound
@@ -22,7 +23,7 @@ SELECT t.id, t.name, h.version, t.type, t.durability, t.ttl_ms, t.cap_records, t
   FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id
  WHERE t.name = %s
 """
-MOST = 20_000  # topics remembered
+MOST = 50_000  # topics remembered, at 400 bytes each
 
 T = TypeVar("T")
 
@@ -81,9 +82,10 @@ def cached(name: str) -> CachedTopic | None:
 
 
 def keep(topic: CachedTopic) -> CachedTopic:
-    """Remember it."""
+    """Remember it. Where there is no room, the half that has been remembered for longest is forgotten."""
     if len(_topics) >= MOST:
-        _topics.clear()
+        for name in list(islice(_topics, MOST // 2)):
+            del _topics[name]
     _topics[topic.name] = topic
     return topic
 

@@ -14,23 +14,26 @@ TOTAL = "SELECT coalesce(sum(bytes), 0)::bigint FROM topics_topichead"
 FRESH_SECONDS = 1.0
 MOST_TOTAL_BYTES = settings.TOPICS_MAX_TOTAL_BYTES  # read once: an append asks for it
 TOPICS = "SELECT count(*), EXISTS (SELECT FROM topics_topic WHERE name = %s) FROM topics_topic"
-FAR = 10_000  # topics that cannot be made within FRESH_SECONDS
+FASTEST = 10_000  # more topics than can be made in a second
+RARELY = 10.0  # seconds
 _total = [0.0, 0]  # until when the sum of all bytes counts as fresh, and that sum
-
-
 _far = [0.0, 0]  # until when the topics need not be counted, and for which cap
 
 
 def check_topics(name: str) -> Script[None]:
-    """Raises Throttled when this topic would be one too many. Far from the cap they are counted once a second."""
-    most = settings.TOPICS_MAX_TOPICS
-    if not most or (most == _far[1] and time.monotonic() < _far[0]):
+    """Raises Throttled when this topic would be one too many. Far from the cap they are counted now and then, before that many
+    more can have been made."""
+    most, now = settings.TOPICS_MAX_TOPICS, time.monotonic()
+    if not most or (most == _far[1] and now < _far[0]):
         return
+    if most == _far[1]:  # it was far from the cap: the others need not count while we do
+        _far[0] = now + FRESH_SECONDS
     ((topics, there),) = yield Statement(TOPICS, (name,))
+    room = most - topics
+    # After that time at most half of the room is used up, and what is left is enough for the second of the next count.
+    _far[:] = [now + min(room / FASTEST / 2, RARELY), most] if room > 2 * FASTEST else [0.0, 0]
     if not there:
         limits.check("topics", most, topics)
-    if topics + FAR < most:
-        _far[:] = [time.monotonic() + FRESH_SECONDS, most]
 
 
 def check_total_bytes(more: int) -> Script[None]:

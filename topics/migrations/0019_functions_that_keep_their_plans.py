@@ -1,4 +1,4 @@
-"""What each delete, eviction and expiry calls keeps its plan, instead of being set up anew at each call."""
+"""What each delete, eviction, expiry and reclaim calls keeps its plan, instead of being set up anew at each call."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ from django.db import migrations
 
 SQL = Path(__file__).parent.parent / "sql"
 CHANGED = (
+    "reclaim_covered",
     "topic_evict",
     "topic_expire",
     "topic_first_live",

@@ -63,8 +63,8 @@ written AS (
                 WITH ORDINALITY AS new (data, tag, node, meta, size, run, place))
 SELECT topic_id, base FROM moved
 """
-# In that order, too. A statement of its own before one that looks at what belongs to the heads: that one then sees all that
-# whoever held one of them until now has written.
+# Takes heads in topic order, as APPEND does. A statement of its own, before one that looks at what belongs to the heads: that
+# one then sees all that whoever held one of them until now has written.
 LOCK_HEADS = "SELECT FROM topics_topichead WHERE topic_id = ANY (%s::bigint[]) ORDER BY topic_id FOR UPDATE"
 # What a batch of appends makes of a head.
 MOVES = {

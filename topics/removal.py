@@ -26,8 +26,8 @@ WITH asked AS MATERIALIZED (
            expired_ts IS NULL AND floor_seq >= ragged_seq AS plain
       FROM unnest(%(ids)s::bigint[], %(versions)s::bigint[], %(expired)s::bigint[], %(before_seqs)s::bigint[])
                WITH ORDINALITY AS known (topic_id, version, expired_ts, before_seq, n)
-      JOIN topics_topichead USING (topic_id, version)
-     WHERE topic_id = ANY (%(ids)s::bigint[])),
+      JOIN topics_topichead head USING (topic_id, version)
+     WHERE head.topic_id = ANY (%(ids)s::bigint[])),
 trimmed AS MATERIALIZED (
     SELECT n, topic_id, floor - floor_seq AS deleted, floor, head_seq, head_seq - floor AS count,
            CASE floor WHEN floor_seq THEN bytes
@@ -89,8 +89,9 @@ class Deletion(Joined[Deleted | None]):
         wanted, now = farthest(batch), max(each.now for each in batch)
         topics = list(dict.fromkeys(topic for topic, _ in wanted))
         places = {topic: place for place, topic in enumerate(topics, 1)}
+        ids = array([topic.id for topic in topics])
         arguments = {
-            "ids": [topic.id for topic in topics],
+            "ids": ids,
             "versions": [topic.version for topic in topics],
             "expired": [topic.expired_ts(now) for topic in topics],
             "of": [places[topic] for topic, _ in wanted],
@@ -99,7 +100,6 @@ class Deletion(Joined[Deleted | None]):
         }
         if batch[0].tag is not None:
             return Whole([Statement(TAGGED, arguments)])
-        arguments["ids"] = ids = array([topic.id for topic in topics])
         return Whole([Statement(LOCK_HEADS, (ids,)), Statement(BELOW, arguments)])
 
     @classmethod

@@ -36,7 +36,7 @@ class Arrived:
     registry between the two, while a send is under way.
     """
 
-    __slots__ = ("marks", "newer", "older", "sent_at", "sent_bytes")
+    __slots__ = ("marks", "newer", "next_mark", "older", "sent_at", "sent_bytes")
 
     def __init__(self, positions: SavedPositions) -> None:
         self.sent_at = time.monotonic()  # when the last send returned
@@ -44,6 +44,7 @@ class Arrived:
         # `newer` is at least SETTLE_SECONDS younger than `older`, so one of the two is always old enough.
         self.newer = self.older = Sent(self.sent_at, positions)
         self.marks = deque([(0, positions)])  # what had been sent after so many bytes
+        self.next_mark = MARK_BYTES
 
     def before_send(self, current: Current) -> None:
         """Keep what has been sent so far, unless that was done a moment ago."""
@@ -54,9 +55,10 @@ class Arrived:
         """A message of so many bytes was sent. Let go of the positions that are older than anything unread."""
         self.sent_at = time.monotonic()
         self.sent_bytes += size
-        if self.sent_bytes - self.marks[-1][0] < MARK_BYTES:
+        if self.sent_bytes < self.next_mark:
             return
         self.marks.append((self.sent_bytes, current()))
+        self.next_mark = self.sent_bytes + MARK_BYTES
         while self.marks[1][0] <= self.sent_bytes - UNREAD_BYTES:
             self.marks.popleft()
 

@@ -30,6 +30,9 @@ class State(Enum):
     RECREATED = auto()  # another topic of its name came, and the client was not told
 
 
+UNREADABLE = (State.RESUMING, State.GONE)
+
+
 class Owner(Protocol):
     """The stream, as its positions know it."""
 
@@ -97,7 +100,7 @@ class Position:
 
     @property
     def is_readable(self) -> bool:
-        return self.state not in (State.RESUMING, State.GONE)
+        return self.state not in UNREADABLE
 
     # -- Resuming, and the end ----------------------------------------------------------------------------------------
 
@@ -131,7 +134,7 @@ class Position:
     # -- What the hub calls -------------------------------------------------------------------------------------------
 
     def heard(self, head_seq: int) -> None:
-        if head_seq != self.seq:
+        if head_seq != self.reached.seq:
             self.stream.read_soon(self)
 
     def vanished(self) -> None:
@@ -165,12 +168,12 @@ class Position:
     def is_said_by(self, batch: Batch) -> bool:
         """Whether the batch's message, which many streams share, tells all of it to a stream of this topic alone."""
         is_plain = batch.window.lost is None and not self.reached.recreated  # in RECREATED it is
-        is_news = batch.window.caught_up and self.state is not State.LIVE
+        is_news = self.state is not State.LIVE and batch.window.caught_up
         return bool(batch.record) and is_plain and not is_news
 
     def move(self, window: Window) -> None:
         """Be where the window ends."""
-        self.reached = SavedPosition(self.topic_id, window.next_from_seq, self.reached.recreated)
+        self.reached = SavedPosition(self.reached.topic_id, window.next_from_seq, self.reached.recreated)
         self.state = State.LIVE if window.caught_up else State.CATCHING_UP
         self.predecessor_seq, self.announced_head_seq = None, window.head_seq
 

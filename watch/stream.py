@@ -159,7 +159,6 @@ class Stream:
     async def pump(self) -> None:
         """Send until the end. The caller has sent the response's start, and has awaited `begin`."""
         while True:
-            self.arrived.before_send(self.reached)
             message = self.next_message()
             if message is not None:
                 self.is_sending = True
@@ -188,7 +187,8 @@ class Stream:
         if self.reading is not None or self.is_sending or self.is_ending or not self.to_read:
             return
         position = self.to_read.take()
-        reading = self.hub.feeds.ask(position.name, position.topic_id, position.seq, position.view, position.read_since)
+        at = position.reached
+        reading = self.hub.feeds.ask(position.name, at.topic_id, at.seq, position.view, position.read_since)
         self.reading_position, self.reading = position, reading
         if reading.done:
             self.wake()
@@ -202,10 +202,12 @@ class Stream:
             if reading is None or position is None or not reading.done or self.is_ending:
                 return None
             self.reading = None
+            self.arrived.before_send(self.reached)
             message = self.take(position, reading)
             if message is not None:
                 return message
             self.ask()
+        self.arrived.before_send(self.reached)
         return body(self.frames.popleft())
 
     def take(self, position: Position, reading: Reading) -> dict[str, Any] | None:
@@ -224,7 +226,7 @@ class Stream:
             position.announced_head_seq, position.read_since = 0, time.monotonic()
             self.to_read.add(position)
             return None
-        if window.next_from_seq < max(window.head_seq, self.hub.heads.get(position.topic_id, 0)):
+        if window.next_from_seq < max(window.head_seq, self.hub.heads.get(position.reached.topic_id, 0)):
             self.to_read.add(position)
         self.progress += 1
         batch = reading.batch.without(self.own_nodes)

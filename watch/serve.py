@@ -100,7 +100,8 @@ async def pump(stream: Stream, receive: Receive, send: Send) -> None:
     gone = asyncio.ensure_future(disconnected(receive))
     gone.add_done_callback(lambda _: stream.hang_up())
     try:
-        await stream.pump()
+        # A task of its own: each delivery resumes it twice, and would go down through all that awaits us each time.
+        await asyncio.create_task(stream.pump())
     except Exception:
         log.exception("a stream broke")
     finally:

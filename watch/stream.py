@@ -226,8 +226,11 @@ class Stream:
             position.announced_head_seq, position.read_since = 0, time.monotonic()
             self.to_read.add(position)
             return None
+        # Whatever heard() was told while we read, the hub had noted it first: one look at its head covers it all.
         if window.next_from_seq < max(window.head_seq, self.hub.heads.get(position.reached.topic_id, 0)):
             self.to_read.add(position)
+        else:
+            self.to_read.drop(position)
         self.progress += 1
         batch = reading.batch.without(self.own_nodes)
         if self.has_one_topic and position.is_said_by(batch):

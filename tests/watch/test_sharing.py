@@ -136,7 +136,11 @@ async def watch(name: str, readers: list[Reader], append: Callable[[int], None])
     await hub.close()
 
 
-def test_what_was_read_is_rendered_once(transactional_db: None, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+@pytest.mark.parametrize("is_told_again", [False, True])
+def test_what_was_read_is_rendered_once(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch, name: str, is_told_again: bool
+) -> None:
+    """`is_told_again`: the look at all heads finds each head while it is being read, and tells it once more."""
     reads: Counter[int] = Counter()
     renderings: Counter[int] = Counter()
     execute, rendered = Connection.execute, feeds.rendered
@@ -148,6 +152,10 @@ def test_what_was_read_is_rendered_once(transactional_db: None, monkeypatch: pyt
 
     def counting_rendered(topic: str, from_seq: int, *rest: Any) -> feeds.Batch:
         renderings[from_seq] += 1
+        if is_told_again:
+            hub = hub_module.hub()
+            for topic_id, followers in hub.followers.items():
+                hub.tell(topic_id, hub.heads[topic_id], followers)
         return rendered(topic, from_seq, *rest)
 
     def append(seq: int) -> None:

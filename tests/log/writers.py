@@ -38,7 +38,9 @@ def read_all(port: int, topic: str, from_seq: int = 0, **body: Any) -> list[dict
     """Every record from there to the head."""
     door, records, caught_up = Lane(port), [], False
     while not caught_up:
-        window = door.diff(topic, from_seq=from_seq, limit=1000, **body).json
+        answer = door.diff(topic, from_seq=from_seq, limit=1000, **body)
+        assert answer.status == 200, answer.body
+        window = answer.json
         records += window["records"]
         from_seq, caught_up = window["next_from_seq"], window["caught_up"]
     return records

@@ -1,6 +1,5 @@
 """Sessions without a stream: refused from the moment they expire, swept away by a task that beat starts."""
 
-import psycopg
 import pytest
 from celery import Celery
 
@@ -8,7 +7,7 @@ from base.clock import now_ms
 from base.errors import Throttled
 from tests.instances import Instance, until
 from tests.scripts import create_session, put_topic, sweep_sessions
-from tests.watch.wire import Api, Refused, new_name, wid
+from tests.watch.wire import Api, Refused, new_name, still_open, wid
 from topics.config import Config
 from topics.models import WatchSession
 from watch.sessions import REFRESH_MS, Start, Watch
@@ -65,11 +64,6 @@ def test_an_expired_session_that_is_not_swept_yet(server: Instance, api: Api, na
         until(lambda: not still_open(database, url), "its end to be written down")
         database.execute(age, [TTL_MS + 1, wid(url)])
     assert refused(api, url) == (404, "not_found")
-
-
-def still_open(database: psycopg.Connection, url: str) -> bool:
-    row = database.execute("SELECT open FROM topics_watchsession WHERE wid = %s", [wid(url)]).fetchone()
-    return row is not None and row[0]
 
 
 @pytest.mark.django_db

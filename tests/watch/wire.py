@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import psycopg
+
 PATIENCE = 30.0  # seconds until a test says that something did not come
 
 
@@ -214,3 +216,9 @@ def wid(url: str) -> str:
     found = re.fullmatch(r"/v0/watch/(wid_[A-Za-z0-9_-]{22})", url)
     assert found, url
     return found[1]
+
+
+def still_open(database: psycopg.Connection, url: str) -> bool:
+    """Whether a session's row says that it has a stream, or had one whose end is not written down."""
+    row = database.execute("SELECT open FROM topics_watchsession WHERE wid = %s", [wid(url)]).fetchone()
+    return row is not None and row[0]

@@ -1,8 +1,8 @@
 """What simultaneous requests of an event loop ask of PostgreSQL shares a round trip.
 
-What comes while nothing is under way goes out at once, alone. All else waits for a connection and for the event loop's next turn,
-and what has come by then goes out together: one flush for all of it (libpq's pipeline). Reads (reads.py) and whole transactions
-(writes.py) are two kinds of it.
+All that is asked waits for a connection and for the event loop's next turn, and what has come by then goes out together: one
+flush for all of it (libpq's pipeline). To send the first at once, alone, would save it 20 µs and cost all others more: on a busy
+server few would share. Reads (reads.py) and whole transactions (writes.py) are two kinds of it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RoundTrips(ABC, Generic[Asked, Got]):
 
     def __init__(self, connections: int) -> None:
         self.loop = asyncio.get_running_loop()
-        self.connections = self.idle = connections
+        self.idle = connections
         self.waiting: dict[Hashable, Waiting] = {}  # in order of arrival
         self.tasks: set[asyncio.Task[None]] = set()
 
@@ -48,10 +48,7 @@ class RoundTrips(ABC, Generic[Asked, Got]):
         return object()
 
     def ask(self, asked: Asked) -> Awaitable[Got]:
-        """What comes of it, to be awaited at once. Raises what alone() raises."""
-        if self.idle == self.connections:
-            self.idle -= 1
-            return self.at_once(asked)
+        """What comes of it. Raises what alone() raises."""
         done: asyncio.Future[Got] = self.loop.create_future()
         same = self.same(asked)
         if same in self.waiting:
@@ -60,14 +57,6 @@ class RoundTrips(ABC, Generic[Asked, Got]):
             self.waiting[same] = Waiting(asked, [done])
         self.serve()
         return done
-
-    async def at_once(self, asked: Asked) -> Got:
-        try:
-            got = await self.alone(asked)
-        finally:
-            self.idle += 1
-            self.serve()
-        return await got if isinstance(got, Awaitable) else got
 
     def serve(self) -> None:
         """Have an idle connection serve those who wait."""

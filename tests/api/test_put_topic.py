@@ -7,7 +7,10 @@ import msgspec
 import pytest
 
 from tests.api.doors import Door
+from tests.instances import until
+from topics import limits
 from topics.config import Config, WholeConfig
+from topics.models import Topic
 
 DEFAULTS = {
     "type": "log",
@@ -202,6 +205,21 @@ def test_what_makes_no_sense_is_refused(api: Door, name: str, body: Any, exists:
 def test_a_bad_name_is_refused(api: Door, bad: str) -> None:
     refused = api.put(f"/v0/topics/{bad}")
     assert (refused.status, refused.code) == (400, "invalid_request")
+
+
+def test_the_cap_holds_to_the_topic_without_a_count_for_each(
+    views: Door, name: str, settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.TOPICS_MAX_TOPICS = Topic.objects.count() + 100
+    rooms: list[int] = []
+    renew = limits.granted.renew
+    monkeypatch.setattr(limits.granted, "renew", lambda room, now: (rooms.append(room), renew(room, now)))
+    answers = [views.put(f"/v0/topics/{name}-{n}").status for n in range(102)]
+    assert answers == [201] * 100 + [429] * 2
+    assert rooms[:3] == [100, 93, 87]  # this one and its share of six, one and its share of five
+    assert len(rooms) < 60
+    Topic.objects.filter(name=f"{name}-0").delete()
+    until(lambda: views.put(f"/v0/topics/{name}-100").status == 201, "the next count to find room")
 
 
 def test_another_media_type_is_refused(api: Door, name: str) -> None:

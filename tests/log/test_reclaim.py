@@ -70,6 +70,30 @@ def test_few_rows_wait_until_the_topic_rests() -> None:
     assert reclaim.due(rested + reclaim.REST_MS) == [id]
 
 
+def test_few_rows_do_not_wait_for_a_clock_that_was_ahead() -> None:
+    """A pass that took its time from such a clock would keep a topic's last rows until that time comes."""
+    ahead = NOW + 3_600_000
+    write("t", *"abcdefghij")
+    delete_records("t", 8, None, NOW)
+    id = known("t").id
+    reclaim.reclaim(id, ahead)
+    delete_records("t", 10, None, NOW)
+    assert reclaim.due(NOW + reclaim.REST_MS) == [id]
+    assert reclaim.reclaim(id, NOW + reclaim.REST_MS).removed == 2
+
+
+def test_rows_that_are_held_do_not_wait_for_a_clock_that_was_ahead() -> None:
+    ahead = NOW + 3_600_000
+    write("t", *"abcd")
+    mirror("t", "dest")
+    delete_records("t", 5, None, NOW)
+    id = known("t").id
+    while reclaim.reclaim(id, ahead).more:
+        pass
+    delete_records("dest", 3, None, NOW)
+    assert reclaim_all(NOW) == 2
+
+
 def test_many_rows_go_at_once() -> None:
     write("t", *(str(n) for n in range(reclaim.FEW + 1)))
     delete_records("t", reclaim.FEW + 1, None, NOW)

@@ -18,7 +18,8 @@ AGAIN_MS = 60_000  # rows that were held are not looked at again sooner
 FEW, REST_MS = 100, 10_000  # so few seqs wait until nothing was appended, and nothing given back, for so long
 
 # Topics with rows to examine: below the floor, marked deleted, or of a deleted topic; or rows to look at again. A transaction for
-# a few rows of each of many topics that are in use would take from their appends a fifth of what PostgreSQL can do.
+# a few rows of each of many topics that are in use would take from their appends a fifth of what PostgreSQL can do. A clock that
+# was ahead may have written a time to come on a pass or a head: nobody waits for that.
 DUE = """
 SELECT topic.id
   FROM (SELECT topic_id AS id, floor_seq, last_ts FROM topics_topichead WHERE floor_seq > 0 OR ragged_seq > 0
@@ -26,10 +27,12 @@ SELECT topic.id
         SELECT id, 1::bigint << 62, 0 FROM topics_deletedtopic) topic
   LEFT JOIN topics_reclaim pass ON pass.topic_id = topic.id
  WHERE topic.floor_seq >= coalesce(pass.next_seq, 1)
-   AND (topic.floor_seq - coalesce(pass.next_seq, 1) >= %(few)s OR greatest(topic.last_ts, pass.updated_ts) <= %(rested)s)
+   AND (topic.floor_seq - coalesce(pass.next_seq, 1) >= %(few)s
+        OR (topic.last_ts <= %(rested)s OR topic.last_ts > %(now)s)
+           AND (pass.updated_ts <= %(rested)s OR pass.updated_ts > %(now)s) IS NOT FALSE)
     OR EXISTS (SELECT FROM topics_record
                 WHERE topic_id = topic.id AND deleted AND seq >= greatest(pass.next_seq, topic.floor_seq + 1))
-    OR pass.held_records > 0 AND pass.updated_ts <= %(again)s
+    OR pass.held_records > 0 AND (pass.updated_ts <= %(again)s OR pass.updated_ts > %(now)s)
  ORDER BY random()
  LIMIT 1000
 """
@@ -87,7 +90,7 @@ NOTHING = Reclaimed(0, 0, False)
 def due(now: int) -> list[int]:
     """Ids of some topics, live and deleted, that a step may do something for."""
     with connection.cursor() as cursor:
-        cursor.execute(DUE, {"few": FEW, "rested": now - REST_MS, "again": now - AGAIN_MS})
+        cursor.execute(DUE, {"few": FEW, "now": now, "rested": now - REST_MS, "again": now - AGAIN_MS})
         return [row[0] for row in cursor.fetchall()]
 
 
@@ -113,7 +116,7 @@ def reclaim_chunk(cursor: Any, topic_id: int, now: int, limit: int) -> Reclaimed
     if locked and not take_locks(cursor, topic_id):
         return NOTHING
     chunk = examine(topic_id, next_seq, limit, remove=locked)
-    if chunk.last_seq is None and held and started_ts <= now - AGAIN_MS:
+    if chunk.last_seq is None and held and not now - AGAIN_MS < started_ts <= now:
         next_seq, held, started_ts = 0, 0, now
         chunk = examine(topic_id, next_seq, limit, remove=False)
     if chunk.free and not locked:

@@ -13,7 +13,7 @@ from store.script import Script, Shared, Statement, atomically
 from topics import limits, wake
 from topics.batch import batches
 from topics.cache import CachedTopic, absent, cached, forget, load_topic, topic_called
-from topics.conditional import Unless
+from topics.conditional import AtHead, Unless
 from topics.config import create_topic, insert_topic
 from topics.first import append_first
 from topics.insert import MAKE_ROOM, SYNC, Appended, appending, room
@@ -77,7 +77,8 @@ def append(name: str, wanted: Append, rows: Rows, now: int) -> Script[Appended]:
         elif wanted.plain:
             done = yield Write(topic, rows, now)
         else:
-            done = yield Unless(topic, wanted, rows, now)
+            condition = AtHead if wanted.idempotency_key is None else Unless
+            done = yield condition(topic, wanted, rows, now)
             if done is None:  # look why
                 done = yield from look_and_write(topic, name, wanted, rows, now)
         if done is not None:

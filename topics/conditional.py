@@ -24,6 +24,7 @@ from topics.insert import (
     Appended,
     apart,
     array,
+    expecting,
     room,
     texts,
 )
@@ -119,20 +120,29 @@ class Unless(Joined[Appended | None]):
     @classmethod
     def transaction(cls, batch: Sequence[Self]) -> Whole:
         """Its last statements make room; the one before them tells."""
-        ids, now = sorted({each.topic.id for each in batch}), max(each.now for each in batch)
-        statements = [Statement(LOCK_HEADS, (array(ids),))]
+        now = max(each.now for each in batch)
+        statements = cls.writes(batch, now)
         if batch[0].topic.durability == "fsync":  # nobody is to see it before it is on disk: so its own commit waits
             statements.insert(0, Statement(SYNC, ("on",)))
-        write = VOLATILE_IF if batch[0].topic.volatile else LOGGED_IF
-        statements.append(Statement(write, {**parameters(batch), "ids": array(ids), "now": now}))
         statements += [Statement(MAKE_ROOM, room(topic, now)) for topic in evicting(batch)]
         return Whole(statements, durable=False)
 
     @classmethod
+    def writes(cls, batch: Sequence[Self], now: int) -> list[Statement]:
+        """What appends them, last of all the statement that tells."""
+        ids = array(sorted({each.topic.id for each in batch}))
+        write = VOLATILE_IF if batch[0].topic.volatile else LOGGED_IF
+        return [Statement(LOCK_HEADS, (ids,)), Statement(write, {**parameters(batch), "ids": ids, "now": now})]
+
+    @classmethod
+    def bases(cls, batch: Sequence[Self], told: Sequence[tuple[Any, ...]]) -> dict[int, int]:
+        """From what was told: by place in the batch, the seq before its first."""
+        return dict(told)
+
+    @classmethod
     def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> list[Appended | None]:
         """Tells whoever waits for the topics."""
-        # By place in the batch: the seq before its first.
-        bases: dict[int, int] = dict(done.rows[-1 - len(evicting(batch))])
+        bases = cls.bases(batch, done.rows[-1 - len(evicting(batch))])
         wal_append_ms = (done.wrote - started) * 1000
         fsync_ms = (done.committed - done.wrote) * 1000 if batch[0].topic.durability == "fsync" else 0.0
         found: list[Appended | None] = []
@@ -147,6 +157,19 @@ class Unless(Joined[Appended | None]):
         for topic, head in heads.items():
             wake.moved(topic, head)
         return found
+
+
+class AtHead(Unless):
+    """One that expects a head and has no key: the statement that moves the head compares it, and nothing is locked before."""
+
+    @classmethod
+    def writes(cls, batch: Sequence[Self], now: int) -> list[Statement]:
+        return [Statement(*expecting([(each.topic, each.rows, each.wanted.expected_head) for each in batch], now))]
+
+    @classmethod
+    def bases(cls, batch: Sequence[Self], told: Sequence[tuple[Any, ...]]) -> dict[int, int]:
+        places = {each.topic.id: place for place, each in enumerate(batch)}
+        return {places[topic_id]: base for topic_id, base in told}
 
 
 def evicting(batch: Sequence[Unless]) -> list[CachedTopic]:

@@ -22,14 +22,18 @@ MOST_RECORDS = 5_000  # of one transaction: the next append should not wait long
 # whose version is another gets no row: the caller looks it up again.
 # Elements of a JSON array come out as they were written, which the record functions of json do not promise. Arrays that are
 # shorter go on with NULL: what no record has is sent as an empty one.
+# An append may expect its head where it is: then it is its topic's only one. Whoever waits here for the lock of a head is shown
+# the head as it is then, so what is compared is what is moved.
 # A head that passes its reserved_seq makes this one transaction wait for the disk (sql/topic_reserve.2.sql).
 APPEND = """
 WITH moved AS (
     UPDATE topics_topichead head
        SET {what_moves}
-      FROM unnest(%(ids)s::bigint[], %(versions)s::bigint[], %(counts)s::bigint[], %(bytes)s::bigint[])
-               AS batch (topic_id, version, count, bytes)
+      FROM unnest(%(ids)s::bigint[], %(versions)s::bigint[], %(counts)s::bigint[], %(bytes)s::bigint[],
+                  %(heads)s::bigint[])
+               AS batch (topic_id, version, count, bytes, expected_head)
      WHERE head.topic_id = batch.topic_id AND head.version = batch.version AND head.topic_id = ANY (%(ids)s::bigint[])
+       AND (batch.expected_head = head.head_seq) IS NOT FALSE
     RETURNING head.topic_id, head.head_seq - batch.count AS base, head.total - batch.bytes AS base_total, head.last_ts),
 written AS (
     INSERT INTO topics_record_{partition} (topic_id, seq, ts, total, size, volatile, node, tag, meta, data)
@@ -121,6 +125,13 @@ def appending(batch: Sequence[tuple[CachedTopic, Rows]], now: int) -> tuple[str,
     return TO_ONE[topic.volatile], to_one(topic, [rows for _, rows in batch], now)
 
 
+def expecting(batch: Sequence[tuple[CachedTopic, Rows, int | None]], now: int) -> tuple[str, dict[str, Any]]:
+    """The same for appends to a topic each, which are done where its head is at that seq."""
+    wanted = to_many([(topic, rows) for topic, rows, _ in batch], now)
+    heads = {topic.id: head for topic, _, head in batch}
+    return TO_MANY[batch[0][0].volatile], wanted | {"heads": array([heads[id] for id in sorted(heads)])}
+
+
 def to_one(topic: CachedTopic, appends: Sequence[Rows], now: int) -> dict[str, Any]:
     sizes = list(chain.from_iterable(rows.sizes for rows in appends))
     return {
@@ -155,6 +166,7 @@ def to_many(batch: Sequence[tuple[CachedTopic, Rows]], now: int) -> dict[str, An
         "versions": array([topics[id].version for id in in_order]),
         "counts": array([counts[id] for id in in_order]),
         "bytes": array([totals[id] for id in in_order]),
+        "heads": "{}",
         "topics": array(ids),
         "places": array(places),
         "runs": array(runs),
@@ -189,7 +201,7 @@ def texts(values: list[str | None]) -> str:
     return "[]" if values.count(None) == len(values) else msgspec.json.encode(values).decode()
 
 
-def array(numbers: list[int]) -> str:
+def array(numbers: Sequence[int | None]) -> str:
     return "{" + msgspec.json.encode(numbers)[1:-1].decode() + "}"
 
 

@@ -22,7 +22,7 @@ from tests.log.test_delete import NOW, head, read
 from tests.scripts import look_up, put_topic
 from tests.steps import each_of
 from topics.cache import CachedTopic, forget_all
-from topics.conditional import Unless
+from topics.conditional import AtHead, Unless
 from topics.config import Config
 from topics.insert import MOST_RECORDS, Appended
 from topics.models import IdempotencyKey
@@ -52,7 +52,8 @@ def unless(
     topic: CachedTopic, key: str | None = None, head: int | None = None, records: int = 1, data: bytes = b'"x"'
 ) -> Unless:
     wanted = Append([NewRecord(msgspec.Raw(data))] * records, idempotency_key=key, expected_head=head)
-    return Unless(topic, wanted, check_rows(wanted), NOW)
+    kind = AtHead if key is None and head is not None else Unless
+    return kind(topic, wanted, check_rows(wanted), NOW)
 
 
 def together(*appends: Unless) -> list[Outcome]:

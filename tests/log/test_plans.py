@@ -15,7 +15,7 @@ from tests.plans import FILL_DEST, FILL_HOME, NOW, RECORDS, believed, believing,
 from tests.scripts import look_up
 from topics import moves, removal
 from topics.append import FIND_KEY, LAST_KEYED
-from topics.conditional import Unless
+from topics.conditional import AtHead, Unless
 from topics.config import Creation, creating
 from topics.diff import DIFF
 from topics.first import First
@@ -161,6 +161,21 @@ def test_appends_under_conditions_touch_their_heads_and_keys(topics: dict[str, i
     home = look_up("home").id
     check(5, lambda: prepared(FIND_KEY, (b"", home, "key 7", 0)))
     check(120, lambda: prepared(LAST_KEYED, (home, "key 99", "key 991", 0)))
+
+
+@believing("never", "of one record a topic", "of one topic", "of emptied tables", "good")
+def test_appends_that_expect_a_head_touch_it(topics: dict[str, int]) -> None:
+    heads = run(
+        "SELECT name, head_seq FROM topics_topic JOIN topics_topichead ON id = topic_id WHERE name ~ '^(home|short)$'"
+    )
+    appends = []
+    for name, head in heads:
+        wanted = Append([NewRecord(msgspec.Raw(b'"x"'))], expected_head=head)
+        appends.append(AtHead(look_up(name), wanted, check_rows(wanted), NOW + RECORDS))
+    check(10, lambda: perform(AtHead.transaction(appends)))
+    assert run("SELECT head_seq FROM topics_topichead WHERE topic_id = %s", topics["home"]) == [
+        (dict(heads)["home"] + 1,)
+    ]
 
 
 @believing("never", "of one record a topic", "of one topic", "of emptied tables", "good")

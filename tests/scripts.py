@@ -15,7 +15,6 @@ import topics.config
 import topics.cursors
 import topics.delete
 import topics.diff
-import topics.limits
 import topics.lineage
 import watch.sessions
 from routers.models import Router
@@ -52,7 +51,6 @@ delete_router = ran(routers.routers.delete_router)
 create_session = ran(watch.sessions.create)
 sweep_sessions = ran(watch.sessions.sweep)
 note = ran(topics.audit.note)
-check_total_bytes = ran(topics.limits.check_total_bytes)
 
 
 def look_up(name: str) -> CachedTopic:

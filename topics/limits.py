@@ -72,9 +72,12 @@ def check_topics(name: str) -> Script[None]:
 
 
 def check_total_bytes(more: int) -> Script[None]:
-    """Raises Throttled. The sum over all topics is a second old at most: a cap against filling disks, not a quota to the byte."""
+    """Raises Throttled. The sum over all topics is renewed by who finds it a second old: a cap against filling disks, not a
+    quota to the byte."""
     most = MOST_TOTAL_BYTES
-    if time.monotonic() >= _total[0]:
+    if (now := time.monotonic()) >= _total[0]:
+        if _total[0]:  # The others go by the old sum meanwhile: each of them would add up all topics at once.
+            _total[0] = now + FRESH_SECONDS
         ((total,),) = yield Statement(TOTAL)
         _total[:] = [time.monotonic() + FRESH_SECONDS, total]
     if _total[1] + more > most:

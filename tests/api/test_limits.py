@@ -69,3 +69,22 @@ def test_the_bytes_of_all_topics_together(door: Door, name: str, settings, monke
     assert throttled.detail == {"limit": "total_bytes", "max": 1000}
     door.post(f"/v0/topics/{name}/delete", {"before_seq": 1000})
     until(lambda: door.append(name, "x" * 200).status == 200, "room to be seen")
+
+
+def test_one_append_sums_up_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others go by the sum before, but at the start, where there is none."""
+    monkeypatch.setattr(totals, "MOST_TOTAL_BYTES", 1000)
+    monkeypatch.setattr(totals, "_total", [0.0, 0])
+    summing = [totals.check_total_bytes(200) for _ in range(2)]
+    assert [next(each).sql for each in summing] == [totals.TOTAL] * 2
+    for each in summing:
+        with pytest.raises(StopIteration):
+            each.send([(700,)])
+    totals._total[0] = 0.1  # its second is long over
+    renewing = totals.check_total_bytes(200)
+    assert next(renewing).sql == totals.TOTAL
+    assert list(totals.check_total_bytes(200)) == []
+    with pytest.raises(Throttled):
+        renewing.send([(900,)])
+    with pytest.raises(Throttled):
+        list(totals.check_total_bytes(200))

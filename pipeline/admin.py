@@ -9,6 +9,7 @@ from django.contrib import admin, messages
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import HttpRequest
 from django.utils.html import format_html
+from django.utils.safestring import mark_safe
 
 from base.clock import now_ms
 from base.errors import InvalidRequest
@@ -37,6 +38,9 @@ class ReadOnly(DomainAdmin):
 class RunAdmin(ReadOnly):
     """Also the reports of audits: what was wrong, router by router."""
 
+    nothing_yet = mark_safe(
+        'No job has run yet. <a href="../schedule/">Schedules</a> start them, or <code>manage.py pipeline …</code>'
+    )
     list_display = (
         "started",
         choice_column("job"),
@@ -106,6 +110,7 @@ class ScheduleForm(DomainForm):
 
 @admin.register(Schedule)
 class ScheduleAdmin(DomainAdmin):
+    nothing_yet = mark_safe('No schedules yet. <a href="add/">Make one</a>: a job then runs every so many minutes.')
     form = ScheduleForm
     list_display = ("__str__", choice_column("job"), "every", "enabled", "next", "last")
     list_filter = ("job", "enabled")
@@ -161,6 +166,9 @@ class ByMinute(ReadOnly):
 
 @admin.register(Rollup)
 class RollupAdmin(ByMinute):
+    nothing_yet = mark_safe(
+        "Nothing is rolled up yet: <code>manage.py pipeline rollup</code> does it, or its schedule."
+    )
     list_display = ("minute", "of", "node", "tag_prefix", "count", "payload", "first_seq", "last_seq")
     search_fields = ("node__startswith", "tag_prefix__startswith")
     search_help_text = "The beginning of a node or a tag prefix."
@@ -172,6 +180,7 @@ class RollupAdmin(ByMinute):
 
 @admin.register(Delay)
 class DelayAdmin(ByMinute):
+    nothing_yet = mark_safe("No delays yet. A rollup measures them: <code>manage.py pipeline rollup</code>")
     list_display = ("minute", "router", "of", "about", "count")
     search_fields = ("router__startswith",)
     search_help_text = "The beginning of a router's name."

@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html
+from django.utils.safestring import mark_safe
 
 from base.clock import now_ms
 from base.errors import Incompatible, RouterNotFound
@@ -125,6 +126,9 @@ class StateNow(admin.SimpleListFilter):
 class RouterAdmin(DomainAdmin):
     """Lag is the source's head minus the cursor, computed there and then."""
 
+    nothing_yet = mark_safe(
+        'No routers yet. <a href="add/">Make one</a>: it forwards what is appended to one topic into another.'
+    )
     form = RouterForm
     list_display = (
         "name",

@@ -25,6 +25,7 @@ class Outcome(admin.SimpleListFilter):
 
 @admin.register(Delivery)
 class DeliveryAdmin(DomainAdmin):
+    nothing_yet = "Nothing was sent to a callback yet, or it was longer ago than is kept."
     list_display = ("when", "to", "outcome", "status", "attempt", "events_sent", "sent", "took", "batch_id")
     list_display_links = ("when",)
     list_filter = (Outcome,)

@@ -13,6 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
+from django.utils.safestring import mark_safe
 
 from base.clock import now_ms
 from base.errors import TopicsError
@@ -46,6 +47,7 @@ class RedeliverForm(forms.Form):
 
 @admin.register(Subscriber)
 class SubscriberAdmin(DomainAdmin):
+    nothing_yet = mark_safe("No subscribers yet. A client of the push bus makes one: <code>POST /subscription</code>")
     columns = ("state", "health", "queued", "oldest", "last_delivery", "last_error")
     list_display = ("client", *columns)
     list_select_related = ("client",)

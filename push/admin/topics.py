@@ -11,6 +11,7 @@ from django.db.models.functions import Concat
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
+from django.utils.safestring import mark_safe
 
 from base.clock import now_ms
 from base.units import amount, moment
@@ -38,6 +39,7 @@ class BusTopicForm(DomainForm):
 
 @admin.register(BusTopic)
 class BusTopicAdmin(DomainAdmin):
+    nothing_yet = mark_safe("No bus topics yet. The first event makes one: <code>POST /topics/…</code>")
     form = BusTopicForm
     list_display = ("name", "published_by", "head", "created")
     list_select_related = ("publisher",)

@@ -7,16 +7,20 @@ from typing import Any
 
 import msgspec
 import pytest
+from django.contrib.admin import site
+from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
 from base.clock import now_ms
 from console import samples
 from console.models import Failure, Process
+from push.models import BusClient, BusTopic
 from routers.models import Router
 from routers.routers import RouterConfig
 from tests.admin.pages import errors, put, rows, text
 from tests.scripts import append, catch_up, delete_records, move, put_router
+from topics.admin.pages import DomainAdmin
 from topics.models import AuditEntry, Cursor, Topic
 from topics.records import Append, NewRecord, check_rows
 
@@ -291,9 +295,29 @@ def test_routers_are_filtered_by_the_state_that_is_shown(browser: Client, db: No
         assert {row[0] for row in found} == names, state
 
 
-def test_empty_lists_say_what_to_do(browser: Client, db: None) -> None:
-    assert "No topics yet" in browser.get("/admin/topics/topic/").content.decode()
-    assert "No routers yet" in browser.get("/admin/routers/router/").content.decode()
+@pytest.mark.parametrize(
+    "model",
+    [model for model, page in site._registry.items() if isinstance(page, DomainAdmin)],
+    ids=lambda m: m.__name__,
+)
+def test_empty_lists_say_what_to_do(browser: Client, db: None, model: type[Model]) -> None:
+    text = browser.get(reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")).content.decode()
+    assert str(site._registry[model].nothing_yet) in text
+
+
+def test_lists_go_on(browser: Client, db: None) -> None:
+    """However many there are: a page has a link to the next one."""
+    publisher = BusClient.objects.create(name="shop", created_ts=0)
+    BusTopic.objects.bulk_create(BusTopic(name=f"t{n:03}", publisher=publisher, created_ts=0) for n in range(101))
+    first = browser.get("/admin/push/bustopic/").content.decode()
+    assert "t099" in first
+    assert "t100" not in first
+    assert "1–100" in first
+    (link,) = re.findall(r'<a href="([^"]+)">Next ›', first)
+    assert "t100" in browser.get(f"/admin/push/bustopic/{link}").content.decode()
+
+
+def test_pages_with_nothing_to_show_say_so(browser: Client, db: None) -> None:
     assert "Nothing is like that" in browser.get("/admin/topics/topic/", {"q": "x"}).content.decode()
     assert "Nothing to draw yet" in browser.get("/admin/graph/").content.decode()
     assert "All 0" not in browser.get("/admin/").content.decode()

@@ -57,6 +57,7 @@ class Since(admin.SimpleListFilter):
 
 @admin.register(AuditEntry)
 class AuditAdmin(DomainAdmin):
+    nothing_yet = "Nothing was changed yet, or it was longer ago than is kept."
     list_display = ("when", "who", "origin", choice_column("action"), choice_column("kind"), "name")
     list_display_links = ("when",)
     list_filter = (Since, Kind, Action)

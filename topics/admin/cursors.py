@@ -12,6 +12,7 @@ from django.db.models.functions import Greatest
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
+from django.utils.safestring import mark_safe
 
 from base.clock import now_ms
 from base.errors import Incompatible, NotFound
@@ -56,6 +57,9 @@ class CursorForm(DomainForm):
 class CursorAdmin(DomainAdmin):
     """One query a page; lag is the head minus the cursor, computed there and then."""
 
+    nothing_yet = mark_safe(
+        "No cursors yet. A reader that keeps its place here makes one: <code>PUT /v0/topics/…/cursors/…</code>"
+    )
     form = CursorForm
     list_display = ("name", choice_column("kind"), "of_topic", "seq", "head_seq", "lag", "oldest_unread", "updated")
     list_filter = ("kind",)

@@ -17,6 +17,7 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
+from django.utils.safestring import mark_safe
 
 from base.clock import now_ms
 from base.names import ROUTER_NAME
@@ -117,6 +118,10 @@ class Standing(admin.SimpleListFilter):
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(DomainAdmin):
+    nothing_yet = mark_safe(
+        "No keys here. Without any, and none in TOPICS_API_KEYS, whoever reaches the port may do everything."
+        ' <a href="add/">Make one</a>'
+    )
     form = ApiKeyForm
     list_display = ("name", "scopes", "limited_to", "created", "expires", "last_used", "revoked")
     list_filter = (Standing,)

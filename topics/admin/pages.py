@@ -61,8 +61,12 @@ class DomainForm(forms.ModelForm):
 
 
 class DomainAdmin(admin.ModelAdmin):
-    """Pages over the functions that the API calls: what they refuse changes nothing, and the form says why."""
+    """Pages over the functions that the API calls: what they refuse changes nothing, and the form says why.
 
+    Lists go by templates/admin/topics/pagination.html, which each app includes as its own. `nothing_yet`: what an empty one says.
+    """
+
+    nothing_yet: str
     list_per_page = 100
     show_full_result_count = False
     show_facets = ShowFacets.NEVER

@@ -12,6 +12,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import URLPattern, path
 from django.utils.html import format_html
+from django.utils.safestring import mark_safe
 
 from base.clock import now_ms
 from base.errors import Incompatible, TopicNotFound
@@ -67,6 +68,7 @@ class TopicForm(DomainForm):
 class TopicAdmin(DomainAdmin):
     """One query a page: by the unique index on name, with each topic's head."""
 
+    nothing_yet = mark_safe('No topics yet. The first append makes one, or <a href="add/">make it here</a>.')
     form = TopicForm
     columns = ("head_seq", "earliest_seq", "records", "payload", "last_write")
     list_display = ("name", choice_column("type"), choice_column("durability"), *columns)

@@ -14,20 +14,29 @@ from django.utils.functional import SimpleLazyObject
 
 from base.clock import now_ms
 
-NAV = (  # what the head of each page leads to, and the permission to see it
-    ("Overview", "admin:index", "topics.view_topic"),
-    ("Topics", "admin:topics_topic_changelist", "topics.view_topic"),
-    ("Routers", "admin:routers_router_changelist", "routers.view_router"),
-    ("Graph", "admin:console_graph", "routers.view_router"),
-    ("Live", "admin:console_live", "topics.view_topic"),
-    ("Cursors", "admin:topics_cursor_changelist", "topics.view_cursor"),
-    ("Push", "admin:push_subscriber_changelist", "push.view_subscriber"),
-    ("Pipeline", "admin:pipeline_run_changelist", "pipeline.view_run"),
-    ("Keys", "admin:topics_apikey_changelist", "topics.view_apikey"),
-    ("Limits", "admin:console_limits", "topics.view_topic"),
-    ("Jobs", "admin:console_jobs", "console.view_task"),
-    ("Audit", "admin:topics_auditentry_changelist", "topics.view_auditentry"),
+# What the head of each page leads to, the permission to see it, and where below the admin's root further pages of it are.
+NAV: tuple[tuple[str, str, str, str | None], ...] = (
+    ("Overview", "admin:index", "topics.view_topic", None),
+    ("Topics", "admin:topics_topic_changelist", "topics.view_topic", "topic/"),
+    ("Routers", "admin:routers_router_changelist", "routers.view_router", "router/"),
+    ("Graph", "admin:console_graph", "routers.view_router", None),
+    ("Live", "admin:console_live", "topics.view_topic", None),
+    ("Cursors", "admin:topics_cursor_changelist", "topics.view_cursor", None),
+    ("Push", "admin:push_subscriber_changelist", "push.view_subscriber", "push/"),
+    ("Pipeline", "admin:pipeline_run_changelist", "pipeline.view_run", "pipeline/"),
+    ("Keys", "admin:topics_apikey_changelist", "topics.view_apikey", None),
+    ("Limits", "admin:console_limits", "topics.view_topic", None),
+    ("Jobs", "admin:console_jobs", "console.view_task", None),
+    ("Audit", "admin:topics_auditentry_changelist", "topics.view_auditentry", None),
 )
+
+
+def lies_below(path: str, url: str, below: str | None) -> bool:
+    """Whether a page is one of those that the navigation leads to by this address. Every page lies below the root's."""
+    root = reverse("admin:index")
+    return (
+        path == url or (url != root and path.startswith(url)) or (below is not None and path.startswith(root + below))
+    )
 
 
 class Console(AdminSite):
@@ -35,11 +44,15 @@ class Console(AdminSite):
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
         context = super().each_context(request)
-        here, user = request.path, request.user
-        entries = [(title, reverse(url)) for title, url, permission in NAV if user.has_perm(permission)]
-        # The longest address that this page lies below.
-        below = [url for _, url in entries if here == url or (url != reverse("admin:index") and here.startswith(url))]
-        return {**context, "version": settings.VERSION, "nav": entries, "nav_here": max(below, key=len, default=None)}
+        shown = [
+            (title, reverse(url), below) for title, url, permission, below in NAV if request.user.has_perm(permission)
+        ]
+        return {
+            **context,
+            "version": settings.VERSION,
+            "nav": [(title, url) for title, url, _ in shown],
+            "nav_here": next((url for _, url, below in shown if lies_below(request.path, url, below)), None),
+        }
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> Any:
         """Django's list, drawn up when it is read: it gives it to every page, for a sidebar that is off."""

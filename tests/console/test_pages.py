@@ -321,3 +321,21 @@ def test_pages_with_nothing_to_show_say_so(browser: Client, db: None) -> None:
     assert "Nothing is like that" in browser.get("/admin/topics/topic/", {"q": "x"}).content.decode()
     assert "Nothing to draw yet" in browser.get("/admin/graph/").content.decode()
     assert "All 0" not in browser.get("/admin/").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("page", "entry"),
+    [
+        ("/admin/", "Overview"),
+        ("/admin/topic/orders/records/", "Topics"),
+        ("/admin/router/orders->audit/", "Routers"),
+        ("/admin/routers/router/add/", "Routers"),
+        ("/admin/push/bustopic/", "Push"),
+        ("/admin/pipeline/rollup/", "Pipeline"),
+        ("/admin/topics/auditentry/", "Audit"),
+        ("/admin/all/", None),
+    ],
+)
+def test_the_navigation_says_where_a_page_belongs(browser: Client, filled: Topic, page: str, entry: str | None) -> None:
+    (nav,) = re.findall(r'<nav class="nav".*?</nav>', browser.get(page).content.decode(), re.DOTALL)
+    assert re.findall(r'aria-current="page">([^<]+)<', nav) == ([entry] if entry else [])

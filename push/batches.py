@@ -9,7 +9,7 @@ from django.conf import settings
 from push.callbacks import MOST_SECONDS, Outcome
 from store.script import Script, Statement
 
-# A lease outlasts the longest call by this. In the first part of it a call may begin (courier.py), the rest is for clocks that
+# A lease outlasts the longest call by this. In the first part of it a call may begin (deliveries.py), the rest is for clocks that
 # run unlike PostgreSQL's.
 BEGIN_SECONDS, MARGIN_SECONDS = 8.0, 2.0
 LEASE_MS = int((MOST_SECONDS + BEGIN_SECONDS + MARGIN_SECONDS) * 1000)
@@ -43,12 +43,6 @@ SELECT s.client_id
         OR EXISTS (SELECT FROM routers_router r
                      JOIN topics_cursor rc ON rc.id = r.cursor_id JOIN topics_topichead rh ON rh.topic_id = r.source_id
                     WHERE r.dest_id = t.id AND r.ordered AND rc.seq < rh.head_seq))
-"""
-# Whose queue a topic is; and which topics a queue takes its events from, and whether it takes them together.
-QUEUES = "SELECT t.id, s.client_id FROM push_subscriber s JOIN topics_topic t ON t.name = s.queue"
-SOURCES = """
-SELECT r.source_id, s.client_id, t.id, r.ordered
-  FROM push_subscriber s JOIN topics_topic t ON t.name = s.queue JOIN routers_router r ON r.dest_id = t.id
 """
 # By the heads' primary key.
 HEADS = "SELECT topic_id, head_seq FROM topics_topichead WHERE topic_id = ANY (%s)"

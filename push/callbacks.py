@@ -1,6 +1,6 @@
 """POST a batch to its callback: over TLS, to no address that is denied, following nothing, and reading little of what comes back.
 
-A call runs in a thread and holds it until the callback answers, or until somebody else cuts it off (courier.py).
+A call runs in a thread and holds it until the callback answers, or until somebody else cuts it off (deliveries.py).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from celery.signals import worker_ready, worker_shutting_down
 from django.conf import settings
 
 from base.clock import now_ms
-from push import autodrop, courier, reporters, upkeep
+from push import autodrop, reporters, running, upkeep
 from store import timeouts
 
 QUEUE = "push"
@@ -23,18 +23,18 @@ def start_courier(sender: Any, **_: Any) -> None:
     if QUEUE in sender.app.amqp.queues.consume_from:
         os.nice(NICE)
         timeouts.serve("push", settings.TOPICS_WORKER_STATEMENT_TIMEOUT_MS)
-        courier.start()
+        running.start()
 
 
 @worker_shutting_down.connect
 def stop_courier(**_: Any) -> None:
-    if courier.running is not None:
-        courier.running.stop()
+    if running.running is not None:
+        running.running.stop()
 
 
 @shared_task(name="push.sweep")
 def sweep() -> None:
-    courier.start().sweep()
+    running.start().sweep()
 
 
 @shared_task(name="push.report")

@@ -14,7 +14,7 @@ from tests.pipeline.filling import database_url
 ASKS = """
 import django
 django.setup()
-from push.courier import start
+from push.running import start
 courier = start()
 print(courier.sweep(), flush=True)
 courier.stop()

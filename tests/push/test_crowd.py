@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from base.clock import now_ms
-from push import clients, courier, publish, subscriptions
+from push import clients, publish, running, subscriptions
 from push.crowd import AT_ONCE, Crowd
 from push.names import bus_topic
 from routers.tasks import HELD, advance_source, flag, request_advance
@@ -81,16 +81,16 @@ def test_in_a_flood_events_arrive_and_workers_of_routers_leave_them_to_the_couri
     wanted = subscriptions.Wanted([topic], plain_receiver.url(), timeout=0)
     run(subscriptions.subscribe(subscriber.id, subscriber.name, wanted, now))
     source_id = TopicHead.objects.get(topic__name=bus_topic(topic)).topic_id
-    running = courier.Running()
+    worker = running.Running()
     try:
-        running.courier.crowd.dense_until = math.inf
-        until(lambda: running.courier.heads, "the first look: before it, what is overdue is the sweep's to find")
+        worker.courier.crowd.dense_until = math.inf
+        until(lambda: worker.courier.heads, "the first look: before it, what is overdue is the sweep's to find")
         for n in range(1, 11):
             publish_event(n)
             until(lambda n=n: len(plain_receiver.acknowledged()) >= n, "the event")  # type: ignore[misc]
         assert plain_receiver.acknowledged() == [url(n) for n in range(1, 11)]
     finally:
-        running.stop()
+        worker.stop()
     with redis.Redis.from_url(settings.REDIS_URL) as client:
         assert client.get(flag(source_id)) == HELD
         assert request_advance(client, [source_id]) == {source_id}

@@ -1,0 +1,91 @@
+"""The courier delivers a subscriber's batches, one after another, each under its lease (sql/push_take.sql).
+
+A callback that hangs holds a thread, and nothing else: PostgreSQL is asked by the event loop, on a few connections. Subscribers
+that failed last time share half of the threads: any number of hanging callbacks leaves the other half to those that answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from django.conf import settings
+
+from base.clock import now_ms
+from push import counters
+from push.batches import BEGIN_SECONDS, Taken, settle_and_take, take
+from push.callbacks import MOST_SECONDS, Call, Callbacks, LeaseOver, Outcome
+from push.crowd import Crowd, clock
+from push.fill import fill
+from push.queues import Queues
+from store.loop import Loop
+
+log = logging.getLogger(__name__)
+THREADS = settings.PUSH_CALLBACKS_AT_ONCE
+
+
+class Deliveries:
+    """Lives in the courier's event loop, with threads that wait for callbacks."""
+
+    def __init__(self, store: Loop, queues: Queues, crowd: Crowd) -> None:
+        self.store, self.queues, self.crowd = store, queues, crowd
+        self.callbacks = Callbacks()
+        self.threads = ThreadPoolExecutor(THREADS, "callback")
+        self.well, self.failing = asyncio.Semaphore(THREADS - THREADS // 2), asyncio.Semaphore(THREADS // 2)
+        self.failed: set[int] = set()  # subscribers whose last delivery did
+
+    async def deliver(self, id: int) -> Taken:
+        """Deliver batch after batch. Returns why there is none now."""
+        failing = id in self.failed
+        async with self.failing if failing else self.well:
+            if (queue_id := self.queues.ordered.get(id)) is not None:
+                await self.crowd.ask(fill(queue_id, now_ms()))
+            taken, asked = await self.crowd.ask(take(id))
+            while taken.verdict == "send":
+                began = time.perf_counter()
+                outcome = await self.call(taken, asked)
+                if outcome is None:
+                    log.warning("a lease was over before its batch was sent; it is left to whoever has the queue now")
+                    return Taken("idle")
+                duration_ms = (time.perf_counter() - began) * 1000
+                counters.delivered(id, taken, outcome.error is None, duration_ms)
+                # At once: were it to wait for its turn, the lease might be over, and the batch be sent by somebody else, too.
+                go_on, asked = not self.crowd.dense, clock()
+                settled, following = await self.store.drive(
+                    settle_and_take(id, taken, outcome, duration_ms, go_on=go_on)
+                )
+                if not settled.held:
+                    log.warning("a batch was sent under a lease that somebody else has taken over since")
+                    return Taken("idle")
+                if outcome.error is not None:
+                    log.warning("failed to deliver %d events to subscriber %d: %s", taken.events, id, outcome.error)
+                    self.failed.add(id)  # it comes again among those that failed
+                    return Taken("wait", settled.retry_ms)
+                self.failed.discard(id)
+                taken = following
+                if not go_on:
+                    taken, asked = await self.crowd.ask(take(id))
+            return taken
+
+    async def call(self, taken: Taken, asked: float) -> Outcome | None:
+        """What the callback made of a batch. None: nothing was sent, since the lease may be somebody else's by now.
+
+        `asked`: when we asked for the lease, which began later. A call that begins within BEGIN_SECONDS of that, and takes
+        no longer than a call may, ends before the lease does.
+        """
+        call = Call(lambda: clock() < asked + BEGIN_SECONDS)
+        headers = {"Topics-Batch-Id": str(taken.batch_id), "Topics-Attempt": str(taken.attempt)}
+        if taken.dropped:
+            headers["Topics-Dropped"] = str(taken.dropped)
+        loop = asyncio.get_running_loop()
+        cutting = loop.call_later(MOST_SECONDS, call.cut)
+        try:
+            return await loop.run_in_executor(
+                self.threads, self.callbacks.post, taken.callback, taken.uuid, taken.body.encode(), headers, call
+            )
+        except LeaseOver:
+            return None
+        finally:
+            cutting.cancel()

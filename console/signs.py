@@ -43,7 +43,10 @@ SELECT name, by FROM unnest(%(names)s::text[], %(bys)s::bigint[]) AS more (name,
     ON CONFLICT (name) DO UPDATE SET value = console_count.value + excluded.value
 """
 ALIVE = "SELECT kind, max(seen_ts) FROM console_process GROUP BY kind"
-FORGET = "DELETE FROM console_process WHERE seen_ts < %(now)s::bigint - %(forget_ms)s"
+# Also what was written by a clock that was ahead: who died then would live until that time. Who lives writes it anew in a moment.
+FORGET = """
+DELETE FROM console_process WHERE seen_ts NOT BETWEEN %(now)s::bigint - %(forget_ms)s AND %(now)s::bigint + %(stale_ms)s
+"""
 # What the web processes count together, by the metric that it is counted as; answers with a 5xx are "errors".
 COUNTED = {"topics_appended_records_total": "appended", "topics_read_records_total": "read"}
 REQUESTS = "topics_http_requests_total"
@@ -123,7 +126,7 @@ class Signs:
                 with self.lock:
                     self.counts += counts
                 raise
-        prepared(FORGET, {"now": now, "forget_ms": FORGET_MS})
+        prepared(FORGET, {"now": now, "forget_ms": FORGET_MS, "stale_ms": STALE_MS})
         length = self.look_at_queue()
         redis_ts = now if length is not None else self.seen.redis_ts if self.seen else 0
         self.seen = Seen(now, dict(prepared(ALIVE, ())), length, redis_ts)

@@ -36,7 +36,11 @@ READ_COUNTS = """
 SELECT key_id, sum(count) FROM topics_streamcount WHERE process <> %(process)s AND seen_ts > %(now)s::bigint - %(stale_ms)s
  GROUP BY key_id
 """
-FORGET_COUNTS = "DELETE FROM topics_streamcount WHERE seen_ts < %(now)s::bigint - 2 * %(stale_ms)s"
+# Also what a clock that was ahead wrote: who died then would count until that time. Who lives writes it anew each second.
+FORGET_COUNTS = """
+DELETE FROM topics_streamcount
+ WHERE seen_ts NOT BETWEEN %(now)s::bigint - 2 * %(stale_ms)s AND %(now)s::bigint + 2 * %(stale_ms)s
+"""
 
 
 class Open(Protocol):
@@ -137,7 +141,7 @@ class Registry:
             del self.closing[: len(closing)]
             for stream, saved in zip(moved, progress, strict=True):
                 stream.saved_progress = saved
-            if now_ms() - self.refreshed > REFRESH_MS / 2:
+            if abs(now_ms() - self.refreshed) > REFRESH_MS / 2:  # a clock that went back waits for nothing
                 wids = [stream.session.wid for stream in self.streams if isinstance(stream, Stream)]
                 await self.hub.store.drive(refresh(wids, now_ms()))
                 self.refreshed = now_ms()

@@ -51,6 +51,15 @@ def test_a_process_that_ended_is_forgotten(ours: Signs) -> None:
     assert list(Process.objects.values_list("id", flat=True)) == [ours.id]
 
 
+def test_a_process_that_died_ahead_of_time_is_missed(ours: Signs) -> None:
+    """Its clock was an hour ahead: its last sign would be one of life until that hour is over."""
+    now = now_ms()
+    for kind, ts in (("worker", now), ("beat", now + 3_600_000)):
+        Process.objects.create(id=kind, kind=kind, host="h", pid=1, started_ts=1, seen_ts=ts)
+    ours.beat(now)
+    assert ours.degraded(now) == ["beat"]
+
+
 def test_counts_of_all_processes_add_up(ours: Signs) -> None:
     other = Signs("web")
     told: dict[tuple[Any, ...], int] = {

@@ -2,6 +2,7 @@
 
 import pytest
 
+from base.clock import now_ms
 from tests.instances import Instance, until
 from tests.watch.wire import Api, Refused, Stream, new_name
 
@@ -193,3 +194,13 @@ def test_caps(instances) -> None:
             assert caught.value.detail == {"limit": "streams", "max": 2}
 
     opened(api, urls[1]).close()  # once the closed ones are counted no more
+
+
+def test_streams_of_a_process_that_died_ahead_of_time_count_no_longer(instances) -> None:
+    """Its clock was an hour ahead: what it wrote down would be fresh until that hour is over."""
+    instance: Instance = instances(TOPICS_MAX_STREAMS="2", TOPICS_MAX_STREAMS_PER_KEY="2")
+    api, name = Api(instance.port), new_name()
+    api.append(name, 1)
+    with instance.connect() as database:
+        database.execute("INSERT INTO topics_streamcount VALUES ('dead', '', 2, %s)", [now_ms() + 3_600_000])
+    opened(api, f"/v0/topics/{name}/events").close()

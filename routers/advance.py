@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from django.conf import settings
+from django.db import connection
 
 from store.database import prepared
 from store.script import Script, Statement
@@ -55,6 +56,14 @@ SELECT DISTINCT r.source_id
  WHERE c.seq < head.head_seq AND router_due(r, %(now)s)
 """
 BEHIND_OF = BEHIND + " AND r.source_id = %(source)s"
+
+
+# A blocked router pauses for 5 s at the most (sql/router_moved.sql): a pause that ends later was begun by a clock that was ahead.
+END_LONG_PAUSES = """
+UPDATE routers_router SET retry_ts = 0
+ WHERE id IN (SELECT id FROM routers_router WHERE state = 'blocked' AND retry_ts > %s::bigint + 5000
+                 FOR NO KEY UPDATE SKIP LOCKED)
+"""
 
 
 class Moved(NamedTuple):
@@ -109,6 +118,12 @@ def behind(now: int, source_id: int | None = None) -> list[int]:
     """Sources, of all or just this one, with a router that lags: what a lost message or a dead worker left."""
     statement = BEHIND if source_id is None else BEHIND_OF
     return [row[0] for row in prepared(statement, {"now": now, "source": source_id})]
+
+
+def end_long_pauses(now: int) -> None:
+    """Have no router rest until the time of a clock that was ahead."""
+    with connection.cursor() as cursor:
+        cursor.execute(END_LONG_PAUSES, [now])
 
 
 def catching_up(topic_id: int, now: int) -> Script[Moves]:

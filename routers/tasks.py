@@ -12,7 +12,7 @@ from celery import shared_task
 from django.conf import settings
 
 from base.clock import now_ms
-from routers.advance import behind, step
+from routers.advance import behind, end_long_pauses, step
 from store.database import prepared
 from topics import wake
 
@@ -109,5 +109,6 @@ def advance_source(source_id: int) -> None:
 
 @shared_task(name="routers.sweep")
 def sweep() -> None:
+    end_long_pauses(now_ms())
     for source_id in behind(now_ms()):
         forward(source_id)  # what is left is still behind at the next sweep

@@ -10,7 +10,7 @@ from django.db import connection, transaction
 
 from base.clock import now_ms
 from base.errors import NotReady, StorageFull, TopicsError
-from routers import advance
+from routers import advance, tasks
 from routers.models import Router
 from store.database import prepared
 from tests.api.doors import Door
@@ -188,6 +188,21 @@ def test_a_blocked_router_waits_longer_each_time(views: Door, names: Iterator[st
         now = row.retry_ts
     assert pauses == [100, 200, 400, 800, 1600, 3200, 5000, 5000]
     assert Router.objects.get(name=router).errors_total == 8
+
+
+def test_a_blocked_router_does_not_wait_for_the_time_of_a_clock_that_was_ahead(
+    views: Door, names: Iterator[str]
+) -> None:
+    source, dest = next(names), next(names)
+    views.put(f"/v0/topics/{dest}", {"cap_records": 1, "discard": "reject"})
+    router = route(views, source, dest)
+    views.append(source, 1, 2)
+    advance.advance(id_of(source), now_ms() + 3_600_000)
+    assert id_of(source) not in advance.behind(now_ms() + 60_000)
+    tasks.sweep()
+    row = Router.objects.get(name=router)
+    assert (row.state, row.errors_total) == ("blocked", 2)
+    assert row.retry_ts <= now_ms() + 5_000
 
 
 # -- exactly_once

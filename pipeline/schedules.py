@@ -14,11 +14,13 @@ from store.database import prepared
 
 log = logging.getLogger(__name__)
 
-DUE = "SELECT EXISTS (SELECT FROM pipeline_schedule WHERE enabled AND next_ts <= %s)"
+# A time further ahead than one round was written by a clock that was ahead, or before the rounds were made shorter.
+IS_DUE = "enabled AND next_ts NOT BETWEEN %(now)s::bigint + 1 AND %(now)s::bigint + greatest(every_minutes, 1) * 60000::bigint"
+DUE = f"SELECT EXISTS (SELECT FROM pipeline_schedule WHERE {IS_DUE})"
 # Of two processes one gets the row, whatever else keeps them apart. What was due several times runs once.
-CLAIM = """
+CLAIM = f"""
 UPDATE pipeline_schedule SET next_ts = %(now)s + greatest(every_minutes, 1) * 60000::bigint
- WHERE id = (SELECT id FROM pipeline_schedule WHERE enabled AND next_ts <= %(now)s ORDER BY next_ts LIMIT 1
+ WHERE id = (SELECT id FROM pipeline_schedule WHERE {IS_DUE} ORDER BY next_ts LIMIT 1
                 FOR UPDATE SKIP LOCKED)
 RETURNING id
 """
@@ -28,7 +30,7 @@ TAKE_TURN = "SELECT pg_try_advisory_lock(7201)"
 
 def due(now: int) -> bool:
     """Whether some schedule's time has come."""
-    return bool(prepared(DUE, [now])[0][0])
+    return bool(prepared(DUE, {"now": now})[0][0])
 
 
 def run_due(where: Database) -> int:

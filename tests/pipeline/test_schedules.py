@@ -15,6 +15,7 @@ from base.errors import InvalidRequest
 from pipeline import schedules, tasks
 from pipeline.models import Run, Schedule
 from pipeline.work import database_of_django
+from store.database import prepared
 from tests.admin.conftest import browser
 from tests.admin.pages import errors, text
 from tests.instances import ROOT
@@ -57,6 +58,18 @@ def test_a_schedule_of_the_admin_runs_when_it_is_due(
     assert "there is no topic &#x27;nothing&#x27;" in page
     browser.post(LIST, {"action": "run_now", "_selected_action": [archive.pk]})
     assert schedules.due(now_ms())
+
+
+def test_a_time_further_ahead_than_a_round_is_not_waited_for(db: None) -> None:
+    """A clock that was ahead wrote it, or it was written before the rounds were made shorter."""
+    now = now_ms()
+    schedule = Schedule.objects.create(job="rollup", options={}, every_minutes=5, enabled=True)
+    for ahead_ms, due in ((0, True), (1, False), (5 * 60_000, False), (5 * 60_000 + 1, True)):
+        Schedule.objects.update(next_ts=now + ahead_ms)
+        assert schedules.due(now) == due, ahead_ms
+    assert prepared(schedules.CLAIM, {"now": now}) == [(schedule.pk,)]
+    schedule.refresh_from_db()
+    assert schedule.next_ts == now + 5 * 60_000
 
 
 @pytest.mark.parametrize(

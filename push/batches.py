@@ -1,4 +1,4 @@
-"""A subscriber's batches: the next one under a lease, and what became of it (sql/push_take.sql, sql/push_settle.sql)."""
+"""A subscriber's batches: the next one under a lease, and what became of it (sql/push_take.2.sql, sql/push_settle.sql)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from store.script import Script, Statement
 BEGIN_SECONDS, MARGIN_SECONDS = 8.0, 2.0
 LEASE_MS = int((MOST_SECONDS + BEGIN_SECONDS + MARGIN_SECONDS) * 1000)
 MOST_BYTES = 8 * 1024 * 1024  # of a batch's events; one event always fits
+LONGEST_PAUSE_MS = settings.MAX_BACKOFF_MS * 3 // 2  # sql/push_settle.sql
 RATES = (settings.ROUTEMASTER_HP_HEAL_RATE, settings.ROUTEMASTER_HP_DAMAGE_RATE, settings.MAX_BACKOFF_MS)
 
 TAKE = """
@@ -30,6 +31,21 @@ SELECT settled.held, settled.retry_ms, taken.*
          FROM push_take(CASE WHEN settled.held AND %(acknowledged)s AND %(go_on)s THEN %(id)s END::bigint,
                         %(lease_ms)s, %(most_bytes)s)) taken
 """
+# No lease lasts longer than LEASE_MS, and no pause longer than the longest: what ends later began while PostgreSQL's clock was
+# ahead. Whoever holds such a lease counts it by a clock of its own, and is through by the new end, too.
+SET_BACK = """
+WITH latest AS (
+    SELECT ts + %(lease_ms)s::bigint AS lease_ts, ts + %(pause_ms)s::bigint AS retry_ts
+      FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS ts) now),
+late AS (
+    SELECT client_id FROM push_subscriber, latest
+     WHERE push_subscriber.leased_until_ts > latest.lease_ts OR push_subscriber.retry_ts > latest.retry_ts
+       FOR NO KEY UPDATE OF push_subscriber SKIP LOCKED)
+UPDATE push_subscriber s
+   SET leased_until_ts = least(s.leased_until_ts, latest.lease_ts), retry_ts = least(s.retry_ts, latest.retry_ts)
+  FROM latest
+ WHERE s.client_id IN (SELECT client_id FROM late)
+"""
 # Overdue: nobody is at it, though its time has come. By the subscribers' rows; the log is asked for those that lag.
 OVERDUE = """
 SELECT s.client_id
@@ -39,7 +55,8 @@ SELECT s.client_id
  WHERE NOT s.paused AND greatest(s.retry_ts, s.leased_until_ts) <= %(now)s
    AND (c.seq < h.head_seq
         AND (s.batch_id IS NOT NULL OR h.head_seq - greatest(c.seq, h.floor_seq) >= s.max_events
-             OR topic_next_ts(t.id, greatest(c.seq, h.floor_seq)) <= %(now)s - s.timeout_ms)
+             OR topic_next_ts(t.id, greatest(c.seq, h.floor_seq))
+                NOT BETWEEN %(now)s::bigint - s.timeout_ms + 1 AND %(now)s::bigint + 10000)  -- as push_take has it
         OR EXISTS (SELECT FROM routers_router r
                      JOIN topics_cursor rc ON rc.id = r.cursor_id JOIN topics_topichead rh ON rh.topic_id = r.source_id
                     WHERE r.dest_id = t.id AND r.ordered AND rc.seq < rh.head_seq))
@@ -50,7 +67,8 @@ HEADS = "SELECT topic_id, head_seq FROM topics_topichead WHERE topic_id = ANY (%
 DUE_WITHIN = """
 SELECT coalesce(sum(batches), 0)::bigint FROM (
     SELECT CASE WHEN s.batch_id IS NOT NULL
-                     OR topic_next_ts(t.id, greatest(c.seq, h.floor_seq)) <= %(now)s::bigint + %(ms)s::bigint - s.timeout_ms
+                     OR topic_next_ts(t.id, greatest(c.seq, h.floor_seq))
+                        NOT BETWEEN %(now)s::bigint + %(ms)s::bigint - s.timeout_ms + 1 AND %(now)s::bigint + 10000
                 THEN (h.head_seq - greatest(c.seq, h.floor_seq) + s.max_events - 1) / s.max_events
                 ELSE (h.head_seq - greatest(c.seq, h.floor_seq)) / s.max_events END AS batches
       FROM push_subscriber s
@@ -122,6 +140,7 @@ def settle_and_take(
 
 def overdue(now: int) -> Script[list[int]]:
     """The subscribers that somebody should deliver to, and nobody is at."""
+    yield Statement(SET_BACK, {"lease_ms": LEASE_MS, "pause_ms": LONGEST_PAUSE_MS})
     rows = yield Statement(OVERDUE, {"now": now})
     return [id for (id,) in rows]
 

@@ -1,4 +1,4 @@
-"""The courier delivers a subscriber's batches, one after another, each under its lease (sql/push_take.sql).
+"""The courier delivers a subscriber's batches, one after another, each under its lease (sql/push_take.2.sql).
 
 A callback that hangs holds a thread, and nothing else: PostgreSQL is asked by the event loop, on a few connections. Subscribers
 that failed last time share half of the threads: any number of hanging callbacks leaves the other half to those that answer.

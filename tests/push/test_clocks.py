@@ -1,0 +1,62 @@
+"""Clocks that were an hour ahead and are right again: nobody is delivered to an hour later for that."""
+
+from __future__ import annotations
+
+import pytest
+
+from base.clock import now_ms
+from push import clients, publish, subscriptions
+from push.batches import LEASE_MS, LONGEST_PAUSE_MS, due_within, overdue, take
+from push.models import Subscriber
+from routers.advance import advance
+from store.script import run
+from tests.push.bus import new_topic, url
+from topics.models import Topic
+
+HOUR_MS = 3_600_000
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def subscribed(ahead_ms: int) -> Subscriber:
+    """A subscriber to whom an event is due in a second, by the clock that stamped it: ahead by so much."""
+    topic, now = new_topic(), now_ms() + ahead_ms
+    publisher, client = (run(clients.add_client(name, None, now)) for name in ("publisher", "subscriber"))
+
+    def publish_event(n: int) -> None:
+        run(publish.publish(topic, publish.Event("create", url(n)), publisher.id, now))
+
+    publish_event(0)
+    wanted = subscriptions.Wanted([topic], "https://callback.example", timeout=1000, max=5)
+    run(subscriptions.subscribe(client.id, client.name, wanted, now))
+    publish_event(1)
+    advance(Topic.objects.get(name=f"bus:{topic}").id, now)
+    return Subscriber.objects.get(client_id=client.id)
+
+
+def test_an_event_from_a_time_to_come_is_not_waited_for() -> None:
+    subscriber = subscribed(HOUR_MS)
+    assert run(overdue(now_ms())) == [subscriber.client_id]
+    assert run(due_within(1, now_ms())) == 1
+    taken = run(take(subscriber.client_id))
+    assert (taken.verdict, taken.age_ms) == ("send", 0)
+
+
+def test_an_event_from_a_moment_ahead_waits_for_its_batch() -> None:
+    """Clocks of two machines differ by that much."""
+    subscriber = subscribed(5_000)
+    assert run(overdue(now_ms())) == []
+    assert run(take(subscriber.client_id)).verdict == "wait"
+
+
+@pytest.mark.parametrize(("field", "most_ms"), [("leased_until_ts", LEASE_MS), ("retry_ts", LONGEST_PAUSE_MS)])
+def test_a_time_to_come_is_set_back_to_the_longest_there_is(field: str, most_ms: int) -> None:
+    subscriber = subscribed(0)
+    for ahead_ms in (most_ms + HOUR_MS, most_ms // 2):
+        told = now_ms() + ahead_ms
+        Subscriber.objects.update(**{field: told})
+        assert run(overdue(now_ms())) == []
+        subscriber.refresh_from_db()
+        if ahead_ms > most_ms:
+            assert getattr(subscriber, field) <= now_ms() + most_ms
+        else:
+            assert getattr(subscriber, field) == told

@@ -8,6 +8,7 @@ from django.conf import settings
 
 from push.callbacks import MOST_SECONDS, Outcome
 from store.script import Script, Statement
+from topics.upkeep.retention import MOST_LEAD_MS
 
 # A lease outlasts the longest call by this. In the first part of it a call may begin (deliveries.py), the rest is for clocks that
 # run unlike PostgreSQL's.
@@ -46,8 +47,12 @@ UPDATE push_subscriber s
   FROM latest
  WHERE s.client_id IN (SELECT client_id FROM late)
 """
+# Whether the oldest event of a queue will have waited long enough in %(ms)s, as push_take has it. So has one from more than
+# %(lead_ms)s ahead: a clock that was ahead has stamped it.
+OLDEST_IS_DUE = """topic_next_ts(t.id, greatest(c.seq, h.floor_seq))
+             NOT BETWEEN %(now)s::bigint + %(ms)s::bigint - s.timeout_ms + 1 AND %(now)s::bigint + %(lead_ms)s::bigint"""
 # Overdue: nobody is at it, though its time has come. By the subscribers' rows; the log is asked for those that lag.
-OVERDUE = """
+OVERDUE = f"""
 SELECT s.client_id
   FROM push_subscriber s
   JOIN topics_topic t ON t.name = s.queue JOIN topics_topichead h ON h.topic_id = t.id
@@ -55,8 +60,7 @@ SELECT s.client_id
  WHERE NOT s.paused AND greatest(s.retry_ts, s.leased_until_ts) <= %(now)s
    AND (c.seq < h.head_seq
         AND (s.batch_id IS NOT NULL OR h.head_seq - greatest(c.seq, h.floor_seq) >= s.max_events
-             OR topic_next_ts(t.id, greatest(c.seq, h.floor_seq))
-                NOT BETWEEN %(now)s::bigint - s.timeout_ms + 1 AND %(now)s::bigint + 10000)  -- as push_take has it
+             OR {OLDEST_IS_DUE})
         OR EXISTS (SELECT FROM routers_router r
                      JOIN topics_cursor rc ON rc.id = r.cursor_id JOIN topics_topichead rh ON rh.topic_id = r.source_id
                     WHERE r.dest_id = t.id AND r.ordered AND rc.seq < rh.head_seq))
@@ -64,11 +68,10 @@ SELECT s.client_id
 # By the heads' primary key.
 HEADS = "SELECT topic_id, head_seq FROM topics_topichead WHERE topic_id = ANY (%s)"
 # Deliveries that are due within so many ms: batches that are full, and the last one where its time comes.
-DUE_WITHIN = """
+DUE_WITHIN = f"""
 SELECT coalesce(sum(batches), 0)::bigint FROM (
     SELECT CASE WHEN s.batch_id IS NOT NULL
-                     OR topic_next_ts(t.id, greatest(c.seq, h.floor_seq))
-                        NOT BETWEEN %(now)s::bigint + %(ms)s::bigint - s.timeout_ms + 1 AND %(now)s::bigint + 10000
+                     OR {OLDEST_IS_DUE}
                 THEN (h.head_seq - greatest(c.seq, h.floor_seq) + s.max_events - 1) / s.max_events
                 ELSE (h.head_seq - greatest(c.seq, h.floor_seq)) / s.max_events END AS batches
       FROM push_subscriber s
@@ -138,10 +141,14 @@ def settle_and_take(
     return Settled(held, retry_ms), Taken(*next_one)
 
 
+def set_back() -> Script[None]:
+    """Have no subscriber wait until the time of a clock that was ahead."""
+    yield Statement(SET_BACK, {"lease_ms": LEASE_MS, "pause_ms": LONGEST_PAUSE_MS})
+
+
 def overdue(now: int) -> Script[list[int]]:
     """The subscribers that somebody should deliver to, and nobody is at."""
-    yield Statement(SET_BACK, {"lease_ms": LEASE_MS, "pause_ms": LONGEST_PAUSE_MS})
-    rows = yield Statement(OVERDUE, {"now": now})
+    rows = yield Statement(OVERDUE, {"now": now, "ms": 0, "lead_ms": MOST_LEAD_MS})
     return [id for (id,) in rows]
 
 
@@ -152,5 +159,5 @@ def heads_of(topic_ids: list[int]) -> Script[dict[int, int]]:
 
 def due_within(ms: int, now: int) -> Script[int]:
     """How many deliveries are due within so many milliseconds."""
-    ((due,),) = yield Statement(DUE_WITHIN, {"now": now, "ms": ms})
+    ((due,),) = yield Statement(DUE_WITHIN, {"now": now, "ms": ms, "lead_ms": MOST_LEAD_MS})
     return int(due)

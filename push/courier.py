@@ -20,7 +20,7 @@ from django.conf import settings
 from base.clock import now_ms
 from base.errors import TopicsError
 from push import counters
-from push.batches import Taken, heads_of, overdue
+from push.batches import Taken, heads_of, overdue, set_back
 from push.crowd import Crowd
 from push.deliveries import Deliveries
 from push.forwarding import Forwarding
@@ -161,6 +161,7 @@ class Courier:
     async def sweep(self) -> int:
         """Look after those that nobody is at. Returns how many."""
         await self.queues.learn()
+        await self.store.drive(set_back())
         ids = await self.store.drive(overdue(now_ms()))
         for id in ids:
             if id not in self.busy:

@@ -10,15 +10,13 @@ import logging
 from collections.abc import Callable
 
 import redis.asyncio as redis
-from django.conf import settings
 
 from base.clock import now_ms
 from base.errors import TopicsError
 from push.crowd import Crowd
-from routers.advance import ADVANCE, STEP, Moved
+from routers.advance import Moved, advancing
 from routers.tasks import HELD, flag
 from store.loop import Loop
-from store.script import Script, Statement
 from topics import wake
 
 log = logging.getLogger(__name__)
@@ -53,7 +51,7 @@ class Forwarding:
         """Returns whether there was more than a step takes."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        steps = await self.store.drive(advance(source_id, now_ms()))
+        steps = await self.store.drive(advancing(source_id, now_ms()))
         took = loop.time() - began
         for step in steps:
             if step.moved:
@@ -64,10 +62,3 @@ class Forwarding:
         # A topic that gets event after event is left alone for a while: its publishers need the cores as well.
         await asyncio.sleep(self.crowd.rest_after(took, len(steps)))
         return any(step.more for step in steps)
-
-
-def advance(source_id: int, now: int) -> Script[list[Moved]]:
-    """One step of all routers of a topic that nobody else moves right now."""
-    arguments = (source_id, None, False, STEP, now, settings.TOPICS_MAX_ROUTER_HOPS)
-    rows = yield Statement(ADVANCE, arguments, turn=source_id)
-    return [Moved(*row) for row in rows]

@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from django.conf import settings
-from django.db import connection
 
 from store.database import prepared
-from store.script import Script, Statement
+from store.script import Script, Statement, run
 from topics import wake
 from topics.cache import CachedTopic
 
@@ -57,7 +56,6 @@ SELECT DISTINCT r.source_id
 """
 BEHIND_OF = BEHIND + " AND r.source_id = %(source)s"
 
-
 # A blocked router pauses for 5 s at the most (sql/router_moved.sql): a pause that ends later was begun by a clock that was ahead.
 END_LONG_PAUSES = """
 UPDATE routers_router SET retry_ts = 0
@@ -91,9 +89,14 @@ class Hop(NamedTuple):
 
 def advance(source_id: int, now: int) -> list[Moved]:
     """One step of all routers of a source that nobody else moves right now, in one transaction. Empty: nothing to do."""
-    return [
-        Moved(*row) for row in prepared(ADVANCE, (source_id, None, False, STEP, now, settings.TOPICS_MAX_ROUTER_HOPS))
-    ]
+    return run(advancing(source_id, now))
+
+
+def advancing(source_id: int, now: int) -> Script[list[Moved]]:
+    """The same for whoever drives it, on a thread or in an event loop."""
+    arguments = (source_id, None, False, STEP, now, settings.TOPICS_MAX_ROUTER_HOPS)
+    rows = yield Statement(ADVANCE, arguments, turn=source_id)
+    return [Moved(*row) for row in rows]
 
 
 def step(waiting: deque[int], now: int) -> list[Moved]:
@@ -122,8 +125,7 @@ def behind(now: int, source_id: int | None = None) -> list[int]:
 
 def end_long_pauses(now: int) -> None:
     """Have no router rest until the time of a clock that was ahead."""
-    with connection.cursor() as cursor:
-        cursor.execute(END_LONG_PAUSES, [now])
+    prepared(END_LONG_PAUSES, [now])
 
 
 def catching_up(topic_id: int, now: int) -> Script[Moves]:

@@ -6,7 +6,7 @@ import pytest
 
 from base.clock import now_ms
 from push import clients, publish, subscriptions
-from push.batches import LEASE_MS, LONGEST_PAUSE_MS, due_within, overdue, take
+from push.batches import LEASE_MS, LONGEST_PAUSE_MS, due_within, overdue, set_back, take
 from push.models import Subscriber
 from routers.advance import advance
 from store.script import run
@@ -54,6 +54,7 @@ def test_a_time_to_come_is_set_back_to_the_longest_there_is(field: str, most_ms:
     for ahead_ms in (most_ms + HOUR_MS, most_ms // 2):
         told = now_ms() + ahead_ms
         Subscriber.objects.update(**{field: told})
+        run(set_back())
         assert run(overdue(now_ms())) == []
         subscriber.refresh_from_db()
         if ahead_ms > most_ms:

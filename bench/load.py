@@ -33,7 +33,7 @@ def require_wrk() -> None:
 @dataclass(frozen=True)
 class Requests:
     """What is sent, over and over. `$n` in the path or body counts the requests, from 1 to `most` (0: on and on) and then
-    again; `$round` says how often it has come round."""
+    again; `$round` says which time that is, from 1."""
 
     method: str
     url: str
@@ -57,7 +57,7 @@ class Requests:
         if "$n" in path + self.body or "$round" in self.body:
             around = f"if n > {self.most} then n = 1; round = round + 1 end" if self.most else ""
             lines += [
-                "local n, round = 0, 0",
+                "local n, round = -1, 1",  # wrk asks for one request that it does not send
                 f"request = function() n = n + 1; {around}",
                 f'  local path = string.gsub("{path}", "%$n", n)',
                 '  return wrk.format(nil, path, nil, (string.gsub(string.gsub(body, "%$n", n), "%$round", round)))',

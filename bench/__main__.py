@@ -35,7 +35,7 @@ def main() -> None:
         "routers": ("Routers", routers.run),
         "push": ("The push bus", push.run),
         "console": ("The console", console.run),
-        "watch": ("Watch", lambda instance: [report.Row(*row, ok=ok) for *row, ok in watch.run(instance.url)]),
+        "watch": ("Watch", lambda instance: watch.run(instance.url)),
     }
     wanted = sys.argv[1:] or list(parts)
     if unknown := set(wanted) - set(parts):

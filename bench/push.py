@@ -150,10 +150,10 @@ def publish_rates(instance: Instance, root: Client, receiver: Receiver) -> Itera
         f'wrk.headers["Authorization"] = "{publisher.authorization}"\nwrk.body = [==[{json.dumps(EVENT)}]==]\n'
     )
     for _ in range(3):
-        for topic, measured in rates.items():
-            measured.append(wrk(f"{instance.url}/topics/{topic}", script, 32, 3).rate)
+        for topic, each in rates.items():
+            each.append(wrk(f"{instance.url}/topics/{topic}", script, 32, 3).rate)
             until(lambda: drained(root), "what was published to be delivered", 300)
-    few, many = (statistics.median(measured) for measured in rates.values())
+    few, many = (statistics.median(each) for each in rates.values())
     measured = f"{many:,.0f}/s with 100, {few:,.0f}/s with 1"
     work = "publish to one topic, 32 connections, 1 and 100 subscribers"
     yield Row(work, "within 10%, ≥ 6,000/s", measured, ratio=f"{many / few:.2f}", ok=many >= 0.9 * few and many >= 6000)

@@ -8,7 +8,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from bench.watch import PAD, Row, Server, at, exchange, name
+from bench.report import Row
+from bench.watch import PAD, Server, at, exchange, name
 
 CLIENTS, RATE, SECONDS = 100, 17, 10.0  # records a second of each
 WRITERS = 20  # connections they write by, each in turn for some of them
@@ -91,4 +92,4 @@ async def a_room(server: Server) -> Row:
     )
     asked = f"all delivered of {CLIENTS * RATE:,} written/s, p50 < 250 ms"
     ok = seen == wanted and p50 < 250 and room.written / took >= 0.95 * CLIENTS * RATE
-    return "a room: 100 watchers who write, each under its own node", asked, measured, ok
+    return Row("a room: 100 watchers who write, each under its own node", asked, measured, ok=ok)

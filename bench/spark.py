@@ -133,7 +133,7 @@ def copied(topic: str) -> None:
 
     def copy(first: int, last: int) -> None:
         statement = COPY.format(topic=topic, first=first + 1, last=last)
-        argv = [psql(), "-qc", statement, os.environ["DATABASE_URL"]]
+        argv = [str(psql()), "-qc", statement, os.environ["DATABASE_URL"]]
         subprocess.run(argv, stdout=subprocess.DEVNULL, check=True)
 
     threads = [threading.Thread(target=copy, args=pair) for pair in pairwise(bounds)]

@@ -1,4 +1,4 @@
-"""The load of issue 5, section 4: watchers over raw sockets, in a process of their own with uvloop, and appends beside them.
+"""Watchers over raw sockets, in a process of their own with uvloop, and appends beside them.
 
 Latency is from an append's ack to its arrival at a watcher, by one clock; what arrives before its ack counts as 0.
 """
@@ -21,9 +21,10 @@ from urllib.parse import urlsplit
 
 import uvloop
 
+from bench.report import Row, line
+
 SEQS = re.compile(rb'"from_seq":(\d+),"to_seq":(\d+),"head_seq":')
 PAD = "x" * 60  # records of ~110 bytes
-Row = tuple[str, str, str, bool]  # work, asked, measured, ok
 
 
 @dataclass
@@ -198,11 +199,11 @@ async def one_watcher(server: Server) -> Row:
     topic = name()
     ms = (await paced(server, [topic], [topic], 100, 10)).latencies()
     p50, p99 = at(ms, 0.5), at(ms, 0.99)
-    return (
+    return Row(
         "1 watcher, 100 appends/s",
         "p50 < 3 ms, p99 < 15 ms",
         f"p50 {p50:.1f}, p99 {p99:.1f} ms",
-        p50 < 3 and p99 < 15,
+        ok=p50 < 3 and p99 < 15,
     )
 
 
@@ -210,11 +211,11 @@ async def hundred_watchers(server: Server) -> Row:
     topic = name()
     ms = (await paced(server, [topic] * 100, [topic], 100, 10)).latencies()
     p50 = at(ms, 0.5)
-    return (
+    return Row(
         "100 watchers on one topic, 100 appends/s",
         "p50 < 5 ms",
         f"p50 {p50:.1f}, p99 {at(ms, 0.99):.1f} ms",
-        p50 < 5,
+        ok=p50 < 5,
     )
 
 
@@ -225,11 +226,11 @@ async def thousand_watchers(server: Server) -> Row:
     p50, p99 = at(ms, 0.5), at(ms, 0.99)
     whole = len(ms) == 1000 * len(crowd.acked)
     measured = f"{'all' if whole else f'only {len(ms)}'} delivered, p50 {p50:.1f}, p99 {p99:.1f} ms"
-    return (
+    return Row(
         "1,000 watchers on one topic, 10 appends/s",
         "all delivered, p50 < 25 ms, p99 < 80 ms",
         measured,
-        whole and p50 < 25 and p99 < 80,
+        ok=whole and p50 < 25 and p99 < 80,
     )
 
 
@@ -247,11 +248,11 @@ async def as_fast_as_it_goes(server: Server) -> Row:
     rate = sum(watcher.records for watcher in crowd.watchers) / (time.monotonic() - start)
     crowd.close()
     measured = f"{rate:,.0f}/s of {len(crowd.acked):,} records" + ("" if whole else ", NOT all delivered")
-    return (
+    return Row(
         "1,000 watchers on one topic, as fast as it goes",
         "≥ 45,000 deliveries/s",
         measured,
-        whole and rate >= 45_000,
+        ok=whole and rate >= 45_000,
     )
 
 
@@ -261,7 +262,8 @@ async def thousand_topics(server: Server) -> Row:
     ms = crowd.latencies()
     whole, p50 = len(ms) == len(crowd.acked), at(ms, 0.5)
     measured = f"{'all' if whole else f'only {len(ms)}'} delivered, p50 {p50:.1f}, p99 {at(ms, 0.99):.1f} ms"
-    return "1,000 watchers, each its own topic, 200 appends/s over them", "p50 < 25 ms", measured, whole and p50 < 25
+    work = "1,000 watchers, each its own topic, 200 appends/s over them"
+    return Row(work, "p50 < 25 ms", measured, ok=whole and p50 < 25)
 
 
 async def replay(server: Server, records: int = 1_000_000) -> Row:
@@ -282,11 +284,11 @@ async def replay(server: Server, records: int = 1_000_000) -> Row:
     rate, grown = records / (time.monotonic() - start), memory(server) - before
     crowd.close()
     measured = f"{rate:,.0f}/s{'' if whole else ', NOT all'}, memory {grown:+,} kB"
-    return (
+    return Row(
         "replay of 1 million records to one watcher",
         "≥ 100,000/s, memory flat",
         measured,
-        (whole and rate >= 100_000 and grown < 30_000),
+        ok=whole and rate >= 100_000 and grown < 30_000,
     )
 
 
@@ -306,11 +308,11 @@ async def idle_streams(server: Server, count: int = 5000) -> Row:
         ms.append((time.monotonic() - start) * 1000)
     crowd.close()
     measured = f"{each:.1f} kB, a diff p50 {statistics.median(ms):.1f} ms with {count:,} open"
-    return (
+    return Row(
         f"{count:,} idle streams",
         "< 60 kB each, the API answers",
         measured,
-        each < 60 and statistics.median(ms) < 50,
+        ok=each < 60 and statistics.median(ms) < 50,
     )
 
 
@@ -358,7 +360,7 @@ def work_apart(base_url: str, only: tuple[str, ...]) -> list[Row]:
 
 
 def run(base_url: str, only: tuple[str, ...] = ()) -> list[Row]:
-    """All works, in a process of their own: (work, asked, measured, ok)."""
+    """All works, or those of these names, in a process of their own."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as apart:
         return apart.submit(work_apart, base_url, only).result()
 
@@ -367,4 +369,4 @@ if __name__ == "__main__":
     import sys
 
     for row in run(sys.argv[1], tuple(sys.argv[2:])):
-        print(*row, sep=" | ")
+        print(line(row))

@@ -127,9 +127,9 @@ def look_and_write_once(
 ) -> Script[tuple[CachedTopic, Appended] | None]:
     created = topic is None
     if topic is None:
-        if not (yield from insert_topic(name, wanted.config.fields() if wanted.config else {}, now)):
+        topic = yield from insert_topic(name, wanted.config.fields() if wanted.config else {}, now)
+        if topic is None:
             return None
-        topic = yield from topic_called(name)
     held = yield Statement(LOCK_AND_LOOK, (topic.id, topic.version))
     if not held:
         return None

@@ -267,10 +267,12 @@ def create_topic(name: str, fields: dict[str, Any], now: int, *, noted: bool) ->
     return made is not None
 
 
-def insert_topic(name: str, fields: dict[str, Any], now: int) -> Script[bool]:
-    """The same, in the transaction of the caller and not in the audit log."""
+def insert_topic(name: str, fields: dict[str, Any], now: int) -> Script[CachedTopic | None]:
+    """The same, in the transaction of the caller and not in the audit log. Returns the topic, and None where one of this name was
+    there first. Nobody remembers it yet: the transaction may be undone."""
     yield from check_new(name, fields)
-    return bool((yield creating([Creation(name, fields, now, noted=False)])))
+    made = yield creating([Creation(name, fields, now, noted=False)])
+    return new_topic(made[0][1], name, fields, now) if made else None
 
 
 def check_new(name: str, fields: dict[str, Any]) -> Script[None]:

@@ -99,6 +99,18 @@ def test_of_many_who_expect_one_head_one_gets_it(door: Lane) -> None:
     assert sorted(answer.status for answer in answers) == [200] + [409] * 15
 
 
+@pytest.mark.parametrize(
+    ("status", "wanted"),
+    [(409, {"expected_head": 5}), (422, {"config": {"cap_records": 1, "discard": "reject"}})],
+)
+def test_appends_that_are_refused_together_leave_no_topic_behind(
+    door: Lane, status: int, wanted: dict[str, Any]
+) -> None:
+    answers = together(*[lambda: door.append(f"refused.{status}", 1, 2, **wanted)] * 8)
+    assert [answer.status for answer in answers] == [status] * 8
+    assert door.get(f"/v0/topics/refused.{status}").status == 404
+
+
 def test_counts_stay_exact_under_everything_at_once(server: Instance, door: Lane) -> None:
     """Appends that evict, tag deletes that mark before they lock, floors that move, forwarding and reclaim."""
     door.put("/v0/topics/busy.source", {"cap_records": 300})

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable
+from typing import Any
 
 from base.errors import HeadMismatch, IdempotencyMismatch, TopicFull
 from store.script import Script, Shared, Statement, atomically
 from topics import limits, wake
 from topics.batch import batches
-from topics.cache import CachedTopic, absent, cached, forget, load_topic, topic_called
+from topics.cache import CachedTopic, absent, as_known, cached, forget, load_topic
 from topics.conditional import AtHead, Unless
 from topics.config import create_topic, insert_topic
 from topics.first import append_first
@@ -36,11 +37,15 @@ INSERT INTO topics_idempotencykey (topic_id, key, first_seq, last_seq, ts, diges
 ON CONFLICT (topic_id, key) DO UPDATE
    SET first_seq = excluded.first_seq, last_seq = excluded.last_seq, ts = excluded.ts, digest = excluded.digest
 """
-# By the primary key, in which the prefix is a range: no character sorts behind the last one of Unicode.
+# By the primary key, in which the prefix is a range: no character sorts behind the last one of Unicode. A row of NULL says that
+# the topic remembers no such key, and no row that it is another than the one we knew.
 LAST_KEYED = """
-SELECT key, first_seq, last_seq, ts FROM topics_idempotencykey
- WHERE topic_id = %s AND key >= %s AND key < %s AND ts + 0 > %s
- ORDER BY last_seq DESC LIMIT 1
+SELECT key, first_seq, last_seq, ts
+  FROM topics_topichead head
+  LEFT JOIN LATERAL (SELECT * FROM topics_idempotencykey
+                      WHERE topic_id = head.topic_id AND key >= %s AND key < %s AND ts + 0 > %s
+                      ORDER BY last_seq DESC LIMIT 1) kept ON true
+ WHERE head.topic_id = %s AND head.version = %s
 """
 
 
@@ -195,7 +200,12 @@ def check_room(topic: CachedTopic, rows: Rows, now: int) -> Script[None]:
 
 def last_keyed(name: str, prefix: str, now: int) -> Script[tuple[str, int, int, int] | None]:
     """The last append under a key that begins so and is remembered: key, first_seq, last_seq, ts. Raises TopicNotFound."""
-    topic = yield from topic_called(name)
-    since = now - topic.idempotency_window_ms
-    rows = yield Statement(LAST_KEYED, (topic.id, prefix, prefix + chr(0x10FFFF), since), quick=True)
-    return rows[0] if rows else None
+
+    def look(topic: CachedTopic) -> Script[tuple[Any, ...] | None]:
+        since = now - topic.idempotency_window_ms
+        wanted = (prefix, prefix + chr(0x10FFFF), since, topic.id, topic.version)
+        rows = yield Statement(LAST_KEYED, wanted, quick=True)
+        return rows[0] if rows else None
+
+    key, *rest = yield from as_known(name, look)
+    return None if key is None else (key, *rest)

@@ -3,6 +3,8 @@
 import pytest
 
 from tests.api.doors import Door
+from tests.scripts import look_up
+from topics.cache import keep
 
 PREFIX = "import:0123456789:"
 
@@ -43,3 +45,14 @@ def test_keys_are_not_to_be_found_out(api: Door, name: str, query: str) -> None:
 def test_an_absent_topic_is_told(api: Door, name: str) -> None:
     reply = api.get(f"/v0/topics/{name}/appends?key_prefix={PREFIX}")
     assert (reply.status, reply.code) == (404, "topic_not_found")
+
+
+def test_a_process_that_remembers_an_older_topic_of_the_name_looks_again(views: Door, name: str) -> None:
+    views.append(name, 0, idempotency_key=f"{PREFIX}1")
+    remembered = look_up(name)
+    views.delete(f"/v0/topics/{name}")
+    keep(remembered)  # another process deleted it
+    assert views.get(f"/v0/topics/{name}/appends?key_prefix={PREFIX}").code == "topic_not_found"
+    views.append(name, 1, 2, idempotency_key=f"{PREFIX}2")
+    keep(remembered)
+    assert last(views, name)["last_seq"] == 2

@@ -158,9 +158,9 @@ def test_appends_under_conditions_touch_their_heads_and_keys(topics: dict[str, i
     wanted = Append([NewRecord(msgspec.Raw(b'"x"')) for _ in range(100)], idempotency_key="k")
     appends = [Unless(look_up(name), wanted, check_rows(wanted), NOW + RECORDS) for name in ("home", "short", "long")]
     check(20, lambda: perform(Unless.transaction(appends)))
-    home = look_up("home").id
-    check(5, lambda: prepared(FIND_KEY, (b"", home, "key 7", 0)))
-    check(120, lambda: prepared(LAST_KEYED, (home, "key 99", "key 991", 0)))
+    home = look_up("home")
+    check(5, lambda: prepared(FIND_KEY, (b"", home.id, "key 7", 0)))
+    check(120, lambda: prepared(LAST_KEYED, ("key 99", "key 991", 0, home.id, home.version)))
 
 
 @believing("never", "of one record a topic", "of one topic", "of emptied tables", "good")

@@ -8,6 +8,7 @@ import pytest
 
 from tests.api.doors import Door
 from tests.api.test_get_topic import make_older
+from wire.paging import next_cursor
 
 
 @pytest.fixture
@@ -187,7 +188,10 @@ def test_an_absent_topic_is_not_found(api: Door, name: str) -> None:
         assert (refused.status, refused.code) == (404, "topic_not_found")
 
 
-@pytest.mark.parametrize("query", ["page_size=0", "page_size=x", "cursor=x", "cursor=WyJhIl0="])
+@pytest.mark.parametrize(
+    "query",
+    ["page_size=0", "page_size=x", "cursor=x", "cursor=WyJhIl0=", f"cursor={next_cursor('a', 'named', f'{1:05000}')}"],
+)
 def test_a_bad_page_is_refused(api: Door, topic: str, query: str) -> None:
     assert api.get(f"/v0/topics/{topic}/cursors?{query}").code == "invalid_request"
 

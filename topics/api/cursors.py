@@ -118,7 +118,7 @@ def list_cursors(asked: Asked[None, PageQuery], topic: str) -> Script[Answer]:
 def page_after(asked: PageQuery) -> cursors.After:
     """Where the page begins. Raises InvalidRequest."""
     name, kind, id = asked.after(3)
-    if not (id.isascii() and (id or "0").isdigit() and int(id[:20] or 0) < 2**63):
+    if not (id.isascii() and (id or "0").isdigit() and len(id) <= 19 and int(id or 0) < 2**63):
         raise InvalidRequest("cursor is none that this list gave out")
     return cursors.After(name, kind, int(id or 0))
 

@@ -165,7 +165,7 @@ def read_by_get(asked: Asked[None, RecordsQuery], topic: str) -> Script[Answer]:
 )
 def one_record(asked: Asked[None, None], topic: str, seq: str) -> Script[Answer]:
     """One record, and the way it came here."""
-    if not (seq.isascii() and seq.isdigit() and 0 < int(seq[:20]) < 2**63):
+    if not (seq.isascii() and seq.isdigit() and len(seq) <= 19 and 0 < int(seq) < 2**63):
         raise InvalidRequest(f"{seq[:30]!r} is no seq", seq=seq[:30])
     found = yield from record(topic, int(seq), now_ms())
     routers = [asked.key.shown(router) for router in found.routers]

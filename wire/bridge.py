@@ -82,6 +82,8 @@ def environ(scope: dict[str, Any], headers: dict[bytes, bytes], body: bytes, key
         "wsgi.run_once": False,
     }
     for name, value in headers.items():
+        if b"_" in name:  # WSGI would take it for another header, the one with dashes
+            continue
         result["HTTP_" + name.decode("latin-1").upper().replace("-", "_")] = value.decode("latin-1")
     result["CONTENT_TYPE"] = result.pop("HTTP_CONTENT_TYPE", "")
     result["CONTENT_LENGTH"] = str(len(body)) if body else ""

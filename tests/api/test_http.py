@@ -97,6 +97,21 @@ def test_who_does_not_accept_json_is_told_so_in_json(live: Door, accept: str) ->
     assert (refused.status, refused.code) == (406, "not_acceptable")
 
 
+# What is plain to see, and what a view has to negotiate.
+BY_EITHER_DOOR = pytest.mark.parametrize("accept", ["application/json", "application/json, text/plain"])
+
+
+@BY_EITHER_DOOR
+def test_a_header_with_an_underscore_is_another_header(live: Door, name: str, accept: str) -> None:
+    body, headers = b'{"records":[{"data":1}]}', {"accept": accept, "idempotency_key": "k"}
+    given = [
+        live.send("POST", f"/v0/topics/{name}", body, {**headers, "content-type": "application/json"}) for _ in "12"
+    ]
+    assert [reply.json["deduped"] for reply in given] == [False, False]
+    refused = live.send("POST", f"/v0/topics/{name}", body, {**headers, "content_type": "application/json"})
+    assert (refused.status, refused.code) == (415, "unsupported_media_type")
+
+
 def test_a_host_that_is_none_is_refused_in_json(api: Door) -> None:
     refused = api.get("/v0/topics", host="a b")
     assert (refused.status, refused.code) == (400, "invalid_request")

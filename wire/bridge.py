@@ -85,7 +85,9 @@ def environ(scope: dict[str, Any], headers: dict[bytes, bytes], body: bytes, key
         if b"_" in name:  # WSGI would take it for another header, the one with dashes
             continue
         result["HTTP_" + name.decode("latin-1").upper().replace("-", "_")] = value.decode("latin-1")
-    result["CONTENT_TYPE"] = result.pop("HTTP_CONTENT_TYPE", "")
+    said = result.pop("HTTP_CONTENT_TYPE", "")
+    # No form says anything in the way of RFC 2231, name*=value, and Django fails at an encoding that it does not know.
+    result["CONTENT_TYPE"] = said.partition(";")[0] if "*" in said else said
     result["CONTENT_LENGTH"] = str(len(body)) if body else ""
     result.pop("HTTP_CONTENT_ENCODING", None)  # the front has unzipped it
     result.pop("HTTP_CONTENT_LENGTH", None)

@@ -112,6 +112,13 @@ def test_a_header_with_an_underscore_is_another_header(live: Door, name: str, ac
     assert (refused.status, refused.code) == (415, "unsupported_media_type")
 
 
+@BY_EITHER_DOOR
+def test_what_else_a_media_type_says_does_not_count(live: Door, name: str, accept: str) -> None:
+    for said in ("charset=latin1", "charset", "charset*=nonsense''%ff"):
+        answer = live.put(f"/v0/topics/{name}", {}, content_type=f"application/json; {said}", accept=accept)
+        assert answer.status in (200, 201)
+
+
 def test_a_host_that_is_none_is_refused_in_json(api: Door) -> None:
     refused = api.get("/v0/topics", host="a b")
     assert (refused.status, refused.code) == (400, "invalid_request")

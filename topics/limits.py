@@ -14,6 +14,7 @@ TOTAL = "SELECT coalesce(sum(bytes), 0)::bigint FROM topics_topichead"
 FRESH_SECONDS = 1.0
 MOST_TOTAL_BYTES = settings.TOPICS_MAX_TOTAL_BYTES  # read once: an append asks for it
 TOPICS = "SELECT count(*), EXISTS (SELECT FROM topics_topic WHERE name = %s) FROM topics_topic"
+THERE = "SELECT FROM topics_topic WHERE name = %s"
 SHARE = 16  # a process makes at most a sixteenth of the topics there is room for before it counts again
 SHARE_SECONDS = 10.0  # and counts again after that time, as others use the room up as well
 FULL_SECONDS = 0.1  # for which nobody counts whether there is room again
@@ -36,19 +37,22 @@ class Granted:
     full = False
 
     def take(self, most: int, now: float) -> bool:
-        """Returns whether one more needs no count, or raises Throttled as the last count did, for as long as it is fresh."""
+        """Returns whether one more needs no count."""
         if most != self.most:
             self.most, self.share, self.full, self.until = most, 0, False, 0.0
-        if now < self.until:
-            if self.full:
-                limits.check("topics", most, most)
-            if self.left:
-                self.left -= 1
-                return True
-        # The caller counts. Whoever comes meanwhile would count the same: it is refused as before, or takes another share
-        # on credit.
-        self.left, self.until = self.share, now + FRESH_SECONDS
+        if now < self.until and self.left:
+            self.left -= 1
+            return True
         return False
+
+    def refuses(self, now: float) -> bool:
+        """Whether there was no room when it was last counted, and that is fresh."""
+        return self.full and now < self.until
+
+    def lend(self, now: float) -> None:
+        """Somebody counts. Whoever comes meanwhile would count the same: it is refused as before, or takes another share on
+        credit."""
+        self.left, self.until = self.share, now + FRESH_SECONDS
 
     def renew(self, room: int, now: float) -> None:
         """Of `room` topics, as counted at `now`, this process has its share."""
@@ -65,8 +69,12 @@ def check_topics(name: str) -> Script[None]:
     most, now = settings.TOPICS_MAX_TOPICS, time.monotonic()
     if not most or granted.take(most, now):
         return
-    ((topics, there),) = yield Statement(TOPICS, (name,))
-    granted.renew(most - topics, now)
+    if granted.refuses(now):  # what is there already makes no topic more
+        topics, there = most, bool((yield Statement(THERE, (name,), quick=True)))
+    else:
+        granted.lend(now)
+        ((topics, there),) = yield Statement(TOPICS, (name,))
+        granted.renew(most - topics, now)
     if not there:
         limits.check("topics", most, topics)
 

@@ -226,10 +226,13 @@ def test_another_media_type_is_refused(api: Door, name: str) -> None:
     assert api.put(f"/v0/topics/{name}", b"{}", content_type="text/plain").code == "unsupported_media_type"
 
 
-def test_the_cap_on_topics_is_told(views: Door, name: str, settings) -> None:
+def test_the_cap_on_topics_is_told(views: Door, name: str, settings, monkeypatch: pytest.MonkeyPatch) -> None:
     views.put(f"/v0/topics/{name}")
     settings.TOPICS_MAX_TOPICS = 1
+    monkeypatch.setattr(limits, "FULL_SECONDS", 60)
+    monkeypatch.setattr(limits, "granted", limits.Granted())
     refused = views.put(f"/v0/topics/{name}-2")
     assert (refused.status, refused.code) == (429, "throttled")
     assert refused.detail["limit"] == "topics"
-    assert views.put(f"/v0/topics/{name}", {"ttl_ms": 1}).status == 200  # what is there may still be changed
+    for ttl_ms in (1, 2):  # what is there may still be changed, by a process that remembers it and by one that does not
+        assert views.put(f"/v0/topics/{name}", {"ttl_ms": ttl_ms}).status == 200

@@ -14,6 +14,7 @@ from base.errors import BatchTooLarge, InvalidRequest, RecordTooLarge
 from base.names import check_node, check_tag
 from store import disk
 from topics.config import Config
+from topics.diff import Seq
 from wire.keys import Key
 from wire.parse import Request
 
@@ -53,7 +54,7 @@ class Append(Request):
     """The config of the topic, if this append creates it."""
     disable_backpressure: bool = False
     """Taken, and does nothing."""
-    expected_head: int | None = None
+    expected_head: Seq | None = None
     """The head that the topic has to have, 0 for a new one: where it is another, 409 `head_mismatch` and nothing is
     appended."""
     return_seqs: bool = True

@@ -264,6 +264,8 @@ MALFORMED: list[Any] = [
     {"records": [{"data": 1}], "idempotency_key": 7},
     {"records": [{"data": 1}], "idempotency_key": "a\0b"},
     {"records": [{"data": 1}], "expected_head": "1"},
+    {"records": [{"data": 1}], "expected_head": -1},
+    {"records": [{"data": 1}], "expected_head": 2**63},
     {"records": [{"data": 1}], "config": {"ttl_ms": -1}},
     {"records": [{"data": 1}], "config": {"durability": "maybe"}},
     {"records": [{"data": 1}], "config": []},

@@ -6,7 +6,7 @@ import re
 
 # A backslash may itself be escaped: `\\ud800` is a backslash and five letters.
 SURROGATES = re.compile(
-    rb"(?P<other>\\[^u]|\\u(?![dD][89a-fA-F]))|(?P<pair>\\u[dD][89abAB]..\\u[dD][c-fC-F]..)|(?P<lone>\\u[dD][89a-fA-F]..)"
+    rb"(?P<other>\\[^u]|\\u(?![dD][89a-fA-F]))|(?P<pair>\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w)|(?P<lone>\\u[dD][89a-fA-F]\w\w)"
 )
 
 

@@ -240,6 +240,7 @@ MALFORMED: list[Any] = [
     b'{"records":[{"data":"\xff"}]}',
     b'{"records":[{"data":1}],"x":"\xed\xa0\x80"}',
     b'{"records":[{"data":1,"tag":"\\ud800"}]}',
+    '{"records":[{"data":"\\ud80é"}]}'.encode(),
     b'{"records":[{"data":"\\ud800"}]}',
     b'{"records":[{"data":01}]}',
     b'{"records":[{"data":NaN}]}',

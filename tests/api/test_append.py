@@ -1,10 +1,13 @@
 """POST /v0/topics/:topic, through both doors."""
 
 import json
+import sys
+from types import FrameType
 from typing import Any
 
 import pytest
 
+from base.surrogates import lone_surrogate
 from tests.api.doors import Door
 from topics.models import IdempotencyKey, Topic
 from topics.records import Append, check_rows
@@ -299,6 +302,27 @@ def test_half_a_surrogate_pair_is_refused_and_named(door: Door, name: str, text:
     assert (refused.status, refused.code) == (400, "invalid_request")
     message = refused.json["error"]["message"]
     assert message == f"the JSON escapes half a surrogate pair, {lone.decode()} (byte {body.index(lone)})"
+
+
+def test_to_look_for_half_a_pair_takes_no_step_for_each_escape() -> None:
+    """A body may have 30 million escapes, and its event loop waits for this."""
+
+    def steps(body: bytes) -> int:
+        taken: list[str] = []
+
+        def trace(frame: FrameType, event: str, _: Any) -> Any:
+            taken.append(event)
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            assert lone_surrogate(body) is None
+        finally:
+            sys.settrace(before)
+        return len(taken)
+
+    assert steps(rb'"\"\n\ud83d\ude00\u0041"' * 1000) == steps(b"")
 
 
 def test_whole_surrogate_pairs_and_escaped_backslashes_come_back_as_sent(door: Door, name: str) -> None:

@@ -14,7 +14,9 @@ from base.errors import InvalidRequest
 
 # How msgspec says these. A path is `$.topics[...].match[1]`: fields, places in an array, and values of an object.
 UNKNOWN = re.compile(r"Object contains unknown field `(?P<field>.*?)`(?: - at `(?P<path>\$[^`]*)`)?", re.DOTALL)
-WRONG_WORD = re.compile(r"Invalid enum value '(?P<word>.*?)'(?: - at `(?P<path>\$[^`]*)`)?", re.DOTALL)
+WRONG_WORD = re.compile(
+    r"Invalid enum value (?P<quote>['\"])(?P<word>.*?)(?P=quote)(?: - at `(?P<path>\$[^`]*)`)?", re.DOTALL
+)
 STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 TRUNCATED = "Input data was truncated"
 NEAR = 0.6  # alike enough to be meant

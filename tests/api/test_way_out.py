@@ -33,6 +33,7 @@ def test_truncated_json_is_told_with_the_byte(api: Door, name: str, body: bytes)
 WORDS = [
     ("PUT", "/v0/topics/{}", {"discard": "newest"}, "body at discard: 'newest' is none of old, reject"),
     ("PUT", "/v0/topics/{}", {"durability": ""}, "body at durability: '' is none of disk, ephemeral, fsync, memory"),
+    ("PUT", "/v0/topics/{}", {"discard": "don't"}, """body at discard: "don't" is none of old, reject"""),
     ("PUT", "/v0/routers/{}", {"source": "a", "dest": "b", "from": "now"}, "body at from: 'now' is none of earliest, head"),
     ("POST", "/v0/topics/{}/diff", {"match": ["tag", "Like", "x"]}, "body at match[1]: 'Like' is none of Eq, Glob"),
     ("POST", "/v0/watch", {"topics": {"a": {"match": ["x", "Eq", "x"]}}}, "body at topics[...].match[0]: 'x' is none of tag"),

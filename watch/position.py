@@ -14,8 +14,8 @@ from topics.diff import Window
 from watch import frames
 from watch.feeds import Batch, View
 from watch.hub import Hub
-from watch.resume import FoundTopic, Resumption
-from watch.sessions import SavedPosition, SavedPositions
+from watch.resume import FoundTopic
+from watch.sessions import UNTOLD, SavedPosition, SavedPositions
 
 # For these losses, if the first read of a topic finds them, the reader itself came too late: `from_seq_too_old`.
 LATE = ("cap", "ttl", "mixed", "restart")
@@ -46,6 +46,9 @@ class Owner(Protocol):
 class Position:
     """A topic's place in a stream. `reached` says how far it was sent, and is replaced as a whole when that moves.
 
+    So it moves with what is sent and not before: in GONE until topic-deleted is sent it says that the topic is there,
+    and in RECREATED it is where the stream was in the topic before. `topic_id` is the topic that is read.
+
     | state                              | event                                   | next        | what is sent            |
     |------------------------------------|-----------------------------------------|-------------|-------------------------|
     | RESUMING                           | there is no topic of this name          | GONE        | topic-deleted, unless   |
@@ -67,36 +70,36 @@ class Position:
     Whatever else happens in a state is passed over: a hint in RESUMING, because the look-up that is under way began
     after we followed the topic and sees what the hint is about, and a hint in GONE, because it came late.
 
-    `predecessor_seq`: in RECREATED, the seq that was reached in the topic before. `announced_head_seq`: the head that
-    the last frame told, which the next one must not go behind. `read_since`: only a read that began after this moment
-    (of the monotonic clock) will do.
+    `announced_head_seq`: the head that the last frame told, which the next one must not go behind. `read_since`: only a
+    read that began after this moment (of the monotonic clock) will do.
     """
 
     __slots__ = (
         "announced_head_seq",
         "hub",
         "name",
-        "predecessor_seq",
         "reached",
         "read_since",
         "state",
         "stream",
+        "topic_id",
         "view",
     )
 
     def __init__(self, hub: Hub, stream: Owner, name: str, saved: SavedPosition, view: View, read_since: float) -> None:
         self.hub, self.stream, self.name, self.view = hub, stream, name, view
-        self.reached, self.state = saved, State.RESUMING
-        self.predecessor_seq: int | None = None
+        self.reached, self.topic_id, self.state = saved, saved.topic_id, State.RESUMING
         self.announced_head_seq, self.read_since = 0, read_since
 
     @property
-    def topic_id(self) -> int:
-        return self.reached.topic_id
+    def seq(self) -> int:
+        """How far the topic that is read was sent."""
+        return self.reached.seq if self.reached.topic_id == self.topic_id else 0
 
     @property
-    def seq(self) -> int:
-        return self.reached.seq
+    def is_successor(self) -> bool:
+        """Whether the topic that is read is another one than the session began with."""
+        return self.reached.recreated or self.reached.topic_id != self.topic_id
 
     @property
     def is_readable(self) -> bool:
@@ -108,19 +111,20 @@ class Position:
         """Hear of the topic from now on."""
         self.hub.follow(self.topic_id, self)
 
-    def resume(self, resumption: Resumption, found: FoundTopic | None) -> None:
+    def resume(self, reached: SavedPosition, found: FoundTopic | None) -> None:
         """Leave RESUMING. What is to be sent for that is the stream's to send, when all its topics have resumed."""
         if found is None or found.topic_id != self.topic_id:
             self.hub.leave(self.topic_id, self)
-        self.reached, self.predecessor_seq = resumption.reached, resumption.predecessor_seq
+        self.reached = reached
         if found is None:
             self.state = State.GONE
             self.hub.seekers[self] = None
             return
+        self.topic_id = found.topic_id
         self.follow()
         # The hub may have heard of a newer head while we looked: then we are behind, and its hint was passed over.
         head_seq = self.hub.heads[found.topic_id] = max(found.head_seq, self.hub.heads.get(found.topic_id, 0))
-        if self.predecessor_seq is not None:
+        if reached.topic_id != found.topic_id:
             self.state = State.RECREATED
         elif self.seq == head_seq:
             self.state, self.announced_head_seq = State.LIVE, head_seq
@@ -134,7 +138,7 @@ class Position:
     # -- What the hub calls -------------------------------------------------------------------------------------------
 
     def heard(self, head_seq: int) -> None:
-        if head_seq != self.reached.seq:
+        if head_seq != self.seq:
             self.stream.read_soon(self)
 
     def vanished(self) -> None:
@@ -143,15 +147,13 @@ class Position:
             return
         self.hub.leave(self.topic_id, self)
         self.hub.seekers[self] = None
-        self.reached = SavedPosition(self.topic_id, self.seq, self.reached.recreated, gone=True)
         self.state = State.GONE
         self.stream.topic_deleted(self)
 
     def appeared(self, topic_id: int) -> None:
         """Another topic of this name was created."""
         self.hub.seekers.pop(self, None)
-        self.predecessor_seq, self.announced_head_seq = self.seq, 0
-        self.reached = SavedPosition(topic_id, 0, recreated=True)
+        self.topic_id, self.announced_head_seq = topic_id, 0
         self.state = State.RECREATED
         self.follow()
         self.stream.read_soon(self)
@@ -167,22 +169,22 @@ class Position:
 
     def is_said_by(self, batch: Batch) -> bool:
         """Whether the batch's message, which many streams share, tells all of it to a stream of this topic alone."""
-        is_plain = batch.window.lost is None and not self.reached.recreated  # in RECREATED it is
+        is_plain = batch.window.lost is None and not self.is_successor
         is_news = self.state is not State.LIVE and batch.window.caught_up
         return bool(batch.record) and is_plain and not is_news
 
     def move(self, window: Window) -> None:
         """Be where the window ends."""
-        self.reached = SavedPosition(self.reached.topic_id, window.next_from_seq, self.reached.recreated)
+        self.reached = SavedPosition(self.topic_id, window.next_from_seq, self.is_successor)
         self.state = State.LIVE if window.caught_up else State.CATCHING_UP
-        self.predecessor_seq, self.announced_head_seq = None, window.head_seq
+        self.announced_head_seq = window.head_seq
 
     def advance(self, batch: Batch) -> Iterator[bytes]:
         """Move on by a batch. Yields each frame, without its id, when the position is the one its id must tell."""
         window, was_live = batch.window, self.state is State.LIVE
         if (lost := self.tombstone(window)) is not None:
             gap_to = window.gap_to if window.lost is not None else 0
-            self.reached = SavedPosition(self.topic_id, gap_to, self.reached.recreated)
+            self.reached = SavedPosition(self.topic_id, gap_to, self.is_successor)
             yield lost
         has_moved = self.seq != window.next_from_seq
         self.move(window)
@@ -195,10 +197,8 @@ class Position:
 
     def tombstone(self, window: Window) -> bytes | None:
         """The tombstone before this window, if records were lost there that nobody asked to delete."""
-        reason, after = window.lost, self.seq
-        if self.predecessor_seq is not None:
-            reason, after = "recreated", self.predecessor_seq
-        elif reason is None:
+        reason = "recreated" if self.state is State.RECREATED else window.lost
+        if reason is None:
             return None
         cause = {}
         if self.state is State.FIRST_READ and reason in LATE:
@@ -207,7 +207,7 @@ class Position:
             "tombstone",
             topic=self.name,
             reason=reason,
-            gap_from=after + 1,
+            gap_from=self.reached.seq + 1,
             gap_to=window.gap_to,
             earliest_seq=window.earliest_seq,
             head_seq=window.head_seq,
@@ -216,17 +216,21 @@ class Position:
 
     # -- What is told of it -------------------------------------------------------------------------------------------
 
-    def deleted_frame(self) -> bytes:
-        return frames.event("topic-deleted", topic=self.name, head_seq=self.seq, reason="deleted")
+    def tell_gone(self) -> bytes:
+        """Have told that the topic was deleted, by this frame."""
+        frame = frames.event("topic-deleted", topic=self.name, head_seq=self.reached.seq, reason="deleted")
+        self.reached = SavedPosition(self.reached.topic_id, self.reached.seq, self.reached.recreated, gone=True)
+        return frame
 
     def saved(self, arrived: SavedPosition) -> SavedPosition:
         """What is written down of this position. `arrived` says how far the client has surely come."""
         if self.state is State.RESUMING:
             return self.reached  # nothing was sent: what the session had saved is still true
-        is_same = arrived.topic_id == self.topic_id
+        is_same = arrived.topic_id == self.reached.topic_id
         # A deletion that may not have arrived is told once more: so it counts only when both say that it is gone.
-        is_gone = self.reached.gone and arrived.gone
-        return SavedPosition(self.topic_id, self.seq, self.reached.recreated, is_gone, arrived.seq if is_same else 0)
+        is_gone = is_same and arrived.gone and self.reached.gone
+        reached = (self.reached.topic_id, self.reached.seq, self.reached.recreated)
+        return SavedPosition(*reached, is_gone, arrived.seq if is_same else UNTOLD)
 
 
 def reached(positions: Iterable[Position]) -> SavedPositions:
@@ -235,7 +239,7 @@ def reached(positions: Iterable[Position]) -> SavedPositions:
 
 
 def id_line(positions: Collection[Position]) -> bytes:
-    """The `id:` line of a frame that is sent now.
+    """The `id:` line of a frame that is sent now: how far each topic was sent.
 
     Before the positions have resumed it is empty, so that the client keeps the id that it has. What the session had
     saved may be further than what the client got, or less far than what it has shown.
@@ -243,5 +247,6 @@ def id_line(positions: Collection[Position]) -> bytes:
     if any(position.state is State.RESUMING for position in positions):
         return b""
     there = [position for position in positions if not position.reached.gone]
-    seqs = {position.name: position.seq for position in there}
-    return frames.id_line(seqs, {position.name: position.topic_id for position in there if position.reached.recreated})
+    seqs = {position.name: position.reached.seq for position in there}
+    successors = (position for position in there if position.reached.recreated)
+    return frames.id_line(seqs, {position.name: position.reached.topic_id for position in successors})

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from watch.sessions import SavedPosition
+from watch.sessions import UNTOLD, SavedPosition
 
 UNKNOWN_TOPIC = 0  # the id of no topic: a seq of a topic that was deleted long ago
 
@@ -29,40 +29,30 @@ class FoundTopic(NamedTuple):
     head_seq: int
 
 
-class Resumption(NamedTuple):
-    """Where a stream goes on in a topic, and what it has to tell of the topic first.
-
-    `predecessor_seq`: the client had reached this seq of an earlier topic of the name, and is to be told that there is
-    another one now. `announce_gone`: the topic was deleted, and the client may not know.
-    """
-
-    reached: SavedPosition
-    predecessor_seq: int | None = None
-    announce_gone: bool = False
-
-
 def resume(
     saved: SavedPosition, is_exact: bool, shown: ShownPosition | None, found: FoundTopic | None, knows_gone: bool
-) -> Resumption:
-    """Returns where a stream goes on.
+) -> SavedPosition:
+    """Returns how far the client is. Whatever differs from the topic that was found is still to be told.
 
     `is_exact`: `saved` is what was sent, and not what had been saved before a crash. `knows_gone`: the client shows an
-    id of this session in which the topic is missing, as it is in every id after `topic-deleted`.
+    id of this session in which the topic is missing, as it is in every id from `topic-deleted` until the topic that
+    came after it is told.
     """
+    is_gone = shown is None and (saved.gone or knows_gone)
     if found is None:
-        announce_gone = shown is not None or not (saved.gone or knows_gone)
-        gone = SavedPosition(saved.topic_id, saved.seq, saved.recreated, gone=True)
-        return Resumption(gone, announce_gone=announce_gone)
+        return SavedPosition(saved.topic_id, saved.seq, saved.recreated, is_gone)
     seq, topic_id = client_position(saved, is_exact, shown, found)
     if topic_id == found.topic_id:
-        return Resumption(SavedPosition(topic_id, seq, saved.recreated or topic_id != saved.topic_id))
-    return Resumption(SavedPosition(found.topic_id, 0, recreated=True), predecessor_seq=seq)
+        return SavedPosition(topic_id, seq, saved.recreated or topic_id != saved.topic_id)
+    return SavedPosition(topic_id, seq, saved.recreated, is_gone)
 
 
 def client_position(
     saved: SavedPosition, is_exact: bool, shown: ShownPosition | None, found: FoundTopic
 ) -> tuple[int, int]:
     """Returns the seq that the client has reached, and the id of the topic that this is a seq of."""
+    if shown is None and saved.arrived_seq == UNTOLD:
+        return 0, UNKNOWN_TOPIC
     if shown is None:
         return saved.seq if saved.arrived_seq is None else saved.arrived_seq, saved.topic_id
     topic_id = shown.topic_id

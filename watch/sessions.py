@@ -28,6 +28,7 @@ from wire.schema import Clamped
 
 MOST_TOPICS = 256
 MAX_BATCH_BYTES = min(256 * 1024, MAX_BYTES)  # a stream holds a whole batch while its reader takes it
+UNTOLD = -1  # an `arrived_seq`: the client may not know yet that the topic is another one of its name
 REFRESH_MS = 30_000  # a session with a stream says so at least this often
 
 # What the answer says of each topic, as a read at its head finds it; and where its first record since `from_ts` is.
@@ -141,7 +142,7 @@ class SavedPosition(msgspec.Struct, array_like=True, frozen=True):
 
     `recreated`: the topic is another one of its name than the one that the session began with. `gone`: the topic was
     deleted, and the client was told. `arrived_seq`, in what is written down: the client has surely got all up to this
-    seq. Written down as an array, so what is added goes to the end.
+    seq, or UNTOLD. Written down as an array, so what is added goes to the end.
     """
 
     topic_id: int

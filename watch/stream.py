@@ -54,7 +54,7 @@ class Stream:
         self.to_read: Order[Position] = Order(lambda position: hub.priorities.get(position.topic_id, 0))
         self.reading: Reading | None = None  # the one that is under way, or done and not taken
         self.reading_position: Position | None = None  # whose reading it is
-        self.frames: deque[bytes] = deque()  # to send before anything that is read
+        self.frames: deque[Callable[[], bytes]] = deque()  # made when sent, before anything that is read
         self.is_sending = self.is_ending = False
         self.was_cut = False  # it was ended because its client took nothing
         self.has_moved_unsaid = False  # a position moved, and no frame since then has had an id
@@ -72,23 +72,19 @@ class Stream:
         found = await self.hub.find(list(self.positions))
         # An id of this session names all its topics but those that its client knows to be gone.
         is_ours = last is not None and last.seqs.keys() <= self.positions.keys()
-        gone_unannounced = set()
         for name, position in self.positions.items():
             shown = ShownPosition(last.seqs[name], last.epochs.get(name)) if last and name in last.seqs else None
             topic = FoundTopic(*found[name]) if name in found else None
             knows_gone = is_ours and shown is None
-            resumption = resume(position.reached, self.session.exact, shown, topic, knows_gone)
-            position.resume(resumption, topic)
-            if resumption.announce_gone:
-                gone_unannounced.add(position)
+            position.resume(resume(position.reached, self.session.exact, shown, topic, knows_gone), topic)
         self.arrived = Arrived(self.reached())
-        for position in positions:  # only now: the id of every frame tells all positions
+        for position in positions:
             if position.state is State.LIVE:
                 self.say(frames.event("caught-up", topic=position.name, head_seq=position.seq))
             elif position.state is not State.GONE:
                 self.to_read.add(position)
-            elif position in gone_unannounced:
-                self.say(position.deleted_frame())
+            elif not position.reached.gone:
+                self.topic_deleted(position)
         self.ask()  # only now, too: the first of them is the most urgent one
 
     # -- What others call ---------------------------------------------------------------------------------------------
@@ -107,8 +103,13 @@ class Stream:
         self.to_read.drop(position)
         if self.reading_position is position:
             self.reading = None
+        self.frames.append(lambda: self.told_gone(position))
+        self.wake()
+
+    def told_gone(self, position: Position) -> bytes:
         self.progress += 1
-        self.say(position.deleted_frame())
+        frame = position.tell_gone()
+        return self.id_line() + frame
 
     def end(self, code: str, message: str) -> None:
         """Say why, and end after what is already on its way."""
@@ -123,8 +124,8 @@ class Stream:
         self.wake()
 
     def say(self, frame: bytes) -> None:
-        """Send a frame that needs no reading, with an id that tells the positions as of now."""
-        self.frames.append(self.id_line() + frame)
+        """Send a frame that needs no reading, with an id that tells the positions as they are when it is sent."""
+        self.frames.append(lambda: self.id_line() + frame)
         self.wake()
 
     def beat(self) -> None:
@@ -134,10 +135,14 @@ class Stream:
             self.timer = self.hub.loop.call_later(left, self.beat)
             return
         if not self.is_sending:
-            self.frames.append(frames.heartbeat(now_ms()) + (self.id_line() + b"\n" if self.has_moved_unsaid else b""))
-            self.has_moved_unsaid = False
+            self.frames.append(self.heartbeat)
             self.wake()
         self.timer = self.hub.loop.call_later(self.heartbeat_seconds, self.beat)
+
+    def heartbeat(self) -> bytes:
+        id = self.id_line() + b"\n" if self.has_moved_unsaid else b""
+        self.has_moved_unsaid = False
+        return frames.heartbeat(now_ms()) + id
 
     def to_save(self, open: bool) -> Saved:
         """The session's row as of now. `open`: this stream goes on, so the row may soon be behind what was sent."""
@@ -187,8 +192,7 @@ class Stream:
         if self.reading is not None or self.is_sending or self.is_ending or not self.to_read:
             return
         position = self.to_read.take()
-        at = position.reached
-        reading = self.hub.feeds.ask(position.name, at.topic_id, at.seq, position.view, position.read_since)
+        reading = self.hub.feeds.ask(position.name, position.topic_id, position.seq, position.view, position.read_since)
         self.reading_position, self.reading = position, reading
         if reading.done:
             self.wake()
@@ -208,7 +212,7 @@ class Stream:
                 return message
             self.ask()
         self.arrived.before_send(self.reached)
-        return body(self.frames.popleft())
+        return body(self.frames.popleft()())
 
     def take(self, position: Position, reading: Reading) -> dict[str, Any] | None:
         """Move a position on by what was read. Returns what there is to send."""
@@ -227,7 +231,7 @@ class Stream:
             self.to_read.add(position)
             return None
         # Whatever heard() was told while we read, the hub had noted it first: one look at its head covers it all.
-        if window.next_from_seq < max(window.head_seq, self.hub.heads.get(position.reached.topic_id, 0)):
+        if window.next_from_seq < max(window.head_seq, self.hub.heads.get(position.topic_id, 0)):
             self.to_read.add(position)
         else:
             self.to_read.drop(position)

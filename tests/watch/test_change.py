@@ -39,6 +39,22 @@ def test_a_deletion_is_told_again_to_who_has_not_heard_it(api: Api) -> None:
         assert names(stream.until_seq(other, 2)) == ["record"]
 
 
+def test_a_deletion_told_at_the_beginning_is_told_again_without_an_id(api: Api, name: str) -> None:
+    api.append(name, 1)
+    url = api.watch({name: {}}, heartbeat_ms=1000)
+    drop(api, name)
+    for _ in range(2):
+        with api.stream(url) as stream:
+            stream.until_event("topic-deleted")
+    with api.stream(url) as stream:
+        while not stream.comments:  # now it has arrived
+            stream.take(stream.read())
+    api.append(name, "new")
+    with api.stream(url) as stream:
+        lost, new, _ = stream.until_event("caught-up")
+        assert (lost.data["reason"], new.seqs) == ("recreated", [1])
+
+
 def test_a_topic_created_anew_begins_again(api: Api, name: str) -> None:
     api.append(name, 1, 2, 3)
     url = api.watch({name: {}})

@@ -41,6 +41,8 @@ def resume(
     is_gone = shown is None and (saved.gone or knows_gone)
     if found is None:
         return SavedPosition(saved.topic_id, saved.seq, saved.recreated, is_gone)
+    if knows_gone and saved.recreated and saved.topic_id == found.topic_id:  # it knows of the one before, and no more
+        return SavedPosition(UNKNOWN_TOPIC, 0, recreated=True, gone=True)
     seq, topic_id = client_position(saved, is_exact, shown, found)
     if topic_id == found.topic_id:
         return SavedPosition(topic_id, seq, saved.recreated or topic_id != saved.topic_id)

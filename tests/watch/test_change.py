@@ -78,6 +78,23 @@ def test_a_topic_created_anew_begins_again(api: Api, name: str) -> None:
         assert seqs(stream.until_event("caught-up")) == [3]
 
 
+def test_an_id_of_a_deletion_has_seen_nothing_of_the_topic_that_came_after_it(api: Api, name: str) -> None:
+    api.append(name, 1, 2, 3)
+    url = api.watch({name: {}}, heartbeat_ms=1000)
+    with api.stream(url) as stream:
+        stream.until_event("caught-up")
+        drop(api, name)
+        deleted = stream.until_event("topic-deleted")[-1]
+        api.append(name, "new 1", "new 2")
+        stream.until_event("caught-up")
+        while not stream.comments:  # the server takes it for arrived, and the client says that it is not
+            stream.take(stream.read())
+    with api.stream(url, deleted.id) as stream:
+        events = stream.until_event("caught-up")
+    assert names(events) == ["tombstone", "record", "caught-up"]
+    assert (events[0].data["reason"], seqs(events)) == ("recreated", [1, 2])
+
+
 def test_created_anew_while_nobody_watched(api: Api, name: str) -> None:
     api.append(name, 1, 2, 3)
     url = api.watch({name: {}})

@@ -97,8 +97,12 @@ def find(name: str) -> Script[Found]:
     check_router_name(name)
     rows = yield Statement(FIND, (name,))
     if not rows:
-        raise RouterNotFound(f"there is no router {name!r}", router=name)
+        raise absent(name)
     return Found(*rows[0])
+
+
+def absent(name: str) -> RouterNotFound:
+    return RouterNotFound(f"there is no router {name!r}", router=name)
 
 
 def page_of_routers(

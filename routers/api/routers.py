@@ -12,7 +12,7 @@ from base.names import check_router_name
 from routers.api.shapes import DeleteRouterAnswer, PutRouterAnswer, RouterAnswer, RoutersAnswer, RouterShown
 from routers.lag import Lagging, lagging
 from routers.routers import RouterConfig, delete_router, put_router
-from routers.stored import Found, find, page_of_routers
+from routers.stored import Found, absent, find, page_of_routers
 from store.script import Script
 from wire.answer import Answer
 from wire.endpoint import Asked, Endpoint
@@ -62,6 +62,8 @@ def get(asked: Asked[None, None], router: str) -> Script[Answer]:
     found = yield from find(router)
     found.check_ends(asked.key)
     lag = yield from lagging([found.id], now_ms())
+    if found.id not in lag:  # deleted since we found it
+        raise absent(router)
     return asked.answer(RouterAnswer(**shown(found, lag[found.id]), performance=asked.performance()))
 
 

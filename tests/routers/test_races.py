@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from base.clock import now_ms
-from routers.api.routers import RoutersQuery, list_routers
+from base.errors import RouterNotFound
+from routers.api.routers import RoutersQuery, get, list_routers
 from routers.routers import RouterConfig
-from store.script import Statement, perform
+from store.script import Script, Statement, perform
 from tests.api.doors import Door
 from tests.scripts import delete_router, put_router
+from wire.answer import Answer
 from wire.endpoint import Asked
 from wire.keys import OPEN
 
@@ -41,6 +43,21 @@ def test_puts_and_deletes_at_once_are_all_answered(live: Door, names: Any) -> No
             assert {call.result() for call in calls} <= {200, 201}
 
 
+def answer_of(script: Script[Answer], gone: str | None) -> Any:
+    """What a handler answers, when this router is deleted after its first statement."""
+    rows: Any = None
+    try:
+        while True:
+            step = script.send(rows)
+            assert isinstance(step, Statement)
+            rows = perform(step, [])
+            if gone is not None:
+                delete_router(gone)
+                gone = None
+    except StopIteration as done:
+        return json.loads(done.value.body)
+
+
 @pytest.mark.django_db
 def test_a_page_repeats_no_router_when_another_is_deleted_meanwhile() -> None:
     for name in "abcd":
@@ -50,20 +67,17 @@ def test_a_page_repeats_no_router_when_another_is_deleted_meanwhile() -> None:
         """A page of two; this router is deleted after the page was read, and before its lag is."""
         asked: Asked[None, RoutersQuery] = Asked(OPEN, {}, b"", b"", "")
         asked.query = RoutersQuery(page_size=2, cursor=cursor)
-        script = list_routers.handler(asked)
-        rows: Any = None
-        try:
-            while True:
-                step = script.send(rows)
-                assert isinstance(step, Statement)
-                rows = perform(step, [])
-                if gone is not None:
-                    delete_router(gone)
-                    gone = None
-        except StopIteration as done:
-            answer = json.loads(done.value.body)
-            return [router["router"] for router in answer["routers"]], answer.get("next_cursor", "")
+        answer = answer_of(list_routers.handler(asked), gone)
+        return [router["router"] for router in answer["routers"]], answer.get("next_cursor", "")
 
     first, cursor = page("", gone="a")
     second, _ = page(cursor, gone=None)
     assert (first, second) == (["b"], ["c", "d"])
+
+
+@pytest.mark.django_db
+def test_a_router_that_is_deleted_while_it_is_looked_at_is_not_there() -> None:
+    put_router("a", RouterConfig(source="s", dest="d"), now_ms())
+    asked: Asked[None, None] = Asked(OPEN, {}, b"", b"", "")
+    with pytest.raises(RouterNotFound):
+        answer_of(get.handler(asked, "a"), gone="a")

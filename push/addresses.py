@@ -48,7 +48,11 @@ def connect(
 ) -> socket.socket:
     """A connection to the first address of the host that accepts one. Raises AddressRefused or OSError."""
     trouble: OSError = OSError(f"{host} has no address")
-    for family, kind, protocol, _, address in socket.getaddrinfo(host.strip("[]"), port, 0, socket.SOCK_STREAM):
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), port, 0, socket.SOCK_STREAM)
+    except UnicodeError:  # a part of it is empty, or longer than 63 characters: no name server is asked
+        raise OSError(f"{host} is no name of a host") from None
+    for family, kind, protocol, _, address in found:
         check(str(address[0]), loopback_only=loopback_only)
         opened = socket.socket(family, kind, protocol)
         try:

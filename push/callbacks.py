@@ -21,6 +21,7 @@ from urllib3.exceptions import (
     ConnectTimeoutError,
     HTTPError,
     InsecureRequestWarning,
+    LocationParseError,
     NewConnectionError,
     ReadTimeoutError,
 )
@@ -148,7 +149,10 @@ class Callbacks:
 
     def post(self, callback: str, uuid: str | None, body: bytes, headers: dict[str, str], call: Call) -> Outcome:
         """Returns what the callback made of it. Raises LeaseOver: nothing went out that anybody could take for a batch."""
-        url = parse_url(callback)
+        try:
+            url = parse_url(callback)
+        except LocationParseError as error:
+            return Outcome(None, str(error)[:MOST_ERROR])
         if url.scheme != "https" and not settings.PUSH_CALLBACK_LOOPBACK_HTTP:
             return Outcome(None, "the callback is not https")
         sent = {"Content-Type": "application/json", "User-Agent": "topics", **headers, **credentials(uuid, url)}

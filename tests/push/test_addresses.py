@@ -126,6 +126,23 @@ def test_a_certificate_of_somebody_else_is_refused(
     stranger.end()
 
 
+@pytest.mark.parametrize(
+    ("host", "error"),
+    [
+        ("a..b", "a..b is no name of a host"),
+        (f"{'a' * 64}.example", "is no name of a host"),
+        ("a%zz", "'a%zz' is not a valid host"),
+    ],
+)
+def test_a_host_that_is_none_is_a_failed_delivery(
+    bus: Instance, publisher: Client, subscriber: Client, topic: str, host: str, error: str
+) -> None:
+    publisher.publish(topic, url(0))
+    subscriber.subscribe(topic, callback=f"https://{host}/events", timeout=0)
+    publisher.publish(topic, url(1))
+    until(failed(bus, subscriber, error), "the reason in the log")
+
+
 def test_a_long_answer_is_read_to_a_bound(
     publisher: Client, subscriber: Client, topic: str, receiver: Receiver
 ) -> None:

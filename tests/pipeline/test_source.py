@@ -75,6 +75,15 @@ def test_a_prefix_a_range_and_own_nodes(spark: SparkSession, dsn: str) -> None:
     assert sorted(row.seq for row in part.collect()) == [4, 6, 8]
 
 
+def test_nothing_to_read_is_an_empty_frame(spark: SparkSession, dsn: str) -> None:
+    numbers("orders", 3)
+    scripts.put_topic("empty", Config(), now_ms())
+    assert read(spark, dsn, topic="empty").collect() == []
+    assert read(spark, dsn, prefix="nothing:").collect() == []
+    assert read(spark, dsn, topic="orders", startingSeq="latest").collect() == []
+    assert read(spark, dsn, topic="orders").where("seq > 3").collect() == []
+
+
 def test_filters_are_pushed_to_the_database(spark: SparkSession, dsn: str) -> None:
     numbers("orders", 40, tag=[f"order:{n % 4}" for n in range(40)])
     some = read(spark, dsn, topic="orders").where("seq > 10 AND tag LIKE 'order:1%' AND length(data) > 0")

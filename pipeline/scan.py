@@ -49,7 +49,7 @@ ARROW = pa.schema(
 # Of a topic's range, by index; in order, which for own records is the index's.
 READ = """
 SELECT topic, seq, ts, node, tag, meta::text, data::text, home_topic, home_topic_id, home_seq, cardinality(path)
-  FROM topic_log_range(%(topic)s, %(first)s, %(last)s) log
+  FROM topic_log_range({topic}, {first}, {last}) log
  WHERE {conditions}
  ORDER BY seq
 """
@@ -141,7 +141,9 @@ class Scan:
         if self.without_nodes:
             nodes = sql.Literal(list(self.without_nodes))
             conditions.append(sql.SQL("(node IS NULL OR node <> ALL ({}))").format(nodes))
-        statement = sql.SQL(READ).format(conditions=sql.SQL(" AND ").join(conditions))
+        # All of it literals: where there are parameters as well, a percent sign in one would be none.
+        ends = {"topic": sql.Literal(part.topic), "first": sql.Literal(part.first), "last": sql.Literal(part.last)}
+        statement = sql.SQL(READ).format(**ends, conditions=sql.SQL(" AND ").join(conditions))
         with self.database.connect() as connection:
             connection.autocommit = False
             connection.isolation_level = IsolationLevel.REPEATABLE_READ  # the look and the rows are of one moment
@@ -149,7 +151,7 @@ class Scan:
             if self.fail_on_data_loss:
                 self.check(connection, part)
             with connection.cursor(name="topics") as cursor:
-                cursor.execute(statement, {"topic": part.topic, "first": part.first, "last": part.last})
+                cursor.execute(statement)
                 while rows := cursor.fetchmany(part.rows):
                     columns = zip(*rows, strict=True)
                     arrays = [pa.array(column, kind.type) for column, kind in zip(columns, ARROW, strict=True)]

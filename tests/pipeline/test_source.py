@@ -9,6 +9,7 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import EqualTo, GreaterThan, In, Not, StringStartsWith
+from pyspark.sql.functions import col
 
 from base.clock import now_ms
 from base.errors import InvalidRequest
@@ -93,6 +94,14 @@ def test_filters_are_pushed_to_the_database(spark: SparkSession, dsn: str) -> No
     pushed = [GreaterThan(("seq",), 10), StringStartsWith(("tag",), "order:"), In(("node",), ("a", "b")), left]
     assert list(reader.pushFilters(pushed)) == [left]
     assert next(part.first for part in reader.partitions()) == 10  # type: ignore[attr-defined]
+
+
+def test_percent_signs_are_letters_as_others(spark: SparkSession, dsn: str) -> None:
+    numbers("orders", 4, tag=["5%", "5%%", "%s", "%(last)s"], node=["%", "%%", "%b", None])
+    for tag, seq in (("5%", 1), ("5%%", 2), ("%s", 3), ("%(last)s", 4)):
+        assert [row.seq for row in read(spark, dsn, topic="orders").where(col("tag") == tag).collect()] == [seq]
+    rest = read(spark, dsn, topic="orders", withoutNodes="%%, %b")
+    assert sorted(row.seq for row in rest.collect()) == [1, 4]
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from pipeline.scan import SCHEMA, Condition, Range, Scan, condition, planned
 from pipeline.sink import BATCH_OPTIONS, OPTIONS, BatchWriter, StreamWriter
 
 READ_OPTIONS = stream.OPTIONS - {"maxRecordsPerTrigger", "cursor"} | {"endingSeq"}
+MOST_TS = 2**63 - 1  # neither Spark nor PostgreSQL knows a later one
 
 
 class Topics(DataSource):
@@ -83,7 +84,7 @@ class BatchReader(DataSourceReader):
                     if made.column == "ts" and made.operator in (">", ">=", "="):
                         first = max(first, seq_at(connection, topic, made.value))
                     if made.column == "ts" and made.operator in ("<", "<=", "="):
-                        last = min(last, seq_at(connection, topic, made.value + 1) - 1)
+                        last = min(last, seq_at(connection, topic, min(made.value + 1, MOST_TS)) - 1)
                     if made.column == "seq" and made.operator in (">", ">=", "="):
                         first = max(first, made.value)
                     if made.column == "seq" and made.operator in ("<", "<=", "="):

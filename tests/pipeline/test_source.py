@@ -104,6 +104,12 @@ def test_percent_signs_are_letters_as_others(spark: SparkSession, dsn: str) -> N
     assert sorted(row.seq for row in rest.collect()) == [1, 4]
 
 
+@pytest.mark.parametrize(("condition", "count"), [("<= ", 3), ("< ", 3), ("= ", 0), ("> ", 0), (">= -", 3)])
+def test_the_latest_time_that_a_long_can_hold(spark: SparkSession, dsn: str, condition: str, count: int) -> None:
+    numbers("orders", 3)
+    assert read(spark, dsn, topic="orders").where(f"ts {condition}{2**63 - 1}L").count() == count
+
+
 @pytest.mark.parametrize(
     ("options", "refusal"),
     [

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from base.refusal import Refusal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+GLOB = re.compile(r"[\\{}\[\]*?^,]")  # what Hadoop's patterns are made of
 
 
 class Files:
@@ -32,6 +36,10 @@ class Files:
     def url(self, path: str) -> str:
         return f"{self.root}/{path}" if path else self.root
 
+    def literal(self, path: str) -> str:
+        """The URL where it is taken for a pattern, which stands for this path alone."""
+        return GLOB.sub(r"\\\g<0>", self.url(path))
+
     def at(self, path: str) -> Any:
         return self.new_path(self.url(path))
 
@@ -45,8 +53,8 @@ class Files:
         return sorted(status.getPath().getName() for status in self.system.listStatus(self.at(path)))
 
     def matching(self, pattern: str) -> list[str]:
-        """The paths that match a pattern of Hadoop's, in order."""
-        found = self.system.globStatus(self.at(pattern)) or []
+        """The paths that match a pattern of Hadoop's, in order. What the folder itself is called is no pattern."""
+        found = self.system.globStatus(self.new_path(f"{self.literal('')}/{pattern}")) or []
         return sorted(self.relative(status.getPath()) for status in found)
 
     def relative(self, path: Any) -> str:

@@ -77,7 +77,7 @@ def groups(files: Files, wanted: Iterable[Segment]) -> Iterator[list[Segment]]:
 
 def archived(files: Files, group: list[Segment]) -> DataFrame:
     """The records of some segments."""
-    paths = [files.url(path) for segment in group for path in segment.files]
+    paths = [files.literal(path) for segment in group for path in segment.files]
     reader = files.spark.read.schema(COLUMNS)
     return reader.parquet(*paths) if paths else files.spark.createDataFrame([], COLUMNS)
 

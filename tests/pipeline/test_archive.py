@@ -49,6 +49,21 @@ def test_it_works(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
     assert (verified.state, verified.report["records"]) == ("done", 111)
 
 
+@pytest.mark.parametrize("name", ["of [2026]", "{a,b}", "every*?^"])
+def test_a_path_is_no_pattern(spark: SparkSession, dsn: str, tmp_path: Path, name: str) -> None:
+    numbers("orders", 20, now=now_ms() - DAY_MS)
+    numbers("orders", 20)
+    out = tmp_path / name
+    archive(out, trim=True)
+    numbers("orders", 10)
+    archive(out)
+    assert len(list(out.glob("topic=orders/day=*/*.parquet"))) >= 3
+    verified = perform("verify", {"topic": "orders", "archive": str(out)})
+    assert (verified.state, verified.report["records"]) == ("done", 50)
+    restored = perform("restore", {"archive": str(out), "topic": "again", "source": "orders"})
+    assert restored.written == 50
+
+
 def test_a_second_run_adds_what_is_new(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
     for _ in range(3):
         numbers("orders", 50)

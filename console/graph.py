@@ -188,7 +188,9 @@ def box(name: str, figure: str, at: tuple[float, float]) -> SafeString:
 
 def wanted_of(query: dict[str, str]) -> Wanted:
     hops = query.get("hops", "2")
-    return Wanted(query.get("prefix", ""), query.get("focus", ""), min(int(hops), MOST_HOPS) if hops.isdecimal() else 2)
+    return Wanted(
+        query.get("prefix", ""), query.get("focus", ""), min(int(hops[:9]), MOST_HOPS) if hops.isdecimal() else 2
+    )
 
 
 def page(site: Console, request: HttpRequest) -> HttpResponse:

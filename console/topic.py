@@ -109,6 +109,8 @@ def records(site: Console, request: HttpRequest, name: str) -> HttpResponse:
 def record(site: Console, request: HttpRequest, name: str, seq: int) -> HttpResponse:
     """One record, whole, and the way it came."""
     topic = found(name)
+    if seq > browse.LONGEST_SEQ:
+        raise Http404(f"no record has the seq {seq}")
     try:
         one = run(find_record(name, seq, now_ms()))
     except (TopicNotFound, NotFound) as error:

@@ -178,6 +178,13 @@ def test_long_values_and_wrong_ones_are_refused_in_words(browser: Client, filled
         assert told in errors(answer.content.decode()), (query, errors(answer.content.decode()))
 
 
+def test_numbers_that_are_too_large_are_none(browser: Client, filled: Topic) -> None:
+    assert browser.get(f"/admin/topic/orders/records/{2**63}/").status_code == 404
+    for page in ("topics/topic/?p=", "topics/cursor/?p=", "push/delivery/?p=", "graph/?focus=orders&hops="):
+        for digits in (20, 5_000):
+            assert browser.get(f"/admin/{page}{'9' * digits}").status_code == 200, page
+
+
 def test_a_nul_is_refused_wherever_it_stands(browser: Client, filled: Topic) -> None:
     for page in (
         "topic/a%00/",
@@ -185,6 +192,9 @@ def test_a_nul_is_refused_wherever_it_stands(browser: Client, filled: Topic) -> 
         "graph/?focus=%00",
         "complete/?q=%00",
         "live/?topic=%00",
+        "topics/topic/?durability__exact=%00",
+        "routers/router/?name=%00",
+        "push/bustopic/%00/change/",
     ):
         assert browser.get(f"/admin/{page}").status_code == 400, page
     assert browser.get("/admin/topic/no%20name/").status_code == 404

@@ -17,6 +17,7 @@ from django.utils.text import capfirst
 from base.errors import InvalidRequest, TopicsError
 
 PATH = re.compile(r" - at `\$\.(\w+)(?:\[\.\.\.\])?`$")  # where msgspec found what it refuses
+MOST_PAGES = 10**12  # whatever an address asks for: PostgreSQL counts rows up to 2**63
 S = TypeVar("S", bound=msgspec.Struct)
 # What a confirmation page shows: lines, a number for each kind, permissions that lack, and what stands in the way.
 Deletion = tuple[list[Any], dict[str, Any], set[str], list[Any]]
@@ -30,7 +31,7 @@ class OneQuery(ChangeList):
         self.title = capfirst(self.opts.verbose_name_plural)
 
     def get_results(self, request: HttpRequest) -> None:
-        self.page_num: int = max(self.page_num, 1)
+        self.page_num: int = min(max(self.page_num, 1), MOST_PAGES)
         start = (self.page_num - 1) * self.list_per_page
         rows = list(self.queryset[start : start + self.list_per_page + 1])
         self.result_list = rows[: self.list_per_page]

@@ -136,6 +136,8 @@ class AppendForm(forms.Form):
             msgspec.json.decode(given["data"].encode(), type=msgspec.Raw)  # one value, and nothing behind it
         except msgspec.DecodeError as error:
             raise InvalidRequest(f"data is no JSON value: {error}") from error
+        except RecursionError as error:
+            raise InvalidRequest("the JSON is nested too deep") from error
         more = "".join(f',"{name}":{json.dumps(given[name])}' for name in ("tag", "node") if given[name])
         body = f'{{"records":[{{"data":{given["data"]}{more}}}],"create":false}}'
         return parse(body.encode(), Append)

@@ -215,6 +215,7 @@ def test_a_test_record_is_appended_and_noted(browser: Client, filled: Topic) -> 
     [
         ({"data": "{"}, "data is no JSON value"),
         ({"data": '1}],"node":"n","records":[{"data":2'}, "data is no JSON value"),
+        ({"data": "[" * 20_000 + "]" * 20_000}, "nested too deep"),
         (
             {"data": '"\ud83d"'.encode("utf-8", "surrogatepass").decode("utf-8", "replace"), "tag": "x" * 300},
             "at most 256",

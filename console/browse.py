@@ -38,13 +38,16 @@ class JumpForm(forms.Form):
 
     def wanted(self) -> Filter:
         """Raises InvalidRequest for what no record can carry."""
-        given = self.cleaned_data
-        tag, node = given.get("tag") or None, given.get("node") or None
-        if tag is not None:
-            check_tag(tag.removesuffix("*") or tag)
-        if node is not None:
-            check_node(node)
-        return Filter(tag, node)
+        return filter_of(self.cleaned_data.get("tag"), self.cleaned_data.get("node"))
+
+
+def filter_of(tag: str | None, node: str | None) -> Filter:
+    """Raises InvalidRequest for what no record can carry."""
+    if tag:
+        check_tag(tag.removesuffix("*") or tag)
+    if node:
+        check_node(node)
+    return Filter(tag or None, node or None)
 
 
 def browse(topic: Held, form: JumpForm) -> dict[str, Any]:

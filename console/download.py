@@ -17,6 +17,7 @@ from base.clock import now_ms
 from base.errors import Forbidden, InvalidRequest, NotFound
 from base.names import check_topic_name
 from console import records
+from console.browse import filter_of
 from console.records import Filter, Shown
 from console.visitor import enter, threads
 from store.database import mend
@@ -41,7 +42,7 @@ def wanted(query: bytes) -> tuple[Filter, int | None]:
     upto = given.get("upto")
     if upto is not None and not (upto.isdecimal() and len(upto) < 19):
         raise InvalidRequest("upto is a seq")
-    return Filter(given.get("tag") or None, given.get("node") or None), None if upto is None else int(upto)
+    return filter_of(given.get("tag"), given.get("node")), None if upto is None else int(upto)
 
 
 async def stream(scope: dict[str, Any], receive: Any, send: Send) -> None:

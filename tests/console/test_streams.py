@@ -158,6 +158,16 @@ def test_a_download_is_what_the_browser_shows(server: Instance, api: Api, cookie
     assert json.loads(table[0]["data"]) == {"n": 1199, "f": 1.5}
 
 
+def test_a_download_that_no_record_can_be_in_is_refused_before_it_begins(
+    server: Instance, api: Api, cookie: str
+) -> None:
+    name = new_name()
+    api.append(name, 1)
+    for query in ("tag=%00", "node=%00", "node=" + "x" * 129, "tag=" + "x" * 257):
+        answer = ask(server, "GET", f"/admin/download/{name}.ndjson?{query}", Cookie=cookie)
+        assert (answer.status, json.loads(answer.body)["error"]["code"]) == (400, "invalid_request"), query
+
+
 def test_a_setting_forbids_downloads(browser: Client, settings) -> None:
     put("a", "1")
     assert "NDJSON" in browser.get("/admin/topic/a/records/").content.decode()

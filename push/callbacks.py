@@ -11,8 +11,10 @@ import socket
 import ssl
 import threading
 import warnings
+from base64 import b64encode
 from collections.abc import Callable
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import urllib3
 from django.conf import settings
@@ -25,7 +27,7 @@ from urllib3.exceptions import (
     NewConnectionError,
     ReadTimeoutError,
 )
-from urllib3.util import Url, make_headers, parse_url
+from urllib3.util import Url, parse_url
 
 from push import addresses
 from push.addresses import AddressRefused
@@ -189,10 +191,14 @@ class Callbacks:
 
 
 def credentials(uuid: str | None, url: Url) -> dict[str, str]:
-    """The subscription's uuid as username, else what the URL says."""
+    """The subscription's uuid as username, else what the URL says, where an @ in a password can only be written as %40."""
     if uuid is not None:
-        return make_headers(basic_auth=f"{uuid}:x")
-    return make_headers(basic_auth=url.auth if ":" in url.auth else f"{url.auth}:x") if url.auth else {}
+        said = f"{uuid}:x"
+    elif url.auth:
+        said = unquote(url.auth if ":" in url.auth else f"{url.auth}:x")
+    else:
+        return {}
+    return {"Authorization": f"Basic {b64encode(said.encode()).decode()}"}
 
 
 CLOSED = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError, ssl.SSLEOFError)

@@ -65,7 +65,7 @@ class Client:
         reply = self.call("POST", f"/topics/{topic}", {"type": type, "url": url, **more})
         assert (reply.status, reply.body) == (204, b""), reply
 
-    def subscribe(self, *topics: str, callback: str, uuid: str = "me", **more: Any) -> None:
+    def subscribe(self, *topics: str, callback: str, uuid: str | None = "me", **more: Any) -> None:
         body = {"topics": list(topics), "callback": callback, "uuid": uuid, **more}
         reply = self.call("POST", "/subscription", body)
         assert (reply.status, reply.body) == (204, b""), reply

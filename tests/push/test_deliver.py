@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from base64 import b64encode
 from collections.abc import Callable
 
 import pytest
@@ -29,6 +30,21 @@ def test_it_delivers(publisher: Client, subscriber: Client, topic: str, receiver
     assert batch.attempt == 1
     until(subscriber.drained, "the queue to be empty")
     assert subscriber.events() == {"sent": 2, "queued": 0, "oldest": None}
+
+
+@pytest.mark.parametrize(
+    ("said", "sent"),
+    [("billing", "billing:x"), ("billing:s3", "billing:s3"), ("us%40er:p%2Fw%25", "us@er:p/w%"), ("ü:%C3%A9", "ü:é")],
+)
+def test_a_callback_says_who_calls_it(
+    publisher: Client, subscriber: Client, topic: str, receiver: Receiver, said: str, sent: str
+) -> None:
+    publisher.publish(topic, url(0))
+    subscriber.subscribe(
+        topic, callback=receiver.url().replace("://", f"://{said}@"), uuid=None, timeout=0, **{"from": "earliest"}
+    )
+    until_acknowledged(receiver, [url(0)])
+    assert receiver.batches[0].headers["authorization"] == f"Basic {b64encode(sent.encode()).decode()}"
 
 
 def test_events_of_several_topics_come_in_the_order_of_publishing(

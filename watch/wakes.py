@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,7 @@ from redis.exceptions import RedisError
 
 log = logging.getLogger(__name__)
 TOPICS = "topics"  # in a message: that it is one of topics/wake.py
+HEADS = re.compile(r"\d{1,19} \d{1,19}(?: \d{1,19} \d{1,19})*")  # topic ids, each with its head
 RETRY_SECONDS = 1.0  # before we listen to Redis again; until then streams look for themselves
 
 Moved = Callable[[int, int], None]  # topic id, head seq; called in the event loop that listens
@@ -60,8 +62,8 @@ class Receiver(views.ListenerManager):
         self.moved = moved
 
     def add_to_queues(self, channel: str, event: Event) -> None:
-        """A message came: topic ids, each with its head."""
-        if channel != TOPICS:
+        """A message came. Others may call a channel of theirs as we do: what they say there is not ours."""
+        if channel != TOPICS or not isinstance(event.data, str) or not HEADS.fullmatch(event.data):
             return
         words = iter(map(int, event.data.split()))
         for topic_id, head_seq in zip(words, words, strict=True):

@@ -9,6 +9,7 @@ from tests.instances import ROOT
 FOLLOW = """
 import asyncio, django
 django.setup()
+from django_eventstream import send_event
 from watch import hub as module
 from topics import wake
 
@@ -22,6 +23,8 @@ async def main():
     hub.follow(4711, follower)
     wake.listeners.clear()  # only Redis is left to tell
     for head in range(1, 100):
+        for data in ({"id": 1}, "news", "4711 0 7", 17):  # of somebody who calls a channel of his own so
+            await asyncio.to_thread(send_event, "topics", "message", data)
         wake.announce(4711, head, routed=False)
         try:
             print(await asyncio.wait_for(follower.heads.get(), 0.3))
@@ -33,7 +36,7 @@ asyncio.run(main())
 """
 
 
-def test_a_process_hears_of_moves_before_it_has_served_any_other_request() -> None:
+def test_moves_are_heard_before_any_other_request_and_among_foreign_messages() -> None:
     found = subprocess.run(
         [sys.executable, "-c", FOLLOW], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
     )

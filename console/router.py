@@ -21,7 +21,7 @@ from routers.models import Router
 from routers.moving import Place, place
 from routers.moving import move as move_router
 from routers.routers import set_paused
-from routers.stored import Found, find
+from routers.stored import Found, absent, find
 from store.script import run
 
 
@@ -53,12 +53,14 @@ def in_words(router: Found, lag: Lagging, state: str) -> str:
 
 
 def state(router: Found, chosen: str, now: int) -> dict[str, Any]:
-    """What changes while one looks."""
+    """What changes while one looks. Raises RouterNotFound where it has been deleted since it was found."""
     lag = run(lagging([router.id], now)).get(router.id, Lagging(0, None, False))
     shown_state = "stalled" if lag.stalled and router.state == Router.State.RUNNING else router.state
     shown = series.window(chosen, now)
     own = series.read("router", [router.id], shown)[router.id]
-    row = Router.objects.values("errors_total", "retry_ts", "created_ts", "ordered").get(pk=router.id)
+    row = Router.objects.values("errors_total", "retry_ts", "created_ts", "ordered").filter(pk=router.id).first()
+    if row is None:
+        raise absent(router.name)
     rates = own.rates("head_seq")
     return {
         "router": router,

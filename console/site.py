@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from functools import wraps
+from http import HTTPStatus
 from typing import Any
 
 from django.conf import settings
 from django.contrib.admin import AdminSite
 from django.core.exceptions import BadRequest, PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.functional import SimpleLazyObject
 
 from base.clock import now_ms
+from base.errors import TopicsError
 
 # What the head of each page leads to, the permission to see it, and where below the admin's root further pages of it are.
 NAV: tuple[tuple[str, str, str, str | None], ...] = (
@@ -76,14 +78,20 @@ class Console(AdminSite):
         return self.page(request, "console/overview.html", title="Overview", ranges=series.RANGES, **shown)
 
     def admin_view(self, view: Any, cacheable: bool = False) -> Any:
-        """Guards Django's pages as ours: Django hands a NUL that stands in an address to PostgreSQL, which takes none."""
+        """Guards Django's pages as ours. Django hands a NUL that stands in an address to PostgreSQL, which takes none; and what
+        is deleted while its page is made is not there."""
 
         @wraps(view)
         def checked(request: HttpRequest, *places: Any, **arguments: Any) -> HttpResponse:
             given = (*arguments.values(), *(value for _, values in request.GET.lists() for value in values))
             if any("\0" in str(value) for value in given):
                 raise BadRequest("no name holds a NUL character")
-            return view(request, *places, **arguments)
+            try:
+                return view(request, *places, **arguments)
+            except TopicsError as error:
+                if error.status != HTTPStatus.NOT_FOUND:
+                    raise
+                raise Http404(error.message) from error
 
         return super().admin_view(checked, cacheable)
 

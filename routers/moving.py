@@ -11,7 +11,7 @@ from base.errors import CursorMoved, Incompatible, InvalidRequest
 from routers import graph
 from routers.models import Router
 from routers.routers import lock_cursors, wake_source
-from routers.stored import Found, find
+from routers.stored import Found, absent, find
 from store.script import Script, Statement, atomically
 from topics import audit
 
@@ -48,8 +48,10 @@ class Place(NamedTuple):
 
 
 def place(router: Found) -> Script[Place]:
-    """Where the router stands now."""
+    """Where the router stands now. Raises RouterNotFound where it has been deleted since it was found."""
     rows = yield Statement(PLACE, (router.id,))
+    if not rows:
+        raise absent(router.name)
     return Place(*rows[0])
 
 

@@ -19,7 +19,7 @@ from push.models import BusClient, BusTopic
 from routers.models import Router
 from routers.routers import RouterConfig
 from tests.admin.pages import errors, put, rows, text
-from tests.scripts import append, catch_up, delete_records, move, put_router
+from tests.scripts import append, catch_up, delete_records, delete_router, move, put_router
 from topics.admin.pages import DomainAdmin
 from topics.models import AuditEntry, Cursor, Topic
 from topics.records import Append, NewRecord, check_rows
@@ -108,6 +108,19 @@ def test_who_may_see_no_topic_gets_the_plain_index(client: Client, django_user_m
 def test_what_is_not_there_is_404(browser: Client, filled: Topic) -> None:
     for page in ("topic/none/", "topic/none/records/", "topic/orders/records/9/", "router/none/", "router/none/move/"):
         assert browser.get(f"/admin/{page}").status_code == 404, page
+
+
+def test_a_router_that_is_deleted_while_its_page_is_made_is_404(
+    browser: Client, filled: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from console import router
+
+    put_router("r", RouterConfig(source="orders", dest="copy"), now_ms())
+    found = router.found("r")
+    delete_router("r")
+    monkeypatch.setattr(router, "found", lambda name: found)  # as it was a moment ago
+    for page in ("", "move/"):
+        assert browser.get(f"/admin/router/r/{page}").status_code == 404, page
 
 
 def test_refusals_are_pages_that_lead_on(browser: Client, viewer: Client, filled: Topic) -> None:

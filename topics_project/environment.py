@@ -14,6 +14,8 @@ import environ
 from base.refusal import Refusal
 from base.secret import secret
 
+MOST = 2**31 - 1  # what PostgreSQL, and the C below us, take for a number unless it is of bytes
+MOST_BYTES = 2**62
 DEFAULTS: dict[str, Any] = {}
 SECRETS: set[str] = set()  # those of them that NAME_FILE may give as well
 # Read before there are settings (embedded/folder.py, embedded/programs.py), told to the supervisor's children, or for commands
@@ -46,14 +48,14 @@ def listed(value: str) -> list[str]:
     return [word.strip() for word in value.split(",") if word.strip()]
 
 
-def number(name: str, default: int, *, least: int = 0, most: int | None = None) -> int:
+def number(name: str, default: int, *, least: int = 0, most: int = MOST) -> int:
     DEFAULTS[name] = default
-    bounds = f"a whole number of at least {least}" if most is None else f"a whole number from {least} to {most}"
+    bounds = f"a whole number from {least} to {most}"
     try:
         value = int(_env.int(name, default=default))
     except ValueError as error:
         raise Refusal(f"{name}={os.environ[name]} is not {bounds}: change it, or unset it for {default}.") from error
-    if value < least or (most is not None and value > most):
+    if not least <= value <= most:
         raise Refusal(f"{name}={value} is not {bounds}: change it, or unset it for {default}.")
     return value
 

@@ -18,7 +18,7 @@ from base.database_url import database_url
 from base.refusal import Refusal
 from topics_project import __version__
 from topics_project.embedded.folder import LEAST_SECRET, data_dir
-from topics_project.environment import flag, hidden, is_origin, listed, number, refuse_unknown, text, words
+from topics_project.environment import MOST_BYTES, flag, hidden, is_origin, listed, number, refuse_unknown, text, words
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VERSION: str = __version__
@@ -196,11 +196,11 @@ TOPICS_MAX_WATCH_SESSIONS_PER_KEY: int = number("TOPICS_MAX_WATCH_SESSIONS_PER_K
 TOPICS_MAX_STREAMS: int = number("TOPICS_MAX_STREAMS", 10_000)
 TOPICS_MAX_STREAMS_PER_KEY: int = number("TOPICS_MAX_STREAMS_PER_KEY", 1_000)
 # A stalled reader holds up to half a MiB here: a hundred of them may come back to what they left in each web process.
-TOPICS_MAX_STALLED_BYTES: int = number("TOPICS_MAX_STALLED_BYTES", 64 * 1024 * 1024)
+TOPICS_MAX_STALLED_BYTES: int = number("TOPICS_MAX_STALLED_BYTES", 64 * 1024 * 1024, most=MOST_BYTES)
 TOPICS_MAX_IN_FLIGHT_PER_KEY: int = number("TOPICS_MAX_IN_FLIGHT_PER_KEY", 1_000)
 # Four of the largest bodies for each web process: more at once would be paid for in memory by everybody else.
-TOPICS_MAX_BODIES_BYTES: int = number("TOPICS_MAX_BODIES_BYTES", 256 * 1024 * 1024)
-TOPICS_MAX_TOTAL_BYTES: int = number("TOPICS_MAX_TOTAL_BYTES", 0)
+TOPICS_MAX_BODIES_BYTES: int = number("TOPICS_MAX_BODIES_BYTES", 256 * 1024 * 1024, most=MOST_BYTES)
+TOPICS_MAX_TOTAL_BYTES: int = number("TOPICS_MAX_TOTAL_BYTES", 0, most=MOST_BYTES)
 # A body is expected at this pace, on the average of so long, so that stalled uploads do not pile up. Any phone is
 # quicker, and a full server that reads slowly itself has 10 seconds to come round.
 TOPICS_UPLOAD_GRACE_MS: int = number("TOPICS_UPLOAD_GRACE_MS", 10_000, least=1)
@@ -224,8 +224,8 @@ ROUTEMASTER_CONNECT_TIMEOUT: int = number("ROUTEMASTER_CONNECT_TIMEOUT", 2, leas
 ROUTEMASTER_TIMEOUT: int = number("ROUTEMASTER_TIMEOUT", 20, least=1)
 ROUTEMASTER_SSL_VERIFY: bool = flag("ROUTEMASTER_SSL_VERIFY", True)
 # Bytes of queued events of all subscribers, and how many of them are to stay free.
-ROUTEMASTER_REDIS_MAX_MEM: int = number("ROUTEMASTER_REDIS_MAX_MEM", 100_000_000)
-ROUTEMASTER_REDIS_MIN_FREE: int = number("ROUTEMASTER_REDIS_MIN_FREE", 10_000_000)
+ROUTEMASTER_REDIS_MAX_MEM: int = number("ROUTEMASTER_REDIS_MAX_MEM", 100_000_000, most=MOST_BYTES)
+ROUTEMASTER_REDIS_MIN_FREE: int = number("ROUTEMASTER_REDIS_MIN_FREE", 10_000_000, most=MOST_BYTES)
 if ROUTEMASTER_REDIS_MAX_MEM and 2 * ROUTEMASTER_REDIS_MIN_FREE > ROUTEMASTER_REDIS_MAX_MEM:
     raise Refusal(
         f"ROUTEMASTER_REDIS_MIN_FREE={ROUTEMASTER_REDIS_MIN_FREE} is more than half of "

@@ -53,7 +53,15 @@ def start(process: str, **settings: str) -> subprocess.CompletedProcess[str]:
     [
         ({"PORT": "http"}, "topics: PORT=http is not a whole number from 1 to 65535"),
         ({"PORT": "70000"}, "topics: PORT=70000 is not a whole number from 1 to 65535"),
-        ({"TOPICS_MAX_TOPICS": "-1"}, "topics: TOPICS_MAX_TOPICS=-1 is not a whole number of at least 0"),
+        ({"TOPICS_MAX_TOPICS": "-1"}, "topics: TOPICS_MAX_TOPICS=-1 is not a whole number from 0 to 2147483647"),
+        (
+            {"TOPICS_STATEMENT_TIMEOUT_MS": "4294967296"},
+            "topics: TOPICS_STATEMENT_TIMEOUT_MS=4294967296 is not a whole number from 0 to 2147483647",
+        ),
+        (
+            {"TOPICS_LOGIN_LOCK_SECONDS": "9" * 20},
+            f"topics: TOPICS_LOGIN_LOCK_SECONDS={'9' * 20} is not a whole number",
+        ),
         ({"TOPICS_FAST_LANE": "maybe"}, "topics: TOPICS_FAST_LANE=maybe is neither true nor false"),
         ({"DATABASE_URL": "mysql://u@localhost/d"}, "topics: DATABASE_URL is not a PostgreSQL URL"),
         ({"REDIS_URL": "localhost:6379"}, "topics: REDIS_URL is not a Redis URL"),
@@ -80,7 +88,7 @@ def start(process: str, **settings: str) -> subprocess.CompletedProcess[str]:
             {"TOPICS_JDBC_DRIVER": "postgresql"},
             "topics: TOPICS_JDBC_DRIVER=postgresql is neither a .jar nor group:artif",
         ),
-        ({"TOPICS_LOGIN_FAILURES": "0"}, "topics: TOPICS_LOGIN_FAILURES=0 is not a whole number of at least 1"),
+        ({"TOPICS_LOGIN_FAILURES": "0"}, "topics: TOPICS_LOGIN_FAILURES=0 is not a whole number from 1"),
         (
             {"TOPICS_PROCESSES": "worker,beet"},
             "topics: TOPICS_PROCESSES names what runs beside the web server: any of wo",
@@ -142,7 +150,7 @@ def test_a_refusal_is_one_line(settings: dict[str, str], line: str) -> None:
 def test_every_process_refuses(process: str) -> None:
     refused = start(process, WEB_THREADS="none")
     assert refused.returncode != 0
-    assert "topics: WEB_THREADS=none is not a whole number of at least 1" in refused.stdout + refused.stderr
+    assert "topics: WEB_THREADS=none is not a whole number from 1" in refused.stdout + refused.stderr
     assert "Traceback" not in refused.stdout + refused.stderr
 
 

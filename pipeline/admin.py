@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
+from django import forms
 from django.contrib import admin, messages
 from django.db.models import OuterRef, QuerySet, Subquery
+from django.forms.fields import InvalidJSONInput
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import mark_safe
@@ -89,10 +91,24 @@ def told(options: Any) -> str:
     return ", ".join(f"{name} {value}" for name, value in as_dict(options).items())
 
 
+class OptionsField(forms.JSONField):
+    """Shows what was sent as it was sent: of some that is refused, no page could be made once it was read."""
+
+    def to_python(self, value: Any) -> Any:
+        try:
+            return super().to_python(value)
+        except RecursionError as error:
+            raise forms.ValidationError("The JSON is nested too deep.") from error
+
+    def bound_data(self, data: str | None, initial: Any) -> InvalidJSONInput:
+        return InvalidJSONInput(data or "")
+
+
 class ScheduleForm(DomainForm):
     class Meta:
         model = Schedule
         fields = ("job", "options", "every_minutes", "enabled")
+        field_classes: ClassVar = {"options": OptionsField}
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()

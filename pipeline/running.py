@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ log = logging.getLogger(__name__)
 HOLD = "SELECT pg_advisory_lock(7202, %s)"
 TRY = "SELECT pg_try_advisory_lock(7202, %s)"
 RELEASE = "SELECT pg_advisory_unlock(7202, %s)"
+UNKEPT = re.compile("[\0\ud800-\udfff]")  # in no text of PostgreSQL, and so in no row of a run
 
 
 class Kind(NamedTuple):
@@ -51,9 +53,13 @@ KINDS = {
 def check(job: str, options: dict[str, Any]) -> msgspec.Struct:
     """The options of a job. Raises InvalidRequest for what it does not know, or cannot be."""
     try:
-        return msgspec.convert(options, KINDS[Job(job)].options)
+        checked = msgspec.convert(options, KINDS[Job(job)].options)
     except msgspec.ValidationError as error:
         raise InvalidRequest(f"{job}: {error}") from error
+    for name, value in options.items():
+        if any(UNKEPT.search(str(word)) for word in (value if isinstance(value, list) else [value])):
+            raise InvalidRequest(f"{job}: {name} holds a NUL or half a surrogate pair, which PostgreSQL does not keep")
+    return checked
 
 
 def perform(job: str, options: dict[str, Any], schedule: Schedule | None = None) -> Run:

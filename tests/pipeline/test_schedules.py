@@ -79,6 +79,9 @@ def test_a_time_further_ahead_than_a_round_is_not_waited_for(db: None) -> None:
         ("archive", '{"topic": "orders", "out": "/x", "trimm": true}', "contains unknown field `trimm`"),
         ("archive", '["orders"]', "A JSON object"),
         ("latest", '{"topic": 5}', "Expected `str`, got `int`"),
+        ("latest", '{"topic": "a\\u0000"}', "topic holds a NUL"),
+        ("rollup", '{"topic": ["a", "\\ud800"]}', "topic holds a NUL or half a surrogate pair"),
+        ("latest", "[" * 100_000, "nested too deep"),
     ],
 )
 def test_options_that_a_job_does_not_have_are_refused(browser: Client, job: str, options: str, refusal: str) -> None:

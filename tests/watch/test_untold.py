@@ -81,6 +81,13 @@ def watched(monkeypatch: pytest.MonkeyPatch, name: str, story: Callable[[Client]
     asyncio.run(told())
 
 
+async def see_it_deleted(client: Client, name: str) -> None:
+    await client.until("record", "caught-up")
+    await in_a_thread(lambda: delete_topic(name, False, now_ms()))
+    await client.hub.look()
+    await client.until("record", "caught-up", "topic-deleted")
+
+
 def test_a_deletion_that_was_noticed(transactional_db: None, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     async def story(client: Client) -> None:
         async def notice(stream: Stream) -> None:
@@ -119,10 +126,7 @@ def test_a_topic_created_anew_that_was_noticed(
 ) -> None:
     async def story(client: Client) -> None:
         async def notice(stream: Stream) -> None:
-            await client.until("record", "caught-up")
-            await in_a_thread(lambda: delete_topic(name, False, now_ms()))
-            await client.hub.look()
-            await client.until("record", "caught-up", "topic-deleted")
+            await see_it_deleted(client, name)
             await in_a_thread(lambda: put(name, "1"))
             await client.hub.seek()
 
@@ -138,10 +142,7 @@ def test_a_topic_created_anew_that_the_client_does_not_take(
 ) -> None:
     async def story(client: Client) -> None:
         async def send(stream: Stream) -> None:
-            await client.until("record", "caught-up")
-            await in_a_thread(lambda: delete_topic(name, False, now_ms()))
-            await client.hub.look()
-            await client.until("record", "caught-up", "topic-deleted")
+            await see_it_deleted(client, name)
             client.is_taking.clear()
             await in_a_thread(lambda: put(name, "1"))
             await client.hub.seek()

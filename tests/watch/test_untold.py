@@ -10,8 +10,10 @@ from django.db import connection
 
 from base.clock import now_ms
 from shell.follower import events
+from store import loop
 from tests.scripts import delete_topic, put_topic
 from tests.shell.writing import put
+from topics import wake
 from topics.config import Config
 from watch import arrived
 from watch import hub as hub_module
@@ -71,10 +73,14 @@ def watched(monkeypatch: pytest.MonkeyPatch, name: str, story: Callable[[Client]
         hub = hub_module.hub()
         hub.running.cancel()  # it looks when the story says so
         client = Client(hub, {name: SavedPosition((await hub.find([name]))[name][0], 0)})
-        await story(client)
-        await hub.close()
+        try:
+            await story(client)
+        finally:
+            await hub.close()
+            await loop.close()
 
     monkeypatch.setattr(hub_module, "_hub", None)  # of this event loop alone
+    monkeypatch.setattr(wake, "announce", lambda *_, **__: None)  # it hears of nothing by itself
     monkeypatch.setattr(arrived, "SETTLE_SECONDS", 0.0)  # what was sent has arrived
     put_topic(name, Config(), now_ms())
     put(name, "1")

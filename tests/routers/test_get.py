@@ -60,11 +60,12 @@ def test_it_counts_what_it_forwarded(api: Door, names: Iterator[str]) -> None:
 
 def test_lag_is_the_head_less_the_cursor_when_asked(api: Door, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
-    router = route(api, source, dest)
+    router = route(api, source, dest, paused=True)  # behind one of the doors a worker is at it
     api.append(source, 1, 2, 3)
     answer = api.get(f"/v0/routers/{router}").json
     assert (answer["cursor"], answer["lag"], answer["stalled"]) == (0, 3, False)
     assert answer["oldest_unread_ms"] >= 0
+    assert api.put(f"/v0/routers/{router}", {"source": source, "dest": dest, "paused": False}).status == 200
     read(api, dest)
     answer = api.get(f"/v0/routers/{router}").json
     assert (answer["cursor"], answer["lag"], answer["oldest_unread_ms"]) == (3, 0, None)

@@ -15,7 +15,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 
 from base.clock import now_ms
-from base.errors import InvalidRequest, NotFound, TopicNotFound, TopicsError
+from base.errors import InvalidRequest, TopicNotFound, TopicsError
 from console import browse, charts, listing, reading, rollups, series
 from console.live import part
 from console.site import Console
@@ -107,14 +107,11 @@ def records(site: Console, request: HttpRequest, name: str) -> HttpResponse:
 
 
 def record(site: Console, request: HttpRequest, name: str, seq: int) -> HttpResponse:
-    """One record, whole, and the way it came."""
+    """One record, whole, and the way it came. Raises TopicNotFound or NotFound."""
     topic = found(name)
     if seq > browse.LONGEST_SEQ:
         raise Http404(f"no record has the seq {seq}")
-    try:
-        one = run(find_record(name, seq, now_ms()))
-    except (TopicNotFound, NotFound) as error:
-        raise Http404(error.message) from error
+    one = run(find_record(name, seq, now_ms()))
     dests = dict(Router.objects.filter(name__in=one.routers).values_list("name", "dest__name"))
     stops = [(router, dests.get(router)) for router in one.routers]
     context = {**around(name, "records"), "state": topic.state, "seq": seq, "one": one, "stops": stops}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from base.bigint import bigint
 from base.errors import InvalidRequest
 from pipeline.database import Database, database
 
@@ -30,9 +31,10 @@ class Options:
         value = self.text(name)
         if value is None:
             return None
-        if not value.isascii() or not value.isdigit() or not least <= int(value) < 2**63:
+        number = bigint(value)
+        if number is None or number < least:
             raise InvalidRequest(f"{name}={value} is not a whole number of at least {least}")
-        return int(value)
+        return number
 
     def flag(self, name: str, default: bool) -> bool:
         """Raises InvalidRequest for what is neither true nor false."""

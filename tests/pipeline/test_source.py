@@ -116,6 +116,7 @@ def test_the_latest_time_that_a_long_can_hold(spark: SparkSession, dsn: str, con
         ({"topic": "orders", "prefix": "o"}, "give one of the options topic and prefix"),
         ({}, "give one of the options topic and prefix"),
         ({"topic": "orders", "startingSeq": "-1"}, "startingSeq=-1 is not a whole number"),
+        ({"topic": "orders", "startingSeq": "9" * 5000}, "999 is not a whole number"),
         ({"topic": "orders", "failOnDataLoss": "maybe"}, "failOnDataLoss=maybe is neither true nor false"),
         ({"topic": "orders", "maxrecords": "5"}, "no option is called maxrecords"),
         ({"topic": "orders", "startingSeq": "1", "startingTs": "1"}, "give one of them"),

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET
 
+from base.bigint import bigint
 from base.clock import now_ms
 from base.errors import CursorMoved, Incompatible, InvalidRequest, TopicNotFound
 from base.names import check_topic_name
@@ -118,9 +119,10 @@ def list_cursors(asked: Asked[None, PageQuery], topic: str) -> Script[Answer]:
 def page_after(asked: PageQuery) -> cursors.After:
     """Where the page begins. Raises InvalidRequest."""
     name, kind, id = asked.after(3)
-    if not (id.isascii() and (id or "0").isdigit() and len(id) <= 19 and int(id or 0) < 2**63):
+    number = bigint(id or "0")
+    if number is None:
         raise InvalidRequest("cursor is none that this list gave out")
-    return cursors.After(name, kind, int(id or 0))
+    return cursors.After(name, kind, number)
 
 
 def shape(topic: str, found: cursors.Shown) -> CursorShown:

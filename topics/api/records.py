@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from base.bigint import bigint
 from base.clock import now_ms
 from base.errors import (
     BatchTooLarge,
@@ -165,9 +166,10 @@ def read_by_get(asked: Asked[None, RecordsQuery], topic: str) -> Script[Answer]:
 )
 def one_record(asked: Asked[None, None], topic: str, seq: str) -> Script[Answer]:
     """One record, and the way it came here."""
-    if not (seq.isascii() and seq.isdigit() and len(seq) <= 19 and 0 < int(seq) < 2**63):
+    number = bigint(seq)
+    if not number:  # the first seq is 1
         raise InvalidRequest(f"{seq[:30]!r} is no seq", seq=seq[:30])
-    found = yield from record(topic, int(seq), now_ms())
+    found = yield from record(topic, number, now_ms())
     routers = [asked.key.shown(router) for router in found.routers]
     path = {"topic": asked.key.shown(found.home), "seq": found.home_seq, "routers": routers}
     tail = msgspec.json.encode({"path": path, "performance": asked.performance()})

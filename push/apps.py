@@ -15,7 +15,7 @@ class PushConfig(AppConfig):
     def ready(self) -> None:
         """Join in where the rooms below leave room for it."""
         from push import counters, exceptions, fill, health, metrics, reporters
-        from push.names import check_queue, check_token
+        from push.names import check_queue
         from topics import hooks
         from wire import pulse
         from wire.keys import LEAST_SECRET, SECRET
@@ -25,16 +25,30 @@ class PushConfig(AppConfig):
         least = LEAST_SECRET if settings.BEYOND_LOOPBACK else 1
         if root and (not SECRET.fullmatch(root) or not least <= len(root) <= 128):
             raise Refusal(f"ROUTEMASTER_ROOT_KEY cannot be used: give it {least} to 128 printable characters.")
-        for place, token in enumerate(settings.ROUTEMASTER_CLIENTS, 1):
-            try:
-                check_token(token, "token")
-            except InvalidRequest as error:
-                raise Refusal(f"ROUTEMASTER_CLIENTS cannot be used: entry {place}: {error.message}.") from error
-            if token == root:
-                raise Refusal(f"ROUTEMASTER_CLIENTS cannot be used: entry {place} is ROUTEMASTER_ROOT_KEY.")
+        check_clients(root)
         hooks.before_read = fill.before_read
         hooks.check_config = check_queue
         collectors.append(metrics.collect)
         pulse.steps += [health.look_at_redis, counters.note_start, counters.flush]
         exceptions.report_to(settings.EXCEPTION_SERVICE, settings.EXCEPTION_SERVICE_URL)
         reporters.check(settings.METRIC_COLLECTION_SERVICE)
+
+
+def check_clients(root: str) -> None:
+    """Raises Refusal for a token of ROUTEMASTER_CLIENTS that is malformed, or that can be taken for another one."""
+    from push.clients import CONFUSABLE, are_confusable
+    from push.names import check_token
+
+    seen = {"ROUTEMASTER_ROOT_KEY": root} if root else {}
+    for place, token in enumerate(settings.ROUTEMASTER_CLIENTS, 1):
+        refused = f"ROUTEMASTER_CLIENTS cannot be used: entry {place}"
+        try:
+            check_token(token, "token")
+        except InvalidRequest as error:
+            raise Refusal(f"{refused}: {error.message}.") from error
+        if token == root:
+            raise Refusal(f"{refused} is ROUTEMASTER_ROOT_KEY.")
+        for where, other in seen.items():
+            if token != other and are_confusable(token, other):
+                raise Refusal(f"{refused} and {where} {CONFUSABLE}. Change one of them.")
+        seen[f"entry {place}"] = token

@@ -7,7 +7,6 @@ are. They are shown to the root key alone, stand in no log, and are looked up by
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import secrets
@@ -26,19 +25,30 @@ from store.script import Script, Statement, atomically, run
 from topics import audit
 from wire.keys import FRESH_SECONDS, Key
 
+# A delete and another creation wait here, so that none of the statements below misses a token. Publishing and subscribing,
+# which refer to clients by foreign keys, do not wait. There are few clients: no statement needs an index.
+LOCK = "LOCK TABLE push_busclient IN SHARE ROW EXCLUSIVE MODE"
+OTHERS = "SELECT token FROM push_busclient WHERE token IS NOT NULL AND token <> %(token)s"
+# A deleted token that is made again is its client again: it has its topics and its subscription. While processes of an
+# earlier version ran, the token may have been deleted twice: the client of the last time counts.
+RESTORE = """
+UPDATE push_busclient SET token = %(token)s, name = %(name)s, token_sha256 = NULL, deleted_ts = NULL
+ WHERE id = (SELECT max(id) FROM push_busclient WHERE token_sha256 = sha256(convert_to(%(token)s, 'UTF8')))
+   AND NOT EXISTS (SELECT FROM push_busclient WHERE token = %(token)s)
+RETURNING id
+"""
 ADD = """
 INSERT INTO push_busclient AS client (name, token, created_ts) VALUES (%(name)s, %(token)s, %(now)s)
 ON CONFLICT (token) DO UPDATE SET name = excluded.name
 RETURNING id, xmax = 0
 """
-# One that is there keeps its name: it may have been given another since.
-SEED = """
-INSERT INTO push_busclient (name, token, created_ts) VALUES (%(name)s, %(token)s, %(now)s) ON CONFLICT (token) DO NOTHING
-"""
 DELETE = """
-UPDATE push_busclient SET token = NULL, deleted_ts = %(now)s WHERE token = %(token)s RETURNING id, name
+UPDATE push_busclient SET token = NULL, token_sha256 = sha256(convert_to(token, 'UTF8')), deleted_ts = %(now)s
+ WHERE token = %(token)s
+RETURNING id, name
 """
 ALL = "SELECT id, name, token FROM push_busclient WHERE token IS NOT NULL ORDER BY id"
+CONFUSABLE = "cannot be told apart by HTTP Basic: one is the beginning of the other, up to a colon"
 NOBODY = "the bus wants a token that it knows, as the username of HTTP Basic"
 MOST_NAME = 128  # characters of a username that is looked at: no token has more
 
@@ -136,16 +146,22 @@ class Clients:
 
 
 def usernames(authorization: str) -> list[str]:
-    """What may be the username of Basic credentials. It ends at a colon, and a token may hold colons itself."""
+    """Returns each possible username of Basic credentials, the longest first. A username ends at a colon, and a token can
+    hold colons itself."""
     scheme, _, encoded = authorization.partition(" ")
     if scheme.lower() != "basic":
         return []
     try:
         given = base64.b64decode(encoded.strip(), validate=True).decode()[: MOST_NAME + 1]
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # a character that is not ASCII, wrong base64, or bytes that are not UTF-8
         return []
     parts = given.split(":")
-    return [":".join(parts[:count]) for count in range(1, len(parts) + 1)]
+    return [":".join(parts[:count]) for count in range(len(parts), 0, -1)]
+
+
+def are_confusable(one: str, other: str) -> bool:
+    """Whether credentials can be those of both tokens: one token is the other, or its beginning up to a colon."""
+    return one == other or one.startswith(f"{other}:") or other.startswith(f"{one}:")
 
 
 bus_clients = Clients()
@@ -158,9 +174,17 @@ def name_in(token: str) -> str:
 
 
 def seed(now: int) -> Script[None]:
-    """Add the clients of ROUTEMASTER_CLIENTS."""
+    """Add the clients of ROUTEMASTER_CLIENTS. A client that exists keeps its name."""
+    known = {client.token for client in (yield from clients())}
     for token in settings.ROUTEMASTER_CLIENTS:
-        yield Statement(SEED, {"name": name_in(token), "token": token, "now": now})
+        if token not in known:
+            yield from atomically(seed_locked(token, now))
+
+
+def seed_locked(token: str, now: int) -> Script[None]:
+    yield Statement(LOCK)
+    if token not in {client.token for client in (yield from clients())}:  # another process may have been first
+        yield from restore_or_add(name_in(token), token, now)
 
 
 def clients() -> Script[list[Client]]:
@@ -169,24 +193,41 @@ def clients() -> Script[list[Client]]:
 
 
 def add_client(name: str, token: str | None, now: int) -> Script[Client]:
-    """A client, new or called so from now on. Raises InvalidRequest."""
+    """Makes a client, restores a deleted one, or renames the one with this token. Raises InvalidRequest."""
     check_token(name, "name")
     token = f"{name}--{secrets.token_hex(16)}" if token is None else check_token(token, "token")
-    if token == settings.ROUTEMASTER_ROOT_KEY:  # which who asks knows
+    root = settings.ROUTEMASTER_ROOT_KEY
+    if token == root:  # the caller knows the root key
         raise InvalidRequest("this token is the root key: a client has one of its own")
+    if root and are_confusable(token, root):
+        raise InvalidRequest(f"this token and the root key {CONFUSABLE}")
     return (yield from atomically(add_locked(name, token, now)))
 
 
 def add_locked(name: str, token: str, now: int) -> Script[Client]:
-    ((id, new),) = yield Statement(ADD, {"name": name, "token": token, "now": now})
+    yield Statement(LOCK)
+    others = yield Statement(OTHERS, {"token": token})
+    if any(are_confusable(token, other) for (other,) in others):
+        raise InvalidRequest(f"this token and another client's {CONFUSABLE}")
+    id, is_new = yield from restore_or_add(name, token, now)
     client = Client(id, name, token)
-    yield from audit.note("create" if new else "change", "key", f"bus:{name}.{id}")
+    yield from audit.note("create" if is_new else "change", "key", f"bus:{name}.{id}")
     bus_clients.forget()
     return client
 
 
+def restore_or_add(name: str, token: str, now: int) -> Script[tuple[int, bool]]:
+    """Returns the client's id, and whether the token is new or restored. The caller holds the table."""
+    values = {"name": name, "token": token, "now": now}
+    restored = yield Statement(RESTORE, values)
+    if restored:
+        return restored[0][0], True
+    ((id, is_new),) = yield Statement(ADD, values)
+    return id, is_new
+
+
 def delete_client(token: str, now: int) -> Script[bool]:
-    """Forget a token; what its client published and subscribed to goes on. False: nobody has it."""
+    """Deletes a token. Its client's topics and subscription stay. Returns whether the token existed."""
     return atomically(delete_locked(token, now))
 
 

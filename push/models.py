@@ -9,13 +9,15 @@ from django.db import models
 
 
 class BusClient(models.Model):
-    """Who may publish and subscribe. `token` is null once it was deleted: what it published and subscribed to goes on."""
+    """A client that may publish and subscribe. Its token is its identity: after a delete `token` is null, `token_sha256` is set,
+    and whoever is given the same token again has the topics and the subscription of this client."""
 
     id = models.BigAutoField(primary_key=True)
     name = models.CharField(max_length=64, db_collation="C")
     token = models.CharField(max_length=128, unique=True, null=True, blank=True, db_collation="C")
     created_ts = models.BigIntegerField()
     deleted_ts = models.BigIntegerField(null=True, blank=True)
+    token_sha256 = models.BinaryField(null=True, blank=True)
 
     def __str__(self) -> str:
         return f"{self.name}.{self.pk}"

@@ -122,6 +122,15 @@ def test_a_bad_setting_is_refused(monkeypatch: pytest.MonkeyPatch, settings: dic
             {"ROUTEMASTER_ROOT_KEY": "hush", "ROUTEMASTER_CLIENTS": "shop--1,hush"},
             "topics: ROUTEMASTER_CLIENTS cannot be used: entry 2 is ROUTEMASTER_ROOT_KEY.",
         ),
+        (
+            {"ROUTEMASTER_ROOT_KEY": "hush", "ROUTEMASTER_CLIENTS": "shop--1,hush:x"},
+            "topics: ROUTEMASTER_CLIENTS cannot be used: entry 2 and ROUTEMASTER_ROOT_KEY cannot be told apart by HTTP Basic: "
+            "one is the beginning of the other, up to a colon. Change one of them.",
+        ),
+        (
+            {"ROUTEMASTER_CLIENTS": "shop:b2,bills,shop"},
+            "topics: ROUTEMASTER_CLIENTS cannot be used: entry 3 and entry 1 cannot be told apart by HTTP Basic",
+        ),
         ({"TOPICS_API_KEYS": "hush:read,hush2:reed"}, "topics: TOPICS_API_KEYS cannot be used: entry 2 is not secret:"),
         (
             {"TOPICS_API_KEYS": "hush:read,write"},

@@ -1,0 +1,15 @@
+"""A deleted token is remembered by its SHA-256, so that its client can come back."""
+
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [("push", "0003_clocks")]
+
+    operations = [
+        migrations.AddField(
+            model_name="busclient",
+            name="token_sha256",
+            field=models.BinaryField(blank=True, null=True),
+        ),
+    ]

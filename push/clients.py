@@ -69,6 +69,9 @@ class BusKey(Key):
     def client_id(self) -> int:
         return int(self.id.removeprefix("bus:"))
 
+    def sees_secrets_of(self, client_id: int) -> bool:
+        return "root" in self.scopes or self.client_id == client_id
+
 
 ROOT = BusKey("bus:root", frozenset(("root", "monitor", "delete")), name="root")
 

@@ -6,6 +6,7 @@ Unsubscribing leaves the queue, and what is in it is still delivered.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple
@@ -14,6 +15,8 @@ from urllib.parse import urlsplit
 import msgspec
 from django.conf import settings
 from msgspec import Meta
+from urllib3.exceptions import LocationParseError
+from urllib3.util import parse_url
 
 from base.errors import InvalidRequest, NotFound
 from push.fill import before_read
@@ -28,6 +31,7 @@ from topics.cache import forget, load_topic
 from topics.config import insert_topic
 
 MAX_CALLBACK = 2048  # characters
+CREDENTIALS, HIDDEN = re.compile(r"(?<=://)[^/]*@"), "***@"  # of a callback: who sends it credentials may not tell them
 MOST_TOPICS = 1000
 Start = Annotated[int, Meta(ge=0, le=2**63 - 1)] | str | None
 
@@ -65,7 +69,7 @@ WHOSE = f"{QUEUE_OF} AND unsubscribed_ts IS NULL"
 END = "UPDATE push_subscriber SET unsubscribed_ts = %s WHERE client_id = %s AND unsubscribed_ts IS NULL"
 # One row each. A client that has unsubscribed is there as long as something is queued for it.
 ALL = """
-SELECT c.name, s.callback, s.max_events, s.timeout_ms,
+SELECT c.id, c.name, s.uuid, s.callback, s.max_events, s.timeout_ms,
        coalesce((SELECT string_agg(substr(source.name, 5), ',' ORDER BY source.name)
                    FROM routers_router r JOIN topics_topic source ON source.id = r.source_id
                   WHERE r.dest_id = q.queue_id AND source.name ^@ 'bus:'), ''),
@@ -117,10 +121,23 @@ def check_callback(url: str) -> None:
     check_url(url, "callback", MAX_CALLBACK, schemes)
     if "?" in url or "#" in url:
         raise InvalidRequest("callback must not have a query string or a fragment")
+    try:
+        host = parse_url(url).host  # as it is called: there, a host ends at a backslash
+    except LocationParseError:
+        host = None
+    if not host or "\\" in url:
+        raise InvalidRequest("callback has to be a URL without a backslash, whose host is a name or an address")
+    if shown_callback(url) == url and CREDENTIALS.search(url):
+        raise InvalidRequest("callback holds *** in place of its credentials: send the credentials, or a uuid")
     if url.lower().startswith("http:") and not is_this_machine(urlsplit(url).hostname or ""):
         raise InvalidRequest(
             "callback must be https: plain http leads to this machine alone (localhost, 127.0.0.1, [::1])"
         )
+
+
+def shown_callback(url: str) -> str:
+    """A callback as people and clients see it: without the credentials that it may hold."""
+    return CREDENTIALS.sub(HIDDEN, url, count=1)
 
 
 def is_this_machine(host: str) -> bool:
@@ -199,14 +216,18 @@ def subscribe_locked(
 
 
 def note_change(queue: str, before: Sequence[Any], routers: list[Found], after: dict[str, Any]) -> Script[None]:
-    """For the audit log: without the uuid, which is a secret of the subscriber's."""
+    """Writes the audit entry. The uuid and the callback's credentials are secrets: the entry says only that they changed."""
     was: dict[str, Any] = {}
+    now = {**after, "callback": shown_callback(after["callback"]), "uuid": None}
     if before:
-        _, callback, uuid, timeout, most, _ = before[0]
+        _, callback, _, timeout, most, _ = before[0]
         topics = [each.source.removeprefix(BUS) for each in routers]
-        was = {"callback": callback, "uuid": uuid, "timeout": timeout, "max": most, "topics": topics}
-    hidden = {"uuid": "changed" if was.get("uuid") != after["uuid"] else None}
-    yield from audit.note_difference("bus", f"subscriber {queue}", {**was, "uuid": None}, {**after, **hidden})
+        was = {"callback": shown_callback(callback), "timeout": timeout, "max": most, "topics": topics}
+        if callback != after["callback"] and was["callback"] == now["callback"]:
+            now["callback"] += " (other credentials)"
+    if (before[0][2] if before else None) != after["uuid"]:
+        now["uuid"] = "changed"
+    yield from audit.note_difference("bus", f"subscriber {queue}", was, now)
 
 
 def unsubscribe(client_id: int, topic: str | None, now: int) -> Script[None]:
@@ -244,9 +265,12 @@ def unsubscribe_locked(client_id: int, queue: str, topic: str | None, now: int) 
 
 
 class Listed(NamedTuple):
-    """A subscription as it stands. `oldest_ts`: when the oldest event came that is not delivered; None: there is none."""
+    """A subscription as it is stored, its callback without credentials. `oldest_ts`: when the oldest event came that is not
+    delivered. None: every event is delivered."""
 
+    client_id: int
     subscriber: str
+    uuid: str | None
     callback: str
     max_events: int
     timeout: int
@@ -259,6 +283,6 @@ class Listed(NamedTuple):
 def list_subscriptions() -> Script[list[Listed]]:
     rows = yield Statement(ALL)
     return [
-        Listed(name, callback, most, timeout, topics.split(",") if topics else [], sent, queued, oldest)
-        for name, callback, most, timeout, topics, sent, queued, oldest in rows
+        Listed(id, name, uuid, shown_callback(callback), most, timeout, topics.split(",") if topics else [], *events)
+        for id, name, uuid, callback, most, timeout, topics, *events in rows
     ]

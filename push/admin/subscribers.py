@@ -20,6 +20,7 @@ from base.errors import TopicsError
 from base.units import amount, duration, moment, size
 from push.models import Subscriber
 from push.operate import drop_queue, redeliver, send_test, set_paused
+from push.subscriptions import shown_callback
 from store.script import run
 from topics.admin.pages import DomainAdmin
 
@@ -58,7 +59,7 @@ class SubscriberAdmin(DomainAdmin):
     actions = ("pause", "resume")
     fieldsets = (
         ("Now", {"fields": ("client", *columns, "size_queued", "under_way", "sent", "dropped_events")}),
-        ("Subscription", {"fields": ("topics", "callback", "timeout_ms", "max_events", "queue_topic", "since")}),
+        ("Subscription", {"fields": ("topics", "shown_callback", "timeout_ms", "max_events", "queue_topic", "since")}),
     )
 
     # -- What it shows ------------------------------------------------------------------------------------------------
@@ -105,6 +106,10 @@ class SubscriberAdmin(DomainAdmin):
     @admin.display
     def topics(self, subscriber: Subscriber) -> str:
         return subscriber.topic_names or "none"
+
+    @admin.display(description="callback")
+    def shown_callback(self, subscriber: Subscriber) -> str:
+        return shown_callback(subscriber.callback)
 
     @admin.display(description="queue")
     def queue_topic(self, subscriber: Subscriber) -> str:

@@ -24,7 +24,10 @@ class Events(msgspec.Struct):
 
 
 class ListedSubscription(msgspec.Struct):
+    """`uuid`: a secret, which its own client and the root key see; null for others. The callback's credentials are hidden."""
+
     subscriber: str
+    uuid: str | None
     callback: str
     max_events: int
     timeout: int
@@ -43,6 +46,7 @@ def list_all(asked: Asked[None, None]) -> Script[Answer]:
     listed = [
         ListedSubscription(
             each.subscriber,
+            each.uuid if asked.key.sees_secrets_of(each.client_id) else None,  # type: ignore[attr-defined]
             each.callback,
             each.max_events,
             each.timeout,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import trustme
@@ -11,6 +12,9 @@ import trustme
 from tests.instances import WHOLE, Instance, start
 from tests.push.bus import ROOT, Client, new_client, new_topic
 from tests.push.receiver import Receiver
+
+if TYPE_CHECKING:
+    from tests.push.desk import Desk
 
 
 @pytest.fixture(scope="session")
@@ -51,6 +55,18 @@ def strict(settings_of_bus: dict[str, str]) -> Iterator[Instance]:
     calls = {"PUSH_CALLBACK_DENY": "127.0.0.2/32", "PUSH_CALLBACK_LOOPBACK_HTTP": "1"}
     with start(**{**WHOLE, **settings_of_bus, **limits, **calls}) as instance:
         yield instance
+
+
+@pytest.fixture(scope="package")
+def desk(bus: Instance) -> Desk:
+    from tests.push.desk import Desk  # needs settings
+
+    return Desk(bus)
+
+
+@pytest.fixture
+def root(bus: Instance) -> Client:
+    return Client(bus, "root", ROOT)
 
 
 @pytest.fixture

@@ -17,11 +17,6 @@ EVENT = {"type": "create", "url": url(1)}
 HTTPS = "https://callback.example/events"
 
 
-@pytest.fixture
-def root(bus: Instance) -> Client:
-    return Client(bus, "root", ROOT)
-
-
 # -- Who may come in ---------------------------------------------------------------------------------------------------
 
 PATHS = [
@@ -236,11 +231,12 @@ def test_a_subscription_is_made_and_changed_in_one_step(
     body = {"topics": [topic, topic], "callback": HTTPS, "uuid": "me"}
     assert subscriber.call("POST", path, body).status == 204
     events = {"sent": 0, "queued": 0, "oldest": None}
-    expected = {"subscriber": subscriber.name, "callback": HTTPS, "max_events": 100, "timeout": 500, "topics": [topic]}
+    settings = {"callback": HTTPS, "max_events": 100, "timeout": 500, "topics": [topic]}
+    expected = {"subscriber": subscriber.name, "uuid": "me", **settings}
     assert subscriber.subscription() == {**expected, "events": events}
     changed = {"topics": [other], "callback": HTTPS + "2", "uuid": None, "timeout": 0, "max": 7}
     assert subscriber.call("POST", path, changed).status == 204
-    expected |= {"callback": HTTPS + "2", "max_events": 7, "timeout": 0, "topics": [other]}
+    expected |= {"uuid": None, "callback": HTTPS + "2", "max_events": 7, "timeout": 0, "topics": [other]}
     assert subscriber.subscription() == {**expected, "events": events}
     assert subscriber.call("GET", "/subscribers").json == subscriber.call("GET", "/subscriptions").json
 

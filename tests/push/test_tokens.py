@@ -15,11 +15,6 @@ from tests.push.receiver import Receiver
 HTTPS = "https://callback.example/events"
 
 
-@pytest.fixture
-def root(bus: Instance) -> Client:
-    return Client(bus, "root", ROOT)
-
-
 def credentials(text: str) -> str:
     return "Basic " + base64.b64encode(text.encode()).decode()
 

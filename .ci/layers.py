@@ -10,6 +10,7 @@
     topics           the log
     wire             HTTP without a domain
     store            PostgreSQL without a domain
+    http1            HTTP/1.1 in an event loop
     base             errors, names, units, the clock
 
 An import inside a function counts like any other: it would only hide the circle.

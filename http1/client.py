@@ -1,0 +1,443 @@
+"""The client's side: a pool of connections to one server.
+
+A request that fails says how far it came (`Failure.reached`), so that the caller knows whether it may be sent again. A connection
+carries one request at a time; answers to `HEAD`, 1xx and upgrades are told apart here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from typing import cast
+
+import httptools
+
+from http1.body import Body
+from http1.deadlines import NEVER, Deadlines
+from http1.messages import BODILESS, Headers
+
+MOST_WRITTEN = 256 * 1024  # bytes of a request that wait for a slow server
+NOBODY_NEEDS_LENGTH = frozenset((b"GET", b"HEAD", b"DELETE", b"OPTIONS"))
+
+
+class Failure(Exception):
+    """No answer came, or not all of it.
+
+    `kind`: `connect` (no connection), `timeout` (connected, but silent), `closed` (the connection ended), `malformed` (the answer
+    is not HTTP). `reached`: the server may have seen the request. False is a promise. `stale`: the connection had been kept from
+    an earlier request and ended without a byte of an answer.
+    """
+
+    def __init__(self, kind: str, message: str, *, reached: bool, stale: bool = False) -> None:
+        super().__init__(message)
+        self.kind, self.reached, self.stale = kind, reached, stale
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Times in seconds."""
+
+    connect: float = 1.0
+    answer: float = 10.0  # from the request's last byte to the answer's first
+    silence: float = 90.0  # between two parts of an answer's body
+    idle: float = 30.0  # for which a connection without a request is kept
+
+
+class Answer:
+    """An answer whose head has arrived. `body` may still be arriving. `close` gives up on it."""
+
+    __slots__ = ("_connection", "body", "headers", "status")
+
+    def __init__(self, connection: Connection, status: int, headers: Headers, body: Body) -> None:
+        self._connection, self.status, self.headers, self.body = connection, status, headers, body
+
+    def close(self) -> None:
+        if not self.body.complete:
+            self._connection.abort()
+
+    def take_over(self) -> tuple[asyncio.Transport, bytes]:
+        """After 101: the socket, which is the caller's from now on, and what came behind the head."""
+        return self._connection.hand_over()
+
+
+class Pool:
+    """Connections to one server, made as they are needed. At most `most` at once. A request that finds none
+    free waits for one, as long as a connect may take."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        tls: ssl.SSLContext | None = None,
+        waits: Waits | None = None,
+        most: int = 512,
+    ) -> None:
+        self.host, self.port, self.tls, self.waits = host, port, tls, waits or Waits()
+        self.idle: list[Connection] = []  # the last is the one used last
+        self.connections: set[Connection] = set()
+        self.most = most
+        self.open = 0  # connections that are there, or about to be
+        self.waiting: deque[asyncio.Future[None]] = deque()  # for one of `most` to be free
+        self.deadlines = Deadlines(min(0.5, self.waits.connect / 2, self.waits.answer / 4))
+        self.closed = False
+        plain = 443 if tls is not None else 80
+        name = f"[{host}]" if ":" in host else host
+        self.authority = (name if port == plain else f"{name}:{port}").encode("ascii")
+
+    async def send(
+        self,
+        method: bytes,
+        target: bytes,
+        headers: Iterable[tuple[bytes, bytes]] = (),
+        body: bytes | AsyncIterator[bytes] = b"",
+        *,
+        length: int | None = None,
+        wait: float | None = None,
+    ) -> Answer:
+        """Send a request and return its answer as soon as its head is here. Raises Failure.
+
+        `headers` without `host`, framing and `connection`. `length`: of a body that is an iterator. Without one it goes in
+        chunks.
+        `wait`: seconds for the answer, in place of the pool's.
+        """
+        connection = await self.acquire()
+        try:
+            return await connection.ask(
+                method, target, headers, body, length, self.waits.answer if wait is None else wait
+            )
+        except BaseException:
+            connection.abort()
+            raise
+
+    async def acquire(self) -> Connection:
+        """Returns a connection of the caller's own: an idle one that is alive, or a new one. Raises Failure."""
+        if (connection := self._idle_one()) is not None:
+            return connection
+        try:
+            async with asyncio.timeout(self.waits.connect):
+                while self.open >= self.most:
+                    free = asyncio.get_running_loop().create_future()
+                    self.waiting.append(free)
+                    await free
+                    if (connection := self._idle_one()) is not None:
+                        return connection
+                return await self._connect()
+        except TimeoutError:
+            message = f"no connection to {self.name} in {self.waits.connect:g} s"
+            raise Failure("connect", message, reached=False) from None
+        except OSError as error:
+            raise Failure("connect", f"no connection to {self.name}: {error}", reached=False) from error
+
+    def _idle_one(self) -> Connection | None:
+        while self.idle:
+            connection = self.idle.pop()
+            if connection.is_usable():
+                return connection
+        return None
+
+    async def _connect(self) -> Connection:
+        server_name = self.host if self.tls is not None else None
+        self.open += 1
+        try:
+            _, connection = await asyncio.get_running_loop().create_connection(
+                lambda: Connection(self), self.host, self.port, ssl=self.tls, server_hostname=server_name
+            )
+        except BaseException:
+            self.freed(closed=True)
+            raise
+        return connection
+
+    def freed(self, *, closed: bool) -> None:
+        """A connection is idle, or gone: who waits for one tries again."""
+        if closed:
+            self.open -= 1
+        while self.waiting:
+            free = self.waiting.popleft()
+            if not free.done():
+                free.set_result(None)
+                return
+
+    @property
+    def name(self) -> str:
+        return self.authority.decode()
+
+    def close(self) -> None:
+        """End every connection, also those in use."""
+        self.closed = True
+        for connection in list(self.connections):
+            connection.abort()
+
+    def retire(self) -> None:
+        """End idle connections, and the others as soon as they are idle."""
+        self.closed = True
+        for connection in self.idle:
+            connection.abort()
+        self.idle.clear()
+
+
+class Connection(asyncio.Protocol):
+    """One connection to a server, one request at a time."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+        self.deadline = NEVER
+        self.lost = self.ending = False
+        self.head: asyncio.Future[Answer] | None = None
+        self.body: Body | None = None
+        self.uploading: asyncio.Task[None] | None = None
+        self.drained: asyncio.Future[None] | None = None
+        self.served = 0  # requests that were answered here
+        self.written = self.heard = False
+        self.bodiless = self.until_eof = False
+        self.rest: bytes | None = None  # behind a 101
+
+    # -- The transport -----------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's is none by its class
+        self.transport.set_write_buffer_limits(MOST_WRITTEN)
+        self.loop = asyncio.get_running_loop()
+        self.parser: httptools.HttpResponseParser | None = None
+        self.pool.connections.add(self)
+        self.pool.deadlines.add(self)
+
+    def is_usable(self) -> bool:
+        return not (self.lost or self.ending or self.transport.is_closing())
+
+    def data_received(self, data: bytes) -> None:
+        if self.head is None and self.body is None:  # nobody asked
+            self.abort()
+            return
+        self.heard = True
+        assert self.parser is not None
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self.rest = data[upgrade.args[0] :]
+            self._answered()
+        except httptools.HttpParserError as error:
+            # Behind a bodiless answer nothing may come; what does is not read.
+            if self.head is not None or self.body is not None:
+                self._fail(
+                    Failure("malformed", f"{self.pool.name} answered what is not HTTP/1.1: {error}", reached=True)
+                )
+            self.abort()
+
+    def eof_received(self) -> bool:
+        # An answer without a length ends with its connection.
+        if self.body is not None and self.body.length is None and self.parser is not None and self.until_eof:
+            self.on_message_complete()
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self.lost:
+            return
+        self.lost = True
+        self.pool.connections.discard(self)
+        self.pool.deadlines.discard(self)
+        self.pool.freed(closed=True)
+        if self.drained is not None and not self.drained.done():
+            self.drained.set_result(None)
+        stale = self.served > 0 and not self.heard
+        reason = f": {error}" if error else ""
+        self._fail(
+            Failure("closed", f"{self.pool.name} ended the connection{reason}", reached=self.written, stale=stale)
+        )
+        if self.uploading is not None:
+            self.uploading.cancel()
+
+    def pause_writing(self) -> None:
+        self.drained = self.loop.create_future()
+
+    def resume_writing(self) -> None:
+        if self.drained is not None and not self.drained.done():
+            self.drained.set_result(None)
+        self.drained = None
+
+    # -- A request ---------------------------------------------------------------------------------------------------
+
+    async def ask(
+        self,
+        method: bytes,
+        target: bytes,
+        headers: Iterable[tuple[bytes, bytes]],
+        body: bytes | AsyncIterator[bytes],
+        length: int | None,
+        wait: float,
+    ) -> Answer:
+        parts = [method, b" ", target, b" HTTP/1.1\r\nhost: ", self.pool.authority, b"\r\n"]
+        for name, value in headers:
+            parts += name, b": ", value, b"\r\n"
+        if isinstance(body, bytes):
+            if body or method not in NOBODY_NEEDS_LENGTH:
+                parts.append(b"content-length: %d\r\n\r\n" % len(body))
+                parts.append(body)
+            else:
+                parts.append(b"\r\n")
+        else:
+            parts.append(
+                b"transfer-encoding: chunked\r\n\r\n" if length is None else b"content-length: %d\r\n\r\n" % length
+            )
+        if self.parser is None:
+            self.parser = httptools.HttpResponseParser(self)
+        self.headers: Headers = []
+        self.bodiless = method == b"HEAD"
+        self.heard = False
+        self.written = True
+        self.head = self.loop.create_future()
+        self.wait = wait
+        self.deadline = self.loop.time() + wait
+        self.transport.write(b"".join(parts))
+        if not isinstance(body, bytes):
+            self.deadline = NEVER  # until the body is written
+            self.uploading = self.loop.create_task(self._upload(body, length))
+        return await self.head
+
+    async def _upload(self, body: AsyncIterator[bytes], length: int | None) -> None:
+        try:
+            left = length
+            async for part in body:
+                if not part:
+                    continue
+                if left is not None:
+                    left -= len(part)
+                self.transport.write(b"%x\r\n%b\r\n" % (len(part), part) if length is None else part)
+                while self.drained is not None and not self.lost:
+                    self.deadline = self.loop.time() + self.wait
+                    await asyncio.shield(self.drained)
+                    self.deadline = NEVER
+                if self.lost:
+                    return
+            if left:
+                raise ValueError(f"the body is not the {length} bytes that it announced")
+            if length is None:
+                self.transport.write(b"0\r\n\r\n")
+            self.uploading = None
+            if self.head is not None:
+                self.deadline = self.loop.time() + self.wait
+            elif self.body is None:
+                self._release()
+        except Exception as error:
+            # The request is not whole, so that the server does nothing. Who waits for the answer learns why.
+            head, self.head = self.head, None
+            if head is not None and not head.done():
+                head.set_exception(error)
+            self.abort()
+
+    # -- The answer, as httptools tells it ---------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        self.headers = []
+        self.until_eof = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self.head is None:
+            return  # trailers
+        self.headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        assert self.parser is not None
+        status = self.parser.get_status_code()
+        if 100 <= status < 200 and status != 101:
+            return
+        length: int | None = None
+        for name, value in self.headers:
+            if name == b"content-length":
+                length, self.until_eof = int(value), False
+            elif name == b"transfer-encoding":
+                length, self.until_eof = None, False
+        if self.bodiless or status in BODILESS or status == 101:
+            length, self.until_eof = 0, False
+        self.ending = self.until_eof or not self.parser.should_keep_alive()
+        head = self.head
+        if head is None or head.done():  # given up
+            self.abort()
+            return
+        self.body = Body(self, length)
+        head.set_result(Answer(self, status, self.headers, self.body))
+        self.head = None
+        self.deadline = self.loop.time() + self.pool.waits.silence
+        if self.bodiless:
+            # httptools would wait for the body that this answer announces and does not have.
+            self.parser = None
+            self._answered()
+
+    def on_body(self, part: bytes) -> None:
+        if self.body is not None:
+            self.deadline = self.loop.time() + self.pool.waits.silence
+            self.body.feed(part)
+
+    def on_message_complete(self) -> None:
+        if self.head is not None:
+            return  # a 1xx: the answer follows
+        self._answered()
+
+    def _answered(self) -> None:
+        body, self.body = self.body, None
+        if body is None:
+            return
+        self.served += 1
+        self.deadline = NEVER
+        body.end()
+        if self.rest is None and self.uploading is None:
+            self._release()
+
+    def _release(self) -> None:
+        """The request is over. The next one may come."""
+        if self.pool.closed or not self.is_usable():
+            self.abort()
+            return
+        self.deadline = self.loop.time() + self.pool.waits.idle
+        self.pool.idle.append(self)
+        self.pool.freed(closed=False)
+
+    # -- Bodies (http1.body.Source) ----------------------------------------------------------------------------------
+
+    def pause_body(self) -> None:
+        if not self.lost:
+            self.transport.pause_reading()
+            self.deadline = NEVER  # it is our reader who is slow
+
+    def resume_body(self) -> None:
+        if not self.lost:
+            self.transport.resume_reading()
+            self.deadline = self.loop.time() + self.pool.waits.silence
+
+    def want_body(self) -> None:
+        pass
+
+    # -- The end -----------------------------------------------------------------------------------------------------
+
+    def hand_over(self) -> tuple[asyncio.Transport, bytes]:
+        self.lost = True
+        self.pool.connections.discard(self)
+        self.pool.deadlines.discard(self)
+        self.pool.freed(closed=True)
+        return self.transport, self.rest or b""
+
+    def abort(self) -> None:
+        self.ending = True
+        if not self.lost:
+            self.transport.abort()
+
+    def _fail(self, failure: Failure) -> None:
+        head, self.head = self.head, None
+        if head is not None and not head.done():
+            head.set_exception(failure)
+        body, self.body = self.body, None
+        if body is not None:
+            body.fail(failure)
+
+    def expire(self, now: float) -> None:
+        self.deadline = NEVER
+        if self.head is not None:
+            self._fail(Failure("timeout", f"{self.pool.name} did not answer within {self.wait:g} s", reached=True))
+        elif self.body is not None:
+            self._fail(Failure("timeout", f"{self.pool.name} fell silent within an answer", reached=True))
+        elif self in self.pool.idle:
+            self.pool.idle.remove(self)
+        self.abort()

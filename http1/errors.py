@@ -1,0 +1,28 @@
+"""Refusals of the HTTP layer: a request that cannot be read, or that is larger or slower than the limits allow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Refused(Exception):
+    """A request that the server does not take. The connection ends after the answer, unless the request was read whole."""
+
+    def __init__(self, status: int, code: str, message: str, **detail: Any) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message, self.detail = status, code, message, detail
+
+    def body(self) -> dict[str, Any]:
+        """Returns the error in the shape of the wire."""
+        error: dict[str, Any] = {"code": self.code, "message": self.message}
+        if self.detail:
+            error["detail"] = self.detail
+        return {"error": error}
+
+
+def malformed(message: str) -> Refused:
+    return Refused(400, "invalid_request", message)
+
+
+def too_large(most: int) -> Refused:
+    return Refused(413, "payload_too_large", f"a body may have at most {most} bytes", max=most)

@@ -1,0 +1,87 @@
+"""Requests and responses as values. Header names are lower case, names and values are bytes."""
+
+from __future__ import annotations
+
+import http
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from http1.body import Body
+
+if TYPE_CHECKING:
+    import asyncio
+
+Headers = list[tuple[bytes, bytes]]
+STATUS_LINES = {each.value: b"HTTP/1.1 %d %b\r\n" % (each.value, each.phrase.encode()) for each in http.HTTPStatus}
+BODILESS = frozenset((204, 304))  # 1xx, too, which no handler answers
+
+
+def status_line(status: int) -> bytes:
+    return STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
+
+
+def find(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
+    """Returns the first value of a header, None where it is absent."""
+    for each, value in headers:
+        if each == name:
+            return value
+    return None
+
+
+class Request:
+    """One request of a connection. `state` belongs to the handler, and is the same for all requests of a connection."""
+
+    __slots__ = ("body", "headers", "is_upgrade", "keep_alive", "method", "origin", "state", "target", "version")
+
+    def __init__(
+        self,
+        method: str,
+        target: bytes,
+        headers: Headers,
+        body: Body,
+        *,
+        version: str = "1.1",
+        keep_alive: bool = True,
+        is_upgrade: bool = False,
+        origin: str = "",
+        state: dict[str, Any] | None = None,
+    ) -> None:
+        self.method, self.target, self.headers, self.body = method, target, headers, body
+        self.version, self.keep_alive, self.is_upgrade, self.origin = version, keep_alive, is_upgrade, origin
+        self.state = {} if state is None else state
+
+    def header(self, name: bytes) -> bytes | None:
+        return find(self.headers, name)
+
+
+class Response:
+    """An answer. `body`: bytes, or an async iterator that is sent as it yields: in chunks, or as `length` bytes where known.
+
+    `close`: the connection ends behind this answer.
+    """
+
+    __slots__ = ("body", "close", "headers", "length", "status")
+
+    def __init__(
+        self,
+        status: int,
+        headers: Iterable[tuple[bytes, bytes]] = (),
+        body: bytes | AsyncIterator[bytes] = b"",
+        *,
+        length: int | None = None,
+        close: bool = False,
+    ) -> None:
+        self.status, self.headers, self.body, self.length, self.close = status, headers, body, length, close
+
+
+class Upgrade(Response):
+    """101, and the socket with it: `take_over(transport, rest)` gets it once the answer is written, with what the client has
+    sent behind its request. It sets a protocol of its own on the transport."""
+
+    __slots__ = ("take_over",)
+
+    def __init__(
+        self, headers: Iterable[tuple[bytes, bytes]], take_over: Callable[[asyncio.Transport, bytes], None]
+    ) -> None:
+        super().__init__(101, headers)
+        self.take_over = take_over

@@ -1,0 +1,725 @@
+"""The server's side: one `Connection` a client, and the `Server` that they belong to.
+
+Requests of one connection may be in flight together, and their answers leave in the order of the requests. httptools reads heads
+and frames bodies; what it lets pass and a server must not is refused in `Connection._head`. A request that cannot be read ends
+the connection, because nobody can tell where the next one begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import socket
+import ssl
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import httptools
+
+from http1.body import Body
+from http1.deadlines import NEVER, Deadlines
+from http1.errors import Refused, malformed, too_large
+from http1.messages import BODILESS, Headers, Request, Response, Upgrade, status_line
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[Request], "Response | Awaitable[Response]"]
+# httptools knows some 40 methods and fails on others. A handler is to refuse a strange method as it sees fit.
+USUAL = re.compile(rb"(?:\r?\n)*(?:GET|HEAD|POST|PUT|DELETE|OPTIONS|PATCH|TRACE) ")
+STRANGE = re.compile(rb"((?:\r?\n)*)([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}) ")
+LONGEST_METHOD = 80  # bytes, with the line ends before it
+MOST_WRITTEN = 256 * 1024  # bytes that wait for a slow reader: above, nothing more is produced for it
+BODY, PIPELINE, OUTPUT, UPGRADE = 1, 2, 4, 8  # why a connection is not read
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one connection may cost. Times are in seconds, sizes in bytes."""
+
+    head_bytes: int = 64 * 1024  # 431 above
+    head_fields: int = 100  # 431 above
+    body_bytes: int = 64 * 1024 * 1024  # 413 above, before a byte of it is read where the head says so
+    in_flight: int = 16  # requests of one connection that are handled at once; more wait, unread
+    head_seconds: float = 10.0  # from a head's first byte to its last
+    idle_seconds: float = 75.0  # between two requests
+    upload_grace_seconds: float = 10.0  # a body brings at least this many seconds' worth of the rate below in this time
+    upload_bytes_a_second: int = 16 * 1024
+    write_seconds: float = 30.0  # a reader that takes nothing for so long is cut
+    linger_seconds: float = 2.0  # for a client to read why it was refused, before the connection ends
+    linger_bytes: int = 1024 * 1024
+    cancels: bool = True  # a handler is cancelled when its client goes away; a stream always is
+
+
+def plain_error(error: Refused) -> Response:
+    body = json.dumps(error.body()).encode()
+    return Response(error.status, [(b"content-type", b"application/json")], body)
+
+
+class Exchange:
+    """One request, and what of its answer may not leave yet because earlier answers are not done."""
+
+    __slots__ = ("done", "ends", "held", "request", "task", "turn", "went_out")
+
+    def __init__(self, request: Request | None) -> None:
+        self.request = request
+        self.held: list[bytes] = []
+        self.task: asyncio.Task[None] | None = None
+        self.turn: asyncio.Future[None] | None = None  # somebody waits until this exchange is the first
+        self.done = self.went_out = False
+        self.ends = request is None or not request.keep_alive  # the connection ends behind the answer
+
+
+class Server:
+    """Connections with one handler. `on_error` renders a refusal of the HTTP layer; `limits` hold for each connection."""
+
+    def __init__(
+        self, handler: Handler, *, limits: Limits | None = None, on_error: Callable[[Refused], Response] = plain_error
+    ) -> None:
+        self.handler, self.limits, self.on_error = handler, limits or Limits(), on_error
+        self.connections: set[Connection] = set()
+        self.draining = False
+        self.listeners: list[asyncio.Server] = []
+        times = self.limits.head_seconds, self.limits.idle_seconds, self.limits.upload_grace_seconds
+        self.deadlines = Deadlines(min(1.0, min(times) / 4))
+
+    def protocol(self) -> Connection:
+        return Connection(self)
+
+    async def listen(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        sock: socket.socket | None = None,
+        tls: ssl.SSLContext | None = None,
+        factory: Callable[[], asyncio.BaseProtocol] | None = None,
+        backlog: int = 1024,
+    ) -> int:
+        """Listen on an address that several processes may share (SO_REUSEPORT), or on a socket that was inherited. Returns
+        the port. `factory` makes the protocol of a connection, in place of `protocol`."""
+        loop = asyncio.get_running_loop()
+        make = factory or self.protocol
+        if sock is not None:
+            listener = await loop.create_server(make, sock=sock, ssl=tls, backlog=backlog)
+        else:
+            listener = await loop.create_server(make, host, port, ssl=tls, reuse_port=True, backlog=backlog)
+        self.listeners.append(listener)
+        return int(listener.sockets[0].getsockname()[1])
+
+    async def drain(self, seconds: float) -> bool:
+        """Accept no more, end idle connections, let requests finish. Returns whether all ended within `seconds`; the others
+        are cut."""
+        self.draining = True
+        for listener in self.listeners:
+            listener.close()
+        for connection in list(self.connections):
+            connection.drain()
+        deadline = asyncio.get_running_loop().time() + seconds
+        while self.connections and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.02)
+        finished = not self.connections
+        for connection in list(self.connections):
+            connection.abort()
+        return finished
+
+
+class Connection(asyncio.Protocol):
+    """One client. Reads requests, has them handled, and writes the answers in order."""
+
+    def __init__(self, server: Server) -> None:
+        self.server, self.limits = server, server.limits
+        self.deadline = NEVER
+        self.state: dict[str, Any] = {}
+        self.origin = ""
+        self.paused = 0
+        self.queue: deque[Exchange] = deque()  # in the order of the requests
+        self.waiting: deque[Exchange] = deque()  # those of them that nobody handles yet
+        self.running = 0
+        self.reading_head = self.resuming = False
+        self.current: Request | None = None  # its body is still arriving
+        self.head_size = self.arrived = self.lingered = 0
+        self.headers: Headers = []
+        self.target = b""
+        self.strange = ""  # a method that httptools does not know
+        self.odd = b""  # the beginning of a head, too short to tell its method
+        self.refusal: Refused | None = None
+        # `over`: no answer is written any more. `lost`: the transport is closed, or belongs to somebody else.
+        self.over = self.lost = self.closing = self.lingering = self.eof = False
+        self.drained: asyncio.Future[None] | None = None
+        self.unwritten = 0
+        self.upgrade: Exchange | None = None
+        self.rest = b""  # what came behind a request to upgrade
+
+    # -- The transport -----------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's is none by its class
+        self.transport.set_write_buffer_limits(MOST_WRITTEN)
+        peer = transport.get_extra_info("peername")
+        self.origin = str(peer[0]) if isinstance(peer, tuple) and peer else ""
+        self.loop = asyncio.get_running_loop()
+        self.parser = httptools.HttpRequestParser(self)
+        self.server.connections.add(self)
+        self.server.deadlines.add(self)
+        self._mark()
+
+    def data_received(self, data: bytes) -> None:
+        if self.closing:
+            self._linger(len(data))
+            return
+        if self.upgrade is not None:
+            self.rest += data
+            return
+        was_reading_head = self.reading_head
+        if not was_reading_head and self.current is None:
+            self.deadline = self.loop.time() + self.limits.head_seconds
+            if not USUAL.match(data) or self.odd:
+                data = self._strange(self.odd + data)
+                if not data:
+                    return
+        self._feed(data)
+        if was_reading_head and self.reading_head:
+            self.head_size += len(data)
+            if self.head_size > self.limits.head_bytes:
+                self._refuse(head_too_large(self.limits))
+        self._start()
+        self._mark()
+
+    def eof_received(self) -> bool:
+        """The client sends no more. It may have gone, or still read: what is answered soon, it gets."""
+        self.eof = True
+        if self.current is not None:
+            self.current.body.fail(malformed("the body is cut off"))
+        if self.closing or not self.queue or self.current is not None or self.queue[0].went_out:
+            return False  # the transport closes: nobody reads the rest of a stream
+        self.queue[-1].ends = True
+        self._mark()
+        return True
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.over = self.lost = self.closing = True
+        self.server.connections.discard(self)
+        self.server.deadlines.discard(self)
+        if self.current is not None:
+            self.current.body.fail(malformed("the body is cut off"))
+        if self.drained is not None and not self.drained.done():
+            self.drained.set_result(None)
+        for exchange in self.queue:
+            if exchange.task is not None and (self.limits.cancels or exchange.went_out):
+                exchange.task.cancel()
+        self.waiting.clear()
+
+    def pause_writing(self) -> None:
+        self.drained = self.loop.create_future()
+        self.unwritten = self.transport.get_write_buffer_size()
+        self._pause(OUTPUT)
+        self._mark()
+
+    def resume_writing(self) -> None:
+        if self.drained is not None and not self.drained.done():
+            self.drained.set_result(None)
+        self.drained = None
+        self._resume(OUTPUT)
+        self._mark()
+
+    def _pause(self, why: int) -> None:
+        if not self.paused and not self.lost:
+            self.transport.pause_reading()
+        self.paused |= why
+
+    def _resume(self, why: int) -> None:
+        if self.paused & why:
+            self.paused &= ~why
+            if not self.paused and not self.lost:
+                self.transport.resume_reading()
+
+    # -- Reading requests --------------------------------------------------------------------------------------------
+
+    def _strange(self, data: bytes) -> bytes:
+        """Give httptools a method that it knows in place of one that it does not. Returns nothing while the method has not
+        arrived whole."""
+        if USUAL.match(data):
+            self.odd = b""
+            return data
+        if found := STRANGE.match(data):
+            self.odd = b""
+            self.strange = found[2].decode("ascii")
+            return b"%bPATCH%b" % (found[1], data[found.end(2) :])
+        if b" " in data or len(data) > LONGEST_METHOD:
+            self.odd = b""
+            return data  # httptools says what is wrong with it
+        self.odd = data
+        return b""
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._upgraded(data[upgrade.args[0] :])
+        except httptools.HttpParserError as error:
+            # What follows a request that ends the connection is not read, and is no fault of that request.
+            if self.queue and self.queue[-1].ends and self.current is None and not self.reading_head:
+                return
+            self._refuse(self.refusal or malformed(f"this is not HTTP/1.1: {error}"))
+
+    def _upgraded(self, rest: bytes) -> None:
+        """httptools reads no further behind a request to upgrade. One without a body is for the handler to decide; one with a
+        body is no WebSocket, and goes on as if it had not asked."""
+        if self.current is not None:
+            self._read_on(self.current.body.length, rest)
+        else:
+            self.upgrade, self.rest = self.queue[-1], rest
+            self._pause(UPGRADE)
+
+    def _read_on(self, length: int | None, rest: bytes) -> None:
+        """A new parser for what follows, in the middle of a body of which nothing was read or between two requests."""
+        self.parser = httptools.HttpRequestParser(self)
+        if self.current is not None:
+            framing = b"transfer-encoding: chunked" if length is None else b"content-length: %d" % length
+            self.resuming = True
+            self.parser.feed_data(b"POST / HTTP/1.1\r\nhost: x\r\n%b\r\n\r\n" % framing)
+            self.resuming = False
+        if rest:
+            self._feed(rest)
+
+    def on_message_begin(self) -> None:
+        if self.resuming:
+            return
+        self.headers, self.target, self.head_size = [], b"", 0
+        self.reading_head = True
+
+    def on_url(self, url: bytes) -> None:
+        if not self.resuming:
+            self.target += url
+            self._count(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self.resuming:
+            return
+        self._count(len(name) + len(value) + 4)
+        if self.reading_head:  # trailers are read over
+            self.headers.append((name.lower(), value))
+
+    def _count(self, size: int) -> None:
+        self.head_size += size
+        if self.head_size > self.limits.head_bytes or len(self.headers) >= self.limits.head_fields:
+            self.refusal = head_too_large(self.limits)
+            raise self.refusal
+
+    def on_headers_complete(self) -> None:
+        if self.resuming:
+            return
+        self.reading_head = False
+        try:
+            request = self._head()
+        except Refused as refusal:
+            self.refusal = refusal
+            raise
+        exchange = Exchange(request)
+        self.current = request
+        self.arrived = 0
+        self.queue.append(exchange)
+        self.waiting.append(exchange)
+
+    def _head(self) -> Request:
+        """The request whose head has just been read. Raises Refused."""
+        length: int | None = 0
+        hosts = 0
+        coded = False
+        for name, value in self.headers:
+            if name == b"host":
+                hosts += 1
+            elif name == b"content-length":
+                length = int(value)
+            elif name == b"transfer-encoding":
+                coded = True
+                if value.strip().lower() != b"chunked":
+                    raise Refused(501, "invalid_request", "the only Transfer-Encoding that is read here is chunked")
+            elif name == b"expect" and value.lower() != b"100-continue":
+                raise Refused(417, "invalid_request", "the only Expect that is known here is 100-continue")
+        version = self.parser.get_http_version()
+        if version not in ("1.1", "1.0"):
+            raise Refused(505, "invalid_request", f"HTTP/{version} is not spoken here: send HTTP/1.1")
+        if hosts > 1 or (not hosts and version == "1.1"):
+            raise malformed("send one Host header")
+        if coded:
+            length = None
+            if version == "1.0":
+                raise malformed("HTTP/1.0 has no Transfer-Encoding: send Content-Length")
+        if length is not None and length > self.limits.body_bytes:
+            raise too_large(self.limits.body_bytes)
+        method, self.strange = self.strange or self.parser.get_method().decode("ascii"), ""
+        if method == "CONNECT":
+            raise Refused(405, "method_not_allowed", "this is no proxy: CONNECT is not allowed")
+        return Request(
+            method,
+            self.target,
+            self.headers,
+            Body(self, length),
+            version=version,
+            keep_alive=self.parser.should_keep_alive() and not self.server.draining,
+            is_upgrade=self.parser.should_upgrade() and length == 0,
+            origin=self.origin,
+            state=self.state,
+        )
+
+    def on_body(self, part: bytes) -> None:
+        assert self.current is not None
+        self.arrived += len(part)
+        body = self.current.body
+        if body.size + len(part) > self.limits.body_bytes:
+            self.refusal = too_large(self.limits.body_bytes)
+            raise self.refusal
+        body.feed(part)
+
+    def on_message_complete(self) -> None:
+        request = self.current
+        # httptools takes a request to upgrade for complete behind its head; a body of it is read by another parser (_upgraded).
+        if request is not None and not (self.parser.should_upgrade() and request.body.length != 0):
+            request.body.end()
+            self.current = None
+
+    def _refuse(self, refusal: Refused) -> None:
+        """Nothing behind this point can be read. The answer to it leaves behind those that are due."""
+        if self.current is not None:
+            # The request is being handled, or would be: its handler gets the error where it reads the body.
+            self.current.body.fail(refusal)
+            exchange = self.queue[-1]
+            exchange.ends = True
+            self.current = None
+            self._stop_reading()
+            return
+        exchange = Exchange(None)
+        self.queue.append(exchange)
+        self._stop_reading()
+        self._send(exchange, self.server.on_error(refusal))
+
+    def _stop_reading(self) -> None:
+        self.reading_head = False
+        self.closing = True
+
+    # -- Bodies (http1.body.Source) ----------------------------------------------------------------------------------
+
+    def pause_body(self) -> None:
+        self._pause(BODY)
+
+    def resume_body(self) -> None:
+        self._resume(BODY)
+        self._mark()
+
+    def want_body(self) -> None:
+        request = self.current
+        if request is not None and self.queue and self.queue[0].request is request and not self.queue[0].went_out:
+            for place, (name, _) in enumerate(request.headers):
+                if name == b"expect":
+                    del request.headers[place]
+                    self.transport.write(CONTINUE)
+                    break
+
+    # -- Handling ----------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        """Have waiting requests handled, as many at once as the limits allow."""
+        while self.waiting and self.running < self.limits.in_flight and not self.over:
+            exchange = self.waiting.popleft()
+            self.running += 1
+            try:
+                assert exchange.request is not None
+                answer = self.server.handler(exchange.request)
+            except Exception as error:
+                answer = self._failed(error)
+            if isinstance(answer, Response) and isinstance(answer.body, bytes):
+                self._send(exchange, answer)
+            else:
+                exchange.task = self.loop.create_task(self._handle(exchange, answer))
+        if self.waiting:
+            self._pause(PIPELINE)
+        else:
+            self._resume(PIPELINE)
+
+    async def _handle(self, exchange: Exchange, answer: Response | Awaitable[Response]) -> None:
+        try:
+            if not isinstance(answer, Response):
+                try:
+                    answer = await answer
+                except Exception as error:
+                    answer = self._failed(error)
+            if isinstance(answer.body, bytes):
+                self._send(exchange, answer)
+            else:
+                await self._stream(exchange, answer, answer.body)
+        except asyncio.CancelledError:
+            if not self.over:
+                self.abort()
+
+    def _failed(self, error: Exception) -> Response:
+        if isinstance(error, Refused):
+            return self.server.on_error(error)
+        log.error("a request failed", exc_info=error)
+        return self.server.on_error(Refused(500, "internal", "something went wrong here, and was logged"))
+
+    # -- Answers -----------------------------------------------------------------------------------------------------
+
+    def _send(self, exchange: Exchange, answer: Response) -> None:
+        """A whole answer."""
+        assert isinstance(answer.body, bytes)
+        if self.over:
+            return
+        if isinstance(answer, Upgrade) and exchange is self.upgrade:
+            self._hand_over(exchange, answer)
+            return
+        body = answer.body
+        request = exchange.request
+        parts = [status_line(answer.status)]
+        for name, value in answer.headers:
+            parts += name, b": ", value, b"\r\n"
+        if answer.status not in BODILESS:
+            length = (
+                len(body) if answer.length is None else answer.length
+            )  # a HEAD may know the length without the body
+            parts.append(b"content-length: %d\r\n" % length)
+        self._ends(exchange, answer, parts)
+        parts.append(b"\r\n")
+        if body and (request is None or request.method != "HEAD") and answer.status not in BODILESS:
+            parts.append(body)
+        self._write(exchange, b"".join(parts))
+        self._finish(exchange)
+
+    def _ends(self, exchange: Exchange, answer: Response, parts: list[bytes]) -> None:
+        """Say whether the connection ends behind this answer: where either side wants it, or the body was not read."""
+        request = exchange.request
+        if answer.close or self.server.draining or (request is not None and not request.body.complete):
+            exchange.ends = True
+        if exchange.ends:
+            parts.append(b"connection: close\r\n")
+        elif request is not None and request.version == "1.0":
+            parts.append(b"connection: keep-alive\r\n")
+
+    async def _stream(self, exchange: Exchange, answer: Response, body: AsyncIterator[bytes]) -> None:
+        request = exchange.request
+        assert request is not None
+        try:
+            parts = [status_line(answer.status)]
+            for name, value in answer.headers:
+                parts += name, b": ", value, b"\r\n"
+            chunked = answer.length is None and request.version == "1.1" and answer.status not in BODILESS
+            if answer.length is not None:
+                parts.append(b"content-length: %d\r\n" % answer.length)
+            elif chunked:
+                parts.append(b"transfer-encoding: chunked\r\n")
+            else:
+                exchange.ends = True  # the end of the connection is the end of the body
+            # The body of the request may still arrive while the answer is streamed.
+            if answer.close or self.server.draining:
+                exchange.ends = True
+            if exchange.ends:
+                parts.append(b"connection: close\r\n")
+            parts.append(b"\r\n")
+            self._write(exchange, b"".join(parts))
+            if request.method == "HEAD" or answer.status in BODILESS:
+                self._finish(exchange)
+                return
+            exchange.went_out = True
+            if exchange is self.upgrade:
+                self._decline_upgrade()
+            left = answer.length
+            async for part in body:
+                if not part:
+                    continue
+                if left is not None:
+                    left -= len(part)
+                    if left < 0:
+                        raise ValueError(f"the body is longer than the {answer.length} bytes that it announced")
+                self._write(exchange, b"%x\r\n%b\r\n" % (len(part), part) if chunked else part)
+                if self.drained is not None or exchange is not self.queue[0]:
+                    await self._may_write(exchange)
+                if self.over:
+                    return
+            if left:
+                raise ValueError(f"the body ended {left} bytes early")
+            if chunked:
+                self._write(exchange, b"0\r\n\r\n")
+            if not request.body.complete:
+                exchange.ends = True
+            self._finish(exchange)
+        except Exception as error:
+            # The head is out, so that only the end of the connection can say that the body is not whole.
+            if not self.over:
+                if not isinstance(error, Refused):
+                    log.warning("a streamed answer was cut: %s: %s", type(error).__name__, error)
+                self.abort()
+        finally:
+            close = getattr(body, "aclose", None)
+            if close is not None:
+                await close()
+
+    async def _may_write(self, exchange: Exchange) -> None:
+        """Wait until the exchange is the first and its reader keeps up."""
+        if exchange is not self.queue[0] and sum(map(len, exchange.held)) > MOST_WRITTEN:
+            exchange.turn = self.loop.create_future()
+            await exchange.turn
+        while self.drained is not None and not self.over and exchange is self.queue[0]:
+            await asyncio.shield(self.drained)
+
+    def _write(self, exchange: Exchange, data: bytes) -> None:
+        if self.over:
+            return
+        if self.queue[0] is exchange:
+            self.transport.write(data)
+        else:
+            exchange.held.append(data)
+
+    def _finish(self, exchange: Exchange) -> None:
+        """The answer is whole. It leaves, and with it those behind it that waited for it."""
+        if self.over:
+            return
+        exchange.done = True
+        if exchange.request is not None:
+            self.running -= 1
+        while self.queue and self.queue[0].done:
+            first = self.queue.popleft()
+            if first.ends:
+                self._close()
+                return
+            if self.queue:
+                self._come_first(self.queue[0])
+        if self.waiting:
+            self._start()
+        if exchange is self.upgrade:
+            self._decline_upgrade()
+        self._mark()
+
+    def _decline_upgrade(self) -> None:
+        """The handler did not take the socket: what came behind the request is the next request."""
+        self.upgrade = None
+        self._resume(UPGRADE)
+        rest, self.rest = self.rest, b""
+        self._read_on(None, b"")
+        if rest:
+            self.data_received(rest)
+
+    def _come_first(self, exchange: Exchange) -> None:
+        if exchange.held:
+            self.transport.write(b"".join(exchange.held))
+            exchange.held.clear()
+        if exchange.turn is not None and not exchange.turn.done():
+            exchange.turn.set_result(None)
+        request = exchange.request
+        if request is not None and request is self.current and request.body.is_awaited:
+            self.want_body()
+
+    def _hand_over(self, exchange: Exchange, answer: Upgrade) -> None:
+        """Upgrades are the last request of a connection: those before are answered, and the socket changes hands."""
+        if self.queue[0] is not exchange:
+            # Few clients upgrade behind other requests. The socket changes hands when those are done.
+            self.loop.create_task(self._hand_over_later(exchange, answer))
+            return
+        head = [status_line(101), *(part for name, value in answer.headers for part in (name, b": ", value, b"\r\n"))]
+        self.transport.write(b"".join([*head, b"\r\n"]))
+        self.queue.clear()
+        self.server.connections.discard(self)
+        self.server.deadlines.discard(self)
+        self.over = self.lost = self.closing = True  # to us
+        rest, self.rest = self.rest, b""
+        if self.paused:
+            self.transport.resume_reading()
+        answer.take_over(self.transport, rest)
+
+    async def _hand_over_later(self, exchange: Exchange, answer: Upgrade) -> None:
+        exchange.turn = self.loop.create_future()
+        await exchange.turn
+        if not self.over:
+            self._hand_over(exchange, answer)
+
+    # -- The end -----------------------------------------------------------------------------------------------------
+
+    def _close(self) -> None:
+        """Nothing more is answered. What the client still sends is read over until it ends its side: to close at once could
+        reset the connection, and take the answer from it."""
+        self.over = True
+        for exchange in self.queue:
+            if exchange.task is not None:
+                exchange.task.cancel()
+        self.queue.clear()
+        self.waiting.clear()
+        self.closing = True
+        if self.eof or not self.transport.can_write_eof():
+            self.transport.close()
+            return
+        self.current = None
+        self.transport.write_eof()
+        self.lingering = True
+        self.paused = 0
+        self.transport.resume_reading()
+        self.deadline = self.loop.time() + self.limits.linger_seconds
+
+    def _linger(self, size: int) -> None:
+        self.lingered += size
+        if self.lingered > self.limits.linger_bytes and self.lingering:
+            self.transport.close()
+
+    def abort(self) -> None:
+        self.closing = True
+        self.transport.abort()
+
+    def drain(self) -> None:
+        """The server ends: so does this connection, at once or behind what is in flight."""
+        if not self.queue and not self.reading_head and self.current is None:
+            self.transport.close()
+
+    # -- Time --------------------------------------------------------------------------------------------------------
+
+    def _mark(self) -> None:
+        """Until when what is expected of the client has to come."""
+        if self.lost or self.lingering:
+            return
+        limits = self.limits
+        if self.drained is not None:
+            self.deadline = self.loop.time() + limits.write_seconds
+        elif self.reading_head or self.odd:
+            return  # counted from the head's first byte
+        elif self.current is not None:
+            if self.arrived == 0 or self.arrived >= limits.upload_grace_seconds * limits.upload_bytes_a_second:
+                self.arrived = 1
+                self.deadline = self.loop.time() + limits.upload_grace_seconds
+        elif self.queue:
+            self.deadline = self.loop.time() + limits.linger_seconds if self.eof else NEVER
+        else:
+            self.deadline = self.loop.time() + limits.idle_seconds
+
+    def expire(self, now: float) -> None:
+        """What was expected of the client did not come."""
+        if self.lingering or self.eof:
+            self.abort()
+        elif self.drained is not None:
+            left = self.transport.get_write_buffer_size()
+            if left < self.unwritten:  # slow, but it reads
+                self.unwritten, self.deadline = left, now + self.limits.write_seconds
+            else:
+                log.info("a client that reads nothing was cut")
+                self.abort()
+        elif self.current is not None:
+            if self.paused:  # it is we who do not read
+                self.arrived, self.deadline = 1, now + self.limits.upload_grace_seconds
+            else:
+                least, grace = self.limits.upload_bytes_a_second, self.limits.upload_grace_seconds
+                self._refuse(
+                    malformed(f"the body came too slowly: send at least {least} bytes a second, over {grace:g} seconds")
+                )
+        elif self.reading_head:
+            self._refuse(malformed(f"the head came too slowly: send it within {self.limits.head_seconds:g} seconds"))
+        else:
+            self.transport.close()
+
+
+def head_too_large(limits: Limits) -> Refused:
+    return Refused(
+        431,
+        "invalid_request",
+        f"the head is too large: at most {limits.head_bytes} bytes and {limits.head_fields} fields are read",
+    )

@@ -1,0 +1,86 @@
+"""A server of http1 in a thread of its own, and raw connections to it."""
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import uvloop
+
+from http1 import Limits, Request, Response, Server
+
+TEXT = [(b"content-type", b"text/plain")]
+
+
+class Served:
+    """A running server. `call` runs a function in its loop."""
+
+    def __init__(self, handler: Callable[[Request], Any], limits: Limits | None = None) -> None:
+        self.server = Server(handler, limits=limits)
+        self.loop = uvloop.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self.thread.start()
+        self.port: int = self.call(self.server.listen())
+
+    def call(self, awaitable: Any, seconds: float = 30) -> Any:
+        return asyncio.run_coroutine_threadsafe(awaitable, self.loop).result(seconds)
+
+    def stop(self) -> None:
+        self.call(self.server.drain(0))
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+        self.loop.close()
+
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[socket.socket]:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as opened:
+            yield opened
+
+    def exchange(self, sent: bytes, *, half_close: bool = False) -> bytes:
+        """Everything that is answered until the server ends the connection."""
+        with self.connection() as opened:
+            opened.sendall(sent)
+            if half_close:
+                opened.shutdown(socket.SHUT_WR)
+            return rest(opened)
+
+
+def rest(opened: socket.socket) -> bytes:
+    """Everything that comes until the other side ends the connection."""
+    got = b""
+    while part := opened.recv(65536):
+        got += part
+    return got
+
+
+def some(opened: socket.socket, until: bytes, got: bytes = b"") -> bytes:
+    """What comes, up to and with `until`."""
+    while until not in got:
+        part = opened.recv(65536)
+        assert part, got
+        got += part
+    return got
+
+
+def statuses(answers: bytes) -> list[int]:
+    return [int(part[:3]) for part in answers.split(b"HTTP/1.1 ")[1:]]
+
+
+async def echo(request: Request) -> Response:
+    body = await request.body.read()
+    text = b"%b %b %b" % (request.method.encode(), request.target, body)
+    return Response(200, TEXT, text)
+
+
+def at_once(request: Request) -> Response:
+    return Response(200, TEXT, request.method.encode())
+
+
+async def parts(*pieces: bytes) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
+
+
+Handler = Callable[[Request], Response | Awaitable[Response]]

@@ -1,0 +1,377 @@
+"""The client: connections are kept, failures say how far a request came, bodies stream both ways."""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+import trustme
+import uvloop
+
+from http1 import Failure, Limits, Pool, Request, Response, Server, Upgrade, Waits
+from tests.http1.served import parts
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any]
+
+
+def run(main: Any) -> None:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(asyncio.wait_for(main, 60))
+
+
+@contextlib.asynccontextmanager
+async def served(handler: Any, waits: Waits | None = None, **more: Any) -> AsyncIterator[tuple[Server, Pool]]:
+    server = Server(handler, limits=Limits(idle_seconds=30))
+    pool = Pool("127.0.0.1", await server.listen(), waits=waits, **more)
+    try:
+        yield server, pool
+    finally:
+        pool.close()
+        await server.drain(0)
+
+
+@contextlib.asynccontextmanager
+async def raw(talk: Talk, waits: Waits | None = None) -> AsyncIterator[Pool]:
+    """A server that says what the test wants, right or wrong."""
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            await talk(reader, writer)
+        writer.close()
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    pool = Pool("127.0.0.1", server.sockets[0].getsockname()[1], waits=waits)
+    try:
+        yield pool
+    finally:
+        pool.close()
+        server.close()
+
+
+async def echo(request: Request) -> Response:
+    body = await request.body.read()
+    return Response(200, [(b"x-method", request.method.encode())], request.target + b" " + body)
+
+
+def test_requests_share_a_connection() -> None:
+    async def main() -> None:
+        async with served(echo) as (server, pool):
+            for body in (b"", b"abc", b"x" * 1_000_000):
+                answer = await pool.send(b"POST", b"/a", (), body)
+                assert (answer.status, await answer.body.read()) == (200, b"/a " + body)
+            head = await pool.send(b"HEAD", b"/a")
+            assert (await head.body.read(), head.status) == (b"", 200)
+            assert (await (await pool.send(b"GET", b"/b")).body.read()) == b"/b "
+            assert len(server.connections) == len(pool.connections) == 1
+
+    run(main())
+
+
+def test_bodies_stream_both_ways() -> None:
+    async def both(request: Request) -> Response:
+        return Response(200, (), request.body)
+
+    async def main() -> None:
+        async with served(both) as (_, pool):
+            for length in (None, 7):
+                answer = await pool.send(b"POST", b"/", (), parts(b"abc", b"defg"), length=length)
+                assert await answer.body.read() == b"abcdefg"
+            assert len(pool.idle) == 1
+
+    run(main())
+
+
+def test_an_upload_that_fails_is_no_whole_request() -> None:
+    seen: list[str] = []
+
+    async def read(request: Request) -> Response:
+        try:
+            await request.body.read()
+        except Exception as error:
+            seen.append(str(error))
+        return Response(200)
+
+    async def broken() -> AsyncIterator[bytes]:
+        yield b"abc"
+        raise ValueError("the client went away")
+
+    async def main() -> None:
+        async with served(read) as (server, pool):
+            with pytest.raises(ValueError, match="went away"):
+                await pool.send(b"POST", b"/", (), broken())
+            while server.connections:
+                await asyncio.sleep(0.01)
+            assert seen == ["the body is cut off"]
+            assert not pool.connections
+
+    run(main())
+
+
+def test_what_a_slow_reader_does_not_take_stays_at_the_server() -> None:
+    produced = [0]
+
+    async def plenty() -> AsyncIterator[bytes]:
+        for _ in range(1000):
+            produced[0] += 65536
+            yield b"x" * 65536
+
+    async def main() -> None:
+        async with served(lambda request: Response(200, (), plenty())) as (_, pool):
+            answer = await pool.send(b"GET", b"/")
+            while produced[0] != (before := produced[0]) or not before:
+                await asyncio.sleep(0.05)
+            for _ in range(20):
+                await asyncio.sleep(0.01)
+            assert produced[0] < 32 * 1024 * 1024
+            assert len(await answer.body.read()) == 65_536_000
+
+    run(main())
+
+
+def test_no_connection_says_that_nothing_was_sent() -> None:
+    async def main() -> None:
+        pool = Pool("127.0.0.1", 1)
+        with pytest.raises(Failure) as failed:
+            await pool.send(b"POST", b"/", (), b"abc")
+        assert (failed.value.kind, failed.value.reached) == ("connect", False)
+
+    run(main())
+
+
+def test_a_silent_server_times_out_and_may_have_seen_the_request() -> None:
+    async def main() -> None:
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+
+        async with raw(talk, Waits(answer=0.2)) as pool:
+            with pytest.raises(Failure) as failed:
+                await pool.send(b"POST", b"/", (), b"abc")
+            assert (failed.value.kind, failed.value.reached) == ("timeout", True)
+            assert not pool.idle
+
+    run(main())
+
+
+def test_one_that_falls_silent_within_an_answer_times_out_too() -> None:
+    async def main() -> None:
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc")
+            await reader.read()
+
+        async with raw(talk, Waits(silence=0.2)) as pool:
+            answer = await pool.send(b"GET", b"/")
+            assert await answer.body.next() == b"abc"
+            with pytest.raises(Failure) as failed:
+                await answer.body.next()
+            assert failed.value.kind == "timeout"
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"nonsense\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\ncontent-length: 4\r\n\r\nabcd",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+    ],
+)
+def test_what_is_not_http_is_a_failure_and_its_connection_ends(said: bytes) -> None:
+    async def main() -> None:
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(said)
+            await reader.read()
+
+        async with raw(talk) as pool:
+            with pytest.raises(Failure) as failed:
+                await (await pool.send(b"GET", b"/")).body.read()
+            assert (failed.value.kind, failed.value.reached) == ("malformed", True)
+            assert not pool.idle
+
+    run(main())
+
+
+def test_a_kept_connection_that_had_ended_is_told_from_one_that_ends_in_between() -> None:
+    async def main() -> None:
+        asked = [0]
+
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            asked[0] += 1
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+            await reader.readuntil(b"\r\n\r\n")
+            asked[0] += 1  # and ends without an answer
+
+        async with raw(talk) as pool:
+            await pool.send(b"GET", b"/")
+            with pytest.raises(Failure) as failed:
+                await pool.send(b"GET", b"/")
+            assert (failed.value.kind, failed.value.stale, failed.value.reached) == ("closed", True, True)
+            await pool.send(b"GET", b"/")
+            assert asked[0] == 3
+
+    run(main())
+
+
+def test_an_ended_connection_is_not_used_again() -> None:
+    async def main() -> None:
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+
+        async with raw(talk) as pool:
+            for _ in range(3):
+                await pool.send(b"GET", b"/")
+                while pool.connections:
+                    await asyncio.sleep(0.01)
+
+    run(main())
+
+
+def test_what_nobody_asked_for_is_no_answer_to_the_next_request() -> None:
+    async def main() -> None:
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\npoison")
+            await reader.read()
+
+        async with raw(talk) as pool:
+            answer = await pool.send(b"GET", b"/")
+            assert (answer.status, await answer.body.read()) == (204, b"")
+            while pool.connections:
+                await asyncio.sleep(0.01)
+
+    run(main())
+
+
+def test_an_answer_without_a_length_ends_with_its_connection_and_is_cut_by_a_reset() -> None:
+    async def main() -> None:
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\nabc")
+
+        async with raw(talk) as pool:
+            answer = await pool.send(b"GET", b"/")
+            assert (answer.status, await answer.body.read()) == (200, b"abc")
+
+        async def cut(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc")
+
+        async with raw(cut) as pool:
+            answer = await pool.send(b"GET", b"/")
+            with pytest.raises(Failure) as failed:
+                await answer.body.read()
+            assert failed.value.kind == "closed"
+
+    run(main())
+
+
+def test_at_most_so_many_connections_are_made_and_the_next_request_waits() -> None:
+    gate: list[asyncio.Event] = []
+
+    async def handler(request: Request) -> Response:
+        await gate[0].wait()
+        return Response(200)
+
+    async def main() -> None:
+        gate.append(asyncio.Event())
+        async with served(handler, most=2) as (server, pool):
+            asked = [asyncio.create_task(pool.send(b"GET", b"/")) for _ in range(6)]
+            while len(server.connections) < 2:
+                await asyncio.sleep(0.01)
+            assert pool.open == 2
+            gate[0].set()
+            assert [(await each).status for each in asked] == [200] * 6
+            assert len(server.connections) == 2
+
+    run(main())
+
+
+def test_a_request_that_is_given_up_ends_its_connection() -> None:
+    cancelled: list[int] = []
+
+    async def handler(request: Request) -> Response:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.append(1)
+        return Response(200)
+
+    async def main() -> None:
+        async with served(handler) as (server, pool):
+            task = asyncio.create_task(pool.send(b"GET", b"/"))
+            while not server.connections:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
+            task.cancel()
+            while server.connections:
+                await asyncio.sleep(0.01)
+            assert cancelled == [1]
+            assert pool.open == 0
+
+    run(main())
+
+
+def test_an_upgrade_hands_both_sockets_over() -> None:
+    class Shout(asyncio.Protocol):
+        def __init__(self, transport: asyncio.Transport) -> None:
+            self.transport = transport
+
+        def data_received(self, data: bytes) -> None:
+            self.transport.write(data.upper())
+
+    class Heard(asyncio.Protocol):
+        def __init__(self) -> None:
+            self.data = b""
+
+        def data_received(self, data: bytes) -> None:
+            self.data += data
+
+    def upgrade(request: Request) -> Response:
+        return Upgrade([(b"connection", b"upgrade"), (b"upgrade", b"x")], lambda t, rest: t.set_protocol(Shout(t)))
+
+    async def main() -> None:
+        async with served(upgrade) as (_, pool):
+            answer = await pool.send(b"GET", b"/", [(b"connection", b"upgrade"), (b"upgrade", b"x")])
+            assert answer.status == 101
+            transport, _ = answer.take_over()
+            heard = Heard()
+            transport.set_protocol(heard)
+            transport.write(b"abc")
+            while heard.data != b"ABC":
+                await asyncio.sleep(0.01)
+            transport.close()
+
+    run(main())
+
+
+def test_tls_with_an_authority_and_certificates_of_both_sides() -> None:
+    authority = trustme.CA()
+    server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(server_side)
+    authority.configure_trust(server_side)
+    server_side.verify_mode = ssl.CERT_REQUIRED
+    client_side = ssl.create_default_context()
+    authority.configure_trust(client_side)
+    authority.issue_cert("gateway@example.org").configure_cert(client_side)
+
+    async def main() -> None:
+        server = Server(echo)
+        port = await server.listen(tls=server_side)
+        pool = Pool("localhost", port, tls=client_side)
+        answer = await pool.send(b"POST", b"/", (), b"x" * 500_000)
+        assert len(await answer.body.read()) == 500_002
+        strangers = Pool("localhost", port, tls=ssl.create_default_context())
+        with pytest.raises(Failure) as failed:
+            await strangers.send(b"GET", b"/")
+        assert (failed.value.kind, failed.value.reached) == ("connect", False)
+        pool.close()
+        await server.drain(0)
+
+    run(main())

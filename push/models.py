@@ -24,10 +24,11 @@ class BusClient(models.Model):
 
 
 class BusTopic(models.Model):
-    """Who publishes to a topic. The events are in the topic `bus:NAME`."""
+    """A topic and its publisher. The events are in the topic `bus:NAME`."""
 
     name = models.CharField(primary_key=True, max_length=32, db_collation="C")
-    publisher = models.ForeignKey(BusClient, models.PROTECT, related_name="topics")
+    # Null: clients have subscribed to it, and the first client that publishes becomes the publisher.
+    publisher = models.ForeignKey(BusClient, models.PROTECT, related_name="topics", null=True)
     created_ts = models.BigIntegerField()
 
     class Meta:

@@ -30,10 +30,14 @@ LEAST_TIME, MOST_TIME = -(2**63), 2**63 - 1
 OWNER = """
 SELECT t.id, h.version, p.publisher_id
   FROM push_bustopic p JOIN topics_topic t ON t.name = 'bus:' || p.name JOIN topics_topichead h ON h.topic_id = t.id
- WHERE p.name = %s
+ WHERE p.name = %s AND p.publisher_id IS NOT NULL
 """
-# Of two clients that are the first at once, the second waits here for the first's commit, and then finds its row.
-CLAIM = "INSERT INTO push_bustopic (name, publisher_id, created_ts) VALUES (%s, %s, %s) ON CONFLICT (name) DO NOTHING"
+# Of two clients that are the first at once, the second waits here for the first's commit, and then finds its row. A row without a
+# publisher was made by a subscription (subscriptions.py).
+CLAIM = """
+INSERT INTO push_bustopic AS topic (name, publisher_id, created_ts) VALUES (%s, %s, %s)
+ON CONFLICT (name) DO UPDATE SET publisher_id = excluded.publisher_id WHERE topic.publisher_id IS NULL
+"""
 OWNED_BY = "SELECT publisher_id FROM push_bustopic WHERE name = %s"
 
 

@@ -20,7 +20,7 @@ from urllib3.util import parse_url
 
 from base.errors import InvalidRequest, NotFound
 from push.fill import before_read
-from push.names import BUS, QUEUE, bus_topic, check_topic, queue_of, router_of
+from push.names import BUS, QUEUE, bus_topic, check_token, check_topic, queue_of, router_of
 from push.publish import check_url
 from routers import graph
 from routers.routers import RouterConfig, create_router, lock_cursors, remove, touch, wake_source
@@ -35,8 +35,13 @@ CREDENTIALS, HIDDEN = re.compile(r"(?<=://)[^/]*@"), "***@"  # of a callback: wh
 MOST_TOPICS = 1000
 Start = Annotated[int, Meta(ge=0, le=2**63 - 1)] | str | None
 
-# Which of these topics somebody publishes to.
-PUBLISHED = "SELECT p.name FROM push_bustopic p WHERE p.name = ANY (%s)"
+# Which of these topics have a publisher and a log.
+PUBLISHED = """
+SELECT p.name FROM push_bustopic p JOIN topics_topic t ON t.name = 'bus:' || p.name
+ WHERE p.name = ANY (%s) AND p.publisher_id IS NOT NULL
+"""
+# A client that publishes to the topic for the first time at this moment holds the row: this waits, and finds its publisher there.
+EXPECT = "INSERT INTO push_bustopic (name, created_ts) VALUES (%s, %s) ON CONFLICT (name) DO NOTHING"
 # The lock order (docs/concurrency.md): rows of topics, cursors, heads; the last by what is called.
 LOCK_TOPICS = "SELECT FROM topics_topic WHERE name = ANY (%s) ORDER BY id FOR NO KEY UPDATE"
 ROUTERS = f"{COLUMNS} WHERE dest.name = %s AND source.name ^@ 'bus:' ORDER BY source.name"
@@ -63,6 +68,10 @@ ORDER = """
 UPDATE routers_router r SET ordered = %(ordered)s FROM topics_topic source, topics_topic dest
  WHERE source.id = r.source_id AND dest.id = r.dest_id AND dest.name = %(queue)s AND source.name ^@ 'bus:'
    AND r.ordered <> %(ordered)s
+"""
+NAMED = """
+SELECT c.id, c.name FROM push_subscriber s JOIN push_busclient c ON c.id = s.client_id
+ WHERE s.unsubscribed_ts IS NULL AND %(name)s IN (c.name, c.name || '.' || c.id) ORDER BY c.id
 """
 QUEUE_OF = "SELECT queue FROM push_subscriber WHERE client_id = %s"
 WHOSE = f"{QUEUE_OF} AND unsubscribed_ts IS NULL"
@@ -153,7 +162,7 @@ def is_this_machine(host: str) -> bool:
 def subscribe(client_id: int, client_name: str, wanted: Wanted, now: int) -> Script[None]:
     """Make or change a client's subscription in one step: callback, uuid, timeout, max and the set of topics.
 
-    Raises InvalidRequest, NotFound (nobody publishes to one of the topics) or Throttled: nothing changed.
+    Raises InvalidRequest, NotFound (a topic is unknown, and such are rejected) or Throttled: nothing changed.
     """
     wanted.check()
     begins = wanted.begins()
@@ -181,9 +190,7 @@ def subscribe_locked(
     """Returns the topics that were touched, and the ids of those that may have something to forward."""
     yield from graph.lock_graph()
     published = {name for (name,) in (yield Statement(PUBLISHED, (names,)))}
-    for name in names:
-        if name not in published:
-            raise NotFound(f"nobody has published to {name!r} yet")
+    yield from expect([name for name in names if name not in published], now)
     before = yield Statement(OF, (client_id,))
     queue = before[0][0] if before else queue_of(client_name, client_id)
     yield from insert_topic(queue, {}, now)
@@ -213,6 +220,18 @@ def subscribe_locked(
     yield from note_change(queue, before, routers, {**values, "topics": names})
     made = [Found(*row) for row in (yield Statement(ROUTERS, (queue,)))]
     return [queue, *sources, *(each.source for each in gone)], [each.source_id for each in made]
+
+
+def expect(names: list[str], now: int) -> Script[None]:
+    """Makes the topics that no client has published to. Their first event makes its client the publisher.
+
+    Raises NotFound where such topics are rejected, and Throttled where there are too many topics.
+    """
+    if names and settings.ROUTEMASTER_UNKNOWN_TOPICS == "reject":
+        raise NotFound(f"no client has published to {names[0]!r} yet")
+    for name in names:
+        yield Statement(EXPECT, (name, now))
+        yield from insert_topic(bus_topic(name), {}, now)
 
 
 def note_change(queue: str, before: Sequence[Any], routers: list[Found], after: dict[str, Any]) -> Script[None]:
@@ -262,6 +281,18 @@ def unsubscribe_locked(client_id: int, queue: str, topic: str | None, now: int) 
     change = {"topics": [each.source.removeprefix(BUS) for each in gone]}
     yield from audit.note("delete" if topic is None else "change", "bus", f"subscriber {queue}", before=change)
     return [queue, *(each.source for each in gone)]
+
+
+def subscriber_named(name: str) -> Script[int]:
+    """Returns the client of the subscription that has this name, or this NAME.ID. Raises NotFound or InvalidRequest."""
+    check_token(name.partition(".")[0], "name")
+    found = yield Statement(NAMED, {"name": name})
+    if not found:
+        raise NotFound(f"there is no subscriber {name!r}")
+    if len(found) > 1:
+        each = ", ".join(f"{name}.{id}" for id, name in found)
+        raise InvalidRequest(f"there are several subscribers {name!r}: name one of {each}")
+    return int(found[0][0])
 
 
 class Listed(NamedTuple):

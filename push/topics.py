@@ -23,7 +23,7 @@ ALL = """
 SELECT p.name, client.name,
        coalesce(h.head_seq - (SELECT coalesce(sum(last_seq - first_seq + 1), 0)::bigint FROM routers_span lost
                                WHERE lost.topic_id = t.id AND lost.home_id IS NULL), 0)
-  FROM push_bustopic p JOIN push_busclient client ON client.id = p.publisher_id
+  FROM push_bustopic p LEFT JOIN push_busclient client ON client.id = p.publisher_id
   LEFT JOIN topics_topic t ON t.name = 'bus:' || p.name LEFT JOIN topics_topichead h ON h.topic_id = t.id
  ORDER BY p.name
 """
@@ -49,10 +49,10 @@ CLIENT = "SELECT name FROM push_busclient WHERE id = %s AND token IS NOT NULL"
 
 
 class Listed(NamedTuple):
-    """A topic, who publishes to it, and how many events it ever got."""
+    """A topic, its publisher, and how many events it ever got. `publisher` is None until a client publishes."""
 
     name: str
-    publisher: str
+    publisher: str | None
     events: int
 
 
@@ -82,7 +82,11 @@ def delete_all_of(name: str, key: BusKey, now: int) -> Script[tuple[int | None, 
     if not owner:
         raise NotFound(f"there is no topic {name!r}")
     if "root" not in key.scopes and owner[0][0] != key.client_id:
-        raise Forbidden(f"another client publishes to {name!r}")
+        raise Forbidden(
+            f"another client publishes to {name!r}"
+            if owner[0][0]
+            else f"no client has published to {name!r}: only the root key can delete it"
+        )
     found = yield Statement(LOCK_TOPIC, (bus_topic(name),))
     moved = (yield from fill_queues(found[0][0], now)) if found else []
     yield Statement(DROP, (name,))

@@ -214,6 +214,12 @@ TOPICS_WATCH_SESSION_TTL_MS: int = number("TOPICS_WATCH_SESSION_TTL_MS", 300_000
 
 ROUTEMASTER_ROOT_KEY: str = hidden("ROUTEMASTER_ROOT_KEY")  # manages the tokens; without it nobody does
 ROUTEMASTER_CLIENTS: list[str] = listed(hidden("ROUTEMASTER_CLIENTS"))  # tokens that are there from the start
+# A subscription to a topic that no client has published to. Routemaster's page rejects it, Routemaster's code accepts it.
+ROUTEMASTER_UNKNOWN_TOPICS: str = text("ROUTEMASTER_UNKNOWN_TOPICS", "accept")
+if ROUTEMASTER_UNKNOWN_TOPICS not in ("accept", "reject"):
+    raise Refusal(
+        f"ROUTEMASTER_UNKNOWN_TOPICS={ROUTEMASTER_UNKNOWN_TOPICS} is neither accept nor reject: set it to one of the two."
+    )
 # A plain request for the bus gets a 308 to https. Off where nobody but this machine can come.
 FORCE_SSL: bool = flag("FORCE_SSL", BEYOND_LOOPBACK)
 ROUTEMASTER_MAX_EVENT_DATA: int = number("ROUTEMASTER_MAX_EVENT_DATA", 0)  # bytes of MessagePack; 0: a record's size

@@ -20,7 +20,7 @@ from base.errors import TopicsError
 from base.units import amount, duration, moment, size
 from push.models import Subscriber
 from push.operate import drop_queue, redeliver, send_test, set_paused
-from push.subscriptions import shown_callback
+from push.subscriptions import shown_callback, unsubscribe
 from store.script import run
 from topics.admin.pages import DomainAdmin
 
@@ -56,7 +56,7 @@ class SubscriberAdmin(DomainAdmin):
     ordering = ("client__name", "client_id")
     search_fields = ("client__name__startswith",)
     search_help_text = "The beginning of a name."
-    actions = ("pause", "resume")
+    actions = ("pause", "resume", "unsubscribe")
     fieldsets = (
         ("Now", {"fields": ("client", *columns, "size_queued", "under_way", "sent", "dropped_events")}),
         ("Subscription", {"fields": ("topics", "shown_callback", "timeout_ms", "max_events", "queue_topic", "since")}),
@@ -145,7 +145,7 @@ class SubscriberAdmin(DomainAdmin):
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Subscriber | None = None) -> bool:
-        return False  # a client unsubscribes by itself
+        return False  # what it was sent stays in the delivery log; the action ends its subscription
 
     # -- What it does -------------------------------------------------------------------------------------------------
 
@@ -156,6 +156,14 @@ class SubscriberAdmin(DomainAdmin):
     @admin.action(description="Resume deliveries to selected subscribers", permissions=["change"])
     def resume(self, request: HttpRequest, queryset: QuerySet[Subscriber]) -> None:
         self.set_paused(request, queryset, False)
+
+    @admin.action(description="Unsubscribe selected subscribers from all topics", permissions=["change"])
+    def unsubscribe(self, request: HttpRequest, queryset: QuerySet[Subscriber]) -> None:
+        """For clients that are gone. What is queued is still delivered."""
+        ids = list(queryset.filter(unsubscribed_ts__isnull=True).values_list("pk", flat=True))
+        for id in ids:
+            run(unsubscribe(id, None, now_ms()))
+        messages.success(request, f"{len(ids)} unsubscribed.")
 
     def set_paused(self, request: HttpRequest, queryset: QuerySet[Subscriber], paused: bool) -> None:
         ids = list(queryset.values_list("pk", flat=True))

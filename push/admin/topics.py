@@ -50,6 +50,8 @@ class BusTopicAdmin(DomainAdmin):
 
     @admin.display(ordering="publisher__name", description="publisher")
     def published_by(self, topic: BusTopic) -> str:
+        if topic.publisher is None:
+            return "none yet: the first client that publishes"
         return f"{topic.publisher}{'' if topic.publisher.token else ' (its token was deleted)'}"
 
     @admin.display(ordering="head_seq", description="head", empty_value="deleted")

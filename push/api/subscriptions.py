@@ -7,12 +7,15 @@ from typing import Any
 import msgspec
 
 from base.clock import now_ms
+from base.errors import NotFound
 from push.api.dialect import BUS
 from push.api.tokens import NOTHING
-from push.subscriptions import Wanted, list_subscriptions, subscribe, unsubscribe
+from push.clients import BusKey
+from push.subscriptions import Wanted, list_subscriptions, subscribe, subscriber_named, unsubscribe
 from store.script import Script
 from wire.answer import Answer
 from wire.endpoint import Asked, Endpoint
+from wire.keys import Key
 
 
 class Events(msgspec.Struct):
@@ -58,17 +61,32 @@ def list_all(asked: Asked[None, None]) -> Script[Answer]:
     return Answer(200, msgspec.json.encode(listed))
 
 
-@Endpoint("DELETE", "subscriber", "unsubscribe_all", scope="client", dialect=BUS, answers={})
+def own(key: Key) -> int:
+    """The client. Raises NotFound for the root key, which subscribes to nothing."""
+    if not isinstance(key, BusKey) or "root" in key.scopes:
+        raise NotFound("the root key has no subscription: DELETE /subscribers/NAME ends that of a client")
+    return key.client_id
+
+
+@Endpoint("DELETE", "subscriber", "unsubscribe_all", scope="delete", dialect=BUS, answers={})
 def delete_all(asked: Asked[Any, None]) -> Script[Answer]:
     """Unsubscribe from everything. What is queued is still delivered."""
-    yield from unsubscribe(asked.key.client_id, None, now_ms())  # type: ignore[attr-defined]
+    yield from unsubscribe(own(asked.key), None, now_ms())
     return NOTHING
 
 
-@Endpoint("DELETE", "subscriber/topics/<str:topic>", "unsubscribe", scope="client", dialect=BUS, answers={})
+@Endpoint("DELETE", "subscriber/topics/<str:topic>", "unsubscribe", scope="delete", dialect=BUS, answers={})
 def delete_one(asked: Asked[Any, None], topic: str) -> Script[Answer]:
     """Unsubscribe from a topic. What is queued is still delivered."""
-    yield from unsubscribe(asked.key.client_id, topic, now_ms())  # type: ignore[attr-defined]
+    yield from unsubscribe(own(asked.key), topic, now_ms())
+    return NOTHING
+
+
+@Endpoint("DELETE", "subscribers/<str:subscriber>", "unsubscribe_client", scope="root", dialect=BUS, answers={})
+def delete_named(asked: Asked[Any, None], subscriber: str) -> Script[Answer]:
+    """End a client's subscription, whether its token exists or not. What is queued is still delivered."""
+    client_id = yield from subscriber_named(subscriber)
+    yield from unsubscribe(client_id, None, now_ms())
     return NOTHING
 
 
@@ -85,4 +103,5 @@ endpoints = (
     ),
     delete_all,
     delete_one,
+    delete_named,
 )

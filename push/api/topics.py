@@ -18,7 +18,7 @@ from wire.endpoint import Asked, Endpoint
 
 class ListedTopic(msgspec.Struct):
     name: str
-    publisher: str
+    publisher: str | None
     events: int
 
 

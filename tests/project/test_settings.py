@@ -93,6 +93,10 @@ def start(process: str, **settings: str) -> subprocess.CompletedProcess[str]:
             {"TOPICS_PROCESSES": "worker,beet"},
             "topics: TOPICS_PROCESSES names what runs beside the web server: any of wo",
         ),
+        (
+            {"ROUTEMASTER_UNKNOWN_TOPICS": "ignore"},
+            "topics: ROUTEMASTER_UNKNOWN_TOPICS=ignore is neither accept nor reject: set it to one of the two.",
+        ),
         ({"TOPICS_MAX_TOPIC": "7"}, "topics: TOPICS_MAX_TOPIC is no setting: did you mean TOPICS_MAX_TOPICS?"),
         ({"TOPICS_XYZZY": "7"}, "topics: TOPICS_XYZZY is no setting: unset it."),
         (

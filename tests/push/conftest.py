@@ -50,10 +50,12 @@ def bus(settings_of_bus: dict[str, str]) -> Iterator[Instance]:
 
 @pytest.fixture(scope="package")
 def strict(settings_of_bus: dict[str, str]) -> Iterator[Instance]:
-    """An instance that may not call 127.0.0.2, calls this machine in the clear, and whose queues may hold little."""
+    """An instance that may not call 127.0.0.2, calls this machine in the clear, rejects unknown topics, and whose queues may
+    hold little."""
     limits = {"ROUTEMASTER_REDIS_MAX_MEM": "10000", "ROUTEMASTER_REDIS_MIN_FREE": "3000"}
     calls = {"PUSH_CALLBACK_DENY": "127.0.0.2/32", "PUSH_CALLBACK_LOOPBACK_HTTP": "1"}
-    with start(**{**WHOLE, **settings_of_bus, **limits, **calls}) as instance:
+    unknown = {"ROUTEMASTER_UNKNOWN_TOPICS": "reject"}
+    with start(**{**WHOLE, **settings_of_bus, **limits, **calls, **unknown}) as instance:
         yield instance
 
 

@@ -51,6 +51,7 @@ class World:
         self.publisher = new_client(instance)
         self.names = [new_topic() for _ in range(TOPICS)]
         self.there: set[int] = set()  # topics that were published to
+        self.expected: set[int] = set()  # topics that were subscribed to before
         self.subscribers = [Subscriber(new_client(instance), f"/{n}") for n in range(SUBSCRIBERS)]
         self.published = 0
 
@@ -68,6 +69,7 @@ class World:
             if topic in (subscriber.topics or ()):
                 subscriber.expected.append(url(self.published))
         self.there.add(topic)
+        self.expected.discard(topic)
         self.published += 1
 
     def subscribe(self, who: int, topics: list[int], timeout: int, most: int) -> None:
@@ -75,10 +77,9 @@ class World:
         names = [self.names[topic] for topic in topics]
         callback = self.receiver.url(subscriber.path)
         body = {"topics": names, "callback": callback, "timeout": timeout, "max": most}
-        known = set(topics) <= self.there
-        assert subscriber.client.call("POST", "/subscription", body).status == (204 if known else 404)
-        if known:
-            subscriber.topics = set(topics)
+        assert subscriber.client.call("POST", "/subscription", body).status == 204
+        subscriber.topics = set(topics)
+        self.expected |= set(topics) - self.there
 
     def unsubscribe(self, who: int, topic: int) -> None:
         subscriber = self.subscribers[who]
@@ -95,8 +96,10 @@ class World:
         subscriber.topics = None
 
     def delete(self, topic: int) -> None:
-        expected = 204 if topic in self.there else 404
+        expected = 204 if topic in self.there else 403 if topic in self.expected else 404
         assert self.publisher.call("DELETE", f"/topics/{self.names[topic]}").status == expected
+        if expected != 204:
+            return
         self.there.discard(topic)
         for subscriber in self.subscribers:
             if subscriber.topics is not None:

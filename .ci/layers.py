@@ -8,6 +8,7 @@
     routers          forwarding
     watch            streams
     topics           the log
+    gateway          several servers behind one address, in a process of its own
     wire             HTTP without a domain
     store            PostgreSQL without a domain
     http1            HTTP/1.1 in an event loop

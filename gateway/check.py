@@ -1,0 +1,317 @@
+"""Whether the parts of a gateway's file fit each other. Each check adds what it finds, so that one report has every fault."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path as Folder
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from gateway.document import Document, Fault, Path
+from gateway.shapes import (
+    Cluster,
+    Entry,
+    File,
+    Node,
+    Place,
+    Plugins,
+    PluginType,
+    RouterDefinition,
+    Target,
+    Timeouts,
+    Tls,
+    VirtualCluster,
+)
+from gateway.typed import convert, nearest, shown
+
+RESERVED = "/gateway"  # the gateway's own pages, such as /gateway/health
+
+
+def check(
+    document: Document, file: File, plugins: Plugins, folder: Folder, faults: list[Fault], warnings: list[Fault]
+) -> File:
+    """Returns the file with its plugins' configurations typed and with each older `targetCluster` as a cluster of its own.
+    Adds to `faults` what does not fit, and to `warnings` what should be changed."""
+    return Check(document, file, plugins, folder, faults, warnings).run()
+
+
+class Check:
+    def __init__(
+        self,
+        document: Document,
+        file: File,
+        plugins: Plugins,
+        folder: Folder,
+        faults: list[Fault],
+        warnings: list[Fault],
+    ) -> None:
+        self.document, self.file, self.plugins, self.folder = document, file, plugins, folder
+        self.faults, self.warnings = faults, warnings
+        self.clusters = {each.name: each for each in file.cluster_definitions}
+        self.routers = {each.name: each for each in file.router_definitions}
+        self.filters = {each.name: each for each in file.filter_definitions}
+
+    def run(self) -> File:
+        file = self.file
+        for kind, definitions in self.kinds():
+            self.no_name_twice([(each.name, (kind, place, "name")) for place, each in enumerate(definitions)])
+        for place, cluster in enumerate(file.cluster_definitions):
+            self.cluster(cluster, ("clusterDefinitions", place))
+        filters = self.typed("filterDefinitions", file.filter_definitions, self.plugins.filters, "filter")
+        routers = self.typed("routerDefinitions", file.router_definitions, self.plugins.routers, "router")
+        for place, router in enumerate(file.router_definitions):
+            self.router(router, ("routerDefinitions", place))
+        inline: list[Cluster] = []
+        virtual_clusters = [
+            self.virtual_cluster(each, ("virtualClusters", place), inline)
+            for place, each in enumerate(file.virtual_clusters)
+        ]
+        self.no_address_twice()
+        self.no_cycle()
+        self.no_definition_unused()
+        return File(
+            cluster_definitions=[*file.cluster_definitions, *inline],
+            filter_definitions=filters,
+            router_definitions=routers,
+            virtual_clusters=virtual_clusters,
+        )
+
+    def kinds(self) -> Iterable[tuple[str, Sequence[Any]]]:
+        yield "clusterDefinitions", self.file.cluster_definitions
+        yield "filterDefinitions", self.file.filter_definitions
+        yield "routerDefinitions", self.file.router_definitions
+        yield "virtualClusters", self.file.virtual_clusters
+
+    def fault(self, path: Path, text: str) -> None:
+        self.faults.append(Fault(self.document.line(path), f"{shown(path)}: {text}"))
+
+    def no_name_twice(self, found: Iterable[tuple[object, Path]]) -> None:
+        seen: dict[object, int] = {}
+        for name, path in found:
+            if name in seen:
+                self.fault(path, f"{name!r} is taken by line {seen[name]}: choose another.")
+            seen.setdefault(name, self.document.line(path))
+
+    # -- Clusters ------------------------------------------------------------------------------------------------------
+
+    def cluster(self, cluster: Any, path: Path) -> None:
+        """A cluster, or an older target that is written like one."""
+        self.no_name_twice([(node.id, (*path, "nodes", place, "id")) for place, node in enumerate(cluster.nodes)])
+        for place, node in enumerate(cluster.nodes):
+            self.node(node, (*path, "nodes", place, "url"))
+        if cluster.tls is not None:
+            self.tls(cluster.tls, (*path, "tls"))
+            if not any(node.url.startswith("https://") for node in cluster.nodes):
+                self.fault(
+                    (*path, "tls"), "it has no effect, because no node has an https:// URL: change one of the two."
+                )
+
+    def node(self, node: Node, path: Path) -> None:
+        try:
+            url = urlsplit(node.url)
+            port = url.port
+        except ValueError:
+            return self.fault(path, f"{node.url!r} is not a URL: expected http://HOST:PORT.")
+        plain = not (url.path.rstrip("/") or url.query or url.fragment or url.username or url.password)
+        if url.scheme not in ("http", "https") or not url.hostname or port == 0 or not plain:
+            self.fault(path, f"{node.url!r} is not a node's address: expected http://HOST:PORT or https://HOST:PORT.")
+        return None
+
+    def tls(self, tls: Tls, path: Path) -> None:
+        for name in ("ca", "certificate", "key"):
+            file = getattr(tls, name)
+            if file is not None and not (self.folder / file).is_file():
+                self.fault((*path, name), f"there is no file {self.folder / file}.")
+
+    # -- Filters and routers -------------------------------------------------------------------------------------------
+
+    def typed(self, kind: str, definitions: list[Any], known: Any, what: str) -> list[Any]:
+        """Returns the definitions with their configurations as the types that their plugins ask for."""
+        found = []
+        for place, each in enumerate(definitions):
+            plugin: PluginType | None = known.get(each.type)
+            if plugin is None:
+                self.fault((kind, place, "type"), f"there is no {what} {each.type!r}{nearest(each.type, known)}")
+                continue
+            config = convert(self.document, each.config or {}, plugin.config, (kind, place, "config"), self.faults)
+            found.append(msgspec.structs.replace(each, config=config))
+        return found
+
+    def router(self, router: RouterDefinition, path: Path) -> None:
+        routes = router.routes
+        self.no_name_twice([(route.name, (*path, "routes", place, "name")) for place, route in enumerate(routes)])
+        self.no_name_twice([(route.id, (*path, "routes", place, "id")) for place, route in enumerate(routes)])
+        for place, route in enumerate(routes):
+            where = (*path, "routes", place)
+            if route.id >= len(routes):
+                self.fault(
+                    (*where, "id"),
+                    f"{route.id} is too large: {count(len(routes), 'route')} have ids from 0 to {len(routes) - 1}.",
+                )
+            self.target(route.target, (*where, "target"))
+            position: Place = "route to a cluster" if route.target.cluster is not None else "route to a router"
+            self.chain(route.filters, position, (*where, "filters"))
+
+    def chain(self, names: list[str], position: Place, path: Path) -> None:
+        """The filters of a route or virtual cluster: known, in a place that they can work in, and not one of a kind twice."""
+        kinds: dict[str, str] = {}
+        for place, name in enumerate(names):
+            where = (*path, place)
+            definition = self.refer("filter", name, self.filters, where)
+            plugin = self.plugins.filters.get(definition.type) if definition is not None else None
+            if definition is None or plugin is None:
+                continue
+            if position not in plugin.places:
+                allowed = " or a ".join(sorted(plugin.places))
+                self.fault(
+                    where, f"{name!r} is a filter {definition.type}, which stands on a {allowed} only: move it there."
+                )
+            if plugin.once and definition.type in kinds:
+                self.fault(
+                    where, f"{kinds[definition.type]!r} is a filter {definition.type} already: remove one of them."
+                )
+            kinds.setdefault(definition.type, name)
+
+    def refer(self, kind: str, name: str, known: dict[str, Any], path: Path) -> Any:
+        """Returns the definition that a name refers to, None where there is none."""
+        if name not in known:
+            self.fault(path, f"there is no {kind} {name!r}{nearest(name, known)}")
+            return None
+
+        return known[name]
+
+    def target(self, target: Target, path: Path) -> None:
+        if target.cluster is not None:
+            self.refer("cluster", target.cluster, self.clusters, (*path, "cluster"))
+        if target.router is not None:
+            self.refer("router", target.router, self.routers, (*path, "router"))
+
+    # -- Virtual clusters ----------------------------------------------------------------------------------------------
+
+    def virtual_cluster(self, wanted: VirtualCluster, path: Path, inline: list[Cluster]) -> VirtualCluster:
+        """Returns the virtual cluster with a `target`. An older `targetCluster` becomes a cluster among `inline`."""
+        self.chain(wanted.filters, "virtual cluster", (*path, "filters"))
+        if wanted.target is not None:
+            self.target(wanted.target, (*path, "target"))
+            return wanted
+        older = wanted.target_cluster
+        assert older is not None
+        where = (*path, "targetCluster")
+        self.cluster(older, where)
+        text = f"{shown(where)}: targetCluster is the older form: define the cluster in clusterDefinitions and name it in target."
+        self.warnings.append(Fault(self.document.line(where), text))
+        name = f"targetCluster of {wanted.name}"  # no definition may have this name
+        inline.append(Cluster(name=name, nodes=older.nodes, tls=older.tls, timeouts=older.timeouts or Timeouts()))
+        return msgspec.structs.replace(wanted, target=Target(cluster=name), target_cluster=None)
+
+    def no_address_twice(self) -> None:
+        found = [
+            (entry, ("virtualClusters", place, "gateways", number))
+            for place, each in enumerate(self.file.virtual_clusters)
+            for number, entry in enumerate(each.gateways)
+        ]
+        for entry, path in found:
+            self.entry(entry, path)
+        self.no_name_twice(
+            [(f"host {entry.host.lower()}" if entry.host else f"prefix {entry.prefix}", path) for entry, path in found]
+        )
+
+    def entry(self, entry: Entry, path: Path) -> None:
+        if entry.host is not None and (not entry.host or set(entry.host) & set("/:@ *")):
+            self.fault((*path, "host"), f"{entry.host!r} is not a host name: leave out scheme, port and path.")
+        prefix = entry.prefix
+        if prefix is None:
+            return
+        parts = prefix.split("/")
+        if parts[0] or len(parts) < 2 or not all(parts[1:]) or {".", ".."} & set(parts) or set(prefix) & set("?#% "):
+            self.fault(
+                (*path, "prefix"),
+                f"{prefix!r} is not a prefix: expected /NAME or /NAME/NAME, without a slash at its end.",
+            )
+        elif f"{prefix}/".startswith(f"{RESERVED}/"):
+            self.fault((*path, "prefix"), f"{RESERVED} belongs to the gateway itself: choose another.")
+
+    # -- The whole graph -----------------------------------------------------------------------------------------------
+
+    def no_cycle(self) -> None:
+        """A request must not come to the same router twice. Each route is followed once, so each cycle is told once."""
+        done: set[str] = set()
+
+        def follow(name: str, way: list[str]) -> None:
+            if name in way:
+                path = [*way[way.index(name) :], name]
+                line = self.document.line(("routerDefinitions", self.place(name)))
+                self.faults.append(
+                    Fault(line, f"Routers form a cycle: {' -> '.join(path)}. Remove one of these routes.")
+                )
+                return
+            if name in done or name not in self.routers:
+                return
+            for route in self.routers[name].routes:
+                if route.target.router is not None:
+                    follow(route.target.router, [*way, name])
+            done.add(name)
+
+        for name in sorted(self.routers):
+            follow(name, [])
+
+    def place(self, name: str) -> int:
+        return next(place for place, each in enumerate(self.file.router_definitions) if each.name == name)
+
+    def no_definition_unused(self) -> None:
+        """Whatever no virtual cluster leads to is a mistake, or left over from an earlier file."""
+        reached = self.reached()
+        for kind, word in (
+            ("clusterDefinitions", "cluster"),
+            ("filterDefinitions", "filter"),
+            ("routerDefinitions", "router"),
+        ):
+            for place, each in enumerate(dict(self.kinds())[kind]):
+                if (word, each.name) not in reached:
+                    self.fault(
+                        (kind, place), f"no virtual cluster leads to the {word} {each.name!r}: use it or remove it."
+                    )
+
+    def reached(self) -> set[tuple[str, str]]:
+        found: set[tuple[str, str]] = set()
+
+        def follow(target: Target | None) -> None:
+            if target is None:
+                return
+            if target.cluster is not None:
+                found.add(("cluster", target.cluster))
+            elif target.router is not None and ("router", target.router) not in found:
+                found.add(("router", target.router))
+                for route in self.routers[target.router].routes if target.router in self.routers else ():
+                    found.update(("filter", name) for name in route.filters)
+                    follow(route.target)
+
+        for each in self.file.virtual_clusters:
+            found.update(("filter", name) for name in each.filters)
+            follow(each.target)
+        return found
+
+
+def shared_clusters(routers: dict[str, RouterDefinition], name: str) -> list[tuple[str, str, str]]:
+    """Returns (cluster, route, route) for each two routes of a router that lead to the same cluster, nested routers included.
+    A record would then be found twice. A router that can work with this allows it."""
+
+    def clusters(target: Target) -> set[str]:
+        if target.cluster is not None:
+            return {target.cluster}
+        inner = routers[target.router].routes if target.router is not None else []
+        return set().union(*(clusters(route.target) for route in inner))
+
+    by_route = [(route.name, clusters(route.target)) for route in routers[name].routes]
+    return [
+        (cluster, first, second)
+        for number, (first, of_first) in enumerate(by_route)
+        for second, of_second in by_route[number + 1 :]
+        for cluster in sorted(of_first & of_second)
+    ]
+
+
+def count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,98 @@
+"""The configuration of a gateway: a file, read and checked whole before anything of it is used."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from gateway.check import check
+from gateway.document import Document, Fault
+from gateway.shapes import (
+    Cluster,
+    Definition,
+    File,
+    FilterDefinition,
+    Plugins,
+    RouterDefinition,
+    Target,
+    VirtualCluster,
+)
+from gateway.typed import convert
+
+
+class Configuration(NamedTuple):
+    """A file without a fault: definitions by name, plugin configurations typed, every virtual cluster with a target.
+
+    `fingerprint` is of the file's values, so that an operator sees whether two gateways serve the same.
+    """
+
+    clusters: dict[str, Cluster]
+    filters: dict[str, FilterDefinition]
+    routers: dict[str, RouterDefinition]
+    virtual_clusters: dict[str, VirtualCluster]
+    fingerprint: str
+    warnings: list[Fault]
+
+    def reachable(self, virtual_cluster: str) -> list[Definition]:
+        """Returns the definitions that serve a virtual cluster, itself first. Where they are equal in two configurations, a
+        reload leaves it alone."""
+        start = self.virtual_clusters[virtual_cluster]
+        found: dict[tuple[str, str], Definition] = {}
+
+        def add_filters(names: list[str]) -> None:
+            found.update({("filter", name): self.filters[name] for name in names})
+
+        def follow(target: Target) -> None:
+            if target.cluster is not None:
+                found["cluster", target.cluster] = self.clusters[target.cluster]
+            elif target.router is not None and ("router", target.router) not in found:
+                router = found["router", target.router] = self.routers[target.router]
+                for route in router.routes:
+                    add_filters(route.filters)
+                    follow(route.target)
+
+        assert start.target is not None
+        add_filters(start.filters)
+        follow(start.target)
+        return [start, *found.values()]
+
+
+class Faulty(Exception):
+    """A file that is not served. Its text is the report: a line for each fault."""
+
+    def __init__(self, file: Path, faults: list[Fault]) -> None:
+        super().__init__("\n".join(f"{file}:{fault.line}: {fault.text}" for fault in sorted(faults)))
+        self.faults = sorted(faults)
+
+
+def load(file: Path, plugins: Plugins) -> Configuration:
+    """Returns the configuration that a file holds. Raises Faulty."""
+    try:
+        text = file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise Faulty(file, [Fault(1, f"The file cannot be read: {reason}.")]) from error
+    document = Document(text)
+    faults = document.faults
+    written = None if faults else convert(document, document.value or {}, File, (), faults)
+    if written is None:
+        raise Faulty(file, faults)
+    warnings: list[Fault] = []
+    checked = check(document, written, plugins, file.parent, faults, warnings)
+    if faults:
+        raise Faulty(file, faults)
+    return Configuration(
+        {each.name: each for each in checked.cluster_definitions},
+        {each.name: each for each in checked.filter_definitions},
+        {each.name: each for each in checked.router_definitions},
+        {each.name: each for each in checked.virtual_clusters},
+        fingerprint(document.value),
+        warnings,
+    )
+
+
+def fingerprint(value: Any) -> str:
+    return hashlib.sha256(msgspec.json.encode(value, order="sorted")).hexdigest()[:12]

@@ -1,0 +1,72 @@
+"""A YAML document whose values know their lines, so that each fault of a configuration names one."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import yaml
+
+MOST_NODES = 100_000  # aliases may refer to each other, and a small file grow without bound
+
+Path = tuple[str | int, ...]
+
+
+class Fault(NamedTuple):
+    """What is wrong at a line, and what to change. Lines count from 1."""
+
+    line: int
+    text: str
+
+
+class Document:
+    """The values of a file, and the line of each. `faults`: what is no YAML, or no value of it could be used."""
+
+    def __init__(self, text: str) -> None:
+        self.value: Any = None
+        self.faults: list[Fault] = []
+        self._lines: dict[Path, int] = {(): 1}
+        loader = yaml.CSafeLoader(text)
+        try:
+            root = loader.get_single_node()
+            if root is not None:
+                self._walk(root, (), ())
+                self.value = None if self.faults else loader.construct_document(root)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            self.faults.append(Fault(mark.line + 1 if mark else 1, f"The file is not YAML: {error.problem}."))
+        except (
+            yaml.YAMLError,
+            ValueError,
+        ) as error:  # a character that YAML does not allow; a number or date that is none
+            self.faults.append(Fault(1, f"The file is not YAML: {' '.join(str(error).split())}."))
+        finally:
+            loader.dispose()
+
+    def line(self, path: Path) -> int:
+        """Returns the line of a value, or of the nearest value around it where it is absent."""
+        while path not in self._lines:
+            path = path[:-1]
+        return self._lines[path]
+
+    def _walk(self, node: yaml.Node, path: Path, ancestors: tuple[yaml.Node, ...]) -> None:
+        self._lines.setdefault(path, node.start_mark.line + 1)
+        if node in ancestors:
+            self.faults.append(Fault(node.start_mark.line + 1, "An alias refers to the value that it stands in."))
+            return
+        if len(self._lines) > MOST_NODES:
+            raise yaml.YAMLError(f"it has more than {MOST_NODES} values")
+        if isinstance(node, yaml.SequenceNode):
+            for place, each in enumerate(node.value):
+                self._walk(each, (*path, place), (*ancestors, node))
+        elif isinstance(node, yaml.MappingNode):
+            seen: dict[str, int] = {}
+            for key, value in node.value:
+                line, name = key.start_mark.line + 1, str(key.value)
+                if key.tag == "tag:yaml.org,2002:merge":
+                    self.faults.append(Fault(line, "The merge key << is not supported: write the fields out."))
+                elif name in seen:
+                    again = f"{name!r} stands twice, first in line {seen[name]}: remove one of them."
+                    self.faults.append(Fault(line, again))
+                seen[name] = line
+                self._lines[(*path, name)] = line
+                self._walk(value, (*path, name), (*ancestors, node))

@@ -1,0 +1,74 @@
+"""Identifiers that belong to one server, as the clients of a gateway see them.
+
+Nodes have numbers: `V = route.id + S · node.id`, with S routes. For a nested router the inner number takes the place of the
+node's, so that a number names one node through any depth, and one route alone changes nothing.
+
+Watch ids, cursors of pages and lease ids are handed out by one server and come back later. `Seal` wraps them with their
+virtual node and signs them: a client can neither read a server's address out of them nor send one to another server.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
+from typing import NamedTuple
+
+SIGNATURE_BYTES = 16
+NODE_BYTES = 8
+MARK = "g_"  # how a wrapped identifier begins
+
+
+def to_virtual(routes: int, route_id: int, node_id: int) -> int:
+    """Returns the number that a router with so many routes gives to a node of one of them."""
+    if not 0 <= route_id < routes:
+        raise ValueError(f"route id {route_id} is not below {routes}")
+    return route_id + routes * node_id
+
+
+def from_virtual(routes: int, virtual_id: int) -> tuple[int, int]:
+    """Returns (route_id, node_id). The inverse of to_virtual."""
+    node_id, route_id = divmod(virtual_id, routes)
+    return route_id, node_id
+
+
+class Unwrapped(NamedTuple):
+    node: int  # the virtual id of the node that gave it out
+    identifier: str
+
+
+class Foreign(ValueError):
+    """An identifier that no key of ours has signed for this purpose."""
+
+
+class Seal:
+    """Wraps and signs identifiers. `keys`: the current one first, then those that are still accepted."""
+
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        if not keys:
+            raise ValueError("a seal needs a key")
+        self.keys = tuple(keys)
+
+    def wrap(self, purpose: str, node: int, identifier: str) -> str:
+        """Returns the identifier for the client. `purpose` is what it is for: it cannot be sent in place of another."""
+        payload = node.to_bytes(NODE_BYTES, "big") + identifier.encode()
+        return MARK + urlsafe_b64encode(sign(self.keys[0], purpose, payload) + payload).decode().rstrip("=")
+
+    def unwrap(self, purpose: str, wrapped: str) -> Unwrapped:
+        """Returns the node and its identifier. Raises Foreign."""
+        try:
+            encoded = wrapped.removeprefix(MARK).encode("ascii")
+            sealed = urlsafe_b64decode(encoded + b"=" * (-len(encoded) % 4))
+            signature, payload = sealed[:SIGNATURE_BYTES], sealed[SIGNATURE_BYTES:]
+            if not any(hmac.compare_digest(signature, sign(key, purpose, payload)) for key in self.keys):
+                raise Foreign("no key of this gateway has signed it")
+            return Unwrapped(int.from_bytes(payload[:NODE_BYTES], "big"), payload[NODE_BYTES:].decode())
+        except Foreign:
+            raise
+        except ValueError as error:
+            raise Foreign("it is not an identifier of this gateway") from error
+
+
+def sign(key: bytes, purpose: str, payload: bytes) -> bytes:
+    return hmac.digest(key, purpose.encode() + b"\0" + payload, hashlib.sha256)[:SIGNATURE_BYTES]

@@ -1,4 +1,4 @@
-"""Whether the parts of a gateway's file fit each other. Each check adds what it finds, so that one report has every fault."""
+"""Checks that the parts of a gateway's file fit each other. Every check runs, and one report has all faults."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check(
     document: Document, file: File, plugins: Plugins, folder: Folder, faults: list[Fault], warnings: list[Fault]
 ) -> File:
     """Returns the file with its plugins' configurations typed and with each older `targetCluster` as a cluster of its own.
-    Adds to `faults` what does not fit, and to `warnings` what should be changed."""
+    Adds mistakes to `faults`. Adds older forms that still work to `warnings`."""
     return Check(document, file, plugins, folder, faults, warnings).run()
 
 
@@ -261,7 +261,7 @@ class Check:
         return next(place for place, each in enumerate(self.file.router_definitions) if each.name == name)
 
     def no_definition_unused(self) -> None:
-        """Whatever no virtual cluster leads to is a mistake, or left over from an earlier file."""
+        """A definition that no virtual cluster leads to is a mistake, or left over from an earlier file."""
         reached = self.reached()
         for kind, word in (
             ("clusterDefinitions", "cluster"),

@@ -1,4 +1,4 @@
-"""A YAML document whose values know their lines, so that each fault of a configuration names one."""
+"""A YAML document that knows the line of each value. A fault of a configuration names its line."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Path = tuple[str | int, ...]
 
 
 class Fault(NamedTuple):
-    """What is wrong at a line, and what to change. Lines count from 1."""
+    """A mistake at a line, and the change that mends it. Lines count from 1."""
 
     line: int
     text: str
 
 
 class Document:
-    """The values of a file, and the line of each. `faults`: what is no YAML, or no value of it could be used."""
+    """The values of a file, and the line of each. `value` is None where `faults` is not empty."""
 
     def __init__(self, text: str) -> None:
         self.value: Any = None

@@ -1,4 +1,4 @@
-"""What the file of a gateway holds, field by field. Which combinations make sense is in check.py."""
+"""The fields of a gateway's file. The rules for their combinations are in check.py."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class File(Definition):
 
 
 class PluginType(NamedTuple):
-    """What the check has to know of a kind of router or filter.
+    """The facts that the check needs of a kind of router or filter.
 
     `config`: the type of its configuration. `places` and `once` are a filter's: where it may stand, and whether a chain
     may hold one of its kind only.

@@ -38,7 +38,7 @@ def _converted(document: Document, value: Any, wanted: Any, path: Path, faults: 
 
 
 def _bare(wanted: Any, value: Any) -> Any:
-    """Returns the type without what surrounds it: Annotated[X, …] is X, and so is `X | None` where there is a value."""
+    """Returns X for Annotated[X, …], and for `X | None` if there is a value."""
     while True:
         origin = get_origin(wanted)
         if origin is Annotated:
@@ -92,7 +92,7 @@ def nearest(name: str, known: Any) -> str:
 
 
 def _sentence(error: msgspec.ValidationError, value: Any) -> str:
-    """What msgspec says, without its own path. A bare yes, no, on or off is a boolean in YAML."""
+    """Returns msgspec's message without its path. A bare yes, no, on or off is a boolean in YAML."""
     text = str(error).partition(" - at ")[0].replace("`", "")
     if isinstance(value, bool) and "Expected str" in text:
         return f"{text}: put the word in quotes."

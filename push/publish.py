@@ -46,7 +46,7 @@ class Event(msgspec.Struct, forbid_unknown_fields=True):
 
     type: Literal["create", "update", "delete", "noop"]
     url: str
-    timestamp: int | None = None
+    timestamp: int | float | None = None  # a whole number, also written as 1.7e12
     data: msgspec.Raw = msgspec.field(default_factory=lambda: NULL)
 
 
@@ -69,8 +69,10 @@ redis_away = False  # as of a second ago (apps.py)
 def check_event(event: Event) -> None:
     """Raises InvalidRequest."""
     check_url(event.url, "url", MAX_URL)
-    if event.timestamp is not None and not LEAST_TIME <= event.timestamp <= MOST_TIME:
-        raise InvalidRequest("timestamp is no number of milliseconds that anybody lives to see")
+    if event.timestamp is not None and not (
+        LEAST_TIME <= event.timestamp <= MOST_TIME and event.timestamp == int(event.timestamp)
+    ):
+        raise InvalidRequest("timestamp has to be a whole number of milliseconds, of 64 bits")
     if MAX_DATA and event.data != NULL:
         size = len(msgpack.packb(msgspec.json.decode(event.data)))
         if size > MAX_DATA:

@@ -27,6 +27,6 @@ def scaling(asked: Asked[None, None]) -> Script[Answer]:
     yield from check()
     if (
         yield from due_within(settings.ROUTEMASTER_SCALING_DEADLINE, now_ms())
-    ) > settings.ROUTEMASTER_SCALING_THRESHOLD:
+    ) >= settings.ROUTEMASTER_SCALING_THRESHOLD:
         yield Rest()
     return NOTHING

@@ -50,7 +50,7 @@ async def stream(scope: dict[str, Any], receive: Any, send: Any) -> None:
     if missing := set(watch.topics) - {each.name for each in found}:
         raise TopicNotFound(f"there is no topic {min(missing)!r}", topic=min(missing))
     last = dict(scope["headers"]).get(b"last-event-id", b"").decode("latin-1").strip()
-    positions = {each.name: SavedPosition(each.topic_id, each.head_seq) for each in found}
+    positions = {each.name: SavedPosition(each.topic_id, each.head_seq, told=True) for each in found}
     with flowing(scope, send) as outflow:
         live = Stream(streams, Session("", options, positions, 0, True), key, outflow.send)
         again = asyncio.get_running_loop().call_later(MOST_SECONDS, live.hang_up)

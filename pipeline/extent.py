@@ -13,7 +13,7 @@ from base.errors import TopicNotFound
 
 # The floor is that of readers: what is over its time is below it.
 EXTENT = """
-SELECT t.id, t.name, h.head_seq, s.earliest_seq - 1, h.ragged_seq
+SELECT t.id, t.name, h.head_seq, s.earliest_seq - 1, h.ragged_seq, h.recreated_seq
   FROM topics_topic t
   JOIN topics_topichead h ON h.topic_id = t.id
  CROSS JOIN LATERAL topic_stat(h, CASE WHEN t.ttl_ms > 0
@@ -31,13 +31,17 @@ LEAST_FETCH, MOST_FETCH = 20, 10_000  # records
 
 
 class Extent(NamedTuple):
-    """A topic as of one moment. Whoever reads its seqs above `floor` and up to `head` reads a prefix of what it ever held."""
+    """A topic as of one moment. Whoever reads its seqs above `floor` and up to `head` reads a prefix of what it ever held.
+
+    `recreated`: the last head of the topics that had the name before; its own first seq is above it.
+    """
 
     id: int
     name: str
     head: int
     floor: int
     ragged: int
+    recreated: int = 0
 
 
 class Part(NamedTuple):

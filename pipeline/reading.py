@@ -22,7 +22,8 @@ from store.script import Script, Statement, atomically
 # The topic's row is locked against a delete, since a cursor must not outlive it.
 LOCK_TOPIC = "SELECT FROM topics_topic WHERE id = %s FOR KEY SHARE"
 MAKE_CURSOR = """
-INSERT INTO topics_cursor (topic_id, kind, name, seq, forwarded_total, updated_ts) VALUES (%s, 'pipeline', %s, 0, 0, %s)
+INSERT INTO topics_cursor (topic_id, kind, name, seq, forwarded_total, updated_ts)
+SELECT topic_id, 'pipeline', %s, recreated_seq, 0, %s FROM topics_topichead WHERE topic_id = %s
 ON CONFLICT (topic_id, name, kind) DO NOTHING
 """
 MAKE_READING = """
@@ -72,7 +73,7 @@ def find_once(topic_id: int, name: str, target: str) -> Script[Place]:
     if not rows:
         if not (yield Statement(LOCK_TOPIC, (topic_id,))):
             raise NotReady("the topic was deleted meanwhile")
-        yield Statement(MAKE_CURSOR, (topic_id, name, now_ms()))
+        yield Statement(MAKE_CURSOR, (name, now_ms(), topic_id))
         yield Statement(MAKE_READING, (topic_id, name, target))
         rows = yield Statement(FIND, (topic_id, name))
     return Place(*rows[0])

@@ -172,7 +172,7 @@ def check_loss(connection: psycopg.Connection[Any], topic: str, topic_id: int, a
     """Raises DataLoss when a reader behind `after` is told of a tombstone on its way to `upto`."""
     row = connection.execute(LOSS, [topic, topic_id, after, upto]).fetchone()
     if row is not None and row[0] is not None:
-        what = {"deleted": "was deleted", "recreated": "was deleted and created anew"}.get(
+        what = {"deleted": "was deleted", "recreated": "was deleted and created again"}.get(
             row[0], f"lost records above seq {after} ({row[0]})"
         )
         raise DataLoss(f"topic {topic} {what}; failOnDataLoss=false accepts that, and goes on with what is there")

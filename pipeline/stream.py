@@ -70,7 +70,11 @@ class Selection:
                 return max(seq_at(connection, topic, self.starting_ts) - 1, topic.floor)
         if self.starting == "earliest":
             return topic.floor
-        return topic.head if self.starting == "latest" else int(self.starting)
+        if self.starting == "latest":
+            return topic.head
+        seq = int(self.starting)
+        # The last head of the topic's predecessor counts as a cursor of that one: such a reader is told, as one below it is.
+        return seq - 1 if seq == topic.recreated > 0 else seq
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -113,7 +117,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Spark asks when the batch that ended at `start` is done, and says so by commit() only when there is another.
         """
         self.commit(start)
-        ends = heads(self.topics())
+        topics = self.topics()
+        ends = heads(topics)
         if self.target is not None:
             ends = {
                 name: dict(self.target[name])
@@ -123,10 +128,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self.selection.fail_on_data_loss:
             for name in start.keys() - ends.keys():
                 self.check(name, start[name], start[name]["seq"])
+        after = {name: position(start, topics[name]) for name in ends}
         for name, end in ends.items():
-            end["seq"] = max(end["seq"], position(start, name, end["id"]))
+            end["seq"] = max(end["seq"], after[name])
         if isinstance(limit, ReadMaxRows):
-            share(start, ends, limit.max_rows)
+            share(after, ends, limit.max_rows)
         return ends
 
     def check(self, name: str, place: dict[str, int], upto: int) -> None:
@@ -138,13 +144,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found: list[Range] = []
         topics = self.topics()
         for name, to in end.items():
-            after = position(start, name, to["id"])
+            if self.selection.fail_on_data_loss and name in start:
+                self.check(name, start[name], to["seq"])
             topic = topics.get(name)
+            if topic is None or topic.id != to["id"]:
+                if self.selection.fail_on_data_loss:
+                    self.check(name, to, to["seq"])
+                continue
+            after = position(start, topic)
             if self.selection.fail_on_data_loss:
-                if name in start:
-                    self.check(name, start[name], to["seq"])
-                self.check(name, {"id": to["id"], "seq": after}, to["seq"])
-            if topic is None or topic.id != to["id"] or after >= to["seq"]:
+                self.check(name, {"id": topic.id, "seq": after}, to["seq"])
+            if after >= to["seq"]:
                 continue
             most = min(self.selection.partitions, -(-(to["seq"] - after) // SMALL))
             with self.selection.database.connect() as connection:
@@ -179,16 +189,16 @@ def heads(topics: dict[str, Extent]) -> Offset:
     return {name: {"id": topic.id, "seq": topic.head} for name, topic in topics.items()}
 
 
-def position(start: Offset, name: str, topic_id: int) -> int:
-    """Up to where a topic was read: 0 for one that came after the query began."""
-    place: dict[str, Any] = start.get(name, {})
-    return int(place["seq"]) if place.get("id") == topic_id else 0
+def position(start: Offset, topic: Extent) -> int:
+    """Up to where a topic was read. One that was created after the query began is read from its first record."""
+    place: dict[str, Any] = start.get(topic.name, {})
+    return int(place["seq"]) if place.get("id") == topic.id else topic.recreated
 
 
-def share(start: Offset, ends: Offset, most: int) -> None:
+def share(after: dict[str, int], ends: Offset, most: int) -> None:
     """Cut the ends so that no more than so many seqs are read: those who have little get all of it, the others as much as is left
-    for each."""
-    lags = {name: end["seq"] - position(start, name, end["id"]) for name, end in ends.items()}
+    for each. `after`: up to where each topic was read."""
+    lags = {name: end["seq"] - after[name] for name, end in ends.items()}
     behind = sorted((name for name in lags if lags[name] > 0), key=lambda name: lags[name])
     for place, name in enumerate(behind):
         given = min(lags[name], max(most // (len(behind) - place), 1 if most > 0 else 0))

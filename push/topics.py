@@ -18,10 +18,11 @@ from topics import audit, wake
 from topics.cache import forget
 from topics.delete import delete_locked
 
-# What was ever published: all seqs, but for those that a crash took before anybody saw them (pieces without a home).
+# All that was ever published to the topic: its seqs, without those of deleted topics of the name, and without those that a crash
+# took before anybody saw them (pieces without a home).
 ALL = """
 SELECT p.name, client.name,
-       coalesce(h.head_seq - (SELECT coalesce(sum(last_seq - first_seq + 1), 0)::bigint FROM routers_span lost
+       coalesce(h.head_seq - h.recreated_seq - (SELECT coalesce(sum(last_seq - first_seq + 1), 0)::bigint FROM routers_span lost
                                WHERE lost.topic_id = t.id AND lost.home_id IS NULL), 0)
   FROM push_bustopic p LEFT JOIN push_busclient client ON client.id = p.publisher_id
   LEFT JOIN topics_topic t ON t.name = 'bus:' || p.name LEFT JOIN topics_topichead h ON h.topic_id = t.id

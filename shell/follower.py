@@ -53,19 +53,16 @@ class Follower:
         if event == "topic-deleted":
             self.lose(told.topic)
             return
+        if told.topic in self.awaited:
+            self.appear(told.topic)
+        elif event == "tombstone":
+            say_lost(told.topic, told.cause or told.reason, told.gap_from, told.gap_to)
         if event == "tombstone":
-            self.tell_lost(told)
+            self.seqs[told.topic] = told.gap_to
         self.gone.discard(told.topic)
         self.printed.print(told.topic, told.records)
         if event == "record":
             self.seqs[told.topic] = told.to_seq
-
-    def tell_lost(self, told: Told) -> None:
-        if told.topic in self.awaited:
-            self.appear(told.topic)
-        else:
-            say_lost(told.topic, told.cause or told.reason, told.gap_from, told.gap_to)
-        self.seqs[told.topic] = told.gap_to
 
     def wait_for(self, topic: str) -> None:
         """A topic that is not there, or not any more: it is printed from its beginning when it is."""
@@ -82,7 +79,6 @@ class Follower:
     def lose(self, topic: str) -> None:
         """The others go on, and this one too if it is created again. Raises TopicsError when none is left."""
         self.gone.add(topic)
-        self.seqs[topic] = 0
         if not self.awaited and self.gone == self.seqs.keys():
             raise TopicsError(f"there is no topic {topic!r}")
         say(f"there is no topic {topic!r}")

@@ -19,7 +19,6 @@ from shell.printing import LIMIT
 from store.script import run
 from topics.cache import topic_called
 from watch.hub import hub
-from watch.resume import UNKNOWN_TOPIC
 from watch.sessions import Options, SavedPosition, Session
 from watch.stream import Stream
 from wire.keys import OPEN
@@ -30,8 +29,8 @@ HEARTBEAT_MS = 60_000  # nobody needs one here
 def follow(follower: Follower) -> None:
     """Have it hear what comes behind what it knows, until somebody interrupts. Raises what it raises."""
     positions = {name: SavedPosition(run(topic_called(name)).id, seq) for name, seq in follower.seqs.items()}
-    # As if it had been there and was deleted: the stream waits for another topic of the name.
-    positions |= {name: SavedPosition(UNKNOWN_TOPIC, 0, gone=True) for name in follower.awaited}
+    # As if it had been there and was deleted: the stream waits for another topic of the name. No topic has this id.
+    positions |= {name: SavedPosition(0, 0, gone=True) for name in follower.awaited}
     connection.close()  # a stream has connections of its own
     asyncio.run(stream(follower, positions))
 

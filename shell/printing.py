@@ -37,7 +37,7 @@ def say(message: str) -> None:
 
 def say_lost(name: str, reason: str, gap_from: int, gap_to: int) -> None:
     if reason == "recreated":
-        say(f"{name} is a new one of this name: it begins again")
+        say(f"{name} was deleted and created again: it continues above seq {gap_to}")
     else:
         say(f"{name} lost records {gap_from} to {gap_to} ({reason})")
 

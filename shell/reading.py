@@ -38,11 +38,15 @@ def diff(server: Server, name: str, from_seq: int = 0, limit: int = 1) -> Window
     return WINDOW.decode(server.send("POST", path("topics", name, "diff"), body=body, again=True))
 
 
-def windows(server: Server, name: str, from_seq: int, upto: int) -> Iterator[Window]:
-    """What the topic shows above from_seq, up to its head, or to what that was when somebody looked."""
+def windows(server: Server, name: str, from_seq: int, upto: int, floor: int | None = None) -> Iterator[Window]:
+    """What the topic shows above from_seq, up to its head, or to what that was when somebody looked.
+
+    `floor`: the seq below the topic's first record, looked up by the caller. A tombstone `recreated` that ends there is not said.
+    """
     while True:
         window = diff(server, name, from_seq, LIMIT)
-        if (lost := window.tombstone) is not None:
+        lost = window.tombstone
+        if lost is not None and not (lost.reason == "recreated" and lost.gap_to == from_seq == floor):
             say_lost(name, lost.reason, lost.gap_from, lost.gap_to)
         yield window
         from_seq = window.next_from_seq
@@ -70,7 +74,7 @@ def last(server: Server, name: str, count: int) -> tuple[deque[msgspec.Raw], int
         found: deque[msgspec.Raw] = deque(maxlen=count)
         seq = head_seq
         if count:
-            for window in windows(server, name, start, head_seq):
+            for window in windows(server, name, start, head_seq, earliest - 1):
                 found.extend(window.records)
                 seq = window.next_from_seq
         if len(found) == count or start < earliest:

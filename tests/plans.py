@@ -27,6 +27,7 @@ TABLES = (
     "topics_cursor",
     "topics_topichead",
     "topics_topic",
+    "topics_lasthead",
     "topics_idempotencykey",
 )
 
@@ -60,7 +61,10 @@ SELECT pg_restore_relation_stats('schemaname', 'public', 'relname', relname::tex
   FROM pg_class WHERE relname = ANY (%s)
 """
 ANALYZE = "ANALYZE " + ", ".join(TABLES)
-EMPTY = "TRUNCATE topics_record, routers_span, topics_topichead, topics_topic, topics_auditentry, topics_idempotencykey CASCADE"
+EMPTY = """
+TRUNCATE topics_record, routers_span, topics_topichead, topics_topic, topics_lasthead, topics_auditentry, topics_idempotencykey
+ CASCADE
+"""
 AUTOVACUUM = "".join(f"ALTER TABLE {table} {{}};" for table in TABLES)
 OTHERS = """
 INSERT INTO topics_topic (name, type, ttl_ms, cap_records, cap_bytes, discard, durability, auto_priority, auto_create,
@@ -70,6 +74,7 @@ SELECT 'other' || n, 'log', 0, 0, 0, 'old', 'disk', true, true, 0, true, 0, 0, 0
 INSERT INTO topics_topichead (topic_id, head_seq, floor_seq, cap_lost_seq, ttl_lost_seq, restart_lost_seq,
                               source_lost_seq, ragged_seq, count, bytes, total, last_ts, last_read_ts, version)
 SELECT id, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 FROM topics_topic;
+INSERT INTO topics_lasthead (name, head_seq) SELECT 'gone' || n, n FROM generate_series(1, 3000) n;
 INSERT INTO topics_record_volatile (topic_id, seq, ts, total, size, volatile, data)
 SELECT id, n, 0, n * 10, 10, true, '"23456789"' FROM topics_topic, generate_series(1, %(each)s) n
 """

@@ -59,6 +59,7 @@ class Log:
 
     config: Config = field(default_factory=Config)
     head_seq: int = 0
+    recreated_seq: int = 0  # the last head of the topic that had the name before
     last_ts: int = 0
     live: list[Record] = field(default_factory=list)
     lost: list[tuple[int, str]] = field(default_factory=list)  # seq and reason
@@ -142,6 +143,8 @@ class Log:
         after = from_seq
         if from_seq > self.head_seq:
             reason, after = "recreated", 0
+        elif 0 < self.recreated_seq >= from_seq and self.head_seq > from_seq:
+            reason = "recreated"
         window = [record for record in self.live if record.seq > after][:limit]
         next_seq = window[-1].seq if len(window) == limit else self.head_seq
         run = 0

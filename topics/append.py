@@ -98,7 +98,7 @@ def create_and_append(name: str, wanted: Append, rows: Rows, now: int) -> Script
     if wanted.plain and wanted.config is None:
         return (yield from append_first(name, rows, now))
     fields = wanted.config.fields() if wanted.config else {}
-    if wanted.expected_head or fields.get("discard") == Topic.Discard.REJECT:
+    if wanted.expected_head is not None or fields.get("discard") == Topic.Discard.REJECT:
         # It may yet be refused, and must leave no topic behind then.
         return (yield from look_and_write(None, name, wanted, rows, now))
     # Two steps, each of which many requests share: the second makes room, or keeps a key. Should we die between them, an empty

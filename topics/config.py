@@ -185,6 +185,10 @@ def literal(value: str | int | bool | None) -> str:
 
 
 TOPIC, HEAD = defaults(Topic), defaults(TopicHead)
+# A new head, as SQL. `last_head` is the last head of the name: numbering continues there.
+NEW_HEAD = {column: str(default) for column, default in HEAD.items()} | dict.fromkeys(
+    ("head_seq", "floor_seq", "reserved_seq", "recreated_seq"), "last_head"
+)
 
 
 def begun(column: str) -> str:
@@ -210,12 +214,13 @@ MAKE_CONFIGURED = MAKE.format(
     values=", ".join(map(begun, TOPIC)),
     asked="json_populate_recordset(NULL::topics_topic, %(topics)s::json)",
 )
-# With their heads. `entries` are the audit log's, which shows the config as as_dict() does.
+# With their heads. `entries` are the audit log's, which shows the config as as_dict() does. `made` has a row only after the name
+# is taken, so the last head that topic_last_head then finds is final.
 CREATE = f"""
 WITH made AS ({MAKE_CONFIGURED}),
 headed AS (
     INSERT INTO topics_topichead (topic_id, {", ".join(HEAD)})
-    SELECT id, {", ".join(map(literal, HEAD.values()))} FROM made),
+    SELECT id, {", ".join(NEW_HEAD.values())} FROM (SELECT id, topic_last_head(name) AS last_head FROM made) named),
 noted AS (
     INSERT INTO topics_auditentry (ts, actor, actor_name, origin, action, kind, name, after)
     SELECT ts, actor, actor_name, origin, action, kind, name,

@@ -27,9 +27,16 @@ DELETE_MATCH = "SELECT topic_delete_match(%s, %s, %s, %s, %s, %s, %s)"
 EXTENT = "SELECT floor_seq + 1, head_seq, count, bytes FROM topics_topichead WHERE topic_id = %s"
 TAKE_HEAD = "UPDATE topics_topichead SET version = version + 1 WHERE topic_id = %s RETURNING head_seq"
 LOCK_TOPIC = "SELECT FROM topics_topic WHERE id = %s FOR UPDATE"
-# A topic, and what belongs to it.
+# A topic that is created later under the name continues above this head. A crash cannot take this back and keep a record of that
+# topic: its first append waits for the disk (topic_reserve), and so for everything that was committed before. If a crash takes
+# this back, the deleted topic is there again, and continues above its reserved_seq. The row never falls.
+DROP_HEAD = """
+WITH dropped AS (DELETE FROM topics_topichead WHERE topic_id = %s RETURNING head_seq)
+INSERT INTO topics_lasthead AS kept (name, head_seq) SELECT %s, head_seq FROM dropped WHERE head_seq > 0
+    ON CONFLICT (name) DO UPDATE SET head_seq = greatest(kept.head_seq, excluded.head_seq)
+"""
+# What else belongs to a topic, and the topic.
 DROP = (
-    "DELETE FROM topics_topichead WHERE topic_id = %s",
     "DELETE FROM topics_clockstep WHERE topic_id = %s",
     "DELETE FROM topics_cursor WHERE topic_id = %s",
     "DELETE FROM topics_idempotencykey WHERE topic_id = %s",
@@ -131,6 +138,7 @@ def delete_locked(name: str, if_empty: bool, now: int, key: Key) -> Script[tuple
             raise TopicNotEmpty(f"{name!r} holds {count} records", count=count)
     yield Statement(LOCK_TOPIC, (topic_id,))  # after who is about to make a cursor here: it goes, too
     yield from audit.note("delete", "topic", name, before=as_dict(config))
+    yield Statement(DROP_HEAD, (topic_id, name))
     for statement in DROP:
         yield Statement(statement, (topic_id,))
     yield Statement(KEEP_NAME, (topic_id, name, now))

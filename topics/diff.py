@@ -1,4 +1,4 @@
-"""Read a topic by seq (docs/wire.md). PostgreSQL finds the window and writes its records (sql/topic_diff.3.sql)."""
+"""Read a topic by seq (docs/wire.md). PostgreSQL finds the window and writes its records (sql/topic_diff.4.sql)."""
 
 from __future__ import annotations
 
@@ -83,6 +83,14 @@ class Window(NamedTuple):
         """With "*" for the names in its records that the key may not see."""
         return self._replace(records=seen(self.records, key.prefixes)) if self.records and key.prefixes else self
 
+    def told_from(self, from_seq: int) -> dict[str, int]:
+        """The range of its tombstone for a reader at from_seq. Where nothing lies between, it begins right behind its end."""
+        return {"gap_from": min(from_seq, self.gap_to) + 1, "gap_to": self.gap_to}
+
+    def for_a_start_at(self, seq: int) -> Window:
+        """Without the tombstone `recreated` that ends at seq, for a reader that chose this seq in the topic that is there now."""
+        return self._replace(lost=None) if self.lost == "recreated" and self.gap_to == seq else self
+
     def tells(self, from_seq: int) -> bool:
         """Whether a reader at from_seq learns anything from it."""
         return self.next_from_seq != from_seq or not self.caught_up or self.lost is not None
@@ -138,8 +146,7 @@ def tombstone(window: Window, from_seq: int) -> dict[str, Any] | None:
     if window.lost is None:
         return None
     return {
-        "gap_from": from_seq + 1,
-        "gap_to": window.gap_to,
+        **window.told_from(from_seq),
         "reason": window.lost,
         "missed_estimate": max(window.gap_to - from_seq, 0),
         "earliest_seq": window.earliest_seq,
@@ -208,6 +215,8 @@ def diff(name: str, wanted: Diff, clock: Callable[[], int] = now_ms) -> Script[W
     ends = time.monotonic() + min(wanted.wait_ms, MAX_WAIT_MS) / 1000
     while True:
         topic, window = yield from read_window(name, wanted, clock())
+        if wanted.from_ts is not None:
+            window = window.for_a_start_at(wanted.from_seq)
         left = ends - time.monotonic()
         if not may_wait or left <= 0 or window.tells(wanted.from_seq):
             return window

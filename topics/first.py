@@ -13,7 +13,7 @@ from store.joint import Joined
 from store.script import Done, Script, Statement, Whole
 from topics import wake
 from topics.cache import keep
-from topics.config import HEAD, MAKE, TOPIC, check_new, literal, new_topic
+from topics.config import HEAD, MAKE, NEW_HEAD, TOPIC, check_new, literal, new_topic
 from topics.insert import MOST_RECORDS, MOVES, Appended, apart, array, texts
 from topics.records import Rows
 
@@ -31,14 +31,15 @@ WITH asked AS (
              WITH ORDINALITY AS asked (name, count, bytes, n)),
 made AS ({MAKE_PLAIN}),
 batch AS (
-    SELECT made.id AS topic_id, asked.count, asked.bytes, asked.n FROM asked JOIN made USING (name)),
+    SELECT made.id AS topic_id, topic_last_head(name) AS last_head, asked.count, asked.bytes, asked.n
+      FROM asked JOIN made USING (name)),
 headed AS (
     INSERT INTO topics_topichead (topic_id, {", ".join(HEAD)})
     SELECT batch.topic_id, {", ".join(MOVES.get(column, f"head.{column}") for column in HEAD)}
-      FROM batch CROSS JOIN (SELECT {", ".join(f"{value} AS {column}" for column, value in HEAD.items())}) head),
+      FROM batch CROSS JOIN LATERAL (SELECT {", ".join(f"{value} AS {column}" for column, value in NEW_HEAD.items())}) head),
 written AS (
     INSERT INTO topics_record_logged (topic_id, seq, ts, total, size, volatile, node, tag, meta, data)
-    SELECT batch.topic_id, new.place, %(now)s::bigint, new.run, new.size, false,
+    SELECT batch.topic_id, batch.last_head + new.place, %(now)s::bigint, new.run, new.size, false,
            new.node, new.tag, nullif(new.meta::text, 'null')::json, new.data
       FROM ROWS FROM (json_array_elements(%(data)s::json), json_array_elements_text(%(tags)s::json),
                       json_array_elements_text(%(nodes)s::json), json_array_elements(%(metas)s::json),
@@ -46,7 +47,7 @@ written AS (
                       unnest(%(ns)s::bigint[]))
                AS new (data, tag, node, meta, place, size, run, n)
       JOIN batch USING (n))
-SELECT n - 1, topic_id FROM batch
+SELECT n - 1, topic_id, last_head FROM batch
 """
 
 
@@ -79,7 +80,9 @@ class First(Joined[Appended | None]):
     @classmethod
     def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> list[Appended | None]:
         """Remembers the topics, and tells whoever waits for them."""
-        made: dict[int, int] = dict(done.rows[0])  # by place in the batch: the topic's id
+        made = {
+            place: rest for place, *rest in done.rows[0]
+        }  # by place in the batch: the topic's id, and the seq before its first
         now = latest(batch)
         wal_append_ms = (done.committed - started) * 1000
         found: list[Appended | None] = []
@@ -87,9 +90,10 @@ class First(Joined[Appended | None]):
             if place not in made:
                 found.append(None)
                 continue
-            last = len(each.rows.data)
-            wake.moved(keep(new_topic(made[place], each.name, {}, now)), last)
-            found.append(Appended(1, last, last, True, False, wal_append_ms, 0.0))
+            topic_id, base = made[place]
+            last = base + len(each.rows.data)
+            wake.moved(keep(new_topic(topic_id, each.name, {}, now)), last)
+            found.append(Appended(base + 1, last, last, True, False, wal_append_ms, 0.0))
         return found
 
 

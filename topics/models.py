@@ -1,7 +1,7 @@
 """The store's tables. Each constraint and index names the query it serves.
 
-Times are integer milliseconds since the Unix epoch. A topic's id is never reused, so it is also the
-epoch that tells a recreated topic from its predecessor (docs/glossary.md).
+Times are integer milliseconds since the Unix epoch. A topic's id is never reused. The seqs of a name are not reused either:
+a topic that is created again continues above the last head of its name (LastHead).
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ class TopicHead(models.Model):
     `floor_seq + 1` is the first live seq. A seq at or below `*_lost_seq` was lost without anybody
     asking for it. Above `ragged_seq` every seq is an own, live, logged record: no hole, no span.
     No seq above `reserved_seq` has been visible to anybody (sql/topic_reserve.2.sql); above `volatile_seq` no record is volatile.
+    Seqs up to `recreated_seq` belong to deleted topics of the same name. 0: no topic of the name was deleted before.
     """
 
     # Without a constraint: whoever makes a topic makes its head in the same statement, and whoever deletes it holds the head.
@@ -94,6 +95,7 @@ class TopicHead(models.Model):
     version = models.BigIntegerField(default=1)  # of the config: a statement with an old one matches no row
     reserved_seq = models.BigIntegerField(default=0, db_default=0)
     volatile_seq = models.BigIntegerField(default=0, db_default=0)
+    recreated_seq = models.BigIntegerField(default=0, db_default=0)
     # What the log has to know of routers. Whoever changes routers writes it here (routers/routers.py, write_on_heads).
     routed = models.BooleanField(default=False, db_default=False)  # routers lead out: an append has to wake them
     derived = models.BooleanField(default=False, db_default=False)  # routers lead in: they are advanced before a read
@@ -188,6 +190,15 @@ class DeletedTopic(models.Model):
     id = models.BigIntegerField(primary_key=True)
     name = models.CharField(max_length=255, db_collation="C")
     deleted_ts = models.BigIntegerField()
+
+
+class LastHead(models.Model):
+    """The head of the last topic of a name, kept when that topic is deleted (delete.py) and read when a topic of the name is
+    created (sql/topic_last_head.sql). The row stays, because a reader can return with an old cursor at any time.
+    """
+
+    name = models.CharField(max_length=255, primary_key=True, db_collation="C")
+    head_seq = models.BigIntegerField()
 
 
 class Reclaim(models.Model):

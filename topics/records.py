@@ -55,8 +55,8 @@ class Append(Request):
     disable_backpressure: bool = False
     """Taken, and does nothing."""
     expected_head: Seq | None = None
-    """The head that the topic has to have, 0 for a new one: where it is another, 409 `head_mismatch` and nothing is
-    appended."""
+    """The head that the topic has to have: where it is another, 409 `head_mismatch` and nothing is appended. A new topic
+    has the last head of its name, which is 0 unless a topic of the name was deleted."""
     return_seqs: bool = True
     """False leaves `seqs` out of the answer, as the query's `return_seqs` does."""
 

@@ -62,7 +62,9 @@ class EventStream:
         )
         # The first read also finds what was appended between the look at the head and our following of the topic.
         self.may_be_behind = True
-        self.was_recreated = False  # the topic is another one of its name, and the reader was not told yet
+        self.told_seq: int | None = (
+            seq  # a reset because of a topic's predecessors that ends here is not for this reader
+        )
         self.last_words: bytes | None = None  # this stream is to end, and this is why
         self.news = asyncio.Event()
         hub.follow(topic_id, self)
@@ -78,13 +80,12 @@ class EventStream:
         """The topic was deleted. There is no event for that: the stream is quiet until the name is there again."""
         self.hub.leave(self.topic_id, self)
         self.hub.seekers[self] = None
-        self.may_be_behind = False
+        self.may_be_behind, self.told_seq = False, None
 
     def appeared(self, topic_id: int) -> None:
         self.hub.seekers.pop(self, None)
         self.hub.follow(topic_id, self)
-        self.topic_id, self.was_recreated, self.seq = topic_id, self.was_recreated or self.seq > 0, 0
-        self.may_be_behind = True
+        self.topic_id, self.may_be_behind = topic_id, True
         self.news.set()
 
     def reading_done(self) -> None:
@@ -144,12 +145,14 @@ class EventStream:
             self.vanished()
             return b""
         window, reset = reading.batch.window, b""
-        if window.lost is not None or self.was_recreated:
-            since = window.gap_to if window.lost is not None else 0
+        if self.told_seq == self.seq:
+            window = window.for_a_start_at(self.seq)
+        if window.lost is not None:
+            since = make_id({self.name: window.gap_to})
             reset = sse_encode_event(
-                "stream-reset", {"channels": [self.name]}, event_id=make_id({self.name: since}), json_encode=True
+                "stream-reset", {"channels": [self.name]}, event_id=since, json_encode=True
             ).encode()
-        self.was_recreated = False
+            self.told_seq = window.gap_to if window.lost == "recreated" else None
         self.seq = window.next_from_seq
         # Whatever heard() was told while we waited, the hub had noted it first: one look at its head covers it all.
         self.may_be_behind = self.seq < max(window.head_seq, self.hub.heads.get(self.topic_id, 0))
@@ -193,7 +196,7 @@ def respond(request: HttpRequest, stream: EventStream) -> HttpResponseBase:
     try:
         shown = EventRequest(request, view_kwargs={"channels": [stream.name]}).channel_last_ids.get(stream.name)
         if shown is not None:
-            stream.seq = seq_of(shown)
+            stream.seq, stream.told_seq = seq_of(shown), None
     except EventRequest.ResumeNotAllowedError as error:
         return HttpResponseBadRequest(f"Invalid request: {error}.\n")
     except EventRequest.Error as error:

@@ -71,7 +71,7 @@ class Batch:
         """`name`: of the topic. `frame` makes a frame of records. `dedupes`: a stream may leave out its own nodes."""
         self.name, self.window, self.records, self.frame, self.dedupes = name, window, records, frame, dedupes
         self.record = frame(records) if records else b""
-        body = frames.id_line({name: window.next_from_seq}, {}) + self.record
+        body = frames.id_line({name: window.next_from_seq}) + self.record
         self.message = {"type": "http.response.body", "body": body, "more_body": True}
         self.nodes: list[str | None] | None = None  # of each record, and what it looks like: once somebody asks
         self.pieces: list[bytes] = []

@@ -8,46 +8,38 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from base.errors import InvalidRequest
 
 RETRY = b"retry: 2000\n\n"
-EPOCHS = "$topic_ids"  # no topic may be called so
+OF_BEFORE = "$topic_ids"  # in ids of earlier versions, and passed over
 MOST_ID_CHARACTERS = 200_000  # 256 topics with names of 255 need half of it
 
 
-class LastId(NamedTuple):
-    """What an id says: each topic's seq, and the ids of the topics that were recreated since the session began."""
-
-    seqs: dict[str, int]
-    epochs: dict[str, int]
-
-
-def id_line(seqs: Mapping[str, int], epochs: Mapping[str, int]) -> bytes:
-    """The `id:` line, made of what a LastId says."""
-    ids: dict[str, Any] = {**seqs, EPOCHS: epochs} if epochs else {**seqs}
-    text = msgspec.json.encode(ids)
+def id_line(seqs: Mapping[str, int]) -> bytes:
+    """The `id:` line for the seq of each topic."""
+    text = msgspec.json.encode(seqs)
     text += b" " * (-len(text) % 3)  # no padding for a decoder to stumble over
     return b"id: " + base64.urlsafe_b64encode(text) + b"\n"
 
 
-def parse_id(text: str) -> LastId:
-    """A Last-Event-ID. Raises InvalidRequest."""
+def parse_id(text: str) -> dict[str, int]:
+    """The seq of each topic that a Last-Event-ID names. Raises InvalidRequest."""
     try:
         if len(text) > MOST_ID_CHARACTERS:
             raise ValueError("too long")
         raw = base64.b64decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4), altchars=b"-_", validate=True)
         ids = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
-        epochs = msgspec.json.decode(ids.pop(EPOCHS, b"{}"), type=dict[str, int])
+        ids.pop(OF_BEFORE, None)
         seqs = {topic: msgspec.json.decode(seq, type=int) for topic, seq in ids.items()}
     except (ValueError, binascii.Error, msgspec.MsgspecError, RecursionError) as error:
         raise InvalidRequest("Last-Event-ID is no id of this stream") from error
     if any(seq < 0 for seq in seqs.values()):
         raise InvalidRequest("Last-Event-ID is no id of this stream")
-    return LastId(seqs, epochs)
+    return seqs
 
 
 def event(name: str, **data: Any) -> bytes:

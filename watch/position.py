@@ -15,7 +15,7 @@ from watch import frames
 from watch.feeds import Batch, View
 from watch.hub import Hub
 from watch.resume import FoundTopic
-from watch.sessions import UNTOLD, SavedPosition, SavedPositions
+from watch.sessions import SavedPosition, SavedPositions
 
 # For these losses, if the first read of a topic finds them, the reader itself came too late: `from_seq_too_old`.
 LATE = ("cap", "ttl", "mixed", "restart")
@@ -27,7 +27,6 @@ class State(Enum):
     CATCHING_UP = auto()  # behind the head
     LIVE = auto()  # it has come up with the head, and the client was told
     GONE = auto()  # deleted; it waits for another topic of its name
-    RECREATED = auto()  # another topic of its name came, and the client was not told
 
 
 UNREADABLE = (State.RESUMING, State.GONE)
@@ -46,26 +45,26 @@ class Owner(Protocol):
 class Position:
     """A topic's place in a stream. `reached` says how far it was sent, and is replaced as a whole when that moves.
 
-    So it moves with what is sent and not before: in GONE until topic-deleted is sent it says that the topic is there,
-    and in RECREATED it is where the stream was in the topic before. `topic_id` is the topic that is read.
+    So it moves with what is sent and not before: in GONE until topic-deleted is sent it says that the topic is there.
+    `topic_id` is the topic that is read. A topic that is created again continues the numbers of the one before, so a
+    stream reads on from its seq, and topic_diff says whether that is a seq of the one before.
 
-    | state                              | event                                   | next        | what is sent            |
-    |------------------------------------|-----------------------------------------|-------------|-------------------------|
-    | RESUMING                           | there is no topic of this name          | GONE        | topic-deleted, unless   |
-    |                                    |                                         |             | the client knows        |
-    | RESUMING                           | another topic has the name              | RECREATED   |                         |
-    | RESUMING                           | the client is at the head               | LIVE        | caught-up               |
-    | RESUMING                           | the client is behind the head           | FIRST_READ  |                         |
-    | FIRST_READ, CATCHING_UP, RECREATED | a read that ends before the head        | CATCHING_UP | tombstone¹, record      |
-    | FIRST_READ, CATCHING_UP, RECREATED | a read up to the head                   | LIVE        | tombstone¹, record,     |
-    |                                    |                                         |             | caught-up               |
-    | LIVE                               | a read that ends before the head        | CATCHING_UP | tombstone¹, record      |
-    | LIVE                               | a read up to the head                   | LIVE        | tombstone¹, record      |
-    | all but RESUMING, GONE             | the topic was deleted                   | GONE        | topic-deleted           |
-    | GONE                               | a topic of the name was created         | RECREATED   |                         |
+    | state                   | event                                   | next        | what is sent            |
+    |-------------------------|-----------------------------------------|-------------|-------------------------|
+    | RESUMING                | there is no topic of this name          | GONE        | topic-deleted, unless   |
+    |                         |                                         |             | the client knows        |
+    | RESUMING                | the client is at the head               | LIVE        | caught-up               |
+    | RESUMING                | the client is behind the head           | FIRST_READ  |                         |
+    | FIRST_READ, CATCHING_UP | a read that ends before the head        | CATCHING_UP | tombstone¹, record      |
+    | FIRST_READ, CATCHING_UP | a read up to the head                   | LIVE        | tombstone¹, record,     |
+    |                         |                                         |             | caught-up               |
+    | LIVE                    | a read that ends before the head        | CATCHING_UP | tombstone¹, record      |
+    | LIVE                    | a read up to the head                   | LIVE        | tombstone¹, record      |
+    | all but RESUMING, GONE  | the topic was deleted                   | GONE        | topic-deleted           |
+    | GONE                    | a topic of the name was created         | CATCHING_UP |                         |
 
-    ¹ if records were lost: with reason `recreated` in state RECREATED, always; in state FIRST_READ with
-    `from_seq_too_old` for the reasons LATE.
+    ¹ if records were lost; in state FIRST_READ with `from_seq_too_old` for the reasons LATE. A stream sends one tombstone
+    `recreated` for a topic, also if it sent that before the first record and the read of that record says it again.
 
     Whatever else happens in a state is passed over: a hint in RESUMING, because the look-up that is under way began
     after we followed the topic and sees what the hint is about, and a hint in GONE, because it came late.
@@ -93,13 +92,8 @@ class Position:
 
     @property
     def seq(self) -> int:
-        """How far the topic that is read was sent."""
-        return self.reached.seq if self.reached.topic_id == self.topic_id else 0
-
-    @property
-    def is_successor(self) -> bool:
-        """Whether the topic that is read is another one than the session began with."""
-        return self.reached.recreated or self.reached.topic_id != self.topic_id
+        """How far the topic was sent."""
+        return self.reached.seq
 
     @property
     def is_readable(self) -> bool:
@@ -124,9 +118,7 @@ class Position:
         self.follow()
         # The hub may have heard of a newer head while we looked: then we are behind, and its hint was passed over.
         head_seq = self.hub.heads[found.topic_id] = max(found.head_seq, self.hub.heads.get(found.topic_id, 0))
-        if reached.topic_id != found.topic_id:
-            self.state = State.RECREATED
-        elif self.seq == head_seq:
+        if self.seq == head_seq:
             self.state, self.announced_head_seq = State.LIVE, head_seq
         else:
             self.state = State.FIRST_READ
@@ -154,7 +146,7 @@ class Position:
         """Another topic of this name was created."""
         self.hub.seekers.pop(self, None)
         self.topic_id, self.announced_head_seq = topic_id, 0
-        self.state = State.RECREATED
+        self.state = State.CATCHING_UP
         self.follow()
         self.stream.read_soon(self)
 
@@ -169,22 +161,23 @@ class Position:
 
     def is_said_by(self, batch: Batch) -> bool:
         """Whether the batch's message, which many streams share, tells all of it to a stream of this topic alone."""
-        is_plain = batch.window.lost is None and not self.is_successor
         is_news = self.state is not State.LIVE and batch.window.caught_up
-        return bool(batch.record) and is_plain and not is_news
+        return bool(batch.record) and batch.window.lost is None and not is_news
 
     def move(self, window: Window) -> None:
         """Be where the window ends."""
-        self.reached = SavedPosition(self.topic_id, window.next_from_seq, self.is_successor)
+        is_told = self.reached.told and window.next_from_seq == self.seq
+        self.reached = SavedPosition(self.topic_id, window.next_from_seq, is_told)
         self.state = State.LIVE if window.caught_up else State.CATCHING_UP
         self.announced_head_seq = window.head_seq
 
     def advance(self, batch: Batch) -> Iterator[bytes]:
         """Move on by a batch. Yields each frame, without its id, when the position is the one its id must tell."""
         window, was_live = batch.window, self.state is State.LIVE
+        if self.reached.told and self.reached.topic_id == self.topic_id:
+            window = window.for_a_start_at(self.seq)
         if (lost := self.tombstone(window)) is not None:
-            gap_to = window.gap_to if window.lost is not None else 0
-            self.reached = SavedPosition(self.topic_id, gap_to, self.is_successor)
+            self.reached = SavedPosition(self.topic_id, window.gap_to, window.lost == "recreated")
             yield lost
         has_moved = self.seq != window.next_from_seq
         self.move(window)
@@ -197,7 +190,7 @@ class Position:
 
     def tombstone(self, window: Window) -> bytes | None:
         """The tombstone before this window, if records were lost there that nobody asked to delete."""
-        reason = "recreated" if self.state is State.RECREATED else window.lost
+        reason = window.lost
         if reason is None:
             return None
         cause = {}
@@ -207,8 +200,7 @@ class Position:
             "tombstone",
             topic=self.name,
             reason=reason,
-            gap_from=self.reached.seq + 1,
-            gap_to=window.gap_to,
+            **window.told_from(self.seq),
             earliest_seq=window.earliest_seq,
             head_seq=window.head_seq,
             **cause,
@@ -219,7 +211,7 @@ class Position:
     def tell_gone(self) -> bytes:
         """Have told that the topic was deleted, by this frame."""
         frame = frames.event("topic-deleted", topic=self.name, head_seq=self.reached.seq, reason="deleted")
-        self.reached = SavedPosition(self.reached.topic_id, self.reached.seq, self.reached.recreated, gone=True)
+        self.reached = SavedPosition(self.reached.topic_id, self.reached.seq, gone=True)
         return frame
 
     def saved(self, arrived: SavedPosition) -> SavedPosition:
@@ -229,8 +221,7 @@ class Position:
         is_same = arrived.topic_id == self.reached.topic_id
         # A deletion that may not have arrived is told once more: so it counts only when both say that it is gone.
         is_gone = is_same and arrived.gone and self.reached.gone
-        reached = (self.reached.topic_id, self.reached.seq, self.reached.recreated)
-        return SavedPosition(*reached, is_gone, arrived.seq if is_same else UNTOLD)
+        return SavedPosition(self.reached.topic_id, self.reached.seq, self.reached.told, is_gone, arrived.seq)
 
 
 def reached(positions: Iterable[Position]) -> SavedPositions:
@@ -246,7 +237,4 @@ def id_line(positions: Collection[Position]) -> bytes:
     """
     if any(position.state is State.RESUMING for position in positions):
         return b""
-    there = [position for position in positions if not position.reached.gone]
-    seqs = {position.name: position.reached.seq for position in there}
-    successors = (position for position in there if position.reached.recreated)
-    return frames.id_line(seqs, {position.name: position.reached.topic_id for position in successors})
+    return frames.id_line({position.name: position.seq for position in positions if not position.reached.gone})

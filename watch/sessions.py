@@ -28,7 +28,6 @@ from wire.schema import Clamped
 
 MOST_TOPICS = 256
 MAX_BATCH_BYTES = min(256 * 1024, MAX_BYTES)  # a stream holds a whole batch while its reader takes it
-UNTOLD = -1  # an `arrived_seq`: the client may not know yet that the topic is another one of its name
 REFRESH_MS = 30_000  # a session with a stream says so at least this often
 
 # What the answer says of each topic, as a read at its head finds it; and where its first record since `from_ts` is.
@@ -140,14 +139,14 @@ class Options(msgspec.Struct, omit_defaults=True):
 class SavedPosition(msgspec.Struct, array_like=True, frozen=True):
     """How far a session's streams were sent in a topic: up to and with `seq`.
 
-    `recreated`: the topic is another one of its name than the one that the session began with. `gone`: the topic was
-    deleted, and the client was told. `arrived_seq`, in what is written down: the client has surely got all up to this
-    seq, or UNTOLD. Written down as an array, so what is added goes to the end.
+    `told`: the client needs no tombstone `recreated` that ends at `seq`, because it got that tombstone, or chose this seq in
+    the topic `topic_id`. `gone`: the topic was deleted, and the client got `topic-deleted`. `arrived_seq`, in what is written
+    down: the client has surely got everything up to this seq. Written down as an array, so a new field is added at the end.
     """
 
     topic_id: int
     seq: int
-    recreated: bool = False
+    told: bool = False
     gone: bool = False
     arrived_seq: int | None = None
 
@@ -221,7 +220,7 @@ def create(wanted: Watch, key: Key, lenient: bool, now: int) -> Script[tuple[str
     if missing and not (lenient and topics):
         name = min(missing)
         raise TopicNotFound(f"there is no topic {name!r}", topic=name)
-    positions = {found.name: SavedPosition(found.topic_id, begin(wanted.topics[found.name], found)) for found in topics}
+    positions = {found.name: begin(wanted.topics[found.name], found) for found in topics}
     wid = "wid_" + secrets.token_urlsafe(16)
     yield from check_room(key, now)
     session = {"wid": wid, "key_id": key.id, "options": packed(chosen), "spots": packed(positions), "now": now}
@@ -250,13 +249,13 @@ def survey(wanted: Watch, now: int) -> Script[list[Found]]:
     return [found[name] for name in names if name in found]
 
 
-def begin(start: Start, found: Found) -> int:
-    """The seq after which a stream of this topic begins."""
+def begin(start: Start, found: Found) -> SavedPosition:
+    """Where a stream of this topic begins. Only a `from_seq` can be a cursor of a topic that had the name before."""
     if start.tail:
-        return found.head_seq
+        return SavedPosition(found.topic_id, found.head_seq, told=True)
     if found.before_ts is not None:
-        return found.before_ts
-    return start.from_seq or 0
+        return SavedPosition(found.topic_id, found.before_ts, told=True)
+    return SavedPosition(found.topic_id, start.from_seq or 0)
 
 
 def packed(value: Any) -> str:

@@ -9,18 +9,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from base.clock import now_ms
 from watch import frames
 from watch.arrived import Arrived
 from watch.feeds import Reading
-from watch.frames import LastId
 from watch.hub import Hub
 from watch.order import Order
 from watch.position import Position, State, id_line, reached
-from watch.resume import FoundTopic, ShownPosition, resume
+from watch.resume import FoundTopic, resume
 from watch.sessions import Saved, SavedPositions, Session, packed
 from wire.keys import Key
 
@@ -64,16 +63,16 @@ class Stream:
         self.heartbeat_seconds = options.heartbeat_ms / 1000
         self.timer = hub.loop.call_later(self.heartbeat_seconds, self.beat)
 
-    async def begin(self, last: LastId | None) -> None:
-        """Find out where to go on in each topic, and follow it from there."""
+    async def begin(self, last: Mapping[str, int] | None) -> None:
+        """Find out where to go on in each topic, and follow it from there. `last`: what the Last-Event-ID says."""
         positions = self.positions.values()
         for position in positions:
             position.follow()  # before we look: what moves from here on is heard
         found = await self.hub.find(list(self.positions))
         # An id of this session names all its topics but those that its client knows to be gone.
-        is_ours = last is not None and last.seqs.keys() <= self.positions.keys()
+        is_ours = last is not None and last.keys() <= self.positions.keys()
         for name, position in self.positions.items():
-            shown = ShownPosition(last.seqs[name], last.epochs.get(name)) if last and name in last.seqs else None
+            shown = last.get(name) if last else None
             topic = FoundTopic(*found[name]) if name in found else None
             knows_gone = is_ours and shown is None
             position.resume(resume(position.reached, self.session.exact, shown, topic, knows_gone), topic)

@@ -151,13 +151,45 @@ def test_what_is_over_its_time_is_told_and_not_shown(door: Door, name: str) -> N
     }
 
 
-def test_a_cursor_beyond_the_head_is_told_that_the_topic_is_another(door: Door, name: str) -> None:
+@pytest.mark.parametrize("seq", [0, 1, 3])
+def test_a_cursor_of_a_topic_that_was_deleted_is_told(door: Door, name: str, seq: int) -> None:
     door.append(name, 1, 2, 3)
     assert door.delete(f"/v0/topics/{name}").json["deleted"] is True
-    assert door.append(name, "new").json["seqs"] == [1]
+    assert door.append(name, *"abcde").json["seqs"] == [4, 5, 6, 7, 8]
+    by_query = door.get(f"/v0/topics/{name}/records?from_seq={seq}").json
+    for answer in door.diff(name, from_seq=seq).json, by_query:
+        assert answer["tombstone"] == {
+            "gap_from": seq + 1,
+            "gap_to": 3,
+            "reason": "recreated",
+            "missed_estimate": 3 - seq,
+            "earliest_seq": 4,
+            "head_seq": 8,
+        }
+        assert seqs(answer) == [4, 5, 6, 7, 8]
+    assert door.diff(name, from_seq=4).json["tombstone"] is None
+
+
+def test_an_empty_topic_continues_above_the_one_that_was_deleted(door: Door, name: str) -> None:
+    door.append(name, 1, 2, 3)
+    door.delete(f"/v0/topics/{name}")
+    door.put(f"/v0/topics/{name}", {})
+    state = door.get(f"/v0/topics/{name}").json
+    assert (state["head_seq"], state["earliest_seq"], state["next_seq"], state["count"]) == (3, 4, 4, 0)
     answer = door.diff(name, from_seq=3).json
-    assert answer["tombstone"]["reason"] == "recreated"
-    assert seqs(answer) == [1]
+    assert (answer["tombstone"], answer["caught_up"], answer["next_from_seq"]) == (None, True, 3)
+    for wrong in (0, 2):
+        refused = door.post(f"/v0/topics/{name}", {"records": [{"data": 1}], "expected_head": wrong})
+        assert (refused.status, refused.json["error"]["code"]) == (409, "head_mismatch")
+    assert door.post(f"/v0/topics/{name}", {"records": [{"data": 1}], "expected_head": 3}).json["seqs"] == [4]
+
+
+def test_a_cursor_beyond_the_head_is_told_that_the_topic_is_another(door: Door, name: str) -> None:
+    door.append(name, 1, 2)
+    answer = door.diff(name, from_seq=50).json
+    told = answer["tombstone"]
+    assert (told["reason"], told["gap_from"], told["gap_to"], told["missed_estimate"]) == ("recreated", 1, 0, 0)
+    assert seqs(answer) == [1, 2]
 
 
 def test_deleted_records_are_skipped_silently(door: Door, name: str) -> None:

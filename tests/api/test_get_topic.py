@@ -55,7 +55,7 @@ def test_a_topic_is_shown_as_it_is_whatever_the_process_remembers(views: Door, n
     assert views.get(f"/v0/topics/{name}").code == "topic_not_found"
     views.put(f"/v0/topics/{name}", {"priority": 1})
     keep(remembered)
-    assert (held(views, name)["head_seq"], held(views, name)["config"]["priority"]) == (0, 1)
+    assert (held(views, name)["head_seq"], held(views, name)["config"]["priority"]) == (1, 1)
 
 
 def test_an_absent_topic_is_not_found(api: Door, name: str) -> None:

@@ -16,7 +16,7 @@ from topics.cache import forget
 from topics.config import Config
 from topics.delete import after_prefix
 from topics.diff import Diff, Match
-from topics.models import DeletedTopic, Topic, TopicHead
+from topics.models import DeletedTopic, TopicHead
 from topics.records import Append, NewRecord, check_rows
 
 pytestmark = pytest.mark.django_db
@@ -254,15 +254,6 @@ def test_a_topic_that_holds_records_is_not_empty() -> None:
         delete_topic("t", True, NOW)
     delete_records("t", 2, None, NOW)
     assert delete_topic("t", True, NOW) == (True, [])
-
-
-def test_a_recreated_topic_starts_again() -> None:
-    write("t", *"abc")
-    delete_topic("t", False, NOW)
-    write("t", "a")
-    window = diff("t", Diff(from_seq=3), NOW)
-    assert (window.head_seq, window.lost) == (1, "recreated")
-    assert not Topic.objects.filter(name="dest").exists()
 
 
 def test_the_other_ends_of_its_routers_know() -> None:

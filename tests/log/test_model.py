@@ -182,7 +182,8 @@ class Beside:
         assert done == (deleted, log.earliest_seq, log.head_seq, log.count, log.bytes)
 
     def delete_topic(self, topic: str) -> None:
-        self.logs[topic] = reference.Log()
+        head_seq = self.logs[topic].head_seq
+        self.logs[topic] = reference.Log(head_seq=head_seq, recreated_seq=head_seq)
         assert delete_topic(self.name(topic), False, self.now) == (True, [self.name("r")] if topic == "dest" else [])
         put_topic(self.name(topic), Config(), self.now)
         if topic == "dest":

@@ -185,13 +185,42 @@ def test_a_topic_that_is_deleted_or_recreated_fails_a_stream_or_is_accepted(
     with pytest.raises(StreamingQueryException, match="topic orders was deleted"):
         query.run()
     numbers("orders", 2)
-    with pytest.raises(StreamingQueryException, match="topic orders was deleted and created anew"):
+    with pytest.raises(StreamingQueryException, match="topic orders was deleted and created again"):
         query.run()
     query.options["failOnDataLoss"] = "false"
-    assert query.run().seqs == [1, 2, 3, 4, 5, 1, 2]
+    assert query.run().seqs == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_stream_that_starts_in_the_predecessor_of_a_topic_fails(
+    spark: SparkSession, dsn: str, tmp_path: Path
+) -> None:
+    numbers("orders", 5)
+    scripts.delete_topic("orders", False, now_ms())
+    numbers("orders", 2)
+    for seq in (0, 3, 5):
+        with pytest.raises(StreamingQueryException, match="topic orders was deleted and created again"):
+            Query(spark, dsn, tmp_path / str(seq), topic="orders", startingSeq=str(seq)).run()
+    accepting = Query(spark, dsn, tmp_path / "5", topic="orders", startingSeq="5", failOnDataLoss="false")
+    assert accepting.run().seqs == [6, 7]
+    assert Query(spark, dsn, tmp_path / "first", topic="orders", startingSeq="earliest").run().seqs == [6, 7]
+
+
+def test_a_stream_that_starts_in_an_empty_topic_reads_its_first_record(
+    spark: SparkSession, dsn: str, tmp_path: Path
+) -> None:
+    numbers("orders", 5)
+    scripts.delete_topic("orders", False, now_ms())
+    scripts.put_topic("orders", Config(), now_ms())
+    query = Query(spark, dsn, tmp_path, prefix="or", startingSeq="latest").run()
+    numbers("orders", 2)
+    numbers("oranges", 1)
+    scripts.delete_topic("oranges", False, now_ms())
+    numbers("oranges", 1)  # it is created after the query began, and its predecessor was never read
+    query.run()
+    assert sorted(pair for batch in query.batches for pair in batch) == [("oranges", 2), ("orders", 6), ("orders", 7)]
 
 
 def test_a_limit_is_shared_among_topics() -> None:
     ends = {name: {"id": 1, "seq": seq} for name, seq in (("a", 100), ("b", 5), ("c", 60))}
-    share({}, ends, 25)
+    share(dict.fromkeys(ends, 0), ends, 25)
     assert {name: end["seq"] for name, end in ends.items()} == {"a": 10, "b": 5, "c": 10}

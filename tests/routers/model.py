@@ -78,6 +78,12 @@ class Topic:
     entries: list[Entry] = field(default_factory=list)
     floor: int = 0
     lost: dict[str, int] = field(default_factory=dict)  # why -> the last seq that was lost so, below the floor
+    recreated: int = 0  # the last head of the topics that had the name before
+
+    def __post_init__(self) -> None:
+        if not self.entries:
+            of_before = Payload(0, 0, None, None, "")
+            self.entries = [Entry(seq + 1, 0, of_before, live=False) for seq in range(self.recreated)]
 
     @property
     def head(self) -> int:
@@ -169,9 +175,11 @@ class Topic:
         lost = "mixed" if len(why) > 1 else next(iter(why), None)
         if from_seq > view.head:
             lost, after = "recreated", view.floor
+        elif 0 < view.recreated >= from_seq and view.head > from_seq:
+            lost = "recreated"
         ahead = view.entries[after:]
-        if lost is None and (loss := first_loss(ahead)) is not None:
-            lost, gap_to = "source_trim", loss.seq
+        if lost in (None, "recreated") and (loss := first_loss(ahead)) is not None:
+            lost, gap_to = lost or "source_trim", loss.seq
             ahead = view.entries[gap_to:]
         ahead = list(takewhile(lambda entry: entry.payload is not None, ahead))
         examined = [entry for entry in ahead if entry.live][:limit]
@@ -215,6 +223,7 @@ class World:
         self.topics: dict[int, Topic] = {}
         self.routers: dict[int, Router] = {}
         self.names: dict[int, str] = {}
+        self.last_heads: dict[str, int] = {}  # of deleted topics, by name
         self.pieces = count(1)
         self.max_hops = 8
 
@@ -236,7 +245,8 @@ class World:
         gone = [router for router in self.routers.values() if id in (router.source, router.dest)]
         for router in gone:
             del self.routers[router.id]
-        del self.topics[id]
+        topic = self.topics.pop(id)
+        self.last_heads[topic.name] = topic.head
         return sorted(router.name for router in gone)
 
     def forward(self, router: Router, upto: int, now: int) -> bool:

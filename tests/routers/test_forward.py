@@ -283,7 +283,7 @@ def test_a_source_made_anew_is_another_source(api: Door, names: Iterator[str]) -
     api.delete(f"/v0/topics/{source}")
     api.append(source, "new")
     route(api, source, dest, router, guarantee="exactly_once", **{"from": "earliest"})
-    assert stamps(api, dest) == [(1, "old"), (1, "new")]
+    assert stamps(api, dest) == [(1, "old"), (2, "new")]
 
 
 # -- Cycles

@@ -127,7 +127,8 @@ class Forwarding(RuleBasedStateMachine):
     def learn(self, name: str) -> Topic:
         """The topic as the model has it, made when the store just made it with all defaults."""
         if (topic := self.topic(name)) is None:
-            topic = Topic(look_up(name).id, name)
+            last_head = self.world.last_heads.get(name, 0)
+            topic = Topic(look_up(name).id, name, floor=last_head, recreated=last_head)
             self.world.topics[topic.id] = topic
             self.world.names[topic.id] = name
         return topic

@@ -145,7 +145,7 @@ def test_a_topic_that_is_created_again_is_followed_from_its_beginning(following:
     delete_topic("one", False, now_ms())
     assert told(tail) == "topics: there is no topic 'one'"
     put("one", "3")
-    assert told(tail) == "topics: one is a new one of this name: it begins again"
+    assert told(tail) == "topics: one was deleted and created again: it continues above seq 1"
     assert lines(tail, 2) == [b"==> one <==", b"3"]
     delete_topic("two", False, now_ms())
     assert told(tail) == "topics: there is no topic 'two'"

@@ -7,6 +7,11 @@ def drop(api: Api, topic: str) -> None:
     assert api.done("DELETE", f"/v0/topics/{topic}")["deleted"]
 
 
+def drop_and_create(api: Api, topic: str) -> None:
+    drop(api, topic)
+    api.done("PUT", f"/v0/topics/{topic}", {})
+
+
 def test_a_deleted_topic_is_told_and_the_others_go_on(api: Api) -> None:
     doomed, other = new_name(), new_name()
     api.append(doomed, 1, 2)
@@ -52,10 +57,10 @@ def test_a_deletion_told_at_the_beginning_is_told_again_without_an_id(api: Api, 
     api.append(name, "new")
     with api.stream(url) as stream:
         lost, new, _ = stream.until_event("caught-up")
-        assert (lost.data["reason"], new.seqs) == ("recreated", [1])
+        assert (lost.data["reason"], new.seqs) == ("recreated", [2])
 
 
-def test_a_topic_created_anew_begins_again(api: Api, name: str) -> None:
+def test_a_topic_that_is_created_again_continues(api: Api, name: str) -> None:
     api.append(name, 1, 2, 3)
     url = api.watch({name: {}})
     with api.stream(url) as stream:
@@ -64,18 +69,19 @@ def test_a_topic_created_anew_begins_again(api: Api, name: str) -> None:
         stream.until_event("topic-deleted")
         api.append(name, "new 1", "new 2")
         lost, new, caught_up = stream.until_event("caught-up")
-        assert (lost.name, lost.data["reason"], lost.data["gap_from"]) == ("tombstone", "recreated", 4)
-        assert (lost.data["earliest_seq"], lost.data["head_seq"]) == (1, 2)
-        assert new.seqs == [1, 2]
-        assert caught_up.place[name] == 2
+        assert (lost.name, lost.data["reason"]) == ("tombstone", "recreated")
+        assert (lost.data["gap_from"], lost.data["gap_to"]) == (4, 3)  # nothing lies between
+        assert (lost.data["earliest_seq"], lost.data["head_seq"]) == (4, 5)
+        assert new.seqs == [4, 5]
+        assert caught_up.place[name] == 5
         api.append(name, "new 3")
-        assert seqs(stream.until_seq(name, 3)) == [3]
-    # An id of the old topic has seen nothing of the new one, whatever its seq.
+        assert seqs(stream.until_seq(name, 6)) == [6]
+    # An id of the old topic has seen nothing of the new one.
     with api.stream(url, old.id) as stream:
         events = stream.until_event("caught-up")
-        assert (events[0].name, events[0].data["reason"], seqs(events)) == ("tombstone", "recreated", [1, 2, 3])
+        assert (events[0].name, events[0].data["reason"], seqs(events)) == ("tombstone", "recreated", [4, 5, 6])
     with api.stream(url, new.id) as stream:
-        assert seqs(stream.until_event("caught-up")) == [3]
+        assert seqs(stream.until_event("caught-up")) == [6]
 
 
 def test_an_id_of_a_deletion_has_seen_nothing_of_the_topic_that_came_after_it(api: Api, name: str) -> None:
@@ -92,7 +98,7 @@ def test_an_id_of_a_deletion_has_seen_nothing_of_the_topic_that_came_after_it(ap
     with api.stream(url, deleted.id) as stream:
         events = stream.until_event("caught-up")
     assert names(events) == ["tombstone", "record", "caught-up"]
-    assert (events[0].data["reason"], seqs(events)) == ("recreated", [1, 2])
+    assert (events[0].data["reason"], seqs(events)) == ("recreated", [4, 5])
 
 
 def test_created_anew_while_nobody_watched(api: Api, name: str) -> None:
@@ -105,14 +111,53 @@ def test_created_anew_while_nobody_watched(api: Api, name: str) -> None:
     with api.stream(url, seen.id) as stream:
         events = stream.until_event("caught-up")
     assert (names(events)[0], events[0].data["reason"]) == ("tombstone", "recreated")
-    assert seqs(events) == [1, 2, 3, 4, 5]
+    assert seqs(events) == [4, 5, 6, 7, 8]
+    # A session of its own, by a client that sends the seq it has and nothing else.
+    for seq in (2, 3):
+        with api.stream(api.watch({name: {"from_seq": seq}})) as stream:
+            lost, record, _ = stream.until_event("caught-up")
+        assert (lost.data["reason"], lost.data["gap_from"], lost.data["gap_to"]) == ("recreated", seq + 1, 3)
+        assert record.seqs == [4, 5, 6, 7, 8]
+
+
+def test_an_empty_topic_that_was_created_again_is_told_once(api: Api, name: str) -> None:
+    api.append(name, 1, 2, 3)
+    drop_and_create(api, name)
+    with (
+        api.stream(api.watch({name: {"from_seq": 1}})) as behind,
+        api.stream(url := api.watch({name: {"from_seq": 3}})) as there,
+        api.stream(api.watch({name: {"tail": True}})) as tail,
+    ):
+        lost, caught_up = behind.until_event("caught-up")
+        assert (lost.data["reason"], lost.data["gap_from"], lost.data["gap_to"]) == ("recreated", 2, 3)
+        assert caught_up.place == {name: 3}
+        assert names(there.until_event("caught-up")) == ["caught-up"]
+        assert names(tail.until_event("caught-up")) == ["caught-up"]
+        api.append(name, "new")
+        assert names(behind.until_seq(name, 4)) == ["record"]
+        assert names(there.until_seq(name, 4)) == ["tombstone", "record"]
+        assert names(tail.until_seq(name, 4)) == ["record"]
+    with api.stream(url, there.last_id) as stream:
+        assert names(stream.until_event("caught-up")) == ["caught-up"]
+
+
+def test_a_tail_is_told_of_the_topic_that_took_the_place_of_its_own(api: Api, name: str) -> None:
+    api.append(name, 1)
+    url = api.watch({name: {"tail": True}})
+    with api.stream(url) as stream:
+        stream.until_event("caught-up")
+    drop_and_create(api, name)
+    with api.stream(url, stream.last_id) as stream:
+        assert names(stream.until_event("caught-up")) == ["caught-up"]
+        api.append(name, "new")
+        assert names(stream.until_seq(name, 2)) == ["tombstone", "record"]
 
 
 def test_from_seq_beyond_the_head(api: Api, name: str) -> None:
     api.append(name, 1, 2)
     with api.stream(api.watch({name: {"from_seq": 50}})) as stream:
         lost, record, _ = stream.until_event("caught-up")
-    assert (lost.data["reason"], lost.data["gap_from"], lost.data["gap_to"]) == ("recreated", 51, 0)
+    assert (lost.data["reason"], lost.data["gap_from"], lost.data["gap_to"]) == ("recreated", 1, 0)
     assert record.seqs == [1, 2]
 
 

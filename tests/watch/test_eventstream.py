@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.watch.wire import Api, Event, Refused, Stream, new_name
+from tests.watch.wire import Api, Event, Refused, Stream, names, new_name
 
 
 def messages(stream: Stream, count: int) -> list[Event]:
@@ -61,25 +61,46 @@ def test_a_loss_is_told(api: Api, name: str) -> None:
     assert [event.data["$seq"] for event in got] == [8, 9, 10]
 
 
-def test_a_topic_created_anew(api: Api, name: str) -> None:
+def test_a_topic_that_is_created_again(api: Api, name: str) -> None:
     api.append(name, 1, 2, 3)
     with api.stream(f"/v0/topics/{name}/events", f"{name}:3") as stream:
         stream.until_event("stream-open")
         api.done("DELETE", f"/v0/topics/{name}")
         api.append(name, "new")
         reset, new = stream.until_event("message")
-    assert (reset.name, new.data["data"]) == ("stream-reset", "new")
+    assert (reset.name, reset.id, new.data["data"]) == ("stream-reset", f"{name}:3", "new")
 
 
-def test_a_longer_topic_created_anew(api: Api, name: str) -> None:
-    """Its seqs go on behind what was read of its predecessor, and yet none of its records was read."""
-    api.append(name, 1)
-    with api.stream(f"/v0/topics/{name}/events", f"{name}:1") as stream:
-        stream.until_event("stream-open")
-        api.done("DELETE", f"/v0/topics/{name}")
-        api.append(name, "a", "b", "c")
-        reset, *got = stream.until(lambda event: event.name == "message" and event.data["$seq"] == 3)
-    assert (reset.name, [event.data["data"] for event in got]) == ("stream-reset", ["a", "b", "c"])
+@pytest.mark.parametrize("seq", [1, 3])
+def test_a_topic_that_was_created_again_meanwhile(api: Api, name: str, seq: int) -> None:
+    """Its seqs continue behind what was read of its predecessor, and none of its records was read."""
+    api.append(name, 1, 2, 3)
+    api.done("DELETE", f"/v0/topics/{name}")
+    api.append(name, "a", "b")
+    with api.stream(f"/v0/topics/{name}/events", f"{name}:{seq}") as stream:
+        opened, reset, *got = stream.until(lambda event: event.name == "message" and event.data["$seq"] == 5)
+    assert (opened.name, reset.name, reset.id) == ("stream-open", "stream-reset", f"{name}:3")
+    assert [event.data["data"] for event in got] == ["a", "b"]
+    with api.stream(f"/v0/topics/{name}/events", got[0].id) as stream:
+        assert names(stream.until_event("message")) == ["stream-open", "message"]
+
+
+def test_an_empty_topic_that_was_created_again_is_told_once(api: Api, name: str) -> None:
+    api.append(name, 1, 2, 3)
+    api.done("DELETE", f"/v0/topics/{name}")
+    api.done("PUT", f"/v0/topics/{name}", {})
+    with (
+        api.stream(f"/v0/topics/{name}/events", f"{name}:1") as behind,
+        api.stream(f"/v0/topics/{name}/events", f"{name}:3") as there,
+        api.stream(f"/v0/topics/{name}/events") as fresh,
+    ):
+        behind.until_event("stream-reset")
+        for stream in there, fresh:
+            stream.until_event("stream-open")
+        api.append(name, "new")
+        assert names(behind.until_event("message")) == ["message"]
+        assert names(there.until_event("message")) == ["stream-reset", "message"]
+        assert names(fresh.until_event("message")) == ["message"]
 
 
 def test_what_is_refused(api: Api, name: str) -> None:

@@ -12,7 +12,12 @@ from wire.paging import NextCursor
 from wire.schema import Clamped, Performance
 
 TopicName = Annotated[str, Meta(description="The topic's name.")]
-HeadSeq = Annotated[int, Meta(description="The highest seq given out; 0 before the first.")]
+HeadSeq = Annotated[
+    int,
+    Meta(
+        description="The highest seq given out; 0 before the first. A topic that is created again has its predecessor's."
+    ),
+]
 EarliestSeq = Annotated[int, Meta(description="The seq of the first live record; `head_seq + 1` where there is none.")]
 Count = Annotated[int, Meta(description="Live records.")]
 Bytes = Annotated[int, Meta(description="Bytes of `data` and `meta` of the live records.")]
@@ -136,13 +141,13 @@ class Tombstone(msgspec.Struct):
     """What was lost above from_seq without anybody asking for it."""
 
     gap_from: int
-    """The first seq of the gap."""
+    """The first seq of the gap; `gap_to + 1` where no seq lies between."""
     gap_to: int
-    """The last seq of the gap."""
+    """The last seq of the gap. The records of the same answer are above it."""
     reason: str
     """`cap`, `ttl`: evicted by a cap, over its time. `restart`: lost with a crash or restart. `source_trim`: a
-    router's source lost it first. `mixed`: several of these. `recreated`: the topic is another one than was read
-    before."""
+    router's source lost it first. `mixed`: several of these. `recreated`: `from_seq` is of a topic of this
+    name that was deleted."""
     missed_estimate: int
     """How many seqs lie in the gap: records at the most."""
     earliest_seq: EarliestSeq

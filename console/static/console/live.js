@@ -49,7 +49,12 @@ if (log) {
       report();
     },
     "caught-up": ({ topic }) => { lags.set(topic, 0); report(); },
-    tombstone: ({ topic, reason, gap_from, gap_to }) => show(line([`${topic}: seqs ${gap_from} to ${gap_to} are lost (${reason})`], true)),
+    tombstone: ({ topic, reason, gap_from, gap_to }) => {
+      const event = reason === "recreated"
+        ? `was deleted and created again: it continues above seq ${gap_to}`
+        : `lost seqs ${gap_from} to ${gap_to} (${reason})`;
+      show(line([`${topic} ${event}`], true));
+    },
     "topic-deleted": ({ topic }) => show(line([`${topic} was deleted`], true)),
   });
   hold.addEventListener("click", () => {

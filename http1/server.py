@@ -78,9 +78,15 @@ class Server:
     """Connections with one handler. `on_error` renders a refusal of the HTTP layer; `limits` hold for each connection."""
 
     def __init__(
-        self, handler: Handler, *, limits: Limits | None = None, on_error: Callable[[Refused], Response] = plain_error
+        self,
+        handler: Handler,
+        *,
+        limits: Limits | None = None,
+        on_error: Callable[[Refused], Response] = plain_error,
+        on_close: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
-        self.handler, self.limits, self.on_error = handler, limits or Limits(), on_error
+        """`on_close` is told the `state` of a connection that ended."""
+        self.handler, self.limits, self.on_error, self.on_close = handler, limits or Limits(), on_error, on_close
         self.connections: set[Connection] = set()
         self.draining = False
         self.listeners: list[asyncio.Server] = []
@@ -162,6 +168,8 @@ class Connection(asyncio.Protocol):
         self.transport.set_write_buffer_limits(MOST_WRITTEN)
         peer = transport.get_extra_info("peername")
         self.origin = str(peer[0]) if isinstance(peer, tuple) and peer else ""
+        if certificate := transport.get_extra_info("peercert"):
+            self.state["certificate"] = certificate
         self.loop = asyncio.get_running_loop()
         self.parser = httptools.HttpRequestParser(self)
         self.server.connections.add(self)
@@ -213,6 +221,8 @@ class Connection(asyncio.Protocol):
             if exchange.task is not None and (self.limits.cancels or exchange.went_out):
                 exchange.task.cancel()
         self.waiting.clear()
+        if self.server.on_close is not None and self.state:
+            self.server.on_close(self.state)
 
     def pause_writing(self) -> None:
         self.drained = self.loop.create_future()

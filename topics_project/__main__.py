@@ -16,6 +16,7 @@ usage: {0} run                       everything, on http://127.0.0.1:4000; HOST,
        {0} run web|worker|push|beat  one process of it, on servers given by DATABASE_URL and REDIS_URL
        {0} migrate                   make or bring up to date the tables in DATABASE_URL
        {0} topics COMMAND …          topics at a shell; `{0} topics --help` lists the commands
+       {0} gateway COMMAND …         several servers behind one address; `{0} gateway --help` lists the commands
        {0} pipeline JOB …            a job on Spark
        {0} help                      every command there is
        {0} --version"""
@@ -32,6 +33,12 @@ def main() -> None:
     if arguments in ([], ["--help"], ["-h"]) and not shell.is_called(arguments):  # a shell that completes gives none
         name = Path(sys.argv[0]).name
         print(USAGE.format("python -m topics_project" if name == "__main__.py" else name))
+        return
+    words = arguments[1:] if arguments[:1] == ["topics"] else arguments
+    if words[:1] == ["gateway"]:
+        from gateway import cli  # it needs neither Django nor servers of this machine
+
+        cli.main(words[1:], f"{Path(sys.argv[0]).name} gateway")
         return
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
     try:

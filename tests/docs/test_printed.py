@@ -16,6 +16,7 @@ PAGES = sorted(str(page.relative_to(ROOT)) for page in (*ROOT.glob("*.md"), *ROO
 ELSEWHERE = {
     "docs/cli.md": "tests/shell/test_examples.py",
     "docs/push.md": "tests/push/test_docs.py",
+    "docs/gateway.md": "tests/gateway/test_docs.py",
     "docs/pipeline.md": "tests/pipeline/test_docs.py",
     "docs/guides/backup.md": "tests/docs/test_backup.py",
     "docs/guides/upgrading.md": "tests/docs/test_backup.py",

@@ -1,0 +1,24 @@
+"""Refusals as answers: in the shape of `/v0`, or as the bus tells them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from base.errors import Internal, TopicsError
+from gateway.api import Response
+from http1 import Refused
+
+
+def refusal(error: Exception, is_bus: bool = False) -> Response:
+    """The answer to a request that failed. Only a TopicsError, or a refusal of the HTTP layer, is told as it is."""
+    if isinstance(error, Refused):
+        status, body = error.status, error.body()
+        retry_after = None
+    else:
+        told = error if isinstance(error, TopicsError) else Internal()
+        status, body, retry_after = told.status, told.body(), told.retry_after
+    headers = [(b"retry-after", b"%d" % retry_after)] if retry_after is not None else []
+    if is_bus:
+        return Response(status, [(b"content-type", b"text/plain"), *headers], body["error"]["message"].encode())
+    body["performance"] = {"server_total_ms": 0.0}
+    return Response(status, [(b"content-type", b"application/json"), *headers], msgspec.json.encode(body))

@@ -1,0 +1,322 @@
+"""One request on its way: filters of the virtual cluster, router, filters of the route, server, and back.
+
+A `Session` is one client connection at one virtual cluster, with routers and filters of its own. A `Call` is one request of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from base.errors import InvalidRequest, TopicsError
+from gateway import exchange
+from gateway.answers import refusal
+from gateway.api import (
+    ANONYMOUS,
+    Filter,
+    FilterContext,
+    Operation,
+    Request,
+    Response,
+    Router,
+    RouterContext,
+    RouterResponse,
+    Subject,
+    VirtualNode,
+)
+from gateway.errors import NodeUnreachable, RouterFailed, UnknownRoute
+from gateway.graph import ClusterPlace, FilterPlace, RoutePlace, RouterPlace, VirtualClusterPlace
+from gateway.ids import Foreign, Seal
+from http1 import Refused
+
+log = logging.getLogger(__name__)
+Next = Callable[[Request], Awaitable[Response]]
+PREFER_NO_ANSWER = b"respond-async"
+
+
+class Session:
+    """One client connection at one virtual cluster."""
+
+    def __init__(
+        self, site: VirtualClusterPlace, seal: Seal, session_id: str, origin: str, certificate: Mapping[str, Any] | None
+    ) -> None:
+        self.site, self.seal, self.id = site, seal, session_id
+        self.origin, self.certificate = origin, certificate
+        self.routers: dict[RouterPlace, Router] = {}
+        self.filters: dict[FilterPlace, Filter] = {}
+
+    async def send(
+        self, call: Call, place: ClusterPlace, request: Request, node_id: int | None, *, is_any: bool
+    ) -> Response:
+        return await exchange.send(call, place, request, node_id, is_any=is_any)
+
+    def router(self, place: RouterPlace) -> Router:
+        if place not in self.routers:
+            self.routers[place] = place.create()
+        return self.routers[place]
+
+    def filter(self, place: FilterPlace) -> Filter:
+        if place not in self.filters:
+            self.filters[place] = place.create()
+        return self.filters[place]
+
+    def close(self) -> None:
+        for router in self.routers.values():
+            try:
+                router.close()
+            except Exception:
+                log.exception("a router failed when its connection ended")
+
+
+class Call:
+    """One request of a session. `maybe_written`: a write went out and may have happened. `route`: where the request went last."""
+
+    def __init__(self, session: Session, operation: Operation) -> None:
+        self.session, self.operation = session, operation
+        self.subject: Subject = ANONYMOUS
+        self.maybe_written = self.wants_no_answer = False
+        self.route: str | None = None
+        self.mode = "dynamic"
+
+    async def run(self, request: Request, virtual_node: VirtualNode | None, real_node: int | None) -> RouterResponse:
+        """The whole way of a request. `real_node`: of a virtual cluster without a router, the node that the client chose.
+        Raises TopicsError."""
+        site = self.session.site
+        prefer = request.header(b"prefer")
+        self.wants_no_answer = prefer is not None and PREFER_NO_ANSWER in prefer.lower()
+        closes = False
+
+        async def last(request: Request) -> Response:
+            nonlocal closes
+            decided = await self.root(request, virtual_node, real_node)
+            closes = decided.close_connection
+            return decided.response if decided.response is not None else Response(202)
+
+        response = await self.filtered(site.filters, request, last) if site.filters else await last(request)
+        return RouterResponse(response, close_connection=closes)
+
+    async def root(self, request: Request, virtual_node: VirtualNode | None, real_node: int | None) -> RouterResponse:
+        root = self.session.site.root
+        if isinstance(root, ClusterPlace):
+            return RouterResponse(await self.session.send(self, root, request, real_node, is_any=real_node is None))
+        issued = self.issuer(request)
+        if issued is not None:
+            return RouterResponse(await self.deliver_to(root, issued, request))
+        return await self.ask(root, request, virtual_node)
+
+    async def filtered(self, places: Sequence[FilterPlace], request: Request, last: Next, first: int = 0) -> Response:
+        """Pass the filters from the `first` on, and back through those that the request came to."""
+        passed: list[tuple[FilterPlace, Filter, Context]] = []
+        response: Response | None = None
+        for number in range(first, len(places)):
+            place = places[number]
+            context = Context(self, places, number, last, request)
+            try:
+                filter_ = self.session.filter(place)
+                result = await filter_.on_request(request.operation, request, context)
+            except Exception as error:
+                raise self.failed(f"filter {place.name}", error) from error
+            if isinstance(result, Response):
+                response = result
+                break
+            request = result
+            passed.append((place, filter_, context))
+        if response is None:
+            response = await last(request)
+        for place, filter_, context in reversed(passed):
+            try:
+                response = await filter_.on_response(context.request.operation, response, context)
+            except Exception as error:
+                raise self.failed(f"filter {place.name}", error) from error
+        return response
+
+    async def ask(self, place: RouterPlace, request: Request, virtual_node: VirtualNode | None) -> RouterResponse:
+        """Have a router decide. Raises TopicsError."""
+        session = self.session
+        context = Decision(self, place, virtual_node)
+        try:
+            router = session.router(place)
+            static = place.static
+            route = static if isinstance(static, str) else static.get(request.operation) if static else None
+            if route is not None:
+                self.mode = "static"
+                node = virtual_node if virtual_node is not None else context.any_node(route)
+                return RouterResponse(await context.send_request(node, request))
+            return await router.on_request(request.operation, request, context)
+        except Exception as error:
+            raise self.failed(place.name, error) from error
+
+    async def deliver(self, place: RouterPlace, node: VirtualNode, request: Request) -> Response:
+        """Send a request through its route's filters. Raises TopicsError."""
+        if node._place != place.label or node._route not in place.routes:
+            raise UnknownRoute(f"the router {place.name!r} has no such node")
+        route = place.routes[node._route]
+        self.route = route.name
+
+        async def last(request: Request) -> Response:
+            return await self.arrive(route, node, request)
+
+        return await self.filtered(route.filters, request, last) if route.filters else await last(request)
+
+    async def arrive(self, route: RoutePlace, node: VirtualNode, request: Request) -> Response:
+        """At the end of a route: a server, or another router."""
+        target = route.target
+        if isinstance(target, ClusterPlace):
+            return await self.session.send(self, target, request, node._node, is_any=node._is_any)
+        inner = target.node_for_id(node._node) if node._node is not None else None
+        decided = await self.ask(target, request, inner)
+        if decided.close_connection:
+            log.error("the nested router %r asked to close the client's connection", target.name)
+            raise RouterFailed(target.name, route.name, self.maybe_written)
+        return decided.response if decided.response is not None else Response(202)
+
+    async def deliver_to(self, place: RouterPlace, way: tuple[str, ...], request: Request) -> Response:
+        """Send a request to the cluster at the end of a way, through the filters of its routes and past its routers."""
+        route = place.routes[way[0]]
+        self.route = route.name
+
+        async def last(request: Request) -> Response:
+            if isinstance(route.target, ClusterPlace):
+                return await self.session.send(self, route.target, request, None, is_any=True)
+            return await self.deliver_to(route.target, way[1:], request)
+
+        return await self.filtered(route.filters, request, last)
+
+    def failed(self, name: str, error: Exception) -> Exception:
+        """What the client is told of an exception. A refusal is told as it is; everything else is a fault of the plugin."""
+        if isinstance(error, (TopicsError, Refused)):
+            return error
+        log.error("%s failed on %s", name, self.operation.value, exc_info=error)
+        return RouterFailed(name, self.route, self.maybe_written)
+
+    # -- Identifiers that belong to one server -------------------------------------------------------------------------
+
+    def purpose(self, kind: str) -> str:
+        """An identifier holds for one kind of call, one virtual cluster and one subject."""
+        return f"{kind}\0{self.session.site.name}\0{self.subject.name or ''}"
+
+    def wrap(self, kind: str, way: Sequence[str], identifier: str) -> str:
+        # The way stands in the identifier: a virtual id would name another node once a route is added.
+        return self.session.seal.wrap(self.purpose(kind), 0, f"{'/'.join(way)} {identifier}")
+
+    def unwrap(self, kind: str, wrapped: str) -> tuple[tuple[str, ...], str]:
+        """Returns the way and the server's identifier. Raises Foreign."""
+        way, _, identifier = self.session.seal.unwrap(self.purpose(kind), wrapped).identifier.partition(" ")
+        return tuple(way.split("/")), identifier
+
+    def issuer(self, request: Request) -> tuple[str, ...] | None:
+        """Returns the way to the server that handed out the identifier in this request; None without one."""
+        from gateway.identifiers import identifier_in
+
+        if not self.session.site.wraps:
+            return None
+        found = identifier_in(request)
+        if found is None:
+            return None
+        try:
+            way, _ = self.unwrap(*found)
+        except Foreign:
+            return None  # of a router's own, or of nobody: the router decides
+        place: ClusterPlace | RouterPlace = self.session.site.root
+        for step in way:
+            if not isinstance(place, RouterPlace) or step not in place.routes:
+                return None
+            place = place.routes[step].target
+        return way if isinstance(place, ClusterPlace) else None
+
+
+class Decision(RouterContext):
+    """What a router may do with one request (api.RouterContext)."""
+
+    def __init__(self, call: Call, place: RouterPlace, virtual_node: VirtualNode | None) -> None:
+        self.call, self.place, self.virtual_node = call, place, virtual_node
+        self.session_id = call.session.id
+        self.authenticated_subject = call.subject
+
+    def any_node(self, route: str) -> VirtualNode:
+        if route not in self.place.routes:
+            raise UnknownRoute(f"the router {self.place.name!r} has no route {route!r}")
+        target = self.place.routes[route].target
+        if isinstance(target, RouterPlace):
+            return VirtualNode(self.place.label, route, None, True)
+        node = target.cluster.live()
+        if node is None:
+            raise NodeUnreachable(route, "no node of it is up")
+        return VirtualNode(self.place.label, route, node.id, True)
+
+    def node_for_id(self, virtual_node_id: int) -> VirtualNode:
+        node = self.place.node_for_id(virtual_node_id)
+        if node is None:
+            raise UnknownRoute(f"the router {self.place.name!r} has no node {virtual_node_id}")
+        return node
+
+    async def send_request(self, node: VirtualNode, request: Request) -> Response:
+        return await self.call.deliver(self.place, node, request)
+
+    def respond_with(self, response: Response, *, close_connection: bool = False) -> RouterResponse:
+        if self.call.wants_no_answer:
+            warn_once(self.place.name, "answered a client that asked for no answer (Prefer: respond-async)")
+        return RouterResponse(response, close_connection=close_connection)
+
+    def respond_with_error(
+        self, request: Request, error: Exception, *, close_connection: bool = False
+    ) -> RouterResponse:
+        told = self.call.failed(self.place.name, error)
+        return RouterResponse(refusal(told, request.operation.is_bus), close_connection=close_connection)
+
+    def respond_without_reply(self) -> RouterResponse:
+        if not self.call.wants_no_answer:
+            warn_once(self.place.name, "left a client without an answer that had asked for one")
+        return RouterResponse(None)
+
+    def seal(self, kind: str, value: Any) -> str:
+        text = msgspec.json.encode(value).decode()
+        return self.call.session.seal.wrap(self.call.purpose(f"{self.place.label}:{kind}"), 0, text)
+
+    def unseal(self, kind: str, identifier: str) -> Any:
+        try:
+            purpose = self.call.purpose(f"{self.place.label}:{kind}")
+            return msgspec.json.decode(self.call.session.seal.unwrap(purpose, identifier).identifier)
+        except (Foreign, msgspec.MsgspecError) as error:
+            raise InvalidRequest(f"{kind} is none that this gateway gave you: begin again without it") from error
+
+
+class Context(FilterContext):
+    """What a filter may do with one request (api.FilterContext)."""
+
+    def __init__(self, call: Call, places: Sequence[FilterPlace], number: int, last: Next, request: Request) -> None:
+        self.call, self.places, self.number, self.last, self.request = call, places, number, last, request
+        self.virtual_cluster_name = call.session.site.name
+        self.route = places[number].route
+        self.session_id, self.origin = call.session.id, call.session.origin
+        self.peer_certificate = call.session.certificate
+
+    @property
+    def authenticated_subject(self) -> Subject:
+        return self.call.subject
+
+    @authenticated_subject.setter
+    def authenticated_subject(self, subject: Subject) -> None:
+        if self.route is not None:
+            raise RuntimeError("only a filter of a virtual cluster says who asks")
+        self.call.subject = subject
+
+    async def send_request(self, request: Request) -> Response:
+        return await self.call.filtered(self.places, request, self.last, self.number + 1)
+
+
+_warned: set[tuple[str, str]] = set()
+
+
+def warn_once(router: str, what: str) -> None:
+    if (router, what) not in _warned:
+        _warned.add((router, what))
+        log.warning("the router %r %s", router, what)
+
+
+def new_session_id() -> str:
+    return secrets.token_hex(8)

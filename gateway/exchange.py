@@ -1,0 +1,140 @@
+"""One request to a server, and its answer: nodes in turn, what may be sent again, bodies as they come.
+
+A request is sent again if it did not reach a server, if it is a read, or if it is an append under an idempotency key. The gateway
+gives a key to an append that has none.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from gateway.api import Operation, Request, Response
+from gateway.errors import NodeUnreachable, UnknownRoute, UpstreamTimeout
+from gateway.graph import ClusterPlace
+from gateway.identifiers import hands_out, unwrapped, wrapped
+from gateway.operations import LONG_POLLS, LONGEST_POLL_SECONDS
+from gateway.upstreams import Node
+from http1 import Answer, Body, Failure
+
+if TYPE_CHECKING:
+    from gateway.calls import Call
+
+# Of one connection, and not of the message that it carries.
+OF_THE_CONNECTION = frozenset(
+    (
+        b"connection",
+        b"keep-alive",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+        b"content-length",
+        b"host",
+        b"expect",
+        b"http2-settings",
+    )
+)
+MOST_TRIES = 3
+REPLAYED_BYTES = 1024 * 1024  # a body up to this size is read whole, so that it can be sent again
+
+
+async def send(call: Call, place: ClusterPlace, request: Request, node_id: int | None, *, is_any: bool) -> Response:
+    """Returns the answer of a node of the cluster. `node_id`: the node to ask first; `is_any`: another may answer as well.
+    Raises NodeUnreachable, UpstreamTimeout, UnknownRoute."""
+    cluster, operation = place.cluster, request.operation
+    route = call.route or place.name
+    wraps = call.session.site.wraps
+    if wraps:
+        request = unwrapped(request, place.way, call.unwrap)
+    headers = [each for each in request.headers if each[0] not in OF_THE_CONNECTION]
+    if wraps and hands_out(operation):
+        headers = [each for each in headers if each[0] != b"accept-encoding"]  # the answer is read here
+    body = await replayable(request)
+    is_safe = operation.is_read
+    if operation is Operation.APPEND and isinstance(body, bytes):
+        if request.header(b"idempotency-key") is None:
+            headers.append((b"idempotency-key", b"gateway-" + secrets.token_hex(16).encode()))
+        is_safe = True
+    target = f"{request.path}?{request.query}" if request.query else request.path
+    method, line = request.method.encode("ascii"), target.encode("ascii", "surrogateescape")
+    wait = cluster.waits.answer + (LONGEST_POLL_SECONDS if operation in LONG_POLLS else 0)
+    length = body.length if isinstance(body, Body) else None
+    tried: list[Node] = []
+    failure: Failure | None = None
+    for _ in range(MOST_TRIES):
+        node = next_node(place, node_id, is_any, tried)
+        if node is None:
+            break
+        tried.append(node)
+        try:
+            answer = await node.send(method, line, headers, body, length=length, wait=wait)
+        except Failure as error:
+            failure = error
+            if error.reached and operation.is_write:
+                call.maybe_written = True
+            if error.kind == "timeout" or not isinstance(body, bytes) or (error.reached and not is_safe):
+                break
+            if error.stale:
+                tried.pop()
+            continue
+        response = answered(answer)
+        if wraps and hands_out(operation):
+            response = await wrapped(operation, response, lambda kind, found: call.wrap(kind, place.way, found))
+        return response
+    if failure is None:
+        if node_id is not None and node_id not in cluster.by_id:
+            raise UnknownRoute(f"the route {route!r} has no node {node_id}")
+        raise NodeUnreachable(route, "no node of it is up")
+    if failure.kind == "timeout":
+        raise UpstreamTimeout(route, str(failure), call.maybe_written)
+    raise NodeUnreachable(route, str(failure), call.maybe_written)
+
+
+def next_node(place: ClusterPlace, node_id: int | None, is_any: bool, tried: list[Node]) -> Node | None:
+    """Returns the node that the router chose; after that, where any may answer, a live one that was not tried."""
+    cluster = place.cluster
+    if node_id is not None and (not tried or not is_any):
+        return cluster.by_id.get(node_id)
+    return cluster.live(tried)
+
+
+async def replayable(request: Request) -> bytes | Body:
+    """The body whole, so that it can be sent again, unless it is large."""
+    body = request.raw_body
+    if isinstance(body, bytes):
+        return body
+    assert isinstance(body, Body)
+    if body.length is not None and body.length <= REPLAYED_BYTES:
+        return await request.body()
+    return body
+
+
+def answered(answer: Answer) -> Response:
+    headers = [each for each in answer.headers if each[0] not in OF_THE_CONNECTION]
+    if answer.body.complete:
+        response = Response(answer.status, headers, answer.body.take())
+        length = next((int(value) for name, value in answer.headers if name == b"content-length"), None)
+        response.length = length if not response.body else None  # of a HEAD
+        return response
+    return Response(answer.status, headers, Streamed(answer), length=answer.body.length)
+
+
+class Streamed:
+    """A body that is passed on as it comes. `aclose` gives it up, also before it began."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if part := await self.answer.body.next():
+            return part
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        self.answer.close()

@@ -1,0 +1,1 @@
+"""The filters that come with the gateway, one a file (docs/gateway.md)."""

@@ -1,0 +1,308 @@
+"""The configuration as it runs: each virtual cluster as a tree of routers, routes and clusters.
+
+The definitions form a graph without cycles. Here each (outer route, router) is a place of its own, so that a definition used
+twice has two instances.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gateway import plugins
+from gateway.api import Filter, Operation, PluginConfigError, Router, VirtualNode
+from gateway.config import Configuration
+from gateway.ids import from_virtual, to_virtual
+from gateway.shapes import Cluster as ClusterDefinition
+from gateway.shapes import Target
+from gateway.upstreams import Cluster, Node, NodeAddress
+from http1 import Waits
+
+
+@dataclass(eq=False)
+class ClusterPlace:
+    """The end of a way: a cluster. `way`: the routes that lead here, from the virtual cluster on."""
+
+    name: str
+    way: tuple[str, ...]
+    cluster: Cluster
+
+
+@dataclass(eq=False)
+class FilterPlace:
+    """A filter where it stands. `route`: None on a virtual cluster."""
+
+    name: str
+    route: str | None
+    factory: Any
+    context: FilterPlaceContext
+    data: Any
+
+    def create(self) -> Filter:
+        made: Filter = self.factory.create_filter(self.context, self.data)
+        return made
+
+
+@dataclass(eq=False)
+class RoutePlace:
+    name: str
+    id: int
+    filters: list[FilterPlace]
+    target: ClusterPlace | RouterPlace
+
+
+@dataclass(eq=False)
+class RouterPlace:
+    """A router where it stands. Its nodes have virtual ids: V = route.id + S · node.id, with S routes."""
+
+    name: str
+    way: tuple[str, ...]
+    routes: dict[str, RoutePlace]
+    factory: Any
+    context: RouterPlaceContext
+    data: Any
+    static: Mapping[Operation, str] | str | None = None  # of its routers, once one was made
+
+    def create(self) -> Router:
+        made: Router = self.factory.create_router(self.context, self.data)
+        if self.static is None:
+            self.static = made.static_routes()
+        return made
+
+    @property
+    def label(self) -> str:
+        return "/".join(self.way)
+
+    def node_for_id(self, virtual_id: int) -> VirtualNode | None:
+        """Returns the node with a virtual id, None where there is none."""
+        if virtual_id < 0:
+            return None
+        route_id, inner = from_virtual(len(self.routes), virtual_id)
+        for route in self.routes.values():
+            if route.id == route_id and has_node(route.target, inner):
+                return VirtualNode(self.label, route.name, inner)
+        return None
+
+    def virtual_id(self, route: str, node: int) -> int:
+        return to_virtual(len(self.routes), self.routes[route].id, node)
+
+
+def has_node(place: ClusterPlace | RouterPlace, node: int) -> bool:
+    if isinstance(place, ClusterPlace):
+        return node in place.cluster.by_id
+    return place.node_for_id(node) is not None
+
+
+def nodes(place: ClusterPlace | RouterPlace) -> Iterator[tuple[int, tuple[str, ...], Node]]:
+    """The virtual id, the way and the node of each node behind a place."""
+    if isinstance(place, ClusterPlace):
+        yield from ((node.id, place.way, node) for node in place.cluster.nodes)
+        return
+    for route in place.routes.values():
+        for inner, way, node in nodes(route.target):
+            yield place.virtual_id(route.name, inner), way, node
+
+
+def clusters(place: ClusterPlace | RouterPlace) -> list[Cluster]:
+    if isinstance(place, ClusterPlace):
+        return [place.cluster]
+    return [cluster for route in place.routes.values() for cluster in clusters(route.target)]
+
+
+@dataclass(eq=False)
+class RouterPlaceContext:
+    """What a router's factory is told (api.RouterFactoryContext)."""
+
+    virtual_cluster_name: str
+    router_name: str
+    route_names: Sequence[str]
+    folder: Path
+    topology: Any = None
+    allows_shared: bool = False
+
+    def allow_shared_cluster_targets(self) -> None:
+        self.allows_shared = True
+
+    def plugin_instance(self, kind: str, name: str) -> Any:
+        return plugins.factory(kind, name)
+
+    def plugin_names(self, kind: str) -> Sequence[str]:
+        return plugins.names(kind)
+
+    def file(self, name: str) -> Path:
+        return self.folder / name
+
+    def topology_service(self) -> Any:
+        if self.topology is None:
+            from gateway.topology import Topology  # only for a router that asks
+
+            self.topology = Topology()
+        return self.topology
+
+
+@dataclass(eq=False)
+class FilterPlaceContext:
+    """What a filter's factory is told (api.FilterFactoryContext)."""
+
+    virtual_cluster_name: str
+    filter_name: str
+    route: str | None
+    folder: Path
+
+    def file(self, name: str) -> Path:
+        return self.folder / name
+
+
+@dataclass(eq=False)
+class VirtualClusterPlace:
+    """A virtual cluster as it runs. `in_flight`: requests that are with it; once it is `retired` and none is, it is closed."""
+
+    name: str
+    hosts: list[str]
+    prefixes: list[str]
+    filters: list[FilterPlace]
+    root: ClusterPlace | RouterPlace
+    in_flight: int = 0
+    retired: bool = False
+    streams: set[Any] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        # What one server hands out needs no wrapping where no other could get it.
+        self.wraps = len({id(each) for each in clusters(self.root)}) > 1
+
+    def close(self) -> None:
+        for each in reversed(list(places(self))):
+            each.factory.close(each.data)
+
+
+def places(site: VirtualClusterPlace) -> Iterator[FilterPlace | RouterPlace]:
+    """Every filter and router of a virtual cluster, each where it stands."""
+    yield from site.filters
+
+    def below(place: ClusterPlace | RouterPlace) -> Iterator[FilterPlace | RouterPlace]:
+        if isinstance(place, RouterPlace):
+            yield place
+            for route in place.routes.values():
+                yield from route.filters
+                yield from below(route.target)
+
+    yield from below(site.root)
+
+
+class Faults(Exception):
+    """Plugins that refuse their configuration: a sentence for each."""
+
+    def __init__(self, faults: list[str]) -> None:
+        super().__init__("\n".join(faults))
+        self.faults = faults
+
+
+class Builder:
+    """Makes virtual clusters of a configuration. Clusters with equal definitions are shared."""
+
+    def __init__(
+        self, configuration: Configuration, folder: Path, shared: list[tuple[ClusterDefinition, Cluster]]
+    ) -> None:
+        self.configuration, self.folder, self.shared = configuration, folder, shared
+        self.faults: list[str] = []
+
+    def virtual_cluster(self, name: str) -> VirtualClusterPlace:
+        """Raises Faults, with every fault of its plugins."""
+        definition = self.configuration.virtual_clusters[name]
+        self.faults, self.name = [], name
+        self.initialized: dict[str, tuple[RouterPlaceContext, Any]] = {}
+        assert definition.target is not None
+        made = VirtualClusterPlace(
+            name,
+            [each.host.lower() for each in definition.gateways if each.host is not None],
+            [each.prefix for each in definition.gateways if each.prefix is not None],
+            self.chain(definition.filters, None),
+            self.target(definition.target, ()),
+        )
+        if self.faults:
+            raise Faults(self.faults)
+        return made
+
+    def chain(self, names: Sequence[str], route: str | None) -> list[FilterPlace]:
+        return [each for name in names if (each := self.filter(name, route)) is not None]
+
+    def filter(self, name: str, route: str | None) -> FilterPlace | None:
+        definition = self.configuration.filters[name]
+        made = plugins.factory("filter", definition.type)
+        context = FilterPlaceContext(self.name, name, route, self.folder)
+        try:
+            return FilterPlace(name, route, made, context, made.initialize(context, definition.config))
+        except PluginConfigError as error:
+            self.faults.append(f"filter {name!r} ({definition.type}): {error}")
+            return None
+
+    def target(self, target: Target, way: tuple[str, ...]) -> ClusterPlace | RouterPlace:
+        if target.cluster is not None:
+            return ClusterPlace(target.cluster, way, self.cluster(target.cluster))
+        assert target.router is not None
+        return self.router(target.router, way)
+
+    def router(self, name: str, way: tuple[str, ...]) -> RouterPlace:
+        definition = self.configuration.routers[name]
+        made = plugins.factory("router", definition.type)
+        if name not in self.initialized:  # once a virtual cluster, however often it is used
+            context = RouterPlaceContext(self.name, name, [route.name for route in definition.routes], self.folder)
+            data = None
+            try:
+                data = made.initialize(context, definition.config)
+            except PluginConfigError as error:
+                self.faults.append(f"router {name!r} ({definition.type}): {error}")
+            self.initialized[name] = context, data
+        context, data = self.initialized[name]
+        routes = {
+            route.name: RoutePlace(
+                route.name,
+                route.id,
+                self.chain(route.filters, route.name),
+                self.target(route.target, (*way, route.name)),
+            )
+            for route in definition.routes
+        }
+        place = RouterPlace(name, way, routes, made, context, data)
+        if not context.allows_shared:
+            self.no_shared_cluster(place)
+        return place
+
+    def no_shared_cluster(self, place: RouterPlace) -> None:
+        """Two routes to one cluster would count and list what it holds twice."""
+        seen: dict[int, str] = {}
+        for route in place.routes.values():
+            for cluster in {id(each): each for each in clusters(route.target)}.values():
+                other = seen.setdefault(id(cluster), route.name)
+                if other != route.name:
+                    self.faults.append(
+                        f"router {place.name!r}: the routes {other!r} and {route.name!r} both reach the cluster"
+                        f" {cluster.name!r}: leave one of them out"
+                    )
+
+    def cluster(self, name: str) -> Cluster:
+        definition = self.configuration.clusters[name]
+        for known, cluster in self.shared:
+            if known == definition:
+                return cluster
+        times = definition.timeouts
+        waits = Waits(connect=times.connect_ms / 1000, answer=times.answer_ms / 1000)
+        addresses = [NodeAddress(node.id, node.url) for node in definition.nodes]
+        cluster = Cluster(name, addresses, waits, self.tls(definition))
+        self.shared.append((definition, cluster))
+        return cluster
+
+    def tls(self, definition: ClusterDefinition) -> ssl.SSLContext | None:
+        if definition.tls is None:
+            return None
+        try:
+            tls = ssl.create_default_context(cafile=self.folder / definition.tls.ca if definition.tls.ca else None)
+            if definition.tls.certificate is not None and definition.tls.key is not None:
+                tls.load_cert_chain(self.folder / definition.tls.certificate, self.folder / definition.tls.key)
+        except (OSError, ValueError) as error:
+            self.faults.append(f"cluster {definition.name!r}: tls: these files cannot be used: {error}")
+            return None
+        return tls

@@ -1,0 +1,100 @@
+"""Where requests and answers carry identifiers that belong to one server: watch ids, and cursors of lists.
+
+The runtime wraps what a server hands out and unwraps it when it comes back, so that no router has to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import quote, unquote, unquote_plus
+
+import msgspec
+
+from base.errors import InvalidRequest, NotFound
+from gateway.api import Operation, Request, Response
+from gateway.ids import MARK, Foreign
+
+LISTS = frozenset((Operation.LIST_TOPICS, Operation.LIST_CURSORS, Operation.LIST_ROUTERS))
+WID, CURSOR = "wid", "cursor"
+Unwrap = Callable[[str, str], tuple[tuple[str, ...], str]]
+
+
+def identifier_in(request: Request) -> tuple[str, str] | None:
+    """Returns the kind and the wrapped identifier that a request carries; None where it carries none."""
+    if request.operation is Operation.WATCH_STREAM and request.name is not None:
+        found = (WID, request.name)
+    elif request.operation in LISTS and (cursor := parameter(request.query, "cursor")):
+        found = (CURSOR, cursor)
+    else:
+        return None
+    return found if found[1].startswith(MARK) else None
+
+
+def hands_out(operation: Operation) -> bool:
+    """Whether an answer may carry an identifier."""
+    return operation is Operation.WATCH or operation in LISTS
+
+
+def unwrapped(request: Request, way: tuple[str, ...], unwrap: Unwrap) -> Request:
+    """Returns the request with the server's own identifier. Raises NotFound or InvalidRequest for one of another server."""
+    is_stream = request.operation is Operation.WATCH_STREAM
+    if not is_stream and request.operation not in LISTS:
+        return request
+    found = identifier_in(request)
+    try:
+        if found is None:
+            if is_stream:
+                raise Foreign("it is not wrapped")
+            if parameter(request.query, "cursor"):
+                raise Foreign("it is not wrapped")
+            return request
+        came_from, identifier = unwrap(*found)
+        if came_from != way:
+            raise Foreign("another server gave it out")
+    except Foreign as error:
+        if is_stream:
+            raise NotFound("there is no such watch session: begin another with POST /v0/watch") from error
+        raise InvalidRequest("cursor: it is not from this list; start without cursor") from error
+    if is_stream:
+        return request.replace(path=f"/v0/watch/{quote(identifier, safe='')}")
+    return request.replace(query=with_parameter(request.query, "cursor", identifier))
+
+
+async def wrapped(operation: Operation, response: Response, wrap: Callable[[str, str], str]) -> Response:
+    """Returns the answer with its identifier wrapped. An answer that is no JSON object stays as it is."""
+    if response.status not in (200, 201) or not response.is_json:
+        return response
+    try:
+        body = await response.decoded(dict[str, msgspec.Raw])
+        if operation is Operation.WATCH:
+            wid = wrap(WID, msgspec.json.decode(body["wid"], type=str))
+            body["wid"] = raw(wid)
+            body["stream_url"] = raw(f"/v0/watch/{wid}")
+        elif "next_cursor" in body:
+            body["next_cursor"] = raw(wrap(CURSOR, msgspec.json.decode(body["next_cursor"], type=str)))
+    except (msgspec.MsgspecError, KeyError):
+        return response
+    return response.replace(body=msgspec.json.encode(body))
+
+
+def raw(value: str) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(value))
+
+
+def parameter(query: str, name: str) -> str | None:
+    """Returns the last value of a parameter of a query string, None where it is absent."""
+    found = None
+    if name in query:
+        for each in query.split("&"):
+            key, _, value = each.partition("=")
+            if unquote(key) == name:
+                found = unquote_plus(value)
+    return found
+
+
+def with_parameter(query: str, name: str, value: str | None) -> str:
+    """Returns the query string with another value for a parameter; None: without it."""
+    kept = [each for each in query.split("&") if each and unquote(each.partition("=")[0]) != name]
+    if value is not None:
+        kept.append(f"{name}={quote(value, safe='')}")
+    return "&".join(kept)

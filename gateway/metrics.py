@@ -1,0 +1,94 @@
+"""What a gateway process counts, as Prometheus' text. No topic, client or session is in a label."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections.abc import Iterable
+
+BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # seconds
+REQUEST_LABELS = ("virtual_cluster", "router", "route", "operation", "mode")
+KINDS = ("unknown_route", "node_unreachable", "router_failed", "timeout")
+
+# By virtual cluster, router, route, operation and mode: requests up to each bound, all of them, their seconds, those that failed.
+Row = list[float]
+
+
+class Metrics:
+    """Counters of one process."""
+
+    def __init__(self) -> None:
+        self.requests: dict[tuple[str, str, str, str, str], Row] = {}
+        self.errors: dict[tuple[str, str], int] = {}  # by virtual cluster and kind
+        self.in_flight: dict[str, int] = {}  # by virtual cluster
+        self.started = time.time()
+
+    def row(self, labels: tuple[str, str, str, str, str]) -> Row:
+        found = self.requests.get(labels)
+        if found is None:
+            found = self.requests[labels] = [0.0] * (len(BOUNDS) + 3)
+        return found
+
+    def count(self, labels: tuple[str, str, str, str, str], seconds: float, status: int) -> None:
+        row = self.row(labels)
+        row[bisect_left(BOUNDS, seconds)] += 1
+        row[-2] += seconds
+        if status >= 500:
+            row[-1] += 1
+
+    def failed(self, virtual_cluster: str, kind: str) -> None:
+        key = virtual_cluster, kind
+        self.errors[key] = self.errors.get(key, 0) + 1
+
+    def text(self, breakers: Iterable[tuple[str, int, str]]) -> str:
+        """`breakers`: cluster, node and state of each node's breaker."""
+        lines = [
+            "# HELP topics_gateway_requests_total Requests answered",
+            "# TYPE topics_gateway_requests_total counter",
+        ]
+        rows = sorted(self.requests.items())
+        for key, row in rows:
+            lines.append(f"topics_gateway_requests_total{labels(key)} {sum(row[:-2]):g}")
+        lines += [
+            "# HELP topics_gateway_errors_total Requests answered with 5xx",
+            "# TYPE topics_gateway_errors_total counter",
+        ]
+        lines += [f"topics_gateway_errors_total{labels(key)} {row[-1]:g}" for key, row in rows]
+        lines += [
+            "# HELP topics_gateway_request_seconds How long requests took",
+            "# TYPE topics_gateway_request_seconds histogram",
+        ]
+        for key, row in rows:
+            total = 0.0
+            for bound, number in zip((*BOUNDS, "+Inf"), row[:-2], strict=True):
+                total += number
+                lines.append(f"topics_gateway_request_seconds_bucket{labels(key, le=str(bound))} {total:g}")
+            lines.append(f"topics_gateway_request_seconds_sum{labels(key)} {row[-2]:.6f}")
+            lines.append(f"topics_gateway_request_seconds_count{labels(key)} {total:g}")
+        lines += [
+            "# HELP topics_gateway_failures_total Failures of the gateway by kind",
+            "# TYPE topics_gateway_failures_total counter",
+        ]
+        for (name, kind), number in sorted(self.errors.items()):
+            lines.append(f'topics_gateway_failures_total{{virtual_cluster="{name}",kind="{kind}"}} {number}')
+        lines += [
+            "# HELP topics_gateway_in_flight Requests in flight",
+            "# TYPE topics_gateway_in_flight gauge",
+        ]
+        for name, number in sorted(self.in_flight.items()):
+            lines.append(f'topics_gateway_in_flight{{virtual_cluster="{name}"}} {number}')
+        lines += [
+            "# HELP topics_gateway_breaker State of a node's breaker: 0 closed, 1 half open, 2 open",
+            "# TYPE topics_gateway_breaker gauge",
+        ]
+        states = {"closed": 0, "half_open": 1, "open": 2}
+        for cluster, node, state in sorted(breakers):
+            lines.append(f'topics_gateway_breaker{{cluster="{cluster}",node="{node}"}} {states[state]}')
+        return "\n".join(lines) + "\n"
+
+
+def labels(values: tuple[str, str, str, str, str], le: str | None = None) -> str:
+    pairs = [f'{name}="{value}"' for name, value in zip(REQUEST_LABELS, values, strict=True)]
+    if le is not None:
+        pairs.append(f'le="{le}"')
+    return "{" + ",".join(pairs) + "}"

@@ -1,0 +1,178 @@
+"""The calls of a server of ours, by the ids of `/v0/schema`, and which of them a request makes."""
+
+from __future__ import annotations
+
+import enum
+from functools import lru_cache
+from typing import NamedTuple
+from urllib.parse import unquote
+
+
+class Operation(enum.Enum):
+    """One call of `/v0` or of the push bus. `Operation.OTHER` is a call that this version of the gateway does not know.
+
+    Example: `Operation("append") is Operation.APPEND`, and `Operation.APPEND.is_write`.
+    """
+
+    APPEND = "append"
+    LAST_APPEND = "last_append"
+    DIFF = "diff"
+    RECORDS = "records"
+    RECORD = "record"
+    DELETE_RECORDS = "delete_records"
+    LIST_TOPICS = "list_topics"
+    GET_TOPIC = "get_topic"
+    PUT_TOPIC = "put_topic"
+    DELETE_TOPIC = "delete_topic"
+    LIST_CURSORS = "list_cursors"
+    GET_CURSOR = "get_cursor"
+    PUT_CURSOR = "put_cursor"
+    DELETE_CURSOR = "delete_cursor"
+    LIST_ROUTERS = "list_routers"
+    GET_ROUTER = "get_router"
+    PUT_ROUTER = "put_router"
+    DELETE_ROUTER = "delete_router"
+    WATCH = "watch"
+    WATCH_STREAM = "watch_stream"
+    TOPIC_EVENTS = "topic_events"
+    HEALTH = "health"
+    READY = "ready"
+    METRICS = "metrics"
+    SCHEMA = "schema"
+    DOCS = "docs"
+    # The push bus, at the root of the port.
+    LIST_TOKENS = "list_tokens"
+    ADD_TOKEN = "add_token"
+    DELETE_TOKEN = "delete_token"
+    BUS_TOPICS = "bus_topics"
+    PUBLISH = "publish"
+    DELETE_BUS_TOPIC = "delete_bus_topic"
+    SUBSCRIBE = "subscribe"
+    SUBSCRIPTIONS = "subscriptions"
+    UNSUBSCRIBE = "unsubscribe"
+    UNSUBSCRIBE_ALL = "unsubscribe_all"
+    UNSUBSCRIBE_CLIENT = "unsubscribe_client"
+    PULSE = "pulse"
+    SCALING = "scaling"
+    OTHER = "other"
+
+    @property
+    def is_read(self) -> bool:
+        """The call changes nothing, so that it may be sent again."""
+        return self in READS
+
+    @property
+    def is_write(self) -> bool:
+        return self not in READS
+
+    @property
+    def is_bus(self) -> bool:
+        return self in BUS
+
+    @property
+    def is_stream(self) -> bool:
+        """The answer does not end."""
+        return self in STREAMS
+
+
+def _set(names: str) -> frozenset[Operation]:
+    return frozenset(map(Operation, names.split()))
+
+
+READS = _set(
+    "last_append diff records record list_topics get_topic list_cursors get_cursor list_routers get_router watch watch_stream"
+    " topic_events health ready metrics schema docs list_tokens bus_topics subscriptions pulse scaling"
+)  # `watch` makes a session and nothing else: one that is not used is swept away
+STREAMS = _set("watch_stream topic_events")
+LONG_POLLS = _set("diff records")
+LONGEST_POLL_SECONDS = 30.0
+BUS = _set(
+    "list_tokens add_token delete_token bus_topics publish delete_bus_topic subscribe subscriptions unsubscribe"
+    " unsubscribe_all unsubscribe_client pulse scaling"
+)
+
+# By method and path; `:topic` and `:name` stand for a segment.
+TABLE = {
+    "append": "POST /v0/topics/:topic",
+    "last_append": "GET /v0/topics/:topic/appends",
+    "diff": "POST /v0/topics/:topic/diff",
+    "records": "GET /v0/topics/:topic/records",
+    "record": "GET /v0/topics/:topic/records/:name",
+    "delete_records": "POST /v0/topics/:topic/delete",
+    "list_topics": "GET /v0/topics",
+    "get_topic": "GET /v0/topics/:topic",
+    "put_topic": "PUT /v0/topics/:topic",
+    "delete_topic": "DELETE /v0/topics/:topic",
+    "list_cursors": "GET /v0/topics/:topic/cursors",
+    "get_cursor": "GET /v0/topics/:topic/cursors/:name",
+    "put_cursor": "PUT /v0/topics/:topic/cursors/:name",
+    "delete_cursor": "DELETE /v0/topics/:topic/cursors/:name",
+    "list_routers": "GET /v0/routers",
+    "get_router": "GET /v0/routers/:name",
+    "put_router": "PUT /v0/routers/:name",
+    "delete_router": "DELETE /v0/routers/:name",
+    "watch": "POST /v0/watch",
+    "watch_stream": "GET /v0/watch/:name",
+    "topic_events": "GET /v0/topics/:topic/events",
+    "health": "GET /v0/health|GET /healthz",
+    "ready": "GET /v0/ready|GET /readyz",
+    "metrics": "GET /v0/metrics",
+    "schema": "GET /v0/schema",
+    "docs": "GET /v0/docs",
+    "list_tokens": "GET /api_tokens",
+    "add_token": "POST /api_tokens",
+    "delete_token": "DELETE /api_tokens/:name",
+    "bus_topics": "GET /topics",
+    "publish": "POST /topics/:topic",
+    "delete_bus_topic": "DELETE /topic/:topic|DELETE /topics/:topic",
+    "subscribe": "POST /subscription|POST /subscriber",
+    "subscriptions": "GET /subscriptions|GET /subscribers",
+    "unsubscribe": "DELETE /subscriber/topics/:topic",
+    "unsubscribe_all": "DELETE /subscriber",
+    "unsubscribe_client": "DELETE /subscribers/:name",
+    "pulse": "GET /pulse",
+    "scaling": "GET /pulse/scaling",
+}
+
+
+class Place(NamedTuple):
+    """What a request calls: its operation, and the topic and the other name (cursor, router, wid, seq) in its path."""
+
+    operation: Operation
+    topic: str | None
+    name: str | None
+
+
+def _tree() -> dict[str, dict]:
+    root: dict[str, dict] = {}
+    for name, calls in TABLE.items():
+        for call in calls.split("|"):
+            method, path = call.split(" ")
+            at = root
+            for segment in path[1:].split("/"):
+                at = at.setdefault(segment, {})
+            at.setdefault("", {})[method] = Operation(name)
+    return root
+
+
+_TREE = _tree()
+
+
+@lru_cache(8192)
+def place(method: str, path: str) -> Place:
+    """Returns what a request calls. A path that is not known is `OTHER`, with its topic if it begins like a topic's."""
+    at: dict | None = _TREE
+    topic = name = None
+    for segment in path[1:].split("/"):
+        if at is None:
+            break
+        if segment and segment[0] != ":" and segment in at:
+            at = at[segment]
+        elif ":topic" in at:
+            at, topic = at[":topic"], unquote(segment)
+        elif ":name" in at:
+            at, name = at[":name"], unquote(segment)
+        else:
+            at = None
+    found = at.get("", {}).get("GET" if method == "HEAD" else method) if at is not None else None
+    return Place(found or Operation.OTHER, topic, name)

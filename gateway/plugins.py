@@ -1,0 +1,79 @@
+"""Which routers and filters there are: those that come with the gateway, and those of installed packages (entry points)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, get_type_hints
+
+import msgspec
+
+from gateway.api import PluginConfigError
+from gateway.shapes import EVERYWHERE, Plugins, PluginType
+
+GROUPS = {"router": "topics.routers", "filter": "topics.filters"}
+OURS = {
+    "router": {
+        "StaticRouter": "gateway.routers.static:StaticRouterFactory",
+        "TopicRouter": "gateway.routers.topic:TopicRouterFactory",
+    },
+    "filter": {
+        "ApiKey": "gateway.filters.api_key:ApiKeyFactory",
+    },
+}
+
+
+class NoConfig(msgspec.Struct, forbid_unknown_fields=True):
+    """Of a plugin that has nothing to configure."""
+
+
+@cache
+def factories(kind: str) -> dict[str, Any]:
+    """Returns the factories of a kind (`router`, `filter`) by the name that `type` gives. A name of ours cannot be taken."""
+    found: dict[str, Any] = {}
+    for entry in entry_points(group=GROUPS[kind]):
+        found[entry.name] = entry.load()()
+    for name, where in OURS[kind].items():
+        module, _, attribute = where.partition(":")
+        found[name] = getattr(import_module(module), attribute)()
+    return found
+
+
+def factory(kind: str, name: str) -> Any:
+    """Raises PluginConfigError."""
+    if kind not in GROUPS:
+        raise PluginConfigError(f"there is no kind of plugin {kind!r}: expected router or filter")
+    if name not in factories(kind):
+        raise PluginConfigError(f"there is no {kind} {name!r}")
+    return factories(kind)[name]
+
+
+def names(kind: str) -> Sequence[str]:
+    return sorted(factories(kind))
+
+
+def config_type(made: Any) -> Any:
+    """The type of a plugin's configuration: the annotation of `config` in its `initialize`."""
+    hints = get_type_hints(made.initialize)
+    if "config" not in hints:
+        raise TypeError(f"{type(made).__name__}.initialize needs an annotated parameter `config`")
+    return hints["config"]
+
+
+def installed() -> Plugins:
+    """What the check of a configuration has to know of each plugin."""
+    return Plugins(
+        {name: PluginType(config_type(made)) for name, made in factories("router").items()},
+        {
+            name: PluginType(config_type(made), getattr(made, "places", EVERYWHERE), bool(getattr(made, "once", False)))
+            for name, made in factories("filter").items()
+        },
+    )
+
+
+def summary(made: Any) -> str:
+    """The first line of a plugin's docstring."""
+    return (inspect.getdoc(type(made)) or "").partition("\n")[0]

@@ -1,0 +1,161 @@
+"""The processes of `topics gateway serve`: one or several on one port, each with the whole configuration.
+
+The first process only looks after the others: it starts again what ends, and hands SIGTERM and SIGHUP on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import ssl
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvloop
+
+from base.processes import die_with_parent
+from base.refusal import Refusal
+from gateway import keys
+from gateway.ids import Seal
+from gateway.server import Gateway
+
+log = logging.getLogger(__name__)
+LOOK_SECONDS = 1.0  # between two looks at the file
+REST_SECONDS = 1.0  # before a process that ended is started again
+
+
+@dataclass(frozen=True)
+class Listen:
+    host: str
+    port: int
+    certificate: Path | None = None
+    key: Path | None = None
+    client_ca: Path | None = None
+
+    def context(self) -> ssl.SSLContext | None:
+        """Raises Refusal for files that cannot be used."""
+        if self.certificate is None:
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            context.load_cert_chain(self.certificate, self.key)
+            if self.client_ca is not None:
+                context.load_verify_locations(self.client_ca)
+                context.verify_mode = ssl.CERT_OPTIONAL
+        except (OSError, ValueError) as error:
+            raise Refusal(f"the certificate files cannot be used: {error}") from error
+        return context
+
+
+def serve_all(file: Path, listen: Listen, processes: int) -> int:
+    """Serve until SIGTERM or SIGINT. Returns the exit code."""
+    if keys.seal() is None:
+        log.warning(
+            "GATEWAY_KEY is not set: watch sessions and cursors through this gateway end with it. Give every gateway of this"
+            " configuration the same key."
+        )
+    seal = keys.random_seal()
+    if processes == 1:
+        return uvloop.run(serve(file, listen, seal))
+    return supervise(file, listen, seal, processes)
+
+
+async def serve(file: Path, listen: Listen, seal: Seal) -> int:
+    """One process. `seal` signs identifiers where no key is set."""
+    gateway = Gateway(file, keys.seal() or seal)
+    gateway.load()
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+
+    def reload() -> None:
+        with contextlib.suppress(Refusal):
+            gateway.seal = keys.seal() or seal
+        gateway.reload()
+
+    loop.add_signal_handler(signal.SIGHUP, reload)
+    port = await gateway.listen(listen.host, listen.port, tls=listen.context())
+    scheme = "http" if listen.certificate is None else "https"
+    assert gateway.configuration is not None
+    log.info("serving configuration %s on %s://%s:%d", gateway.configuration.fingerprint, scheme, listen.host, port)
+    watching = loop.create_task(watch(file, reload))
+    await ended.wait()
+    watching.cancel()
+    log.info("ending: streams are told, requests finish")
+    return 0 if await gateway.drain() else 1
+
+
+async def watch(file: Path, changed: object) -> None:
+    """Call `changed` whenever the file is another one than before, once it has stayed the same for a look."""
+    assert callable(changed)
+    served = seen = stamp(file)
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        now = stamp(file)
+        if now == seen != served:
+            served = seen
+            changed()
+        seen = now
+
+
+def stamp(file: Path) -> tuple[int, int, int] | None:
+    try:
+        stat = file.stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino
+
+
+def supervise(file: Path, listen: Listen, seal: Seal, processes: int) -> int:
+    children: set[int] = set()
+    ending = False
+    parent = os.getpid()
+
+    def start() -> None:
+        child = os.fork()
+        if child:
+            children.add(child)
+            return
+        code = 1
+        try:
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                signal.signal(number, signal.SIG_DFL)
+            die_with_parent(parent, signal.SIGTERM)
+            code = uvloop.run(serve(file, listen, seal))
+        except Exception:
+            log.exception("a process of the gateway failed")
+        finally:
+            sys.stdout.flush()
+            os._exit(code)
+
+    def hand_on(number: int, _: object) -> None:
+        nonlocal ending
+        ending = ending or number != signal.SIGHUP
+        for child in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, number)
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, hand_on)
+    for _ in range(processes):
+        start()
+    worst = 0
+    while children:
+        child, status = os.waitpid(-1, 0)
+        children.discard(child)
+        worst = max(worst, os.waitstatus_to_exitcode(status))
+        if not ending:
+            log.error(
+                "process %d of the gateway ended (%d): starting another", child, os.waitstatus_to_exitcode(status)
+            )
+            time.sleep(REST_SECONDS)
+            worst = 0
+            if not ending:
+                start()
+    return worst

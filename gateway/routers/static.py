@@ -1,0 +1,37 @@
+"""StaticRouter: one route, which takes every request as it is."""
+
+from __future__ import annotations
+
+from gateway.api import Operation, PluginConfigError, Request, RouterContext, RouterFactoryContext, RouterResponse
+from gateway.plugins import NoConfig
+
+
+class StaticRouter:
+    """Sends every operation to one route. Where no filter has to read them, whole connections pass unparsed."""
+
+    def __init__(self, route: str) -> None:
+        self.route = route
+
+    async def on_request(self, operation: Operation, request: Request, context: RouterContext) -> RouterResponse:
+        return context.respond_with(await context.send_request(context.any_node(self.route), request))
+
+    def static_routes(self) -> str:
+        return self.route
+
+    def close(self) -> None:
+        pass
+
+
+class StaticRouterFactory:
+    """One route, which takes every request as it is."""
+
+    def initialize(self, context: RouterFactoryContext, config: NoConfig) -> str:
+        if len(context.route_names) != 1:
+            raise PluginConfigError("routes: a StaticRouter has exactly one route")
+        return context.route_names[0]
+
+    def create_router(self, context: RouterFactoryContext, data: str) -> StaticRouter:
+        return StaticRouter(data)
+
+    def close(self, data: str) -> None:
+        pass

@@ -1,0 +1,343 @@
+"""A gateway process: its address, its virtual clusters, its own pages, and how it is reloaded and ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import socket
+import time
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any
+
+from base.errors import TopicsError
+from gateway import plugins
+from gateway.answers import refusal
+from gateway.api import Request, Response, VirtualNode
+from gateway.calls import Call, Session, new_session_id
+from gateway.config import Configuration, Faulty, load
+from gateway.document import Fault
+from gateway.errors import UnknownRoute
+from gateway.exchange import Streamed
+from gateway.graph import Builder, ClusterPlace, Faults, RouterPlace, VirtualClusterPlace, clusters, nodes
+from gateway.ids import Seal
+from gateway.metrics import KINDS, Metrics
+from gateway.shapes import Cluster as ClusterDefinition
+from gateway.upstreams import Cluster
+from http1 import Limits, Refused, Server
+from http1 import Request as Received
+from http1 import Response as Sent
+
+log = logging.getLogger(__name__)
+
+NODE_PATH = re.compile(r"/node/(\d{1,18})(/.*)")
+DRAIN_SECONDS = 20.0
+ENDED_STREAM = (
+    b'event: error\ndata: {"code":"shutting_down",'
+    b'"message":"this gateway is shutting down: connect again, another one answers"}\n\n'
+)
+
+
+class Gateway:
+    """Serves one configuration file. `load` checks and takes a configuration; `reload` changes to another without a restart."""
+
+    def __init__(self, file: Path, seal: Seal, limits: Limits | None = None) -> None:
+        self.file, self.folder, self.seal = file, file.parent, seal
+        self.metrics = Metrics()
+        self.sites: dict[str, VirtualClusterPlace] = {}
+        self.hosts: dict[str, VirtualClusterPlace] = {}
+        self.prefixes: list[tuple[str, VirtualClusterPlace]] = []  # the longest first
+        self.shared: list[tuple[ClusterDefinition, Cluster]] = []
+        self.configuration: Configuration | None = None
+        self.server = Server(self.handle, limits=limits, on_error=self.refused, on_close=self.closed)
+        self.streams: set[Outgoing] = set()
+
+    # -- Configuration -------------------------------------------------------------------------------------------------
+
+    def load(self) -> list[Fault]:
+        """Take the file as it is now. Returns its warnings. Raises Faulty, and then nothing changed."""
+        configuration = load(self.file, plugins.installed())
+        old = self.configuration
+        shared = list(self.shared)
+        builder = Builder(configuration, self.folder, shared)
+        made: dict[str, VirtualClusterPlace] = {}
+        faults: list[Fault] = []
+        for name in configuration.virtual_clusters:
+            kept = self.sites.get(name)
+            if kept is not None and old is not None and old.reachable(name) == configuration.reachable(name):
+                made[name] = kept
+                continue
+            try:
+                made[name] = builder.virtual_cluster(name)
+            except Faults as error:
+                faults += [Fault(1, fault) for fault in error.faults]
+        if faults:
+            for name, site in made.items():
+                if self.sites.get(name) is not site:
+                    site.close()
+            raise Faulty(self.file, sorted(set(faults)))
+        self._take(configuration, made, shared)
+        return configuration.warnings
+
+    def _take(
+        self,
+        configuration: Configuration,
+        made: dict[str, VirtualClusterPlace],
+        shared: list[tuple[ClusterDefinition, Cluster]],
+    ) -> None:
+        used = {id(cluster) for site in made.values() for cluster in clusters(site.root)}
+        retired = [site for name, site in self.sites.items() if made.get(name) is not site]
+        unused = [cluster for _, cluster in shared if id(cluster) not in used]
+        self.configuration, self.sites = configuration, made
+        self.shared = [(definition, cluster) for definition, cluster in shared if id(cluster) in used]
+        self.hosts = {host: site for site in made.values() for host in site.hosts}
+        self.prefixes = sorted(
+            ((prefix, site) for site in made.values() for prefix in site.prefixes),
+            key=lambda each: len(each[0]),
+            reverse=True,
+        )
+        for site in retired:
+            site.retired = True
+            self.end_if_unused(site)
+        for cluster in unused:
+            cluster.close(at_once=False)
+
+    def end_if_unused(self, site: VirtualClusterPlace) -> None:
+        if site.retired and not site.in_flight:
+            site.close()
+
+    def reload(self) -> bool:
+        """Take the file as it is now. A file with faults is reported and changes nothing."""
+        before = self.configuration.fingerprint if self.configuration is not None else ""
+        try:
+            warnings = self.load()
+        except Faulty as error:
+            log.error("the changed configuration is not used:\n%s", error)
+            return False
+        self.start()
+        assert self.configuration is not None
+        for warning in warnings:
+            log.warning("%s:%d: %s", self.file, warning.line, warning.text)
+        if before != self.configuration.fingerprint:
+            log.info("serving configuration %s", self.configuration.fingerprint)
+        return True
+
+    # -- Life ----------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Probe the upstreams from now on."""
+        for _, cluster in self.shared:
+            cluster.start()
+
+    async def listen(self, host: str, port: int, sock: socket.socket | None = None, tls: Any = None) -> int:
+        self.start()
+        return await self.server.listen(host, port, sock=sock, tls=tls)
+
+    async def drain(self, seconds: float = DRAIN_SECONDS) -> bool:
+        """Tell streams to go elsewhere, let requests finish, end. Returns whether all finished in time."""
+        draining = asyncio.ensure_future(self.server.drain(seconds))
+        await asyncio.sleep(0)
+        for stream in list(self.streams):
+            stream.drain()
+        finished = await draining
+        for _, cluster in self.shared:
+            cluster.close()
+        for site in self.sites.values():
+            site.close()
+        return finished
+
+    # -- Requests ------------------------------------------------------------------------------------------------------
+
+    def handle(self, received: Received) -> Sent | Awaitable[Sent]:
+        target = received.target.decode("ascii")
+        path, _, query = target.partition("?")
+        if path.startswith("/gateway/"):
+            return sent(self.own_page(path))
+        site, prefix = self.site(received, path)
+        if site is None:
+            self.metrics.failed("", "unknown_route")
+            return sent(refusal(UnknownRoute("no virtual cluster has this host or prefix")))
+        return self.call(site, prefix, received, path[len(prefix) :] or "/", query)
+
+    def site(self, received: Received, path: str) -> tuple[VirtualClusterPlace | None, str]:
+        """Returns the virtual cluster of a request, and the prefix that stands before its paths."""
+        for prefix, site in self.prefixes:
+            if path.startswith(prefix) and path[len(prefix) : len(prefix) + 1] in ("/", ""):
+                return site, prefix
+        host = (received.header(b"host") or b"").decode("latin-1").lower()
+        name, colon, port = host.rpartition(":")
+        return self.hosts.get(name if colon and port.isdigit() else host), ""
+
+    async def call(self, site: VirtualClusterPlace, prefix: str, received: Received, path: str, query: str) -> Sent:
+        started = time.perf_counter()
+        site.in_flight += 1
+        self.metrics.in_flight[site.name] = self.metrics.in_flight.get(site.name, 0) + 1
+        session = self.session(site, received)
+        close = False
+        call: Call | None = None
+        request: Request | None = None
+        try:
+            virtual_node, real_node, path = self.addressed(site, path)
+            body = received.body
+            request = Request(received.method, path, query, received.headers, body.take() if body.complete else body)
+            call = Call(session, request.operation)
+            if path == "/v0/nodes" and request.method in ("GET", "HEAD"):
+                response = self.nodes(site, prefix)
+            else:
+                decided = await call.run(request, virtual_node, real_node)
+                close, response = decided.close_connection, decided.response or Response(202)
+        except (TopicsError, Refused) as error:
+            response = refusal(error, request is not None and request.operation.is_bus)
+            if isinstance(error, TopicsError) and error.code in KINDS:
+                self.metrics.failed(site.name, error.code)
+        except Exception:
+            log.exception("a request failed in the gateway itself")
+            response = refusal(RuntimeError())
+        finally:
+            site.in_flight -= 1
+            self.metrics.in_flight[site.name] -= 1
+            if site.retired:
+                self.end_if_unused(site)
+        root = site.root.name if isinstance(site.root, RouterPlace) else ""
+        operation = request.operation.value if request is not None else "other"
+        route = (call.route if call is not None else None) or ""
+        mode = call.mode if call is not None else "dynamic"
+        self.metrics.count((site.name, root, route, operation, mode), time.perf_counter() - started, response.status)
+        return self.outgoing(response, prefix, close)
+
+    def session(self, site: VirtualClusterPlace, received: Received) -> Session:
+        """The session of this connection at this virtual cluster. After a reload the connection gets another one."""
+        state = received.state
+        session: Session | None = state.get(site.name)
+        if session is None or session.site is not site:
+            if session is not None:
+                session.close()
+            if "id" not in state:
+                state["id"] = new_session_id()
+            session = state[site.name] = Session(
+                site, self.seal, state["id"], received.origin, state.get("certificate")
+            )
+        return session
+
+    def addressed(self, site: VirtualClusterPlace, path: str) -> tuple[VirtualNode | None, int | None, str]:
+        """The node whose own address the client used, and the path behind it. Raises UnknownRoute."""
+        if not path.startswith("/node/"):
+            return None, None, path
+        found = NODE_PATH.fullmatch(path)
+        if found is None:
+            raise UnknownRoute("a node's address is /node/ID/v0/…")
+        number, rest = int(found[1]), found[2]
+        if isinstance(site.root, ClusterPlace):
+            if number not in site.root.cluster.by_id:
+                raise UnknownRoute(f"there is no node {number} here: GET /v0/nodes lists them")
+            return None, number, rest
+        node = site.root.node_for_id(number)
+        if node is None:
+            raise UnknownRoute(f"there is no node {number} here: GET /v0/nodes lists them")
+        return node, None, rest
+
+    def outgoing(self, response: Response, prefix: str, close: bool) -> Sent:
+        body = response.body
+        if isinstance(body, bytes):
+            return Sent(response.status, response.headers, body, length=response.length, close=close)
+        if (response.header(b"content-type") or b"").startswith(b"text/event-stream"):
+            body = Outgoing(self, body)
+        return Sent(response.status, response.headers, body, length=response.length, close=close)
+
+    def refused(self, error: Refused) -> Sent:
+        return sent(refusal(error))
+
+    def closed(self, state: dict[str, Any]) -> None:
+        for session in state.values():
+            if isinstance(session, Session):
+                session.close()
+
+    # -- Its own pages -------------------------------------------------------------------------------------------------
+
+    def own_page(self, path: str) -> Response:
+        if path == "/gateway/health":
+            health = self.health()
+            return Response.json(503 if health["status"] in ("starting", "draining") else 200, health)
+        if path == "/gateway/metrics":
+            breakers = [(node.cluster, node.id, node.breaker.state) for _, each in self.shared for node in each.nodes]
+            text = self.metrics.text(breakers).encode()
+            return Response(200, [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")], text)
+        return refusal(UnknownRoute("the gateway has /gateway/health and /gateway/metrics"))
+
+    def health(self) -> dict[str, Any]:
+        """`starting`, `ready`, `degraded` (with the routes whose cluster has no live node) or `draining`."""
+        down = sorted(
+            f"{site.name}/{'/'.join(way)}" if way else site.name
+            for site in self.sites.values()
+            for way, cluster in ends(site.root)
+            if cluster.state == "down"
+        )
+        states = {cluster.state for _, cluster in self.shared}
+        if self.server.draining:
+            status = "draining"
+        elif "starting" in states:
+            status = "starting"
+        else:
+            status = "degraded" if down else "ready"
+        assert self.configuration is not None
+        found: dict[str, Any] = {"status": status, "configuration": self.configuration.fingerprint}
+        return {**found, "degraded": down} if down else found
+
+    def nodes(self, site: VirtualClusterPlace, prefix: str) -> Response:
+        """GET /v0/nodes: every node behind the virtual cluster, with its own address here."""
+        listed = [
+            {"id": number, "route": "/".join(way), "state": node.state, "address": f"{prefix}/node/{number}"}
+            for number, way, node in sorted(nodes(site.root), key=lambda each: each[0])
+        ]
+        return Response.json(200, {"nodes": listed, "performance": {"server_total_ms": 0.0}})
+
+
+def ends(place: ClusterPlace | RouterPlace) -> list[tuple[tuple[str, ...], Cluster]]:
+    if isinstance(place, ClusterPlace):
+        return [(place.way, place.cluster)]
+    return [each for route in place.routes.values() for each in ends(route.target)]
+
+
+class Drained(Exception):
+    """The gateway ends, and so does this stream."""
+
+
+class Outgoing:
+    """A stream of events on its way to a client. When the gateway ends, the last event says so."""
+
+    def __init__(self, gateway: Gateway, body: Any) -> None:
+        self.gateway, self.body = gateway, body
+        self.at_boundary, self.ended = True, False
+        gateway.streams.add(self)
+
+    def __aiter__(self) -> Outgoing:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self.ended:
+            raise StopAsyncIteration
+        try:
+            part: bytes = await self.body.__anext__()
+        except Drained:
+            if not self.at_boundary:
+                raise
+            self.ended = True
+            return ENDED_STREAM
+        self.at_boundary = part.endswith(b"\n\n")
+        return part
+
+    def drain(self) -> None:
+        if isinstance(self.body, Streamed):
+            self.body.answer.body.fail(Drained())
+
+    async def aclose(self) -> None:
+        self.gateway.streams.discard(self)
+        close = getattr(self.body, "aclose", None)
+        if close is not None:
+            await close()
+
+
+def sent(response: Response) -> Sent:
+    assert isinstance(response.body, bytes)
+    return Sent(response.status, response.headers, response.body, length=response.length)

@@ -1,0 +1,172 @@
+"""Clusters and their nodes: connections, breakers and probes.
+
+A node whose requests fail several times in a row is left alone for a while (its breaker is open). Then one request, or a probe,
+tries it again (half open), and closes the breaker if it is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from http1 import Answer, Failure, Pool, Waits
+
+log = logging.getLogger(__name__)
+
+FAILURES = 3  # in a row, until the breaker opens
+FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 0.5, 10.0
+PROBE_SECONDS = 2.0
+PROBE_PATH = b"/v0/ready"
+
+
+class Breaker:
+    """Whether a node may be asked. `state`: `closed`, `open` or `half_open`."""
+
+    __slots__ = ("failures", "rest", "state", "until")
+
+    def __init__(self) -> None:
+        self.state, self.failures, self.until, self.rest = "closed", 0, 0.0, FIRST_REST_SECONDS
+
+    def allows(self, now: float) -> bool:
+        """Whether a request may be sent now. After the rest, one request a rest is let through."""
+        if self.state == "closed":
+            return True
+        if now < self.until:
+            return False
+        self.state, self.until = "half_open", now + self.rest
+        return True
+
+    def succeeded(self) -> None:
+        if self.failures or self.state != "closed":
+            self.state, self.failures, self.rest = "closed", 0, FIRST_REST_SECONDS
+
+    def failed(self, now: float) -> None:
+        self.failures += 1
+        if self.state == "half_open":
+            self.rest = min(self.rest * 2, LONGEST_REST_SECONDS)
+        if self.state == "half_open" or self.failures >= FAILURES:
+            self.state, self.until = "open", now + self.rest
+
+
+class Node:
+    """One address of a cluster. `state`, as the last probe or request found it: `unknown`, `up` or `down`."""
+
+    def __init__(self, cluster: str, number: int, url: str, waits: Waits, tls: ssl.SSLContext | None) -> None:
+        parts = urlsplit(url)
+        is_tls = parts.scheme == "https"
+        self.cluster, self.id, self.url = cluster, number, url
+        self.host, self.port = parts.hostname or "", parts.port or (443 if is_tls else 80)
+        self.pool = Pool(
+            self.host, self.port, tls=(tls or ssl.create_default_context()) if is_tls else None, waits=waits
+        )
+        self.breaker = Breaker()
+        self.state = "unknown"
+
+    async def send(
+        self,
+        method: bytes,
+        target: bytes,
+        headers: Sequence[tuple[bytes, bytes]],
+        body: bytes | AsyncIterator[bytes],
+        *,
+        length: int | None = None,
+        wait: float | None = None,
+    ) -> Answer:
+        """Raises http1.Failure."""
+        try:
+            answer = await self.pool.send(method, target, headers, body, length=length, wait=wait)
+        except Failure as failure:
+            if not failure.stale:  # a kept connection that had ended says nothing of the node
+                self.fail()
+            raise
+        self.succeed()
+        return answer
+
+    def succeed(self) -> None:
+        self.breaker.succeeded()
+        self.state = "up"
+
+    def fail(self) -> None:
+        self.breaker.failed(asyncio.get_running_loop().time())
+        if self.breaker.state != "closed":
+            self.state = "down"
+
+    async def probe(self) -> None:
+        """Ask the node whether it is ready. 503 says that it serves nobody now, so it counts as a failure."""
+        try:
+            answer = await self.pool.send(b"GET", PROBE_PATH, [(b"accept", b"application/json")], wait=PROBE_SECONDS)
+            await answer.body.read(1024 * 1024)
+        except Exception as failure:
+            log.debug("probe of %s failed: %s", self.url, failure)
+            self.fail()
+            if self.state == "unknown":
+                self.state = "down"
+            return
+        if answer.status == 503:
+            self.fail()
+            self.state = "down"
+        else:
+            self.succeed()
+
+
+@dataclass(frozen=True)
+class NodeAddress:
+    id: int
+    url: str
+
+
+class Cluster:
+    """A server of ours with one or more nodes, which share what is stored."""
+
+    def __init__(
+        self, name: str, nodes: Sequence[NodeAddress], waits: Waits, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self.name, self.waits = name, waits
+        self.nodes = [Node(name, each.id, each.url, waits, tls) for each in nodes]
+        self.by_id = {node.id: node for node in self.nodes}
+        self.turns = itertools.count()
+        self.probing: asyncio.Task[None] | None = None
+
+    def live(self, not_among: Sequence[Node] = ()) -> Node | None:
+        """Returns a node that may be asked, each in turn; None where no node may."""
+        now = asyncio.get_running_loop().time()
+        first = next(self.turns)
+        for step in range(len(self.nodes)):
+            node = self.nodes[(first + step) % len(self.nodes)]
+            if node not in not_among and node.state != "down" and node.breaker.allows(now):
+                return node
+        for step in range(len(self.nodes)):
+            node = self.nodes[(first + step) % len(self.nodes)]
+            if node not in not_among and node.breaker.allows(now):
+                return node
+        return None
+
+    @property
+    def state(self) -> str:
+        """`starting`: nobody knows yet. `up`: a node is. `down`: none is."""
+        states = {node.state for node in self.nodes}
+        return "up" if "up" in states else "starting" if "unknown" in states else "down"
+
+    def start(self) -> None:
+        """Probe the nodes from now on."""
+        if self.probing is None:
+            self.probing = asyncio.get_running_loop().create_task(self._probe())
+
+    async def _probe(self) -> None:
+        while True:
+            await asyncio.gather(*(node.probe() for node in self.nodes))
+            await asyncio.sleep(PROBE_SECONDS)
+
+    def close(self, *, at_once: bool = True) -> None:
+        if self.probing is not None:
+            self.probing.cancel()
+        for node in self.nodes:
+            if at_once:
+                node.pool.close()
+            else:
+                node.pool.retire()

@@ -1,0 +1,86 @@
+"""docs/gateway.md: its configuration, its commands and its plugin work as printed."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trustme
+
+from gateway import api, plugins
+from gateway.errors import (
+    NodeUnreachable,
+    NotOffered,
+    RouterFailed,
+    RoutesFailed,
+    UnknownRoute,
+    UpstreamTimeout,
+)
+from tests.docs.printed import commands, snippets, text_of
+from tests.gateway.running import Running, free_port
+from tests.instances import ROOT
+
+PAGE = "docs/gateway.md"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """The printed configuration, with the files that it names."""
+    (tmp_path / "eu").write_text("a key of the upstream's")
+    trustme.CA().cert_pem.write_to_path(tmp_path / "us-ca.pem")
+    found = tmp_path / "gateway.yaml"
+    found.write_text(snippets(PAGE, "yaml")[0].replace("/run/secrets/eu", str(tmp_path / "eu")))
+    return found
+
+
+def typed(command: str, file: Path) -> str:
+    words = command.removeprefix("topics ").replace("FILE", str(file)).split()
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "manage.py"), *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_configuration_and_the_commands_are_as_printed(file: Path) -> None:
+    check, explain, serve = commands(PAGE)
+    assert "route us (id 1)" in typed(check, file)
+    assert "eu -> cluster eu, any node: GET /v0/topics/eu.orders" in typed(explain, file)
+    assert serve.endswith("topics gateway serve FILE --processes 2")
+
+
+def test_the_command_serves_with_two_processes(tmp_path: Path) -> None:
+    configuration = {
+        "clusterDefinitions": [{"name": "eu", "nodes": [{"id": 0, "url": f"http://127.0.0.1:{free_port()}"}]}],
+        "virtualClusters": [{"name": "all", "gateways": [{"host": "127.0.0.1"}], "target": {"cluster": "eu"}}],
+    }
+    running = Running(tmp_path, configuration, {"GATEWAY_KEY": "x" * 32}, ("--processes", "2")).start()
+    try:
+        assert running.output.count("serving configuration") == 2
+        assert running.health() == "degraded"
+        assert running.stop() == 0
+    finally:
+        running.kill()
+
+
+def test_the_printed_plugins_are_what_the_api_wants() -> None:
+    names: dict = {}
+    for code in snippets(PAGE, "python"):
+        exec(code, names)
+    factory = names["ByHourFactory"]()
+    assert plugins.config_type(factory) is names["ByHourConfig"]
+    assert isinstance(names["ByHour"](None), api.Router)
+    assert isinstance(names["Stamp"](), api.Filter)
+
+
+def test_every_refusal_of_the_gateway_has_its_row() -> None:
+    rows = set(re.findall(r"^\| (\d{3}) \| `(\w+)` \|", text_of(PAGE), re.MULTILINE))
+    refusals = (NodeUnreachable, NotOffered, RouterFailed, RoutesFailed, UnknownRoute, UpstreamTimeout)
+    assert rows == {(str(each.status), each.code) for each in refusals}
+
+
+def test_every_plugin_of_ours_has_its_section() -> None:
+    text = text_of(PAGE)
+    for names in plugins.OURS.values():
+        assert all(f"### {name}\n" in text for name in names)

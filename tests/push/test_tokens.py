@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -112,3 +113,53 @@ def test_a_token_that_another_client_was_given_is_a_stranger_to_deleted_ones(
     deleted(root, first)
     assert second.call("POST", f"/topics/{topic}", {"type": "noop", "url": url(1)}).status == 403
     restored(root, first).publish(topic, url(1))
+
+
+# -- At once ------------------------------------------------------------------------------------------------------------
+
+
+def at_once(*calls: Callable[[], object]) -> list[object]:
+    """What the calls return, each made in a thread of its own when all are ready."""
+    barrier, results = threading.Barrier(len(calls)), [None] * len(calls)
+
+    def run(place: int) -> None:
+        barrier.wait()
+        results[place] = calls[place]()
+
+    threads = [threading.Thread(target=run, args=(place,)) for place in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def test_of_two_tokens_that_can_be_taken_for_each_other_one_is_made(root: Client) -> None:
+    for _ in range(10):
+        short = new_topic()
+        made = at_once(
+            *(
+                lambda token=token: root.call("POST", "/api_tokens", {"name": "a", "token": token}).status
+                for token in (short, f"{short}:1", short, f"{short}:1:2")
+            )
+        )
+        tokens = [each["token"] for each in root.call("GET", "/api_tokens").json if each["token"].startswith(short)]
+        assert len(tokens) == 1
+        assert made.count(201) == (2 if tokens == [short] else 1)
+
+
+def test_a_token_that_is_made_and_deleted_at_once_stays_one_client(bus: Instance, root: Client) -> None:
+    token = f"again--{new_topic()}"
+    for _ in range(10):
+        at_once(
+            lambda: root.call("POST", "/api_tokens", {"name": "again", "token": token}),
+            lambda: root.call("DELETE", f"/api_tokens/{token}"),
+            lambda: root.call("POST", "/api_tokens", {"name": "again", "token": token}),
+            lambda: root.call("DELETE", f"/api_tokens/{token}"),
+        )
+    with bus.connect() as connection:
+        found = connection.execute(
+            "SELECT count(*) FROM push_busclient WHERE token = %(token)s OR token_sha256 = sha256(%(token)s::text::bytea)",
+            {"token": token},
+        ).fetchone()
+    assert found == (1,)

@@ -1,4 +1,4 @@
-"""The credentials of callbacks that earlier versions wrote into the audit log are taken out of it."""
+"""What migrations of the push bus do to rows."""
 
 from __future__ import annotations
 
@@ -29,3 +29,18 @@ def test_credentials_of_callbacks_leave_the_audit_log() -> None:
         with psycopg.connect(url) as connection:
             found = connection.execute("SELECT before, after FROM topics_auditentry ORDER BY id").fetchall()
         assert found == [(new, plain), (None, new), ({"max": 1}, {"max": 2}), (None, old)]
+
+
+def test_an_earlier_version_knows_no_topic_without_a_publisher() -> None:
+    with database() as url:
+        migrate(url, "push")
+        with psycopg.connect(url) as connection:
+            connection.execute("INSERT INTO push_busclient (name, token, created_ts) VALUES ('a', 'a--1', 0)")
+            connection.execute(
+                "INSERT INTO push_bustopic (name, publisher_id, created_ts) SELECT 'published', id, 0 FROM push_busclient"
+            )
+            connection.execute("INSERT INTO push_bustopic (name, created_ts) VALUES ('expected', 0)")
+        migrate(url, "push", "0005")
+        with psycopg.connect(url) as connection:
+            assert connection.execute("SELECT name FROM push_bustopic").fetchall() == [("published",)]
+        migrate(url, "push")

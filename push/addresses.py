@@ -14,32 +14,52 @@ from django.conf import settings
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 DENIED = [ipaddress.ip_network(each) for each in settings.PUSH_CALLBACK_DENY]
-NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+def networks(*written: str) -> list[ipaddress.IPv6Network]:
+    return [ipaddress.IPv6Network(each) for each in written]
+
+
+# IPv6 networks whose addresses stand for IPv4 ones: IPv4-compatible, IPv4-mapped, IPv4-translated, and both NAT64 prefixes.
+LAST_32_BITS = networks("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48")
+# A network operator chooses how long the prefix within 64:ff9b:1::/48 is, and so which bytes hold the IPv4 address (RFC 6052).
+LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
+LOCAL_PLACES = ((6, 7, 9, 10), (7, 9, 10, 11), (9, 10, 11, 12))
+ISATAP = (b"\x00\x00\x5e\xfe", b"\x02\x00\x5e\xfe")  # in front of an IPv4 address, behind any prefix
+OWN = ipaddress.IPv6Address("::1")
 
 
 class AddressRefused(Exception):
     """The callback leads to where nobody may have us call."""
 
 
-def plain(address: Address) -> Address:
-    """The IPv4 address that an IPv6 address stands for, where it does."""
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return address.ipv4_mapped
-        if address.sixtofour is not None:
-            return address.sixtofour
-        if address in NAT64:
-            return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return address
+def meant(address: Address) -> set[Address]:
+    """The address itself, and each IPv4 address that it may stand for."""
+    if isinstance(address, ipaddress.IPv4Address) or address == OWN:
+        return {address}
+    parts = address.packed
+    found: set[Address] = {address}
+    if any(address in network for network in LAST_32_BITS) or parts[8:12] in ISATAP:
+        found.add(ipaddress.IPv4Address(parts[12:]))
+    if address in LOCAL_NAT64:
+        # 0.0.0.0/8 is left out: with a longer prefix these bytes are zero, and no gateway leads there.
+        found |= {
+            ipaddress.IPv4Address(bytes(parts[at] for at in places)) for places in LOCAL_PLACES if parts[places[0]]
+        }
+    if address.sixtofour is not None:
+        found.add(address.sixtofour)
+    if address.teredo is not None:
+        found |= set(address.teredo)
+    return found
 
 
 def check(text: str, *, loopback_only: bool) -> None:
     """Raises AddressRefused."""
     given = ipaddress.ip_address(text.partition("%")[0])
-    for address in {given, plain(given)}:
-        if any(address in network for network in DENIED):
-            raise AddressRefused(f"{text} is in PUSH_CALLBACK_DENY")
-    if loopback_only and not plain(given).is_loopback:
+    if any(address in network for address in meant(given) for network in DENIED):
+        raise AddressRefused(f"{text} is in PUSH_CALLBACK_DENY")
+    mapped = given.ipv4_mapped if isinstance(given, ipaddress.IPv6Address) else None
+    if loopback_only and not (mapped or given).is_loopback:
         raise AddressRefused(f"{text} is not this machine, and http:// is for callbacks to this machine alone")
 
 

@@ -28,6 +28,17 @@ from tests.push.receiver import Batch, Handler, Receiver
         "::ffff:169.254.169.254",
         "64:ff9b::a9fe:a9fe",
         "2002:a9fe:a9fe::1",
+        "::169.254.169.254",
+        "::ffff:0:169.254.169.254",
+        "64:ff9b:1::169.254.169.254",
+        "64:ff9b:1:a9fe:a9:fe00::",
+        "64:ff9b:1:a9:fe:a9fe::",
+        "64:ff9b:1:0:a9:fea9:fe00:0",
+        "2001:0:a9fe:a9fe::1",
+        "2001:0:808:808:0:0:5601:5601",
+        "fe81::1",
+        "2001:db8::5efe:169.254.169.254",
+        "2001:db8::200:5efe:169.254.169.254",
         "0.0.0.0",
         "::",
         "100.100.100.200",
@@ -36,6 +47,20 @@ from tests.push.receiver import Batch, Handler, Receiver
 def test_what_nobody_may_have_us_call(address: str) -> None:
     with pytest.raises(AddressRefused):
         addresses.check(address, loopback_only=False)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["::1", "127.0.0.1", "2001:db8::1", "64:ff9b::808:808", "64:ff9b:1::808:808", "2001:0:808:808::1", "::8.8.8.8"],
+)
+def test_what_is_not_on_the_list_may_be_called(address: str) -> None:
+    addresses.check(address, loopback_only=False)
+
+
+@pytest.mark.parametrize("address", ["::127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::"])
+def test_what_a_gateway_may_take_for_this_machine_is_not_this_machine(address: str) -> None:
+    with pytest.raises(AddressRefused):
+        addresses.check(address, loopback_only=True)
 
 
 @pytest.mark.parametrize("host", ["callback.example", "10.0.0.1", "[2001:db8::1]", "127.0.0.1.example"])

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from django.conf import settings
 
+from base.errors import NotReady
 from store.script import Script, Statement, atomically, run
 
 log = logging.getLogger(__name__)
@@ -20,22 +21,24 @@ STEP = 1_000  # events that go in one transaction
 
 USED = "SELECT coalesce(sum(bytes), 0)::bigint FROM push_queues"
 STALEST = """
-SELECT q.client_id, q.queue_id, q.cursor_seq FROM push_queues q
- WHERE q.bytes > 0 ORDER BY q.oldest_ts, q.client_id LIMIT 1
+SELECT q.client_id, q.queue_id FROM push_queues q
+ WHERE q.bytes > 0 AND q.client_id <> ALL (%s) ORDER BY q.oldest_ts, q.client_id LIMIT 1
 """
 # The subscriber first, then the queue's head: nobody takes them the other way round.
 LOCK = "SELECT FROM push_subscriber WHERE client_id = %s FOR NO KEY UPDATE"
 LOCK_HEAD = "SELECT FROM topics_topichead WHERE topic_id = %s FOR UPDATE"
-# The oldest events above the cursor, as many as hold so many bytes, up to a step.
+FIRST = """
+SELECT topic_first_live(h.topic_id, greatest(c.seq, h.floor_seq))
+  FROM topics_cursor c JOIN topics_topichead h USING (topic_id) WHERE c.topic_id = %s AND c.kind = 'subscription'
+"""
+# The oldest records above the cursor, as many as hold so many bytes, up to a step. It reads sizes and never data,
+# which may be unreadable.
 OLDEST = """
 SELECT count(*), coalesce(sum(size), 0)::bigint, max(seq)
-  FROM (SELECT seq, size, sum(size) OVER (ORDER BY seq) - size AS before
-          FROM push_event(%(queue)s, (SELECT greatest(c.seq, h.floor_seq) + 1
-                                        FROM topics_cursor c JOIN topics_topichead h USING (topic_id)
-                                       WHERE c.topic_id = %(queue)s AND c.kind = 'subscription'), %(upto)s)) event
+  FROM (SELECT seq, size, sum(size) OVER (ORDER BY seq) - size AS before FROM push_queued(%(queue)s, %(first)s, %(upto)s)) event
  WHERE before < %(bytes)s
 """
-# Lost, for whoever reads the queue as a topic; a batch that was made of these is another one from now on (push_take).
+# Lost, for whoever reads the queue as a topic; a batch that was made of these is another one from now on (push_batch).
 TRIM = "SELECT records FROM topic_trim(%s, %s, 'cap')"
 NOTE = """
 UPDATE push_subscriber SET dropped = dropped + %(events)s, dropped_total = dropped_total + %(events)s WHERE client_id = %(id)s
@@ -62,29 +65,46 @@ def autodrop() -> list[Dropped]:
     gone: list[Dropped] = []
     if not MOST or used <= HIGH_MARK:
         return gone
+    spared: list[int] = []  # subscribers that gave nothing
     while used > LOW_MARK:
-        step = run(drop_stalest(used - LOW_MARK))
-        if step is None or not step.events:
+        stalest = run(find_stalest(spared))
+        if stalest is None:
             break
+        step = drop_step(*stalest, used - LOW_MARK)
+        if not step.events:
+            spared.append(step.client_id)
+            continue
         gone.append(step)
         used -= step.bytes
         log.warning("autodrop: subscriber %d lost its %d oldest events, %d bytes", *step)
     return gone
 
 
-def drop_stalest(bytes: int) -> Script[Dropped | None]:
-    """Drop the oldest events of the stalest queue, so many bytes or a step. None: there is none."""
-    found = yield Statement(STALEST)
-    if not found:
-        return None
-    ((client_id, queue_id, cursor_seq),) = found
-    return (yield from atomically(drop_oldest(client_id, queue_id, cursor_seq + STEP, bytes)))
+def find_stalest(spared: list[int]) -> Script[tuple[int, int] | None]:
+    """The subscriber whose oldest event is the oldest of all, and its queue's id. None: only spared ones have events."""
+    found = yield Statement(STALEST, (spared,))
+    return found[0] if found else None
 
 
-def drop_oldest(client_id: int, queue_id: int, upto: int, bytes: int) -> Script[Dropped]:
+def drop_step(client_id: int, queue_id: int, bytes: int) -> Dropped:
+    """Drop the oldest events of a queue, so many bytes or a step. A queue with a fault gives nothing, and others have to."""
+    try:
+        return run(atomically(drop_oldest(client_id, queue_id, bytes)))
+    except NotReady:
+        raise
+    except Exception:
+        log.exception("autodrop: the queue of subscriber %d has a fault and is left out", client_id)
+        return Dropped(client_id, 0, 0)
+
+
+def drop_oldest(client_id: int, queue_id: int, bytes: int) -> Script[Dropped]:
     yield Statement(LOCK, (client_id,))
     yield Statement(LOCK_HEAD, (queue_id,))
-    ((events, size, last_seq),) = yield Statement(OLDEST, {"queue": queue_id, "upto": upto, "bytes": bytes})
+    first = yield Statement(FIRST, (queue_id,))
+    if not first or first[0][0] is None:
+        return Dropped(client_id, 0, 0)
+    span = {"first": first[0][0], "upto": first[0][0] + STEP - 1}
+    ((events, size, last_seq),) = yield Statement(OLDEST, {"queue": queue_id, "bytes": bytes, **span})
     if events:
         yield Statement(TRIM, (queue_id, last_seq))
         yield Statement(NOTE, {"events": events, "id": client_id})

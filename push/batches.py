@@ -1,12 +1,13 @@
-"""A subscriber's batches: the next one under a lease, and what became of it (sql/push_take.2.sql, sql/push_settle.sql)."""
+"""A subscriber's batches: the next one under a lease, and what became of it (sql/push_batch.sql, sql/push_settle.2.sql)."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.conf import settings
 
 from push.callbacks import MOST_SECONDS, Outcome
+from push.events import is_event
 from store.script import Script, Statement
 from topics.upkeep.retention import MOST_LEAD_MS
 
@@ -15,22 +16,21 @@ from topics.upkeep.retention import MOST_LEAD_MS
 BEGIN_SECONDS, MARGIN_SECONDS = 8.0, 2.0
 LEASE_MS = int((MOST_SECONDS + BEGIN_SECONDS + MARGIN_SECONDS) * 1000)
 MOST_BYTES = 8 * 1024 * 1024  # of a batch's events; one event always fits
-LONGEST_PAUSE_MS = settings.MAX_BACKOFF_MS * 3 // 2  # sql/push_settle.sql
+LONGEST_PAUSE_MS = settings.MAX_BACKOFF_MS * 3 // 2  # sql/push_settle.2.sql
 RATES = (settings.ROUTEMASTER_HP_HEAL_RATE, settings.ROUTEMASTER_HP_DAMAGE_RATE, settings.MAX_BACKOFF_MS)
 
-TAKE = """
-SELECT verdict, wait_ms, full_seq, lease, batch_id, attempt, age_ms, callback, uuid, dropped, events, body
-  FROM push_take(%(id)s, %(lease_ms)s, %(bytes)s)
-"""
+COLUMNS = "verdict, wait_ms, full_seq, lease, batch_id, attempt, age_ms, callback, uuid, dropped, unreadable, records"
+BETWEEN_RECORDS, BEHIND_TOPIC = "\x1e", "\x1f"
+TAKE = f"SELECT {COLUMNS} FROM push_batch(%(id)s, %(lease_ms)s, %(bytes)s)"
 # A batch that is acknowledged, and the one that comes next where it is wanted, in one transaction and one round trip.
-SETTLE_AND_TAKE = """
+SETTLE_AND_TAKE = f"""
 SELECT settled.held, settled.retry_ms, taken.*
   FROM push_settle(%(id)s, %(lease)s, %(batch_id)s, %(acknowledged)s, %(status)s, %(error)s, %(duration_ms)s, %(events)s,
-                   %(bytes)s, %(dropped)s, %(heal)s, %(damage)s, %(max_backoff_ms)s) settled
+                   %(passed)s, %(bytes)s, %(dropped)s, %(heal)s, %(damage)s, %(max_backoff_ms)s) settled
  CROSS JOIN LATERAL (
-       SELECT verdict, wait_ms, full_seq, lease, batch_id, attempt, age_ms, callback, uuid, dropped, events, body
-         FROM push_take(CASE WHEN settled.held AND %(acknowledged)s AND %(go_on)s THEN %(id)s END::bigint,
-                        %(lease_ms)s, %(most_bytes)s)) taken
+       SELECT {COLUMNS}
+         FROM push_batch(CASE WHEN settled.held AND %(acknowledged)s AND %(go_on)s THEN %(id)s END::bigint,
+                         %(lease_ms)s, %(most_bytes)s)) taken
 """
 # No lease lasts longer than LEASE_MS, and no pause longer than the longest: what ends later began while PostgreSQL's clock was
 # ahead. Whoever holds such a lease counts it by a clock of its own, and is through by the new end, too.
@@ -47,7 +47,7 @@ UPDATE push_subscriber s
   FROM latest
  WHERE s.client_id IN (SELECT client_id FROM late)
 """
-# Whether the oldest event of a queue will have waited long enough in %(ms)s, as push_take has it. So has one from more than
+# Whether the oldest event of a queue will have waited long enough in %(ms)s, as push_batch has it. So has one from more than
 # %(lead_ms)s ahead: a clock that was ahead has stamped it.
 OLDEST_IS_DUE = """topic_next_ts(t.id, greatest(c.seq, h.floor_seq))
              NOT BETWEEN %(now)s::bigint + %(ms)s::bigint - s.timeout_ms + 1 AND %(now)s::bigint + %(lead_ms)s::bigint"""
@@ -82,7 +82,7 @@ SELECT coalesce(sum(batches), 0)::bigint FROM (
 
 
 class Taken(NamedTuple):
-    """An answer of push_take."""
+    """An answer of push_batch. A batch may hold no event at all: nothing is sent then."""
 
     verdict: str
     wait_ms: int | None = None
@@ -94,8 +94,10 @@ class Taken(NamedTuple):
     callback: str = ""
     uuid: str | None = None
     dropped: int = 0
+    unreadable: int = 0  # records that this take put aside
     events: int = 0
-    body: str = ""
+    passed: int = 0  # records of the batch that are no events
+    body: bytes = b""
 
 
 class Settled(NamedTuple):
@@ -108,7 +110,19 @@ class Settled(NamedTuple):
 def take(id: int) -> Script[Taken]:
     """The subscriber's next batch, under a lease from now on, if one is due."""
     rows = yield Statement(TAKE, {"id": id, "lease_ms": LEASE_MS, "bytes": MOST_BYTES})
-    return Taken(*rows[0])
+    return opened(*rows[0])
+
+
+def opened(*answer: Any) -> Taken:
+    """The answer with its records looked into: the events are the body, and the others are counted."""
+    *columns, records = answer
+    taken = Taken(*columns)
+    if records is None:
+        return taken
+    pairs = [record.split(BEHIND_TOPIC, 1) for record in records.split(BETWEEN_RECORDS)]
+    events = [data for topic, data in pairs if is_event(topic, data)]
+    body = f"[{','.join(events)}]".encode()
+    return taken._replace(events=len(events), passed=len(pairs) - len(events), body=body)
 
 
 def settle_and_take(
@@ -122,14 +136,15 @@ def settle_and_take(
             "id": id,
             "lease": taken.lease,
             "batch_id": taken.batch_id,
-            "acknowledged": outcome.error is None,
+            "acknowledged": outcome.acknowledged,
             "go_on": go_on,
             "status": outcome.status,
             "error": outcome.error,
             "duration_ms": duration_ms,
             "events": taken.events,
+            "passed": taken.passed,
             "bytes": len(taken.body),
-            "dropped": taken.dropped,
+            "dropped": taken.dropped if taken.events else 0,  # who is sent nothing is told nothing
             "heal": heal,
             "damage": damage,
             "max_backoff_ms": max_backoff_ms,
@@ -138,7 +153,7 @@ def settle_and_take(
         },
     )
     held, retry_ms, *next_one = rows[0]
-    return Settled(held, retry_ms), Taken(*next_one)
+    return Settled(held, retry_ms), opened(*next_one)
 
 
 def set_back() -> Script[None]:

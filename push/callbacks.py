@@ -1,6 +1,7 @@
 """POST a batch to its callback: over TLS, to no address that is denied, following nothing, and reading little of what comes back.
 
-A call runs in a thread and holds it until the callback answers, or until somebody else cuts it off (deliveries.py).
+A call runs in a thread and holds it until the callback answers, or until another thread cuts it off (deliveries.py). The status
+is the answer. A callback that takes long over the status or over the body counts as failing, even if it acknowledges.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import http.client
 import socket
 import ssl
 import threading
+import time
 import warnings
 from base64 import b64encode
 from collections.abc import Callable
@@ -18,6 +20,7 @@ from urllib.parse import unquote
 
 import urllib3
 from django.conf import settings
+from urllib3 import BaseHTTPResponse
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import (
     ConnectTimeoutError,
@@ -34,6 +37,8 @@ from push.addresses import AddressRefused
 
 CONNECT_SECONDS, ANSWER_SECONDS = settings.ROUTEMASTER_CONNECT_TIMEOUT, settings.ROUTEMASTER_TIMEOUT
 MOST_SECONDS = CONNECT_SECONDS + ANSWER_SECONDS  # of a call, whatever the callback does
+BODY_SECONDS = 0.25  # between an answer's status and the end of its body; behind that the connection is closed
+SLOW_SECONDS = settings.PUSH_SLOW_MS / 1000  # a call that takes longer counts as failing
 MOST_READ = 64 * 1024  # bytes of an answer's body; nobody looks at them, but the connection can be used again
 ACKNOWLEDGED = (200, 204)
 LATE = f"no answer within {ANSWER_SECONDS} s"
@@ -42,10 +47,11 @@ HOSTS, KEPT = 1_000, 8  # connections that are kept: to so many hosts, so many t
 
 
 class Outcome(NamedTuple):
-    """What became of a call. `error`: None for an acknowledgement."""
+    """What became of a call. `error` of an acknowledgement: why the callback counts as failing all the same."""
 
     status: int | None
     error: str | None
+    acknowledged: bool = False
 
 
 class LeaseOver(Exception):
@@ -53,10 +59,12 @@ class LeaseOver(Exception):
 
 
 class Call:
-    """One call, and the socket that it uses. `may_send` is asked right before each byte goes out."""
+    """One call, and the socket that it uses. `may_send` is asked right before each byte goes out. `cut_in` has the call cut off
+    after so many seconds."""
 
-    def __init__(self, may_send: Callable[[], bool]) -> None:
-        self.may_send = may_send
+    def __init__(self, may_send: Callable[[], bool], cut_in: Callable[[float], object]) -> None:
+        self.may_send, self.cut_in = may_send, cut_in
+        self.began = time.monotonic()
         self.socket: socket.socket | None = None
         self.cut_off = False
         self.reused = False  # whether the connection was there before
@@ -64,9 +72,9 @@ class Call:
     def cut(self) -> None:
         """End it, from another thread: whoever reads from or writes to the socket hears of it at once."""
         self.cut_off = True
-        if self.socket is not None:
+        if (ours := self.socket) is not None:
             with contextlib.suppress(OSError):
-                self.socket.shutdown(socket.SHUT_RDWR)
+                ours.shutdown(socket.SHUT_RDWR)
 
     def opened(self, opened: socket.socket) -> None:
         self.socket = opened
@@ -176,18 +184,37 @@ class Callbacks:
         if call.cut_off:  # what looks like the end of its headers is where it was cut off
             answer.close()
             return Outcome(None, LATE)
-        try:
-            rest = answer.read(MOST_READ + 1, decode_content=False)
-            if len(rest) > MOST_READ:
-                answer.close()
-        except (HTTPError, OSError):  # its status is what counts; the connection is of no more use
-            answer.close()
-        finally:
-            answer.release_conn()
-        return Outcome(answer.status, None if answer.status in ACKNOWLEDGED else f"it answered {answer.status}")
+        late = not drained(answer, call)
+        if answer.status not in ACKNOWLEDGED:
+            return Outcome(answer.status, f"it answered {answer.status}")
+        took = time.monotonic() - call.began
+        error = None
+        if late:
+            error = f"it answered {answer.status}, and the body was not there {BODY_SECONDS} s later"
+        elif took > SLOW_SECONDS:
+            error = f"it answered {answer.status} after {took:.1f} s, later than PUSH_SLOW_MS"
+        return Outcome(answer.status, error, True)
 
     def close(self) -> None:
         self.pools.clear()
+
+
+def drained(answer: BaseHTTPResponse, call: Call) -> bool:
+    """Read the body, so that the connection can be used again; close it where that takes too long. False: it was cut off."""
+    if answer.length_remaining != 0:
+        call.cut_in(BODY_SECONDS)
+    try:
+        rest = answer.read(MOST_READ + 1, decode_content=False)
+        if len(rest) > MOST_READ:
+            answer.close()
+    except (HTTPError, OSError):  # its status is what counts; the connection is of no more use
+        answer.close()
+    # The connection may serve another call from here on. A cut that comes just now ends that one, which is sent again.
+    call.socket = None
+    if call.cut_off:
+        answer.close()
+    answer.release_conn()
+    return not call.cut_off
 
 
 def credentials(uuid: str | None, url: Url) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Deliveries of one worker process: an event loop that knows which subscribers are due (docs/push.md).
 
 Wake-ups come from Redis (topics/wake.py), and times from the loop's timers. Both are hints that may be lost: the sweep
-(tasks.py) finds who is overdue. Who may deliver is settled by leases alone (sql/push_take.2.sql).
+(tasks.py) finds who is overdue. Who may deliver is settled by leases alone (sql/push_batch.sql).
 """
 
 from __future__ import annotations

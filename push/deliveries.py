@@ -1,7 +1,7 @@
-"""The courier delivers a subscriber's batches, one after another, each under its lease (sql/push_take.2.sql).
+"""The courier delivers a subscriber's batches, one after another, each under its lease (sql/push_batch.sql).
 
 A callback that hangs holds a thread, and nothing else: PostgreSQL is asked by the event loop, on a few connections. Subscribers
-that failed last time share half of the threads: any number of hanging callbacks leaves the other half to those that answer.
+that failed or were slow last time share half of the threads. So any number of slow callbacks leaves the other half to quick ones.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Deliveries:
         self.callbacks = Callbacks()
         self.threads = ThreadPoolExecutor(THREADS, "callback")
         self.well, self.failing = asyncio.Semaphore(THREADS - THREADS // 2), asyncio.Semaphore(THREADS // 2)
-        self.failed: set[int] = set()  # subscribers whose last delivery did
+        self.failed: set[int] = set()  # subscribers whose last delivery did, or was slow
 
     async def deliver(self, id: int) -> Taken:
         """Deliver batch after batch. Returns why there is none now."""
@@ -43,16 +43,17 @@ class Deliveries:
             if (queue_id := self.queues.ordered.get(id)) is not None:
                 await self.crowd.ask(fill(queue_id, now_ms()))
             taken, asked = await self.crowd.ask(take(id))
-            while taken.verdict == "send":
+            while told(id, taken).verdict == "send":
                 began = time.perf_counter()
-                outcome = await self.call(taken, asked)
+                outcome = await self.call(taken, asked) if taken.events else Outcome(None, None, acknowledged=True)
                 if outcome is None:
                     log.warning("a lease was over before its batch was sent; it is left to whoever has the queue now")
                     return Taken("idle")
                 duration_ms = (time.perf_counter() - began) * 1000
-                counters.delivered(id, taken, outcome.error is None, duration_ms)
+                if taken.events:
+                    counters.delivered(id, taken, outcome.acknowledged, duration_ms)
                 # At once: were it to wait for its turn, the lease might be over, and the batch be sent by somebody else, too.
-                go_on, asked = not self.crowd.dense, clock()
+                go_on, asked = outcome.error is None and not self.crowd.dense, clock()
                 settled, following = await self.store.drive(
                     settle_and_take(id, taken, outcome, duration_ms, go_on=go_on)
                 )
@@ -60,7 +61,8 @@ class Deliveries:
                     log.warning("a batch was sent under a lease that somebody else has taken over since")
                     return Taken("idle")
                 if outcome.error is not None:
-                    log.warning("failed to deliver %d events to subscriber %d: %s", taken.events, id, outcome.error)
+                    if not outcome.acknowledged:
+                        log.warning("failed to deliver %d events to subscriber %d: %s", taken.events, id, outcome.error)
                     self.failed.add(id)  # it comes again among those that failed
                     return Taken("wait", settled.retry_ms)
                 self.failed.discard(id)
@@ -75,17 +77,34 @@ class Deliveries:
         `asked`: when we asked for the lease, which began later. A call that begins within BEGIN_SECONDS of that, and takes
         no longer than a call may, ends before the lease does.
         """
-        call = Call(lambda: clock() < asked + BEGIN_SECONDS)
+        loop = asyncio.get_running_loop()
+
+        def cut_in(seconds: float) -> None:
+            loop.call_soon_threadsafe(lambda: cuts.append(loop.call_later(seconds, call.cut)))
+
+        call = Call(lambda: clock() < asked + BEGIN_SECONDS, cut_in)
+        cuts = [loop.call_later(MOST_SECONDS, call.cut)]
         headers = {"Topics-Batch-Id": str(taken.batch_id), "Topics-Attempt": str(taken.attempt)}
         if taken.dropped:
             headers["Topics-Dropped"] = str(taken.dropped)
-        loop = asyncio.get_running_loop()
-        cutting = loop.call_later(MOST_SECONDS, call.cut)
         try:
             return await loop.run_in_executor(
-                self.threads, self.callbacks.post, taken.callback, taken.uuid, taken.body.encode(), headers, call
+                self.threads, self.callbacks.post, taken.callback, taken.uuid, taken.body, headers, call
             )
         except LeaseOver:
             return None
+        except (
+            Exception
+        ) as error:  # it is in the delivery log like any failure, and the queue's next attempt waits as long
+            log.exception("a batch could not be sent")
+            return Outcome(None, f"the batch could not be sent: {type(error).__name__}")
         finally:
-            cutting.cancel()
+            for each in cuts:
+                each.cancel()
+
+
+def told(id: int, taken: Taken) -> Taken:
+    """Returns what was taken. The log gets a line for the records that were put aside."""
+    if taken.unreadable:
+        log.error("put aside %d records of subscriber %d that PostgreSQL cannot read", taken.unreadable, id)
+    return taken

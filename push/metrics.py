@@ -1,5 +1,7 @@
-"""The metrics of Routemaster's page, under its names and tags. What the tables know is read from them; the rest was counted
-(counters.py). Prometheus gets the same with underscores for dots, and `push_` in front.
+"""The metrics of Routemaster's page, under its names and tags, and two of ours: `events.unreadable` and `events.passed_over`.
+
+What the tables know is read from them; the rest was counted (counters.py). Prometheus gets the same with underscores for dots,
+and `push_` in front.
 """
 
 from __future__ import annotations
@@ -20,10 +22,12 @@ from wire.keys import Key
 # By the subscriber, as the page has it: its name, and its id where names are not told apart.
 QUEUES = """
 SELECT s.client_id, c.name || '.' || c.id, q.records, (q.records + s.max_events - 1) / s.max_events, q.bytes,
-       s.sent_total + s.dropped_total + q.records, s.sent_total, s.dropped_total
+       s.sent_total + s.dropped_total + s.unreadable_total + s.passed_total + q.records,
+       s.sent_total, s.dropped_total, s.unreadable_total, s.passed_total
   FROM push_queues q JOIN push_subscriber s ON s.client_id = q.client_id JOIN push_busclient c ON c.id = s.client_id
  ORDER BY c.id
 """
+KINDS = ("added", "removed", "autodropped", "unreadable", "passed_over")  # the totals of QUEUES
 COUNTED = "SELECT name, tags, total::text FROM push_counter WHERE name NOT LIKE 'events.%' ORDER BY name, tags"
 
 
@@ -53,15 +57,15 @@ def samples(now: int) -> Script[Samples]:
     gauges: list[Sample] = []
     counters = [Sample("events.published", events, {"topic": name}) for name, _, events in (yield from list_topics())]
     used, batches, names = 0, 0, dict[str, str]()
-    for id, name, records, queued_batches, bytes, added, removed, dropped in (yield Statement(QUEUES)):
+    for id, name, records, queued_batches, bytes, *totals in (yield Statement(QUEUES)):
         names[str(id)] = name
         used += bytes
         batches += queued_batches
         gauges.append(Sample("subscriber.queue.batches", queued_batches, {"subscriber": name}))
         gauges.append(Sample("subscriber.queue.events", records, {"subscriber": name}))
-        counters.append(Sample("events.added", added, {"subscriber": name}))
-        counters.append(Sample("events.removed", removed, {"subscriber": name}))
-        counters.append(Sample("events.autodropped", dropped, {"subscriber": name}))
+        counters += [
+            Sample(f"events.{kind}", total, {"subscriber": name}) for kind, total in zip(KINDS, totals, strict=True)
+        ]
     due = yield from due_within(0, now)
     gauges.append(Sample("jobs.count", due, {"queue": "push", "status": "instant"}))
     gauges.append(Sample("jobs.count", max(batches - due, 0), {"queue": "push", "status": "scheduled"}))

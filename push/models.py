@@ -42,7 +42,7 @@ class Subscriber(models.Model):
     """A client's subscription: where its queue is delivered to, how healthy that is, and the batch that is under way.
 
     How far it has come is a Cursor of its queue. `lease` counts the leases it was given out under: who holds an older one may
-    change nothing any more (sql/push_settle.sql). A batch, once made, stays what it is until it is acknowledged.
+    change nothing any more (sql/push_settle.2.sql). A batch, once made, stays what it is until it is acknowledged.
     """
 
     client = models.OneToOneField(BusClient, models.PROTECT, primary_key=True, related_name="subscriber")
@@ -61,7 +61,9 @@ class Subscriber(models.Model):
     last_delivery_ts = models.BigIntegerField(null=True, blank=True)  # the last that was acknowledged
     sent_total = models.BigIntegerField(default=0)
     dropped_total = models.BigIntegerField(default=0)  # by autodrop
-    dropped = models.BigIntegerField(default=0)  # of these, what the next batch tells
+    unreadable_total = models.BigIntegerField(default=0, db_default=0)  # put aside: PostgreSQL could not read them
+    passed_total = models.BigIntegerField(default=0, db_default=0)  # records that are no events (events.py)
+    dropped = models.BigIntegerField(default=0)  # dropped or put aside: what the next batch tells
 
     lease = models.BigIntegerField(default=0)
     leased_until_ts = models.BigIntegerField(default=0)

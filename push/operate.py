@@ -12,7 +12,7 @@ import msgspec
 from base.errors import NotFound
 from push.fill import before_read
 from push.names import QUEUE
-from push.publish import Event, rendered
+from push.publish import TEST_TOPIC, TEST_URL, Event, rendered
 from store.script import Script, Statement, atomically
 from topics import audit, wake
 from topics.append import append
@@ -118,7 +118,7 @@ def move_locked(client_id: int, seq: int | None, now: int, why: str) -> Script[P
 
 def send_test(queue: str, now: int) -> Script[None]:
     """Queue an event that says that it is a test. Raises NotFound."""
-    event = Event("noop", f"https://test.invalid/{queue.removeprefix(QUEUE)}")
-    wanted = Append([NewRecord(msgspec.Raw(rendered("test", event, now)))], create=False)
+    event = Event("noop", TEST_URL + queue.removeprefix(QUEUE))
+    wanted = Append([NewRecord(msgspec.Raw(rendered(TEST_TOPIC, event, now)))], create=False)
     yield from append(queue, wanted, check_rows(wanted), now)
     yield from wake_courier(queue)

@@ -20,6 +20,7 @@ from topics.config import insert_topic
 from topics.records import MAX_RECORD_BYTES, NO_META, Append, Rows
 
 MAX_URL = 1024  # characters
+TEST_TOPIC, TEST_URL = "test", "https://test.invalid/"  # of an event that an operator sends (operate.py)
 MAX_DATA = settings.ROUTEMASTER_MAX_EVENT_DATA  # read once: each event asks for it
 NULL = msgspec.Raw(b"null")
 PLAIN = re.compile(r"https://[a-z0-9.-]*[a-z0-9](?:/[!-~]*)?", re.ASCII)  # most URLs, which need no closer look
@@ -74,7 +75,10 @@ def check_event(event: Event) -> None:
     ):
         raise InvalidRequest("timestamp has to be a whole number of milliseconds, of 64 bits")
     if MAX_DATA and event.data != NULL:
-        size = len(msgpack.packb(msgspec.json.decode(event.data)))
+        try:
+            size = len(msgpack.packb(msgspec.json.decode(event.data)))
+        except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
+            raise InvalidRequest("data holds a value that MessagePack cannot, so its size is unknown") from error
         if size > MAX_DATA:
             raise InvalidRequest(f"data takes {size} bytes of MessagePack, at most {MAX_DATA} are allowed")
 

@@ -264,6 +264,7 @@ if PUSH_CALLBACK_CA and not Path(PUSH_CALLBACK_CA).is_file():
     raise Refusal(f"PUSH_CALLBACK_CA={PUSH_CALLBACK_CA} is no file: name one with certificates in PEM, or unset it.")
 # Callbacks that one worker process waits for at once, each in a thread that does nothing else (push/deliveries.py).
 PUSH_CALLBACKS_AT_ONCE: int = number("PUSH_CALLBACKS_AT_ONCE", 256, least=4)
+PUSH_SLOW_MS: int = number("PUSH_SLOW_MS", 2_000, least=1)  # a callback that takes longer counts as failing
 PUSH_LOG_DAYS: int = number("PUSH_LOG_DAYS", 7, least=1)  # how long deliveries stay in the log
 PUSH_KEEP_DAYS: int = number("PUSH_KEEP_DAYS", 7, least=1)  # how long what was delivered can be delivered again
 # -- The console (console/) ------------------------------------------------------------------------------------------

@@ -58,7 +58,21 @@ class SubscriberAdmin(DomainAdmin):
     search_help_text = "The beginning of a name."
     actions = ("pause", "resume", "unsubscribe")
     fieldsets = (
-        ("Now", {"fields": ("client", *columns, "size_queued", "under_way", "sent", "dropped_events")}),
+        (
+            "Now",
+            {
+                "fields": (
+                    "client",
+                    *columns,
+                    "size_queued",
+                    "under_way",
+                    "sent",
+                    "dropped_events",
+                    "unreadable",
+                    "passed_over",
+                )
+            },
+        ),
         ("Subscription", {"fields": ("topics", "shown_callback", "timeout_ms", "max_events", "queue_topic", "since")}),
     )
 
@@ -102,6 +116,14 @@ class SubscriberAdmin(DomainAdmin):
     @admin.display(description="dropped by autodrop")
     def dropped_events(self, subscriber: Subscriber) -> str:
         return amount(subscriber.dropped_total)
+
+    @admin.display(description="put aside, unreadable")
+    def unreadable(self, subscriber: Subscriber) -> str:
+        return amount(subscriber.unreadable_total)
+
+    @admin.display(description="passed over, no events")
+    def passed_over(self, subscriber: Subscriber) -> str:
+        return amount(subscriber.passed_total)
 
     @admin.display
     def topics(self, subscriber: Subscriber) -> str:

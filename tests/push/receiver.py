@@ -26,8 +26,13 @@ class Batch:
 
     path: str
     headers: dict[str, str]
-    events: list[dict[str, Any]]
+    body: bytes
     status: int | None = None
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(self.body)
+        return found
 
     @property
     def username(self) -> str | None:
@@ -92,7 +97,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
-        batch = Batch(self.path, {name.lower(): value for name, value in self.headers.items()}, json.loads(body))
+        batch = Batch(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
         self.receiver.batches.append(batch)
         status = self.receiver.answer(self, batch)
         if status is not None:

@@ -14,6 +14,14 @@ from tests.push.bus import new_client, url
 from tests.push.receiver import Receiver
 
 
+def drop_now(instance: Instance) -> None:
+    """Now, and not when half a minute is over."""
+    now = [sys.executable, "-m", "celery", "-A", "topics_project.celery", "call", "push.autodrop"]
+    servers = {"DATABASE_URL": instance.servers.database_url, "REDIS_URL": instance.servers.redis_url}
+    secret = {"SECRET_KEY": (instance.data / "secret-key").read_text().strip()}
+    subprocess.run(now, env={**instance.environment, **servers, **secret}, cwd=ROOT, check=True, capture_output=True)
+
+
 def test_the_oldest_events_of_the_stalest_queue_go(strict: Instance, topic: str, ca: trustme.CA) -> None:
     publisher, gone, slow = new_client(strict), new_client(strict), new_client(strict)
     stale, fresh = Receiver(ca, answer=lambda *_: 500), Receiver(ca, answer=lambda *_: 500)
@@ -23,11 +31,7 @@ def test_the_oldest_events_of_the_stalest_queue_go(strict: Instance, topic: str,
         publisher.publish(topic, url(n))
     slow.subscribe(topic, callback=fresh.url(), timeout=0, max=5)
     publisher.publish(topic, url(100))
-    # Now, and not when half a minute is over.
-    now = [sys.executable, "-m", "celery", "-A", "topics_project.celery", "call", "push.autodrop"]
-    servers = {"DATABASE_URL": strict.servers.database_url, "REDIS_URL": strict.servers.redis_url}
-    secret = {"SECRET_KEY": (strict.data / "secret-key").read_text().strip()}
-    subprocess.run(now, env={**strict.environment, **servers, **secret}, cwd=ROOT, check=True, capture_output=True)
+    drop_now(strict)
     until(lambda: gone.events()["queued"] < 101, "autodrop")
     left = gone.events()["queued"]
     assert 0 < left <= 60

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.instances import Instance, until
-from tests.push.bus import Client, new_topic, until_acknowledged, url
+from tests.instances import WHOLE, Instance, until
+from tests.push.bus import Client, new_client, new_topic, until_acknowledged, url
 from tests.push.receiver import Batch, Handler, Receiver, hang, reset
 
 
@@ -187,3 +187,103 @@ def test_a_kept_connection_that_was_closed_is_no_failure(
         publisher.publish(topic, url(n))
     until_acknowledged(receiver, [url(n) for n in range(5)])
     assert {batch.attempt for batch in receiver.batches} == {1}
+
+
+def trickle(handler: Handler, batch: Batch) -> None:
+    """200 at once, and a byte of its body every now and then."""
+    batch.status = 200
+    handler.close_connection = True
+    try:
+        handler.connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        while True:  # the size of a chunk, which is not to end
+            handler.connection.sendall(b"0")
+            time.sleep(0.05)
+    except OSError:
+        pass
+
+
+def state_of(instance: Instance, who: Client) -> tuple[int, str | None]:
+    with instance.connect() as connection:
+        found = connection.execute(
+            "SELECT health, last_error FROM push_subscriber s JOIN push_busclient c ON c.id = s.client_id WHERE c.token = %s",
+            [who.token],
+        ).fetchone()
+    assert found is not None
+    return found[0], found[1]
+
+
+def test_a_body_that_trickles_is_not_waited_for_and_counts_as_failing(
+    bus: Instance, publisher: Client, subscriber: Client, topic: str, receiver: Receiver
+) -> None:
+    receiver.answer = lambda handler, batch: trickle(handler, batch) if len(receiver.batches) <= 3 else 200
+    publisher.publish(topic, url(0))
+    subscriber.subscribe(topic, callback=receiver.url(), timeout=0, max=1)
+    for n in range(3):
+        publisher.publish(topic, url(n))
+    until(subscriber.drained, "the queue to be empty")
+    assert receiver.acknowledged() == [url(n) for n in range(3)]
+    assert {batch.attempt for batch in receiver.batches} == {1}
+    health, error = state_of(bus, subscriber)
+    assert health == 94
+    assert "the body was not there" in (error or "")
+    publisher.publish(topic, url(3))
+    until_acknowledged(receiver, [url(n) for n in range(4)])
+    until(lambda: state_of(bus, subscriber) == (95, None), "it to be well")
+
+
+def test_bodies_that_trickle_hold_up_nobody(
+    instances: Callable[..., Instance], settings_of_bus: dict[str, str], topic: str, receiver: Receiver
+) -> None:
+    """There are more of them than threads, and each would be waited for longer than the test waits."""
+    instance = instances(**{**WHOLE, **settings_of_bus, "ROUTEMASTER_TIMEOUT": "300"})
+    publisher, healthy = new_client(instance), new_client(instance)
+    receiver.answer = lambda handler, batch: trickle(handler, batch) if batch.path.startswith("/slow") else 200
+    publisher.publish(topic, url(0))
+    for n in range(140):
+        new_client(instance).subscribe(topic, callback=receiver.url(f"/slow{n}"), timeout=0)
+    healthy.subscribe(topic, callback=receiver.url("/healthy"), timeout=0)
+    for n in range(3):
+        publisher.publish(topic, url(n))
+        until_acknowledged(receiver, [url(n) for n in range(n + 1)], "/healthy")
+
+
+def test_an_acknowledgement_that_takes_long_counts_and_counts_as_failing(
+    instances: Callable[..., Instance], settings_of_bus: dict[str, str], topic: str, receiver: Receiver
+) -> None:
+    instance = instances(**{**WHOLE, **settings_of_bus, "PUSH_SLOW_MS": "1"})
+    publisher, subscriber = new_client(instance), new_client(instance)
+
+    def answer(handler: Handler, batch: Batch) -> int:
+        time.sleep(0.01)
+        return 204
+
+    receiver.answer = answer
+    publisher.publish(topic, url(0))
+    subscriber.subscribe(topic, callback=receiver.url(), timeout=0, max=1)
+    for n in range(4):
+        publisher.publish(topic, url(n))
+    until_acknowledged(receiver, [url(n) for n in range(4)])
+    until(subscriber.drained, "the queue to be empty")
+    health, error = state_of(instance, subscriber)
+    assert health == 92
+    assert "later than PUSH_SLOW_MS" in (error or "")
+
+
+def test_a_body_that_comes_with_its_status_keeps_the_connection(
+    publisher: Client, subscriber: Client, topic: str, receiver: Receiver
+) -> None:
+    peers = []
+
+    def answer(handler: Handler, batch: Batch) -> None:
+        peers.append(handler.client_address)
+        batch.status = 200
+        handler.connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        handler.connection.sendall(b"2\r\nOK\r\n0\r\n\r\n")
+
+    receiver.answer = answer
+    publisher.publish(topic, url(0))
+    subscriber.subscribe(topic, callback=receiver.url(), timeout=0, max=1)
+    for n in range(5):
+        publisher.publish(topic, url(n))
+    until_acknowledged(receiver, [url(n) for n in range(5)])
+    assert len(set(peers)) == 1

@@ -42,6 +42,8 @@ NAMES = [
     "events.autodropped",
     "events.removed",
     "events.added",
+    "events.unreadable",
+    "events.passed_over",
     "delivery.events",
     "delivery.batches",
     "delivery.time",

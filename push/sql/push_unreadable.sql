@@ -1,0 +1,20 @@
+-- The first record of a queue, seqs p_first..p_last, whose data cannot be read, and PostgreSQL's reason. NULL: all can be read.
+-- A damaged page or a missing piece of a large value is such a reason. A lack of memory, a lock or an end of the server is none: such
+-- an error is raised.
+CREATE OR REPLACE FUNCTION push_unreadable(p_queue_id bigint, p_first bigint, p_last bigint, OUT seq bigint, OUT reason text)
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    FOR each IN p_first..p_last LOOP
+        BEGIN
+            PERFORM length(topic || data::text) FROM push_queued(p_queue_id, each, each);
+        EXCEPTION WHEN OTHERS THEN
+            IF left(SQLSTATE, 2) IN ('40', '53', '55', '57') THEN
+                RAISE;
+            END IF;
+            seq := each;
+            reason := SQLERRM;
+            RETURN;
+        END;
+    END LOOP;
+END
+$$;

@@ -8,7 +8,6 @@ import io
 import re
 from collections.abc import AsyncIterator
 from typing import Any
-from urllib.parse import parse_qs
 
 import msgspec
 from django.conf import settings
@@ -24,6 +23,7 @@ from store.database import mend
 from store.script import run
 from topics.describe import Held, held
 from watch.serve import disconnected, flowing
+from wire.parse import query_pairs
 
 PREFIX = "/admin/download/"
 PATH = re.compile(r"/admin/download/([^/]+)\.(ndjson|csv)")
@@ -38,7 +38,7 @@ Send = Any
 
 def wanted(query: bytes) -> tuple[Filter, int | None]:
     """The page's filter, and the seq from which on it goes down. Raises InvalidRequest."""
-    given = {key: values[-1] for key, values in parse_qs(query.decode("latin-1")).items()}
+    given = {name: value for name, value in query_pairs(query) if value}
     upto = given.get("upto")
     if upto is not None and not (upto.isdecimal() and len(upto) < 19):
         raise InvalidRequest("upto is a seq")

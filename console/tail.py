@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
-from urllib.parse import parse_qs
 
 from base.clock import now_ms
 from base.errors import InvalidRequest, TopicNotFound
@@ -20,6 +19,7 @@ from watch.serve import flowing, pump
 from watch.sessions import SavedPosition, Session, Start, Watch
 from watch.stream import Stream
 from wire import shutdown
+from wire.parse import query_pairs
 
 PATH = "/admin/tail/"
 PERMISSION = "topics.view_topic"
@@ -28,14 +28,15 @@ MOST_TOPICS = 20
 
 def wanted(query: bytes) -> Watch:
     """What the page asks for, as the body of a watch: `topic` as often as need be, `node`, `tag`. Raises InvalidRequest."""
-    given = parse_qs(query.decode("latin-1"))
-    names = given.get("topic", [])
+    pairs = [(name, value) for name, value in query_pairs(query) if value]
+    names = [value for name, value in pairs if name == "topic"]
+    given = dict(pairs)
     if not 1 <= len(names) <= MOST_TOPICS:
         raise InvalidRequest(f"choose 1 to {MOST_TOPICS} topics, not {len(names)}")
-    tag = given.get("tag", [""])[-1]
+    tag = given.get("tag", "")
     match: Match | None = None if not tag else ("tag", "Glob" if tag.endswith("*") else "Eq", tag)
     start = {name: Start(tail=True, match=match) for name in names}
-    return Watch(start, node=given.get("node", [""])[-1] or None, include_tags=True, limit=100)
+    return Watch(start, node=given.get("node") or None, include_tags=True, limit=100)
 
 
 async def stream(scope: dict[str, Any], receive: Any, send: Any) -> None:

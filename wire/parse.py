@@ -55,20 +55,32 @@ def parse(body: bytes, shape: type[T]) -> T:
         raise InvalidRequest("the JSON is nested too deep") from error
 
 
-def parse_query(raw: bytes, shape: type[T]) -> T:
-    """The query as a struct: fields that are lists take every value, the others the last. Raises InvalidRequest."""
-    if not raw:
-        return shape()
+def query_pairs(raw: bytes) -> list[tuple[str, str]]:
+    """Returns the names and values of a query. Raises InvalidRequest."""
     try:
         if b"%" in raw:
             unquote_to_bytes(raw).decode()
-        pairs = parse_qsl(raw.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+        return parse_qsl(raw.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS)
     except UnicodeDecodeError as error:
         raise InvalidRequest("the query is not UTF-8") from error
     except ValueError as error:
         raise InvalidRequest(f"the query has more than {MOST_FIELDS} fields") from error
+
+
+def header_text(name: str, value: bytes) -> str:
+    """Returns the text of a header, which is the same text in a body. Raises InvalidRequest."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(f"the header {name} is not UTF-8 (byte {error.start})") from error
+
+
+def parse_query(raw: bytes, shape: type[T]) -> T:
+    """The query as a struct: fields that are lists take every value, the others the last. Raises InvalidRequest."""
+    if not raw:
+        return shape()
     fields, given = query_fields(shape), dict[str, Any]()  # type: ignore[arg-type]
-    for name, value in pairs:
+    for name, value in query_pairs(raw):
         if name not in fields:
             if shape.__struct_config__.forbid_unknown_fields:  # type: ignore[attr-defined]
                 raise hints.unknown(name, list(fields), "query")

@@ -90,6 +90,23 @@ def test_the_bodys_key_wins_over_the_headers(door: Door, name: str) -> None:
     assert door.post(f"/v0/topics/{name}", other, idempotency_key="head").json["deduped"] is False
 
 
+def test_a_key_in_the_header_is_the_same_text_in_the_body(door: Door, name: str) -> None:
+    """A header is bytes: tests hand it over as latin-1 text."""
+    for key in ("Bestellung-7-ü", "注文-7", "😀"):
+        said = key.encode().decode("latin-1")
+        first = door.post(f"/v0/topics/{name}", {"records": [{"data": key}]}, idempotency_key=said)
+        again = door.append(name, key, idempotency_key=key)
+        assert (first.json["deduped"], again.json["deduped"]) == (False, True)
+        assert again.json["seqs"] == first.json["seqs"]
+
+
+def test_a_key_in_the_header_that_is_not_utf_8_is_refused(door: Door, name: str) -> None:
+    refused = door.post(f"/v0/topics/{name}", {"records": [{"data": 1}]}, idempotency_key="caf\xe9")
+    assert (refused.status, refused.code) == (400, "invalid_request")
+    assert "Idempotency-Key is not UTF-8 (byte 3)" in refused.json["error"]["message"]
+    assert door.get(f"/v0/topics/{name}").status == 404
+
+
 OTHERS: list[dict[str, Any]] = [
     {"records": [{"data": 2}]},
     {"records": [{"data": 1}, {"data": 1}]},

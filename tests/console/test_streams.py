@@ -107,6 +107,8 @@ def test_what_is_no_stream_is_refused(server: Instance, cookie: str) -> None:
         ("/admin/tail/", 400),
         ("/admin/tail/?topic=not-there-at-all", 404),
         ("/admin/tail/?topic=no%20name", 400),
+        ("/admin/tail/?topic=a&tag=%ff", 400),
+        ("/admin/download/a.csv?tag=%ff", 400),
         ("/admin/download/x", 404),
         ("/admin/download/not-there-at-all.csv", 404),
     ):

@@ -31,7 +31,7 @@ from topics.stamps import seen
 from wire import metrics
 from wire.answer import Answer
 from wire.endpoint import Asked, Endpoint
-from wire.parse import Request, parse
+from wire.parse import Request, header_text, parse
 from wire.schema import Clamped
 
 TOPIC, TAG = "v0/topics/<str:topic>", "records"
@@ -70,7 +70,7 @@ class AppendQuery(Request):
     answers={200: AppendAnswer, 201: AppendAnswer},
     errors=(TopicNotFound, HeadMismatch, IdempotencyMismatch, TopicFull, BatchTooLarge, RecordTooLarge),
     headers={
-        "Idempotency-Key": "As `idempotency_key` in the body, which wins: 1 to 256 characters that name this append."
+        "Idempotency-Key": "As `idempotency_key` in the body, which wins: 1 to 256 characters in UTF-8 that name this append."
     },
     example={
         "node": "shop-1",
@@ -86,7 +86,7 @@ def append_records(asked: Asked[Append, AppendQuery], topic: str) -> Script[Answ
     """Append records, all or none."""
     wanted = asked.body
     if wanted.idempotency_key is None and (key := asked.headers.get(b"idempotency-key")) is not None:
-        wanted.idempotency_key = key.decode("latin-1")
+        wanted.idempotency_key = header_text("Idempotency-Key", key)
     wanted.check_names(asked.key)
     done = yield from append(topic, wanted, check_rows(wanted), now_ms())
     if not done.deduped:

@@ -195,6 +195,11 @@ class Throttled(TopicsError):
 
     status, code, retry_after = 429, "throttled", 1
 
+    def __init__(self, message: str, *, limit: str, max: int, retry_after: int = 1) -> None:
+        """`retry_after`: seconds until there may be room."""
+        super().__init__(message, limit=limit, max=max)
+        self.retry_after = retry_after
+
 
 class NotReady(TopicsError):
     """PostgreSQL is away. What was sent may be sent again."""

@@ -66,9 +66,9 @@ def limits(now: int) -> list[Limit]:
         limit("TOPICS_MAX_TOPICS", "topics", topics),
         limit("TOPICS_MAX_ROUTERS", "routers", routers),
         limit("TOPICS_MAX_WATCH_SESSIONS", "watch sessions", sessions),
-        limit("TOPICS_MAX_WATCH_SESSIONS_PER_KEY", "watch sessions of the key that has most", of_key),
+        limit("TOPICS_MAX_WATCH_SESSIONS_PER_KEY", "watch sessions of the key or address that has most", of_key),
         limit("TOPICS_MAX_STREAMS", "open streams", streams),
-        limit("TOPICS_MAX_STREAMS_PER_KEY", "open streams of the key that has most", streams_of_key),
+        limit("TOPICS_MAX_STREAMS_PER_KEY", "open streams of the key or address that has most", streams_of_key),
         limit("TOPICS_MAX_TOTAL_BYTES", "payload of all topics", bytes),
         limit("TOPICS_HISTORY_MAX_SAMPLES", "samples of this console", samples),
     ]

@@ -186,7 +186,7 @@ def wake_source(source_id: int) -> Script[None]:
 def create_router(name: str, config: RouterConfig, now: int) -> Script[None]:
     fields = config.fields(Router.State.RUNNING)
     ((routers,),) = yield Statement(COUNT)
-    limits.check("routers", settings.TOPICS_MAX_ROUTERS, routers)
+    limits.check("routers", settings.TOPICS_MAX_ROUTERS, routers, limits.LATER)
     source_id = yield from locked_topic(config.source, True, now)
     dest_id = yield from locked_topic(config.dest, config.create_dest, now)
     yield from check_fan_in(source_id, dest_id, config.dest, fields.get("allow_fan_in", False))

@@ -76,7 +76,7 @@ def check_topics(name: str) -> Script[None]:
         ((topics, there),) = yield Statement(TOPICS, (name,))
         granted.renew(most - topics, now)
     if not there:
-        limits.check("topics", most, topics)
+        limits.check("topics", most, topics, limits.LATER)
 
 
 def check_total_bytes(more: int) -> Script[None]:
@@ -90,4 +90,5 @@ def check_total_bytes(more: int) -> Script[None]:
         _total[:] = [time.monotonic() + FRESH_SECONDS, total]
     if _total[1] + more > most:
         metrics.throttled("total_bytes")
-        raise Throttled(f"the topics hold {_total[1]} bytes of {most}", limit="total_bytes", max=most)
+        message = f"the topics hold {_total[1]} bytes of {most}"
+        raise Throttled(message, limit="total_bytes", max=most, retry_after=limits.LATER)

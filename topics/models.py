@@ -264,7 +264,7 @@ class WatchSession(models.Model):
     """A watch session (watch/sessions.py): what its client asked for, and how far it was streamed, as JSON."""
 
     wid = models.CharField(primary_key=True, max_length=64, db_collation="C")
-    key_id = models.CharField(max_length=100)
+    key_id = models.CharField(max_length=100)  # its holder: where no key is needed, the client's address
     options = models.TextField()
     spots = models.TextField()
     stream = models.BigIntegerField(default=0)  # how many streams it has had; only the latest may move it
@@ -278,7 +278,7 @@ class StreamCount(models.Model):
 
     pk = models.CompositePrimaryKey("process", "key_id")
     process = models.CharField(max_length=32)
-    key_id = models.CharField(max_length=100)
+    key_id = models.CharField(max_length=100)  # the holder, as of a session
     count = models.IntegerField()
     seen_ts = models.BigIntegerField()
 

@@ -190,8 +190,8 @@ TOPICS_MAX_NODES: int = number("TOPICS_MAX_NODES", 1000, least=1)  # that one re
 TOPICS_MAX_TOPICS: int = number("TOPICS_MAX_TOPICS", 100_000)
 TOPICS_MAX_ROUTERS: int = number("TOPICS_MAX_ROUTERS", 10_000)
 TOPICS_MAX_WATCH_SESSIONS: int = number("TOPICS_MAX_WATCH_SESSIONS", 10_000)
-# A tenth of all, so that one client that opens sessions and forgets them cannot use up everybody's. Without keys
-# everybody is the same somebody, as for streams: who reaches an open server may delete its topics, too.
+# A tenth of all, so that one client that opens sessions and forgets them cannot use up everybody's. Without keys an address
+# counts as a key does, here and in the caps of streams and of requests in flight (wire/client.py).
 TOPICS_MAX_WATCH_SESSIONS_PER_KEY: int = number("TOPICS_MAX_WATCH_SESSIONS_PER_KEY", 1_000)
 TOPICS_MAX_STREAMS: int = number("TOPICS_MAX_STREAMS", 10_000)
 TOPICS_MAX_STREAMS_PER_KEY: int = number("TOPICS_MAX_STREAMS_PER_KEY", 1_000)

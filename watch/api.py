@@ -10,7 +10,7 @@ from base.clock import now_ms
 from base.errors import TopicNotFound
 from store.script import Script
 from topics.api.shapes import EarliestSeq, HeadSeq
-from watch.sessions import Watch, clamped_by, create
+from watch.sessions import FIRST_TTL_MS, Watch, clamped_by, create
 from wire.answer import Answer
 from wire.endpoint import Asked, Endpoint, Operation
 from wire.parse import Request
@@ -34,7 +34,9 @@ class WatchAnswer(msgspec.Struct, kw_only=True):
     stream_url: str
     """Where the stream is, for a GET or an `EventSource`."""
     session_ttl_ms: int
-    """Milliseconds for which the session is kept while it has no stream."""
+    """Milliseconds for which the session is kept after a stream has ended."""
+    first_ttl_ms: int
+    """Milliseconds for which the session is kept until its first stream begins."""
     topics: dict[str, Watched]
     """Where the stream begins, by topic."""
     clamped: Clamped = UNSET
@@ -68,6 +70,7 @@ def begin_session(asked: Asked[Watch, WatchQuery]) -> Script[Answer]:
             wid=wid,
             stream_url=f"/v0/watch/{wid}",
             session_ttl_ms=settings.TOPICS_WATCH_SESSION_TTL_MS,
+            first_ttl_ms=FIRST_TTL_MS,
             topics={found.name: Watched(spots[found.name].seq, found.head_seq, found.earliest_seq) for found in topics},
             clamped=clamped_by(asked.body),
             performance=asked.performance(),

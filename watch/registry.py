@@ -55,8 +55,8 @@ class Open(Protocol):
 class Registry:
     """Lives in the hub's event loop, whose chores call count, save and check_keys once a second.
 
-    `own` and `others` count streams by key: those of this process as of now, and those of the others as of the last
-    exchange. `closing` holds the last positions of sessions whose streams have ended and are not written down yet.
+    `own` and `others` count streams by holder (a key, or an address): those of this process as of now, and those of the others
+    as of the last exchange. `closing` holds the last positions of sessions whose streams have ended and are not written down yet.
     """
 
     def __init__(self, hub: Hub) -> None:
@@ -74,8 +74,8 @@ class Registry:
     # -- How many -----------------------------------------------------------------------------------------------------
 
     async def enter(self, key: Key) -> None:
-        """Count a stream that is about to open. Raises Throttled when there are too many, of this key or of all."""
-        self.own[key.id] += 1  # before we look: of two that come at once, each is seen by the other
+        """Count a stream that is about to open. Raises Throttled when there are too many, of this holder or of all."""
+        self.own[key.holder] += 1  # before we look: of two that come at once, each is seen by the other
         try:
             if self.near(key):
                 await self.count()
@@ -85,18 +85,18 @@ class Registry:
             raise
 
     def exit(self, key: Key) -> None:
-        self.own[key.id] -= 1
+        self.own[key.holder] -= 1
 
     def check(self, key: Key) -> None:
         check("streams", settings.TOPICS_MAX_STREAMS, self.own.total() + self.others.total() - 1)
-        of_key = self.own[key.id] + self.others[key.id] - 1
+        of_key = self.own[key.holder] + self.others[key.holder] - 1
         check("streams_per_key", settings.TOPICS_MAX_STREAMS_PER_KEY, of_key)
 
     def near(self, key: Key) -> bool:
         """Whether a cap is so near that what the others had a second ago is not good enough."""
         caps = (
             (settings.TOPICS_MAX_STREAMS, self.own.total() + self.others.total()),
-            (settings.TOPICS_MAX_STREAMS_PER_KEY, self.own[key.id] + self.others[key.id]),
+            (settings.TOPICS_MAX_STREAMS_PER_KEY, self.own[key.holder] + self.others[key.holder]),
         )
         return any(most and most - count < max(most / 2, 100) for most, count in caps)
 

@@ -27,7 +27,7 @@ from watch.sessions import Session, take
 from watch.stream import Stream
 from wire import memory, upload
 from wire import shutdown as drain
-from wire.entrance import fresh_keys
+from wire.entrance import counted, fresh_keys
 from wire.keys import Key, keyring
 from wire.limits import under_way
 from wire.parse import STRICT, NoFields, parse, parse_query
@@ -157,7 +157,7 @@ async def enter(scope: Scope, headers: dict[bytes, bytes], receive: Receive, que
     key = await who(scope, headers)
     check_accept(headers)
     parse_query(scope["query_string"], query)
-    with under_way(key) as held:
+    with under_way(key.holder) as held:
         body = await upload.read(headers, receive, upload.SMALL, held)
     if STRICT:
         parse(body, NoFields)
@@ -181,9 +181,10 @@ async def who(scope: Scope, headers: dict[bytes, bytes]) -> Key:
     await fresh_keys()
     authorization = headers.get(b"authorization")
     tokens = parse_qs(scope["query_string"].decode("latin-1")).get("token")
-    if authorization is None and tokens:
-        return keyring.authenticate(f"Bearer {tokens[-1]}")
-    return keyring.authenticate(authorization.decode("latin-1") if authorization else None)
+    given = authorization.decode("latin-1") if authorization else None
+    if given is None and tokens:
+        given = f"Bearer {tokens[-1]}"
+    return counted(keyring.authenticate(given), scope, headers)
 
 
 async def open_session(streams: Registry, wid: str, key: Key) -> Session:

@@ -7,6 +7,7 @@ has begun and not ended well, so that the row may be behind what its client has 
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, NamedTuple
@@ -21,7 +22,7 @@ from store.script import Script, Statement
 from topics.diff import MAX_BYTES, MAX_LIMIT, Match, Seq, check_match, check_nodes
 from watch.feeds import View
 from wire.answer import clamped
-from wire.keys import Key
+from wire.keys import OPEN, Key
 from wire.limits import check
 from wire.parse import Request
 from wire.schema import Clamped
@@ -29,6 +30,7 @@ from wire.schema import Clamped
 MOST_TOPICS = 256
 MAX_BATCH_BYTES = min(256 * 1024, MAX_BYTES)  # a stream holds a whole batch while its reader takes it
 REFRESH_MS = 30_000  # a session with a stream says so at least this often
+FIRST_TTL_MS = min(30_000, settings.TOPICS_WATCH_SESSION_TTL_MS)  # a session is kept so long for its first stream
 
 # What the answer says of each topic, as a read at its head finds it; and where its first record since `from_ts` is.
 SURVEY = """
@@ -41,16 +43,31 @@ SELECT t.name, t.id, diff.head_seq, diff.earliest_seq,
                                CASE WHEN t.ttl_ms > 0 THEN %(now)s - t.ttl_ms END) diff
 """
 
+# When a session expires. A stream that ends well sets seen_ts.
+EXPIRES = """
+seen_ts + CASE WHEN stream = 0 THEN %(first_ttl_ms)s WHEN open THEN %(ttl_ms)s::bigint + %(refresh_ms)s ELSE %(ttl_ms)s END
+"""
 # All of them: there are 10,000 at most, and an index on seen_ts would cost every save its HOT update.
-SWEEP = """
-WITH dropped AS (
-    DELETE FROM topics_watchsession
-     WHERE seen_ts < %(now)s::bigint - %(ttl_ms)s - CASE WHEN open THEN %(refresh_ms)s ELSE 0 END
-    RETURNING wid)
+SWEEP = f"""
+WITH dropped AS (DELETE FROM topics_watchsession WHERE {EXPIRES} < %(now)s RETURNING wid)
 SELECT count(*) FROM dropped
 """
 
-COUNT = "SELECT count(*), count(*) FILTER (WHERE key_id = %(key_id)s) FROM topics_watchsession"
+COUNT = "SELECT count(*) FROM topics_watchsession WHERE %(key_id)s::text IS NULL OR key_id = %(key_id)s"
+
+# The oldest sessions that never had a stream. One that is locked is being dropped by another request, or gets its first stream.
+MAKE_ROOM = """
+WITH dropped AS (
+    DELETE FROM topics_watchsession WHERE wid IN (
+        SELECT wid FROM topics_watchsession
+         WHERE stream = 0 AND (%(key_id)s::text IS NULL OR key_id = %(key_id)s)
+         ORDER BY seen_ts LIMIT %(most)s FOR UPDATE SKIP LOCKED)
+    RETURNING wid)
+SELECT count(*) FROM dropped
+"""
+NEXT_ROOM = f"""
+SELECT coalesce(min({EXPIRES}), 0)::bigint FROM topics_watchsession WHERE %(key_id)s::text IS NULL OR key_id = %(key_id)s
+"""
 
 INSERT = """
 INSERT INTO topics_watchsession (wid, key_id, options, spots, stream, open, seen_ts, created_ts)
@@ -58,10 +75,7 @@ VALUES (%(wid)s, %(key_id)s, %(options)s, %(spots)s, 0, false, %(now)s, %(now)s)
 ON CONFLICT (wid) DO NOTHING  -- sent a second time, since the connection ended under the first
 """
 
-FIND = """
-SELECT key_id, options, spots FROM topics_watchsession
- WHERE wid = %(wid)s AND seen_ts >= %(now)s::bigint - %(ttl_ms)s - CASE WHEN open THEN %(refresh_ms)s ELSE 0 END
-"""
+FIND = f"SELECT key_id, options, spots FROM topics_watchsession WHERE wid = %(wid)s AND {EXPIRES} >= %(now)s"
 
 # Two streams that begin at once take turns at the row; the later one has the say.
 TAKE = """
@@ -223,22 +237,35 @@ def create(wanted: Watch, key: Key, lenient: bool, now: int) -> Script[tuple[str
     positions = {found.name: begin(wanted.topics[found.name], found) for found in topics}
     wid = "wid_" + secrets.token_urlsafe(16)
     yield from check_room(key, now)
-    session = {"wid": wid, "key_id": key.id, "options": packed(chosen), "spots": packed(positions), "now": now}
+    session = {"wid": wid, "key_id": key.holder, "options": packed(chosen), "spots": packed(positions), "now": now}
     yield Statement(INSERT, session)
     return wid, topics, positions
 
 
 def check_room(key: Key, now: int) -> Script[None]:
-    """Raises Throttled when there are too many sessions, of this key or of all.
+    """Make room for one more session where a cap is reached. Raises Throttled where none can be made."""
+    yield from make_room("watch_sessions_per_key", settings.TOPICS_MAX_WATCH_SESSIONS_PER_KEY, key.holder, now)
+    yield from make_room("watch_sessions", settings.TOPICS_MAX_WATCH_SESSIONS, None, now)
 
-    Expired ones do not count: where beat is late or away, they are swept here before anybody is turned away.
+
+def make_room(limit: str, most: int, holder: str | None, now: int) -> Script[None]:
+    """The same for one cap: on the sessions of `holder`, or on all.
+
+    Expired sessions go first, because beat may be late or away. Then the oldest sessions go that never had a stream, so that
+    a client which only makes sessions takes no place from others. A session that had a stream stays.
     """
-    ((held, of_key),) = yield Statement(COUNT, {"key_id": key.id})
-    caps = ((settings.TOPICS_MAX_WATCH_SESSIONS, held), (settings.TOPICS_MAX_WATCH_SESSIONS_PER_KEY, of_key))
-    if any(0 < most <= sessions for most, sessions in caps) and (yield from sweep(now)):
-        ((held, of_key),) = yield Statement(COUNT, {"key_id": key.id})
-    check("watch_sessions", settings.TOPICS_MAX_WATCH_SESSIONS, held)
-    check("watch_sessions_per_key", settings.TOPICS_MAX_WATCH_SESSIONS_PER_KEY, of_key)
+    if not most:
+        return
+    of = {"key_id": holder}
+    ((held,),) = yield Statement(COUNT, of)
+    if held < most:
+        return
+    yield from sweep(now)
+    ((held,),) = yield Statement(COUNT, of)
+    if held >= most:
+        ((dropped,),) = yield Statement(MAKE_ROOM, {**of, "most": held - most + 1})
+        ((room_ts,),) = yield Statement(NEXT_ROOM, {**of, **ages(now)})
+        check(limit, most, held - dropped, max(1, math.ceil((room_ts - now) / 1000)))
 
 
 def survey(wanted: Watch, now: int) -> Script[list[Found]]:
@@ -263,7 +290,8 @@ def packed(value: Any) -> str:
 
 
 def ages(now: int) -> dict[str, int]:
-    return {"now": now, "ttl_ms": settings.TOPICS_WATCH_SESSION_TTL_MS, "refresh_ms": REFRESH_MS}
+    ttl_ms = settings.TOPICS_WATCH_SESSION_TTL_MS
+    return {"now": now, "ttl_ms": ttl_ms, "refresh_ms": REFRESH_MS, "first_ttl_ms": FIRST_TTL_MS}
 
 
 def sweep(now: int) -> Script[int]:
@@ -278,7 +306,9 @@ def take(wid: str, key: Key, now: int) -> Script[Session]:
     if not found:
         raise NotFound(f"there is no watch session {wid[:64]!r}, or it has expired")
     ((key_id, chosen, spots),) = found
-    if key_id != key.id:
+    if (
+        key != OPEN and key_id != key.id
+    ):  # where no key is needed, whoever has the wid may follow: an address may change
         raise Forbidden("this watch session belongs to another key")
     key.check("read")
     for name in msgspec.json.decode(spots, type=SavedPositions):

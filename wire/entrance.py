@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 from base.errors import Unauthorized
 from store.database import translating
 from store.threads import Threads
+from wire.client import address
 from wire.dialect import Dialect, Keys
-from wire.keys import Key, keyring
+from wire.keys import OPEN, Key, keyring, open_to
 
+Scope = dict[str, Any]
 _threads = Threads(1, "keys")
 _asked_for: set[Keys] = set()  # that the thread is to read, or reads: each once, however many requests come meanwhile
 DOUBT_SECONDS = 0.05  # in which all who are unknown share one look at the keys: strangers may guess at any pace
@@ -34,14 +37,14 @@ def refresh(keys: Keys) -> None:
         _asked_for.discard(keys)
 
 
-async def who(dialect: Dialect, headers: dict[bytes, bytes]) -> Key:
-    """The key behind a request's Authorization header. Raises Unauthorized or NotReady."""
+async def who(dialect: Dialect, scope: Scope, headers: dict[bytes, bytes]) -> Key:
+    """Returns the key behind a request's Authorization header. Raises Unauthorized or NotReady."""
     authorization = headers.get(b"authorization")
     given = authorization.decode("latin-1") if authorization else None
     if dialect.keys.aging:
         await fresh_keys(dialect.keys)
     try:
-        return dialect.keys.authenticate(given)
+        return counted(dialect.keys.authenticate(given), scope, headers)
     except Unauthorized:
         if dialect.doubt is None or given is None:
             raise
@@ -49,4 +52,9 @@ async def who(dialect: Dialect, headers: dict[bytes, bytes]) -> Key:
         await asyncio.sleep(DOUBT_SECONDS)
         dialect.doubt(came)
         await fresh_keys(dialect.keys)
-        return dialect.keys.authenticate(given)
+        return counted(dialect.keys.authenticate(given), scope, headers)
+
+
+def counted(key: Key, scope: Scope, headers: dict[bytes, bytes]) -> Key:
+    """Returns the key as caps count it: where no key is needed, each address counts for itself."""
+    return open_to(address(scope, headers)) if key is OPEN else key

@@ -21,7 +21,7 @@ from django.urls import Resolver404, resolve
 
 from base.errors import NotReady
 from store.threads import Threads
-from wire import door, hosts, limits, metrics, pulse, shutdown, sockets, upload, visitors
+from wire import client, door, hosts, limits, metrics, pulse, shutdown, sockets, upload, visitors
 from wire.answer import Answer, refusal
 from wire.bridge import Bare, Bridge, environ
 from wire.dialect import V0
@@ -149,8 +149,8 @@ class Front:
     ) -> Answer:
         """A call of an API: by the door, or by a view where the client wants something that has to be negotiated."""
         found.dialect.check(scope, headers)
-        key, origin, method = await who(found.dialect, headers), address(scope), scope["method"]
-        with limits.under_way(key, origin) as held:
+        key, origin, method = await who(found.dialect, scope, headers), address(scope), scope["method"]
+        with limits.under_way(key.holder) as held:
             body = b""
             if method in TAKES_BODY or upload.announces(scope, headers):
                 most = MAX_BODY_BYTES if method in TAKES_BODY else upload.SMALL
@@ -165,9 +165,9 @@ class Front:
     async def page(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive) -> Answer:
         """What Django serves: the admin, the schema and the docs page, static files. Raises NotFound under /v0."""
         path = scope["path"]
-        key = await who(V0, headers) if wants_key(path) else None
+        key = await who(V0, scope, headers) if wants_key(path) else None
         most = await self.most(scope, headers)
-        with limits.under_way(key, address(scope)) as held:
+        with limits.under_way(key.holder if key is not None else client.address(scope, headers)) as held:
             body = await upload.read(headers, receive, most, held) if most else b""
             bridge = self.api if path.startswith("/v0/") else self.site
             return await bridge.call(scope, headers, body, key)
@@ -226,9 +226,9 @@ def is_route(path: str) -> bool:
 
 
 def address(scope: Scope) -> str:
-    """Where the request comes from, as far as we see; a proxy counts as one client."""
-    client = scope.get("client")
-    return str(client[0]) if client else ""
+    """Returns the address of the connection, for the audit log."""
+    peer = scope.get("client")
+    return str(peer[0]) if peer else ""
 
 
 async def reply(answer: Answer, asked: dict[bytes, bytes], send: Send) -> None:

@@ -12,7 +12,8 @@ import secrets
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from django.conf import settings
@@ -22,6 +23,7 @@ from base.clock import now_ms
 from base.errors import Forbidden, Unauthorized
 from base.names import shown, within
 from store.database import mend
+from wire.client import MOST_KNOWN
 
 SECRET = re.compile(r"[!-~]+")  # what a header can carry
 PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:>-]*", re.ASCII)
@@ -55,6 +57,12 @@ class Key:
     name: str = field(default="", compare=False)
     digest: bytes = field(default=b"", compare=False, repr=False)
     until_ms: int | None = field(default=None, compare=False)
+    address: str = field(default="", compare=False)  # of the client, where no key is needed
+
+    @property
+    def holder(self) -> str:
+        """Whom caps count: the key, or the client's address where no key is needed."""
+        return self.address or self.id
 
     @property
     def sees_all(self) -> bool:
@@ -82,6 +90,12 @@ class Key:
 
 
 OPEN = Key("open", frozenset(SCOPES))
+
+
+@lru_cache(MOST_KNOWN)
+def open_to(address: str) -> Key:
+    """Returns OPEN for a client at this address."""
+    return replace(OPEN, address=address)
 
 
 class MalformedKeys(ValueError):

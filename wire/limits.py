@@ -6,39 +6,39 @@ from django.conf import settings
 
 from base.errors import Throttled
 from wire import memory, metrics
-from wire.keys import Key
 
 MOST_IN_FLIGHT = settings.TOPICS_MAX_IN_FLIGHT_PER_KEY  # of a key in a process
 MOST_BODIES_BYTES = settings.TOPICS_MAX_BODIES_BYTES  # of all requests in a process
-in_flight: dict[str, int] = {}  # requests of each key, or address where none is needed, in this process
+in_flight: dict[str, int] = {}  # requests of each holder in this process
+SOON, LATER = 1, 60  # seconds: requests and streams end by themselves; topics and routers stay until they are deleted
 held_bytes = 0  # of the bodies of all requests under way in this process
 
 
-def check(limit: str, most: int, now: int) -> None:
+def check(limit: str, most: int, now: int, retry_after: int = SOON) -> None:
     """Raises Throttled when one more than `now` would be over `most`."""
     if most and now >= most:
         metrics.throttled(limit)
-        raise Throttled(f"the limit {limit} of {most} is reached", limit=limit, max=most)
+        raise Throttled(f"the limit {limit} of {most} is reached", limit=limit, max=most, retry_after=retry_after)
 
 
 class under_way:
     """Around a request, from before its body is read to its answer.
 
-    Counts the request against its key, in this process, and by hold() the bytes of its body against all bodies that
-    this process holds. Who needs no key counts by address: one stranger who sends slowly must not use up what the
-    health checks of others need. Raises Throttled when too much is under way.
+    Counts the request against its holder in this process, and by hold() the bytes of its body against all bodies that this
+    process holds. The holder is a key, or an address where no key is needed: one stranger that sends slowly must not use up
+    what the health checks of others need. Raises Throttled when too much is under way.
     """
 
-    __slots__ = ("bytes", "id")
+    __slots__ = ("bytes", "holder")
 
-    def __init__(self, key: Key | None, address: str = "") -> None:
-        self.id = key.id if key is not None else address
+    def __init__(self, holder: str) -> None:
+        self.holder = holder
         self.bytes = 0
 
     def __enter__(self) -> under_way:
-        others = in_flight.get(self.id, 0)
+        others = in_flight.get(self.holder, 0)
         check("in_flight", MOST_IN_FLIGHT, others)
-        in_flight[self.id] = others + 1
+        in_flight[self.holder] = others + 1
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -46,9 +46,9 @@ class under_way:
         held_bytes -= self.bytes
         if self.bytes >= memory.LARGE_BYTES:
             memory.let_go(self.bytes)
-        others = in_flight.pop(self.id) - 1  # addresses would otherwise add up for ever
+        others = in_flight.pop(self.holder) - 1  # addresses would otherwise add up for ever
         if others:
-            in_flight[self.id] = others
+            in_flight[self.holder] = others
 
     def hold(self, size: int) -> None:
         """Another `size` bytes are kept for this request. Raises Throttled when this process holds too many."""

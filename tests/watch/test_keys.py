@@ -5,6 +5,7 @@ import pytest
 from base.clock import now_ms
 from tests.instances import Instance, until
 from tests.watch.wire import Api, Refused, Stream, new_name
+from wire import client
 
 KEYS = "alpha:read+write+admin,beta:read:b-,gamma:write,delta:read+write+admin"
 
@@ -155,13 +156,62 @@ def test_one_client_cannot_use_up_all_sessions(instances) -> None:
     one, other, name = Api(instance.port, "one"), Api(instance.port, "other"), new_name()
     one.append(name, 1)
     for _ in range(3):
-        one.watch({name: {}})
+        one.stream(one.watch({name: {}})).close()
     answer = one.call("POST", "/v0/watch", {"topics": {name: {}}})
     assert (answer.status, answer.body["error"]["code"]) == (429, "throttled")
     assert answer.body["error"]["detail"] == {"limit": "watch_sessions_per_key", "max": 3}
-    assert answer.headers["retry-after"] == "1"
+    assert 290 <= int(answer.headers["retry-after"]) <= 330
     with other.stream(other.watch({name: {}})) as stream:
         stream.until_event("caught-up")
+
+
+def test_without_keys_an_address_counts_for_itself(instances) -> None:
+    """Its sessions and its streams. A session may be followed from another address."""
+    caps = {"TOPICS_MAX_WATCH_SESSIONS_PER_KEY": "1", "TOPICS_MAX_STREAMS_PER_KEY": "1"}
+    instance: Instance = instances(**caps)
+    one, other = (Api(instance.port, host=f"127.0.0.{n}") for n in (2, 3))
+    name = new_name()
+    one.append(name, 1)
+    url = one.watch({name: {}})
+    with one.stream(url) as stream:
+        stream.until_event("caught-up")
+        refused = one.call("POST", "/v0/watch", {"topics": {name: {}}})
+        assert (refused.status, refused.body["error"]["detail"]["limit"]) == (429, "watch_sessions_per_key")
+        with pytest.raises(Refused) as caught:
+            one.stream(url)
+        assert (caught.value.status, caught.value.detail["limit"]) == (429, "streams_per_key")
+        other.watch({name: {}})
+        with other.stream(url) as followed:
+            followed.until_event("caught-up")
+
+
+def test_behind_a_proxy_the_address_is_the_one_that_it_appended(instances) -> None:
+    capped = {"TOPICS_MAX_STREAMS_PER_KEY": "1", "TOPICS_TLS_PROXY": "1", "ALLOWED_HOSTS": "127.0.0.1"}
+    instance: Instance = instances(**capped)
+    api, name = Api(instance.port), new_name()
+    api.append(name, 1)
+
+    def events(chain: str) -> Stream:
+        return api.stream(f"/v0/topics/{name}/events", **{"X-Forwarded-Proto": "https", "X-Forwarded-For": chain})
+
+    with events("192.0.2.1, 198.51.100.7"):
+        with pytest.raises(Refused) as caught:
+            events("192.0.2.2, 198.51.100.7")
+        assert (caught.value.status, caught.value.detail["limit"]) == (429, "streams_per_key")
+        events("198.51.100.7, 198.51.100.8").close()
+
+
+@pytest.mark.parametrize(
+    ("peer", "known"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+        ("nonsense", ""),
+    ],
+)
+def test_of_ipv6_the_network_counts(peer: str, known: str) -> None:
+    assert client.address({"client": (peer, 1)}, {b"x-forwarded-for": b"198.51.100.7"}) == known
 
 
 def opened(api: Api, url: str) -> Stream:
@@ -182,10 +232,12 @@ def test_caps(instances) -> None:
     api, name = Api(instance.port), new_name()
     api.append(name, 1)
     urls = [api.watch({name: {}}) for _ in range(3)]
+    for url in urls:
+        opened(api, url).close()
     answer = api.call("POST", "/v0/watch", {"topics": {name: {}}})
     assert (answer.status, answer.body["error"]["code"]) == (429, "throttled")
     assert answer.body["error"]["detail"] == {"limit": "watch_sessions", "max": 3}
-    assert answer.headers["retry-after"] == "1"
+    assert 290 <= int(answer.headers["retry-after"]) <= 330
     with api.stream(urls[0]), api.stream(f"/v0/topics/{name}/events"):
         for url in (*urls, f"/v0/topics/{name}/events") * 4:  # whichever process it reaches
             with pytest.raises(Refused) as caught:

@@ -51,12 +51,15 @@ class Api:
     port: int
     key: str | None = None
     patience: float = PATIENCE
+    host: str = ""  # the address that calls come from: any of 127.0.0.0/8
 
     def headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.key}"} if self.key else {}
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=self.patience)
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", self.port, timeout=self.patience, source_address=(self.host, 0)
+        )
         try:
             content = body if body is None or isinstance(body, bytes) else json.dumps(body)
             sent = {**self.headers(), **({"Content-Type": "application/json"} if body is not None else {}), **headers}
@@ -85,7 +88,7 @@ class Api:
         given = {"Accept": "text/event-stream", **self.headers(), **headers}
         if last_id is not None:
             given["Last-Event-ID"] = last_id
-        return Stream(self.port, url, given, self.patience)
+        return Stream(self.port, url, given, self.patience, self.host)
 
 
 class Refused(Exception):
@@ -104,13 +107,16 @@ class Stream:
     url: str
     sent: dict[str, str]
     patience: float = PATIENCE
+    host: str = ""
     comments: list[str] = field(default_factory=list)
     last_id: str | None = None
     ended: bool = False
     broken: bool = False  # it ended in the middle
 
     def __post_init__(self) -> None:
-        self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=self.patience)
+        self.connection = http.client.HTTPConnection(
+            "127.0.0.1", self.port, timeout=self.patience, source_address=(self.host, 0)
+        )
         self.connection.request("GET", self.url, headers=self.sent)
         assert self.connection.sock is not None
         self.socket: socket.socket = self.connection.sock

@@ -238,7 +238,7 @@ def test_caps(instances) -> None:
     assert (answer.status, answer.body["error"]["code"]) == (429, "throttled")
     assert answer.body["error"]["detail"] == {"limit": "watch_sessions", "max": 3}
     assert 290 <= int(answer.headers["retry-after"]) <= 330
-    with api.stream(urls[0]), api.stream(f"/v0/topics/{name}/events"):
+    with opened(api, urls[0]), opened(api, f"/v0/topics/{name}/events"):
         for url in (*urls, f"/v0/topics/{name}/events") * 4:  # whichever process it reaches
             with pytest.raises(Refused) as caught:
                 api.stream(url)

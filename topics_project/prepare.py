@@ -6,7 +6,7 @@ Every host may do it, and several at once: one does it while the others wait, an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -73,8 +73,8 @@ def first_admin(data: Path) -> str:
     if not given_admin():
         users.create_superuser("admin", password=keep_secret(password))
     known = users.filter(username="admin").first()
-    if password.exists() and known and opens(known, password):
-        login = f"user admin, password {password.read_text().strip()}"
+    if known and kept(password) and opens(known, password):
+        login = f"user admin, password {kept(password)}"
     else:
         login = "with your own user and password"
     return login
@@ -83,10 +83,19 @@ def first_admin(data: Path) -> str:
 def opens(user: AbstractBaseUser, password: Path) -> bool:
     """Whether the user's password is still the one in this file. To hash it takes most of a second of a core: what was
     found once is kept beside it, and holds for as long as the database has that very hash."""
-    found, secret = password.with_suffix(".checked"), password.read_text().strip()
-    if found.exists() and found.read_text() == f"{secret}\n{user.password}":
+    found, secret = password.with_suffix(".checked"), kept(password)
+    if kept(found) == f"{secret}\n{user.password}":
         return True
     if not user.check_password(secret):
         return False
-    found.write_text(f"{secret}\n{user.password}")
+    with suppress(OSError):
+        found.write_text(f"{secret}\n{user.password}")
     return True
+
+
+def kept(path: Path) -> str:
+    """Returns a file's text. One that is absent or cannot be read is empty: then the operator knows the password."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""

@@ -145,7 +145,7 @@ def become(name: str) -> None:
     """This process turns into one of them, for a machine whose own supervisor (systemd, Docker) runs them singly."""
     os.umask(0o077)
     make(settings.TOPICS_DATA)
-    if embedded.running(settings.TOPICS_DATA):
+    if embedded.guarded(settings.TOPICS_DATA):
         raise Refusal(f"run {name} does not bring servers: set DATABASE_URL and REDIS_URL, or run all of it.")
     with contextlib.suppress(psycopg.OperationalError):  # PostgreSQL is away: the process waits for it
         check_sessions()
@@ -215,12 +215,12 @@ def welcome(data: Path, login: str) -> str:
 
 
 def watch(children: list[Child], data: Path, stopping: threading.Event, say: Say) -> None:
-    ours = embedded.running(data) is not None
+    ours = embedded.guarded(data)
     while not stopping.wait(TICK):
         for child in children:
             child.revive(time.monotonic(), say)
             child.bound_log()
-        if ours and embedded.running(data) is None:
+        if ours and not embedded.guarded(data):
             bring_back(data, stopping, say)
 
 

@@ -221,6 +221,72 @@ def test_a_broken_cluster_is_told_in_one_line(data: Path) -> None:
         pass
 
 
+BROKEN = [b"", b"{", b"\xff\0\xfe garbage ' \" @/", b"[]", b"{}"]
+
+
+@pytest.mark.parametrize("content", BROKEN)
+def test_the_guard_repairs_the_file_that_says_where_its_servers_are(data: Path, content: bytes) -> None:
+    with embedded.use(data) as servers:
+        (data / "servers.json").write_bytes(content)
+        assert embedded.ensure(data) == servers
+        assert len(guards(data)) == 1
+        (data / "servers.json").unlink()
+        until(lambda: embedded.running(data) == servers, "the file to be written again")
+
+
+@pytest.mark.parametrize(
+    "name", ["database-password", "redis-password", "postgresql-port", "redis-port", "servers.json"]
+)
+@pytest.mark.parametrize("content", BROKEN[:3])
+def test_a_file_that_was_broken_is_made_again_and_the_data_stays(data: Path, name: str, content: bytes) -> None:
+    with embedded.use(data) as servers, psycopg.connect(servers.database_url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 7 AS n")
+    (data / name).write_bytes(content)
+    with embedded.use(data) as servers:
+        assert value(servers, "SELECT n FROM kept") == 7
+        assert redis.Redis.from_url(servers.redis_url).ping()
+
+
+@pytest.mark.parametrize("content", BROKEN[:3])
+def test_a_snapshot_that_redis_cannot_read_is_put_aside(data: Path, content: bytes) -> None:
+    with embedded.use(data) as servers:
+        redis.Redis.from_url(servers.redis_url).set("hint", "1")
+    (snapshot,) = (data / "redis").glob("dump-*.rdb")
+    snapshot.write_bytes(content)
+    with embedded.use(data) as servers:
+        assert redis.Redis.from_url(servers.redis_url).get("hint") is None
+    assert snapshot.with_name(f"{snapshot.name}.broken").read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "database-password",
+        "redis-password",
+        "postgresql-port",
+        "servers.json",
+        "locks/guard",
+        "locks/users",
+        "redis/redis.conf",
+    ],
+)
+def test_a_folder_in_the_place_of_a_file_is_refused_in_one_line(data: Path, name: str) -> None:
+    (data / name).mkdir(parents=True)
+    with pytest.raises(SystemExit) as refused, embedded.use(data):
+        pass
+    assert str(data / name) in str(refused.value)
+    assert "remove it, or give it to this user." in str(refused.value)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def test_a_version_that_is_none_is_refused_in_one_line(data: Path) -> None:
+    with embedded.use(data):
+        pass
+    (data / "postgresql" / "PG_VERSION").write_bytes(b"\xff")
+    with pytest.raises(SystemExit, match="the data is damaged, restore a backup"), embedded.use(data):
+        pass
+
+
 def test_the_folder_is_beside_manage_py_unless_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOPICS_DATA", "/somewhere/else")
     assert data_dir() == Path("/somewhere/else")

@@ -55,6 +55,21 @@ def test_it_works(instance: Instance) -> None:
     assert instance.get("/static/admin/css/base.css")[0] == 200
 
 
+def test_broken_files_of_a_running_instance_end_nothing_and_the_next_start_mends_them(idle: Instance) -> None:
+    idle.start()
+    assert ask(idle, "PUT", "/v0/topics/mine", "{}", Content_Type="application/json").status == 201
+    for name in ("servers.json", "database-password", "redis-password", "admin-password", "admin-password.checked"):
+        (idle.data / name).write_bytes(b"\xff{")
+    until(lambda: "database_url" in (idle.data / "servers.json").read_text(errors="replace"), "the guard's repair")
+    assert idle.is_ready()
+    assert idle.exited() is None
+    assert "Traceback" not in idle.output
+    assert idle.stop() == 0
+    idle.start()
+    assert idle.get("/v0/topics/mine")[0] == 200
+    assert "with your own user and password" in idle.output
+
+
 def test_it_prints_where_everything_is(instance: Instance) -> None:
     for word in (f"{instance.url}/v0/docs", f"{instance.url}/admin/", str(instance.data), "user admin, password "):
         assert word in instance.output

@@ -3,10 +3,8 @@
 import sys
 from pathlib import Path
 
-from base.refusal import Refusal
+from topics_project.embedded.folder import usable
 from topics_project.embedded.servers import detach
 
-try:
+with usable():
     detach(Path(sys.argv[1]))
-except OSError as error:
-    raise Refusal(f"the embedded servers could not be started: {error}") from error

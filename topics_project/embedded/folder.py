@@ -3,12 +3,16 @@
 Files in it are made whole or not at all: written beside their place, then renamed into it.
 """
 
+import contextlib
+import errno
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import socket
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,6 +20,9 @@ from base.refusal import Refusal
 
 LEAST_SECRET = 50  # characters of a SECRET_KEY, as `manage.py check --deploy` wants them
 LONGEST_SOCKET_PATH = 107  # bytes, unix(7)
+# A secret goes into a URL, a line of SQL and a line of a configuration. Text with other characters is not of our making.
+SECRET = re.compile(r"[!-~]+")
+URL_SAFE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def data_dir() -> Path:
@@ -71,20 +78,39 @@ def shorten(log: Path, most: int) -> None:
     os.truncate(log, 0)
 
 
-def keep_secret(path: Path, least: int = 1) -> str:
-    """The secret of that file, made on first use, and anew where an older version made one shorter than `least`."""
-    if not path.exists() or len(path.read_text().strip()) < least:
-        write(path, secrets.token_urlsafe(48))
-    return path.read_text().strip()
+def keep_secret(path: Path, least: int = 1, form: re.Pattern[str] = SECRET) -> str:
+    """Returns the secret of that file. A file that does not exist, or holds no secret of this form, gets a new one.
+
+    Raises Refusal for a file that cannot be read or written.
+    """
+    with usable():
+        found = path.read_text(errors="replace").strip() if path.exists() else ""
+        if len(found) < least or form.fullmatch(found) is None:
+            found = secrets.token_urlsafe(48)
+            write(path, found)
+    return found
+
+
+@contextlib.contextmanager
+def usable() -> Iterator[None]:
+    """Turns the error of a file into a Refusal that names the file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise Refusal(f"the disk is full ({error.filename}): make room on it.") from error
+        where = error.filename2 or error.filename or "a file of the data folder"
+        raise Refusal(f"{where} cannot be used ({error.strerror}): remove it, or give it to this user.") from error
 
 
 def take_port(path: Path) -> int:
     """The port noted in that file if it is still free, else another free one, noted."""
     try:
         port = bind("127.0.0.1", int(path.read_text()))
-    except (OSError, ValueError):
+    except (OSError, ValueError, OverflowError):
         port = bind("127.0.0.1", 0)
-    write(path, str(port))
+    with usable():
+        write(path, str(port))
     return port
 
 

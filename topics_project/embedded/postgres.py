@@ -17,10 +17,13 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote
 
+import psycopg
+
 from base.refusal import Refusal
 from topics_project.embedded import programs
 from topics_project.embedded.children import Child
 from topics_project.embedded.folder import (
+    URL_SAFE,
     keep_secret,
     last_line,
     open_log,
@@ -34,6 +37,7 @@ SETUP = f"""\
 CREATE ROLE {USER} LOGIN CREATEDB CREATEROLE PASSWORD '{{password}}' IN ROLE pg_monitor
 CREATE DATABASE {DATABASE} OWNER {USER}
 """
+PASSWORD = f"ALTER ROLE {USER} PASSWORD '{{password}}'\n"
 LEAST_WAL, MOST_WAL = 64 * 2**20, 4 * 2**30  # bytes
 LEAST_MARGIN = 96 * 2**20
 LEFTOVER_SECONDS = 30  # that a PostgreSQL of a killed guard has to end well, before it is told to end at once
@@ -57,7 +61,13 @@ class Postgres:
     def binaries(self) -> Path:
         """Of the version that made the data; of any that is fit where there is none yet."""
         made_by = self.cluster / "PG_VERSION"
-        return programs.postgres(int(made_by.read_text()) if made_by.exists() else None).path.parent
+        try:
+            major = int(made_by.read_text()) if made_by.exists() else None
+        except ValueError as error:
+            raise Refusal(
+                f"{made_by} is not a version of PostgreSQL: the data is damaged, restore a backup."
+            ) from error
+        return programs.postgres(major).path.parent
 
     @property
     def log(self) -> Path:
@@ -65,7 +75,7 @@ class Postgres:
 
     @property
     def password(self) -> str:
-        return keep_secret(self.data / "database-password")
+        return keep_secret(self.data / "database-password", form=URL_SAFE)
 
     @property
     def url(self) -> str:
@@ -103,6 +113,8 @@ class Postgres:
         )
         self.child.start()
         self._wait()
+        if not self._opens():
+            self._set_password()
 
     def stop(self) -> None:
         if self.child:
@@ -127,6 +139,27 @@ class Postgres:
         superuser.unlink()
         new.rename(self.cluster)
 
+    def _opens(self) -> bool:
+        """Whether the password of our file is the role's. The file may have been lost, or come from elsewhere."""
+        try:
+            psycopg.connect(self.url).close()
+        except psycopg.OperationalError as error:
+            if "password authentication failed" not in str(error):
+                raise Refusal(f"PostgreSQL does not let us in: {str(error).splitlines()[0]}") from error
+            return False
+        return True
+
+    def _set_password(self) -> None:
+        """Give the role the password of our file. Its data is the owner's of this folder, who needs no password for that."""
+        assert self.child is not None
+        self.child.stop()
+        self._run(
+            ["postgres", "--single", "-D", str(self.cluster), "postgres"], PASSWORD.format(password=self.password)
+        )
+        print(f"The database had another password than {self.data / 'database-password'}: it was changed.", flush=True)
+        self.child.start()
+        self._wait()
+
     def _run(self, argv: list[str], stdin: str = "") -> None:
         argv = [*self.as_user(), str(self.binaries / argv[0]), *argv[1:]]
         done = subprocess.run(argv, input=stdin, text=True, capture_output=True, cwd="/", check=False)
@@ -144,7 +177,7 @@ class Postgres:
             if waited > LEFTOVER_SECONDS + 15:
                 raise Refusal(f"another PostgreSQL (process {left[0]}) still uses {self.cluster}: stop it.")
             number = signal.SIGINT if waited < LEFTOVER_SECONDS else signal.SIGQUIT
-            with contextlib.suppress(ProcessLookupError, PermissionError, FileNotFoundError):
+            with contextlib.suppress(OSError, ValueError, IndexError):  # it ended meanwhile, or the file was changed
                 os.kill(int((self.cluster / "postmaster.pid").read_text().split()[0]), number)
             time.sleep(0.2)
         # Nobody has this folder as its working directory, as every PostgreSQL process has: these files are stale,

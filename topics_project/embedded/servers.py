@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from base.locks import is_locked, take_lock
+from base.refusal import Refusal
 from base.secret import given
 from topics_project.embedded.children import LONGEST_LOG
 from topics_project.embedded.folder import (
@@ -28,11 +29,13 @@ from topics_project.embedded.folder import (
     make,
     open_log,
     shorten,
+    usable,
     write,
 )
 from topics_project.embedded.postgres import USER, Postgres
 from topics_project.embedded.redis import RedisServer
 
+PATIENCE = 90.0  # seconds for a guard to come up, or to go down
 TICK = 0.3  # seconds between two looks of the guard
 NEAR_TICK = 0.03  # the same while the disk is nearly full: at 200 MB/s, much is written between two looks
 NEAR = 512 * 2**20  # bytes of room that are nearly none
@@ -49,14 +52,21 @@ class Servers:
 
 
 def running(data: Path | None = None) -> Servers | None:
-    """Where the servers of that folder answer, if a guard runs them."""
+    """Where the servers of that folder answer, if a guard runs them. None also while the file is being repaired: its guard
+    writes it again within a moment."""
     data = data or data_dir()
-    try:
-        if is_locked(data / "locks" / "guard"):
+    if guarded(data):
+        with contextlib.suppress(OSError, ValueError, TypeError):
             return Servers(**json.loads((data / "servers.json").read_text()))
-    except FileNotFoundError:
-        pass
     return None
+
+
+def guarded(data: Path) -> bool:
+    """Whether a guard runs the servers of that folder, or is about to."""
+    try:
+        return is_locked(data / "locks" / "guard")
+    except OSError:  # no guard can hold a lock that cannot be opened
+        return False
 
 
 @contextlib.contextmanager
@@ -78,15 +88,23 @@ def ensure(data: Path) -> Servers:
     """For a user: the servers, after starting a guard if none is alive."""
     # Two users at once: the second waits here and finds what the first has started.
     starting = _lock(data / "locks" / "starting", fcntl.LOCK_EX)
+    deadline = time.monotonic() + PATIENCE
     try:
-        return running(data) or _start_guard(data)
+        # A guard without the file is about to write it, or is going down. A second guard would wait for it all the same.
+        while guarded(data):
+            if (servers := running(data)) is not None:
+                return servers
+            if time.monotonic() > deadline:
+                raise Refusal(f"the guard of {data} does not say where its servers are: stop it, and start again.")
+            time.sleep(0.05)
+        return _start_guard(data)
     finally:
         os.close(starting)
 
 
 def _wait_until_stopped(data: Path) -> None:
-    users, deadline = data / "locks" / "users", time.monotonic() + 90
-    while is_locked(data / "locks" / "guard") and time.monotonic() < deadline:
+    users, deadline = data / "locks" / "users", time.monotonic() + PATIENCE
+    while guarded(data) and time.monotonic() < deadline:
         # Taken, and yet to be shared: by other users. The guard on its way down holds it for itself alone.
         if is_locked(users) and not is_locked(users, fcntl.LOCK_SH):
             return
@@ -111,13 +129,15 @@ def environment() -> Iterator[None]:
 
 
 def _lock(path: Path, operation: int) -> int:
-    descriptor = take_lock(path, operation)
+    with usable():
+        descriptor = take_lock(path, operation)
     assert descriptor is not None, "a blocking flock returns when it has the lock"
     return descriptor
 
 
 def _start_guard(data: Path) -> Servers:
-    (data / "servers.json").unlink(missing_ok=True)
+    with usable():
+        (data / "servers.json").unlink(missing_ok=True)
     log = data / "logs" / "embedded.log"
     with open_log(log) as output:
         argv = [sys.executable, "-m", "topics_project.embedded", str(data)]
@@ -159,13 +179,15 @@ def guard(data: Path, ready: Callable[[], object]) -> None:
     try:
         postgres.start()
         redis.start()
-        write(data / "servers.json", json.dumps(asdict(_servers(postgres, redis))))
+        where = json.dumps(asdict(_servers(postgres, redis)))
+        write(data / "servers.json", where)
         ready()
         while not stopping and not _unused(data):
             for child in (postgres.child, redis.child):
                 if child:
                     child.revive(time.monotonic(), _say)
                     child.bound_log()
+            keep(data / "servers.json", where)
             shorten(data / "logs" / "embedded.log", LONGEST_LOG)
             room = postgres.room()
             full = mind_disk(data / "locks" / "full", room, full)
@@ -174,6 +196,18 @@ def guard(data: Path, ready: Callable[[], object]) -> None:
         (data / "servers.json").unlink(missing_ok=True)
         redis.stop()
         postgres.stop()
+
+
+def keep(path: Path, text: str) -> None:
+    """Write a file again that somebody has changed. One bounded step; a step that fails is tried again."""
+    try:
+        if path.read_text(errors="replace") == text:
+            return
+    except OSError:
+        pass  # it was removed, or cannot be read
+    with contextlib.suppress(OSError):
+        write(path, text)
+        _say(f"{path} was changed by somebody, and is written again")
 
 
 def mind_disk(path: Path, room: int, held: int | None) -> int | None:

@@ -18,10 +18,16 @@ GROUPS = {"router": "topics.routers", "filter": "topics.filters"}
 OURS = {
     "router": {
         "StaticRouter": "gateway.routers.static:StaticRouterFactory",
+        "SubjectRouter": "gateway.routers.subject:SubjectRouterFactory",
         "TopicRouter": "gateway.routers.topic:TopicRouterFactory",
     },
     "filter": {
         "ApiKey": "gateway.filters.api_key:ApiKeyFactory",
+        "Audit": "gateway.filters.audit:AuditFactory",
+        "Authenticate": "gateway.filters.authenticate:AuthenticateFactory",
+        "Deny": "gateway.filters.deny:DenyFactory",
+        "Node": "gateway.filters.node:NodeFactory",
+        "RateLimit": "gateway.filters.rate_limit:RateLimitFactory",
     },
 }
 

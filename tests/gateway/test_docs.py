@@ -1,5 +1,6 @@
 """docs/gateway.md: its configuration, its commands and its plugin work as printed."""
 
+import hashlib
 import re
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from gateway.errors import (
     UnknownRoute,
     UpstreamTimeout,
 )
+from gateway.filters.authenticate import parse_keys
 from tests.docs.printed import commands, snippets, text_of
 from tests.gateway.running import Running, free_port
 from tests.instances import ROOT
@@ -44,10 +46,16 @@ def typed(command: str, file: Path) -> str:
 
 
 def test_the_configuration_and_the_commands_are_as_printed(file: Path) -> None:
-    check, explain, serve = commands(PAGE)
+    check, explain, serve, _ = commands(PAGE)
     assert "route us (id 1)" in typed(check, file)
     assert "eu -> cluster eu, any node: GET /v0/topics/eu.orders" in typed(explain, file)
     assert serve.endswith("topics gateway serve FILE --processes 2")
+
+
+def test_the_printed_line_of_a_key_is_one() -> None:
+    *_, line = commands(PAGE)
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True)
+    assert parse_keys(done.stdout) == {hashlib.sha256(b"the-secret").digest(): api.Subject("billing", ("reader",))}
 
 
 def test_the_command_serves_with_two_processes(tmp_path: Path) -> None:

@@ -1,0 +1,81 @@
+"""Node: gives appends and reads of a client a `node`, so that a client that knows none takes part in a mirror."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+
+from gateway.api import FilterContext, FilterFactoryContext, Operation, PluginConfigError, Request, Response
+from gateway.edits import Members, edited, encoded, is_absent
+
+MOST_BYTES = 128  # of a node's name
+
+
+class NodeConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """`name`: the node. `fromSubject`: it is the subject's name. `force`: what the client says of nodes does not count."""
+
+    name: str | None = None
+    from_subject: bool = False
+    force: bool = False
+
+
+class Node:
+    def __init__(self, config: NodeConfig) -> None:
+        self.config = config
+
+    async def on_request(self, operation: Operation, request: Request, context: FilterContext) -> Request | Response:
+        node = context.authenticated_subject.name if self.config.from_subject else self.config.name
+        if node is None:
+            return request  # an anonymous client has none
+        if operation is Operation.RECORDS:
+            return request.replace(query=self.query(request.query, node))
+        if operation in (Operation.APPEND, Operation.DIFF, Operation.WATCH):
+            return request.replace(body=edited(await request.body(), self.change(operation, node)))
+        return request
+
+    async def on_response(self, operation: Operation, response: Response, context: FilterContext) -> Response:
+        return response
+
+    def query(self, query: str, node: str) -> str:
+        pairs = parse_qsl(query, keep_blank_values=True)
+        if any(name == "node" for name, _ in pairs) and not self.config.force:
+            return query
+        return urlencode([*(pair for pair in pairs if pair[0] != "node"), ("node", node)])
+
+    def change(self, operation: Operation, node: str) -> Callable[[Members], None]:
+        def set_node(members: Members) -> None:
+            if self.config.force or is_absent(members, "node"):
+                members["node"] = encoded(node)
+            if operation is Operation.APPEND and self.config.force and "records" in members:
+                members["records"] = without_nodes(members["records"])
+
+        return set_node
+
+
+def without_nodes(records: msgspec.Raw) -> msgspec.Raw:
+    """Returns the records without a node of their own, each other member as it was written."""
+    try:
+        found = msgspec.json.decode(records, type=list[Members])
+    except msgspec.MsgspecError:
+        return records
+    for record in found:
+        record.pop("node", None)
+    return encoded(found)
+
+
+class NodeFactory:
+    """Sets the `node` of appends, and of the reads that leave a client's own records out."""
+
+    def initialize(self, context: FilterFactoryContext, config: NodeConfig) -> NodeConfig:
+        if (config.name is not None) == config.from_subject:
+            raise PluginConfigError("expected exactly one of name and fromSubject.")
+        if config.name is not None and not 0 < len(config.name.encode()) <= MOST_BYTES:
+            raise PluginConfigError(f"name: expected 1 to {MOST_BYTES} bytes.")
+        return config
+
+    def create_filter(self, context: FilterFactoryContext, data: NodeConfig) -> Node:
+        return Node(data)
+
+    def close(self, data: NodeConfig) -> None: ...

@@ -1,0 +1,79 @@
+"""RateLimit: a bucket of tokens for each subject, address or connection. An empty one is 429 with a true Retry-After."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from base.errors import Throttled
+from gateway.api import FilterContext, FilterFactoryContext, Operation, Request, Response
+
+MOST_BUCKETS = 100_000  # the one that was used longest ago goes first
+
+
+class RateLimitConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """`requestsPerSecond` in the long run, `burst` at once, of each `by`. Each process of the gateway counts for itself."""
+
+    requests_per_second: Annotated[float, Meta(gt=0)]
+    burst: Annotated[int, Meta(ge=1)]
+    by: Literal["subject", "address", "connection", "all"] = "subject"
+
+
+class Buckets:
+    """A bucket holds `burst` tokens and gets `rate` of them a second. A full one need not be remembered."""
+
+    def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.rate, self.burst, self.clock = rate, burst, clock
+        self.buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # tokens, and when there were so many
+
+    def take(self, who: str) -> float:
+        """Takes a token. Returns 0.0, or the seconds until there is one: then nothing was taken."""
+        now = self.clock()
+        tokens, since = self.buckets.pop(who, (float(self.burst), now))
+        tokens = min(self.burst, tokens + (now - since) * self.rate)
+        wait = 0.0 if tokens >= 1 else (1 - tokens) / self.rate
+        self.buckets[who] = (tokens if wait else tokens - 1, now)
+        if len(self.buckets) > MOST_BUCKETS:
+            self.buckets.popitem(last=False)
+        return wait
+
+
+class RateLimit:
+    def __init__(self, buckets: Buckets, by: str) -> None:
+        self.buckets, self.by = buckets, by
+
+    async def on_request(self, operation: Operation, request: Request, context: FilterContext) -> Request | Response:
+        """Raises Throttled."""
+        wait = self.buckets.take(self.who(context))
+        if wait:
+            limit = f"burst of one {self.by}"
+            error = Throttled(f"Too many requests of one {self.by}.", limit=limit, max=self.buckets.burst)
+            error.retry_after = math.ceil(wait)
+            raise error
+        return request
+
+    async def on_response(self, operation: Operation, response: Response, context: FilterContext) -> Response:
+        return response
+
+    def who(self, context: FilterContext) -> str:
+        if self.by == "subject":
+            return context.authenticated_subject.name or f"at {context.origin}"
+        return {"address": context.origin, "connection": context.session_id}.get(self.by, "")
+
+
+class RateLimitFactory:
+    """Limits the requests of each subject, address or connection."""
+
+    def initialize(self, context: FilterFactoryContext, config: RateLimitConfig) -> tuple[Buckets, str]:
+        return Buckets(config.requests_per_second, config.burst), config.by
+
+    def create_filter(self, context: FilterFactoryContext, data: tuple[Buckets, str]) -> RateLimit:
+        return RateLimit(*data)
+
+    def close(self, data: tuple[Buckets, str]) -> None: ...

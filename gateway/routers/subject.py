@@ -1,0 +1,85 @@
+"""SubjectRouter: the subject of a request decides on its route."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from base.errors import Forbidden
+from gateway.api import (
+    Operation,
+    PluginConfigError,
+    Request,
+    RouterContext,
+    RouterFactoryContext,
+    RouterResponse,
+    Subject,
+)
+from gateway.patterns import is_pattern, matches
+
+
+class Rule(msgspec.Struct, forbid_unknown_fields=True):
+    """Subjects (names, or beginnings with a `*` behind them) or roles that take a route."""
+
+    route: str
+    subjects: list[str] = []
+    roles: list[str] = []
+
+    def takes(self, subject: Subject) -> bool:
+        named = subject.name is not None and any(matches(each, subject.name) for each in self.subjects)
+        return named or bool(set(self.roles) & set(subject.roles))
+
+
+class SubjectConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """The first rule that takes the subject counts. Without one, `defaultRoute`; without that, 403."""
+
+    rules: list[Rule]
+    default_route: str | None = None
+
+    def route(self, subject: Subject) -> str | None:
+        return next((rule.route for rule in self.rules if rule.takes(subject)), self.default_route)
+
+
+class SubjectRouter:
+    def __init__(self, config: SubjectConfig) -> None:
+        self.config = config
+
+    async def on_request(self, operation: Operation, request: Request, context: RouterContext) -> RouterResponse:
+        route = self.config.route(context.authenticated_subject)
+        if route is None:
+            who = context.authenticated_subject.name or "a client without credentials"
+            return context.respond_with_error(request, Forbidden(f"No route is open for {who}."))
+        return context.respond_with(await context.send_request(context.any_node(route), request))
+
+    def static_routes(self) -> Mapping[Operation, str] | str:
+        return {}
+
+    def close(self) -> None: ...
+
+
+class SubjectRouterFactory:
+    """Routes by subject: first match, closed without one."""
+
+    def initialize(self, context: RouterFactoryContext, config: SubjectConfig) -> SubjectConfig:
+        context.allow_shared_cluster_targets()  # each subject sees one route only
+        for name in [*(rule.route for rule in config.rules), *filter(None, [config.default_route])]:
+            if name not in context.route_names:
+                raise PluginConfigError(f"there is no route {name!r} in {', '.join(context.route_names)}.")
+        for rule in config.rules:
+            if not rule.subjects and not rule.roles:
+                raise PluginConfigError(f"rules: the one to {rule.route!r} takes nobody: add subjects or roles.")
+            for each in rule.subjects:
+                if not is_pattern(each):
+                    raise PluginConfigError(f"rules: {each!r} may have a * at its end only.")
+        unused = set(context.route_names) - {rule.route for rule in config.rules} - {config.default_route}
+        if unused:
+            raise PluginConfigError(
+                f"no subject takes the routes {', '.join(sorted(unused))}: add a rule or remove them."
+            )
+        return config
+
+    def create_router(self, context: RouterFactoryContext, data: SubjectConfig) -> SubjectRouter:
+        return SubjectRouter(data)
+
+    def close(self, data: SubjectConfig) -> None: ...

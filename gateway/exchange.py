@@ -38,7 +38,7 @@ OF_THE_CONNECTION = frozenset(
     )
 )
 MOST_TRIES = 3
-REPLAYED_BYTES = 1024 * 1024  # a body up to this size is read whole, so that it can be sent again
+REPLAYED_BYTES = 1024 * 1024  # of a body are kept, so that it can be sent again
 
 
 async def send(call: Call, place: ClusterPlace, request: Request, node_id: int | None, *, is_any: bool) -> Response:
@@ -52,16 +52,16 @@ async def send(call: Call, place: ClusterPlace, request: Request, node_id: int |
     headers = [each for each in request.headers if each[0] not in OF_THE_CONNECTION]
     if wraps and hands_out(operation):
         headers = [each for each in headers if each[0] != b"accept-encoding"]  # the answer is read here
-    body = await replayable(request)
+    body = sendable(request)
     is_safe = operation.is_read
-    if operation is Operation.APPEND and isinstance(body, bytes):
+    if operation is Operation.APPEND:
         if request.header(b"idempotency-key") is None:
             headers.append((b"idempotency-key", b"gateway-" + secrets.token_hex(16).encode()))
         is_safe = True
     target = f"{request.path}?{request.query}" if request.query else request.path
     method, line = request.method.encode("ascii"), target.encode("ascii", "surrogateescape")
     wait = cluster.waits.answer + (LONGEST_POLL_SECONDS if operation in LONG_POLLS else 0)
-    length = body.length if isinstance(body, Body) else None
+    length = body.length if isinstance(body, Replay) else None
     tried: list[Node] = []
     failure: Failure | None = None
     for _ in range(MOST_TRIES):
@@ -70,12 +70,16 @@ async def send(call: Call, place: ClusterPlace, request: Request, node_id: int |
             break
         tried.append(node)
         try:
-            answer = await node.send(method, line, headers, body, length=length, wait=wait)
+            answer = await node.send(
+                method, line, headers, body if isinstance(body, bytes) else aiter(body), length=length, wait=wait
+            )
         except Failure as error:
             failure = error
             if error.reached and operation.is_write:
                 call.maybe_written = True
-            if error.kind == "timeout" or not isinstance(body, bytes) or (error.reached and not is_safe):
+            if isinstance(body, Replay) and not body.is_whole:
+                break
+            if error.kind == "timeout" or (error.reached and not is_safe):
                 break
             if error.stale:
                 tried.pop()
@@ -101,15 +105,34 @@ def next_node(place: ClusterPlace, node_id: int | None, is_any: bool, tried: lis
     return cluster.live(tried)
 
 
-async def replayable(request: Request) -> bytes | Body:
-    """The body whole, so that it can be sent again, unless it is large."""
+class Replay:
+    """A body that is sent as it arrives, and from its beginning if it is sent again. `is_whole`: it is small enough for that."""
+
+    def __init__(self, body: Body) -> None:
+        self.body, self.length = body, body.length
+        self.parts: list[bytes] = []
+        self.size = 0
+        self.is_whole = True
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for part in self.parts:
+            yield part
+        while part := await self.body.next():
+            self.size += len(part)
+            if self.size <= REPLAYED_BYTES:
+                self.parts.append(part)
+            else:
+                self.is_whole = False
+                self.parts.clear()
+            yield part
+
+
+def sendable(request: Request) -> bytes | Replay:
     body = request.raw_body
     if isinstance(body, bytes):
         return body
     assert isinstance(body, Body)
-    if body.length is not None and body.length <= REPLAYED_BYTES:
-        return await request.body()
-    return body
+    return body.take() if body.complete else Replay(body)
 
 
 def answered(answer: Answer) -> Response:

@@ -20,6 +20,7 @@ OURS = {
         "StaticRouter": "gateway.routers.static:StaticRouterFactory",
         "SubjectRouter": "gateway.routers.subject:SubjectRouterFactory",
         "TopicRouter": "gateway.routers.topic:TopicRouterFactory",
+        "UnionRouter": "gateway.routers.union:UnionRouterFactory",
     },
     "filter": {
         "ApiKey": "gateway.filters.api_key:ApiKeyFactory",

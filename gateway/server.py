@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 NODE_PATH = re.compile(r"/node/(\d{1,18})(/.*)")
 DRAIN_SECONDS = 20.0
+# How large a body may be is for its server to say: here it passes as it comes.
+LIMITS = Limits(body_bytes=2**62)
 ENDED_STREAM = (
     b'event: error\ndata: {"code":"shutting_down",'
     b'"message":"this gateway is shutting down: connect again, another one answers"}\n\n'
@@ -50,7 +52,7 @@ class Gateway:
         self.prefixes: list[tuple[str, VirtualClusterPlace]] = []  # the longest first
         self.shared: list[tuple[ClusterDefinition, Cluster]] = []
         self.configuration: Configuration | None = None
-        self.server = Server(self.handle, limits=limits, on_error=self.refused, on_close=self.closed)
+        self.server = Server(self.handle, limits=limits or LIMITS, on_error=self.refused, on_close=self.closed)
         self.streams: set[Outgoing] = set()
 
     # -- Configuration -------------------------------------------------------------------------------------------------

@@ -319,8 +319,6 @@ class Connection(asyncio.Protocol):
             self.uploading = None
             if self.head is not None:
                 self.deadline = self.loop.time() + self.wait
-            elif self.body is None:
-                self._release()
         except Exception as error:
             # The request is not whole, so that the server does nothing. Who waits for the answer learns why.
             head, self.head = self.head, None
@@ -383,7 +381,9 @@ class Connection(asyncio.Protocol):
         self.served += 1
         self.deadline = NEVER
         body.end()
-        if self.rest is None and self.uploading is None:
+        if self.uploading is not None:  # the server did not wait for the whole request
+            self.abort()
+        elif self.rest is None:
             self._release()
 
     def _release(self) -> None:

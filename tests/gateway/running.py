@@ -141,7 +141,7 @@ class Running:
         return self.clients[-1]
 
     def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=30)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=10)
 
 
 def cluster(name: str, *ports: int, **more: Any) -> dict[str, Any]:
@@ -185,5 +185,22 @@ def static(*ports: int, **more: Any) -> dict[str, Any]:
         "routerDefinitions": [{"name": "as-it-is", "type": "StaticRouter", "routes": [route("one", 0, cluster="one")]}],
         "virtualClusters": [
             {"name": "all", "gateways": [{"host": "127.0.0.1"}], "target": {"router": "as-it-is"}},
+        ],
+    }
+
+
+def union(eu: int, us: int) -> dict[str, Any]:
+    """A UnionRouter over two servers: `eu.` and `us.` before the names of their topics."""
+    return {
+        "clusterDefinitions": [cluster("eu", eu), cluster("us", us)],
+        "routerDefinitions": [
+            {
+                "name": "by-region",
+                "type": "UnionRouter",
+                "routes": [route("eu", 0, cluster="eu"), route("us", 1, cluster="us")],
+            }
+        ],
+        "virtualClusters": [
+            {"name": "all", "gateways": [{"host": "127.0.0.1"}], "target": {"router": "by-region"}},
         ],
     }

@@ -21,7 +21,7 @@ from gateway.errors import (
 from gateway.filters.authenticate import parse_keys
 from tests.docs.printed import commands, snippets, text_of
 from tests.gateway.running import Running, free_port
-from tests.instances import ROOT
+from tests.instances import ROOT, until
 
 PAGE = "docs/gateway.md"
 
@@ -65,7 +65,7 @@ def test_the_command_serves_with_two_processes(tmp_path: Path) -> None:
     }
     running = Running(tmp_path, configuration, {"GATEWAY_KEY": "x" * 32}, ("--processes", "2")).start()
     try:
-        assert running.output.count("serving configuration") == 2
+        until(lambda: running.output.count("serving configuration") == 2, "both processes")
         assert running.health() == "degraded"
         assert running.stop() == 0
     finally:

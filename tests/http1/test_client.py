@@ -294,9 +294,11 @@ def test_at_most_so_many_connections_are_made_and_the_next_request_waits() -> No
 
 
 def test_a_request_that_is_given_up_ends_its_connection() -> None:
+    begun: list[int] = []
     cancelled: list[int] = []
 
     async def handler(request: Request) -> Response:
+        begun.append(1)
         try:
             await asyncio.Event().wait()
         finally:
@@ -306,9 +308,8 @@ def test_a_request_that_is_given_up_ends_its_connection() -> None:
     async def main() -> None:
         async with served(handler) as (server, pool):
             task = asyncio.create_task(pool.send(b"GET", b"/"))
-            while not server.connections:
+            while not begun:
                 await asyncio.sleep(0.01)
-            await asyncio.sleep(0.05)
             task.cancel()
             while server.connections:
                 await asyncio.sleep(0.01)

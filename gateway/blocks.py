@@ -1,0 +1,305 @@
+"""Building blocks between a full router and a static route: scatter and gather, pages, one stream out of many, identifiers and
+errors of several servers.
+
+    class Everywhere:
+        async def on_request(self, operation, request, context):
+            answers = await scatter(context, {route: request for route in self.routes}, partial=wants_partial(request))
+            return context.respond_with(Response.json(200, {name: await each.decoded() for name, each in answers.items()}))
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from base.errors import InvalidRequest, NotFound, TopicsError
+from gateway.api import Operation, Request, Response, RouterContext, without
+from gateway.errors import RoutesFailed
+from gateway.identifiers import parameter, with_parameter
+from gateway.names import (
+    LAST_EVENT_ID,
+    Raws,
+    Renaming,
+    decoded_id,
+    encoded_id,
+    raw,
+    renamed_id,
+    renamed_response,
+    with_header,
+)
+
+DEFAULT_PAGE, LARGEST_PAGE = 100, 1000
+
+
+def wants_partial(request: Request) -> bool:
+    """Whether the client takes an answer of a part of the routes (`partial=true`)."""
+    return parameter(request.query, "partial") in ("true", "1")
+
+
+def without_partial(request: Request) -> Request:
+    """Returns the request without `partial`, which servers do not know."""
+    if "partial" not in request.query:
+        return request
+    return request.replace(query=with_parameter(request.query, "partial", None))
+
+
+@dataclass
+class Gathered:
+    """The answers of a fan-out by route, and the errors of the routes that failed."""
+
+    answers: dict[str, Response]
+    errors: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+async def gather(context: RouterContext, requests: Mapping[str, Request]) -> Gathered:
+    """Send a request to each route at once, to any node of it. A route fails if it does not answer, or answers with 5xx."""
+
+    async def one(route: str, request: Request) -> Response | dict[str, Any]:
+        try:
+            response = await context.send_request(context.any_node(route), request)
+            if response.status < 500:
+                return response
+            body = await response.decoded() if response.is_json else {}
+            error = body.get("error")
+            return error if isinstance(error, dict) else {"code": "internal", "message": f"status {response.status}"}
+        except TopicsError as error:
+            return dict(error.body()["error"])
+        except msgspec.MsgspecError:
+            return {"code": "internal", "message": "the answer cannot be read"}
+
+    results = await asyncio.gather(*(one(route, request) for route, request in requests.items()))
+    found = Gathered({})
+    for route, result in zip(requests, results, strict=True):
+        if isinstance(result, Response):
+            found.answers[route] = result
+        else:
+            found.errors[route] = result
+    return found
+
+
+async def scatter(
+    context: RouterContext, requests: Mapping[str, Request], *, partial: bool = False
+) -> dict[str, Response]:
+    """Returns the answer of each route. Raises RoutesFailed where a route failed, unless `partial`: then it is missing."""
+    found = await gather(context, requests)
+    if found.errors and not (partial and found.answers):
+        raise RoutesFailed(found.errors)
+    return found.answers
+
+
+def first_refusal(answers: Mapping[str, Response]) -> Response | None:
+    """Returns the first answer that is a refusal (4xx); None where there is none."""
+    return next((each for each in answers.values() if each.status >= 400), None)
+
+
+# -- Lists -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One route's part of a list. `request`: the client's request as that route understands it. `renamed` gives an answer of
+    the route the client's names."""
+
+    request: Request
+    renamed: Callable[[Response], Awaitable[Response]]
+
+
+class _Part:
+    """The pages of one route, one after the other."""
+
+    def __init__(self, route: str, listed: Listed, cursor: str | None) -> None:
+        self.route, self.listed = route, listed
+        self.cursor: str | None = cursor  # of the page that `items` is of; "" is the first
+        self.next: str | None = None
+        self.items: list[tuple[str, msgspec.Raw]] = []
+
+    def request(self, size: int) -> Request:
+        query = with_parameter(self.listed.request.query, "page_size", str(size))
+        return self.listed.request.replace(query=with_parameter(query, "cursor", self.cursor or None))
+
+
+async def merged_list(
+    context: RouterContext, request: Request, parts: Mapping[str, Listed], key: str, name: str
+) -> Response:
+    """One page of a list that several routes hold parts of, in the order of the names. `key`: the list's field in the answer;
+    `name`: the field of an entry that it is ordered by.
+
+    The cursor holds the last name of the page and each route's own cursor. A route that has no more is not asked again.
+    """
+    size = page_size(request)
+    position = parameter(request.query, "cursor") or ""
+    after, cursors = "", dict.fromkeys(parts, "")
+    if position:
+        after, cursors = checked_position(context.unseal("cursor", position), parts)
+    pending = [_Part(route, parts[route], cursor) for route, cursor in cursors.items()]
+    partial = wants_partial(request)
+    errors: dict[str, dict[str, Any]] = {}
+    fetch = pending
+    while fetch:
+        found = await gather(context, {part.route: part.request(size) for part in fetch})
+        if found.errors and not (partial and len(errors) + len(found.errors) < len(parts)):
+            raise RoutesFailed(found.errors)
+        errors |= found.errors
+        pending = [part for part in pending if part.route not in found.errors]
+        if (refused := first_refusal(found.answers)) is not None:
+            return refused
+        for part in fetch:
+            if part.route in found.answers:
+                await take(part, found.answers[part.route], key, name, after)
+        # A page may hold nothing behind `after`: it was made before the last page of the whole was.
+        fetch = [part for part in pending if not part.items and part.next is not None]
+        for part in fetch:
+            part.cursor, part.next = part.next, None
+    merged = list(heapq.merge(*(part.items for part in pending), key=lambda item: item[0]))
+    page, more = merged[:size], len(merged) > size
+    last = page[-1][0] if page else after
+    rest = {}
+    for part in pending:
+        unshown = [item for item in part.items if item[0] > last]
+        if unshown:
+            rest[part.route] = part.cursor or ""
+        elif part.next is not None:
+            rest[part.route] = part.next
+    body: dict[str, Any] = {key: [value for _, value in page]}
+    if rest and (more or page):
+        body["next_cursor"] = context.seal("cursor", [last, rest])
+    if errors:
+        body["route_errors"] = errors
+    return Response.json(200, {**body, "performance": {"server_total_ms": 0.0}})
+
+
+async def take(part: _Part, response: Response, key: str, name: str, after: str) -> None:
+    body = await (await part.listed.renamed(response)).decoded(Raws)
+    values = msgspec.json.decode(body.get(key, b"[]"), type=list[msgspec.Raw])
+    named = [(str(msgspec.json.decode(value, type=dict[str, Any])[name]), value) for value in values]
+    part.items = sorted((item for item in named if item[0] > after), key=lambda item: item[0])
+    part.next = msgspec.json.decode(body["next_cursor"], type=str) if "next_cursor" in body else None
+
+
+def page_size(request: Request) -> int:
+    asked = parameter(request.query, "page_size")
+    if asked is None:
+        return DEFAULT_PAGE
+    if not asked.isascii() or not asked.isdigit() or int(asked) < 1:
+        raise InvalidRequest("page_size is a whole number from 1")
+    return min(int(asked), LARGEST_PAGE)
+
+
+def checked_position(value: Any, parts: Mapping[str, Listed]) -> tuple[str, dict[str, str]]:
+    try:
+        after, cursors = msgspec.convert(value, tuple[str, dict[str, str]])
+    except msgspec.ValidationError as error:
+        raise InvalidRequest("cursor: it is not from this list; start without cursor") from error
+    return after, {route: cursor for route, cursor in cursors.items() if route in parts}
+
+
+# -- Watches -----------------------------------------------------------------------------------------------------------
+
+
+async def begin_watches(
+    context: RouterContext,
+    requests: Mapping[str, tuple[Request, Renaming]],
+    *,
+    partial: bool = False,
+    lenient: bool = False,
+) -> Response:
+    """Begin a watch on each route, and answer with one watch id for all of them. `requests`: in the server's names. `lenient`: a
+    route that has none of the topics is left out, unless no other is left."""
+    found = await gather(context, {route: request for route, (request, _) in requests.items()})
+    there = {route: each for route, each in found.answers.items() if each.status != 404}
+    if lenient and there:
+        found.answers = there
+    if found.errors and not (partial and found.answers):
+        raise RoutesFailed(found.errors)
+    for route, response in found.answers.items():
+        if response.status >= 400:
+            return await renamed_response(Operation.WATCH, response, requests[route][1], None)
+    wids: dict[str, str] = {}
+    topics: dict[str, msgspec.Raw] = {}
+    body: Raws = {}
+    ttls = []
+    for route, response in found.answers.items():
+        body = await response.decoded(Raws)
+        wids[route] = msgspec.json.decode(body["wid"], type=str)
+        rename = requests[route][1].to_client
+        topics |= {rename(name): value for name, value in msgspec.json.decode(body["topics"], type=Raws).items()}
+        ttls.append(msgspec.json.decode(body["session_ttl_ms"], type=int))
+    wid = compose(context, "wid", wids)
+    body |= {"wid": raw(wid), "stream_url": raw(f"/v0/watch/{wid}"), "topics": raw(topics)}
+    body["session_ttl_ms"] = raw(min(ttls))
+    if found.errors:
+        body["route_errors"] = raw(found.errors)
+    return Response(200, [(b"content-type", b"application/json")], msgspec.json.encode(body))
+
+
+async def joined_stream(context: RouterContext, request: Request, renamings: Mapping[str, Renaming]) -> Response:
+    """The stream of a watch that `begin_watches` began. Its ids say the position in the topics of all routes."""
+    from gateway.frames import Joined  # it knows this module's neighbours
+
+    try:
+        wids = decompose(context, "wid", request.name or "", list(renamings))
+    except InvalidRequest as error:
+        raise NotFound("there is no such watch session: begin another with POST /v0/watch") from error
+    shown = request.header(LAST_EVENT_ID)
+    position = decoded_id(shown.decode("latin-1")) if shown else {}
+    requests, heard = {}, list[str]()
+    for route, wid in wids.items():
+        each = request.replace(path=f"/v0/watch/{wid}")
+        own = owned(position, renamings[route])
+        if own:
+            heard.append(route)
+            each = each.replace(headers=with_header(each.headers, LAST_EVENT_ID, encoded_id(own)))
+        else:
+            each = each.replace(headers=without(each.headers, LAST_EVENT_ID))
+        requests[route] = each
+    found = await gather(context, requests)
+    failed = found.errors or first_refusal(found.answers) is not None
+    if failed:
+        for response in found.answers.values():
+            close = getattr(response.body, "aclose", None)
+            if close is not None:
+                await close()
+        if found.errors:
+            raise RoutesFailed(found.errors)
+        refused = first_refusal(found.answers)
+        assert refused is not None
+        return refused
+    sources = {route: (response.body, renamings[route].to_client) for route, response in found.answers.items()}
+    first = next(iter(found.answers.values()))
+    return Response(200, first.headers, Joined(sources, position, heard))
+
+
+def owned(position: dict[str, Any], renaming: Renaming) -> dict[str, Any]:
+    """The part of a position that is about one route's topics, in the server's names."""
+
+    def is_own(name: str) -> bool:
+        try:
+            renaming.to_server(name)
+        except InvalidRequest:
+            return False
+        return True
+
+    found = {name: seq for name, seq in position.items() if name == "$topic_ids" or is_own(name)}
+    if "$topic_ids" in found:
+        found["$topic_ids"] = {name: number for name, number in found["$topic_ids"].items() if is_own(name)}
+        if not found["$topic_ids"]:
+            del found["$topic_ids"]
+    return renamed_id(found, renaming.to_server)
+
+
+def compose(context: RouterContext, kind: str, parts: Mapping[str, str]) -> str:
+    """One identifier out of those of several routes, signed. `decompose` gives them back."""
+    return context.seal(kind, dict(parts))
+
+
+def decompose(context: RouterContext, kind: str, identifier: str, routes: Sequence[str]) -> dict[str, str]:
+    """Raises InvalidRequest for an identifier that `compose` did not make for this client, or of routes that are gone."""
+    parts: dict[str, str] = context.unseal(kind, identifier)
+    if not isinstance(parts, dict) or not parts.keys() <= set(routes):
+        raise InvalidRequest(f"{kind}: it was made under another configuration; begin again without it")
+    return parts

@@ -1,0 +1,189 @@
+"""Streams of server-sent events: cut into frames, renamed, and several joined into one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from gateway.api import Response
+from gateway.names import EPOCHS, Raws, Rename, decoded_id, encoded_id, renamed_event_id, renamed_id
+
+LONGEST_FRAME = 4 * 1024 * 1024  # bytes: a server sends at most 256 KiB a frame, except for one large record
+MOST_WAITING = 16  # frames of one source that wait for a slow client
+
+
+class FrameTooLong(Exception):
+    """A server sent a frame longer than it may be."""
+
+
+async def frames(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The frames of a stream, each with the empty line at its end."""
+    rest = b""
+    async for part in body:
+        rest += part
+        *whole, rest = rest.split(b"\n\n")
+        if len(rest) > LONGEST_FRAME:
+            raise FrameTooLong
+        for frame in whole:
+            yield frame + b"\n\n"
+
+
+class Frame:
+    """One frame as its lines. `data` is the JSON of its data lines, None where it has none or it is no object."""
+
+    __slots__ = ("data", "event", "id", "others")
+
+    def __init__(self, frame: bytes) -> None:
+        self.event = b""
+        self.id: bytes | None = None
+        self.others: list[bytes] = []  # comments, `retry`
+        data: list[bytes] = []
+        for line in frame.split(b"\n"):
+            name, _, value = line.partition(b":")
+            if name == b"data":
+                data.append(value.removeprefix(b" "))
+            elif name == b"event":
+                self.event = value.strip()
+            elif name == b"id":
+                self.id = value.strip()
+            elif line:
+                self.others.append(line)
+        self.data: bytes | None = b"\n".join(data) if data else None
+
+    def encoded(self) -> bytes:
+        lines = list(self.others)
+        if self.id is not None:
+            lines.append(b"id: " + self.id)
+        if self.event:
+            lines.append(b"event: " + self.event)
+        if self.data is not None:
+            lines += [b"data: " + line for line in self.data.split(b"\n")]
+        return b"\n".join(lines) + b"\n\n"
+
+    def rename(self, rename: Rename) -> None:
+        """Give the frame the client's names, in its data and in its id."""
+        if self.data is not None and self.data.startswith(b"{") and b'"topic"' in self.data:
+            with contextlib.suppress(msgspec.MsgspecError):
+                body = msgspec.json.decode(self.data, type=Raws)
+                named = msgspec.json.decode(body["topic"], type=str) if "topic" in body else None
+                if named is not None:
+                    self.data = msgspec.json.encode({**body, "topic": rename(named)})
+        if self.id:
+            if b":" in self.id:
+                self.id = renamed_event_id(self.id, rename)
+            else:
+                self.id = encoded_id(renamed_id(decoded_id(self.id.decode("latin-1")), rename))
+
+
+class Frames:
+    """A stream made of another: each frame as `change` returns it, or left out where it returns nothing."""
+
+    def __init__(self, source: Any, change: Callable[[Frame], bytes | None]) -> None:
+        self.source, self.change = source, change
+        self.frames = frames(source)
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while True:
+            changed = self.change(Frame(await self.frames.__anext__()))
+            if changed:
+                return changed
+
+    async def aclose(self) -> None:
+        await closed(self.source)
+
+
+def renamed_frames(response: Response, rename: Rename) -> Frames:
+    def change(frame: Frame) -> bytes:
+        frame.rename(rename)
+        return frame.encoded()
+
+    return Frames(response.body, change)
+
+
+class Joined:
+    """One watch stream out of several, by route. Its ids say the position in the topics of all of them.
+
+    A slow client stops the reading of every source. The stream ends when one source ends or fails: the client then connects
+    again, with its last id. `caught-up` events pass as they come, one a topic.
+    """
+
+    def __init__(
+        self, sources: Mapping[str, tuple[Any, Rename]], position: dict[str, Any], heard: Collection[str] = ()
+    ) -> None:
+        """`position`: what the client has shown, in its own names. `heard`: the routes whose topics it names."""
+        self.sources = sources
+        self.position = {name: seq for name, seq in position.items() if name != EPOCHS}
+        self.epochs: dict[str, Any] = dict(position.get(EPOCHS, {}))
+        # Until each source has said where it is, the whole has no position, and its frames no id: in an id a missing topic
+        # means that the client knows that it was deleted.
+        self.unheard = set(sources) - set(heard)
+        self.queue: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_WAITING)
+        self.tasks: list[asyncio.Task[None]] = []
+        self.ended = False
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self.tasks and not self.ended:
+            loop = asyncio.get_running_loop()
+            self.tasks = [loop.create_task(self.read(route, *each)) for route, each in self.sources.items()]
+        if self.ended or (frame := await self.queue.get()) is None:
+            await self.aclose()
+            raise StopAsyncIteration
+        return frame
+
+    async def read(self, route: str, source: Any, rename: Rename) -> None:
+        own: set[str] = set()
+        try:
+            async for each in frames(source):
+                frame = Frame(each)
+                frame.rename(rename)
+                if frame.id:
+                    self.unheard.discard(route)
+                    own = self.move(frame, own)
+                await self.queue.put(frame.encoded())
+        finally:
+            if not self.ended:
+                await self.queue.put(None)
+
+    def move(self, frame: Frame, own: set[str]) -> set[str]:
+        """Take a source's position into that of the whole, whose id the frame gets. Returns the source's topics."""
+        assert frame.id is not None
+        position = decoded_id(frame.id.decode("latin-1"))
+        epochs = position.pop(EPOCHS, {})
+        # A topic that a source names no longer was deleted there.
+        for name in own - position.keys():
+            self.position.pop(name, None)
+        self.position |= position
+        for name in position:
+            self.epochs.pop(name, None)
+        self.epochs |= epochs
+        whole = {**self.position, EPOCHS: self.epochs} if self.epochs else self.position
+        frame.id = encoded_id(whole) if not self.unheard else None
+        return set(position)
+
+    async def aclose(self) -> None:
+        self.ended = True
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        for source, _ in self.sources.values():
+            await closed(source)
+
+
+async def closed(source: Any) -> None:
+    close = getattr(source, "aclose", None)
+    if close is not None:
+        await close()
+
+
+def is_stream(responses: Sequence[Response]) -> bool:
+    return all((each.header(b"content-type") or b"").startswith(b"text/event-stream") for each in responses)

@@ -1,0 +1,228 @@
+"""Topics under other names: in paths, bodies, answers, frames, ids and refusals, both ways.
+
+The client's name of a topic differs from the server's by a prefix. Routers are renamed as topics are.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from base.errors import InvalidRequest
+from gateway.api import Operation, Request, Response
+from gateway.identifiers import parameter, with_parameter
+
+EPOCHS = "$topic_ids"  # in an id of a stream: no topic may be called so
+NAMES = ("topic", "source", "dest", "router")  # fields that hold one name
+INSIDE = (
+    "topics",
+    "routers",
+    "cursors",
+    "path",
+    "routers_removed",
+    "detail",
+    "cycle",
+)  # fields that hold names further in
+LAST_EVENT_ID = b"last-event-id"
+Raws = dict[str, msgspec.Raw]
+Rename = Callable[[str], str]
+
+
+class Renaming:
+    """Two functions: `to_server` gives the server's name of a client's topic, and raises InvalidRequest for a name that is not
+    the client's to use. `to_client` gives the client's name of a server's."""
+
+    def __init__(self, to_server: Rename, to_client: Rename) -> None:
+        self.to_server, self.to_client = to_server, to_client
+
+
+def prefixed_at_client(prefix: str) -> Renaming:
+    """The client sees `eu.orders`, and the server has `orders`."""
+
+    def to_server(name: str) -> str:
+        if not name.startswith(prefix):
+            raise InvalidRequest(f"{name!r} does not begin with {prefix!r}")
+        return name[len(prefix) :]
+
+    return Renaming(to_server, lambda name: prefix + name)
+
+
+def prefixed_at_server(prefix: str) -> Renaming:
+    """The client sees `orders`, and the server has `acme.orders`. Names without the prefix keep it out of sight: they are not
+    the client's, and show as `*`."""
+    return Renaming(lambda name: prefix + name, lambda name: name[len(prefix) :] if name.startswith(prefix) else "*")
+
+
+# -- Requests --------------------------------------------------------------------------------------------------------------
+
+
+async def renamed_request(request: Request, renaming: Renaming) -> Request:
+    """Returns the request with the server's names. Raises InvalidRequest."""
+    operation, to_server = request.operation, renaming.to_server
+    changes: dict[str, Any] = {}
+    if request.topic is not None:
+        changes["topic"] = quote(to_server(request.topic), safe=".:_-")
+    elif operation in (Operation.GET_ROUTER, Operation.PUT_ROUTER, Operation.DELETE_ROUTER) and request.name:
+        changes["path"] = f"/v0/routers/{quote(to_server(request.name), safe='.:_-')}"
+    if operation is Operation.WATCH:
+        body = await request.json(Raws)
+        topics = _decoded(body.get("topics"), Raws)
+        if topics is not None:
+            body["topics"] = raw({to_server(name): value for name, value in topics.items()})
+            changes["body"] = msgspec.json.encode(body)
+    elif operation is Operation.PUT_ROUTER:
+        body = await request.json(Raws)
+        changes["body"] = msgspec.json.encode(with_names(body, to_server))
+    elif operation is Operation.LIST_ROUTERS:
+        query = request.query
+        for name in ("source", "dest"):
+            if (value := parameter(query, name)) is not None:
+                query = with_parameter(query, name, to_server(value))
+        changes["query"] = query
+    if request.operation.is_stream:
+        changes |= _stream_position(request, to_server)
+    # What comes back is read, so that it must not be zipped.
+    headers = changes.get("headers", request.headers)
+    changes["headers"] = [each for each in headers if each[0] != b"accept-encoding"]
+    return request.replace(**changes)
+
+
+def _stream_position(request: Request, to_server: Rename) -> dict[str, Any]:
+    """Where the stream continues, in the server's names."""
+    shown = request.header(LAST_EVENT_ID)
+    if request.operation is Operation.WATCH_STREAM:
+        if shown is None:
+            return {}
+        position = renamed_id(decoded_id(shown.decode("latin-1")), to_server)
+        return {"headers": with_header(request.headers, LAST_EVENT_ID, encoded_id(position))}
+    changes: dict[str, Any] = {}
+    if shown is not None:
+        changes["headers"] = with_header(request.headers, LAST_EVENT_ID, renamed_event_id(shown, to_server))
+    if (asked := parameter(request.query, "lastEventId")) is not None:
+        new = renamed_event_id(asked.encode(), to_server).decode()
+        changes["query"] = with_parameter(request.query, "lastEventId", new)
+    return changes
+
+
+def with_header(headers: Any, name: bytes, value: bytes) -> list[tuple[bytes, bytes]]:
+    return [*(each for each in headers if each[0] != name), (name, value)]
+
+
+# -- Answers ---------------------------------------------------------------------------------------------------------------
+
+
+async def renamed_response(operation: Operation, response: Response, renaming: Renaming, asked: str | None) -> Response:
+    """Returns the answer with the client's names. `asked`: the server's name of the topic in the path, for refusals that
+    quote it."""
+    to_client = renaming.to_client
+    if operation.is_stream and response.status == 200:
+        from gateway.frames import renamed_frames  # it knows this module
+
+        return response.replace(body=renamed_frames(response, to_client))
+    if not response.is_json:
+        return response
+    try:
+        body = await response.decoded(Raws)
+    except msgspec.MsgspecError:
+        return response
+    if "error" in body:
+        body["error"] = raw(_renamed_error(msgspec.json.decode(body["error"], type=Raws), to_client, asked))
+    return response.replace(body=msgspec.json.encode(with_names(body, to_client)))
+
+
+def with_names(body: Raws, rename: Rename) -> Raws:
+    """Returns the object with its names changed, also those further in. All else stays the bytes that it was."""
+    found = dict(body)
+    for key in NAMES:
+        if (value := _decoded(found.get(key), str)) is not None:
+            found[key] = raw(rename(value))
+    for key in INSIDE:
+        if key in found:
+            found[key] = _inside(found[key], rename)
+    return found
+
+
+def _inside(value: msgspec.Raw, rename: Rename) -> msgspec.Raw:
+    first = bytes(value[:1]) if isinstance(value, bytes) else bytes(memoryview(value)[:1])
+    if first == b"[":
+        items = msgspec.json.decode(value, type=list[msgspec.Raw])
+        return raw([_inside(each, rename) for each in items])
+    if first == b'"':
+        return raw(rename(msgspec.json.decode(value, type=str)))
+    if first == b"{":
+        inner = msgspec.json.decode(value, type=Raws)
+        if any(name in inner for name in (*NAMES, *INSIDE)):
+            return raw(with_names(inner, rename))
+        if inner and all(bytes(memoryview(each)[:1]) == b"{" for each in inner.values()):
+            return raw({rename(name): each for name, each in inner.items()})  # a watch's topics, by name
+    return value
+
+
+def _renamed_error(error: Raws, rename: Rename, asked: str | None) -> Raws:
+    detail = _decoded(error.get("detail"), Raws)
+    names = {asked} if asked is not None else set()
+    if detail is not None:
+        names |= {value for key in NAMES if (value := _decoded(detail.get(key), str)) is not None}
+        if path := _decoded(detail.get("path"), str):
+            detail["path"] = raw(path)  # an address, and no name
+        error["detail"] = raw(
+            {key: value if key == "path" else with_names({key: value}, rename)[key] for key, value in detail.items()}
+        )
+    message = _decoded(error.get("message"), str)
+    if message is not None:
+        for name in sorted(names, key=len, reverse=True):
+            message = message.replace(f"'{name}'", f"'{rename(name)}'")
+        error["message"] = raw(message)
+    return error
+
+
+# -- Ids of streams --------------------------------------------------------------------------------------------------------
+
+
+def decoded_id(text: str) -> dict[str, Any]:
+    """The seqs by topic that a Last-Event-ID of a watch says. Raises InvalidRequest."""
+    try:
+        bare = text.rstrip("=")
+        found: dict[str, Any] = msgspec.json.decode(
+            base64.b64decode(bare + "=" * (-len(bare) % 4), altchars=b"-_", validate=True), type=dict[str, Any]
+        )
+        return found
+    except (ValueError, binascii.Error, msgspec.MsgspecError) as error:
+        raise InvalidRequest("Last-Event-ID is no id of this stream") from error
+
+
+def encoded_id(position: dict[str, Any]) -> bytes:
+    text = msgspec.json.encode(position)
+    return base64.urlsafe_b64encode(text + b" " * (-len(text) % 3))
+
+
+def renamed_id(position: dict[str, Any], rename: Rename) -> dict[str, Any]:
+    found: dict[str, Any] = {rename(name): seq for name, seq in position.items() if name != EPOCHS}
+    if EPOCHS in position:
+        found[EPOCHS] = {rename(name): number for name, number in position[EPOCHS].items()}
+    return found
+
+
+def renamed_event_id(shown: bytes, rename: Rename) -> bytes:
+    """An id of a topic's events: `topic:seq`."""
+    topic, colon, seq = shown.decode("latin-1").rpartition(":")
+    return f"{rename(unquote(topic))}{colon}{seq}".encode("latin-1") if colon else shown
+
+
+def raw(value: Any) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(value))
+
+
+def _decoded(value: msgspec.Raw | None, shape: Any) -> Any:
+    """The value if it is of that shape, else None."""
+    if value is None:
+        return None
+    try:
+        return msgspec.json.decode(value, type=shape)
+    except msgspec.MsgspecError:
+        return None

@@ -1,0 +1,164 @@
+"""UnionRouter: the topics of every route, under the route's name: `eu.orders` is `orders` of the route `eu`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import msgspec
+
+from base.errors import InvalidRequest, TopicNotFound
+from gateway.api import Operation, Request, Response, RouterContext, RouterFactoryContext, RouterResponse
+from gateway.blocks import Listed, begin_watches, joined_stream, merged_list, wants_partial, without_partial
+from gateway.errors import NotOffered, UnknownRoute
+from gateway.identifiers import parameter, with_parameter
+from gateway.names import Raws, Renaming, prefixed_at_client, raw, renamed_request, renamed_response
+from gateway.plugins import NoConfig
+
+SEPARATOR = "."
+OF_ROUTERS = frozenset((Operation.GET_ROUTER, Operation.PUT_ROUTER, Operation.DELETE_ROUTER))
+# What every server says of itself alone.
+OF_ONE = frozenset((Operation.HEALTH, Operation.SCHEMA, Operation.DOCS))
+
+
+class Union:
+    """The routes of one virtual cluster, by prefix: the longest first, since a route's name may begin with another's."""
+
+    def __init__(self, routes: list[str]) -> None:
+        self.routes = sorted(routes, key=len, reverse=True)
+        self.renamings = {route: prefixed_at_client(route + SEPARATOR) for route in routes}
+
+    def route(self, name: str) -> str | None:
+        for route in self.routes:
+            if name.startswith(route) and name[len(route) : len(route) + 1] == SEPARATOR:
+                return route
+        return None
+
+
+class UnionRouter:
+    def __init__(self, union: Union) -> None:
+        self.union = union
+
+    async def on_request(self, operation: Operation, request: Request, context: RouterContext) -> RouterResponse:
+        return context.respond_with(await self.answer(operation, request, context))
+
+    async def answer(self, operation: Operation, request: Request, context: RouterContext) -> Response:
+        """Raises TopicsError."""
+        if context.virtual_node is not None:
+            return await context.send_request(context.virtual_node, request)
+        if operation.is_bus:
+            raise NotOffered(operation.value, "the push bus of several servers is not one bus")
+        if operation in (Operation.LIST_TOPICS, Operation.LIST_ROUTERS):
+            return await self.list(operation, request, context)
+        if operation is Operation.WATCH:
+            return await self.watch(request, context)
+        if operation is Operation.WATCH_STREAM:
+            return await joined_stream(context, request, self.union.renamings)
+        if operation in OF_ONE:
+            return await context.send_request(context.any_node(self.union.routes[-1]), request)
+        if request.topic is None and operation not in OF_ROUTERS:
+            raise NotOffered(
+                operation.value, "it is about one server, and this address shows several: ask a node of GET /v0/nodes"
+            )
+        name = request.topic if request.topic is not None else request.name or ""
+        route = self.union.route(name)
+        if route is None:
+            raise self.no_route(operation, name)
+        if operation is Operation.PUT_ROUTER:
+            await self.check_one_server(route, request)
+        renaming = self.union.renamings[route]
+        inner = await renamed_request(request, renaming)
+        response = await context.send_request(context.any_node(route), inner)
+        return await renamed_response(operation, response, renaming, inner.topic)
+
+    def no_route(self, operation: Operation, name: str) -> Exception:
+        names = ", ".join(route + SEPARATOR for route in sorted(self.union.routes))
+        message = f"{name!r} is on no server: a name begins with one of {names} here"
+        return TopicNotFound(message, topic=name) if operation.is_read else UnknownRoute(message, topic=name)
+
+    async def check_one_server(self, route: str, request: Request) -> None:
+        """A router copies within one server. Raises InvalidRequest."""
+        body = await request.json()
+        for key in ("source", "dest"):
+            name = body.get(key)
+            if isinstance(name, str) and self.union.route(name) != route:
+                raise InvalidRequest(
+                    f"{key} {name!r} is on another server than the router: a router forwards within one server,"
+                    f" so its name, source and dest begin with {route + SEPARATOR!r}",
+                    field=key,
+                )
+
+    async def list(self, operation: Operation, request: Request, context: RouterContext) -> Response:
+        key, name = ("topics", "topic") if operation is Operation.LIST_TOPICS else ("routers", "router")
+        prefix = parameter(request.query, "prefix") or ""
+        parts = {}
+        for route, renaming in self.union.renamings.items():
+            inner = self.inner_prefix(route, prefix)
+            if inner is None:
+                continue
+            asked = without_partial(request)
+            asked = asked.replace(query=with_parameter(asked.query, "prefix", inner or None))
+            try:
+                asked = await renamed_request(asked, renaming)
+            except InvalidRequest:
+                continue  # `source` or `dest` is a topic of another route
+            parts[route] = Listed(asked, partial(renamed_response, operation, renaming=renaming, asked=None))
+        if not parts:
+            return Response.json(200, {key: [], "performance": {"server_total_ms": 0.0}})
+        return await merged_list(context, request, parts, key, name)
+
+    def inner_prefix(self, route: str, prefix: str) -> str | None:
+        """What a prefix of the client's names is in a route's own; None where no name of the route begins so."""
+        own = route + SEPARATOR
+        if prefix.startswith(own):
+            return prefix[len(own) :]
+        return "" if own.startswith(prefix) else None
+
+    async def watch(self, request: Request, context: RouterContext) -> Response:
+        body = await request.json(Raws)
+        try:
+            topics: Raws = msgspec.json.decode(body.get("topics", b"{}"), type=Raws)
+        except msgspec.MsgspecError:
+            topics = {}
+        by_route: dict[str, Raws] = {}
+        is_lenient = parameter(request.query, "lenient") in ("true", "1")
+        for name, start in topics.items():
+            route = self.union.route(name)
+            if route is not None:
+                by_route.setdefault(route, {})[name] = start
+            elif not is_lenient:
+                raise self.no_route(Operation.WATCH, name)
+        if not by_route:
+            if topics:
+                raise self.no_route(Operation.WATCH, next(iter(topics)))
+            by_route = {self.union.routes[-1]: {}}  # the server says what is wrong with it
+        requests: dict[str, tuple[Request, Renaming]] = {}
+        plain = without_partial(request)
+        for route, own in by_route.items():
+            renaming = self.union.renamings[route]
+            one = plain.replace(body=msgspec.json.encode({**body, "topics": raw(own)} if topics else body))
+            requests[route] = await renamed_request(one, renaming), renaming
+        return await begin_watches(context, requests, partial=wants_partial(request), lenient=is_lenient)
+
+    def static_routes(self) -> Mapping[Operation, str]:
+        return {}
+
+    def close(self) -> None:
+        pass
+
+    def explain(self, request: Request) -> str:
+        route = self.union.route(request.topic or request.name or "")
+        return "every route takes part" if route is None else f"the name begins with {route + SEPARATOR!r}"
+
+
+class UnionRouterFactory:
+    """The topics of every route, under the route's name: `eu.orders`."""
+
+    def initialize(self, context: RouterFactoryContext, config: NoConfig) -> Union:
+        return Union(list(context.route_names))
+
+    def create_router(self, context: RouterFactoryContext, data: Union) -> UnionRouter:
+        return UnionRouter(data)
+
+    def close(self, data: Union) -> None:
+        pass

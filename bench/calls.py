@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from bench import empty, mix
+from bench import empty, held, mix
 from bench.client import Client
 from bench.cpu import Cpu
 from bench.load import Load, Requests, post, send
@@ -34,6 +34,7 @@ def run(instance: Instance) -> Iterator[Row]:
         # What the rows so far have left for PostgreSQL to tidy up is not to slow those that follow.
         database.execute("VACUUM ANALYZE")
         yield from conditional_appends(calls, client)
+        yield from held.run(instance)
         yield from creations(calls)
         database.execute("VACUUM ANALYZE")
         yield mix.run(instance)  # before the deletes: to give back what those leave takes minutes

@@ -19,6 +19,7 @@ class Load:
     rate: float
     p50_ms: float
     p99_ms: float
+    most_ms: float
 
 
 def require_wrk() -> None:
@@ -101,7 +102,8 @@ def run(url: str, script: str, connections: int, seconds: float) -> Load:
     if trouble := re.search(r"Non-2xx.*|Socket errors.*", output):
         raise SystemExit(f"bench: {url}: {trouble[0]}")
     rate = float(re.search(r"Requests/sec:\s+([\d.]+)", output)[1])  # type: ignore[index]
-    return Load(rate, latency(output, "50%"), latency(output, "99%"))
+    most = r"Latency\s+\S+\s+\S+"  # the average and the deviation stand before it
+    return Load(rate, latency(output, "50%"), latency(output, "99%"), latency(output, most))
 
 
 def latency(output: str, percentile: str) -> float:

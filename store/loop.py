@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
+from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
 from store.codec import Rows
 from store.connection import Connection
 from store.database import translating
+from store.held import HeldLocks, limited
 from store.readers import Readers
 from store.reads import Reads
-from store.script import Bound, Pause, Script, Shared, Statement, Whole
+from store.script import Begin, Bound, Pause, Script, Shared, Statement, Whole
 from store.turns import Turns
 from store.writes import Writes
 
@@ -28,8 +30,9 @@ class Loop:
     def __init__(self, reads: int = READS) -> None:
         self.loop = asyncio.get_running_loop()
         self.reads, self.readers = Reads(reads), Readers(READERS)
-        self.turns, self.writers = Turns(), Readers(WRITERS)
-        self.writes = Writes(WRITES, self.writers)
+        self.writers = Readers(WRITERS)
+        self.held = HeldLocks(self.writers)
+        self.turns, self.writes = Turns(self.held), Writes(WRITES, self.held)
         self.joints: dict[Hashable, Any] = {}  # store/joint.py
 
     async def drive(self, script: Script[T]) -> T:
@@ -52,9 +55,9 @@ class Loop:
                         case Pause():
                             assert transaction is None, "a pause would hold the transaction's locks"
                             answer = await step.over()
-                        case Bound.BEGIN:
+                        case Begin():
                             assert transaction is None, "a transaction within another"
-                            transaction = await Transaction.begin(self.writers)
+                            transaction = await Transaction.begin(self, step.lock)
                             answer = None
                         case Bound():
                             assert transaction is not None, "the end of a transaction that was not begun"
@@ -68,7 +71,7 @@ class Loop:
             return result
         finally:
             if transaction is not None:  # the request was cancelled in the middle
-                transaction.abandon()
+                await transaction.abandon()
 
     def execute(self, statement: Statement) -> Awaitable[Rows]:
         """Its rows, to be awaited at once."""
@@ -97,20 +100,28 @@ class Loop:
 
 
 class Transaction:
-    """A transaction under way, on a connection of its own."""
+    """A transaction under way, on a connection of its own. `until`: what gives the connection back."""
 
-    def __init__(self, connections: Readers, connection: Connection) -> None:
-        self.connections, self.connection = connections, connection
+    def __init__(self, connection: Connection, until: AsyncExitStack) -> None:
+        self.connection, self.until = connection, until
 
     @classmethod
-    async def begin(cls, connections: Readers) -> Transaction:
+    async def begin(cls, loop: Loop, lock: Hashable) -> Transaction:
         """Raises NotReady."""
-        connection = await connections.take()
-        begun = cls(connections, connection)
+        async with AsyncExitStack() as stack:
+            if lock is None:
+                connection = await loop.writers.take()
+                stack.callback(loop.writers.give_back, connection)
+                first = [Statement("BEGIN")]
+            else:
+                connection, lock_ms = await stack.enter_async_context(loop.held.aside(lock))
+                first = [Statement("BEGIN"), limited(lock_ms)]
+            begun = cls(connection, stack.pop_all())
         try:
-            await begun.execute(Statement("BEGIN"))
+            for statement in first:
+                await begun.execute(statement)
         except BaseException:
-            begun.abandon()
+            await begun.abandon()
             raise
         return begun
 
@@ -124,12 +135,12 @@ class Transaction:
             if not (bound is Bound.ROLLBACK and self.connection.closed):
                 await self.execute(Statement(bound.value))
         finally:
-            self.connections.give_back(self.connection)
+            await self.until.aclose()
 
-    def abandon(self) -> None:
+    async def abandon(self) -> None:
         """Nobody goes on with it. PostgreSQL rolls back what is open on a connection that ends."""
         self.connection.end()
-        self.connections.give_back(self.connection)
+        await self.until.aclose()
 
 
 _here: Loop | None = None

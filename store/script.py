@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Generator, Sequence
+from collections.abc import Awaitable, Generator, Hashable, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
@@ -36,10 +36,15 @@ class Statement(NamedTuple):
     quick: bool = False
 
 
-class Bound(Enum):
-    """The bounds of a transaction: see atomically()."""
+class Begin(NamedTuple):
+    """The start of a transaction: see atomically()."""
 
-    BEGIN = "BEGIN"
+    lock: Hashable = None
+
+
+class Bound(Enum):
+    """The end of a transaction: see atomically()."""
+
     COMMIT = "COMMIT"
     ROLLBACK = "ROLLBACK"
 
@@ -56,11 +61,12 @@ class Whole(NamedTuple):
     """A transaction whose statements are all known beforehand: none of them is made of what another answers. The answer is Done.
 
     An event loop sends those of many scripts in one round trip. `durable`: whoever is answered knows it on disk; else a
-    crash of PostgreSQL may undo it within the next second.
+    crash of PostgreSQL may undo it within the next second. `lock`: the lock that it may have to wait for (held.py).
     """
 
     statements: Sequence[Statement]
     durable: bool = True
+    lock: Hashable = None
 
 
 class Shared(ABC):
@@ -80,7 +86,7 @@ class Pause(ABC):
     async def over(self) -> Any: ...
 
 
-Step = Statement | Whole | Bound | Shared | Pause
+Step = Statement | Whole | Begin | Bound | Shared | Pause
 Script = Generator[Step, Any, T]
 
 
@@ -95,9 +101,12 @@ class Undone(Exception):
     """Tells Django that a transaction is to be rolled back."""
 
 
-def atomically(script: Script[T]) -> Script[T]:
-    """Everything in `script` is one transaction: all of it is done, or nothing. Not within another."""
-    yield Bound.BEGIN
+def atomically(script: Script[T], lock: Hashable = None) -> Script[T]:
+    """Everything in `script` is one transaction: all of it is done, or nothing. Not within another.
+
+    `lock`: the lock that it may have to wait for. An event loop then runs one transaction for that lock at a time (held.py).
+    """
+    yield Begin(lock)
     try:
         result = yield from script
     except Exception:
@@ -146,7 +155,7 @@ def run(script: Script[T], *, suspend: bool = False, answer: Any = None) -> T:
             error = raised
 
 
-def perform(step: Statement | Whole | Bound | Shared, blocks: list[transaction.Atomic]) -> Any:
+def perform(step: Statement | Whole | Begin | Bound | Shared, blocks: list[transaction.Atomic]) -> Any:
     """The answer to one step. `blocks` are the transactions that the script is in."""
     if isinstance(step, Statement):
         return prepared(step.sql, step.arguments)
@@ -156,7 +165,7 @@ def perform(step: Statement | Whole | Bound | Shared, blocks: list[transaction.A
         return run(one_by_one(step))
     with translating():
         match step:
-            case Bound.BEGIN:
+            case Begin():
                 block = transaction.atomic()
                 block.__enter__()
                 blocks.append(block)

@@ -113,7 +113,8 @@ def look_and_write(
 ) -> Script[Appended | None]:
     """An append that has to look before it writes. None: the topic is another than the one we knew."""
     started = time.perf_counter()
-    found = yield from atomically(look_and_write_once(topic, name, wanted, rows, now))
+    lock = name if topic is None else topic.id
+    found = yield from atomically(look_and_write_once(topic, name, wanted, rows, now), lock)
     if found is None:
         return None
     topic, done = found

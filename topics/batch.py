@@ -2,7 +2,7 @@
 
 Appends that arrive while a statement runs wait and go together in the next one, whatever their topics. One that PostgreSQL
 refuses never touches its neighbours: the batch then goes again, one append at a time. Neither does one whose topic
-somebody else keeps locked: it waits aside, on a connection of its own (docs/concurrency.md).
+somebody else keeps locked: it waits aside, in the line of that head (store/held.py, docs/concurrency.md).
 """
 
 from __future__ import annotations
@@ -13,22 +13,20 @@ import time
 from typing import NamedTuple
 
 import psycopg
-from django.conf import settings
 from psycopg.errors import LockNotAvailable
 
 from base.errors import NotReady
+from store.codec import Arguments
 from store.connection import Connection, connect
 from store.database import hung_up, translated
+from store.held import LONG_MS, limited
+from store.loop import here
 from topics import wake
 from topics.cache import CachedTopic
-from topics.insert import MAKE_ROOM, MOST_RECORDS, Appended, appending, room
+from topics.insert import MAKE_ROOM, MOST_RECORDS, SYNC, Appended, appending, room
 from topics.records import Rows
 
 log = logging.getLogger(__name__)
-# A batch waits this long for a head. Others hold one for a few ms, or until the disk has their commit. Who is held up for
-# longer has met a head that is locked for another reason, and must not hold up the other topics of the batch.
-BATCH_LOCK_MS = 250
-MOST_ASIDE = 4  # connections of a process for appends that wait for a locked head
 SYNC_ON, SYNC_OFF = "SET synchronous_commit = on", "SET synchronous_commit = off"
 # The heads that nobody holds right now. The locks taken here end with the statement.
 FREE = "SELECT topic_id FROM topics_topichead WHERE topic_id = ANY (%s) FOR UPDATE SKIP LOCKED"
@@ -56,14 +54,15 @@ class Written(NamedTuple):
 class Writer:
     """A connection for appends of one class of durability, opened when it is needed and replaced when it has ended."""
 
-    def __init__(self, *, fsync: bool, lock_ms: int) -> None:
-        self.fsync, self.lock_ms = fsync, lock_ms
+    def __init__(self, *, fsync: bool) -> None:
+        self.fsync = fsync
         self.connection: Connection | None = None
+        self.first: list[tuple[str, Arguments]] = []  # of each transaction
 
     async def open(self) -> Connection:
         if self.connection is None or hung_up(self.connection):
             await self.close()
-            self.connection = await connect(self.lock_ms)
+            self.connection = await connect(LONG_MS)
             await self.connection.run(SYNC_ON if self.fsync else SYNC_OFF)
         return self.connection
 
@@ -74,12 +73,13 @@ class Writer:
         now = int(time.time() * 1000)
         append = appending([(each.topic, each.rows) for each in batch], now)
         evicting = {each.topic.id: each.topic for each in batch if each.topic.evicts}
-        if not evicting and not self.fsync:
+        if not evicting and not self.fsync and not self.first:
             found = await connection.execute(*append)
             wrote = committed = time.perf_counter()
         else:
             make_room = [(MAKE_ROOM, room(topic, now)) for _, topic in sorted(evicting.items())]
-            (found, *_), wrote, committed = await connection.together([append, *make_room])
+            answers, wrote, committed = await connection.together([*self.first, append, *make_room])
+            found = answers[len(self.first)]
         return Written({topic_id: base for topic_id, base, *_ in found}, wrote, committed)
 
     async def free(self, topic_ids: list[int]) -> set[int]:
@@ -92,26 +92,40 @@ class Writer:
             self.connection = None
 
 
+class Borrowed(Writer):
+    """A writer in the line of a held lock, on a connection that belongs to others."""
+
+    def __init__(self, connection: Connection, *, fsync: bool, lock_ms: int) -> None:
+        super().__init__(fsync=fsync)
+        self.connection = connection
+        limit = limited(lock_ms)
+        self.first = [(limit.sql, limit.arguments), (SYNC, ("on" if fsync else "off",))]
+
+    async def open(self) -> Connection:
+        assert self.connection is not None, "it was given one"
+        return self.connection
+
+
 class Batches:
     """The appends of one class of durability: one statement at a time, on one connection."""
 
     def __init__(self, *, fsync: bool) -> None:
         self.loop = asyncio.get_running_loop()
         self.fsync = fsync
-        self.writer = Writer(fsync=fsync, lock_ms=BATCH_LOCK_MS)
+        self.writer = Writer(fsync=fsync)
+        self.held = here().held
         self.waiting: Batch = []
         self.probes: list[asyncio.Future[None]] = []
         self.arrived = asyncio.Event()
         self.aside: dict[int, Batch] = {}  # what waits for a locked head, by topic
-        self.places_aside = asyncio.Semaphore(MOST_ASIDE)
         self.tasks: set[asyncio.Task[None]] = set()
         self.start()
 
     def append(self, topic: CachedTopic, rows: Rows) -> asyncio.Future[Appended | None]:
         """Returns what will come of it: None when the topic is no longer what it was; or TopicsError, or psycopg.Error."""
         done: asyncio.Future[Appended | None] = self.loop.create_future()
-        if topic.id in self.aside:
-            self.aside[topic.id].append(Waiting(topic, rows, done))
+        if self.held.is_held(topic.id):
+            self.set_aside([Waiting(topic, rows, done)])
         else:
             self.waiting.append(Waiting(topic, rows, done))
             if len(self.waiting) == 1:
@@ -220,6 +234,7 @@ class Batches:
                 await self.write(writer, [each])
             except LockNotAvailable as error:
                 if writer is self.writer:
+                    self.held.note(each.topic.id)
                     self.set_aside([each])
                 else:
                     fail([each], error)
@@ -235,6 +250,8 @@ class Batches:
         except Exception as error:
             fail(batch, error)
             return
+        for topic_id in {each.topic.id for each in batch} - free:
+            self.held.note(topic_id)
         self.set_aside([each for each in batch if each.topic.id not in free])
         if going := [each for each in batch if each.topic.id in free]:
             try:
@@ -252,30 +269,25 @@ class Batches:
             self.aside[each.topic.id].append(each)
 
     async def wait_aside(self, topic_id: int) -> None:
-        """Append to one topic, on a connection that no other topic needs, until nobody waits for it any more. Should its head
-        stay locked for too long, all who wait are told."""
+        """Append to one topic, in the line of its head, until nobody waits aside for it any more. Should the head stay locked
+        for too long, all who wait are told."""
+        batch: Batch = []
         try:
-            async with asyncio.timeout(settings.TOPICS_LOCK_TIMEOUT_MS / 1000 or None):
-                await self.places_aside.acquire()
-        except TimeoutError:
-            fail(self.aside.pop(topic_id), NotReady("the topic is locked, and so are others: try again"))
-            return
-        writer = Writer(fsync=self.fsync, lock_ms=settings.TOPICS_LOCK_TIMEOUT_MS)
-        try:
-            while batch := self.aside[topic_id]:
-                self.aside[topic_id] = []
-                try:
-                    await self.write(writer, batch)
-                except LockNotAvailable as error:
-                    fail(batch, error)
-                    break
-                except Exception as error:
-                    await self.write_singly(writer, batch, error)
+            while self.aside[topic_id]:
+                async with self.held.aside(topic_id) as turn:
+                    batch, self.aside[topic_id] = self.aside[topic_id], []
+                    writer = Borrowed(turn.connection, fsync=self.fsync, lock_ms=turn.lock_ms)
+                    try:
+                        await self.write(writer, batch)
+                    except LockNotAvailable:
+                        raise
+                    except Exception as error:
+                        await self.write_singly(writer, batch, error)
+        except Exception as error:
+            fail(batch, error)
         finally:
             # Those who came while the lock was waited for in vain would wait in vain, too.
             fail(self.aside.pop(topic_id), NotReady("the topic is locked: try again"))
-            self.places_aside.release()
-            await writer.close()
 
     async def close(self) -> None:
         self.running.cancel()

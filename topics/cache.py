@@ -81,6 +81,12 @@ def cached(name: str) -> CachedTopic | None:
     return _topics.get(name)
 
 
+def lock_of(name: str) -> int | str:
+    """What an event loop calls the lock of a topic's head (store/held.py): by its id, or its name where the id is not known."""
+    topic = cached(name)
+    return name if topic is None else topic.id
+
+
 def keep(topic: CachedTopic) -> CachedTopic:
     """Remember it. Where there is no room, the half that has been remembered for longest is forgotten."""
     if len(_topics) >= MOST:

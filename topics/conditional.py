@@ -95,6 +95,10 @@ class Unless(Joined[Appended | None]):
     def kind(self) -> str:
         return self.topic.durability
 
+    @property
+    def lock(self) -> int:
+        return self.topic.id
+
     @classmethod
     def chosen(cls, batch: Sequence[Self]) -> list[Self]:
         """Those whose condition no other of the batch decides: the first that names a key, and of those that expect a head the

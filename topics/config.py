@@ -19,7 +19,7 @@ from store.joint import Joined
 from store.script import Done, Script, Statement, Whole, atomically
 from topics import audit, hooks, limits
 from topics.audit import as_json
-from topics.cache import CachedTopic, cached, forget, keep
+from topics.cache import CachedTopic, cached, forget, keep, lock_of
 from topics.models import Topic, TopicHead
 from wire.answer import clamped
 from wire.keys import Key
@@ -238,6 +238,10 @@ class Creation(Joined[int | None]):
         self.name, self.topic = name, {"name": name, "created_ts": now, **fields}
         self.entries = [audit.entry("create", "topic", name)] if noted else []
 
+    @property
+    def lock(self) -> str:
+        return self.name
+
     @classmethod
     def chosen(cls, batch: Sequence[Self]) -> list[Self]:
         """The first of each name."""
@@ -330,7 +334,7 @@ def put_topic(name: str, config: Config, now: int) -> Script[Put]:
     while True:
         if may_create and cached(name) is None and (yield from create_topic(name, fields, now, noted=True)):
             return Put(configured(fields), True)
-        after = yield from atomically(change_once(name, fields, now))
+        after = yield from atomically(change_once(name, fields, now), lock_of(name))
         forget(name)
         if after is not None:
             return Put(after, False)

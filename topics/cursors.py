@@ -177,7 +177,7 @@ def belongs(name: str, kind: str) -> Incompatible:
 
 def delete_cursor(topic: str, name: str, key: Key = OPEN) -> Script[bool]:
     """False: there was none. Raises TopicNotFound or Incompatible."""
-    return atomically(delete_locked(topic, name, key))
+    return atomically(delete_locked(topic, name, key), (topic, name))
 
 
 def delete_locked(topic: str, name: str, key: Key) -> Script[bool]:

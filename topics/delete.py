@@ -13,7 +13,7 @@ from msgspec import Meta
 from base.errors import InvalidRequest, Outdated, TopicNotEmpty
 from store.script import Script, Statement, Whole, atomically
 from topics import audit, hooks, wake
-from topics.cache import CachedTopic, as_known, forget
+from topics.cache import CachedTopic, as_known, forget, lock_of
 from topics.config import LOCK_CONFIG, as_dict, stored
 from topics.diff import Match, check_match
 from topics.removal import Deleted, Deletion
@@ -85,7 +85,7 @@ def delete_once(
             return tagged
     end = after_prefix(literal) if op == "Glob" else None
     wanted = (topic.id, topic.version, before_seq, op, literal, end, topic.expired_ts(now))
-    whole = yield Whole([Statement(DELETE_MATCH, wanted), Statement(EXTENT, (topic.id,))])
+    whole = yield Whole([Statement(DELETE_MATCH, wanted), Statement(EXTENT, (topic.id,))], lock=topic.id)
     ((deleted,),), (extent,) = whole.rows
     return Deleted(deleted, *extent)
 
@@ -112,7 +112,7 @@ def delete_topic(name: str, if_empty: bool, now: int, key: Key = OPEN) -> Script
     Raises TopicNotEmpty when it holds records and only an empty one was to go, and RouterOutsidePrefixes when a router
     would go that the key may not delete by itself.
     """
-    topic_id, head_seq, routers = yield from atomically(delete_locked(name, if_empty, now, key))
+    topic_id, head_seq, routers = yield from atomically(delete_locked(name, if_empty, now, key), lock_of(name))
     if topic_id is None:
         return Gone(False, [])
     forget(name)

@@ -59,6 +59,10 @@ class First(Joined[Appended | None]):
     rows: Rows
     now: int
 
+    @property
+    def lock(self) -> str:
+        return self.name
+
     @classmethod
     def chosen(cls, batch: Sequence[Self]) -> list[Self]:
         """The first for each name, and as many as a transaction may carry records; at least one."""

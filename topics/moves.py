@@ -71,6 +71,10 @@ class Move(Joined[Found | None]):
     def cursor(self) -> tuple[str, str]:
         return self.topic, self.name
 
+    @property
+    def lock(self) -> tuple[str, str]:
+        return self.cursor
+
     @classmethod
     def chosen(cls, batch: Sequence[Self]) -> list[Self]:
         """The first of each cursor, and those that do the same without a condition."""

@@ -84,6 +84,10 @@ class Deletion(Joined[Deleted | None]):
     def kind(self) -> str:
         return "below" if self.tag is None else "tagged"
 
+    @property
+    def lock(self) -> int:
+        return self.topic.id
+
     @classmethod
     def transaction(cls, batch: Sequence[Self]) -> Whole:
         wanted, now = farthest(batch), max(each.now for each in batch)

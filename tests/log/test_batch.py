@@ -12,6 +12,7 @@ import pytest
 from django.db import connection
 
 from base.errors import InvalidRequest, NotReady
+from store import loop
 from tests.log.test_delete import NOW, head, read, write
 from tests.scripts import look_up, put_topic
 from topics.batch import Batches
@@ -44,6 +45,7 @@ def run(work: Work, *, fsync: bool = False) -> Any:
             return await asyncio.wait_for(work(batches), 60)
         finally:
             await batches.close()
+            await loop.close()
 
     return asyncio.run(main())
 

@@ -284,12 +284,7 @@ def owned(position: dict[str, Any], renaming: Renaming) -> dict[str, Any]:
             return False
         return True
 
-    found = {name: seq for name, seq in position.items() if name == "$topic_ids" or is_own(name)}
-    if "$topic_ids" in found:
-        found["$topic_ids"] = {name: number for name, number in found["$topic_ids"].items() if is_own(name)}
-        if not found["$topic_ids"]:
-            del found["$topic_ids"]
-    return renamed_id(found, renaming.to_server)
+    return renamed_id({name: seq for name, seq in position.items() if is_own(name)}, renaming.to_server)
 
 
 def compose(context: RouterContext, kind: str, parts: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from gateway.api import Response
-from gateway.names import EPOCHS, Raws, Rename, decoded_id, encoded_id, renamed_event_id, renamed_id
+from gateway.names import Raws, Rename, decoded_id, encoded_id, renamed_event_id, renamed_id, with_names
 
 LONGEST_FRAME = 4 * 1024 * 1024  # bytes: a server sends at most 256 KiB a frame, except for one large record
 MOST_WAITING = 16  # frames of one source that wait for a slow client
@@ -66,12 +66,9 @@ class Frame:
 
     def rename(self, rename: Rename) -> None:
         """Give the frame the client's names, in its data and in its id."""
-        if self.data is not None and self.data.startswith(b"{") and b'"topic"' in self.data:
+        if (self.data is not None and self.data.startswith((b'{"topic"', b'{"channels"'))) or self.event == b"error":
             with contextlib.suppress(msgspec.MsgspecError):
-                body = msgspec.json.decode(self.data, type=Raws)
-                named = msgspec.json.decode(body["topic"], type=str) if "topic" in body else None
-                if named is not None:
-                    self.data = msgspec.json.encode({**body, "topic": rename(named)})
+                self.data = msgspec.json.encode(with_names(msgspec.json.decode(self.data or b"{}", type=Raws), rename))
         if self.id:
             if b":" in self.id:
                 self.id = renamed_event_id(self.id, rename)
@@ -119,8 +116,7 @@ class Joined:
     ) -> None:
         """`position`: what the client has shown, in its own names. `heard`: the routes whose topics it names."""
         self.sources = sources
-        self.position = {name: seq for name, seq in position.items() if name != EPOCHS}
-        self.epochs: dict[str, Any] = dict(position.get(EPOCHS, {}))
+        self.position = dict(position)
         # Until each source has said where it is, the whole has no position, and its frames no id: in an id a missing topic
         # means that the client knows that it was deleted.
         self.unheard = set(sources) - set(heard)
@@ -158,16 +154,11 @@ class Joined:
         """Take a source's position into that of the whole, whose id the frame gets. Returns the source's topics."""
         assert frame.id is not None
         position = decoded_id(frame.id.decode("latin-1"))
-        epochs = position.pop(EPOCHS, {})
         # A topic that a source names no longer was deleted there.
         for name in own - position.keys():
             self.position.pop(name, None)
         self.position |= position
-        for name in position:
-            self.epochs.pop(name, None)
-        self.epochs |= epochs
-        whole = {**self.position, EPOCHS: self.epochs} if self.epochs else self.position
-        frame.id = encoded_id(whole) if not self.unheard else None
+        frame.id = encoded_id(self.position) if not self.unheard else None
         return set(position)
 
     async def aclose(self) -> None:

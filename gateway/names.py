@@ -15,10 +15,11 @@ import msgspec
 
 from base.errors import InvalidRequest
 from gateway.api import Operation, Request, Response
+from gateway.edits import edited
+from gateway.edits import encoded as raw
 from gateway.identifiers import parameter, with_parameter
 
-EPOCHS = "$topic_ids"  # in an id of a stream: no topic may be called so
-NAMES = ("topic", "source", "dest", "router")  # fields that hold one name
+NAMES = ("topic", "source", "dest", "router", "dead_letter")  # fields that hold one name
 INSIDE = (
     "topics",
     "routers",
@@ -27,7 +28,12 @@ INSIDE = (
     "routers_removed",
     "detail",
     "cycle",
+    "config",
+    "channels",
 )  # fields that hold names further in
+LISTED = ("topics", "routers", "routers_removed")  # a list of these leaves out what the client has no name for
+HIDDEN = "*"  # stands for a name that the client may not see
+STAMP = b'"_topics_router":'  # in the meta of a record that an exactly_once router brought
 LAST_EVENT_ID = b"last-event-id"
 Raws = dict[str, msgspec.Raw]
 Rename = Callable[[str], str]
@@ -55,7 +61,11 @@ def prefixed_at_client(prefix: str) -> Renaming:
 def prefixed_at_server(prefix: str) -> Renaming:
     """The client sees `orders`, and the server has `acme.orders`. Names without the prefix keep it out of sight: they are not
     the client's, and show as `*`."""
-    return Renaming(lambda name: prefix + name, lambda name: name[len(prefix) :] if name.startswith(prefix) else "*")
+
+    def to_client(name: str) -> str:
+        return name[len(prefix) :] if name.startswith(prefix) and name != prefix else HIDDEN
+
+    return Renaming(lambda name: prefix + name, to_client)
 
 
 # -- Requests --------------------------------------------------------------------------------------------------------------
@@ -78,6 +88,9 @@ async def renamed_request(request: Request, renaming: Renaming) -> Request:
     elif operation is Operation.PUT_ROUTER:
         body = await request.json(Raws)
         changes["body"] = msgspec.json.encode(with_names(body, to_server))
+    elif operation in (Operation.APPEND, Operation.PUT_TOPIC):
+        if b'"dead_letter"' in (body_bytes := await request.body()):
+            changes["body"] = edited(body_bytes, lambda members: members.update(with_names(members, to_server)))
     elif operation is Operation.LIST_ROUTERS:
         query = request.query
         for name in ("source", "dest"):
@@ -143,15 +156,37 @@ def with_names(body: Raws, rename: Rename) -> Raws:
             found[key] = raw(rename(value))
     for key in INSIDE:
         if key in found:
-            found[key] = _inside(found[key], rename)
+            found[key] = _inside(found[key], rename, hides=key in LISTED)
+    for key in ("records", "meta"):
+        if key in found and STAMP in bytes(found[key]):
+            found[key] = _stamped(found[key], rename)
+    if found.get("kind") == raw("router"):  # a cursor that belongs to a router has the router's name
+        found["cursor"] = raw(rename(msgspec.json.decode(found["cursor"], type=str)))
     return found
 
 
-def _inside(value: msgspec.Raw, rename: Rename) -> msgspec.Raw:
-    first = bytes(value[:1]) if isinstance(value, bytes) else bytes(memoryview(value)[:1])
+def _stamped(value: msgspec.Raw, rename: Rename) -> msgspec.Raw:
+    """Records, one record or its meta, with the names in the stamps of exactly_once routers changed."""
+    if STAMP not in bytes(value):
+        return value
+    if bytes(value)[:1] == b"[":
+        return raw([_stamped(each, rename) for each in msgspec.json.decode(value, type=list[msgspec.Raw])])
+    found = msgspec.json.decode(value, type=Raws)
+    if "_topics_router" in found:
+        stamp = _decoded(found["_topics_router"], Raws) or {}
+        own, key = _decoded(stamp.get("router"), str), _decoded(stamp.get("key"), str)
+        if own is not None and key is not None:  # else a client wrote it, and it is no stamp
+            found["_topics_router"] = raw({**with_names(stamp, rename), "key": rename(own) + key.removeprefix(own)})
+    elif "meta" in found:
+        found["meta"] = _stamped(found["meta"], rename)
+    return raw(found)
+
+
+def _inside(value: msgspec.Raw, rename: Rename, *, hides: bool = False) -> msgspec.Raw:
+    first = bytes(value)[:1]
     if first == b"[":
-        items = msgspec.json.decode(value, type=list[msgspec.Raw])
-        return raw([_inside(each, rename) for each in items])
+        items = [_inside(each, rename) for each in msgspec.json.decode(value, type=list[msgspec.Raw])]
+        return raw([each for each in items if not (hides and _is_hidden(each))])
     if first == b'"':
         return raw(rename(msgspec.json.decode(value, type=str)))
     if first == b"{":
@@ -161,6 +196,14 @@ def _inside(value: msgspec.Raw, rename: Rename) -> msgspec.Raw:
         if inner and all(bytes(memoryview(each)[:1]) == b"{" for each in inner.values()):
             return raw({rename(name): each for name, each in inner.items()})  # a watch's topics, by name
     return value
+
+
+def _is_hidden(value: msgspec.Raw) -> bool:
+    """Whether an entry of a list is a name, or an object with a name of its own, that the client may not see."""
+    if bytes(value)[:1] == b"{":
+        entry = msgspec.json.decode(value, type=Raws)
+        value = entry.get("router", entry.get("topic", msgspec.Raw(b"null")))
+    return bool(value == raw(HIDDEN))
 
 
 def _renamed_error(error: Raws, rename: Rename, asked: str | None) -> Raws:
@@ -202,20 +245,14 @@ def encoded_id(position: dict[str, Any]) -> bytes:
 
 
 def renamed_id(position: dict[str, Any], rename: Rename) -> dict[str, Any]:
-    found: dict[str, Any] = {rename(name): seq for name, seq in position.items() if name != EPOCHS}
-    if EPOCHS in position:
-        found[EPOCHS] = {rename(name): number for name, number in position[EPOCHS].items()}
-    return found
+    """Returns the position with other names. What is no topic stood in ids of earlier versions, and is left out."""
+    return {rename(name): seq for name, seq in position.items() if not name.startswith("$")}
 
 
 def renamed_event_id(shown: bytes, rename: Rename) -> bytes:
     """An id of a topic's events: `topic:seq`."""
     topic, colon, seq = shown.decode("latin-1").rpartition(":")
     return f"{rename(unquote(topic))}{colon}{seq}".encode("latin-1") if colon else shown
-
-
-def raw(value: Any) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode(value))
 
 
 def _decoded(value: msgspec.Raw | None, shape: Any) -> Any:

@@ -27,6 +27,7 @@ OURS = {
         "Audit": "gateway.filters.audit:AuditFactory",
         "Authenticate": "gateway.filters.authenticate:AuthenticateFactory",
         "Deny": "gateway.filters.deny:DenyFactory",
+        "Prefix": "gateway.filters.prefix:PrefixFactory",
         "Node": "gateway.filters.node:NodeFactory",
         "RateLimit": "gateway.filters.rate_limit:RateLimitFactory",
     },

@@ -24,6 +24,7 @@ from gateway.filters.audit import AuditFactory
 from gateway.filters.authenticate import AuthenticateFactory
 from gateway.filters.deny import DenyFactory
 from gateway.filters.node import NodeFactory
+from gateway.filters.prefix import PrefixFactory
 from gateway.filters.rate_limit import Buckets, RateLimitFactory
 from tests.instances import until
 
@@ -223,7 +224,25 @@ def test_an_authenticate_that_lets_nobody_in_refuses_to_start(context: Context) 
         made(AuthenticateFactory(), context, jwt={"jwksFile": "jwks", "issuer": "i", "audience": "a"})
 
 
-# -- Node --------------------------------------------------------------------------------------------------------------
+# -- Prefix and Node --------------------------------------------------------------------------------------------------
+
+
+def test_a_prefix_renames_topics_and_refuses_the_bus(context: Context) -> None:
+    it = made(PrefixFactory(), context, prefix="eu.")
+    assert passed(it, context, Request("GET", "/v0/topics/orders")).path == "/v0/topics/eu.orders"
+    answer = Response.json(200, {"topic": "eu.orders"})
+    found = asyncio.run(it.on_response(context.request.operation, answer, context))
+    assert json.loads(asyncio.run(found.read())) == {"topic": "orders"}
+    assert passed(it, context, Request("GET", "/v0/topics", "page_size=2")).query == "page_size=2&prefix=eu."
+    assert passed(it, context, Request("GET", "/v0/routers", "prefix=or")).query == "prefix=eu.or"
+    with pytest.raises(NotOffered):
+        passed(it, context, Request("POST", "/topics/orders", body=b"{}"))
+
+
+@pytest.mark.parametrize("prefix", ["", ".eu", "e u", "x" * 201, "é"])
+def test_a_prefix_that_no_name_can_have_refuses_to_start(context: Context, prefix: str) -> None:
+    with pytest.raises(PluginConfigError, match="cannot begin a topic's name"):
+        made(PrefixFactory(), context, prefix=prefix)
 
 
 def test_a_node_is_set_where_the_client_says_none(context: Context) -> None:

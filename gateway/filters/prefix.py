@@ -1,0 +1,56 @@
+"""Prefix: a client sees the topics and routers whose names begin so, and sees them without that beginning."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from gateway.api import FilterContext, FilterFactoryContext, Operation, PluginConfigError, Request, Response
+from gateway.errors import NotOffered
+from gateway.identifiers import parameter, with_parameter
+from gateway.names import prefixed_at_server, renamed_request, renamed_response
+
+BEGINNING = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}")  # of a topic's name, with room for more
+
+
+class PrefixConfig(msgspec.Struct, forbid_unknown_fields=True):
+    """`prefix`: what the server's names have in front of the client's."""
+
+    prefix: str
+
+
+class Prefix:
+    def __init__(self, prefix: str) -> None:
+        self.prefix, self.renaming = prefix, prefixed_at_server(prefix)
+
+    async def on_request(self, operation: Operation, request: Request, context: FilterContext) -> Request | Response:
+        """Raises NotOffered: topics of the push bus have names of another kind."""
+        if operation.is_bus:
+            raise NotOffered(
+                operation.value, "the filter Prefix renames topics, and topics of the push bus keep their names"
+            )
+        renamed = await renamed_request(request, self.renaming)
+        if operation in (Operation.LIST_TOPICS, Operation.LIST_ROUTERS):
+            wanted = self.prefix + (parameter(request.query, "prefix") or "")
+            return renamed.replace(query=with_parameter(renamed.query, "prefix", wanted))
+        return renamed
+
+    async def on_response(self, operation: Operation, response: Response, context: FilterContext) -> Response:
+        topic = context.request.topic
+        asked = None if topic is None else self.prefix + topic
+        return await renamed_response(operation, response, self.renaming, asked)
+
+
+class PrefixFactory:
+    """Renames topics and routers both ways: in paths, bodies, frames, ids and errors."""
+
+    def initialize(self, context: FilterFactoryContext, config: PrefixConfig) -> str:
+        if BEGINNING.fullmatch(config.prefix) is None:
+            raise PluginConfigError(f"prefix: {config.prefix!r} cannot begin a topic's name.")
+        return config.prefix
+
+    def create_filter(self, context: FilterFactoryContext, data: str) -> Prefix:
+        return Prefix(data)
+
+    def close(self, data: str) -> None: ...

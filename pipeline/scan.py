@@ -54,7 +54,8 @@ SELECT topic, seq, ts, node, tag, meta::text, data::text, home_topic, home_topic
  ORDER BY seq
 """
 CHECK = "SELECT pipeline_check(%s, %s, %s, %s)"
-LOSS = "SELECT pipeline_loss(%s, %s, %s, %s)"
+# Why a reader is told of a loss, and where a loss by a crash begins for it.
+LOSS = "SELECT pipeline_loss(%s, %s, %s, %s), topic_lost_from(%s, %s)"
 MOST_ROWS = 2_000  # of a batch
 OPERATORS: dict[type[Filter], str] = {
     EqualTo: "=",
@@ -170,8 +171,13 @@ class Scan:
 
 def check_loss(connection: psycopg.Connection[Any], topic: str, topic_id: int, after: int, upto: int) -> None:
     """Raises DataLoss when a reader behind `after` is told of a tombstone on its way to `upto`."""
-    row = connection.execute(LOSS, [topic, topic_id, after, upto]).fetchone()
+    row = connection.execute(LOSS, [topic, topic_id, after, upto, topic_id, after]).fetchone()
     if row is not None and row[0] is not None:
+        if row[0] in ("restart", "mixed") and row[1] <= after:
+            raise DataLoss(
+                f"topic {topic} lost records above seq {after} ({row[0]}), and a crash of PostgreSQL took back what the query "
+                f"read from seq {row[1]} on: undo that; failOnDataLoss=false accepts it, and goes on with what is there"
+            )
         what = {"deleted": "was deleted", "recreated": "was deleted and created again"}.get(
             row[0], f"lost records above seq {after} ({row[0]})"
         )

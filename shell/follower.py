@@ -21,6 +21,7 @@ class Told(msgspec.Struct):
     cause: str = ""
     gap_from: int = 0
     gap_to: int = 0
+    lost_from: int | None = None
     to_seq: int = 0
     code: str = ""
     error: str = ""
@@ -56,7 +57,7 @@ class Follower:
         if told.topic in self.awaited:
             self.appear(told.topic)
         elif event == "tombstone":
-            say_lost(told.topic, told.cause or told.reason, told.gap_from, told.gap_to)
+            say_lost(told.topic, told.cause or told.reason, told.gap_from, told.gap_to, told.lost_from)
         if event == "tombstone":
             self.seqs[told.topic] = told.gap_to
         self.gone.discard(told.topic)

@@ -35,11 +35,13 @@ def say(message: str) -> None:
     print(f"topics: {message}", file=sys.stderr)
 
 
-def say_lost(name: str, reason: str, gap_from: int, gap_to: int) -> None:
+def say_lost(name: str, reason: str, gap_from: int, gap_to: int, lost_from: int | None = None) -> None:
     if reason == "recreated":
         say(f"{name} was deleted and created again: it continues above seq {gap_to}")
     else:
         say(f"{name} lost records {gap_from} to {gap_to} ({reason})")
+    if lost_from is not None and lost_from < gap_from:
+        say(f"{name}: records {lost_from} to {gap_from - 1} were shown, and a crash of the server took them back")
 
 
 class Tail:

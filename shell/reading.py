@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from base.errors import TopicsError
 from shell.printing import LIMIT, Line, say_lost
 from shell.server import Server, path
 
@@ -16,6 +17,7 @@ class Tombstone(msgspec.Struct):
     reason: str
     gap_from: int
     gap_to: int
+    lost_from: int | None = None
 
 
 class Window(msgspec.Struct):
@@ -47,7 +49,7 @@ def windows(server: Server, name: str, from_seq: int, upto: int, floor: int | No
         window = diff(server, name, from_seq, LIMIT)
         lost = window.tombstone
         if lost is not None and not (lost.reason == "recreated" and lost.gap_to == from_seq == floor):
-            say_lost(name, lost.reason, lost.gap_from, lost.gap_to)
+            say_lost(name, lost.reason, lost.gap_from, lost.gap_to, lost.lost_from)
         yield window
         from_seq = window.next_from_seq
         if window.caught_up or from_seq >= upto:
@@ -55,10 +57,18 @@ def windows(server: Server, name: str, from_seq: int, upto: int, floor: int | No
 
 
 def export(server: Server, name: str, from_seq: int, line: Line, out: BinaryIO, tick: Callable[[int], None]) -> int:
-    """Write every record that the topic shows now, above from_seq; returns how many."""
+    """Write every record that the topic shows now, above from_seq; returns how many.
+
+    Raises TopicsError if a crash of the server takes back what was written, here or by an export that ended at from_seq.
+    """
     head_seq = diff(server, name).head_seq
     written = 0
     for window in windows(server, name, from_seq, head_seq):
+        if (lost := window.tombstone) is not None and lost.lost_from is not None and lost.lost_from < lost.gap_from:
+            raise TopicsError(
+                f"a crash of the server took back the records of {name} from seq {lost.lost_from} on, which were exported: "
+                f"drop them and export from seq {lost.lost_from - 1}"
+            )
         out.write(b"".join(map(line, window.records)))
         written += len(window.records)
         tick(written)

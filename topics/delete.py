@@ -38,6 +38,7 @@ INSERT INTO topics_lasthead AS kept (name, head_seq) SELECT %s, head_seq FROM dr
 # What else belongs to a topic, and the topic.
 DROP = (
     "DELETE FROM topics_clockstep WHERE topic_id = %s",
+    "DELETE FROM topics_crashloss WHERE topic_id = %s",
     "DELETE FROM topics_cursor WHERE topic_id = %s",
     "DELETE FROM topics_idempotencykey WHERE topic_id = %s",
     "DELETE FROM topics_topic WHERE id = %s",

@@ -1,4 +1,4 @@
-"""Read a topic by seq (docs/wire.md). PostgreSQL finds the window and writes its records (sql/topic_diff.4.sql)."""
+"""Read a topic by seq (docs/wire.md). PostgreSQL finds the window and writes its records (sql/topic_diff.5.sql)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wire.keys import Key
 from wire.parse import Request
 
 DIFF = """
-SELECT records, scanned, next_from_seq, head_seq, earliest_seq, lost, gap_to
+SELECT records, scanned, next_from_seq, head_seq, earliest_seq, lost, gap_to, lost_from
   FROM topic_diff(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
 
@@ -65,7 +65,11 @@ class Diff(Read):
 
 
 class Window(NamedTuple):
-    """What a read found. `records` is the JSON of the records, joined by commas."""
+    """What a read found. `records` is the JSON of the records, joined by commas.
+
+    `lost_from`: where a loss by a crash or a restart begins. If that is not above the reader's seq, the crash took records
+    that the reader has.
+    """
 
     records: str | None
     scanned: int
@@ -74,6 +78,7 @@ class Window(NamedTuple):
     earliest_seq: int
     lost: str | None
     gap_to: int
+    lost_from: int | None = None
 
     @property
     def caught_up(self) -> bool:
@@ -83,9 +88,10 @@ class Window(NamedTuple):
         """With "*" for the names in its records that the key may not see."""
         return self._replace(records=seen(self.records, key.prefixes)) if self.records and key.prefixes else self
 
-    def told_from(self, from_seq: int) -> dict[str, int]:
+    def gap(self, from_seq: int) -> dict[str, int]:
         """The range of its tombstone for a reader at from_seq. Where nothing lies between, it begins right behind its end."""
-        return {"gap_from": min(from_seq, self.gap_to) + 1, "gap_to": self.gap_to}
+        gap = {"gap_from": min(from_seq, self.gap_to) + 1, "gap_to": self.gap_to}
+        return gap if self.lost_from is None else gap | {"lost_from": self.lost_from}
 
     def for_a_start_at(self, seq: int) -> Window:
         """Without the tombstone `recreated` that ends at seq, for a reader that chose this seq in the topic that is there now."""
@@ -146,7 +152,7 @@ def tombstone(window: Window, from_seq: int) -> dict[str, Any] | None:
     if window.lost is None:
         return None
     return {
-        **window.told_from(from_seq),
+        **window.gap(from_seq),
         "reason": window.lost,
         "missed_estimate": max(window.gap_to - from_seq, 0),
         "earliest_seq": window.earliest_seq,

@@ -24,7 +24,7 @@ MOST_RECORDS = 5_000  # of one transaction: the next append should not wait long
 # shorter go on with NULL: what no record has is sent as an empty one.
 # An append may expect its head where it is: then it is its topic's only one. Whoever waits here for the lock of a head is shown
 # the head as it is then, so what is compared is what is moved.
-# A head that passes its reserved_seq makes this one transaction wait for the disk (sql/topic_reserve.2.sql).
+# A head that passes its reserved_seq makes this one transaction wait for the disk (sql/topic_reserve.3.sql).
 APPEND = """
 WITH moved AS (
     UPDATE topics_topichead head

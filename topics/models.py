@@ -74,7 +74,7 @@ class TopicHead(models.Model):
 
     `floor_seq + 1` is the first live seq. A seq at or below `*_lost_seq` was lost without anybody
     asking for it. Above `ragged_seq` every seq is an own, live, logged record: no hole, no span.
-    No seq above `reserved_seq` has been visible to anybody (sql/topic_reserve.2.sql); above `volatile_seq` no record is volatile.
+    No seq above `reserved_seq` has been visible to anybody (sql/topic_reserve.3.sql); above `volatile_seq` no record is volatile.
     Seqs up to `recreated_seq` belong to deleted topics of the same name. 0: no topic of the name was deleted before.
     """
 
@@ -113,6 +113,19 @@ class ClockStep(models.Model):
     upto_seq = models.BigIntegerField()
     ts = models.BigIntegerField()
     until_ts = models.BigIntegerField()
+
+
+class CrashLoss(models.Model):
+    """Seqs first_seq..last_seq of a topic that a crash of PostgreSQL took back. A reader may have been shown any but the last.
+
+    A row for each crash while the topic was written to, kept as long as the topic: a reader can return at any time
+    (sql/topic_lost_from.sql).
+    """
+
+    pk = models.CompositePrimaryKey("topic_id", "last_seq")
+    topic_id = models.BigIntegerField()
+    last_seq = models.BigIntegerField()
+    first_seq = models.BigIntegerField()
 
 
 class Record(models.Model):

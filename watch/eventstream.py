@@ -148,10 +148,11 @@ class EventStream:
         if self.told_seq == self.seq:
             window = window.for_a_start_at(self.seq)
         if window.lost is not None:
+            about: dict[str, object] = {"channels": [self.name]}
+            if window.lost_from is not None:
+                about["lost_from"] = window.lost_from
             since = make_id({self.name: window.gap_to})
-            reset = sse_encode_event(
-                "stream-reset", {"channels": [self.name]}, event_id=since, json_encode=True
-            ).encode()
+            reset = sse_encode_event("stream-reset", about, event_id=since, json_encode=True).encode()
             self.told_seq = window.gap_to if window.lost == "recreated" else None
         self.seq = window.next_from_seq
         # Whatever heard() was told while we waited, the hub had noted it first: one look at its head covers it all.

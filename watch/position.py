@@ -200,7 +200,7 @@ class Position:
             "tombstone",
             topic=self.name,
             reason=reason,
-            **window.told_from(self.seq),
+            **window.gap(self.seq),
             earliest_seq=window.earliest_seq,
             head_seq=window.head_seq,
             **cause,

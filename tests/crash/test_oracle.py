@@ -225,6 +225,20 @@ def test_a_gap_that_was_told_passes() -> None:
     assert judge(story) == []
 
 
+@pytest.mark.parametrize("told", [False, True])
+def test_a_record_that_a_crash_took_has_to_be_told_to_its_reader(told: bool) -> None:
+    story = Story()
+    head = story.logs["disk"].head_seq
+    data = Written("disk", "9", 9, 0, 1, DROP, "left").data()
+    story.of("reader", "disk").events += [Delivered(80, head + 1, data), Reached(80, head + 1, head + 1)]
+    lost_from = head + 1 if told else head + 2
+    story.of("reader", "disk").events.append(Told(81, head + 2, head + 50, "restart", lost_from))
+    story.of("reader", "disk").reached(head + 50, head + 50)
+    story.logs["disk"].head_seq = head + 50
+    story.settle("disk")
+    assert ("losses are undone", "disk") in rules(story) or told
+
+
 def test_a_deleted_record_need_not_be_told() -> None:
     story = Story()
     story.replace("trimmed", delivery(4))
@@ -313,7 +327,7 @@ def test_a_delivery_that_was_to_stay_and_did_not_is_found(topic: str, strong: bo
     story.of("reader", topic).events += [Delivered(90, head + 1, data), Reached(90, head + 1, head + 1)]
     story.logs[topic].head_seq += 1
     story.of("reader", topic).position += 1
-    assert rules(story) == {("histories match the log", topic)}
+    assert rules(story) == {("histories match the log", topic), ("losses are undone", topic)}
 
 
 # -- What routers did --------------------------------------------------------------------------------------------------

@@ -15,9 +15,12 @@ import pytest
 
 from tests.api.doors import Lane
 from tests.instances import WHOLE, Instance, until
+from tests.watch.wire import Api
 
 WRITERS = 6
 CRASHES = 3
+MOST_CRASHES = 20  # until a reader was shown what one of them took
+LAST = "the last"
 SEEN = 300  # records that readers get between two crashes
 
 History = dict[int, set[str]]  # all that anybody was told of a seq
@@ -85,16 +88,57 @@ class Witness:
             self.read += len(window["records"])
             seq = window["next_from_seq"]
 
-    def log(self) -> dict[int, str]:
+    def log(self, topic: str = "t") -> dict[int, str]:
         """The data of each record that is there now. A connection that met the crash may refuse the first reads."""
         records: dict[int, str] = {}
         seq, is_caught_up = 0, False
         while not is_caught_up:
-            read = partial(self.door.diff, "t", from_seq=seq, limit=1000)
+            read = partial(self.door.diff, topic, from_seq=seq, limit=1000)
             window = until(partial(self.ask, read), "the log to be read")
             records |= {record["$seq"]: record["data"] for record in window["records"]}
             seq, is_caught_up = window["next_from_seq"], window["caught_up"]
         return records
+
+
+class Mirror:
+    """Holds what a topic shows, and undoes what a tombstone says is no more."""
+
+    def __init__(self) -> None:
+        self.held: dict[int, str] = {}
+        self.undone = 0
+
+    def undo(self, tombstone: dict[str, Any]) -> None:
+        gone = [seq for seq in self.held if seq >= tombstone.get("lost_from", tombstone["gap_from"])]
+        self.undone += len(gone)
+        for seq in gone:
+            del self.held[seq]
+
+    def hold(self, records: list[dict[str, Any]]) -> None:
+        self.held |= {record["$seq"]: record["data"] for record in records}
+
+    def follow(self, witness: Witness, topic: str) -> None:
+        """By diffs, up to LAST."""
+        seq = 0
+        while LAST not in self.held.values():
+            window = witness.ask(partial(witness.door.diff, topic, from_seq=seq, wait_ms=100))
+            if window is None:
+                continue
+            witness.read += len(window["records"])
+            if window["tombstone"]:
+                self.undo(window["tombstone"])
+            self.hold(window["records"])
+            seq = window["next_from_seq"]
+
+    def watch(self, api: Api, topic: str) -> None:
+        """By one stream, up to LAST."""
+        with api.stream(api.watch({topic: {}})) as stream:
+            for event in stream.events():
+                if event.name == "tombstone":
+                    self.undo(event.data)
+                elif event.name == "record":
+                    self.hold(event.data["records"])
+                    if event.data["records"][-1]["data"] == LAST:
+                        return
 
 
 def kill_a_backend(instance: Instance) -> None:
@@ -106,6 +150,40 @@ def kill_a_backend(instance: Instance) -> None:
         ).fetchone()
     assert pid is not None
     os.kill(pid[0], signal.SIGKILL)
+
+
+def test_what_a_crash_took_back_can_be_undone(instance: Instance) -> None:
+    """Readers that were shown records which the crash took, of a topic and of a routed copy, are told from where on to undo."""
+    witness, api = Witness(instance), Api(instance.port)
+    assert witness.door.put("/v0/topics/t").status == 201
+    assert witness.door.put("/v0/routers/r", {"source": "t", "dest": "copy", "from": "earliest"}).status == 201
+    mirrors = {name: Mirror() for name in ("t", "copy", "watched t", "watched copy")}
+    with ThreadPoolExecutor(WRITERS + len(mirrors)) as pool:
+        try:
+            work = [pool.submit(witness.write, who) for who in range(WRITERS)]
+            work += [pool.submit(mirrors[topic].follow, witness, topic) for topic in ("t", "copy")]
+            for topic in "t", "copy":
+                work.append(pool.submit(mirrors[f"watched {topic}"].watch, api, topic))
+            for _ in range(MOST_CRASHES):
+                witness.wait_for_reads()
+                if any(mirror.undone for mirror in mirrors.values()):
+                    break
+                kill_a_backend(instance)
+        finally:
+            witness.ending.set()
+        for writer in work[:WRITERS]:
+            writer.result()
+        until(lambda: witness.ask(partial(witness.door.append, "t", LAST)), "the last append")
+        for each in work:
+            each.result()
+    for topic in "t", "copy":
+        log = witness.log(topic)
+        end = min(seq for seq, data in log.items() if data == LAST)  # one without an answer was sent again
+        for name in topic, f"watched {topic}":
+            held = mirrors[name].held
+            assert {seq: data for seq, data in held.items() if log.get(seq) != data} == {}, name
+            assert held.keys() >= {seq for seq in log if seq <= end}, name
+    assert sum(mirror.undone for mirror in mirrors.values()) > 0
 
 
 def test_no_seq_is_given_out_twice(instance: Instance) -> None:

@@ -1,4 +1,6 @@
-"""The consumer of docs/guides/consumer.md, two at a time and killed again and again: each record has its invoice, once."""
+"""The consumer of docs/guides/consumer.md, two at a time and killed again and again: each record has its invoice, once.
+
+An invoice for a record that a crash of the server takes back is undone."""
 
 from __future__ import annotations
 
@@ -7,9 +9,11 @@ import re
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from tests.crashes import take_back
 from tests.docs.printed import snippets
 from tests.instances import Instance, until
 from tests.watch.wire import Api, new_name
@@ -34,11 +38,11 @@ def test_it_survives_kills_and_bills_each_order_once(server: Instance, tmp_path:
         except sqlite3.OperationalError:  # it has not got so far
             return []
 
-    def run_until(wanted: int) -> None:
+    def run_until(done: Callable[[], bool]) -> None:
         """Two at once, as when one that was taken for dead is not: they share the cursor."""
         start = partial(subprocess.Popen, [sys.executable, str(program)], env=environment, cwd=tmp_path)
         with start() as one, start() as other:
-            until(lambda: len(billed()) >= wanted or one.poll() or other.poll(), "the consumers to bill")
+            until(lambda: done() or one.poll() or other.poll(), "the consumers to bill")
             assert (one.poll(), other.poll()) == (None, None)
             one.kill()
             other.kill()
@@ -46,6 +50,11 @@ def test_it_survives_kills_and_bills_each_order_once(server: Instance, tmp_path:
     head = 0
     for _ in range(KILLS):
         head = api.append(topic, *({"id": head + n} for n in range(1, BATCH + 1)))
-        run_until(len(billed()) + 1)
-    run_until(head)
+        run_until(partial(lambda before: len(billed()) > before, len(billed())))
+    run_until(lambda: len(billed()) >= head)
     assert billed() == [(seq, seq) for seq in range(1, head + 1)]
+    with server.connect() as database:
+        take_back(database.execute, topic, head - 2)
+    last = api.append(topic, {"id": head + 1})
+    run_until(lambda: billed()[-1][0] == last)
+    assert billed() == [*((seq, seq) for seq in range(1, head - 1)), (last, head + 1)]

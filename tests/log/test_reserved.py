@@ -12,11 +12,11 @@ from tests import scripts
 from tests.log.test_delete import NOW, head, read, write
 from tests.log.test_reclaim import mirror, reclaim_all
 from tests.log.test_restart import configure, lost
-from tests.scripts import delete_records, diff, put_topic
+from tests.scripts import delete_records, delete_topic, diff, put_topic
 from topics.cache import forget_all
 from topics.config import Config
-from topics.diff import Diff
-from topics.models import ClockStep, TopicHead
+from topics.diff import Diff, tombstone
+from topics.models import ClockStep, CrashLoss, TopicHead
 from topics.upkeep import recovery as restart
 from topics.upkeep import retention
 
@@ -75,6 +75,81 @@ def test_who_was_ahead_is_told_and_goes_on() -> None:
         assert (window.lost, window.gap_to) == ("restart", newest - 1)
         assert [read("t", seen)[1], window.next_from_seq] == [newest, newest]
     assert lost("t", newest)[0] is None
+
+
+def lost_from(name: str, from_seq: int) -> int | None:
+    told = tombstone(diff(name, Diff(from_seq=from_seq), NOW), from_seq)
+    return None if told is None else told.get("lost_from")
+
+
+def test_a_tombstone_says_from_where_the_log_was_lost() -> None:
+    write("t", *"abcde")
+    crash_without("t", 3)
+    assert [lost_from("t", seq) for seq in (2, 3, 4, 5, 4 + RESERVED)] == [None, 4, 4, 4, 4]
+    assert lost_from("t", 5 + RESERVED) is None
+    write("t", "f")
+    assert [lost_from("t", seq) for seq in (3, 4, 5)] == [4, 4, 4]
+
+
+def test_what_follows_the_loss_does_not_hide_where_it_begins() -> None:
+    """Evicted, reclaimed, and a second crash: the reader was away all the time."""
+    write("t", *"abcde")
+    crash_without("t", 3)
+    first = head("t").head_seq
+    write("t", *"fg")
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM topics_survived")
+    restart.recover(connection)
+    write("t", "k")
+    assert [lost_from("t", seq) for seq in (3, 5, first, first + 2, first + 4)] == [4, 4, None, first + 3, first + 3]
+    put_topic("t", Config(cap_records=1), NOW)
+    reclaim_all()
+    windows = {seq: diff("t", Diff(from_seq=seq), NOW) for seq in (0, 5, first + 4)}
+    assert {seq: (window.lost, window.lost_from) for seq, window in windows.items()} == {
+        0: ("mixed", 1),
+        5: ("mixed", 4),
+        first + 4: ("restart", first + 3),
+    }
+
+
+def test_a_topic_of_which_nothing_is_left_says_where_its_loss_begins() -> None:
+    write("t", *"abc")
+    crash_without("t", 0)
+    reclaim_all()
+    assert [lost_from("t", seq) for seq in range(4)] == [1, 1, 1, 1]
+    write("t", "d")
+    assert [lost_from("t", seq) for seq in range(4)] == [1, 1, 1, 1]
+    delete_topic("t", False, NOW)
+    assert not CrashLoss.objects.exists()
+
+
+def test_a_copy_says_where_its_loss_begins() -> None:
+    mirror("t", "dest")
+    write("t", *"abcde")
+    assert read("dest")[0] == [1, 2, 3, 4, 5]
+    with connection.cursor() as cursor:  # spans and cursors go with the records that they are of
+        cursor.execute("UPDATE routers_span SET last_seq = 3, home_last_seq = 3")
+        cursor.execute("UPDATE topics_cursor SET seq = 3")
+        cursor.execute(
+            "UPDATE topics_topichead SET head_seq = 3, ragged_seq = 3, count = 3, bytes = 9 WHERE topic_id = %s",
+            [head("dest").pk],
+        )
+    crash_without("t", 3)
+    assert [lost_from("dest", seq) for seq in (3, 4, 5)] == [4, 4, 4]
+
+
+def test_a_restart_that_takes_what_was_flushed_begins_behind_the_reader() -> None:
+    configure("t", "ephemeral")
+    write("t", *"abc")
+    restart.empty_ephemeral()
+    assert [lost_from("t", seq) for seq in (0, 1, 3)] == [1, 2, None]
+
+
+def test_a_head_that_comes_to_what_is_reserved_is_on_disk() -> None:
+    """A reader there could not be told: the numbering goes on right behind it."""
+    write("t", "a")
+    write("t", *"b" * RESERVED)
+    assert head("t").reserved_seq == 2 * RESERVED + 1
 
 
 def test_the_gap_counts_for_nothing() -> None:

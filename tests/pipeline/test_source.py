@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connection
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import EqualTo, GreaterThan, In, Not, StringStartsWith
@@ -17,6 +18,7 @@ from pipeline.options import Options
 from pipeline.source import READ_OPTIONS, BatchReader
 from pipeline.stream import share
 from tests import scripts
+from tests.crashes import take_back
 from tests.instances import until
 from tests.pipeline.filling import ODD, fill, numbers, rows
 from topics.config import Config
@@ -189,6 +191,21 @@ def test_a_topic_that_is_deleted_or_recreated_fails_a_stream_or_is_accepted(
         query.run()
     query.options["failOnDataLoss"] = "false"
     assert query.run().seqs == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_what_a_crash_took_back_of_what_was_read_fails_a_stream(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
+    numbers("orders", 5)
+    query = Query(spark, dsn, tmp_path, topic="orders").run()
+    with connection.cursor() as cursor:
+        take_back(cursor.execute, "orders", 3)
+    for more in (0, 2):  # at once, and behind the gap
+        if more:
+            numbers("orders", more)
+        with pytest.raises(StreamingQueryException, match=r"above seq 5 \(restart\), .* read from seq 4 on: undo that"):
+            query.run()
+    query.options["failOnDataLoss"] = "false"
+    ((head,),) = rows("SELECT head_seq FROM topics_topichead")
+    assert query.run().seqs == [1, 2, 3, 4, 5, head - 1, head]
 
 
 def test_a_stream_that_starts_in_the_predecessor_of_a_topic_fails(

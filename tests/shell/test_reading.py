@@ -5,9 +5,11 @@ import subprocess
 from collections.abc import Callable
 
 import pytest
+from django.db import connection
 
 from base.clock import now_ms
 from routers.routers import RouterConfig
+from tests.crashes import take_back
 from tests.scripts import delete_records, delete_topic, put_router, put_topic
 from tests.shell.conftest import Shell
 from tests.shell.writing import put
@@ -100,6 +102,18 @@ def test_ls_by_prefix(shell: Shell, db: None) -> None:
     assert shell("ls", "-q").out.split() == [b"A", b"a:1", b"a:2", b"a_", b"b"]
     assert shell("ls", "a_", "-q").out.split() == [b"a_"]
     assert shell("ls", "nobody", "-q").out == b""
+
+
+def test_an_export_of_what_a_crash_took_back_is_refused(shell: Shell, db: None) -> None:
+    put("a", *map(str, range(1, 6)))
+    with connection.cursor() as cursor:
+        take_back(cursor.execute, "a", 3)
+    put("a", "6")
+    done = shell("export", "a", "--from-seq", 5)
+    assert (done.code, done.out) == (1, b"")
+    assert "from seq 4 on, which were exported: drop them and export from seq 3" in done.err
+    assert shell("export", "a", "--from-seq", 3).out == b"6\n"
+    assert shell("export", "a").out == b"1\n2\n3\n6\n"
 
 
 def test_usage_says_what_is_held_and_by_what(shell: Shell, db: None) -> None:

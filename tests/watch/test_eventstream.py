@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.crashes import take_back
+from tests.instances import Instance
 from tests.watch.wire import Api, Event, Refused, Stream, names, new_name
 
 
@@ -59,6 +61,23 @@ def test_a_loss_is_told(api: Api, name: str) -> None:
         f"{name}:7",
     )
     assert [event.data["$seq"] for event in got] == [8, 9, 10]
+
+
+def test_what_a_crash_took_back_is_told(api: Api, server: Instance, name: str) -> None:
+    """By the reset's data, and by a watch stream's tombstone."""
+    api.append(name, *"abcde")
+    with server.connect() as database:
+        take_back(database.execute, name, 3)
+    api.append(name, "f")
+    with api.stream(f"/v0/topics/{name}/events", f"{name}:5") as stream:
+        _, reset, new = stream.until_event("message")
+    assert reset.data == {"channels": [name], "lost_from": 4}
+    assert reset.id == f"{name}:{new.data['$seq'] - 1}"
+    for seq, lost_from in (2, 4), (3, 4), (5, 4):
+        with api.stream(api.watch({name: {"from_seq": seq}})) as stream:
+            (lost,) = [event for event in stream.until_event("caught-up") if event.name == "tombstone"]
+        assert (lost.data.get("cause", lost.data["reason"]), lost.data["lost_from"]) == ("restart", lost_from)
+        assert (lost.data["gap_from"], lost.data["gap_to"]) == (max(seq, 3) + 1, new.data["$seq"] - 1)
 
 
 def test_a_topic_that_is_created_again(api: Api, name: str) -> None:

@@ -137,7 +137,7 @@ class RecordShown(msgspec.Struct, kw_only=True):
     """The very JSON that was sent."""
 
 
-class Tombstone(msgspec.Struct):
+class Tombstone(msgspec.Struct, kw_only=True):
     """What was lost above from_seq without anybody asking for it."""
 
     gap_from: int
@@ -148,6 +148,9 @@ class Tombstone(msgspec.Struct):
     """`cap`, `ttl`: evicted by a cap, over its time. `restart`: lost with a crash or restart. `source_trim`: a
     router's source lost it first. `mixed`: several of these. `recreated`: `from_seq` is of a topic of this
     name that was deleted."""
+    lost_from: int | UnsetType = UNSET
+    """Of a loss by a crash or restart: where it begins. If that is below `gap_from`, you were shown records that are no more:
+    all you have from `lost_from` on. Undo what you did with them."""
     missed_estimate: int
     """How many seqs lie in the gap: records at the most."""
     earliest_seq: EarliestSeq

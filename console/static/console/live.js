@@ -49,11 +49,12 @@ if (log) {
       report();
     },
     "caught-up": ({ topic }) => { lags.set(topic, 0); report(); },
-    tombstone: ({ topic, reason, gap_from, gap_to }) => {
+    tombstone: ({ topic, reason, gap_from, gap_to, lost_from }) => {
       const event = reason === "recreated"
         ? `was deleted and created again: it continues above seq ${gap_to}`
         : `lost seqs ${gap_from} to ${gap_to} (${reason})`;
-      show(line([`${topic} ${event}`], true));
+      const back = lost_from < gap_from ? `; seqs ${lost_from} to ${gap_from - 1} were shown, and a crash took them back` : "";
+      show(line([`${topic} ${event}${back}`], true));
     },
     "topic-deleted": ({ topic }) => show(line([`${topic} was deleted`], true)),
   });

@@ -51,6 +51,7 @@ class Told(NamedTuple):
     gap_from: int
     gap_to: int
     reason: str
+    lost_from: int | None = None
 
 
 class Reached(NamedTuple):
@@ -85,7 +86,8 @@ class History:
         self.events += [Delivered(at, record["$seq"], sys.intern(record["data"])) for record in records]
 
     def told(self, tombstone: dict[str, Any]) -> None:
-        self.events.append(Told(now(), tombstone["gap_from"], tombstone["gap_to"], tombstone["reason"]))
+        gap = tombstone["gap_from"], tombstone["gap_to"]
+        self.events.append(Told(now(), *gap, tombstone["reason"], tombstone.get("lost_from")))
         if tombstone["reason"] == "recreated":
             self.position = 0
 

@@ -302,6 +302,23 @@ def histories_match_the_log(case: Case) -> Iterator[Violation]:
                 yield Violation("histories match the log", history.topic, what)
 
 
+def losses_are_undone(case: Case) -> Iterator[Violation]:
+    """Of what somebody was shown and a crash took back, it was told from where on (`lost_from`)."""
+    for history in case.evidence.histories:
+        topic = case.topology.topics[history.topic]
+        if not topic.whole or topic.name not in case.there or not case.topology.logged(topic.name):
+            continue
+        there, held = case.there[topic.name], set[int]()
+        for event in history.events:
+            if isinstance(event, Delivered):
+                held.add(event.seq)
+            elif isinstance(event, Told) and event.lost_from is not None:
+                held = {seq for seq in held if seq < event.lost_from}
+        if untrue := sorted(held - set(there)):
+            what = f"{history.who} holds {span(untrue)}, which a crash took, and was not told"
+            yield Violation("losses are undone", history.topic, what)
+
+
 def counters_are_exact(case: Case) -> Iterator[Violation]:
     """What a topic says of itself is what a read of all of it shows, and what SQL shows."""
     for log in case.evidence.logs.values():
@@ -345,6 +362,7 @@ CHECKS: list[Callable[[Case], Iterable[Violation]]] = [
     own_records_stay_away,
     readers_arrive,
     histories_match_the_log,
+    losses_are_undone,
     counters_are_exact,
     nothing_is_left_over,
     dests_are_exact,

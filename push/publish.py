@@ -16,7 +16,7 @@ from store import disk
 from store.script import Script, Statement, atomically
 from topics.append import Write, look_and_write
 from topics.cache import CachedTopic, cached, forget, load_topic
-from topics.config import insert_topic
+from topics.config import change_once, insert_topic
 from topics.records import MAX_RECORD_BYTES, NO_META, Append, Rows
 
 MAX_URL = 1024  # characters
@@ -24,6 +24,7 @@ TEST_TOPIC, TEST_URL = "test", "https://test.invalid/"  # of an event that an op
 MAX_DATA = settings.ROUTEMASTER_MAX_EVENT_DATA  # read once: each event asks for it
 NULL = msgspec.Raw(b"null")
 PLAIN = re.compile(r"https://[a-z0-9.-]*[a-z0-9](?:/[!-~]*)?", re.ASCII)  # most URLs, which need no closer look
+NEW_TOPIC = {"durability": settings.TOPICS_BUS_DURABILITY}  # what a bus topic is made with
 LEAST_TIME, MOST_TIME = -(2**63), 2**63 - 1
 
 # By the unique indexes on the names. The version is that of the very look at the publisher: who hands a topic over raises it, and
@@ -145,7 +146,7 @@ def write(topic: CachedTopic, name: str, rows: Rows, now: int) -> Script[bool]:
 def topic_of(topic: str, name: str, client_id: int, now: int) -> Script[CachedTopic | None]:
     """The topic, which the client publishes to as of its version; made where there is none. None: look again.
 
-    Raises Forbidden.
+    A topic of an earlier start becomes as durable as TOPICS_BUS_DURABILITY demands. Raises Forbidden.
     """
     known = cached(name) or (yield from load_topic(name))
     owner = _owners.get(topic)
@@ -160,6 +161,9 @@ def topic_of(topic: str, name: str, client_id: int, now: int) -> Script[CachedTo
             raise not_yours(topic)
         if not (known and owner.of(known)):
             return None
+    if settings.TOPICS_BUS_DURABILITY == "fsync" and known.durability != "fsync":
+        yield from atomically(change_once(name, NEW_TOPIC, now))  # which gives it another version
+        return None
     return known
 
 
@@ -169,7 +173,7 @@ def claim(topic: str, name: str, client_id: int, now: int) -> Script[None]:
     ((publisher_id,),) = yield Statement(OWNED_BY, (topic,))
     if publisher_id != client_id:
         raise not_yours(topic)
-    yield from insert_topic(name, {}, now)
+    yield from insert_topic(name, NEW_TOPIC, now)
 
 
 def not_yours(topic: str) -> Forbidden:

@@ -21,7 +21,7 @@ from urllib3.util import parse_url
 from base.errors import InvalidRequest, NotFound
 from push.fill import before_read
 from push.names import BUS, QUEUE, bus_topic, check_token, check_topic, queue_of, router_of
-from push.publish import check_url
+from push.publish import NEW_TOPIC, check_url
 from routers import graph
 from routers.routers import RouterConfig, create_router, lock_cursors, remove, touch, wake_source
 from routers.stored import COLUMNS, Found
@@ -231,7 +231,7 @@ def expect(names: list[str], now: int) -> Script[None]:
         raise NotFound(f"no client has published to {names[0]!r} yet")
     for name in names:
         yield Statement(EXPECT, (name, now))
-        yield from insert_topic(bus_topic(name), {}, now)
+        yield from insert_topic(bus_topic(name), NEW_TOPIC, now)
 
 
 def note_change(queue: str, before: Sequence[Any], routers: list[Found], after: dict[str, Any]) -> Script[None]:

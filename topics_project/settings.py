@@ -220,6 +220,10 @@ if ROUTEMASTER_UNKNOWN_TOPICS not in ("accept", "reject"):
     raise Refusal(
         f"ROUTEMASTER_UNKNOWN_TOPICS={ROUTEMASTER_UNKNOWN_TOPICS} is neither accept nor reject: set it to one of the two."
     )
+# What the acknowledgement of an event promises, as the durability of a topic does. Less than `disk` is too little for a bus.
+TOPICS_BUS_DURABILITY: str = text("TOPICS_BUS_DURABILITY", "disk")
+if TOPICS_BUS_DURABILITY not in ("disk", "fsync"):
+    raise Refusal(f"TOPICS_BUS_DURABILITY={TOPICS_BUS_DURABILITY} is neither disk nor fsync: set it to one of the two.")
 # A plain request for the bus gets a 308 to https. Off where nobody but this machine can come.
 FORCE_SSL: bool = flag("FORCE_SSL", BEYOND_LOOPBACK)
 ROUTEMASTER_MAX_EVENT_DATA: int = number("ROUTEMASTER_MAX_EVENT_DATA", 0)  # bytes of MessagePack; 0: a record's size

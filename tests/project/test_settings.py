@@ -94,6 +94,10 @@ def start(process: str, **settings: str) -> subprocess.CompletedProcess[str]:
             "topics: TOPICS_PROCESSES names what runs beside the web server: any of wo",
         ),
         (
+            {"TOPICS_BUS_DURABILITY": "memory"},
+            "topics: TOPICS_BUS_DURABILITY=memory is neither disk nor fsync: set it to one of the two.",
+        ),
+        (
             {"ROUTEMASTER_UNKNOWN_TOPICS": "ignore"},
             "topics: ROUTEMASTER_UNKNOWN_TOPICS=ignore is neither accept nor reject: set it to one of the two.",
         ),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import trustme
 
 from tests.instances import WHOLE, Instance, start, until
-from tests.push.bus import new_client, url
+from tests.push.bus import call, new_client, new_topic, url
 from tests.push.receiver import Receiver
 
 
@@ -53,3 +53,40 @@ def test_publishing_while_a_server_is_away(shaky: Instance, ca: trustme.CA, topi
     # What was refused for its answer alone may have been written, as for any client that gets no answer.
     until(lambda: set(acknowledged) <= set(receiver.acknowledged()), "all that was acknowledged")
     receiver.end()
+
+
+def durability(instance: Instance, topic: str) -> str:
+    reply = call(instance.port, "GET", f"/v0/topics/bus:{topic}", None)
+    assert reply.status == 200, reply
+    return str(reply.json["config"]["durability"])
+
+
+def test_an_event_that_was_acknowledged_with_fsync_survives_a_crash(
+    instances: Callable[..., Instance], settings_of_bus: dict[str, str], ca: trustme.CA
+) -> None:
+    instance, receiver = instances(**WHOLE, **settings_of_bus, TOPICS_BUS_DURABILITY="fsync"), Receiver(ca)
+    publisher, subscriber = new_client(instance), new_client(instance)
+    topics = [new_topic() for _ in range(3)]
+    unpublished, existing, fresh = topics
+    assert call(instance.port, "PUT", f"/v0/topics/bus:{existing}", None, {"durability": "memory"}).status == 201
+    publisher.publish(existing, url(0))
+    publisher.publish(fresh, url(1))
+    subscriber.subscribe(*topics, callback=receiver.url(), timeout=0, **{"from": "earliest"})
+    assert durability(instance, unpublished) == "fsync"
+    urls = [url(n) for n in range(30)]
+    for n in range(2, 30):
+        publisher.publish(topics[n % 3], url(n))
+    assert [durability(instance, each) for each in topics] == ["fsync"] * 3
+    instance.kill()
+    instance.start()
+    until(lambda: set(urls) <= set(receiver.acknowledged()), "every acknowledged event")
+    receiver.end()
+
+
+def test_without_the_setting_a_topic_keeps_its_durability(bus: Instance, topic: str) -> None:
+    publisher, other = new_client(bus), new_topic()
+    publisher.publish(topic, url(0))
+    assert durability(bus, topic) == "disk"
+    assert call(bus.port, "PUT", f"/v0/topics/bus:{other}", None, {"durability": "fsync"}).status == 201
+    publisher.publish(other, url(0))
+    assert durability(bus, other) == "fsync"

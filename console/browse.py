@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import re
 from datetime import UTC
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from django import forms
@@ -99,30 +101,55 @@ def stamps(record: str) -> Stamps | None:
 
 
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],:]|[^\s"{}\[\],:]+')
+STRING = re.compile(r'"(?:[^"\\]|\\.)*"?')
+STEPS = {"{": 1, "[": 1, "}": -1, "]": -1}
 MOST_INDENTED = 200_000  # characters; a longer record is shown as it is
+MOST_SHOWN = 300_000  # characters of a text on a page: 1.8 MB at the most, where each of them becomes &quot;
+DEEPEST = 32  # levels from which on lines are indented no further
 
 
-def indented(text: str) -> str:
-    """JSON on lines of its own, for people; every token stays the text that it was. Takes JSON that was cut, too."""
+def indented(text: str, most: int = MOST_SHOWN) -> str:
+    """JSON on lines of its own, for people; every token stays the text that it was. Takes JSON that was cut, too.
+
+    The result ends with the token that makes it longer than `most` characters: an excerpt() shows whether it was cut.
+    """
     if len(text) > MOST_INDENTED:
         return text
-    try:
-        return msgspec.json.format(text, indent=2)
-    except (msgspec.DecodeError, RecursionError):  # cut, or nested deeper than msgspec goes
-        return indented_by_tokens(text)
+    # Indentation multiplies what is deep: the result is estimated before it is made.
+    outside = STRING.sub("", text)
+    brackets = [STEPS[each] for each in outside if each in STEPS]
+    depth = max(itertools.accumulate(brackets), default=0)
+    if depth <= DEEPEST and len(text) + (len(brackets) + outside.count(",")) * (2 * depth + 1) <= most:
+        with contextlib.suppress(msgspec.DecodeError):  # it was cut
+            return msgspec.json.format(text, indent=2)
+    return indented_by_tokens(text, most)
 
 
-def indented_by_tokens(text: str) -> str:
-    """The same, some fifty times slower, for text that need not be JSON to its end."""
-    lines, depth, before = [""], 0, ""
-    for token in TOKEN.findall(text):
-        if token in "}]":
-            depth -= 1
-            if before not in "{[":
-                lines.append("  " * depth)
-        elif before and before in "{[,":
-            lines.append("  " * depth)
+def indented_by_tokens(text: str, most: int = MOST_SHOWN) -> str:
+    """The same, some fifty times slower, for text that is cut or deep."""
+    lines, depth, before, size = [""], 0, "", 0
+    for match in TOKEN.finditer(text):
+        token = match[0]
+        depth -= token in "}]"
+        if (token in "}]" and before not in "{[") or (token not in "}]" and before and before in "{[,"):
+            lines.append("  " * min(depth, DEEPEST))
+            size += len(lines[-1]) + 1
         lines[-1] += ": " if token == ":" else token
+        size += len(token)
+        if size > most:
+            break
         depth += token in "{["
         before = token
     return "\n".join(lines)
+
+
+class Excerpt(NamedTuple):
+    """The beginning of a text, as a page shows it, and whether the rest of the text is missing."""
+
+    text: str
+    is_cut: bool
+
+
+def excerpt(text: str, most: int = MOST_SHOWN) -> Excerpt:
+    """At most so many characters of a text."""
+    return Excerpt(text[:most], len(text) > most)

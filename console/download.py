@@ -1,13 +1,19 @@
-"""What the record browser shows, as a file: NDJSON or CSV, streamed page by page, so that its length costs no memory."""
+"""What the record browser shows, as a file: NDJSON or CSV, streamed page by page, so that its length costs no memory.
+
+A download is a stream: it counts against the caps of streams. It waits for its client before it reads the next page of records. A
+download that fails, or that this process has to end, closes its connection without the end of the body, so that no client takes
+the part for the whole.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import csv
 import io
+import logging
 import re
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from django.conf import settings
@@ -17,18 +23,24 @@ from base.errors import Forbidden, InvalidRequest, NotFound
 from base.names import check_topic_name
 from console import records
 from console.browse import filter_of
+from console.live import admitted, key_of
 from console.records import Filter, Shown
 from console.visitor import enter, threads
 from store.database import mend
 from store.script import run
 from topics.describe import Held, held
 from watch.serve import disconnected, flowing
+from wire import shutdown
+from wire.keys import Key
 from wire.parse import query_pairs
+
+log = logging.getLogger(__name__)
 
 PREFIX = "/admin/download/"
 PATH = re.compile(r"/admin/download/([^/]+)\.(ndjson|csv)")
 PERMISSION = "console.export_records"
-PAGE = 500  # records read at a time
+PAGE = 500  # records read at a time,
+PAGE_BYTES = 1024 * 1024  # and bytes of their text; the record that reaches this is the page's last
 KINDS = {"ndjson": b"application/x-ndjson", "csv": b"text/csv; charset=utf-8"}
 COLUMNS = ("seq", "ts", "node", "tag", "meta", "data", "home_topic", "home_seq")
 # A spreadsheet takes a cell that begins with one of these for a formula.
@@ -36,13 +48,45 @@ FORMULA = tuple("=+-@\t\r")
 Send = Any
 
 
-def wanted(query: bytes) -> tuple[Filter, int | None]:
-    """The page's filter, and the seq from which on it goes down. Raises InvalidRequest."""
+class Wanted(NamedTuple):
+    """The page's filter, and the seqs to send. None: as far as the topic goes."""
+
+    chosen: Filter
+    first: int | None
+    last: int | None
+
+
+def wanted(query: bytes) -> Wanted:
+    """What an address asks for. Raises InvalidRequest."""
     given = {name: value for name, value in query_pairs(query) if value}
-    upto = given.get("upto")
-    if upto is not None and not (upto.isdecimal() and len(upto) < 19):
-        raise InvalidRequest("upto is a seq")
-    return filter_of(given.get("tag"), given.get("node")), None if upto is None else int(upto)
+    chosen = filter_of(given.get("tag"), given.get("node"))
+    return Wanted(chosen, seq_of(given, "from"), seq_of(given, "upto"))
+
+
+def seq_of(given: dict[str, str], name: str) -> int | None:
+    """Raises InvalidRequest."""
+    seq = given.get(name)
+    if seq is None:
+        return None
+    if not (seq.isdecimal() and len(seq) < 19):
+        raise InvalidRequest(f"Invalid {name}: expected a seq, a whole number from 0")
+    return int(seq)
+
+
+class Sending:
+    """A download under way, as the registry of streams sees it."""
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+        self.is_ending = False
+
+    def end(self, code: str, message: str) -> None:
+        """This process is about to stop. Nothing can be said in the middle of a file."""
+        self.is_ending = True
+
+
+class Unfinished(Exception):
+    """The body stops before its end."""
 
 
 async def stream(scope: dict[str, Any], receive: Any, send: Send) -> None:
@@ -52,29 +96,38 @@ async def stream(scope: dict[str, Any], receive: Any, send: Send) -> None:
         raise NotFound("there is nothing at this path")
     if not settings.TOPICS_CONSOLE_DOWNLOADS:
         raise Forbidden("downloads are switched off here (TOPICS_CONSOLE_DOWNLOADS)")
-    await enter(scope, PERMISSION)
+    shutdown.check()
+    sending = Sending(key_of(await enter(scope, PERMISSION)))
     name, kind = path[1], path[2]
     check_topic_name(name)
-    chosen, upto = wanted(scope["query_string"])
+    asked = wanted(scope["query_string"])
     topic = await threads().run(look_up, name)
     headers = [
         (b"content-type", KINDS[kind]),
         (b"content-disposition", f'attachment; filename="{name.replace(":", "_")}.{kind}"'.encode()),
         (b"cache-control", b"no-store"),
     ]
+    floor = max(topic.state.earliest_seq - 1, (asked.first or 0) - 1)
+    last = topic.state.head_seq if asked.last is None else asked.last
     gone = asyncio.ensure_future(disconnected(receive))
-    with flowing(scope, send) as outflow:
-        try:
-            await outflow.send({"type": "http.response.start", "status": 200, "headers": headers})
-            async for body in lines(
-                topic.state.id, name, topic.state.earliest_seq - 1, upto or topic.state.head_seq, kind, chosen
-            ):
-                if gone.done():
-                    return
-                await outflow.send({"type": "http.response.body", "body": body, "more_body": True})
-            await outflow.send({"type": "http.response.body", "body": b"", "more_body": False})
-        finally:
-            gone.cancel()
+    async with admitted(sending):
+        with flowing(scope, send) as outflow:
+            try:
+                await outflow.send({"type": "http.response.start", "status": 200, "headers": headers})
+                async for body in lines(topic.state.id, name, floor, last, kind, asked.chosen):
+                    if gone.done():
+                        return
+                    if sending.is_ending:
+                        raise Unfinished
+                    await outflow.send({"type": "http.response.body", "body": body, "more_body": True})
+                await outflow.send({"type": "http.response.body", "body": b"", "more_body": False})
+            except Exception as error:
+                # The status is sent. Only a connection that breaks tells the client that the rest is missing.
+                log.warning("A download of %s stopped: %s. Its connection was closed.", name, error or "shutting down")
+                outflow.cut()
+                raise asyncio.CancelledError from error
+            finally:
+                gone.cancel()
 
 
 async def lines(topic_id: int, name: str, floor: int, start: int, kind: str, chosen: Filter) -> AsyncIterator[bytes]:
@@ -94,7 +147,7 @@ def look_up(name: str) -> Held:
 
 def read(topic_id: int, name: str, floor: int, start: int, chosen: Filter) -> records.Page:
     mend()
-    return records.page(topic_id, name, floor, start, start, False, chosen, PAGE, whole=True)
+    return records.page(topic_id, name, floor, start, start, False, chosen, PAGE, PAGE_BYTES)
 
 
 def as_json(row: Shown) -> bytes:

@@ -14,11 +14,12 @@ from django.utils.safestring import SafeString
 
 from base import units
 from base.clock import now_ms
-from console.browse import indented
+from console.browse import excerpt, indented
 from console.records import Page, Shown, Slice
 from console.templatetags.console import amount, name
 
 SUMMARY = 160  # characters of a record that is folded
+MOST_LINES = 20_000  # characters of its data, and of its meta, on lines of their own
 PLACES = ("seq", "at", "before", "after")  # parameters that say where a page begins
 
 ROW = (
@@ -52,6 +53,8 @@ def any_forwarded(rows: Sequence[Shown]) -> bool:
 
 def cells(row: Shown, url: str, by_tag: str, chosen: bool, named: bool, now: int) -> tuple[SafeString | str, ...]:
     """What stands in ROW."""
+    data, meta = (excerpt(indented(text or "", MOST_LINES), MOST_LINES) for text in (row.data, row.meta))
+    is_cut = row.is_cut or data.is_cut or meta.is_cut
     home = format_html('<a href="{}">{}</a>', url, name(row.home or "a deleted topic")) if row.path else ""
     return (
         SafeString(' aria-selected="true"') if chosen else "",
@@ -61,10 +64,10 @@ def cells(row: Shown, url: str, by_tag: str, chosen: bool, named: bool, now: int
         "" if row.tag is None else format_html('<a href="{}">{}</a>', by_tag + quote_plus(row.tag), name(row.tag)),
         "" if row.node is None else name(row.node),
         row.data if len(row.data) <= SUMMARY else row.data[: SUMMARY - 1] + "…",
-        indented(row.data),
-        "\n…" if row.is_cut else "",
-        format_html(META, indented(row.meta)) if row.meta else "",
-        format_html('<p><a href="{}">All of it</a></p>', url) if row.is_cut else "",
+        data.text,
+        "\n…" if is_cut else "",
+        format_html(META, meta.text) if row.meta else "",
+        format_html('<p>This record is cut here. <a href="{}">All of it</a></p>', url) if is_cut else "",
         format_html("<td>{}</td>", home) if named else "",
     )
 

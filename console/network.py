@@ -17,6 +17,8 @@ LATE_MS, OLD_MS = (
     60_000,
 )  # the oldest record that waits: from here on a router is late, and from there on far behind
 MOST_TOPICS = 1_500  # one picture holds; more are filtered first
+MOST_ROUTERS = 2_000  # one picture holds: some 2 KB each where names are long
+MOST_ERROR = 300  # characters of what a router ran into
 MOST_ALONE = 60  # topics without routers are shown where there are no more than these
 MOST_WITH_READERS = 150
 MOST_READERS = 4  # of one topic that are drawn one by one
@@ -94,7 +96,9 @@ class Edge(NamedTuple):
         waits = "" if self.oldest_ms is None else f", the oldest waits for {duration(self.oldest_ms)}"
         said.append(f"{amount(self.lag)} behind{waits}" if self.lag else "caught up")
         if self.state != "running":
-            said.append(self.state + (f": {self.error}" if self.error else ""))
+            error = self.error or ""
+            cut = error if len(error) <= MOST_ERROR else f"{error[:MOST_ERROR]}… (the router's page shows all of it)"
+            said.append(self.state + (f": {cut}" if cut else ""))
         return ", ".join(said)
 
 
@@ -135,12 +139,13 @@ class Wanted(NamedTuple):
 
 
 class Network(NamedTuple):
-    """A part of the graph. `left_out`: so many topics were too many for a picture."""
+    """A part of the graph. `left_out`, `routers_left_out`: so many topics, and routers between the others, are not in it."""
 
     topics: dict[int, Node]
     edges: list[Edge]
     readers: list[Reader]
     left_out: int
+    routers_left_out: int
 
 
 def network(wanted: Wanted, now: int) -> Network:
@@ -150,11 +155,12 @@ def network(wanted: Wanted, now: int) -> Network:
     left_out = max(len(ids) - MOST_TOPICS, 0)
     kept = set(sorted(ids)[:MOST_TOPICS])
     router_ids = [id for id, source, dest in ends if source in kept and dest in kept]
-    edges = [edge(row) for row in prepared(ROUTERS, {"now": now, "stalled_ms": STALLED_MS, "ids": router_ids})]
+    shown = sorted(router_ids)[:MOST_ROUTERS]
+    edges = [edge(row) for row in prepared(ROUTERS, {"now": now, "stalled_ms": STALLED_MS, "ids": shown})]
     topics = {row[0]: Node(*row) for row in prepared(TOPICS, {"ids": sorted(kept)})}
     edges = [each for each in edges if each.source_id in topics and each.dest_id in topics]
     found = readers(sorted(topics)) if len(topics) <= MOST_WITH_READERS else []
-    return Network(topics, sorted(edges, key=lambda each: each.id), found, left_out)
+    return Network(topics, sorted(edges, key=lambda each: each.id), found, left_out, len(router_ids) - len(shown))
 
 
 def edge(row: Any) -> Edge:

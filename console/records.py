@@ -7,6 +7,7 @@ it came: the next click goes on from there.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -22,9 +23,18 @@ SHOWN_OF_LONGER = 1_000  # of a record that has more: to break cut JSON into lin
 CUT = f"""
 left(meta::text, {MOST_SHOWN}),
 CASE WHEN length(data::text) > {MOST_SHOWN} THEN left(data::text, {SHOWN_OF_LONGER}) ELSE data::text END,
-length(data::text) > {MOST_SHOWN}
+length(data::text) > {MOST_SHOWN} OR coalesce(length(meta::text) > {MOST_SHOWN}, false)
 """
 WHOLE = "meta::text, data::text, false"
+# The first rows of a statement, until their text is at least so many bytes. octet_length of a stored text reads its length alone.
+WITHIN = """
+SELECT seq, ts, node, tag, meta, data, cut, home_topic, home_seq, path
+  FROM (SELECT *, sum(octet_length(data) + coalesce(octet_length(meta), 0))
+                  OVER (ORDER BY seq {order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+          FROM ({statement}) found (seq, ts, node, tag, meta, data, cut, home_topic, home_seq, path)) summed
+ WHERE before IS NULL OR before < %(budget)s
+ ORDER BY seq {order}
+"""
 RANGE = """
 SELECT seq, ts, node, tag, {texts}, home_topic, home_seq, path
   FROM topic_log_range(%(name)s, %(first)s, %(last)s)
@@ -130,37 +140,55 @@ def page(
     up: bool,
     wanted: Filter,
     limit: int = LIMIT,
-    whole: bool = False,
+    budget: int | None = None,
 ) -> Page:
-    """The next records from `start` on (inclusive), going up or down. `whole`: nothing of a record is cut."""
-    texts = WHOLE if whole else CUT
+    """The next records from `start` on (inclusive), going up or down.
+
+    `budget`: no record is cut, and the page ends with the record that brings its text to so many bytes.
+    """
     first, last = (max(start, floor + 1), head) if up else (floor + 1, min(start, head))
     if first > last:
         return Page([], first, last)
     if wanted.exact_tag is not None:
-        return tagged(topic_id, name, first, last, up, wanted, limit, texts)
-    return walked(name, first, last, up, wanted, limit, texts)
+        return tagged(topic_id, name, first, last, up, wanted, limit, budget)
+    return walked(name, first, last, up, wanted, limit, budget)
 
 
-def walked(name: str, first: int, last: int, up: bool, wanted: Filter, limit: int, texts: str) -> Page:
+def statement_of(template: str, up: bool, budget: int | None) -> str:
+    """A statement that reads records: cut for a list, or whole within a budget."""
+    order = "ASC" if up else "DESC"
+    statement = template.format(texts=CUT if budget is None else WHOLE, order=order)
+    return statement if budget is None else WITHIN.format(statement=statement, order=order)
+
+
+def is_spent(rows: Sequence[Shown], budget: int | None) -> bool:
+    """Whether these records reach the budget. If they do, the statement may have left out further ones."""
+    return budget is not None and sum(len(row.data.encode()) + len((row.meta or "").encode()) for row in rows) >= budget
+
+
+def walked(name: str, first: int, last: int, up: bool, wanted: Filter, limit: int, budget: int | None) -> Page:
     """Range after range, each larger than the one before."""
     rows: list[Shown] = []
-    statement = RANGE.format(texts=texts, order="ASC" if up else "DESC")
+    statement, spent = statement_of(RANGE, up, budget), False
     reach, looked = max(FIRST_LOOK, limit), 0
     low, high = first, last
-    while low <= high and len(rows) < limit and looked < MOST_LOOKED:
+    while low <= high and len(rows) < limit and not spent and looked < MOST_LOOKED:
         bounds = (low, min(low + reach - 1, high)) if up else (max(high - reach + 1, low), high)
         arguments = {"name": name, "first": bounds[0], "last": bounds[1], "node": wanted.node, "tag": wanted.prefix}
-        rows += [shown(row) for row in prepared(statement, {**arguments, "limit": limit - len(rows)})]
+        limits = {"limit": limit - len(rows)} if budget is None else {"limit": limit - len(rows), "budget": budget}
+        rows += [shown(row) for row in prepared(statement, {**arguments, **limits})]
+        spent = is_spent(rows, budget)
         looked += reach
         low, high = (bounds[1] + 1, high) if up else (low, bounds[0] - 1)
         reach = min(reach * 4, MOST_LOOKED)
-    if len(rows) == limit:  # there may be more in the last range
+    if len(rows) == limit or spent:  # there may be more in the last range
         low, high = (rows[-1].seq + 1, last) if up else (first, rows[-1].seq - 1)
     return Page(sorted(rows, reverse=True), first if up else high + 1, low - 1 if up else last)
 
 
-def tagged(topic_id: int, name: str, first: int, last: int, up: bool, wanted: Filter, limit: int, texts: str) -> Page:
+def tagged(
+    topic_id: int, name: str, first: int, last: int, up: bool, wanted: Filter, limit: int, budget: int | None
+) -> Page:
     """By the index on the tag."""
     order, edge = ("ASC", "max(last_seq)") if up else ("DESC", "min(first_seq)")
     statement = TAGGED.format(order=order, edge=edge, most_spans=MOST_SPANS)
@@ -169,8 +197,11 @@ def tagged(topic_id: int, name: str, first: int, last: int, up: bool, wanted: Fi
     seqs = sorted(numbers(seqs), reverse=not up)
     if pieces == MOST_SPANS:  # further pieces were not looked into: own records beyond them wait for their turn
         seqs = [seq for seq in seqs if (seq <= reached if up else seq >= reached)]
-    rows = [shown(row) for row in prepared(SOME.format(texts=texts), {"name": name, "seqs": seqs})]
-    if len(seqs) == limit:
+    limits = {} if budget is None else {"budget": budget}
+    rows = [shown(row) for row in prepared(statement_of(SOME, up, budget), {"name": name, "seqs": seqs, **limits})]
+    if is_spent(rows, budget):
+        reached = rows[-1].seq
+    elif len(seqs) == limit:
         reached = seqs[-1]
     elif pieces < MOST_SPANS:
         reached = last if up else first

@@ -102,8 +102,7 @@ def records(site: Console, request: HttpRequest, name: str) -> HttpResponse:
     rows = listing.draw_rows(name, page.rows, shown.get("goal"), request.GET)
     drawn = {"rows": rows, "bars": bars, "forwarded": listing.any_forwarded(page.rows)}
     context = {**around(name, "records"), "state": topic.state, "form": form, **drawn, **shown}
-    downloads = settings.TOPICS_CONSOLE_DOWNLOADS and request.user.has_perm("console.export_records")
-    return site.page(request, "console/records.html", downloads=downloads, **context)
+    return site.page(request, "console/records.html", downloads=may_download(request), **context)
 
 
 def record(site: Console, request: HttpRequest, name: str, seq: int) -> HttpResponse:
@@ -115,8 +114,14 @@ def record(site: Console, request: HttpRequest, name: str, seq: int) -> HttpResp
     dests = dict(Router.objects.filter(name__in=one.routers).values_list("name", "dest__name"))
     stops = [(router, dests.get(router)) for router in one.routers]
     context = {**around(name, "records"), "state": topic.state, "seq": seq, "one": one, "stops": stops}
-    drawn = {"raw": one.record, "shown": browse.indented(one.record), "size": len(one.record.encode())}
+    lines, raw = browse.excerpt(browse.indented(one.record)), browse.excerpt(one.record)
+    drawn = {"raw": raw, "shown": lines, "size": len(one.record.encode()), "downloads": may_download(request)}
     return site.page(request, "console/record.html", stamps=browse.stamps(one.record), **drawn, **context)
+
+
+def may_download(request: HttpRequest) -> bool:
+    """Whether to offer records as files."""
+    return settings.TOPICS_CONSOLE_DOWNLOADS and request.user.has_perm("console.export_records")
 
 
 class AppendForm(forms.Form):

@@ -162,3 +162,13 @@ def test_a_graph_that_takes_too_long_still_has_its_table(
     assert "too large to be laid out" in page
     assert "c&gt;d" in page
     assert Topic.objects.count() == 7
+
+
+def test_a_graph_of_more_routers_than_a_picture_holds_says_so(
+    browser: Client, db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("console.network.MOST_ROUTERS", 1)
+    lead("a>b", "a>c")
+    page = browser.get("/admin/graph/").content.decode()
+    assert "1 routers between these topics are left out" in page
+    assert page.count('<g class="edge ') == 1

@@ -18,6 +18,7 @@ GROUPS = {"router": "topics.routers", "filter": "topics.filters"}
 OURS = {
     "router": {
         "StaticRouter": "gateway.routers.static:StaticRouterFactory",
+        "FailoverRouter": "gateway.routers.failover:FailoverRouterFactory",
         "SubjectRouter": "gateway.routers.subject:SubjectRouterFactory",
         "TopicRouter": "gateway.routers.topic:TopicRouterFactory",
         "UnionRouter": "gateway.routers.union:UnionRouterFactory",

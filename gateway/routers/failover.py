@@ -1,0 +1,224 @@
+"""FailoverRouter: one of two routes is live, the other is its spare. Two servers never take writes at once (docs/gateway.md).
+
+Gateways share no state but the servers'. A small topic on the witness says which route is live: the last record of it counts,
+and `expected_head` lets one gateway of many append the next one. A gateway that has read it may write to the live server for
+`leaseMs`, counted from before it asked. So a gateway that sees a new decision waits for that long before it writes to the new
+live server: by then every gateway that had not seen it has stopped. A gateway that cannot reach the witness stops as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from base.errors import NotReady, TopicsError
+from gateway.api import (
+    Operation,
+    PluginConfigError,
+    Request,
+    Response,
+    RouterContext,
+    RouterFactoryContext,
+    RouterResponse,
+)
+from gateway.errors import NodeUnreachable, UpstreamTimeout
+
+log = logging.getLogger(__name__)
+JSON = ((b"content-type", b"application/json"),)
+Milliseconds = Annotated[int, Meta(ge=100, le=3_600_000)]
+
+
+class FailoverConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """`live` and `spare` are routes; `live` counts until a decision says otherwise. `witness` is the route whose server keeps the
+    decision, in the topic `decisionTopic`. `switch`: `command` waits for an operator, `health` switches by itself after
+    `afterMs` without an answer from the live server."""
+
+    live: str
+    spare: str
+    witness: str
+    decision_topic: str
+    switch: Literal["command", "health"] = "command"
+    after_ms: Milliseconds = 10_000
+    lease_ms: Milliseconds = 5_000
+
+
+class Decided(msgspec.Struct):
+    """The data of a record of the decision topic."""
+
+    live: str
+
+
+class Decision:
+    """Which route is live, for all connections of one process. `epoch` is the seq of the decision's record, 0 without one."""
+
+    def __init__(self, config: FailoverConfig) -> None:
+        self.config = config
+        self.lease = config.lease_ms / 1000
+        self.live, self.epoch = config.live, -1  # -1: nothing was read yet
+        self.valid_until = 0.0  # this process may write to `live` until then
+        self.writes_from = 0.0  # and not before
+        self.down_since: float | None = None  # when the live server first failed to answer, with no answer since
+        self.looking = asyncio.Lock()
+
+    async def look(self, context: RouterContext, now: float) -> None:
+        """Read the decision if half of the lease is over. Raises NotReady once it is over and the witness does not answer."""
+        if now < self.valid_until - self.lease / 2:
+            return
+        async with self.looking:
+            began = time.monotonic()
+            if began < self.valid_until - self.lease / 2:
+                return  # another request has just looked
+            try:
+                epoch, live, age = await self.read(context)
+            except TopicsError as error:
+                if began < self.valid_until:
+                    return
+                raise NotReady(f"The witness does not say which server is live: {error.message}.") from error
+            if epoch != self.epoch:
+                self.take(epoch, live, began - age)
+            self.valid_until = began + self.lease
+
+    def take(self, epoch: int, live: str, decided: float) -> None:
+        """A decision that is new to this process. Other gateways may write to the former server for one lease after it."""
+        self.writes_from = decided + self.lease if epoch else 0.0
+        if self.epoch >= 0:
+            log.warning("the route %r is live from now on (decision %d)", live, epoch)
+        self.epoch, self.live, self.down_since = epoch, live, None
+
+    async def read(self, context: RouterContext) -> tuple[int, str, float]:
+        """Returns the last decision: its epoch, the live route, and its age by the witness's clock (s). Raises TopicsError."""
+        topic = f"/v0/topics/{self.config.decision_topic}"
+        head = await self.ask(context, Request("GET", topic, "touch=false"), (200, 404))
+        if head.status == 404 or (seq := (await head.decoded())["head_seq"]) == 0:
+            return 0, self.config.live, 0.0
+        answer = await self.ask(context, Request("GET", f"{topic}/records", f"from_seq={seq - 1}"), (200,))
+        page = await answer.decoded()
+        if not page["records"]:
+            raise NotReady(f"the last record of {self.config.decision_topic} is gone: append a decision")
+        record = page["records"][-1]
+        try:
+            live = msgspec.convert(record["data"], Decided).live
+        except msgspec.ValidationError as error:
+            raise NotReady(f"the last record of {self.config.decision_topic} is no decision: {error}") from error
+        if live not in (self.config.live, self.config.spare):
+            raise NotReady(f"the decision names {live!r}, which is neither of the two routes")
+        return record["$seq"], live, max(0.0, seconds_of(answer) - record["$ts"] / 1000 - 1)
+
+    async def switch(self, context: RouterContext) -> None:
+        """Make the other route live. Of many gateways that try, one succeeds. Raises TopicsError."""
+        if self.epoch < 0:
+            raise NotReady("the witness has not said yet which server is live")
+        other = self.config.spare if self.live == self.config.live else self.config.live
+        await self.ask(context, Request("GET", "/v0/ready"), (200,), other)
+        body = {
+            "records": [{"data": {"live": other}}],
+            "expected_head": self.epoch,
+            "config": {"durability": "fsync"},
+        }
+        request = Request("POST", f"/v0/topics/{self.config.decision_topic}", "", JSON, msgspec.json.encode(body))
+        await self.ask(context, request, (200, 201, 409))  # 409: another gateway was first
+        self.valid_until = 0.0
+
+    async def ask(
+        self, context: RouterContext, request: Request, expected: tuple[int, ...], route: str | None = None
+    ) -> Response:
+        """Raises TopicsError for no answer, and for an answer of another status."""
+        answer = await context.send_request(context.any_node(route or self.config.witness), request)
+        if answer.status not in expected:
+            raise NotReady(f"{request.method} {request.path} was answered with {answer.status}")
+        return answer
+
+
+class FailoverRouter:
+    def __init__(self, decision: Decision) -> None:
+        self.decision = decision
+
+    async def on_request(self, operation: Operation, request: Request, context: RouterContext) -> RouterResponse:
+        """Raises NotReady while no server may take the write, and whatever the live server's failure is."""
+        decision = self.decision
+        try:
+            await decision.look(context, time.monotonic())
+        except NotReady:
+            if operation.is_write:
+                raise
+        if not operation.is_write:
+            return context.respond_with(await self.send(request, context))
+        now = time.monotonic()
+        if now < decision.writes_from:
+            wait = NotReady("The gateway has switched servers, and waits until no gateway writes to the former one.")
+            wait.retry_after = int(decision.writes_from - now) + 1
+            raise wait
+        try:
+            async with asyncio.timeout(
+                decision.valid_until - now
+            ):  # an answer after that might come from a former server
+                return context.respond_with(await self.send(request, context))
+        except TimeoutError as error:
+            raise UpstreamTimeout(decision.live, "it did not answer within the lease", maybe_written=True) from error
+
+    async def send(self, request: Request, context: RouterContext) -> Response:
+        """The live server's answer. A server that answers none for `afterMs` is replaced, where that is wanted."""
+        decision, live = self.decision, self.decision.live
+        try:
+            answer = await context.send_request(context.any_node(live), request)
+        except (NodeUnreachable, UpstreamTimeout):
+            await self.failed(context, live)
+            raise
+        if live == decision.live:
+            decision.down_since = None
+        return answer
+
+    async def failed(self, context: RouterContext, live: str) -> None:
+        decision, now = self.decision, time.monotonic()
+        if live != decision.live or decision.config.switch != "health":
+            return
+        decision.down_since = decision.down_since or now
+        if now - decision.down_since >= decision.config.after_ms / 1000 and not decision.looking.locked():
+            async with decision.looking:
+                try:
+                    await decision.switch(context)
+                except TopicsError as error:
+                    log.error("the route %r does not answer, and the other cannot take over: %s", live, error.message)
+
+    def static_routes(self) -> Mapping[Operation, str]:
+        return {}
+
+    def close(self) -> None: ...
+
+
+def seconds_of(answer: Response) -> float:
+    """Returns the server's time, to the second. Without a `Date` it is 0: then a decision counts as just made."""
+    date = answer.header(b"date")
+    try:
+        return parsedate_to_datetime(date.decode("latin-1")).timestamp() if date else 0.0
+    except ValueError:
+        return 0.0
+
+
+class FailoverRouterFactory:
+    """Two routes, of which one is live. Switched by an operator or by health."""
+
+    def initialize(self, context: RouterFactoryContext, config: FailoverConfig) -> Decision:
+        for field in ("live", "spare", "witness"):
+            if getattr(config, field) not in context.route_names:
+                raise PluginConfigError(f"{field}: there is no route {getattr(config, field)!r}.")
+        if config.live == config.spare:
+            raise PluginConfigError("spare: it is the live route; name another one.")
+        if config.live == config.witness:
+            raise PluginConfigError("witness: the live server cannot say that it is down; name another route.")
+        used: set[Any] = {config.live, config.spare, config.witness}
+        if unused := set(context.route_names) - used:
+            raise PluginConfigError(f"routes: {', '.join(sorted(unused))} would never be used; remove it.")
+        return Decision(config)
+
+    def create_router(self, context: RouterFactoryContext, data: Decision) -> FailoverRouter:
+        return FailoverRouter(data)
+
+    def close(self, data: Decision) -> None: ...

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 import time
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
 from django.views import defaults
 from drf_spectacular.views import SpectacularSwaggerView
 from rest_framework.renderers import TemplateHTMLRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from base.errors import Internal, InvalidRequest, TopicsError
+from base.errors import Internal, InvalidRequest, NotReady, TopicsError
+from store.database import translated
 from wire.answer import error_answer
 from wire.openapi import API, schema
 from wire.parse import STRICT, NoFields, parse_query
 from wire.routes import Routes
 from wire.schema import JSON
 from wire.view import View
+
+log = logging.getLogger(__name__)
 
 
 class Page(View):
@@ -65,10 +71,24 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def failed(request: HttpRequest) -> HttpResponse:
-    """A fault of ours outside of all views; Django has logged it."""
-    if not request.path.startswith("/v0/"):
-        return defaults.server_error(request)
-    return plain(Internal())
+    """What a view or a middleware raised and nothing caught: 503 if PostgreSQL is away, else a fault of ours that Django logs."""
+    raised = sys.exc_info()[1]
+    error = translated(raised) if raised is not None else None
+    is_call = request.path.startswith("/v0/")
+    if not isinstance(error, NotReady):
+        return plain(Internal()) if is_call else defaults.server_error(request)
+    log.warning("%s %s was answered with 503: %s", request.method, request.path, error.message)
+    answer = plain(error) if is_call else unavailable(error)
+    answer._has_been_logged = True  # else Django logs a fault of the code, with a traceback
+    return answer
+
+
+def unavailable(error: NotReady) -> HttpResponse:
+    """The page instead of one that needs PostgreSQL. It asks PostgreSQL nothing."""
+    answer = HttpResponse(render_to_string("503.html", {"message": error.message}), status=503)
+    answer["Retry-After"] = str(error.retry_after)
+    answer["Cache-Control"] = "no-store"
+    return answer
 
 
 def plain(error: TopicsError) -> HttpResponse:

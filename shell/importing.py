@@ -7,17 +7,21 @@ batch whose key the topic remembers (docs/wire.md), provided that the file still
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
 from base.errors import InvalidRequest, TopicsError
 from shell.lines import NULL, NewRecord, Shape, batches, excerpt
+from shell.reading import diff
 from shell.server import Server, ask, path
 from shell.source import Source
 
 CHUNK = 1 << 20
+MOST_BATCHES = 1000  # a crash takes back what the last 0.6 s appended
 NO_HEAD = 2**62  # no topic ever comes to it
 OF_A_RECORD = ("invalid_request", "record_too_large")  # how a record that is none is refused
 
@@ -36,7 +40,21 @@ class Append(msgspec.Struct, omit_defaults=True):
 
 
 class Appended(msgspec.Struct):
+    first_seq: int
+    last_seq: int
     deduped: bool
+
+
+class TakenBack(TopicsError):
+    """A crash of the server took back what this run had appended."""
+
+
+class Batch(NamedTuple):
+    """An append that this run got an answer to."""
+
+    first_line: int
+    last_line: int
+    last_seq: int
 
 
 APPENDED = msgspec.json.Decoder(Appended)
@@ -65,6 +83,7 @@ class Import:
         self.appended = 0
         self.known = 0  # lines that an earlier run appended
         self.skipped = 0  # lines that are no records
+        self.batches: deque[Batch] = deque(maxlen=MOST_BATCHES)  # the last ones
 
     def append_all(self, tick: Callable[[], None]) -> None:
         """Append what is missing. Raises TopicsError: what counts as `appended` then is so all the same."""
@@ -73,6 +92,7 @@ class Import:
         for lines in batches(self.source.file, self.batch):
             self.append(lines)
             tick()
+        self.check_kept()
 
     def take_up(self) -> None:
         """Go on where the latest run with this identity ended."""
@@ -156,11 +176,36 @@ class Import:
             if error.code not in OF_A_RECORD or self.refusal([NewRecord(NULL)]):
                 raise
             return False
+        if (
+            self.batches and done.first_seq > self.batches[-1].last_seq + 1
+        ):  # another writer's records lie between, or a loss
+            self.check_kept()
+        self.batches.append(Batch(self.lines + 1, self.lines + lines, done.last_seq))
         if done.deduped:
             self.known += lines
         else:
             self.appended += len(records)
         return True
+
+    def check_kept(self) -> None:
+        """Raises TakenBack when a crash of the server took back a batch since its answer. A key that may not read is not told."""
+        if not self.batches:
+            return
+        latest = self.batches[-1]
+        try:
+            tombstone = diff(self.server, self.topic, latest.last_seq).tombstone
+        except TopicsError as error:
+            if error.code != "forbidden":
+                raise
+            return
+        if tombstone is None or tombstone.lost_from is None or tombstone.lost_from > latest.last_seq:
+            return
+        first = next(each for each in self.batches if each.last_seq >= tombstone.lost_from)
+        lost = f"{self.source.unit}s {first.first_line} to {latest.last_line}"
+        raise TakenBack(
+            f"a crash of the server took back {lost} after they were appended "
+            f"(seqs from {tombstone.lost_from} on): append them again. A topic with durability fsync keeps what it acknowledges"
+        )
 
     def post(self, wanted: Append) -> Appended:
         body = msgspec.json.encode(wanted)

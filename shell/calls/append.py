@@ -13,7 +13,7 @@ import click
 
 from base.errors import InvalidRequest
 from shell.command import TOPIC, Connection
-from shell.importing import Import, Skip
+from shell.importing import Import, Skip, TakenBack
 from shell.lines import Shape
 from shell.printing import say
 from shell.progress import Progress
@@ -82,9 +82,9 @@ def append(
         progress = Progress(source.size)
         try:
             job.append_all(lambda: progress.tick(source.done, job.appended))
-        except BaseException:
+        except BaseException as error:
             end(job, progress, skip_bad)
-            if job.appended and identity is not None:
+            if job.appended and identity is not None and not isinstance(error, TakenBack):
                 say("the same command goes on from there, within the idempotency window")
             raise
         end(job, progress, skip_bad)

@@ -6,9 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from django.db import connection
 
+from shell.importing import Import
+from shell.lines import NewRecord
+from tests.crashes import take_back
 from tests.instances import until
 from tests.shell.conftest import Shell
+from tests.shell.writing import put
 from topics.models import IdempotencyKey, TopicHead
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
@@ -37,6 +42,41 @@ def test_it_goes_on_behind_the_last_batch_whatever_the_size_of_the_next(shell: S
     file.write_bytes(numbers(1, 40))
     assert "20 records appended" in shell("append", "a", file, "--batch", 7).err
     assert shell("export", "a").out == file.read_bytes()
+
+
+def test_what_a_crash_took_back_is_told(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The crash comes between two batches: the last ten lines that were appended are no more."""
+    file = tmp_path / "lines"
+    file.write_bytes(numbers(1, 30))
+    send = Import.send
+
+    def crash_before_the_last(self: Import, records: list[NewRecord], lines: int) -> bool:
+        if self.lines == 20:
+            with connection.cursor() as cursor:
+                take_back(cursor.execute, "a", 10)
+        return send(self, records, lines)
+
+    monkeypatch.setattr(Import, "send", crash_before_the_last)
+    done = shell("append", "a", file, "--batch", 10)
+    assert done.code == 1
+    assert "a crash of the server took back lines 11 to 20 after they were appended (seqs from 11 on)" in done.err
+    assert "the same command goes on" not in done.err
+    assert shell("export", "a").out == numbers(1, 10) + numbers(21, 30)
+
+
+def test_other_writers_between_the_batches_do_no_harm(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "lines"
+    file.write_bytes(numbers(1, 20))
+    send = Import.send
+
+    def other_before(self: Import, records: list[NewRecord], lines: int) -> bool:
+        put("a", "0")
+        return send(self, records, lines)
+
+    monkeypatch.setattr(Import, "send", other_before)
+    assert shell("append", "a", file, "--batch", 10).code == 0
 
 
 def test_only_the_last_key_has_to_be_remembered(shell: Shell, tmp_path: Path) -> None:

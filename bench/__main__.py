@@ -1,4 +1,4 @@
-"""`make bench`: every section, or those named: `python -m bench log calls routers push console watch`."""
+"""`make bench`: every section, or those named: `python -m bench log calls routers push console gateway watch`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def prepare() -> None:
 
 def main() -> None:
     prepare()
-    from bench import calls, console, load, log, push, report, routers, watch
+    from bench import calls, console, gateway, load, log, push, report, routers, watch
     from tests import instances
 
     parts: dict[str, tuple[str, Callable[[instances.Instance], Iterable[report.Row]]]] = {
@@ -35,6 +35,7 @@ def main() -> None:
         "routers": ("Routers", routers.run),
         "push": ("The push bus", push.run),
         "console": ("The console", console.run),
+        "gateway": ("The gateway", gateway.run),
         "watch": ("Watch", lambda instance: watch.run(instance.url)),
     }
     wanted = sys.argv[1:] or list(parts)

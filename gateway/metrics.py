@@ -11,6 +11,7 @@ REQUEST_LABELS = ("virtual_cluster", "router", "route", "operation", "mode")
 KINDS = ("unknown_route", "node_unreachable", "router_failed", "timeout")
 
 # By virtual cluster, router, route, operation and mode: requests up to each bound, all of them, their seconds, those that failed.
+Labels = tuple[str, str, str, str, str]
 Row = list[float]
 
 
@@ -18,18 +19,18 @@ class Metrics:
     """Counters of one process."""
 
     def __init__(self) -> None:
-        self.requests: dict[tuple[str, str, str, str, str], Row] = {}
+        self.requests: dict[Labels, Row] = {}
         self.errors: dict[tuple[str, str], int] = {}  # by virtual cluster and kind
         self.in_flight: dict[str, int] = {}  # by virtual cluster
         self.started = time.time()
 
-    def row(self, labels: tuple[str, str, str, str, str]) -> Row:
+    def row(self, labels: Labels) -> Row:
         found = self.requests.get(labels)
         if found is None:
             found = self.requests[labels] = [0.0] * (len(BOUNDS) + 3)
         return found
 
-    def count(self, labels: tuple[str, str, str, str, str], seconds: float, status: int) -> None:
+    def count(self, labels: Labels, seconds: float, status: int) -> None:
         row = self.row(labels)
         row[bisect_left(BOUNDS, seconds)] += 1
         row[-2] += seconds
@@ -87,7 +88,7 @@ class Metrics:
         return "\n".join(lines) + "\n"
 
 
-def labels(values: tuple[str, str, str, str, str], le: str | None = None) -> str:
+def labels(values: Labels, le: str | None = None) -> str:
     pairs = [f'{name}="{value}"' for name, value in zip(REQUEST_LABELS, values, strict=True)]
     if le is not None:
         pairs.append(f'le="{le}"')

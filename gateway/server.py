@@ -14,7 +14,7 @@ from typing import Any
 from base.errors import TopicsError
 from gateway import plugins
 from gateway.answers import refusal
-from gateway.api import Request, Response, VirtualNode
+from gateway.api import Operation, Request, Response, VirtualNode
 from gateway.calls import Call, Session, new_session_id
 from gateway.config import Configuration, Faulty, load
 from gateway.document import Fault
@@ -22,8 +22,9 @@ from gateway.errors import UnknownRoute
 from gateway.exchange import Streamed
 from gateway.graph import Builder, ClusterPlace, Faults, RouterPlace, VirtualClusterPlace, clusters, nodes
 from gateway.ids import Seal
-from gateway.metrics import KINDS, Metrics
+from gateway.metrics import KINDS, Labels, Metrics
 from gateway.shapes import Cluster as ClusterDefinition
+from gateway.splice import ADDRESSES, Splice, spliced_cluster
 from gateway.upstreams import Cluster
 from http1 import Limits, Refused, Server
 from http1 import Request as Received
@@ -51,6 +52,10 @@ class Gateway:
         self.hosts: dict[str, VirtualClusterPlace] = {}
         self.prefixes: list[tuple[str, VirtualClusterPlace]] = []  # the longest first
         self.shared: list[tuple[ClusterDefinition, Cluster]] = []
+        self.spliced: dict[str, ClusterPlace | None] = {}  # by virtual cluster: where all of its bytes go unread
+        self.unspliced: tuple[bytes, ...] = ()  # how paths begin that have to be read
+        self.generation = 0  # of the configuration: one more with each that is taken
+        self.labels: dict[tuple[VirtualClusterPlace, Operation], Labels] = {}
         self.configuration: Configuration | None = None
         self.server = Server(self.handle, limits=limits or LIMITS, on_error=self.refused, on_close=self.closed)
         self.streams: set[Outgoing] = set()
@@ -99,6 +104,10 @@ class Gateway:
             key=lambda each: len(each[0]),
             reverse=True,
         )
+        self.spliced = {name: spliced_cluster(site) for name, site in made.items()}
+        self.unspliced = (*ADDRESSES, *(prefix.encode() for prefix, _ in self.prefixes))
+        self.labels.clear()
+        self.generation += 1
         for site in retired:
             site.retired = True
             self.end_if_unused(site)
@@ -134,7 +143,7 @@ class Gateway:
 
     async def listen(self, host: str, port: int, sock: socket.socket | None = None, tls: Any = None) -> int:
         self.start()
-        return await self.server.listen(host, port, sock=sock, tls=tls)
+        return await self.server.listen(host, port, sock=sock, tls=tls, factory=lambda: Splice(self))
 
     async def drain(self, seconds: float = DRAIN_SECONDS) -> bool:
         """Tell streams to go elsewhere, let requests finish, end. Returns whether all finished in time."""
@@ -246,6 +255,15 @@ class Gateway:
         if (response.header(b"content-type") or b"").startswith(b"text/event-stream"):
             body = Outgoing(self, body)
         return Sent(response.status, response.headers, body, length=response.length, close=close)
+
+    def static_labels(self, site: VirtualClusterPlace, operation: Operation) -> Labels:
+        found = self.labels.get((site, operation))
+        if found is None:
+            root = site.root
+            route = root.static if isinstance(root, RouterPlace) and isinstance(root.static, str) else ""
+            name = root.name if isinstance(root, RouterPlace) else ""
+            found = self.labels[site, operation] = site.name, name, route, operation.value, "static"
+        return found
 
     def refused(self, error: Refused) -> Sent:
         return sent(refusal(error))

@@ -12,6 +12,7 @@ import logging
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from http1 import Answer, Failure, Pool, Waits
@@ -65,6 +66,7 @@ class Node:
             self.host, self.port, tls=(tls or ssl.create_default_context()) if is_tls else None, waits=waits
         )
         self.breaker = Breaker()
+        self.spliced: list[Any] = []  # idle connections of gateway/splice.py
         self.state = "unknown"
 
     async def send(
@@ -166,6 +168,8 @@ class Cluster:
         if self.probing is not None:
             self.probing.cancel()
         for node in self.nodes:
+            for upstream in list(node.spliced):
+                upstream.abort()
             if at_once:
                 node.pool.close()
             else:

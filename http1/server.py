@@ -16,7 +16,7 @@ import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import httptools
 
@@ -74,6 +74,16 @@ class Exchange:
         self.ends = request is None or not request.keep_alive  # the connection ends behind the answer
 
 
+class Member(Protocol):
+    """A connection as the server sees it. Another protocol than `Connection` may be one."""
+
+    deadline: float
+
+    def drain(self) -> None: ...
+    def abort(self) -> None: ...
+    def expire(self, now: float) -> None: ...
+
+
 class Server:
     """Connections with one handler. `on_error` renders a refusal of the HTTP layer; `limits` hold for each connection."""
 
@@ -87,7 +97,7 @@ class Server:
     ) -> None:
         """`on_close` is told the `state` of a connection that ended."""
         self.handler, self.limits, self.on_error, self.on_close = handler, limits or Limits(), on_error, on_close
-        self.connections: set[Connection] = set()
+        self.connections: set[Member] = set()
         self.draining = False
         self.listeners: list[asyncio.Server] = []
         times = self.limits.head_seconds, self.limits.idle_seconds, self.limits.upload_grace_seconds

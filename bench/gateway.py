@@ -1,0 +1,74 @@
+"""A gateway in front of a real server, beside the same calls without it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.cpu import used
+from bench.load import Load, Requests, post, send
+from bench.log import ONE
+from bench.report import Row
+from tests.gateway.running import Running, by_topic, static
+from tests.instances import Instance
+
+SECONDS = 3.0
+CONNECTIONS = 32
+PORTS = {"StaticRouter": (0.65, 40.0, 0.15), "TopicRouter": (0.5, 130.0, None)}  # asked: rate, µs of CPU, ms more
+
+
+def run(instance: Instance) -> Iterator[Row]:
+    configurations = {"StaticRouter": static(instance.port), "TopicRouter": by_topic(instance.port, instance.port)}
+    # Both prefixes lead to the one server: two routes to one cluster are refused, and this is no second server.
+    topic = configurations["TopicRouter"]
+    del topic["clusterDefinitions"][1]
+    topic["routerDefinitions"][0]["routes"] = topic["routerDefinitions"][0]["routes"][:1]
+    post(f"{instance.url}/v0/topics/bench", ONE, 16, 1)  # warm
+    topic["routerDefinitions"][0]["config"] = {"prefixes": {"b": "eu"}}
+    for router, configuration in configurations.items():
+        with tempfile.TemporaryDirectory() as folder:
+            gateway = Running(Path(folder), configuration).start()
+            try:
+                yield from calls(router, instance, gateway)
+            finally:
+                gateway.kill()
+
+
+def calls(router: str, instance: Instance, gateway: Running) -> Iterator[Row]:
+    append = Requests("POST", f"{instance.url}/v0/topics/bench", ONE)
+    diff = Requests("POST", f"{instance.url}/v0/topics/bench/diff", '{"from_seq": 9007199254740991}')
+    for name, requests in (("append 1 record", append), ("diff at the tail", diff)):
+        yield beside(router, name, requests, gateway)
+
+
+def beside(router: str, name: str, requests: Requests, gateway: Running) -> Row:
+    rate, cpu, more = PORTS[router]
+    assert gateway.process is not None
+    through = requests.to(f"http://127.0.0.1:{gateway.port}")
+    direct, load, spent, answered = [], [], 0.0, 0.0
+    for _ in range(2):
+        direct.append(send(requests, CONNECTIONS, SECONDS))
+        before = used([gateway.process.pid])
+        load.append(send(through, CONNECTIONS, SECONDS))
+        spent += used([gateway.process.pid]) - before
+        answered += load[-1].rate * SECONDS
+    alone, over = send(requests, 1, SECONDS), send(through, 1, SECONDS)
+    ratio = mean(load) / mean(direct)
+    later = over.p50_ms - alone.p50_ms
+    each = spent / answered
+    asked = f"≥ {rate:g} of the rate, ≤ {cpu:.0f} µs of CPU" + (f", p50 + < {more:g} ms" if more else "")
+    measured = f"{mean(load):,.0f}/s, {each:.0f} µs of CPU a request, p50 + {later:.2f} ms"
+    ok = ratio >= rate and each <= cpu and (more is None or later < more)
+    return Row(
+        f"{router}: {name}, {CONNECTIONS} connections",
+        asked,
+        measured,
+        f"{mean(direct):,.0f} direct",
+        f"{ratio:.2f}",
+        ok,
+    )
+
+
+def mean(loads: list[Load]) -> float:
+    return sum(each.rate for each in loads) / len(loads)

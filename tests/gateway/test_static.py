@@ -1,0 +1,231 @@
+"""Connections whose bytes pass unparsed: framing, failures, and what the gateway itself answers in between."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.gateway.running import Running, static
+from tests.instances import free_port, until
+
+GET = b"GET /v0/health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+
+
+def statuses(answers: bytes) -> list[int]:
+    return [int(part[:3]) for part in answers.split(b"HTTP/1.1 ")[1:]]
+
+
+def read(opened: socket.socket, number: int) -> bytes:
+    got = b""
+    while got.count(b"HTTP/1.1 ") < number or not got.endswith(b"}"):
+        part = opened.recv(65536)
+        if not part:
+            break
+        got += part
+    return got
+
+
+@pytest.fixture
+def gateway(two_servers, gateways) -> Running:
+    return gateways(static(two_servers[0].port))
+
+
+def mode_counts(gateway: Running) -> dict[str, float]:
+    found = {"static": 0.0, "dynamic": 0.0}
+    for line in gateway.client().get("/gateway/metrics").body.decode().splitlines():
+        if line.startswith("topics_gateway_requests_total"):
+            mode = "static" if 'mode="static"' in line else "dynamic"
+            found[mode] += float(line.rpartition(" ")[2])
+    return found
+
+
+def test_requests_pass_unparsed_and_are_counted(gateway, name: str) -> None:
+    client = gateway.client()
+    for number in range(5):
+        assert client.append(name, number).status in (200, 201)
+    assert client.post(f"/v0/topics/{name}/diff", {}).json["head_seq"] == 5
+    assert mode_counts(gateway) == {"static": 6, "dynamic": 0}
+
+
+def test_pipelined_requests_are_answered_in_order(gateway, name: str) -> None:
+    client = gateway.client()
+    client.append(name, "x")
+    one = f"GET /v0/topics/{name} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".encode()
+    with gateway.connect() as opened:
+        opened.sendall((one + GET) * 20)
+        got = read(opened, 40)
+    assert statuses(got) == [200] * 40
+    answers = got.split(b"HTTP/1.1 ")[1:]
+    assert [b'"topic"' in each for each in answers] == [True, False] * 20
+
+
+def test_a_request_may_be_split_at_every_byte(gateway, name: str) -> None:
+    body = b'{"records":[{"data":1}]}'
+    request = (
+        f"POST /v0/topics/{name} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(body)}\r\n\r\n"
+    ).encode() + body
+    for place in range(1, len(request)):
+        with gateway.connect() as opened:
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            opened.sendall(request[:place])
+            opened.sendall(request[place:] + GET)
+            assert [status // 100 for status in statuses(read(opened, 2))] == [2, 2], place
+    assert gateway.client().get(f"/v0/topics/{name}").json["count"] == len(request) - 1
+
+
+def test_the_gateways_own_pages_are_on_the_same_connection(gateway, name: str) -> None:
+    client = gateway.client()
+    assert client.get("/v0/health").status == 200
+    assert client.get("/gateway/health").json["status"] == "ready"
+    assert client.get("/v0/nodes").json["nodes"][0]["id"] == 0
+    assert client.get("/v0/health").status == 200
+    with gateway.connect() as opened:
+        opened.sendall(GET + b"GET /gateway/health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n" + GET)
+        assert statuses(read(opened, 3)) == [200] * 3
+
+
+def test_another_host_is_not_served_on_a_connection_that_was(gateway) -> None:
+    with gateway.connect() as opened:
+        opened.sendall(GET + GET.replace(b"127.0.0.1", b"elsewhere"))
+        assert statuses(read(opened, 2)) == [200, 404]
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        b"POST /v0/topics/x HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 3\r\ncontent-length: 4\r\n\r\nabcd",
+        b"POST /v0/topics/x HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\nabc",
+        b"POST /v0/topics/x HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length : 3\r\n\r\nabc",
+        b"GET /v0/health HTTP/1.1\r\nhost: 127.0.0.1\r\nx: a\r\n b\r\n\r\n",
+        b"GET /v0/health HTTP/1.1\r\nhost: 127.0.0.1\r\nhost: 127.0.0.1\r\n\r\n",
+        b"GET /v0/health HTTP/1.1\nhost: 127.0.0.1\n\n",
+    ],
+)
+def test_what_can_be_read_in_two_ways_is_refused(gateway, shape: bytes) -> None:
+    with gateway.connect() as opened:
+        opened.sendall(GET + shape + GET)
+        assert statuses(read(opened, 3)) == [200, 400]
+
+
+# -- Upstreams that fail -----------------------------------------------------------------------------------------------
+
+Talk = Callable[[socket.socket], None]
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
+
+
+@contextlib.contextmanager
+def raw_upstream(talk: Talk, port: int = 0) -> Iterator[int]:
+    """A server that says what the test wants on each connection, in a thread of its own."""
+    with contextlib.ExitStack() as opened:
+        listener = opened.enter_context(socket.create_server(("127.0.0.1", port)))
+        connections: list[socket.socket] = []
+        threads: list[threading.Thread] = []
+
+        def one(connection: socket.socket) -> None:
+            with connection, contextlib.suppress(OSError, EOFError):
+                talk(connection)
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connections.append(listener.accept()[0])
+                    threads.append(threading.Thread(target=one, args=(connections[-1],)))
+                    threads[-1].start()
+
+        accepting = threading.Thread(target=accept)
+        accepting.start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+        accepting.join()
+        for connection in connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        for thread in threads:
+            thread.join()
+
+
+def head_of(connection: socket.socket) -> bytes:
+    """The next head; tests send requests without bodies where it matters. Raises EOFError."""
+    got = b""
+    while b"\r\n\r\n" not in got:
+        part = connection.recv(65536)
+        if not part:
+            raise EOFError
+        got += part
+    return got
+
+
+def asked(connection: socket.socket) -> bytes:
+    """Answers probes. Returns the first other head."""
+    while b"/v0/ready" in (head := head_of(connection)):
+        connection.sendall(OK)
+    return head
+
+
+def test_an_upstream_that_ends_the_connection_is_502(gateways) -> None:
+    def talk(connection: socket.socket) -> None:
+        asked(connection)
+
+    with raw_upstream(talk) as port:
+        refused = gateways(static(port)).client().append("x", 1)
+    assert (refused.status, refused.code) == (502, "node_unreachable")
+    assert refused.json["error"]["detail"]["maybe_written"] is True
+
+
+def test_one_that_is_silent_is_504(gateways) -> None:
+    def talk(connection: socket.socket) -> None:
+        asked(connection)
+        head_of(connection)
+
+    with raw_upstream(talk) as port:
+        refused = gateways(static(port, timeouts={"answerMs": 300})).client().append("x", 1)
+    assert (refused.status, refused.code) == (504, "timeout")
+
+
+def test_half_an_answer_never_looks_whole(gateways) -> None:
+    def talk(connection: socket.socket) -> None:
+        asked(connection)
+        connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{")
+
+    with raw_upstream(talk) as port, gateways(static(port)).connect() as opened:
+        opened.sendall(GET)
+        got = b""
+        with contextlib.suppress(ConnectionError):
+            while part := opened.recv(65536):
+                got += part
+    assert got in (b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{", b"")  # a reset may take it along
+
+
+def test_no_node_at_all_is_502_and_one_that_comes_back_is_used(gateways) -> None:
+    port = free_port()
+    gateway = gateways(static(port))
+    refused = gateway.client().get("/v0/health")
+    assert (refused.status, refused.code) == (502, "node_unreachable")
+
+    def talk(connection: socket.socket) -> None:
+        while True:
+            head_of(connection)
+            connection.sendall(OK)
+
+    with raw_upstream(talk, port):
+        until(lambda: gateway.client().get("/v0/health").status == 200, "the node to be used again")
+        until(lambda: gateway.health() == "ready", "the gateway to say so")
+
+
+def test_a_request_on_a_kept_connection_that_had_ended_is_sent_again_if_it_is_safe(gateways) -> None:
+    heads: list[bytes] = []
+
+    def talk(connection: socket.socket) -> None:
+        while True:
+            heads.append(asked(connection))
+            if len(heads) == 2:
+                return  # without a word
+            connection.sendall(OK)
+
+    with raw_upstream(talk) as port:
+        client = gateways(static(port)).client()
+        assert [client.get(f"/v0/topics/{number}").status for number in range(3)] == [200] * 3
+    assert len(heads) == 4

@@ -23,10 +23,15 @@ from base.refusal import Refusal
 from store.sessions import check_sessions
 from topics.upkeep.recovery import empty_ephemeral
 from topics_project.embedded.folder import keep_secret
+from topics_project.privileges import close_database
 
 Say = Callable[[str], object]
 # Of PostgreSQL's advisory locks. Who prepares holds nothing else yet, so whoever waits for it keeps nobody waiting.
 LOCK = 7301
+OPEN_DATABASE = (
+    "every login of this database can take the locks of this server, because only a superuser can revoke that: "
+    "run `manage.py prepare` once as a superuser (docs/security.md, Analysts)."
+)
 
 
 @contextmanager
@@ -50,6 +55,8 @@ def prepare_database(say: Say) -> None:
     executor = MigrationExecutor(connection)
     if executor.migration_plan(executor.loader.graph.leaf_nodes()):
         call_command("migrate", interactive=False, verbosity=0)
+    if not close_database():
+        say(OPEN_DATABASE)
     if empty_ephemeral() is None:
         say("others serve this database already: this joins them, and ephemeral topics keep their records.")
 

@@ -31,6 +31,7 @@ from topics_project.embedded.folder import (
     short_folder,
     take_port,
 )
+from topics_project.privileges import CLOSE_FUNCTIONS
 
 DATABASE = USER = "topics"
 SETUP = f"""\
@@ -96,6 +97,7 @@ class Postgres:
         if not (self.cluster / "PG_VERSION").exists():
             self._make_cluster()
         self._clear_leftovers()
+        self._close()
         self.port = take_port(self.data / "postgresql-port")
         self._own(self.sockets)
         # SIGINT: end the sessions, flush everything and exit. SIGQUIT: exit at once, with every stopped backend; the
@@ -159,6 +161,14 @@ class Postgres:
         print(f"The database had another password than {self.data / 'database-password'}: it was changed.", flush=True)
         self.child.start()
         self._wait()
+
+    def _close(self) -> None:
+        """Once for each cluster: nobody but the site's role may take its locks. Nobody else can log in as a superuser."""
+        closed = self.cluster / "topics-closed"
+        if not closed.exists():
+            close = CLOSE_FUNCTIONS.replace("{writers}", USER)
+            self._run(["postgres", "--single", "-D", str(self.cluster), DATABASE], f"{close}\n")
+            closed.touch()
 
     def _run(self, argv: list[str], stdin: str = "") -> None:
         argv = [*self.as_user(), str(self.binaries / argv[0]), *argv[1:]]

@@ -1,0 +1,58 @@
+"""What logins of analysts cannot take from this server: its locks, its disk, and names in its schema (docs/security.md).
+
+PostgreSQL grants these to PUBLIC, which is every login. Logins that write topics keep them.
+"""
+
+from __future__ import annotations
+
+from django.db import connection
+
+# A lock that is only tried is a lock, too. To unlock harms nobody.
+OPEN_FUNCTIONS = (
+    "SELECT oid::regprocedure::text AS called FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace"
+    " AND (proname ~ '^pg_(try_)?advisory_(xact_)?lock' OR proname IN ('lo_creat', 'lo_create', 'lo_from_bytea'))"
+    " AND has_function_privilege('public', oid, 'EXECUTE')"
+)
+# For a superuser. On one line, as PostgreSQL's single-user mode wants it. First the grant: a login that writes is never without.
+CLOSE_FUNCTIONS = (
+    "DO $$ DECLARE each text; BEGIN"
+    f" FOR each IN {OPEN_FUNCTIONS} LOOP"
+    " EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO {writers}', each);"
+    " EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', each);"
+    " END LOOP; END $$"
+)
+WRITERS = """
+SELECT quote_ident(rolname) FROM pg_roles WHERE rolcanlogin AND has_table_privilege(oid, 'topics_topichead', 'UPDATE')
+"""
+# What an owner may revoke.
+OPEN_PLACES = """
+SELECT format('TEMPORARY ON DATABASE %I', datname) FROM pg_database
+ WHERE datname = current_database() AND has_database_privilege('public', oid, 'TEMPORARY') AND pg_has_role(datdba, 'USAGE')
+ UNION ALL
+SELECT format('CREATE ON SCHEMA %I', nspname) FROM pg_namespace
+ WHERE nspname = current_schema() AND has_schema_privilege('public', oid, 'CREATE') AND pg_has_role(nspowner, 'USAGE')
+"""
+SUPERUSER = "SELECT rolname FROM pg_roles WHERE rolname = current_user AND rolsuper"
+
+
+def close_database() -> bool:
+    """Revoke from PUBLIC what holds this server up. Returns False if our role is no superuser and locks stay open.
+
+    A start in which all is closed writes nothing.
+    """
+    with connection.cursor() as cursor:
+
+        def rows(statement: str) -> list[str]:
+            cursor.execute(statement)
+            return [row[0] for row in cursor.fetchall()]
+
+        writers = ", ".join(rows(WRITERS))
+        for each in rows(OPEN_PLACES):
+            cursor.execute(f"GRANT {each} TO {writers}")
+            cursor.execute(f"REVOKE {each} FROM PUBLIC")
+        if not rows(OPEN_FUNCTIONS):
+            return True
+        if not rows(SUPERUSER):
+            return False
+        cursor.execute(CLOSE_FUNCTIONS.replace("{writers}", writers))
+    return True

@@ -104,9 +104,9 @@ class TopicHead(models.Model):
 
 
 class ClockStep(models.Model):
-    """A clock was ahead, and was set right: records up to `upto_seq` may carry a ts after `ts`, when that was seen.
+    """The ts of a topic fell at `ts`: records up to `upto_seq` have a ts of up to `until_ts`, and those behind begin at `ts`.
 
-    Until `until_ts` a ttl takes such a record for one that was written at `ts` (sql/topic_seq_at.2.sql); then its ts is past.
+    What a time means then, and which clock was wrong, says sql/topic_seq_at.3.sql.
     """
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)

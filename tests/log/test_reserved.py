@@ -16,13 +16,12 @@ from tests.scripts import delete_records, delete_topic, diff, put_topic
 from topics.cache import forget_all
 from topics.config import Config
 from topics.diff import Diff, tombstone
-from topics.models import ClockStep, CrashLoss, TopicHead
+from topics.models import CrashLoss, TopicHead
 from topics.upkeep import recovery as restart
 from topics.upkeep import retention
 
 pytestmark = pytest.mark.django_db
 RESERVED = 8192  # seqs beyond the head that an append to a small topic reserves when it has to
-HOUR = 3_600_000
 
 
 @pytest.fixture(autouse=True)
@@ -273,41 +272,3 @@ def test_a_cursor_stays_where_it_was() -> None:
     assert scripts.move("t", "mine", 5, 5, NOW).made is False
     write("t", "f")
     assert read("t", 5)[0] == [head("t").head_seq]
-
-
-# -- A clock that was ahead -------------------------------------------------------------------------------------------
-
-
-def test_a_clock_that_was_ahead_keeps_no_record_alive() -> None:
-    put_topic("t", Config(ttl_ms=60_000), NOW)
-    write("t", "a", now=NOW)
-    write("t", "b", now=NOW + HOUR)
-    write("t", "c", now=NOW + 1)
-    assert head("t").last_ts == NOW + HOUR
-    assert retention.set_clocks(NOW + 2) == 1
-    write("t", "d", now=NOW + 3)
-    assert head("t").last_ts == NOW + 3
-    assert read("t", now=NOW + 60_000)[0] == [1, 2, 3, 4]
-    assert read("t", now=NOW + 60_003)[0] == [4]
-    assert retention.expired_topics(NOW + 60_003) == [head("t").pk]
-    assert retention.expire(head("t").pk, NOW + 60_003) == 3
-    assert read("t", now=NOW + 60_004)[0] == []
-
-
-def test_a_clock_step_is_forgotten_once_its_time_is_past() -> None:
-    write("t", "a", now=NOW + HOUR)
-    assert retention.set_clocks(NOW) == 1
-    assert retention.set_clocks(NOW) == 0
-    assert ClockStep.objects.get().until_ts == NOW + HOUR
-    retention.set_clocks(NOW + HOUR + 1)
-    assert not ClockStep.objects.exists()
-
-
-def test_a_clock_that_was_behind_takes_nothing() -> None:
-    """Set back by mistake for a while, and then right again: what was written before keeps its whole time."""
-    put_topic("t", Config(ttl_ms=HOUR), NOW)
-    write("t", "a", now=NOW)
-    retention.set_clocks(NOW - HOUR)
-    write("t", "b", now=NOW - HOUR)
-    retention.set_clocks(NOW + 1)
-    assert read("t", now=NOW + HOUR - 1)[0] == [1, 2]

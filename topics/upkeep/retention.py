@@ -45,7 +45,7 @@ UPDATE topics_topichead SET reserved_seq = head_seq
                      LIMIT %s FOR UPDATE SKIP LOCKED)
 """
 # By PostgreSQL's clock, which all processes share: one machine whose clock went back must not take the others' time for the
-# future. Records keep their ts. The step of an earlier time goes on: it ends with the latest of the future ts.
+# future. Records keep their ts. A second step takes the place of the first, with the latest ts of both.
 SET_CLOCKS = """
 WITH ahead AS (
     SELECT topic_id, head_seq, last_ts FROM topics_topichead WHERE last_ts > %(now)s + %(lead)s
@@ -57,7 +57,12 @@ told AS (
        SET upto_seq = excluded.upto_seq, ts = excluded.ts, until_ts = greatest(step.until_ts, excluded.until_ts))
 UPDATE topics_topichead SET last_ts = %(now)s WHERE topic_id IN (SELECT topic_id FROM ahead)
 """
-PAST_STEPS = "DELETE FROM topics_clockstep WHERE until_ts < %(now)s"
+# A step is needed while a record is shown that is older than the step, or whose ts is below the latest (topic_seq_at.3.sql).
+PAST_STEPS = """
+DELETE FROM topics_clockstep step USING topics_topichead head
+ WHERE head.topic_id = step.topic_id AND step.until_ts < %(now)s AND head.floor_seq >= step.upto_seq
+   AND (topic_next_ts(head.topic_id, head.floor_seq) < step.until_ts) IS NOT TRUE
+"""
 SERVER_NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
 

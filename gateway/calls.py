@@ -160,7 +160,10 @@ class Call:
         async def last(request: Request) -> Response:
             return await self.arrive(route, node, request)
 
-        return await self.filtered(route.filters, request, last) if route.filters else await last(request)
+        response = await self.filtered(route.filters, request, last) if route.filters else await last(request)
+        if place.context.topology is not None:
+            place.context.topology.learn(route.name, request, response)
+        return response
 
     async def arrive(self, route: RoutePlace, node: VirtualNode, request: Request) -> Response:
         """At the end of a route: a server, or another router."""

@@ -84,6 +84,8 @@ async def send(call: Call, place: ClusterPlace, request: Request, node_id: int |
             if error.stale:
                 tried.pop()
             continue
+        if operation.is_write and not 400 <= answer.status < 500:  # a refusal changed nothing
+            call.maybe_written = True
         response = answered(answer)
         if wraps and hands_out(operation):
             response = await wrapped(operation, response, lambda kind, found: call.wrap(kind, place.way, found))

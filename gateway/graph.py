@@ -224,6 +224,9 @@ class Builder:
         )
         if self.faults:
             raise Faults(self.faults)
+        for place in places(made):
+            if isinstance(place, RouterPlace) and place.context.topology is not None:
+                place.context.topology.bind(made, place)
         return made
 
     def chain(self, names: Sequence[str], route: str | None) -> list[FilterPlace]:

@@ -11,10 +11,12 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from base.errors import TopicsError
 from gateway import plugins
 from gateway.answers import refusal
-from gateway.api import Operation, Request, Response, VirtualNode
+from gateway.api import Operation, Request, Response, VirtualNode, without
 from gateway.calls import Call, Session, new_session_id
 from gateway.config import Configuration, Faulty, load
 from gateway.document import Fault
@@ -193,11 +195,15 @@ class Gateway:
             body = received.body
             request = Request(received.method, path, query, received.headers, body.take() if body.complete else body)
             call = Call(session, request.operation)
+            if prefix and request.operation is Operation.WATCH:  # its answer is read here
+                request = request.replace(headers=without(request.headers, b"accept-encoding"))
             if path == "/v0/nodes" and request.method in ("GET", "HEAD"):
                 response = self.nodes(site, prefix)
             else:
                 decided = await call.run(request, virtual_node, real_node)
                 close, response = decided.close_connection, decided.response or Response(202)
+                if prefix and request.operation is Operation.WATCH:
+                    response = await at_prefix(response, prefix)
         except (TopicsError, Refused) as error:
             response = refusal(error, request is not None and request.operation.is_bus)
             if isinstance(error, TopicsError) and error.code in KINDS:
@@ -311,6 +317,15 @@ class Gateway:
             for number, way, node in sorted(nodes(site.root), key=lambda each: each[0])
         ]
         return Response.json(200, {"nodes": listed, "performance": {"server_total_ms": 0.0}})
+
+
+async def at_prefix(response: Response, prefix: str) -> Response:
+    """The answer to POST /v0/watch, with the address of the stream as the client reaches it."""
+    if response.status != 200 or not response.is_json or response.header(b"content-encoding") is not None:
+        return response
+    body = await response.decoded(dict[str, msgspec.Raw])
+    url = msgspec.json.decode(body["stream_url"], type=str)
+    return response.replace(body=msgspec.json.encode({**body, "stream_url": prefix + url}))
 
 
 def ends(place: ClusterPlace | RouterPlace) -> list[tuple[tuple[str, ...], Cluster]]:

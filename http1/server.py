@@ -603,7 +603,7 @@ class Connection(asyncio.Protocol):
             self.running -= 1
         while self.queue and self.queue[0].done:
             first = self.queue.popleft()
-            if first.ends:
+            if first.ends or (self.server.draining and not self.queue):
                 self._close()
                 return
             if self.queue:

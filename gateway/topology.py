@@ -1,0 +1,107 @@
+"""What is known of topics and nodes behind the routes of one router: snapshots, shared by its connections (api.TopologyService).
+
+It is filled as answers pass, and asks where it knows nothing. A snapshot is at most `FRESH_SECONDS` old. It is a hint:
+the server decides what a client may do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gateway.api import NodeState, Operation, Request, Response, TopicState, VirtualNode
+from gateway.errors import UnknownRoute
+from gateway.graph import RouterPlace, VirtualClusterPlace, nodes
+
+if TYPE_CHECKING:
+    from gateway.calls import Session
+
+FRESH_SECONDS = 5.0
+MOST_TOPICS = 10_000
+TELLING = frozenset((Operation.APPEND, Operation.DIFF, Operation.RECORDS, Operation.GET_TOPIC))
+
+
+class _Told(msgspec.Struct):
+    head_seq: int
+    earliest_seq: int = 1
+
+
+class Topology:
+    """The topology of one router of a virtual cluster."""
+
+    def __init__(self) -> None:
+        self.known: OrderedDict[tuple[str, str], tuple[float, TopicState]] = OrderedDict()
+        self.place: RouterPlace | None = None
+        self.session: Session | None = None
+
+    def bind(self, site: VirtualClusterPlace, place: RouterPlace) -> None:
+        """Say where the router stands, once the virtual cluster is built."""
+        from gateway.calls import Session
+        from gateway.keys import random_seal
+
+        self.place = place
+        self.session = Session(site, random_seal(), "topology", "", None)
+
+    async def topics(self, route: str, names: Iterable[str]) -> Mapping[str, TopicState]:
+        """Returns what is known of each topic. Raises TopicsError where the route does not answer."""
+        wanted = list(dict.fromkeys(names))
+        states = await asyncio.gather(*(self.topic(route, name) for name in wanted))
+        return MappingProxyType(dict(zip(wanted, states, strict=True)))
+
+    async def topic(self, route: str, name: str) -> TopicState:
+        found = self.known.get((route, name))
+        if found is not None and time.monotonic() - found[0] < FRESH_SECONDS:
+            return found[1]
+        from gateway.calls import Call, Decision
+
+        assert self.place is not None, "the topology is not there before the router is"
+        assert self.session is not None
+        request = Request("GET", f"/v0/topics/{name}", "touch=false")
+        decision = Decision(Call(self.session, request.operation), self.place, None)
+        response = await decision.send_request(decision.any_node(route), request)
+        await response.read()
+        self.learn(route, request, response)
+        found = self.known.get((route, name))
+        return found[1] if found is not None else TopicState(False)
+
+    def learn(self, route: str, request: Request, response: Response) -> None:
+        """Take what an answer says of its topic."""
+        name = request.topic
+        if name is None or not isinstance(response.body, bytes):
+            return
+        is_deleted = request.operation is Operation.DELETE_TOPIC and response.status == 200
+        if is_deleted or (response.status == 404 and b'"topic_not_found"' in response.body):
+            self.put(route, name, TopicState(False))
+        elif request.operation in TELLING and response.status in (200, 201):
+            try:
+                told = msgspec.json.decode(response.body, type=_Told)
+            except msgspec.MsgspecError:
+                return  # zipped, or no JSON
+            self.put(route, name, TopicState(True, told.head_seq, told.earliest_seq))
+
+    def put(self, route: str, name: str, state: TopicState) -> None:
+        self.known[route, name] = time.monotonic(), state
+        self.known.move_to_end((route, name))
+        if len(self.known) > MOST_TOPICS:
+            self.known.popitem(last=False)
+
+    def nodes(self, route: str) -> Sequence[NodeState]:
+        assert self.place is not None
+        if route not in self.place.routes:
+            raise UnknownRoute(f"the router {self.place.name!r} has no route {route!r}")
+        label = self.place.label
+        return tuple(
+            NodeState(VirtualNode(label, route, number), node.state)
+            for number, _, node in nodes(self.place.routes[route].target)
+        )
+
+    def invalidate_route(self, route: str) -> None:
+        """Forget what is known of a route's topics."""
+        for key in [each for each in self.known if each[0] == route]:
+            del self.known[key]

@@ -1,0 +1,232 @@
+"""What gateway/api.py promises, with a router and a filter from a wheel of their own."""
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gateway.running import Running, cluster, route
+from tests.gateway.streams import Stream
+from tests.instances import ROOT, until
+
+WHEEL = ROOT / "tests" / "gateway" / "wheel"
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the plugins, installed from their wheel."""
+    folder = tmp_path_factory.mktemp("plugins")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder / "dist")]
+    subprocess.run(build, cwd=WHEEL, check=True, capture_output=True)
+    (wheel,) = (folder / "dist").glob("*.whl")
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-deps",
+        "--no-index",
+        "--target",
+        str(folder / "site"),
+    ]
+    subprocess.run([*install, str(wheel)], check=True, capture_output=True)
+    return folder / "site"
+
+
+def contract(one: int, two: int) -> dict[str, Any]:
+    """outer (ContractRouter) -> one; outer -> inner (ContractRouter) -> two. Trails on each way."""
+    filters = [{"name": name, "type": "Trail", "config": {"name": name, "asks": name == "A"}} for name in "ABCD"]
+    inner = [route("two", 0, cluster="two")]
+    outer = [route("one", 0, "C", "D", cluster="one"), route("inner", 1, "C", router="inner")]
+    return {
+        "clusterDefinitions": [cluster("one", one), cluster("two", two)],
+        "filterDefinitions": filters,
+        "routerDefinitions": [
+            {"name": "outer", "type": "ContractRouter", "config": {"firstRoute": "one"}, "routes": outer},
+            {
+                "name": "to-inner",
+                "type": "ContractRouter",
+                "config": {"firstRoute": "inner"},
+                "routes": [route("inner", 0, router="inner")],
+            },
+            {"name": "inner", "type": "ContractRouter", "config": {"firstRoute": "two"}, "routes": inner},
+        ],
+        "virtualClusters": [
+            {"name": "all", "gateways": [{"host": "127.0.0.1"}], "filters": ["A", "B"], "target": {"router": "outer"}},
+            {
+                "name": "nested",
+                "gateways": [{"host": "nested"}, {"prefix": "/vc/nested"}],
+                "target": {"router": "to-inner"},
+            },
+        ],
+    }
+
+
+@pytest.fixture
+def gateway(two_servers, gateways, installed: Path) -> Running:
+    ports = [server.port for server in two_servers]
+    return gateways(contract(*ports), PYTHONPATH=str(installed))
+
+
+def test_a_router_of_a_wheel_is_told_what_is_asked_and_by_whom(gateway, name: str) -> None:
+    client, other = gateway.client(), gateway.client()
+    told = [client.get(f"/v0/topics/{name}", x_do="tell").json for _ in range(2)]
+    assert told[0] == {
+        "operation": "get_topic",
+        "topic": name,
+        "session": told[0]["session"],
+        "subject": None,
+        "seen": 2,  # one of them the filter A's own
+        "addressed": False,
+        "equal": True,
+        "sealed": [1, 2],
+    }
+    assert told[1] == {**told[0], "seen": 4}, "one instance a connection"
+    assert other.get("/v0/health", x_do="tell").json["session"] != told[0]["session"]
+    assert client.get("/node/0/v0/health", x_do="tell").json["addressed"] is True
+
+
+def test_filters_see_requests_in_their_order_and_answers_in_the_reverse(gateway) -> None:
+    client = gateway.client()
+    assert client.get("/v0/health").headers["x-back"] == "DCBA"
+    stopped = client.get("/v0/health", x_stop="B")
+    assert (stopped.body, stopped.headers["x-trail"], stopped.headers["x-back"]) == (b"stopped", "AB", "A")
+    stopped = client.get("/v0/health", x_stop="D")
+    assert (stopped.headers["x-trail"], stopped.headers["x-back"]) == ("ABCD", "CBA")
+
+
+def test_an_exception_is_502_and_its_text_stays_in_the_log(gateway, name: str) -> None:
+    client = gateway.client()
+    refused = client.append(name, 1, x_do="ignored").json  # a field of the body, and no header
+    assert refused["error"]["code"] == "invalid_request"
+    failed = client.post(f"/v0/topics/{name}", {"records": [{"data": 1}]}, x_do="raise")
+    assert (failed.status, failed.code) == (502, "router_failed")
+    assert failed.json["error"]["detail"] == {"router": "outer", "route": None, "maybe_written": False}
+    failed = client.post(f"/v0/topics/{name}", {"records": [{"data": 1}]}, x_do="raise after a write")
+    assert failed.json["error"]["detail"] == {"router": "outer", "route": "one", "maybe_written": True}
+    failed = client.get("/v0/health", x_do="refuse")
+    assert (failed.status, b"secret" in failed.body) == (502, False)
+    assert "a secret of the router" in gateway.output
+    assert client.get("/v0/health").status == 200
+
+
+def test_answers_leave_in_the_order_of_the_requests(gateway) -> None:
+    slow = b"GET /v0/health HTTP/1.1\r\nhost: 127.0.0.1\r\nx-do: slow\r\n\r\n"
+    fast = b"GET /v0/topics/a HTTP/1.1\r\nhost: 127.0.0.1\r\nx-do: tell\r\n\r\n"
+    with gateway.connect() as opened:
+        opened.sendall(slow + fast * 3)
+        got = b""
+        while got.count(b"HTTP/1.1 200") < 4 or not got.endswith(b"}"):
+            got += opened.recv(65536)
+    answers = got.split(b"HTTP/1.1 ")[1:]
+    assert [b'"uptime_ms"' in each for each in answers] == [True, False, False, False]
+
+
+def ended(gateway: Running, request: bytes) -> bytes:
+    with gateway.connect() as opened:
+        opened.sendall(request)
+        got = b""
+        while part := opened.recv(65536):
+            got += part
+        return got
+
+
+def test_a_router_may_close_the_connection_and_a_nested_one_may_not(gateway) -> None:
+    closing = b"GET /v0/health HTTP/1.1\r\nhost: 127.0.0.1\r\nx-do: close\r\n\r\n"
+    assert b"connection: close" in ended(gateway, closing)
+    client = gateway.client(host="nested")
+    assert client.get("/v0/health").status == 200
+    # The outer router obeys, too: only a header for the inner one alone would tell them apart.
+    assert client.get("/v0/nodes").json["nodes"][0]["route"] == "inner/two"
+
+
+def test_a_client_that_wants_no_answer_gets_202(gateway) -> None:
+    client = gateway.client()
+    answer = client.get("/v0/health", prefer="respond-async", x_do="no reply")
+    assert (answer.status, answer.body) == (202, b"")
+    assert "had asked for one" not in gateway.output
+    assert client.get("/v0/health", x_do="no reply").status == 202
+    assert "had asked for one" in gateway.output
+
+
+def test_the_topology_knows_topics_and_nodes(gateway, name: str) -> None:
+    client = gateway.client()
+    asked = f"/v0/topics/{name}"
+    assert client.get(asked, x_do="topology").json == {"exists": False, "head": 0, "nodes": ["up"]}
+    client.append(name, 1, 2)
+    # The append passed, so that the topology knows of it.
+    assert client.get(asked, x_do="topology").json == {"exists": True, "head": 2, "nodes": ["up"]}
+
+
+def test_a_stream_is_at_the_address_that_the_client_uses(gateway, two_servers, name: str) -> None:
+    client = gateway.client(prefix="/vc/nested")
+    client.append(name, 1)
+    begun = client.post("/v0/watch", {"topics": {name: {}}}).json
+    assert begun["stream_url"].startswith("/vc/nested/v0/watch/")
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"firstRoute": "nowhere"}, "there is no route 'nowhere'"),
+        ({"firstRoute": 7}, "routerDefinitions[0].config.firstRoute"),
+        ({"firstRoute": "one", "x": 1}, "routerDefinitions[0].config.x: unknown field"),
+    ],
+)
+def test_a_wrong_configuration_of_a_plugin_is_reported(two_servers, installed, tmp_path, config, said: str) -> None:
+    configuration = contract(1, 2)
+    configuration["routerDefinitions"][0]["config"] = config
+    running = Running(tmp_path, configuration)
+    running.write(configuration)
+    command = [sys.executable, str(ROOT / "manage.py"), "gateway", "check", str(running.file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={"PYTHONPATH": str(installed)})
+    assert done.returncode == 1
+    assert said in done.stderr
+
+
+# -- Reload, drain and kills -------------------------------------------------------------------------------------------
+
+
+def test_a_changed_file_is_used_and_one_with_faults_is_not(gateway, name: str) -> None:
+    client = gateway.client()
+    before = client.get("/gateway/health").json["configuration"]
+    first = client.get("/v0/health", x_do="tell").json
+    broken = dict(gateway.configuration, virtualClusters=[])
+    good = gateway.configuration
+    gateway.write(broken)
+    until(lambda: "is not used" in gateway.output, "the fault to be reported")
+    assert client.get("/gateway/health").json["configuration"] == before
+    changed = {
+        **good,
+        "virtualClusters": [
+            good["virtualClusters"][0],
+            {**good["virtualClusters"][1], "gateways": [{"host": "other"}]},
+        ],
+    }
+    gateway.write(changed)
+    until(lambda: client.get("/gateway/health").json["configuration"] != before, "the change to be used")
+    # The virtual cluster that did not change keeps its router on this connection.
+    assert client.get("/v0/health", x_do="tell").json == {**first, "seen": first["seen"] + 2}
+    assert gateway.client(host="other").get("/v0/health").status == 200
+    assert gateway.client(host="nested").get("/v0/health").status == 404
+
+
+def test_sigterm_tells_streams_and_finishes_requests(gateway, name: str) -> None:
+    client = gateway.client()
+    client.append(name, 1)
+    stream = Stream(gateway, f"{client.post('/v0/watch', {'topics': {name: {}}}).json['stream_url']}")
+    stream.records(1)
+    with gateway.connect() as opened:
+        opened.sendall(b"GET /v0/health HTTP/1.1\r\nhost: 127.0.0.1\r\nx-do: slow\r\n\r\n")
+        opened.settimeout(0.1)
+        with pytest.raises(socket.timeout):
+            opened.recv(1)
+        opened.settimeout(30)
+        assert gateway.stop() == 0
+        assert opened.recv(65536).startswith(b"HTTP/1.1 200 OK")
+    assert stream.event("error")["code"] == "shutting_down"
+    stream.close()

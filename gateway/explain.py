@@ -17,6 +17,8 @@ def graph(sites: dict[str, VirtualClusterPlace]) -> Iterator[str]:
         addresses = ", ".join([*(f"host {host}" for host in site.hosts), *(f"prefix {each}" for each in site.prefixes)])
         yield f"virtual cluster {site.name} ({addresses}){through(site.filters)}"
         yield from below(site.root, "  ")
+        for operation, why in site.not_offered.items():
+            yield f"  not offered (501): {operation.value}: {why}"
 
 
 def below(place: ClusterPlace | RouterPlace, indent: str) -> Iterator[str]:

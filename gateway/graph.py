@@ -172,10 +172,21 @@ class VirtualClusterPlace:
     def __post_init__(self) -> None:
         # What one server hands out needs no wrapping where no other could get it.
         self.wraps = len({id(each) for each in clusters(self.root)}) > 1
+        self.not_offered = broken(self)
 
     def close(self) -> None:
         for each in reversed(list(places(self))):
             each.factory.close(each.data)
+
+
+def broken(site: VirtualClusterPlace) -> dict[Operation, str]:
+    """The operations that a router or filter on the way breaks, each with who breaks it and why. A plugin declares them as
+    `breaks` of its factory: a mapping from Operation to a reason."""
+    found: dict[Operation, str] = {}
+    for place in places(site):
+        for operation, why in getattr(place.factory, "breaks", {}).items():
+            found.setdefault(operation, f"{place.name!r} breaks it: {why}")
+    return found
 
 
 def places(site: VirtualClusterPlace) -> Iterator[FilterPlace | RouterPlace]:

@@ -7,7 +7,7 @@ import logging
 import re
 import socket
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from gateway.api import Operation, Request, Response, VirtualNode, without
 from gateway.calls import Call, Session, new_session_id
 from gateway.config import Configuration, Faulty, load
 from gateway.document import Fault
-from gateway.errors import UnknownRoute
+from gateway.errors import NotOffered, UnknownRoute
 from gateway.exchange import Streamed
 from gateway.graph import Builder, ClusterPlace, Faults, RouterPlace, VirtualClusterPlace, clusters, nodes
 from gateway.ids import Seal
@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 
 NODE_PATH = re.compile(r"/node/(\d{1,18})(/.*)")
 DRAIN_SECONDS = 20.0
+READ_HERE = frozenset((Operation.WATCH, Operation.SCHEMA))  # their answers must not be zipped
 # How large a body may be is for its server to say: here it passes as it comes.
 LIMITS = Limits(body_bytes=2**62)
 ENDED_STREAM = (
@@ -195,15 +196,19 @@ class Gateway:
             body = received.body
             request = Request(received.method, path, query, received.headers, body.take() if body.complete else body)
             call = Call(session, request.operation)
-            if prefix and request.operation is Operation.WATCH:  # its answer is read here
+            if request.operation in READ_HERE:
                 request = request.replace(headers=without(request.headers, b"accept-encoding"))
             if path == "/v0/nodes" and request.method in ("GET", "HEAD"):
                 response = self.nodes(site, prefix)
             else:
+                if virtual_node is None and request.operation in site.not_offered:
+                    raise NotOffered(request.operation.value, site.not_offered[request.operation])
                 decided = await call.run(request, virtual_node, real_node)
                 close, response = decided.close_connection, decided.response or Response(202)
                 if prefix and request.operation is Operation.WATCH:
                     response = await at_prefix(response, prefix)
+                elif site.not_offered and request.operation is Operation.SCHEMA:
+                    response = await offered(response, site.not_offered)
         except (TopicsError, Refused) as error:
             response = refusal(error, request is not None and request.operation.is_bus)
             if isinstance(error, TopicsError) and error.code in KINDS:
@@ -326,6 +331,23 @@ async def at_prefix(response: Response, prefix: str) -> Response:
     body = await response.decoded(dict[str, msgspec.Raw])
     url = msgspec.json.decode(body["stream_url"], type=str)
     return response.replace(body=msgspec.json.encode({**body, "stream_url": prefix + url}))
+
+
+async def offered(response: Response, not_offered: Mapping[Operation, str]) -> Response:
+    """The schema of a server without the calls that the virtual cluster does not offer."""
+    try:
+        schema = msgspec.json.decode(await response.read())
+        paths = schema["paths"]
+    except (msgspec.MsgspecError, KeyError, TypeError):
+        return response  # no JSON: a refusal, or YAML
+    missing = {operation.value for operation in not_offered}
+    for path, calls in list(paths.items()):
+        for method, call in list(calls.items()):
+            if isinstance(call, dict) and call.get("operationId") in missing:
+                del calls[method]
+        if not calls:
+            del paths[path]
+    return response.replace(body=msgspec.json.encode(schema))
 
 
 def ends(place: ClusterPlace | RouterPlace) -> list[tuple[tuple[str, ...], Cluster]]:

@@ -47,7 +47,7 @@ ENDLESS = 1 << 62  # of an answer whose end is not looked for
 
 def spliced_cluster(site: VirtualClusterPlace) -> ClusterPlace | None:
     """Returns the cluster that every request of a virtual cluster goes to unread; None where something has to read it."""
-    if site.filters:
+    if site.filters or site.not_offered:
         return None
     found: ClusterPlace | RouterPlace = site.root
     while isinstance(found, RouterPlace):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import ClassVar
 
 import msgspec
 
@@ -13,6 +14,7 @@ from gateway.blocks import Listed, begin_watches, joined_stream, merged_list, wa
 from gateway.errors import NotOffered, UnknownRoute
 from gateway.identifiers import parameter, with_parameter
 from gateway.names import Raws, Renaming, prefixed_at_client, raw, renamed_request, renamed_response
+from gateway.operations import BUS
 from gateway.plugins import NoConfig
 
 SEPARATOR = "."
@@ -46,8 +48,6 @@ class UnionRouter:
         """Raises TopicsError."""
         if context.virtual_node is not None:
             return await context.send_request(context.virtual_node, request)
-        if operation.is_bus:
-            raise NotOffered(operation.value, "the push bus of several servers is not one bus")
         if operation in (Operation.LIST_TOPICS, Operation.LIST_ROUTERS):
             return await self.list(operation, request, context)
         if operation is Operation.WATCH:
@@ -153,6 +153,11 @@ class UnionRouter:
 
 class UnionRouterFactory:
     """The topics of every route, under the route's name: `eu.orders`."""
+
+    breaks: ClassVar = {
+        Operation.METRICS: "counters of several servers are not one server's; ask each node of GET /v0/nodes",
+        **dict.fromkeys(BUS, "the push bus of several servers is not one bus"),
+    }
 
     def initialize(self, context: RouterFactoryContext, config: NoConfig) -> Union:
         return Union(list(context.route_names))

@@ -145,6 +145,10 @@ def test_what_is_about_one_server_says_so(client) -> None:
     refused = client.get("/v0/metrics")
     assert (refused.status, refused.code) == (501, "not_offered")
     assert client.get("/topics").status == 501
+    assert client.get("/node/0/v0/metrics").status == 200
+    paths = client.get("/v0/schema", accept="application/json").json["paths"]
+    assert "/v0/metrics" not in paths
+    assert {"get", "post"} <= paths["/v0/topics/{topic}"].keys()
 
 
 def test_a_part_that_failed_is_an_error_unless_the_client_takes_the_rest(two_servers, gateways, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -33,12 +34,18 @@ class Files:
             reason = str(getattr(error, "java_exception", error))
             raise Refusal(f"{root} is no path that Spark can use: {reason}") from error
 
+    @property
+    def place(self) -> str:
+        """The one name of the folder, whichever way the path takes: links of this machine are followed."""
+        local = self.root.removeprefix("file:")
+        return self.root if local == self.root else f"file:{os.path.realpath(local)}"
+
     def url(self, path: str) -> str:
         return f"{self.root}/{path}" if path else self.root
 
     def literal(self, path: str) -> str:
         """The URL where it is taken for a pattern, which stands for this path alone."""
-        return GLOB.sub(r"\\\g<0>", self.url(path))
+        return escaped(self.url(path))
 
     def at(self, path: str) -> Any:
         return self.new_path(self.url(path))
@@ -86,3 +93,8 @@ class Files:
             return json.loads(bytes(stream.readAllBytes()))
         finally:
             stream.close()
+
+
+def escaped(path: str) -> str:
+    """A path where a pattern is expected: the pattern matches this path alone."""
+    return GLOB.sub(r"\\\g<0>", path)

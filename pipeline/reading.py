@@ -7,16 +7,10 @@ killed at any moment does the same range again, over what it left, and none twic
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
-
-import psycopg
 
 from base.clock import now_ms
 from base.errors import NotReady
-from base.refusal import Refusal
-from pipeline.database import Database
 from store.script import Script, Statement, atomically
 
 # The topic's row is locked against a delete, since a cursor must not outlive it.
@@ -38,14 +32,12 @@ SELECT r.id, r.topic_id, c.seq, r.upto_seq
 """
 PLAN = "UPDATE pipeline_reading SET upto_seq = %s WHERE id = %s AND upto_seq IS NULL RETURNING id"
 END = "UPDATE pipeline_reading SET upto_seq = NULL WHERE id = %s AND upto_seq = %s RETURNING name"
-# Whoever holds the reading's turn is the only one here; the seq is compared all the same.
+# The run that has the turn (pipeline/turns.py) is alone here; the seq is compared all the same.
 MOVE = """
 UPDATE topics_cursor SET seq = %(upto)s, updated_ts = %(now)s
  WHERE topic_id = %(topic_id)s AND name = %(name)s AND kind = 'pipeline' AND seq = %(seq)s
 RETURNING id
 """
-# In a space of its own (two keys); held in a session that does nothing else, so nobody who has it waits for anybody.
-TAKE_TURN = "SELECT pg_try_advisory_lock(7200, %s)"
 
 
 class Place(NamedTuple):
@@ -111,27 +103,3 @@ def end_once(place: Place, also: Script[Any] | None) -> Script[Place]:
     if also is not None:
         yield from also
     return place._replace(seq=place.upto, upto=None)
-
-
-class Turn:
-    """That this process alone works at a reading: a lock of PostgreSQL in a session of its own, gone with the process."""
-
-    def __init__(self, session: psycopg.Connection[Any]) -> None:
-        self.session = session
-
-    def check(self) -> None:
-        """Raises NotReady when the session ended, and the turn with it: somebody else may be at work."""
-        try:
-            self.session.execute("SELECT")
-        except psycopg.Error as error:
-            raise NotReady("the connection to PostgreSQL ended; the same command goes on from there") from error
-
-
-@contextmanager
-def turn(where: Database, reading_id: int) -> Iterator[Turn]:
-    """Raises Refusal where another process is at work."""
-    with where.connect() as session:
-        row = session.execute(TAKE_TURN, [reading_id % 2**31]).fetchone()
-        if row is None or not row[0]:
-            raise Refusal("another run of this job is at work on this topic and target: wait until it has ended.")
-        yield Turn(session)

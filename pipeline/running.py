@@ -25,8 +25,9 @@ from pipeline.work import Outcome, Work, database_of_django, spark_trouble
 from store.database import translating
 
 log = logging.getLogger(__name__)
-# A run's own lock, as long as its process lives; nobody waits for it. The row is there before the lock is: who looks in between
-# takes the run for dead, and is corrected when it ends.
+# The run's number is known before its row exists, so the run is locked whenever the row says that it is running.
+NUMBER = "SELECT nextval(pg_get_serial_sequence('pipeline_run', 'id'))"
+# A run's own lock, as long as its process lives. The lock is free: only a run that is buried was ever taken by another one.
 HOLD = "SELECT pg_advisory_lock(7202, %s)"
 TRY = "SELECT pg_try_advisory_lock(7202, %s)"
 RELEASE = "SELECT pg_advisory_unlock(7202, %s)"
@@ -70,9 +71,12 @@ def perform(job: str, options: dict[str, Any], schedule: Schedule | None = None)
     checked = check(job, options)
     with database_of_django().connect() as session:
         bury(session)
-        run = Run.objects.create(job=job, options=options, started_ts=now_ms())
-        session.execute(HOLD, [run.pk % 2**31])
-        return perform_held(run, checked, schedule)
+        row = session.execute(NUMBER).fetchone()
+        assert row is not None
+        number = row[0]
+        session.execute(HOLD, [number % 2**31])
+        run = Run.objects.create(pk=number, job=job, options=options, started_ts=now_ms())
+        return perform_held(Work(run, session), checked, schedule)
 
 
 def bury(session: psycopg.Connection[Any]) -> None:
@@ -85,10 +89,10 @@ def bury(session: psycopg.Connection[Any]) -> None:
             session.execute(RELEASE, key)
 
 
-def perform_held(run: Run, checked: msgspec.Struct, schedule: Schedule | None) -> Run:
+def perform_held(work: Work, checked: msgspec.Struct, schedule: Schedule | None) -> Run:
+    run = work.run
     if schedule is not None:
         Schedule.objects.filter(pk=schedule.pk).update(last_run=run)
-    work = Work(run)
     try:
         require_pyspark()
         with translating():

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import AbstractContextManager
 from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import psycopg
 from django.db import connection
 from psycopg.conninfo import make_conninfo
 
@@ -16,6 +18,7 @@ from base.errors import NotReady, TopicsError
 from pipeline.database import Database
 from pipeline.extent import Extent, extent, extents
 from pipeline.models import Run
+from pipeline.turns import Turn, turn
 from shell.progress import Progress
 from store.database import translating
 from store.script import run as run_script
@@ -37,10 +40,10 @@ class Outcome(NamedTuple):
 
 
 class Work:
-    """One run of a job. `read` and `written` count records."""
+    """One run of a job, with the session of PostgreSQL that holds its locks."""
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
+    def __init__(self, run: Run, session: psycopg.Connection[Any]) -> None:
+        self.run, self.session = run, session
         self.progress = Progress()
         self.started = time.monotonic()
 
@@ -53,6 +56,10 @@ class Work:
     @cached_property
     def database(self) -> Database:
         return database_of_django()
+
+    def turn(self, what: str, shared: bool = False) -> AbstractContextManager[Turn]:
+        """Work at something alone, or beside others that share it. Raises Refusal, which names the run that is in the way."""
+        return turn(self.session, what, shared)
 
     def begin(self, records: int) -> None:
         """So many records are there to be done."""
@@ -105,6 +112,9 @@ def spark_trouble(error: Exception) -> TopicsError | None:
     if not isinstance(error, Py4JJavaError | PySparkException):
         return None
     lines = [line.strip() for line in str(error).splitlines()]
+    lines = [
+        line.removeprefix(": ") for line in lines if line and not line.startswith("An error occurred while calling")
+    ]
     told = [line.partition("ERROR: ")[2] for line in lines if "ERROR: " in line]  # PostgreSQL's
     raised = [line for line in lines if line.startswith(("base.errors.", "psycopg.", "pipeline."))]
     return NotReady((told or raised or lines or ["Spark failed"])[0])

@@ -50,14 +50,15 @@ def archive(work: Work, options: Archive) -> Outcome:
         raise Refusal(f"step={options.step} is not at least 1.")
     topics = work.topics([options.topic] if isinstance(options.topic, str) else options.topic)
     files = Files(work.spark, options.out)
-    jobs = [TopicArchive(work, files, topic, options.step) for topic in topics]
-    work.begin(sum(job.topic.head - max(job.place.seq, job.topic.floor) for job in jobs))
-    told = []
-    for job in jobs:
-        job.write()
-        if options.trim:
-            job.trim()
-        told.append(job.told())
+    with work.turn(files.place, shared=True):
+        jobs = [TopicArchive(work, files, topic, options.step) for topic in topics]
+        work.begin(sum(job.topic.head - max(job.place.seq, job.topic.floor) for job in jobs))
+        told = []
+        for job in jobs:
+            job.write()
+            if options.trim:
+                job.trim()
+            told.append(job.told())
     records = sum(each["records"] for each in told)
     return Outcome(
         f"{amount(records)} records of {amount(len(jobs))} topics archived in {files.root}", {"topics": told}
@@ -78,7 +79,7 @@ class TopicArchive:
 
     def write(self) -> None:
         """Archive step by step up to the head."""
-        with reading.turn(self.work.database, self.place.id) as turn:
+        with self.work.turn(f"the archive of topic {self.topic.name} in {self.files.place}") as turn:
             # Looked up again: the one who had the turn before may have moved it.
             self.place = run(
                 reading.find(self.topic.id, reading.reading_name("archive", self.files.root), self.files.root)

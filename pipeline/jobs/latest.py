@@ -1,11 +1,12 @@
 """latest: the last record of each tag, as Parquet, or into a topic: a log as the table it describes.
 
-As Parquet it is made anew and takes the place of the one before. Into a topic come the tags that changed since the last run: who
+As Parquet it is made again and takes the place of the one before. Into a topic come the tags that changed since the last run: who
 reads that topic to its end knows the last record of each.
 """
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,8 +18,9 @@ from base.refusal import Refusal
 from base.units import amount
 from pipeline import reading
 from pipeline.extent import Extent
-from pipeline.files import Files
+from pipeline.files import Files, escaped
 from pipeline.reader import read_topic
+from pipeline.turns import Turn
 from pipeline.work import Outcome, Work
 from store.script import run
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 OURS = "_latest.json"  # what tells a folder of this job from one that somebody needs
+WRITTEN = (OURS, "_SUCCESS", "part-")  # how the names in such a folder begin
 # Tags are dealt out to so many tasks, always: a step that is done again has the same records in each.
 TASKS = 16
 
@@ -60,24 +63,42 @@ def last_of_each(work: Work, topic: Extent, from_seq: int, to_seq: int) -> DataF
 
 
 def to_parquet(work: Work, topic: Extent, out: str) -> Outcome:
+    target = Files(work.spark, out)
+    with work.turn(target.place) as turn:
+        return replace(work, topic, target.root, turn)
+
+
+def replace(work: Work, topic: Extent, root: str, turn: Turn) -> Outcome:
+    """Make the folder again, beside the one that is there, and put it in that one's place."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as f
 
-    root = Files(work.spark, out).root
     parent, _, name = root.rpartition("/")
     files = Files(work.spark, parent)
-    if files.names(name) and not files.exists(f"{name}/{OURS}"):
-        raise Refusal(f"{root} holds something else: choose a path that is not there yet, or one that this job made.")
+    check_ours(files, name)
     work.begin(topic.head - topic.floor)
-    new, seen = f"_{name}.new", Observation()
-    files.delete(new)
+    for left in files.matching(f"_{escaped(name)}.new-*"):
+        files.delete(left)
+    # A folder of our own: the JVM of a driver that was killed may still write into its.
+    new, seen = f"_{name}.new-{uuid.uuid4()}", Observation()
     frame = last_of_each(work, topic, topic.floor, topic.head).observe(seen, f.count("*").alias("tags"))
     frame.write.parquet(files.url(new))
     tags = int(seen.get["tags"] or 0)
     files.write_json(f"{new}/{OURS}", {"topic": topic.name, "topic_id": topic.id, "upto_seq": topic.head, "tags": tags})
+    turn.check()
+    check_ours(files, name)
     files.move(new, name)
     work.did(f"{topic.name} up to seq {topic.head} compacted", topic.head - topic.floor, tags)
     return Outcome(f"{amount(tags)} tags of {topic.name} in {root}", {"tags": tags, "upto_seq": topic.head})
+
+
+def check_ours(files: Files, name: str) -> None:
+    """Raises Refusal for a folder that holds something else: it will be deleted."""
+    names = files.names(name)
+    if names and (OURS not in names or any(not each.startswith(WRITTEN) for each in names)):
+        raise Refusal(
+            f"{files.url(name)} holds something else: choose a path that is not there yet, or one that this job made."
+        )
 
 
 def to_topic(work: Work, topic: Extent, into: str) -> Outcome:
@@ -87,7 +108,7 @@ def to_topic(work: Work, topic: Extent, into: str) -> Outcome:
     name = reading.reading_name("latest", into)
     place = run(reading.find(topic.id, name, into))
     work.begin(topic.head - place.seq)
-    with reading.turn(work.database, place.id) as turn:
+    with work.turn(f"the latest records of {topic.name} in topic {into}") as turn:
         place = run(reading.find(topic.id, name, into))
         while place.upto is not None or place.seq < topic.head:
             if place.upto is None:

@@ -41,14 +41,16 @@ def restore(work: Work, options: Restore) -> Outcome:
     files = Files(work.spark, options.archive)
     source = options.source or options.topic
     wanted = chosen(files, source, options)
-    run(put_topic(options.topic, Config(), now_ms()))
     work.begin(
         sum(min(each.last, options.to_seq or each.last) - max(each.first - 1, options.from_seq) for each in wanted)
     )
     writer = f"restore:{digest(files.root, source, options)}"
     written = 0
-    for group in groups(files, wanted):
-        written += append(work, files, group, options, writer)
+    # Records of two restores would lie between each other, in the order of neither archive.
+    with work.turn(f"the restore into topic {options.topic}"):
+        run(put_topic(options.topic, Config(), now_ms()))
+        for group in groups(files, wanted):
+            written += append(work, files, group, options, writer)
     return Outcome(f"{amount(written)} records of {files.root} restored into {options.topic}", {"records": written})
 
 

@@ -81,7 +81,7 @@ def rollup(work: Work, options: Rollup) -> Outcome:
 
 
 def roll_up(work: Work, topic: Extent, place: reading.Place) -> None:
-    with reading.turn(work.database, place.id) as turn:
+    with work.turn(f"the rollup of topic {topic.name}") as turn:
         place = run(reading.find(topic.id, "rollup", "rollup"))
         while place.upto is not None or place.seq < topic.head:
             if place.upto is None:

@@ -9,6 +9,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests import instances
 from tests.gateway.running import Running, by_topic, cluster
 
@@ -46,6 +48,16 @@ def start(**settings: str) -> Iterator[instances.Instance]:
         finally:
             instance.port = real
             running.kill()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out what asks the views of this process, and no instance."""
+    items[:] = [each for each in items if not asks_views(each)]
+
+
+def asks_views(item: pytest.Item) -> bool:
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    return "views" in getattr(item, "fixturenames", ()) or parameters.get("door") == "views"
 
 
 def pytest_configure() -> None:

@@ -109,12 +109,12 @@ def draw(shown: Network, focus: str) -> SafeString:
     readers = [draw_reader(reader, laid.nodes[reader.id]) for reader in shown.readers]
     width, height = laid.width + 24, laid.height + 90
     return format_html(
-        '<svg id="network" viewBox="-12 -12 {} {}" data-key="{}" style="max-width:{}px" role="group" '
+        '<svg id="network" viewBox="-12 -12 {} {}" data-key="{}" width="{}" role="group" '
         'aria-label="Topics, and the routers between them">{}{}{}{}</svg>',
         width,
         height,
         key,
-        max(int(width * 1.4), 480) if width < 1200 else 100_000,
+        max(int(width * 1.4), 480) if width < 1200 else "100%",
         reads,
         format_html_join("", "{}", ((each,) for each in edges)),
         format_html_join("", "{}", ((each,) for each in nodes)),

@@ -26,7 +26,10 @@ ROW = (
     '<tr{}><td class="number"><a href="{}">{}</a></td><td>{}</td><td>{}</td><td>{}</td><td class="data"><details>'
     '<summary><bdi>{}</bdi></summary><pre class="json">{}{}</pre>{}{}</details></td>{}</tr>'
 )
-BAR = '<a href="{}"{} aria-label="{} seqs from {}" title="{} seqs from {}"><i style="height:{}%"></i></a>'
+BAR = (
+    '<a href="{}"{} aria-label="{} seqs from {}" title="{} seqs from {}">'
+    '<svg viewBox="0 0 1 100" preserveAspectRatio="none"><rect width="1" height="{}"/></svg></a>'
+)
 META = '<p class="quiet">meta</p><pre class="json">{}</pre>'
 
 

@@ -358,7 +358,6 @@ INSTALLED_APPS = [
     "whitenoise.runserver_nostatic",
     "django.contrib.staticfiles",
     "rest_framework",
-    "drf_spectacular",
     "drf_spectacular_sidecar",
     "django_eventstream",
     "axes",
@@ -420,15 +419,6 @@ WHITENOISE_USE_FINDERS = True  # the admin's files straight from their packages:
 REST_FRAMEWORK = {
     "UNAUTHENTICATED_USER": None,  # keys say who asks (wire/endpoint.py)
     "URL_FORMAT_OVERRIDE": None,  # Accept says what is wanted
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-}
-# The page that tries the API; what it shows is ours (wire/openapi.py).
-SPECTACULAR_SETTINGS = {
-    "TITLE": "topics",
-    "SWAGGER_UI_DIST": "SIDECAR",
-    "ENABLE_DJANGO_DEPLOY_CHECK": False,  # of a schema that is not ours (wire/openapi.py)
-    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    "SWAGGER_UI_SETTINGS": {"deepLinking": True, "tryItOutEnabled": True, "displayRequestDuration": True},
 }
 
 LOGGING = {

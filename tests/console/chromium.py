@@ -25,6 +25,7 @@ class Chromium:
 
     def __init__(self, driver: webdriver.Chrome, url: str) -> None:
         self.driver, self.url = driver, url
+        self.kept: list[str] = []  # complaints that nobody has asked for yet
 
     def visit(self, path: str, width: int = 1280) -> None:
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
@@ -55,8 +56,9 @@ class Chromium:
         )
 
     def complaints(self) -> list[str]:
-        """What the page wrote to its console since it was last asked."""
-        return [str(entry["message"]) for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
+        """Returns what the page wrote to its console since it was last asked."""
+        kept, self.kept = self.kept, []
+        return kept + [str(entry["message"]) for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
 
     def overflow(self) -> int:
         """By how many pixels the page is wider than the window."""
@@ -76,6 +78,7 @@ class Chromium:
 
     def violations(self) -> list[str]:
         """What axe finds against WCAG 2.1 A and AA: the rule, and the elements."""
+        self.kept = self.complaints()
         if not self.run("return typeof axe === 'object'"):
             self.run(AXE.read_text())
         found = self.driver.execute_async_script(
@@ -84,6 +87,7 @@ class Chromium:
             ".then(({violations}) => done(violations.map((each) =>"
             " `${each.id}: ${each.nodes.slice(0, 3).map((node) => node.html.slice(0, 200)).join(' | ')}`)))"
         )
+        self.driver.get_log("browser")  # axe tries styles of its own, which the page's policy refuses
         return list(found)
 
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import statistics
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.client import Client
 from bench.cpu import used
 from bench.load import Load, Requests, post, send
 from bench.log import ONE
 from bench.report import Row
-from tests.gateway.running import Running, by_topic, static
+from tests import instances
+from tests.gateway.running import Running, by_topic, static, union
 from tests.instances import Instance
 
 SECONDS = 3.0
 CONNECTIONS = 32
+LISTED = 10_000  # topics of each server of a union
 PORTS = {"StaticRouter": (0.65, 40.0, 0.15), "TopicRouter": (0.5, 130.0, None)}  # asked: rate, µs of CPU, ms more
 
 
@@ -33,6 +38,34 @@ def run(instance: Instance) -> Iterator[Row]:
                 yield from calls(router, instance, gateway)
             finally:
                 gateway.kill()
+    yield first_page(instance)
+
+
+def first_page(instance: Instance) -> Row:
+    """The first page of a list of two servers with 10,000 topics each."""
+    with instances.start() as other, tempfile.TemporaryDirectory() as folder:
+        for each in (instance, other):
+            client = Client(each.port)
+            for first in range(0, LISTED, 100):
+                fill(client, first)
+        gateway = Running(Path(folder), union(instance.port, other.port)).start()
+        try:
+            asking = Client(gateway.port)
+            took = []
+            for _ in range(50):
+                started = time.perf_counter()
+                page = asking.call("GET", "topics")
+                took.append((time.perf_counter() - started) * 1000)
+                assert len(page["topics"]) == 100
+        finally:
+            gateway.kill()
+    p50 = statistics.median(took)
+    return Row(f"UnionRouter of two, {LISTED:,} topics each: first page", "< 50 ms", f"p50 {p50:.1f} ms", ok=p50 < 50)
+
+
+def fill(client: Client, first: int) -> None:
+    for number in range(first, first + 100):
+        client.call("PUT", f"topics/listed-{number:05}", {})
 
 
 def calls(router: str, instance: Instance, gateway: Running) -> Iterator[Row]:

@@ -1,0 +1,85 @@
+"""TLS to one server and none to the other; TLS from clients."""
+
+import http.client
+import ssl
+from pathlib import Path
+
+import pytest
+import trustme
+
+from http1 import Request, Response
+from tests.gateway.running import Running, cluster, route
+from tests.http1.served import Served
+from tests.instances import until
+
+
+def answer(request: Request) -> Response:
+    return Response(200, [(b"content-type", b"application/json")], b'{"of":"tls"}')
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> trustme.CA:
+    found = trustme.CA()
+    found.cert_pem.write_to_path(tmp_path / "ca.pem")
+    own = found.issue_cert("localhost")
+    own.private_key_and_cert_chain_pem.write_to_path(tmp_path / "own.pem")
+    return found
+
+
+@pytest.fixture
+def configuration(authority, two_servers, tmp_path: Path):
+    """By topic: `tls.` to a server that speaks TLS and wants a certificate, all others to a plain one."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(context)
+    authority.configure_trust(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+    secured = Served(answer)
+    port = secured.call(secured.server.listen(tls=context))
+    tls = {
+        name: str(tmp_path / file) for name, file in (("ca", "ca.pem"), ("certificate", "own.pem"), ("key", "own.pem"))
+    }
+    node = {"id": 0, "url": f"https://localhost:{port}"}
+    routes = [route("secured", 0, cluster="secured"), route("plain", 1, cluster="plain")]
+    table = {"prefixes": {"tls.": "secured"}, "default": "plain"}
+    yield {
+        "clusterDefinitions": [{"name": "secured", "nodes": [node], "tls": tls}, cluster("plain", two_servers[0].port)],
+        "routerDefinitions": [{"name": "by-topic", "type": "TopicRouter", "config": table, "routes": routes}],
+        "virtualClusters": [
+            {
+                "name": "all",
+                "gateways": [{"host": "127.0.0.1"}, {"host": "localhost"}],
+                "target": {"router": "by-topic"},
+            }
+        ],
+    }
+    secured.stop()
+
+
+def test_upstreams_with_tls_and_without_are_mixed(gateways, configuration, name: str) -> None:
+    client = gateways(configuration).client()
+    assert client.get("/v0/topics/tls.x").json == {"of": "tls"}
+    assert client.append(name, 1).status == 201
+
+
+def test_an_upstream_that_another_authority_signed_is_not_trusted(gateways, configuration, tmp_path: Path) -> None:
+    trustme.CA().cert_pem.write_to_path(tmp_path / "other.pem")
+    configuration["clusterDefinitions"][0]["tls"]["ca"] = str(tmp_path / "other.pem")
+    refused = gateways(configuration).client().get("/v0/topics/tls.x")
+    assert (refused.status, refused.code) == (502, "node_unreachable")
+
+
+def test_clients_may_speak_tls(authority, configuration, tmp_path: Path, name: str) -> None:
+    own = str(tmp_path / "own.pem")
+    folder = tmp_path / "gateway"
+    folder.mkdir()
+    running = Running(folder, configuration, options=("--tls-certificate", own, "--tls-key", own)).start(ready=False)
+    try:
+        until(lambda: "serving configuration" in running.output, "the gateway")
+        context = ssl.create_default_context()
+        authority.configure_trust(context)
+        connection = http.client.HTTPSConnection("localhost", running.port, context=context, timeout=30)
+        connection.request("PUT", f"/v0/topics/{name}")
+        assert connection.getresponse().status == 201
+        connection.close()
+    finally:
+        running.kill()

@@ -20,6 +20,7 @@ from console.streams import stream_at  # noqa: E402
 from push import counters  # noqa: E402
 from store import loop, serving, threads, timeouts  # noqa: E402
 from topics import batch  # noqa: E402
+from topics_project import heartbeats  # noqa: E402
 from topics_project.urls import ROUTES  # noqa: E402
 from wire import shutdown  # noqa: E402
 from wire.cors import Application, Cors  # noqa: E402
@@ -30,6 +31,7 @@ def load_all() -> None:
     """Have all that stays loaded, and out of the garbage collector's sight: its looks at everything took 80 ms each."""
     import_module(settings.ROOT_URLCONF)
     signs.start("web")
+    heartbeats.in_loop("web")
     gc.collect()
     gc.freeze()
 

@@ -6,11 +6,12 @@ from typing import Any
 
 from celery import Celery
 from celery.beat import Service
-from celery.signals import beat_init, task_prerun, worker_init, worker_process_init
+from celery.signals import beat_init, task_prerun, worker_init, worker_process_init, worker_ready
 from django.conf import settings
 from django.db import close_old_connections
 
 from base.processes import die_with_parent
+from topics_project import heartbeats
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
 app = Celery("topics")
@@ -31,6 +32,21 @@ def note_parent(**_: Any) -> None:
     """Before the pool is made: its processes, which are forks, know by this whose they are."""
     global _parent
     _parent = os.getpid()
+
+
+@worker_ready.connect
+def beat_as_worker(sender: Any, **_: Any) -> None:
+    heartbeats.in_thread("push" if str(sender.hostname).startswith("push-") else "worker")
+
+
+@worker_process_init.connect
+def beat_as_pool(**_: Any) -> None:
+    heartbeats.in_thread("worker's pool")
+
+
+@beat_init.connect
+def beat_as_beat(**_: Any) -> None:
+    heartbeats.in_thread("beat")
 
 
 @worker_process_init.connect

@@ -27,10 +27,11 @@ from django.db import connection
 from base.locks import take_lock
 from base.refusal import Refusal
 from store.sessions import check_sessions
-from topics_project import embedded
+from topics_project import embedded, heartbeats
 from topics_project.embedded.children import Begin, Child, execute, stop_all
 from topics_project.embedded.folder import bind, last_line, make
 from topics_project.forks import fork
+from topics_project.heartbeats import Watch
 from topics_project.prepare import Say, first_admin, one_at_a_time, prepare_database
 
 TICK = 0.25  # seconds between two looks at the children
@@ -57,6 +58,7 @@ def run(say: Say) -> None:
     clear_metrics(data)
     if BEGIN is fork:
         load()
+    frozen = Watch(heartbeats.make(data), settings.TOPICS_FROZEN_SECONDS)
     children = [supervised(name, data) for name in PROCESSES if name == "web" or name in settings.TOPICS_PROCESSES]
     try:
         # The web server alone at first: people wait for it.
@@ -69,7 +71,7 @@ def run(say: Say) -> None:
             say(welcome(data, login))
             for child in children[1:]:
                 child.start()
-        watch(children, data, stopping, say)
+        watch(children, frozen, data, stopping, say)
     finally:
         stop_all(children)
         os.close(held)
@@ -214,9 +216,10 @@ def welcome(data: Path, login: str) -> str:
     return "\n".join(lines)
 
 
-def watch(children: list[Child], data: Path, stopping: threading.Event, say: Say) -> None:
+def watch(children: list[Child], frozen: Watch, data: Path, stopping: threading.Event, say: Say) -> None:
     ours = embedded.guarded(data)
     while not stopping.wait(TICK):
+        frozen.end_frozen(say)
         for child in children:
             child.revive(time.monotonic(), say)
             child.bound_log()

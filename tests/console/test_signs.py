@@ -101,7 +101,7 @@ def test_the_latest_failures_are_kept(db: None, monkeypatch: pytest.MonkeyPatch)
 
 def test_readiness_names_what_is_degraded(instances) -> None:
     """Redis and the worker are frozen: appends and reads go on, and readiness says what does not."""
-    instance: Instance = instances(TOPICS_PROCESSES="worker,beat")
+    instance: Instance = instances(TOPICS_PROCESSES="worker,beat", TOPICS_FROZEN_SECONDS="0")
 
     def told() -> set[str]:
         status, body = instance.get("/v0/ready")

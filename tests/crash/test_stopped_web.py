@@ -26,7 +26,8 @@ SELECT split_part(application_name, ' ', 3)::int
 
 @pytest.fixture
 def instance(instances: Callable[..., Instance]) -> Instance:
-    return instances(WEB_WORKERS="2", TOPICS_IDLE_TRANSACTION_TIMEOUT_MS="2000")
+    # The supervisor leaves the stopped process alone, as that of another host does.
+    return instances(WEB_WORKERS="2", TOPICS_IDLE_TRANSACTION_TIMEOUT_MS="2000", TOPICS_FROZEN_SECONDS="0")
 
 
 def write(instance: Instance, ending: list[bool]) -> None:

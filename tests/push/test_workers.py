@@ -22,10 +22,9 @@ from tests.push.receiver import Batch, Handler, Receiver
 
 @pytest.fixture(scope="module")
 def two_workers(settings_of_bus: dict[str, str]) -> Iterator[Instance]:
-    """An instance with a second worker for deliveries beside its own. Leases are short."""
-    with start(
-        **{**WHOLE, **settings_of_bus, "ROUTEMASTER_TIMEOUT": "1", "ROUTEMASTER_CONNECT_TIMEOUT": "1"}
-    ) as instance:
+    """An instance with a second worker for deliveries beside its own. Leases are short, and a stopped worker wakes up again."""
+    patience = {"ROUTEMASTER_TIMEOUT": "1", "ROUTEMASTER_CONNECT_TIMEOUT": "1", "TOPICS_FROZEN_SECONDS": "0"}
+    with start(**{**WHOLE, **settings_of_bus, **patience}) as instance:
         servers = instance.servers
         environment = {
             **instance.environment,

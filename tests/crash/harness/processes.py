@@ -47,7 +47,12 @@ class Processes:
 
     @property
     def worker(self) -> list[Process]:
-        return self._parents(self.with_command("celery", " worker "))
+        return [each for each in self._parents(self.with_command("celery", " worker ")) if each not in self.push]
+
+    @property
+    def push(self) -> list[Process]:
+        """What delivers to callbacks."""
+        return self.with_command("celery", " worker ", "--queues push")
 
     @property
     def pool(self) -> list[Process]:

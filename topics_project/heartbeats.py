@@ -1,0 +1,169 @@
+"""Heartbeats of the processes of an instance, in memory that they share with the supervisor (docs/guides/hosts.md).
+
+A process that is stopped, or whose event loop stands still, keeps its sockets: the kernel goes on to accept connections that
+nothing answers. So the processes write the time into a file that is mapped into memory, and the supervisor ends one that is late.
+A web process writes from its event loop. The others write from a thread.
+
+Only a process with a supervisor of ours does this, and only on Linux. There the kernel tells when a process started, and so
+whether a number still belongs to the process that had it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import mmap
+import os
+import signal
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from django.conf import settings
+
+from base.locks import take_lock
+
+BEAT_SECONDS = 0.5
+LATE_LOOK_SECONDS = 2.0  # a supervisor that looks this late was stopped or slow itself, and the others perhaps with it
+SLOT = struct.Struct("<16sqqq")  # name, process, when it started (kernel ticks), its last beat (ns, monotonic)
+SLOTS = 1024
+Beat = Callable[[], None]
+
+
+class Slot(NamedTuple):
+    name: str
+    pid: int
+    started: int
+    beat_ns: int
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the very process that took the slot is there."""
+        return started(self.pid) == self.started
+
+
+class Heartbeats:
+    """The file of an instance. Each process writes to its own slot. Slots are taken and cleared under a lock."""
+
+    def __init__(self, data: Path) -> None:
+        """Raises OSError where `make` has not made the file."""
+        self.lock = data / "locks" / "heartbeats"
+        with (data / "heartbeats").open("r+b") as file:
+            self.memory = mmap.mmap(file.fileno(), SLOT.size * SLOTS)
+
+    def slots(self) -> Iterator[tuple[int, Slot]]:
+        """The taken slots, with their places."""
+        for place in range(SLOTS):
+            name, *rest = SLOT.unpack_from(self.memory, place * SLOT.size)
+            if rest[0]:
+                yield place, Slot(name.rstrip(b"\0").decode(), *rest)
+
+    def take(self, name: str) -> Beat:
+        """Take a slot for this process. Returns what writes its beat. Raises OSError where all slots are taken."""
+        with self.locked():
+            taken = {place for place, slot in self.slots() if slot.is_alive}
+            free = next((place for place in range(SLOTS) if place not in taken), None)
+            if free is None:
+                raise OSError("every slot of the heartbeats is taken")
+            begin = free * SLOT.size
+            SLOT.pack_into(self.memory, begin, name.encode(), os.getpid(), started(os.getpid()), time.monotonic_ns())
+        at = begin + SLOT.size - 8
+        return lambda: struct.pack_into("<q", self.memory, at, time.monotonic_ns())
+
+    def late(self, now_ns: int, seconds: float) -> list[Slot]:
+        """Returns the living processes whose last beat is older than that. Slots of dead ones are free again."""
+        found = [slot for _, slot in self.slots() if now_ns - slot.beat_ns > seconds * 1e9]
+        if any(not slot.is_alive for slot in found):
+            with self.locked():
+                for place, slot in self.slots():
+                    if not slot.is_alive:
+                        SLOT.pack_into(self.memory, place * SLOT.size, b"", 0, 0, 0)
+        return [slot for slot in found if slot.is_alive]
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        held = take_lock(self.lock, fcntl.LOCK_EX)
+        assert held is not None, "a lock that is waited for"
+        try:
+            yield
+        finally:
+            os.close(held)
+
+
+class Watch:
+    """The supervisor's look at the heartbeats. One bounded step; the loop is the caller's."""
+
+    def __init__(self, heartbeats: Heartbeats, seconds: float) -> None:
+        """`seconds`: a process that gave no beat for so long is ended. 0: none is."""
+        self.heartbeats, self.seconds = heartbeats, seconds
+        self.looked_ns = time.monotonic_ns()
+        self.grace_until_ns = 0
+
+    def end_frozen(self, say: Callable[[str], object]) -> None:
+        """Kill the processes that are late. Their parents start others."""
+        now = time.monotonic_ns()
+        if now - self.looked_ns > LATE_LOOK_SECONDS * 1e9:
+            self.grace_until_ns = now + int(self.seconds * 1e9)
+        self.looked_ns = now
+        if not self.seconds or now < self.grace_until_ns:
+            return
+        for slot in self.heartbeats.late(now, self.seconds):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(slot.pid, signal.SIGKILL)
+                say(f"{slot.name} (process {slot.pid}) gave no heartbeat for {self.seconds:.0f} s, and was ended")
+
+
+def make(data: Path) -> Heartbeats:
+    """Make the file, empty. It takes the place of an older one, because processes of a former supervisor may still write to that.
+    The pages are written here, so that a full disk is an error here and not a signal later."""
+    new = data / "heartbeats.new"
+    new.write_bytes(bytes(SLOT.size * SLOTS))
+    new.rename(data / "heartbeats")
+    return Heartbeats(data)
+
+
+def in_thread(name: str) -> None:
+    """Beat as long as threads of this process run."""
+    if (beat := slot_of(name)) is not None:
+
+        def beat_forever() -> None:
+            while True:
+                beat()
+                time.sleep(BEAT_SECONDS)
+
+        threading.Thread(target=beat_forever, name="heartbeat", daemon=True).start()
+
+
+def in_loop(name: str) -> None:
+    """Beat as long as the running event loop does."""
+    if (beat := slot_of(name)) is not None:
+        loop = asyncio.get_running_loop()
+
+        def again() -> None:
+            beat()
+            loop.call_later(BEAT_SECONDS, again)
+
+        again()
+
+
+def slot_of(name: str) -> Beat | None:
+    """Returns the beat of this process, None where no supervisor looks at it."""
+    if sys.platform != "linux" or not os.environ.get("TOPICS_SUPERVISED"):
+        return None
+    with contextlib.suppress(OSError):
+        return Heartbeats(settings.TOPICS_DATA).take(name)
+    return None
+
+
+def started(pid: int) -> int:
+    """Returns when a process started, in the kernel's ticks. 0: there is none. A zombie has ended."""
+    try:
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return 0 if state in "ZX" else int(fields[18])

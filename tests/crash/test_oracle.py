@@ -15,15 +15,18 @@ from tests.crash.harness.evidence import (
     Entry,
     Event,
     Evidence,
+    Held,
     History,
     Log,
     Opened,
+    Published,
     Reached,
     Told,
     Trouble,
 )
 from tests.crash.harness.oracle import judge
 from tests.crash.harness.topology import BY_CONSUMER, BY_TAG, DROP, KEEP, Router, Topic, Topology, Written
+from tests.push.receiver import Batch
 
 RECORDS = 10
 TOPICS = [
@@ -328,6 +331,87 @@ def test_a_delivery_that_was_to_stay_and_did_not_is_found(topic: str, strong: bo
     story.logs[topic].head_seq += 1
     story.of("reader", topic).position += 1
     assert rules(story) == {("histories match the log", topic), ("losses are undone", topic)}
+
+
+def taken_back(*told: Event) -> Story:
+    """A reader of `disk` was shown two records that a crash took back, then told this, and then a record above."""
+    story = Story()
+    head = story.logs["disk"].head_seq
+    lost = [Written("disk", "9", 9, place, 2, KEEP, "left").data() for place in range(2)]
+    shown = [Delivered(90 + place, head + 1 + place, data) for place, data in enumerate(lost)]
+    data = Written("disk", "9", 10, 0, 1, DROP, "left").data()
+    story.log("disk").append(Entry(head + 50, data))
+    after = [Delivered(96, head + 50, data), Reached(97, head + 50, head + 50)]
+    story.of("reader", "disk").events += [*shown, Reached(92, head + 2, head + 2), *told, *after]
+    story.settle("disk")
+    return story
+
+
+def test_a_reader_that_was_not_told_what_a_crash_took_back_is_found() -> None:
+    gap = Told(95, RECORDS + 3, RECORDS + 49, "restart")
+    assert rules(taken_back(gap)) == {("what is taken back is told", "disk")}
+    one_too_few = gap._replace(lost_from=RECORDS + 2)
+    assert rules(taken_back(one_too_few)) == {("what is taken back is told", "disk")}
+
+
+def test_a_reader_that_was_told_from_where_the_log_was_lost_passes() -> None:
+    assert judge(taken_back(Told(95, RECORDS + 3, RECORDS + 49, "restart", lost_from=RECORDS + 1))) == []
+
+
+def test_a_held_head_that_holds_up_another_topic_is_found() -> None:
+    story = Story()
+    story.held.append(Held("safe", story.acks[0].at - 1, story.acks[-1].at + 1))
+    assert judge(story) == []
+    story.held.append(Held("safe", 1000, 1002))
+    assert ("held heads hold up no other topic", "disk") in rules(story)
+
+
+# -- What the bus delivered --------------------------------------------------------------------------------------------
+
+
+class Bus(Story):
+    """Three events of one topic, of which the second was sent before the first was acked. One batch came twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        times = [(1, 3), (2, 4), (5, 6)]
+        self.bus.published += [
+            Published(sent, acked, "shop", "orders", n, "") for n, (sent, acked) in enumerate(times, 1)
+        ]
+        self.bus.topics["one"] = ["orders"]
+        self.bus.batches["one"] = [batch("a", 500, 2, 1), batch("a", 200, 2, 1), batch("b", 200, 3)]
+
+
+def batch(id: str, status: int, *numbers: int) -> Batch:
+    events = [{"topic": "orders", "url": f"https://shop.example/{number}", "data": ""} for number in numbers]
+    return Batch("/events", {"topics-batch-id": id}, events, status)
+
+
+def test_a_bus_that_delivers_passes() -> None:
+    assert judge(Bus()) == []
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [batch("a", 200, 2, 1)],
+        [batch("a", 200, 2, 1), batch("b", 500, 3)],
+        [batch("a", 200, 1, 3, 2)],
+        [batch("a", 200, 1, 2, 3, 4)],
+        [batch("a", 500, 1), batch("a", 200, 1, 2, 3)],
+    ],
+    ids=[
+        "an event missing",
+        "an event not acknowledged",
+        "another order",
+        "an event that was not sent",
+        "two contents",
+    ],
+)
+def test_a_bus_that_breaks_a_promise_is_found(batches: list[Batch]) -> None:
+    story = Bus()
+    story.bus.batches["one"] = batches
+    assert rules(story) == {("the bus delivers", "")}
 
 
 # -- What routers did --------------------------------------------------------------------------------------------------

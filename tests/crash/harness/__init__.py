@@ -5,9 +5,11 @@
     topology    the topics and routers of the run
     load        who appends, deletes and moves cursors; readers follow by diff and by watch
     evidence    what was acked, and what each reader was shown: the recorders
+    bus         publishers and callbacks of the push bus
+    console     an operator who looks at the pages
     healing     whether everything works again, tried after each fault
     storage     what is in the log at the end, looked at from all sides
-    oracle      what the evidence has to obey; forwarding is its part about routers
+    oracle      what the evidence has to obey; forwarding and bus_oracle are its parts about routers and the bus
 
 A service manager would start the supervisor again; the run does that, and helps with nothing else.
 """

@@ -49,7 +49,10 @@ def summary(evidence: Evidence) -> str:
     records = sum(len(log.records) for log in evidence.logs.values())
     appends = ", ".join(f"{count} {durability}" for durability, count in acks.items())
     read = f"{events[Delivered]} deliveries and {events[Told]} tombstones to {len(evidence.histories)} histories"
-    return f"acked appends: {appends}; {read}; {records} records in {len(evidence.logs)} topics at the end"
+    events_acked = sum(event.acked is not None for event in evidence.bus.published)
+    batches = sum(map(len, evidence.bus.batches.values()))
+    pushed = f"{events_acked} acked events of the bus in {batches} batches"
+    return f"acked appends: {appends}; {read}; {pushed}; {records} records in {len(evidence.logs)} topics at the end"
 
 
 def report(violations: list[Violation]) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tests.crash.harness.topology import Topology
+from tests.push.receiver import Batch
 
 
 class Acked(NamedTuple):
@@ -45,7 +46,7 @@ class Delivered(NamedTuple):
 
 
 class Told(NamedTuple):
-    """A tombstone."""
+    """A tombstone. `lost_from`: the first seq that a crash took back, which the reader may have been shown before."""
 
     at: float
     gap_from: int
@@ -120,6 +121,38 @@ class Log:
     sql_bytes: int
 
 
+class Published(NamedTuple):
+    """An event of the push bus that was sent. `acked`: when the server took it; None: it did not answer."""
+
+    sent: float
+    acked: float | None
+    publisher: str
+    topic: str
+    number: int
+    data: str
+
+    @property
+    def url(self) -> str:
+        return f"https://{self.publisher}.example/{self.number}"
+
+
+@dataclass
+class BusEvidence:
+    """The push bus: what was published, and what came to each subscriber's callback."""
+
+    topics: dict[str, list[str]] = field(default_factory=dict)  # of each subscriber
+    published: list[Published] = field(default_factory=list)
+    batches: dict[str, list[Batch]] = field(default_factory=dict)  # of each subscriber, in the order of arrival
+
+
+class Held(NamedTuple):
+    """Somebody held the head of this topic, and no other fault was under way."""
+
+    topic: str
+    since: float
+    until: float
+
+
 class Trouble(NamedTuple):
     """Something that must not happen, seen while it happened."""
 
@@ -135,6 +168,8 @@ class Evidence:
     deletes: list[Deleted] = field(default_factory=list)
     histories: list[History] = field(default_factory=list)
     logs: dict[str, Log] = field(default_factory=dict)
+    bus: BusEvidence = field(default_factory=BusEvidence)
+    held: list[Held] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
     leftovers: list[str] = field(default_factory=list)  # what is stored, though nothing shows it
 

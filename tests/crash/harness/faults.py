@@ -10,18 +10,26 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import psycopg
 import redis
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.crash.harness.clock import Clock
 from tests.crash.harness.disk import Disk
+from tests.crash.harness.evidence import Evidence, Held, now
 from tests.crash.harness.processes import Process, Processes, send
 from tests.instances import Instance
 from topics_project import embedded
 
 HOUR = 3600.0
+# The supervisor replaces a process that gives no heartbeat for 5 s. A busy machine gets some seconds more.
+REPLACED_WITHIN = 15.0
 MOST_CONNECTIONS = 400  # more than the embedded PostgreSQL has
 POSTGRES_PROTOCOL = 3 << 16
+
+HOLD_HEAD = """
+SELECT FROM topics_topichead WHERE topic_id = (SELECT id FROM topics_topic WHERE name = %s) FOR UPDATE
+"""
 
 # Ends a fault; False: that has to be tried again, since something else is in the way.
 Undo = Callable[[], bool]
@@ -30,13 +38,16 @@ Undo = Callable[[], bool]
 @dataclass
 class Scene:
     """The instance, and what this machine lets us do to it. `pick`: what chance chooses victims with, for the fault at hand;
-    `missed`: it found nobody, since the fault before it is not healed yet."""
+    `missed`: it found nobody, since the fault before it is not healed yet. `calm`: the last fault is healed, and the next
+    one waits for this one."""
 
     instance: Instance
+    evidence: Evidence
     clock: Clock | None = None
     disk: Disk | None = None
     pick: random.Random = field(default_factory=random.Random)
     missed: bool = False
+    calm: bool = True
 
     @property
     def processes(self) -> Processes:
@@ -108,6 +119,28 @@ def freeze(who: Who, *, everyone: bool = False) -> Callable[[Scene], Undo]:
     return act
 
 
+def freeze_until_replaced(who: Who) -> Callable[[Scene], Undo]:
+    """One of these processes stands still until the supervisor has ended it."""
+
+    def act(scene: Scene) -> Undo:
+        frozen = scene.one_of(who(scene.processes))
+        send(signal.SIGSTOP, frozen)
+        late = now() + REPLACED_WITHIN
+
+        def replaced() -> bool:
+            left = {each.pid for each in frozen} & {each.pid for each in scene.processes.all}
+            if left and now() > late:
+                what = f"{frozen[0].command.strip()} was frozen for {REPLACED_WITHIN:.0f} s, and not replaced"
+                scene.evidence.trouble("the supervisor", what)
+                send(signal.SIGCONT, frozen)
+                return True
+            return not left
+
+        return replaced
+
+    return act
+
+
 # -- Servers -----------------------------------------------------------------------------------------------------------
 
 
@@ -133,6 +166,30 @@ def fill_redis(scene: Scene) -> Undo:
 
     limit("100kb")
     return lambda: limit("0")
+
+
+def hold_head(scene: Scene) -> Undo:
+    """Somebody locks the head of a topic that writers append to under keys, and keeps the lock."""
+    topic = scene.pick.choice(["keyed.disk", "keyed.fsync", "disk"])
+    since, stack = now(), contextlib.ExitStack()
+    try:
+        connection = stack.enter_context(scene.instance.connect())
+        stack.enter_context(connection.transaction())
+        connection.execute("SET LOCAL lock_timeout = '1s'")
+        connection.execute(HOLD_HEAD, (topic,))
+    except (psycopg.Error, AssertionError):  # PostgreSQL is away, or somebody else holds the head
+        scene.missed = True
+
+    calm = scene.calm and not scene.missed
+
+    def let_go() -> bool:
+        with contextlib.suppress(psycopg.Error):
+            stack.close()
+        if calm:
+            scene.evidence.held.append(Held(topic, since, now()))
+        return True
+
+    return let_go
 
 
 def take_connections(scene: Scene) -> Undo:
@@ -199,6 +256,7 @@ FAULTS = [
     Fault("kill the worker", "worker", kill(lambda p: p.worker), weight=0.5),
     Fault("kill a process of the worker's pool", "pool", kill(lambda p: p.pool), weight=2),
     Fault("kill beat", "beat", kill(lambda p: p.beat)),
+    Fault("kill the push worker", "push", kill(lambda p: p.push), weight=2),
     Fault("kill the guard", "postgres", kill(lambda p: p.guard), weight=0.5),
     Fault("kill the supervisor", "all", kill_supervisor, weight=0.5),
     Fault("kill everything", "all", kill_everything, weight=0.5),
@@ -208,6 +266,14 @@ FAULTS = [
     Fault("freeze Redis", "frozen redis", freeze(lambda p: p.redis), hold=(1, 4)),
     Fault("freeze a process of the worker's pool", "frozen pool", freeze(lambda p: p.pool), hold=(1, 4)),
     Fault("freeze the worker", "frozen worker", freeze(lambda p: p.worker), hold=(1, 4)),
+    Fault("freeze the push worker", "frozen push", freeze(lambda p: p.push), hold=(1, 4)),
+    Fault(
+        "freeze a web worker until it is replaced", "frozen web worker", freeze_until_replaced(lambda p: p.web_workers)
+    ),
+    Fault("freeze the worker until it is replaced", "frozen worker", freeze_until_replaced(lambda p: p.worker)),
+    Fault("freeze the push worker until it is replaced", "frozen push", freeze_until_replaced(lambda p: p.push)),
+    Fault("freeze beat until it is replaced", "beat", freeze_until_replaced(lambda p: p.beat)),
+    Fault("hold the head of a topic", "head", hold_head, hold=(2, 4), weight=2),
     Fault("flush Redis", "flushed redis", flush_redis),
     Fault("fill Redis", "full redis", fill_redis, hold=(1, 3)),
     Fault("take all connections of PostgreSQL", "connections", take_connections, hold=(2, 4)),

@@ -12,7 +12,7 @@ from functools import cached_property
 from sys import maxsize
 from typing import NamedTuple
 
-from tests.crash.harness import forwarding
+from tests.crash.harness import bus_oracle, forwarding
 from tests.crash.harness.evidence import Delivered, Evidence, History, Opened, Reached, Told
 from tests.crash.harness.topology import BY_TAG, DROP, Topic, written
 
@@ -319,6 +319,25 @@ def losses_are_undone(case: Case) -> Iterator[Violation]:
             yield Violation("losses are undone", history.topic, what)
 
 
+def held_heads_hold_up_no_other_topic(case: Case) -> Iterator[Violation]:
+    """While a head is held, the writers of other topics are answered."""
+    acks: dict[str, list[float]] = defaultdict(list)
+    for ack in case.evidence.acks:
+        if case.topology.topics[ack.topic].written in ("plain", "keyed", "fenced"):
+            acks[ack.topic].append(ack.at)
+    for held in case.evidence.held:
+        for topic, times in acks.items():
+            if topic != held.topic and not any(held.since < at < held.until for at in times):
+                what = f"nothing was acked from {held.since:.1f} to {held.until:.1f} s, while the head of {held.topic} was held"
+                yield Violation("held heads hold up no other topic", topic, what)
+
+
+def the_bus_delivers(case: Case) -> Iterator[Violation]:
+    """Each acked event arrives, in order."""
+    for what in bus_oracle.faults(case.evidence.bus):
+        yield Violation("the bus delivers", "", what)
+
+
 def counters_are_exact(case: Case) -> Iterator[Violation]:
     """What a topic says of itself is what a read of all of it shows, and what SQL shows."""
     for log in case.evidence.logs.values():
@@ -363,6 +382,8 @@ CHECKS: list[Callable[[Case], Iterable[Violation]]] = [
     readers_arrive,
     histories_match_the_log,
     losses_are_undone,
+    held_heads_hold_up_no_other_topic,
+    the_bus_delivers,
     counters_are_exact,
     nothing_is_left_over,
     dests_are_exact,

@@ -12,9 +12,10 @@ from typing import Any
 
 import psycopg
 
-from tests.crash.harness import storage
+from tests.crash.harness import bus, storage
 from tests.crash.harness.client import Client
 from tests.crash.harness.clock import Clock, NoClock
+from tests.crash.harness.console import Operator
 from tests.crash.harness.disk import Disk, NoDisk
 from tests.crash.harness.evidence import Evidence, now
 from tests.crash.harness.faults import Scene, Undo, kill_everything
@@ -41,12 +42,15 @@ class Run:
         data.mkdir(mode=0o711)
         folder.chmod(0o711)  # PostgreSQL is another user
         disk, clock = self.disk(data), self.clock(folder)
-        settings = {"WEB_WORKERS": "2", "WORKER_PROCESSES": "2", **(clock.environment if clock else {})}
+        processes = {"WEB_WORKERS": "2", "WORKER_PROCESSES": "2"}
+        settings = {**processes, **bus.SETTINGS, **(clock.environment if clock else {})}
         self.instance = Instance(data, free_port(), settings)
-        self.scene = Scene(self.instance, clock, disk)
+        self.scene = Scene(self.instance, self.evidence, clock, disk)
         self.stage = Stage(self.instance.port, seed, self.evidence)
+        self.bus = bus.Bus(self.instance.port, seed, self.evidence.bus)
         self.healing = Healing(self.instance.port, self.evidence)
         self.undos: list[tuple[float, Undo]] = []  # when the faults under way end, and how
+        self.healed = False  # everything has worked since the last fault
 
     def disk(self, folder: Path) -> Disk | None:
         try:
@@ -68,7 +72,8 @@ class Run:
             self.say(f"left out, the {what}: {why}")
         self.instance.start()
         self.set_up()
-        workers = [*hands(self.stage), *readers(self.stage)]
+        workers = [*hands(self.stage), *readers(self.stage), *bus.publishers(self.stage)]
+        workers.append(Operator(self.stage, self.instance))
         for each in workers:
             each.start()
         self.heal()
@@ -86,6 +91,7 @@ class Run:
         for router in ROUTERS:
             reply = client.call("PUT", f"/v0/routers/{router.name}", router.config)
             assert reply.status == 201, reply
+        self.bus.set_up()
 
     def keep_logs(self, folder: Path) -> None:
         with contextlib.suppress(OSError):
@@ -100,6 +106,8 @@ class Run:
         began = now()
         self.scene.pick.seed(step.pick)
         self.scene.missed = False
+        self.scene.calm = self.healed and not self.undos and step.overlaps is None
+        self.healed = False
         undo = fault.act(self.scene)
         if undo is not None:
             self.undos.append((began + step.hold, undo))
@@ -141,7 +149,7 @@ class Run:
             except Unhealed as error:
                 wrong = str(error)
                 continue
-            took = now() - began
+            took, self.healed = now() - began, True
             if took > self.within:
                 self.evidence.trouble("healing", f"after {after}: only after {took:.1f} s; until then {wrong}")
             return f"healed after {took:.1f} s"
@@ -164,7 +172,11 @@ class Run:
             self.wait_for_routers(connection)
             routers, began = now() - began, now()
             self.wait_for_readers(connection)
-        self.say(f"at the heads: the routers after {routers:.1f} s, the readers after {now() - began:.1f} s more")
+        readers, began = now() - began, now()
+        if queued := bus.wait_until_drained(self.bus, TO_THE_HEAD):
+            self.evidence.trouble("the end", f"{queued} events of the bus are not delivered")
+        parts = f"the routers after {routers:.1f} s, then the readers after {readers:.1f} s"
+        self.say(f"at the heads: {parts}, then the bus after {now() - began:.1f} s")
         self.stage.ended.set()
         for each in workers:
             each.join()
@@ -209,6 +221,7 @@ def a_run(seed: int, within: float, say: Say, keep: Path) -> Iterator[Run]:
         run.keep_logs(keep)
         raise
     finally:
+        run.bus.end()
         run.instance.kill()
         if run.scene.disk:
             run.scene.disk.remove()

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from tests.crash.harness.faults import FAULTS, Fault
 
-OVERLAPPING = 0.2  # of all faults: the next one begins before it is healed
+OVERLAPPING = 0.75  # of all faults: the next one begins before it is healed
+OVERLAP = 1.5  # seconds until then, at most
 APART = 5  # faults between two of the same victim
 
 
@@ -40,6 +41,6 @@ def plan(seed: int, count: int, left_out: set[str]) -> list[Step]:
             others = [fault for fault in faults if fault.victim not in recent]
             fault = draw.choices(others, [fault.weight for fault in others])[0]
         hold = draw.uniform(*fault.hold)
-        overlaps = draw.uniform(0, hold + 1.5) if draw.random() < OVERLAPPING else None
+        overlaps = draw.uniform(0, OVERLAP) if draw.random() < OVERLAPPING else None
         steps.append(Step(fault, hold, draw.getrandbits(32), overlaps, draw.uniform(0.1, 0.5)))
     return steps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -333,31 +334,6 @@ def test_a_delivery_that_was_to_stay_and_did_not_is_found(topic: str, strong: bo
     assert rules(story) == {("histories match the log", topic), ("losses are undone", topic)}
 
 
-def taken_back(*told: Event) -> Story:
-    """A reader of `disk` was shown two records that a crash took back, then told this, and then a record above."""
-    story = Story()
-    head = story.logs["disk"].head_seq
-    lost = [Written("disk", "9", 9, place, 2, KEEP, "left").data() for place in range(2)]
-    shown = [Delivered(90 + place, head + 1 + place, data) for place, data in enumerate(lost)]
-    data = Written("disk", "9", 10, 0, 1, DROP, "left").data()
-    story.log("disk").append(Entry(head + 50, data))
-    after = [Delivered(96, head + 50, data), Reached(97, head + 50, head + 50)]
-    story.of("reader", "disk").events += [*shown, Reached(92, head + 2, head + 2), *told, *after]
-    story.settle("disk")
-    return story
-
-
-def test_a_reader_that_was_not_told_what_a_crash_took_back_is_found() -> None:
-    gap = Told(95, RECORDS + 3, RECORDS + 49, "restart")
-    assert rules(taken_back(gap)) == {("what is taken back is told", "disk")}
-    one_too_few = gap._replace(lost_from=RECORDS + 2)
-    assert rules(taken_back(one_too_few)) == {("what is taken back is told", "disk")}
-
-
-def test_a_reader_that_was_told_from_where_the_log_was_lost_passes() -> None:
-    assert judge(taken_back(Told(95, RECORDS + 3, RECORDS + 49, "restart", lost_from=RECORDS + 1))) == []
-
-
 def test_a_held_head_that_holds_up_another_topic_is_found() -> None:
     story = Story()
     story.held.append(Held("safe", story.acks[0].at - 1, story.acks[-1].at + 1))
@@ -384,7 +360,7 @@ class Bus(Story):
 
 def batch(id: str, status: int, *numbers: int) -> Batch:
     events = [{"topic": "orders", "url": f"https://shop.example/{number}", "data": ""} for number in numbers]
-    return Batch("/events", {"topics-batch-id": id}, events, status)
+    return Batch("/events", {"topics-batch-id": id}, json.dumps(events).encode(), status)
 
 
 def test_a_bus_that_delivers_passes() -> None:

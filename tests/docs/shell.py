@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,9 @@ def run(script: str, url: str, home: Path, **settings: str) -> list[Answer]:
     return [Answer(int(status), json.loads(body)) for body, status in zip(parts[::2], parts[1::2], strict=True)]
 
 
-def free(names: Iterable[str], server: Instance, home: Path) -> None:
-    """Delete the routers and topics of these names: no page is to find what another has left under a name that it uses."""
+def free(names: Collection[str], server: Instance, home: Path) -> None:
+    """Delete the routers and topics of these names, and the last heads that the names keep. A page must not find the rest of
+    another page under a name that it uses."""
     with server.connect() as connection:
         found = connection.execute(
             """
@@ -48,3 +49,5 @@ def free(names: Iterable[str], server: Instance, home: Path) -> None:
             {"names": list(names)},
         ).fetchall()
     run("\n".join(f"curl -X DELETE $TOPICS/v0/{place}" for (place,) in found), server.url, home)
+    with server.connect() as connection:
+        connection.execute("DELETE FROM topics_lasthead WHERE name = ANY(%s)", (list(names),))

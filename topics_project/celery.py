@@ -6,7 +6,7 @@ from typing import Any
 
 from celery import Celery
 from celery.beat import Service
-from celery.signals import beat_init, task_prerun, worker_init, worker_process_init, worker_ready
+from celery.signals import beat_init, task_prerun, worker_init, worker_process_init
 from django.conf import settings
 from django.db import close_old_connections
 
@@ -34,8 +34,9 @@ def note_parent(**_: Any) -> None:
     _parent = os.getpid()
 
 
-@worker_ready.connect
+@worker_init.connect
 def beat_as_worker(sender: Any, **_: Any) -> None:
+    """Early, because a process that stops before its first beat is not missed."""
     heartbeats.in_thread("push" if str(sender.hostname).startswith("push-") else "worker")
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tests.crash.harness.faults import FAULTS, Fault
 
 OVERLAPPING = 0.75  # of all faults: the next one begins before it is healed
-OVERLAP = 1.5  # seconds until then, at most
+OVERLAP = 1.2  # seconds until then, at most
 APART = 5  # faults between two of the same victim
 
 

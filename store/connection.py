@@ -63,6 +63,7 @@ class Connection:
         self.done: asyncio.Future[list[Part]] | None = None
         self.liveness = liveness.here()
         self.since, self.most = 0.0, ANSWER_MS / 1000 + GRACE_SECONDS  # of the wait for an answer
+        self.rests_since = 0.0  # while it is idle: by the loop's clock (readers.py)
         self.loop = asyncio.get_running_loop()
         self.loop.add_reader(self.socket, self.readable)  # also while nothing is asked: then the server has hung up
 

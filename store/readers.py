@@ -15,6 +15,7 @@ from store.connection import Connection, connect
 from store.database import hung_up, translated, translating
 
 log = logging.getLogger(__name__)
+IDLE_SECONDS = settings.TOPICS_IDLE_CONNECTION_SECONDS
 T = TypeVar("T")
 
 
@@ -22,7 +23,8 @@ class Readers:
     """At most `most` connections, taken in the order of asking. None of them waits for a lock longer than `lock_ms`."""
 
     def __init__(self, most: int, lock_ms: int = settings.TOPICS_LOCK_TIMEOUT_MS, session: str = "") -> None:
-        self.idle: list[Connection] = []
+        self.idle: list[Connection] = []  # the one that was used last is at the end, and is taken first
+        self.resting: asyncio.TimerHandle | None = None  # when the idle ones are looked at
         self.free = asyncio.Semaphore(most)
         self.lock_ms, self.session = lock_ms, session  # of each connection
 
@@ -55,8 +57,26 @@ class Readers:
         try:
             return await work(connection)
         finally:
-            if not connection.closed:
-                self.idle.append(connection)
+            self.rest(connection)
+
+    def rest(self, connection: Connection) -> None:
+        """Keep a connection for the next use. After TOPICS_IDLE_CONNECTION_SECONDS without one it is closed: a burst must not
+        leave backends behind for ever."""
+        if connection.closed:
+            return
+        loop = asyncio.get_running_loop()
+        connection.rests_since = loop.time()
+        self.idle.append(connection)
+        if self.resting is None and IDLE_SECONDS:
+            self.resting = loop.call_later(IDLE_SECONDS, self.end_idle)
+
+    def end_idle(self) -> None:
+        """Close the connections that have rested for long, and look again when the next one will have."""
+        loop = asyncio.get_running_loop()
+        while self.idle and loop.time() - self.idle[0].rests_since >= IDLE_SECONDS:
+            self.idle.pop(0).end()
+        again = self.idle[0].rests_since + IDLE_SECONDS if self.idle else None
+        self.resting = None if again is None else loop.call_at(again, self.end_idle)
 
     async def execute(self, sql: str, arguments: Arguments) -> Rows:
         """The rows of a statement that may be done twice. Raises NotReady."""
@@ -80,14 +100,15 @@ class Readers:
     def give_back(self, connection: Connection) -> None:
         """The caller of take() is through with it, or has ended it."""
         self.free.release()
-        if not connection.closed:
-            self.idle.append(connection)
+        self.rest(connection)
 
     async def check(self) -> None:
         """A round trip on each connection that is idle, or on a new one where none is. Raises NotReady."""
         await asyncio.gather(*(self.read(ping) for _ in range(max(1, len(self.idle)))))
 
     async def close(self) -> None:
+        if self.resting is not None:
+            self.resting.cancel()
         while self.idle:
             await self.idle.pop().close()
 

@@ -10,6 +10,7 @@ import contextlib
 import os
 import socket
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +30,11 @@ MOST_SECONDS = 2 * settings.TOPICS_STATEMENT_TIMEOUT_MS / 1000 or float("inf")
 # The sockets of Django's connections, by thread. Ours are duplicates: nobody can close their numbers, and give them to
 # somebody else, while we end a connection from another thread than its own.
 _sockets: dict[int, socket.socket] = {}
+IDLE_SECONDS = settings.TOPICS_IDLE_CONNECTION_SECONDS
+_rests_since: dict[
+    int, float
+] = {}  # threads without work, and since when; a thread that gets work leaves it under the lock
+_resting = threading.Lock()
 
 
 def keep_socket(connection: Any, **_: Any) -> None:
@@ -44,6 +50,16 @@ def end_connection(thread: int) -> None:
     if (ours := _sockets.get(thread)) is not None:
         with contextlib.suppress(OSError):  # it has ended by itself
             ours.shutdown(socket.SHUT_RDWR)
+
+
+def end_idle(now: float) -> None:
+    """End the connections of threads that have had no work for TOPICS_IDLE_CONNECTION_SECONDS. Django opens another with the
+    thread's next work, because it looks whether a kept one still lives. One bounded step; the loop is the caller's."""
+    for thread, since in list(_rests_since.items()):
+        if IDLE_SECONDS and now - since >= IDLE_SECONDS:
+            with _resting:
+                if _rests_since.pop(thread, None) is not None:  # else it has work by now
+                    end_connection(thread)
 
 
 def end_connections() -> None:
@@ -89,9 +105,12 @@ class Job(Generic[T]):
 
     def run(self, *arguments: Any) -> T:
         self.thread = threading.get_ident()
+        with _resting:
+            _rests_since.pop(self.thread, None)
         try:
             return self.work(*arguments)
         finally:
+            _rests_since[self.thread] = time.monotonic()
             with self.lock:
                 self.thread = None
 

@@ -62,6 +62,8 @@ if not REDIS_URL.startswith(("redis://", "rediss://")):
 TOPICS_LOCK_TIMEOUT_MS: int = number("TOPICS_LOCK_TIMEOUT_MS", 5_000)
 # The supervisor ends a process that gives no heartbeat for so long, and starts another (heartbeats.py). 0: never, for a debugger.
 TOPICS_FROZEN_SECONDS: int = number("TOPICS_FROZEN_SECONDS", 5, most=3600)
+# A burst opens connections to PostgreSQL. Those that rest for so long are closed. 0: never.
+TOPICS_IDLE_CONNECTION_SECONDS: int = number("TOPICS_IDLE_CONNECTION_SECONDS", 60, most=86_400)
 # A process that is stopped, or cut off, in the middle of a transaction holds heads. Ours rest in one only for as long as it takes
 # to make and send the next statement: seconds for a body of 64 MiB on a busy machine, else no time. Who rests for longer is gone:
 # its transaction is undone, and its topics can be written again.

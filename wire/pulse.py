@@ -9,12 +9,14 @@ from collections.abc import Callable
 
 from django.db import connection
 
+from store import threads
 from store.database import translated
 from wire import memory, metrics
 
 log = logging.getLogger(__name__)
 PAUSE_SECONDS = 1.0
-steps: list[Callable[[], object]] = [metrics.flush, memory.give_back]  # other apps add theirs
+# Other apps add theirs.
+steps: list[Callable[[], object]] = [metrics.flush, memory.give_back, lambda: threads.end_idle(time.monotonic())]
 _thread: threading.Thread | None = None
 
 

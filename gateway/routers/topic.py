@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 
 import msgspec
 import yaml
@@ -21,9 +18,7 @@ from gateway.api import (
     RouterResponse,
 )
 from gateway.errors import UnknownRoute
-
-log = logging.getLogger(__name__)
-LOOK_SECONDS = 1.0  # between two looks at the table's file
+from gateway.watched_file import WatchedFile
 
 
 class Table(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
@@ -41,65 +36,36 @@ class TopicRouterConfig(Table, rename="camel"):
     table_file: str | None = None
 
 
-class Tables:
-    """The table of one router, shared by its connections. A file is looked at once a second, and only when a request comes."""
+class Lookup:
+    """A table that can be asked. Raises ValueError for a route that the router does not have."""
 
-    def __init__(self, config: TopicRouterConfig, routes: tuple[str, ...], file: Path | None) -> None:
-        self.routes, self.file = routes, file
-        if self.file is not None and (config.topics or config.prefixes or config.default):
-            raise PluginConfigError("tableFile: the table stands in the file or here, not in both")
-        self.looked, self.stamp = time.monotonic(), self.stamped()
-        self.put(self.read() if self.file is not None else config)
-
-    def put(self, table: Table) -> None:
+    def __init__(self, table: Table, routes: Sequence[str]) -> None:
         for name in (*table.topics.values(), *table.prefixes.values(), *filter(None, [table.default])):
-            if name not in self.routes:
-                raise PluginConfigError(f"there is no route {name!r}: expected one of {', '.join(self.routes)}")
+            if name not in routes:
+                raise ValueError(f"there is no route {name!r}: expected one of {', '.join(routes)}")
         self.table = table
         self.prefixes = sorted(table.prefixes, key=len, reverse=True)
         self.route = lru_cache(4096)(self.find)
 
-    def stamped(self) -> tuple[int, int] | None:
-        try:
-            stat = self.file.stat() if self.file is not None else None
-        except OSError:
-            return None
-        return (stat.st_mtime_ns, stat.st_ino) if stat is not None else None
-
-    def read(self) -> Table:
-        assert self.file is not None
-        try:
-            return msgspec.convert(yaml.safe_load(self.file.read_text()) or {}, Table)
-        except (OSError, ValueError, yaml.YAMLError, msgspec.ValidationError) as error:
-            raise PluginConfigError(f"tableFile: {self.file} cannot be used: {error}") from error
-
-    def look(self) -> None:
-        """Read the file again if it changed. One with a fault is reported, and the table stays as it was."""
-        now = time.monotonic()
-        if self.file is None or now - self.looked < LOOK_SECONDS:
-            return
-        self.looked = now
-        if (stamp := self.stamped()) != self.stamp:
-            self.stamp = stamp
-            try:
-                self.put(self.read())
-                log.info("the table %s changed and is used from now on", self.file)
-            except PluginConfigError as error:
-                log.error("the changed table is not used: %s", error)
-
     def find(self, topic: str) -> str | None:
+        """Returns the route of a topic, None where no entry takes it."""
         table = self.table
         if topic in table.topics:
             return table.topics[topic]
-        for prefix in self.prefixes:
-            if topic.startswith(prefix):
-                return table.prefixes[prefix]
-        return table.default
+        return next((table.prefixes[prefix] for prefix in self.prefixes if topic.startswith(prefix)), table.default)
+
+
+def parsed(text: str, routes: Sequence[str]) -> Lookup:
+    """Returns the table that a file holds. Raises ValueError."""
+    try:
+        return Lookup(msgspec.convert(yaml.safe_load(text) or {}, Table), routes)
+    except (yaml.YAMLError, msgspec.ValidationError) as error:
+        raise ValueError(" ".join(str(error).split())) from error
 
 
 class TopicRouter:
-    def __init__(self, tables: Tables) -> None:
-        self.tables = tables
+    def __init__(self, table: Lookup | WatchedFile[Lookup]) -> None:
+        self.table = table
 
     async def on_request(self, operation: Operation, request: Request, context: RouterContext) -> RouterResponse:
         node = context.virtual_node
@@ -109,8 +75,7 @@ class TopicRouter:
 
     async def route(self, operation: Operation, request: Request) -> str:
         """Returns the route of a request. Raises UnknownRoute, and InvalidRequest for topics of several routes at once."""
-        tables = self.tables
-        tables.look()
+        tables = self.table.value if isinstance(self.table, WatchedFile) else self.table
         if request.topic is not None:
             route = tables.route(request.topic)
             if route is None:
@@ -149,12 +114,22 @@ async def topics_in(operation: Operation, request: Request) -> list[str]:
 class TopicRouterFactory:
     """By the topic in the path: the exact name, then the longest prefix, then a default."""
 
-    def initialize(self, context: RouterFactoryContext, config: TopicRouterConfig) -> Tables:
-        file = context.file(config.table_file) if config.table_file else None
-        return Tables(config, tuple(context.route_names), file)
+    def initialize(self, context: RouterFactoryContext, config: TopicRouterConfig) -> Lookup | WatchedFile[Lookup]:
+        if config.table_file is None:
+            try:
+                return Lookup(config, context.route_names)
+            except ValueError as error:
+                raise PluginConfigError(str(error)) from error
+        if config.topics or config.prefixes or config.default:
+            raise PluginConfigError("tableFile: the table stands in the file or here, not in both")
+        file = context.file(config.table_file)
+        try:
+            return WatchedFile(file, lambda text: parsed(text, context.route_names))
+        except (OSError, ValueError) as error:
+            raise PluginConfigError(f"tableFile: {file} cannot be used: {error}") from error
 
-    def create_router(self, context: RouterFactoryContext, data: Tables) -> TopicRouter:
+    def create_router(self, context: RouterFactoryContext, data: Lookup | WatchedFile[Lookup]) -> TopicRouter:
         return TopicRouter(data)
 
-    def close(self, data: Tables) -> None:
+    def close(self, data: Lookup | WatchedFile[Lookup]) -> None:
         pass

@@ -1,0 +1,281 @@
+"""Odd JSON through every way that a record can go: it arrives as it was sent, or is refused with 400 and changes nothing.
+
+`FUZZ=1000 pytest tests/fuzz` tries more of it.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import http.client
+import io
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.fuzz.values import KEPT, REFUSED, VALUES
+from tests.instances import ROOT, Instance, until
+from tests.project.signing_in import log_in
+from tests.push import bus as push
+from tests.push.receiver import Receiver
+from tests.watch.wire import new_name
+
+EXAMPLES = int(os.environ.get("FUZZ", "6"))
+MANY = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+Raws = dict[str, msgspec.Raw]
+BATCHES = st.lists(VALUES, min_size=1, max_size=25)
+
+
+class Wire:
+    """Calls with bodies as bytes, and answers as the bytes that they are."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def call(self, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            sent = {
+                "content-type": "application/json",
+                **{name.replace("_", "-"): value for name, value in headers.items()},
+            }
+            connection.request(method, path, body, sent)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def append(self, topic: str, values: list[bytes], more: bytes = b"", **headers: str) -> tuple[int, bytes]:
+        records = b",".join(b'{"tag":"t","data":' + value + b"}" for value in values)
+        body = b'{"records":[' + records + b"]" + more + b"}"
+        if headers.get("content_encoding") == "gzip":
+            body = gzip.compress(body)
+        return self.call("POST", f"/v0/topics/{topic}", body, **headers)
+
+    def filled(self, values: list[bytes]) -> str:
+        """A new topic with these records."""
+        topic = new_name("fuzz")
+        status, answer = self.append(topic, values)
+        assert status == 201, answer
+        return topic
+
+    def head(self, topic: str) -> int:
+        status, answer = self.call("GET", f"/v0/topics/{topic}")
+        return int(msgspec.json.decode(answer)["head_seq"]) if status == 200 else 0
+
+    def stream(self, path: str, last_id: str | None = None) -> Iterator[dict[str, str]]:
+        """The events of a stream, each as its fields."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        headers = {"accept": "text/event-stream", **({"last-event-id": last_id} if last_id else {})}
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        assert answer.status == 200
+        fields: dict[str, str] = {}
+        try:
+            while line := answer.readline():
+                text = line.decode()[:-1]
+                if not text and fields:
+                    yield fields
+                    fields = {}
+                elif text and not text.startswith(":"):
+                    name, _, value = text.partition(": ")
+                    fields[name] = f"{fields[name]}\n{value}" if name in fields else value
+        finally:
+            answer.close()
+            connection.close()
+
+
+@pytest.fixture(scope="module")
+def wire(server: Instance) -> Wire:
+    return Wire(server.port)
+
+
+def data_in(records: msgspec.Raw | bytes) -> list[bytes]:
+    """The data of records, as they are written there."""
+    return [bytes(record["data"]) for record in msgspec.json.decode(records, type=list[Raws])]
+
+
+def as_sent(values: list[bytes]) -> list[bytes]:
+    """A stream of events has line breaks of one kind."""
+    return [re.sub(rb"\r\n?", b"\n", value) for value in values]
+
+
+# -- In ----------------------------------------------------------------------------------------------------------------
+
+APPENDS: dict[str, Callable[[Wire, str, list[bytes]], tuple[int, bytes]]] = {
+    "plain": lambda wire, topic, values: wire.append(topic, values),
+    "under a key": lambda wire, topic, values: wire.append(topic, values, b',"idempotency_key":"k"'),
+    "at a head": lambda wire, topic, values: wire.append(topic, values, b',"expected_head":%d' % wire.head(topic)),
+    "zipped": lambda wire, topic, values: wire.append(topic, values, content_encoding="gzip"),
+    "creating": lambda wire, topic, values: wire.append(topic, values, b',"config":{"durability":"fsync"}'),
+}
+
+
+@pytest.mark.parametrize("kind", APPENDS)
+@MANY
+@given(values=BATCHES)
+def test_values_come_in_and_are_read(wire: Wire, kind: str, values: list[bytes]) -> None:
+    topic = new_name("fuzz")
+    status, answer = APPENDS[kind](wire, topic, values)
+    assert status in (200, 201), answer
+    status, answer = wire.call("POST", f"/v0/topics/{topic}/diff", b'{"limit":1000}')
+    assert status == 200
+    assert data_in(msgspec.json.decode(answer, type=Raws)["records"]) == values
+
+
+@pytest.mark.parametrize("kind", APPENDS)
+@pytest.mark.parametrize("value", REFUSED, ids=lambda value: repr(value[:20]))
+def test_broken_values_are_refused_and_change_nothing(wire: Wire, kind: str, value: bytes) -> None:
+    topic = wire.filled([b"1"]) if kind != "creating" else new_name("fuzz")
+    before = wire.head(topic)
+    status, answer = APPENDS[kind](wire, topic, [b"2", value, b"3"])
+    assert status == 400, answer
+    assert msgspec.json.decode(answer)["error"]["code"] == "invalid_request"
+    assert wire.head(topic) == before
+    assert APPENDS[kind](wire, topic, [b"4"])[0] in (200, 201)  # and stands in nobody's way
+
+
+@MANY
+@given(cut=st.integers(0, 400), values=BATCHES)
+def test_a_body_that_was_cut_off_is_refused(wire: Wire, cut: int, values: list[bytes]) -> None:
+    body = b'{"records":[' + b",".join(b'{"data":' + value + b"}" for value in values) + b"]}"
+    status, answer = wire.call("POST", f"/v0/topics/{new_name('fuzz')}", body[: min(cut, len(body) - 1)])
+    assert (status, msgspec.json.decode(answer)["error"]["code"]) == (400, "invalid_request")
+
+
+# -- Out ---------------------------------------------------------------------------------------------------------------
+
+
+@MANY
+@given(values=BATCHES)
+def test_values_go_out_by_every_read(wire: Wire, values: list[bytes]) -> None:
+    topic = wire.filled(values)
+    status, answer = wire.call("GET", f"/v0/topics/{topic}/records?limit=1000")
+    assert data_in(msgspec.json.decode(answer, type=Raws)["records"]) == values
+    for seq in {1, len(values)}:
+        status, answer = wire.call("GET", f"/v0/topics/{topic}/records/{seq}")
+        assert (status, bytes(msgspec.json.decode(answer, type=Raws)["data"])) == (200, values[seq - 1])
+
+
+@MANY
+@given(values=BATCHES)
+def test_values_go_out_by_every_stream(wire: Wire, values: list[bytes]) -> None:
+    topic = wire.filled(values)
+    _, session = wire.call("POST", "/v0/watch", b'{"topics":{"%s":{"from_seq":0}}}' % topic.encode())
+    found: list[bytes] = []
+    for event in wire.stream(msgspec.json.decode(session)["stream_url"]):
+        if event.get("event") == "record":
+            found += data_in(msgspec.json.decode(event["data"].encode(), type=Raws)["records"])
+        if len(found) >= len(values):
+            break
+    assert found == as_sent(values)
+    found = []
+    for event in wire.stream(f"/v0/topics/{topic}/events", f"{topic}:0"):
+        if event.get("event") == "message":
+            found.append(bytes(msgspec.json.decode(event["data"].encode(), type=Raws)["data"]))
+        if len(found) >= len(values):
+            break
+    assert found == as_sent(values)
+
+
+@MANY
+@given(values=BATCHES)
+def test_values_pass_routers_and_sql(wire: Wire, server: Instance, values: list[bytes]) -> None:
+    topic = wire.filled(values)
+    router = b'{"source":"%s","dest":"%s-to","from":"earliest","filter":["tag","Eq","t"],"guarantee":"exactly_once"}'
+    status, answer = wire.call("PUT", f"/v0/routers/{topic}", router % (topic.encode(), topic.encode()))
+    assert status == 201, answer
+    status, answer = wire.call("POST", f"/v0/topics/{topic}-to/diff", b'{"limit":1000}')
+    records = msgspec.json.decode(answer, type=Raws)["records"]
+    assert data_in(records) == values
+    assert all(b"_topics_router" in bytes(each["meta"]) for each in msgspec.json.decode(records, type=list[Raws]))
+    with server.connect() as connection:
+        rows = connection.execute("SELECT data::text FROM topic_log WHERE topic = %s ORDER BY seq", (f"{topic}-to",))
+        assert [text.encode() for (text,) in rows] == values
+
+
+# -- Pages, downloads, the shell, the bus ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cookie(server: Instance) -> str:
+    answer = log_in(server, (server.data / "admin-password").read_text().strip())
+    found = re.search(r"sessionid=[^;,]+", answer.headers["set-cookie"])
+    assert found is not None
+    return found[0]
+
+
+def test_values_are_shown_on_pages_and_downloaded(wire: Wire, cookie: str) -> None:
+    topic = wire.filled(KEPT)
+    pages = [
+        f"topic/{topic}/records/",
+        f"topic/{topic}/",
+        *(f"topic/{topic}/records/{seq + 1}/" for seq in range(len(KEPT))),
+    ]
+    for page in pages:
+        status, answer = wire.call("GET", f"/admin/{page}", cookie=cookie)
+        assert (status, b"<script>alert" in answer) == (200, False), page
+    status, answer = wire.call("GET", f"/admin/download/{topic}.ndjson", cookie=cookie)
+    lines = [msgspec.json.decode(line, type=Raws) for line in answer.splitlines() if line]
+    assert status == 200
+    assert [bytes(line["data"]) for line in lines] == [value for value in KEPT if b"\n" not in value] or len(
+        lines
+    ) == len(KEPT)
+    status, answer = wire.call("GET", f"/admin/download/{topic}.csv", cookie=cookie)
+    assert (status, len(list(csv.reader(io.StringIO(answer.decode()))))) == (200, len(KEPT) + 1)
+
+
+def topics(server: Instance, *words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    environment = {**os.environ, "TOPICS_URL": server.url}
+    argv = [sys.executable, "-m", "topics_project", *words]
+    return subprocess.run(argv, input=stdin, capture_output=True, env=environment, cwd=ROOT, check=False)
+
+
+def test_values_pass_the_shell(wire: Wire, server: Instance) -> None:
+    lines = [value for value in KEPT if b"\n" not in value]
+    topic = new_name("fuzz")
+    done = topics(server, "append", topic, stdin=b"\n".join(lines) + b"\n")
+    assert done.returncode == 0, done.stderr
+    done = topics(server, "export", topic, "--records")
+    assert done.returncode == 0, done.stderr
+    exported = [msgspec.json.decode(line, type=Raws) for line in done.stdout.splitlines() if line]
+    assert [bytes(record["data"]) for record in exported] == lines
+    broken = topics(server, "append", topic, stdin=b'{"a":\n')
+    assert broken.returncode != 0
+    assert b"Traceback" not in broken.stderr
+    assert wire.head(topic) == len(lines)
+
+
+def test_values_pass_the_bus(instances: Callable[..., Instance]) -> None:
+    instance = instances(
+        WEB_WORKERS="1",
+        TOPICS_PROCESSES="push,worker,beat",
+        ROUTEMASTER_ROOT_KEY=push.ROOT,
+        PUSH_CALLBACK_LOOPBACK_HTTP="1",
+    )
+    publisher, subscriber = push.new_client(instance), push.new_client(instance)
+    receiver, topic = Receiver(None), push.new_topic()
+    try:
+        publisher.publish(topic, push.url(0))
+        subscriber.subscribe(topic, callback=receiver.url(), timeout=50)
+        for number, value in enumerate(KEPT, 1):
+            body = b'{"type":"create","url":"%s","data":%s}' % (push.url(number).encode(), value)
+            reply = publisher.call("POST", f"/topics/{topic}", body)
+            assert reply.status == 204, (value[:50], reply)
+        for value in REFUSED:
+            body = b'{"type":"create","url":"https://shop.example/x","data":%s}' % value
+            assert publisher.call("POST", f"/topics/{topic}", body).status == 400, value[:50]
+        wanted = [push.url(number) for number in range(1, len(KEPT) + 1)]
+        until(lambda: set(wanted) <= set(receiver.acknowledged()), "every event")
+        assert receiver.acknowledged() == wanted
+        sent = [record for batch in receiver.batches for record in msgspec.json.decode(batch.body, type=list[Raws])]
+        assert [bytes(event["data"]) for event in sent] == KEPT
+    finally:
+        receiver.end()

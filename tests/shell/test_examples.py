@@ -11,6 +11,7 @@ import pytest
 
 from shell.cli import program as commands
 from shell.command import Call
+from tests.docs.shell import free
 from tests.instances import ROOT, Instance
 from tests.shell.conftest import Shell
 from tests.shell.test_completion import program
@@ -43,8 +44,7 @@ def test_every_help_has_examples_that_run(
     elsewhere: Shell, program: dict[str, str], server: Instance, tmp_path: Path
 ) -> None:
     (tmp_path / "events.jsonl").write_bytes(ORDERS)
-    for topic in ("orders", "payments", "audit"):
-        elsewhere("delete", topic)
+    free(("orders", "payments", "audit"), server, tmp_path)
     environment = {**program, "TOPICS_URL": server.url}
     lines, follows = [], []
     for call in calls(commands):

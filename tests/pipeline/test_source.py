@@ -193,6 +193,72 @@ def test_a_topic_that_is_deleted_or_recreated_fails_a_stream_or_is_accepted(
     assert query.run().seqs == [1, 2, 3, 4, 5, 6, 7]
 
 
+def test_a_named_topic_that_is_deleted_fails_a_stream_or_is_accepted(
+    spark: SparkSession, dsn: str, tmp_path: Path
+) -> None:
+    numbers("orders", 5)
+    failing = Query(spark, dsn, tmp_path / "failing", topic="orders").run()
+    accepting = Query(spark, dsn, tmp_path / "accepting", topic="orders", failOnDataLoss="false").run()
+    scripts.delete_topic("orders", False, now_ms())
+    with pytest.raises(StreamingQueryException, match="topic orders was deleted; failOnDataLoss=false accepts that"):
+        failing.run()
+    assert accepting.run().seqs == [1, 2, 3, 4, 5]
+    with pytest.raises(StreamingQueryException, match="there is no topic 'orders'"):
+        Query(spark, dsn, tmp_path / "new", topic="orders").run()
+    numbers("orders", 2)
+    with pytest.raises(StreamingQueryException, match="topic orders was deleted and created again"):
+        failing.run()
+    assert accepting.run().seqs == [1, 2, 3, 4, 5, 6, 7]
+    failing.options["failOnDataLoss"] = "false"
+    assert failing.run().seqs == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_ttl_below_the_checkpoint_fails_a_stream_or_is_accepted(
+    spark: SparkSession, dsn: str, tmp_path: Path
+) -> None:
+    numbers("orders", 5)
+    query = Query(spark, dsn, tmp_path, topic="orders").run()
+    numbers("orders", 5)
+    hour = 3_600_000
+    scripts.put_topic("orders", Config(ttl_ms=hour), now_ms() + 2 * hour)  # all records are over their time then
+    numbers("orders", 2)
+    with pytest.raises(StreamingQueryException, match=r"topic orders lost records above seq 5 \(ttl\)"):
+        query.run()
+    query.options["failOnDataLoss"] = "false"
+    assert query.run().seqs == [1, 2, 3, 4, 5, 11, 12]
+
+
+@pytest.mark.parametrize("loss", ["deleted", "recreated", "cap"])
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_loss_while_a_query_runs_ends_it_or_is_accepted(
+    spark: SparkSession, dsn: str, tmp_path: Path, loss: str, fails: bool
+) -> None:
+    """The query is slow: its next batch begins once the loss is complete."""
+    numbers("orders", 5)
+    query = Query(spark, dsn, tmp_path, topic="orders", failOnDataLoss=str(fails).lower())
+    running = query.start(processingTime="100 milliseconds")
+    try:
+        until(lambda: query.seqs == [1, 2, 3, 4, 5], "the first records")
+        if loss == "cap":
+            scripts.put_topic("orders", Config(cap_records=2), now_ms())
+            numbers("orders", 10)  # one append: the records in between are never seen
+        else:
+            scripts.delete_topic("orders", False, now_ms())
+            if loss == "recreated":
+                numbers("orders", 2)
+        if fails:
+            with pytest.raises(StreamingQueryException, match=r"topic orders (was deleted|lost records)"):
+                running.awaitTermination(60)
+        elif loss == "deleted":
+            numbers("orders", 2)
+            until(lambda: query.seqs == [1, 2, 3, 4, 5, 6, 7], "the records of the topic that was created again")
+        else:
+            later = [6, 7] if loss == "recreated" else [14, 15]
+            until(lambda: query.seqs == [1, 2, 3, 4, 5, *later], "the records above the loss")
+    finally:
+        running.stop()
+
+
 def test_what_a_crash_took_back_of_what_was_read_fails_a_stream(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
     numbers("orders", 5)
     query = Query(spark, dsn, tmp_path, topic="orders").run()

@@ -57,7 +57,7 @@ class Wanted(NamedTuple):
 
 
 def wanted(query: bytes) -> Wanted:
-    """What an address asks for. Raises InvalidRequest."""
+    """Returns the range and filter that an address asks for. Raises InvalidRequest."""
     given = {name: value for name, value in query_pairs(query) if value}
     chosen = filter_of(given.get("tag"), given.get("node"))
     return Wanted(chosen, seq_of(given, "from"), seq_of(given, "upto"))

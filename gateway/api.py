@@ -300,7 +300,7 @@ class VirtualNode:
 
 
 class RouterResponse:
-    """What a router decided. Made by the builders of RouterContext alone.
+    """The decision of a router. Made by the builders of RouterContext alone.
 
     Example: `return context.respond_with(response)`.
     """

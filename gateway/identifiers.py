@@ -12,6 +12,7 @@ import msgspec
 
 from base.errors import InvalidRequest, NotFound
 from gateway.api import Operation, Request, Response
+from gateway.edits import encoded
 from gateway.ids import MARK, Foreign
 
 LISTS = frozenset((Operation.LIST_TOPICS, Operation.LIST_CURSORS, Operation.LIST_ROUTERS))
@@ -68,17 +69,13 @@ async def wrapped(operation: Operation, response: Response, wrap: Callable[[str,
         body = await response.decoded(dict[str, msgspec.Raw])
         if operation is Operation.WATCH:
             wid = wrap(WID, msgspec.json.decode(body["wid"], type=str))
-            body["wid"] = raw(wid)
-            body["stream_url"] = raw(f"/v0/watch/{wid}")
+            body["wid"] = encoded(wid)
+            body["stream_url"] = encoded(f"/v0/watch/{wid}")
         elif "next_cursor" in body:
-            body["next_cursor"] = raw(wrap(CURSOR, msgspec.json.decode(body["next_cursor"], type=str)))
+            body["next_cursor"] = encoded(wrap(CURSOR, msgspec.json.decode(body["next_cursor"], type=str)))
     except (msgspec.MsgspecError, KeyError):
         return response
     return response.replace(body=msgspec.json.encode(body))
-
-
-def raw(value: str) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode(value))
 
 
 def parameter(query: str, name: str) -> str | None:

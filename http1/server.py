@@ -39,7 +39,7 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 @dataclass(frozen=True)
 class Limits:
-    """What one connection may cost. Times are in seconds, sizes in bytes."""
+    """The limits of one connection. Times are in seconds, sizes in bytes."""
 
     head_bytes: int = 64 * 1024  # 431 above
     head_fields: int = 100  # 431 above

@@ -47,7 +47,7 @@ HOSTS, KEPT = 1_000, 8  # connections that are kept: to so many hosts, so many t
 
 
 class Outcome(NamedTuple):
-    """What became of a call. `error` of an acknowledgement: why the callback counts as failing all the same."""
+    """The outcome of a call. `error` of an acknowledgement: why the callback counts as failing all the same."""
 
     status: int | None
     error: str | None

@@ -65,7 +65,7 @@ class Diff(Read):
 
 
 class Window(NamedTuple):
-    """What a read found. `records` is the JSON of the records, joined by commas.
+    """The result of a read. `records` is the JSON of the records, joined by commas.
 
     `lost_from`: where a loss by a crash or a restart begins. If that is not above the reader's seq, the crash took records
     that the reader has.

@@ -53,7 +53,7 @@ class AuthenticateConfig(msgspec.Struct, forbid_unknown_fields=True, rename="cam
 
 
 class Keys(NamedTuple):
-    """What the filters of one place share."""
+    """The configuration and files that the filters of one place share."""
 
     config: AuthenticateConfig
     secrets: WatchedFile[dict[bytes, Subject]] | None

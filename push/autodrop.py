@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from django.conf import settings
 
-from base.errors import NotReady
+from base.errors import NotReady, StorageFull
 from store.script import Script, Statement, atomically, run
 
 log = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ def drop_step(client_id: int, queue_id: int, bytes: int) -> Dropped:
     """Drop the oldest events of a queue, so many bytes or a step. A queue with a fault gives nothing, and others have to."""
     try:
         return run(atomically(drop_oldest(client_id, queue_id, bytes)))
-    except NotReady:
+    except (NotReady, StorageFull):
         raise
     except Exception:
         log.exception("autodrop: the queue of subscriber %d has a fault and is left out", client_id)

@@ -14,7 +14,7 @@ from rest_framework.renderers import TemplateHTMLRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from base.errors import Internal, InvalidRequest, NotReady, TopicsError
+from base.errors import Internal, InvalidRequest, TopicsError
 from store.database import translated
 from wire.answer import error_answer
 from wire.openapi import API, schema
@@ -71,11 +71,14 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def failed(request: HttpRequest) -> HttpResponse:
-    """What a view or a middleware raised and nothing caught: 503 if PostgreSQL is away, else a fault of ours that Django logs."""
+    """The answer to an error that no view or middleware caught: 503 if PostgreSQL is away or its disk is full, else 500.
+
+    Django logs a 500 with its traceback.
+    """
     raised = sys.exc_info()[1]
     error = translated(raised) if raised is not None else None
     is_call = request.path.startswith("/v0/")
-    if not isinstance(error, NotReady):
+    if error is None or error.status != 503:
         return plain(Internal()) if is_call else defaults.server_error(request)
     log.warning("%s %s was answered with 503: %s", request.method, request.path, error.message)
     answer = plain(error) if is_call else unavailable(error)
@@ -83,7 +86,7 @@ def failed(request: HttpRequest) -> HttpResponse:
     return answer
 
 
-def unavailable(error: NotReady) -> HttpResponse:
+def unavailable(error: TopicsError) -> HttpResponse:
     """The page instead of one that needs PostgreSQL. It asks PostgreSQL nothing."""
     answer = HttpResponse(render_to_string("503.html", {"message": error.message}), status=503)
     answer["Retry-After"] = str(error.retry_after)
@@ -93,4 +96,5 @@ def unavailable(error: NotReady) -> HttpResponse:
 
 def plain(error: TopicsError) -> HttpResponse:
     answer = error_answer(error, time.perf_counter())
-    return HttpResponse(answer.body, status=answer.status, content_type=JSON)
+    headers = {name.decode(): value.decode() for name, value in answer.headers}
+    return HttpResponse(answer.body, status=answer.status, content_type=JSON, headers=headers)

@@ -311,7 +311,7 @@ def test_a_request_that_is_given_up_ends_its_connection() -> None:
             while not begun:
                 await asyncio.sleep(0.01)
             task.cancel()
-            while server.connections:
+            while server.connections or not cancelled:
                 await asyncio.sleep(0.01)
             assert cancelled == [1]
             assert pool.open == 0

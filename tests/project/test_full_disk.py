@@ -8,12 +8,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from django.test import RequestFactory
 
 from base.errors import StorageFull
 from store.database import translated
 from tests.instances import WHOLE, Instance, free_port, until
 from tests.project.signing_in import Page, ask
 from topics_project.embedded.postgres import wal_limits
+from wire.docs import failed
 
 MEGABYTE = 2**20
 RECORDS = json.dumps({"records": [{"data": "x" * 1000} for _ in range(2000)]})
@@ -79,6 +81,21 @@ def test_postgresql_that_runs_out_says_storage_full() -> None:
         cursor.execute("DO $$ BEGIN RAISE EXCEPTION 'no space' USING ERRCODE = '53100'; END $$")
     assert isinstance(raised.value.__cause__, psycopg.errors.DiskFull)
     assert isinstance(translated(raised.value), StorageFull)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", ["/admin/", "/v0/topics/any"])
+def test_a_page_that_meets_a_full_disk_is_503(path: str) -> None:
+    """A page needs PostgreSQL's disk, too: for a session, or for a sort that does not fit into memory."""
+    from django.db import DatabaseError, connection
+
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("DO $$ BEGIN RAISE EXCEPTION 'no space' USING ERRCODE = '53100'; END $$")
+    except DatabaseError:
+        answer = failed(RequestFactory().get(path))
+    assert (answer.status_code, answer["Retry-After"]) == (503, "5")
+    assert "disk is full" in answer.content.decode()
 
 
 def test_a_redis_that_is_full_does_not_keep_appends_from_their_topic(instances: Callable[..., Instance]) -> None:

@@ -27,15 +27,20 @@ from gateway.api import (
     RouterResponse,
     Subject,
     VirtualNode,
+    without,
 )
 from gateway.errors import NodeUnreachable, RouterFailed, UnknownRoute
+from gateway.frames import ChangedIds
 from gateway.graph import ClusterPlace, FilterPlace, RoutePlace, RouterPlace, VirtualClusterPlace
 from gateway.ids import Foreign, Seal
+from gateway.names import LAST_EVENT_ID, with_header
 from http1 import Refused
 
 log = logging.getLogger(__name__)
 Next = Callable[[Request], Awaitable[Response]]
 PREFER_NO_ANSWER = b"respond-async"
+Shown = tuple[tuple[str, ...], str | None]  # of a wrapped id: the way to its server, and the subject's name
+NO_ID_OF_THIS_STREAM = "Last-Event-ID: it is not from this stream; connect without it"
 
 
 class Session:
@@ -81,6 +86,8 @@ class Call:
         self.maybe_written = self.wants_no_answer = False
         self.route: str | None = None
         self.mode = "dynamic"
+        self.shown: Shown | None = None  # what the client's Last-Event-ID says of itself
+        self.stream_way: tuple[str, ...] = ()  # to the server of a watch stream; none for a stream that a router made
 
     async def run(self, request: Request, virtual_node: VirtualNode | None, real_node: int | None) -> RouterResponse:
         """The whole way of a request. `real_node`: of a virtual cluster without a router, the node that the client chose.
@@ -89,6 +96,9 @@ class Call:
         prefer = request.header(b"prefer")
         self.wants_no_answer = prefer is not None and PREFER_NO_ANSWER in prefer.lower()
         closes = False
+        has_ids = site.wraps and request.operation is Operation.WATCH_STREAM
+        if has_ids:
+            request = self.without_wrapped_id(request)
 
         async def last(request: Request) -> Response:
             nonlocal closes
@@ -97,6 +107,8 @@ class Call:
             return decided.response if decided.response is not None else Response(202)
 
         response = await self.filtered(site.filters, request, last) if site.filters else await last(request)
+        if has_ids and response.status == 200 and not isinstance(response.body, bytes):
+            response = response.replace(body=ChangedIds(response.body, self.wrap_id))
         return RouterResponse(response, close_connection=closes)
 
     async def root(self, request: Request, virtual_node: VirtualNode | None, real_node: int | None) -> RouterResponse:
@@ -104,6 +116,9 @@ class Call:
         if isinstance(root, ClusterPlace):
             return RouterResponse(await self.session.send(self, root, request, real_node, is_any=real_node is None))
         issued = self.issuer(request)
+        self.stream_way = issued or ()
+        if self.shown is not None and self.shown != (self.stream_way, self.subject.name):
+            raise InvalidRequest(NO_ID_OF_THIS_STREAM)
         if issued is not None:
             return RouterResponse(await self.deliver_to(root, issued, request))
         return await self.ask(root, request, virtual_node)
@@ -210,6 +225,31 @@ class Call:
         """Returns the way and the server's identifier. Raises Foreign."""
         way, _, identifier = self.session.seal.unwrap(self.purpose(kind), wrapped).identifier.partition(" ")
         return tuple(way.split("/")), identifier
+
+    def wrap_id(self, identifier: bytes) -> bytes:
+        """Returns the id of an event of this stream, signed. It holds for one virtual cluster, one subject and one way."""
+        text = identifier.decode("latin-1")
+        told = msgspec.json.encode((self.stream_way, self.subject.name)).decode()
+        # The id stands behind the signature as it is: an id of 256 topics that is encoded twice would not fit a head.
+        return f"{self.session.seal.wrap(self.id_purpose(text), 0, told)}.{text}".encode("latin-1")
+
+    def without_wrapped_id(self, request: Request) -> Request:
+        """Returns the request with the server's own Last-Event-ID. Raises InvalidRequest if it was altered."""
+        headers = without(request.headers, b"accept-encoding")  # the ids of the answer are read
+        shown = request.header(LAST_EVENT_ID)
+        if shown:
+            wrapped, _, text = shown.decode("latin-1").strip().partition(".")
+            try:
+                told = self.session.seal.unwrap(self.id_purpose(text), wrapped).identifier
+                # `root` compares this once the filters have said who asks.
+                self.shown = msgspec.json.decode(told, type=Shown)
+            except (Foreign, msgspec.MsgspecError) as error:
+                raise InvalidRequest(NO_ID_OF_THIS_STREAM) from error
+            headers = with_header(headers, LAST_EVENT_ID, text.encode("latin-1"))
+        return request.replace(headers=headers)
+
+    def id_purpose(self, identifier: str) -> str:
+        return f"event\0{self.session.site.name}\0{identifier}"
 
     def issuer(self, request: Request) -> tuple[str, ...] | None:
         """Returns the way to the server that handed out the identifier in this request; None without one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from gateway.api import Response
 from gateway.names import Raws, Rename, decoded_id, encoded_id, renamed_event_id, renamed_id, with_names
 
 LONGEST_FRAME = 4 * 1024 * 1024  # bytes: a server sends at most 256 KiB a frame, except for one large record
+ID_LINE = re.compile(rb"^id: ?([^\n]+)\n", re.MULTILINE)
 MOST_WAITING = 16  # frames of one source that wait for a slow client
 
 
@@ -102,6 +104,53 @@ def renamed_frames(response: Response, rename: Rename) -> Frames:
         return frame.encoded()
 
     return Frames(response.body, change)
+
+
+class ChangedIds:
+    """A stream made of another, in which `change` replaces each event id. The rest passes as it arrives, half frames too."""
+
+    def __init__(self, source: Any, change: Callable[[bytes], bytes]) -> None:
+        self.source, self.change = source, change
+        self.held = b""  # the beginning of a line that may be an id
+        self.is_within_line = False
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while True:
+            try:
+                part = await self.source.__anext__()
+            except StopAsyncIteration:
+                rest, self.held = self.held, b""
+                if rest:
+                    return rest
+                raise
+            if changed := self.changed(part):
+                return changed
+
+    def changed(self, part: bytes) -> bytes:
+        text, self.held = self.held + part, b""
+        lines, newline, rest = text.rpartition(b"\n")
+        lines += newline
+        first = b""
+        if self.is_within_line and lines:
+            end = lines.index(b"\n") + 1
+            first, lines = lines[:end], lines[end:]
+        self.is_within_line = self.is_within_line and not newline
+        if rest and not self.is_within_line:
+            if b"id:".startswith(rest[:3]):
+                if len(rest) > LONGEST_FRAME:
+                    raise FrameTooLong
+                self.held, rest = rest, b""
+            self.is_within_line = bool(rest)
+        return first + ID_LINE.sub(self.line, lines) + rest
+
+    def line(self, found: re.Match[bytes]) -> bytes:
+        return b"id: " + self.change(found[1]) + b"\n"
+
+    async def aclose(self) -> None:
+        await closed(self.source)
 
 
 class Joined:

@@ -366,6 +366,8 @@ class Outgoing:
     def __init__(self, gateway: Gateway, body: Any) -> None:
         self.gateway, self.body = gateway, body
         self.at_boundary, self.ended = True, False
+        self.reading: asyncio.Future[bytes] | None = None
+        self.draining = asyncio.Event()
         gateway.streams.add(self)
 
     def __aiter__(self) -> Outgoing:
@@ -375,7 +377,7 @@ class Outgoing:
         if self.ended:
             raise StopAsyncIteration
         try:
-            part: bytes = await self.body.__anext__()
+            part = await self.part()
         except Drained:
             if not self.at_boundary:
                 raise
@@ -384,9 +386,30 @@ class Outgoing:
         self.at_boundary = part.endswith(b"\n\n")
         return part
 
+    async def part(self) -> bytes:
+        """The next part of the stream. Raises Drained once the gateway ends, and StopAsyncIteration."""
+        if isinstance(self.body, Streamed):
+            return await self.body.__anext__()
+        if self.draining.is_set():
+            raise Drained
+        # The gateway made this stream, of those of servers. Only its reader can be told that it ends.
+        self.reading = asyncio.ensure_future(self.body.__anext__())
+        try:
+            return await self.reading
+        except asyncio.CancelledError:
+            if self.draining.is_set() and self.reading.cancelled():
+                raise Drained from None
+            self.reading.cancel()
+            raise
+        finally:
+            self.reading = None
+
     def drain(self) -> None:
+        self.draining.set()
         if isinstance(self.body, Streamed):
             self.body.answer.body.fail(Drained())
+        elif self.reading is not None:
+            self.reading.cancel()
 
     async def aclose(self) -> None:
         self.gateway.streams.discard(self)

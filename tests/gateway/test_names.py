@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from base.errors import InvalidRequest
 from gateway.api import Operation, Request, Response
+from gateway.frames import ChangedIds
 from gateway.names import Renaming, prefixed_at_client, prefixed_at_server, renamed_request, renamed_response
 
 PREFIX, UNION = prefixed_at_server("eu."), prefixed_at_client("eu.")
@@ -199,3 +200,22 @@ def test_a_stream_is_renamed_wherever_it_is_cut(cuts: list[int]) -> None:
     places = [0, *sorted(cut for cut in cuts if cut < len(whole)), len(whole)]
     parts = [whole[begin:end] for begin, end in pairwise(places)]
     assert events(streamed(parts)) == events(frames("orders"))
+
+
+@given(st.lists(st.integers(0, 1000), max_size=6))
+def test_ids_are_changed_wherever_a_stream_is_cut_and_nothing_else_is(cuts: list[int]) -> None:
+    whole = frames("orders")
+    places = [0, *sorted(cut for cut in cuts if cut < len(whole)), len(whole)]
+
+    async def body() -> AsyncIterator[bytes]:
+        for begin, end in pairwise(places):
+            if begin < end:
+                yield whole[begin:end]
+
+    async def run() -> bytes:
+        return b"".join([part async for part in ChangedIds(body(), bytes.swapcase)])
+
+    wanted = b"\n".join(
+        b"id: " + line[4:].swapcase() if line.startswith(b"id: ") else line for line in whole.split(b"\n")
+    )
+    assert asyncio.run(run()) == wanted

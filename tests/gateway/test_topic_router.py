@@ -3,6 +3,7 @@
 import pytest
 
 from tests.gateway.running import by_topic
+from tests.gateway.streams import Stream
 from tests.instances import until
 
 
@@ -66,6 +67,42 @@ def test_an_id_of_nobody_is_no_session(gateway, name: str) -> None:
     for wrong in (wid[:-2] + ("AA" if wid[-2:] != "AA" else "BB"), wid[2:], "x"):
         refused = client.get(f"/v0/watch/{wrong}", accept="text/event-stream")
         assert (refused.status, refused.code) == (404, "not_found")
+
+
+def altered(identifier: str) -> str:
+    return identifier[:10] + ("A" if identifier[10] != "A" else "B") + identifier[11:]
+
+
+def test_ids_of_events_are_signed_and_hold_for_the_streams_of_one_server(gateway, name: str) -> None:
+    client = gateway.client()
+    begun, ids = {}, {}
+    for topic in (f"eu.{name}", f"us.{name}"):
+        client.append(topic, 1, 2)
+        begun[topic] = client.post("/v0/watch", {"topics": {topic: {}}}).json["stream_url"]
+        stream = Stream(gateway, begun[topic])
+        assert stream.records(2) == {topic: [1, 2]}
+        ids[topic] = stream.id
+        stream.close()
+        client.append(topic, 3)
+    eu, us = begun
+    assert ids[eu].startswith("g_")
+    again = Stream(gateway, begun[eu], f"last-event-id: {ids[eu]}")
+    assert again.records(1) == {eu: [3]}
+    again.close()
+    plain = ids[eu].partition(".")[2]  # as the server has it
+    for wrong in (altered(ids[eu]), ids[eu] + "A", ids[us], plain, "x", "7"):
+        refused = client.get(begun[eu], accept="text/event-stream", last_event_id=wrong)
+        assert (refused.status, refused.code) == (400, "invalid_request"), wrong
+        assert "Last-Event-ID" in refused.json["error"]["message"]
+
+
+def test_ids_of_one_topics_events_are_its_seqs(gateway, name: str) -> None:
+    topic = f"eu.{name}"
+    gateway.client().append(topic, 1, 2)
+    stream = Stream(gateway, f"/v0/topics/{topic}/events", f"last-event-id: {topic}:1")
+    stream.event("message")
+    assert stream.id == f"{topic}:2"
+    stream.close()
 
 
 def test_topics_of_two_servers_are_not_watched_together(gateway, name: str) -> None:

@@ -82,11 +82,24 @@ def test_one_watch_follows_both_servers_and_continues_where_it_was(client, gatew
     assert stream.records(1) == {both[0]: [3]}
     seen = stream.id
     stream.close()
+    refused = client.get(begun.json["stream_url"], accept="text/event-stream", last_event_id=seen[:-1])
+    assert (refused.status, refused.code) == (400, "invalid_request")
     client.append(both[0], 4)
     client.append(both[1], 3)
     again = Stream(gateway, begun.json["stream_url"], f"last-event-id: {seen}")
     assert again.records(2) == {both[0]: [4], both[1]: [3]}
     again.close()
+
+
+def test_sigterm_tells_a_stream_of_several_servers(client, gateway, name: str) -> None:
+    client.append(f"eu.{name}", 1)
+    client.append(f"us.{name}", 1)
+    topics = {f"eu.{name}": {}, f"us.{name}": {}}
+    stream = Stream(gateway, client.post("/v0/watch", {"topics": topics}).json["stream_url"])
+    stream.records(2)
+    assert gateway.stop() == 0
+    assert stream.event("error")["code"] == "shutting_down"
+    stream.close()
 
 
 def test_a_deleted_topic_is_told_and_the_others_go_on(client, gateway, name: str) -> None:

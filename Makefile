@@ -37,7 +37,8 @@ format: $(VENV)/dev.stamp ## format, and mend what lint can mend
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
-docs: $(VENV)/dev.stamp ## make the site of docs/ in .site, and look after its links
+docs: $(VENV)/dev.stamp ## make the site of docs/ in .site, with docs/settings.md, and look after its links
+	$(VENV)/bin/python .ci/settings.py
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build -q
 
 bench: $(VENV)/dev.stamp ## measure a real server and print each figure beside the raw limit

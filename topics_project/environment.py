@@ -1,6 +1,7 @@
 """Readers of the environment. A value that cannot be used ends the process with one line that says what to change.
 
-`DEFAULTS` remembers every name asked for and its default: the settings table of the README is held against it.
+`DEFAULTS` and `BOUNDS` keep the default and the bounds of every name that was read. docs/settings.md is made from them
+(topics_project/reference.py).
 """
 
 import difflib
@@ -17,6 +18,7 @@ from base.secret import secret
 MOST = 2**31 - 1  # what PostgreSQL, and the C below us, take for a number unless it is of bytes
 MOST_BYTES = 2**62
 DEFAULTS: dict[str, Any] = {}
+BOUNDS: dict[str, tuple[int, int]] = {}  # of the numbers among them, both included
 SECRETS: set[str] = set()  # those of them that NAME_FILE may give as well
 # Read before there are settings (embedded/folder.py, embedded/programs.py), told to the supervisor's children, or for commands
 # (shell/command.py).
@@ -49,7 +51,7 @@ def listed(value: str) -> list[str]:
 
 
 def number(name: str, default: int, *, least: int = 0, most: int = MOST) -> int:
-    DEFAULTS[name] = default
+    DEFAULTS[name], BOUNDS[name] = default, (least, most)
     bounds = f"a whole number from {least} to {most}"
     try:
         value = int(_env.int(name, default=default))

@@ -1,4 +1,4 @@
-"""Every setting once: its type, its default and why. Read from the environment; the README lists them all.
+"""Every setting once: its type, its default and why. Read from the environment; docs/settings.md lists them all.
 
 A value that cannot be used refuses to start in one line, whatever process reads it. `manage.py` fills in
 DATABASE_URL, REDIS_URL and SECRET_KEY from the embedded servers when they are not given (embedded/servers.py).
@@ -179,7 +179,7 @@ AXES_LOCKOUT_CALLABLE = "topics_project.logins.locked_out"
 AXES_VERBOSE = False
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
 
-# -- Limits (docs/wire.md, "Limits"; caps are off at 0) -----------------------------------------------------------
+# -- Limits (docs/settings.md; caps are off at 0) ------------------------------------------------------------------
 
 TOPICS_MAX_RECORDS_PER_APPEND: int = number("TOPICS_MAX_RECORDS_PER_APPEND", 10_000, least=1)
 TOPICS_MAX_RECORD_BYTES: int = number("TOPICS_MAX_RECORD_BYTES", 1024 * 1024, least=1)  # data and meta

@@ -1,4 +1,4 @@
-"""Settings refuse what they cannot use, in one line, whichever process reads them; the README lists them all."""
+"""Settings refuse what they cannot use, in one line, whichever process reads them; docs/settings.md lists them all."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from base.refusal import Refusal
 from tests.instances import OURS, ROOT
-from topics_project import environment
+from topics_project import environment, reference
 
 GOOD = {"DATABASE_URL": "postgresql://u@localhost/d", "REDIS_URL": "redis://localhost", "SECRET_KEY": "abcde" * 10}
 PRODUCTION = {
@@ -224,11 +224,6 @@ def test_a_secret_file_that_cannot_be_used_is_refused(settings: dict[str, str], 
     assert refused.stderr.count("\n") == 1
 
 
-def test_the_readme_names_every_secret_that_a_file_may_hold() -> None:
-    said = (ROOT / "README.md").read_text().partition("secret_key`)")[2].partition(".\n")[0]
-    assert set(re.findall(r"`([A-Z_]+)`", said)) == environment.SECRETS
-
-
 def test_an_origin_is_written_as_browsers_write_it() -> None:
     assert all(map(environment.is_origin, ["https://app.example", "http://localhost:3000", "http://[::1]:8080"]))
     wrong = [
@@ -262,15 +257,12 @@ def test_the_address_it_listens_on_is_a_name_of_its_own(host: str, name: str) ->
     assert start("names", HOST=host, TOPICS_INSECURE="1", ALLOWED_HOSTS="a.example").stdout == "a.example\n"
 
 
-def test_the_readme_lists_every_setting_with_its_default() -> None:
-    rows = {}
-    for line in (ROOT / "README.md").read_text().splitlines():
-        if line.startswith("| `") and line.count("|") >= 4:
-            name, default = (cell.strip() for cell in line.strip("|").split("|")[:2])
-            rows[name.strip("`")] = default
-    assert sorted(rows) == sorted({*environment.DEFAULTS, "TOPICS_DATA", "TOPICS_POSTGRESQL", "TOPICS_REDIS"})
-    computed = {"WEB_WORKERS", "TOPICS_DATA", "DATABASE_URL", "REDIS_URL", "SECRET_KEY"}
-    for name, default in environment.DEFAULTS.items():
-        if name not in computed:
-            shown = {True: "1", False: "0", "": ""}.get(default, str(default))
-            assert rows[name].replace("`", "").replace(",", "") == shown.replace(",", ""), name
+def test_the_page_of_the_settings_is_made_from_their_declaration() -> None:
+    """`.ci/settings.py` writes it."""
+    page = (ROOT / "docs" / "settings.md").read_text()
+    assert page == reference.page(environment.DEFAULTS)
+    assert "| `PORT` | `4000` | 1 to 65535 |" in page
+    secrets = {
+        name for name in environment.DEFAULTS if re.search(rf"^\| `{name}` \|[^|]*\| secret \|", page, re.MULTILINE)
+    }
+    assert secrets == environment.SECRETS

@@ -1,0 +1,452 @@
+"""The words of docs/settings.md: what each setting means and when to change it.
+
+Default, bounds and secrecy come from the declaration in topics_project/settings.py (`environment.DEFAULTS`, `BOUNDS`, `SECRETS`).
+`page` puts both together. A setting without words here, or words without a setting, raises KeyError.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from topics_project.environment import BOUNDS, DEFAULTS, MOST, MOST_BYTES, SECRETS
+
+HEAD = """\
+# Settings
+
+For operators: every setting, with its default, its values, and when to change it.
+
+All settings are environment variables. The server refuses to start with an invalid value, and says in one line what to change.
+It also refuses a `TOPICS_…` name that does not exist.
+
+A setting with the value "secret" can come from a file. `NAME_FILE` holds the path, for example
+`SECRET_KEY_FILE=/run/secrets/secret_key`.
+
+A flag takes `1` or `0`. A list has commas between its entries. Where a row has no upper bound, it is 2,147,483,647, or 2^62 for
+caps of bytes.
+"""
+
+# Defaults that depend on the machine or on other settings.
+COMPUTED = {
+    "TOPICS_DATA": "`.data` beside `manage.py`; installed: `~/.local/share/topics`",
+    "TOPICS_POSTGRESQL": "found, see meaning",
+    "TOPICS_REDIS": "found, see meaning",
+    "DATABASE_URL": "the embedded server",
+    "REDIS_URL": "the embedded server",
+    "SECRET_KEY": "generated for the embedded servers",
+    "WEB_WORKERS": "cores, at most 4",
+    "FORCE_SSL": "`0` on loopback, else `1`",
+}
+
+# Group: {setting: (values if the declaration does not say them, meaning, when to change it)}.
+GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
+    "Address and data": {
+        "HOST": (
+            "address",
+            "Address to listen on. An address beyond loopback needs API keys",
+            "others have to reach the port",
+        ),
+        "PORT": ("", "Port to listen on", "the port is taken"),
+        "TOPICS_DATA": ("folder", "Data of the embedded servers, logs, generated secrets", "you run a second instance"),
+        "TOPICS_POSTGRESQL": (
+            "folder",
+            "Programs of the embedded PostgreSQL, 14 or later. Searched on `PATH`, in `/usr/lib/postgresql/`, then in the wheel",
+            "the wrong version is found",
+        ),
+        "TOPICS_REDIS": (
+            "path",
+            "`redis-server` or `valkey-server` to embed, 6.2 or later. Searched on `PATH`, then in the wheel",
+            "the wrong version is found",
+        ),
+        "DATABASE_URL": ("", "PostgreSQL. Anything that libpq understands", "you have a PostgreSQL"),
+        "DATABASE_PASSWORD": ("", "Password for `DATABASE_URL`, if the URL has none", "the password lies in a file"),
+        "REDIS_URL": ("", "`redis://…` or `rediss://…`", "you have a Redis"),
+    },
+    "Keys, hosts and TLS": {
+        "SECRET_KEY": (
+            "",
+            "Signs sessions. At least 50 random characters, the same for all processes of a site",
+            "you use your own servers",
+        ),
+        "TOPICS_API_KEYS": (
+            "",
+            "API keys as a list of `secret:scopes` or `secret:scopes:prefixes`. `+` joins the scopes `read`, `write`, `delete`, "
+            "`admin`, a vertical bar joins prefixes. Beyond loopback a secret needs 16 characters",
+            "you want the [first key](security.md#keys-expiry-and-rotation) before the admin is up",
+        ),
+        "TOPICS_INSECURE": ("", "`1`: listen beyond loopback without keys", "the network itself is trusted"),
+        "TOPICS_ADMIN_PASSWORD": (
+            "",
+            "Password of the user `admin`, who is created at the start if no admin exists. `make run` generates one",
+            "you use your own servers",
+        ),
+        "TOPICS_LOGIN_FAILURES": (
+            "",
+            "Failed admin logins from one address before it is locked out",
+            "users lock themselves out",
+        ),
+        "TOPICS_LOGIN_LOCK_SECONDS": ("s", "Length of the lockout", "users lock themselves out"),
+        "ALLOWED_HOSTS": (
+            "list",
+            "Host names that the server answers to. `.example.org` includes subdomains, `*` is any name. If unset, `HOST` is "
+            "added. `/v0/health` and `/v0/ready` answer to any name",
+            "clients use another name than `localhost`",
+        ),
+        "TOPICS_TLS_PROXY": (
+            "",
+            "`1`: one proxy ends TLS, sets `X-Forwarded-Proto`, appends to `X-Forwarded-For`, and is the only way in. Cookies "
+            "then need TLS. Needs `ALLOWED_HOSTS`",
+            "a TLS proxy stands in front",
+        ),
+        "CSRF_TRUSTED_ORIGINS": (
+            "list",
+            "`https://…` origins of a proxy in front of the admin",
+            "logins fail with 403",
+        ),
+        "CORS_ALLOWED_ORIGINS": (
+            "list",
+            "Origins whose pages may call `/v0` from a browser, streams included. The server's own origin needs no entry",
+            "pages come from another origin",
+        ),
+        "DEBUG": ("", "Django's error pages. Refused beyond loopback and with a TLS proxy", "you develop topics"),
+    },
+    "Processes": {
+        "WEB_WORKERS": ("", "Web processes", "cores are idle or connections run out"),
+        "WEB_THREADS": ("", "Threads of each web process for calls through Django", "many admin pages are open"),
+        "WORKER_PROCESSES": ("", "Processes of the Celery worker", "routers lag"),
+        "TOPICS_PROCESSES": (
+            "list of `worker`, `push`, `beat`",
+            "Processes that `manage.py run` starts beside the web server. Without `push`, no callback is called",
+            "another host runs them",
+        ),
+        "TOPICS_FROZEN_SECONDS": (
+            "s",
+            "`manage.py run` replaces a process that gave no heartbeat for this time (Linux). `0`: never",
+            "you debug a process",
+        ),
+        "TOPICS_FAST_LANE": (
+            "",
+            "`1`: the event loop serves `/v0`. `0`: Django serves every call",
+            "you look for a fault",
+        ),
+        "TOPICS_STRICT": (
+            "",
+            "`1`: unknown fields of a body or query are refused. `0`: ignored, except in calls that delete",
+            "you cannot change a client",
+        ),
+    },
+    "Timeouts of PostgreSQL": {
+        "TOPICS_LOCK_TIMEOUT_MS": (
+            "ms",
+            "Longest wait of a request for a lock, then 503. `0`: no limit",
+            "large deletes run",
+        ),
+        "TOPICS_IDLE_TRANSACTION_TIMEOUT_MS": (
+            "ms",
+            "PostgreSQL undoes a write whose process is silent for this time. `0`: never",
+            "the machine is very slow",
+        ),
+        "TOPICS_STATEMENT_TIMEOUT_MS": (
+            "ms",
+            "Longest statement of a request through Django, then 503. `0`: no limit",
+            "large deletes get 503",
+        ),
+        "TOPICS_WORKER_STATEMENT_TIMEOUT_MS": (
+            "ms",
+            "Longest statement of a worker. `0`: no limit",
+            "upkeep is cut off",
+        ),
+        "TOPICS_ANSWER_TIMEOUT_MS": (
+            "ms",
+            "Longest statement of a request through the event loop. Most requests go through it. Then 503",
+            "PostgreSQL is slow",
+        ),
+        "TOPICS_CONNECT_TIMEOUT_MS": ("ms", "Longest wait for a new connection", "PostgreSQL is far away"),
+        "TOPICS_TCP_TIMEOUT_MS": ("ms", "A silent network counts as broken after this time", "the network has pauses"),
+        "TOPICS_IDLE_CONNECTION_SECONDS": (
+            "s",
+            "A connection without use is closed after this time. `0`: never",
+            "connections are scarce",
+        ),
+    },
+    "Sizes of requests and reads": {
+        "TOPICS_MAX_BODY_BYTES": (
+            "bytes",
+            "Body of one request, also unzipped. Larger: 413. Bodies of calls without a key are limited to 64 KiB",
+            "uploads are larger",
+        ),
+        "TOPICS_MAX_RECORDS_PER_APPEND": (
+            "",
+            "Records of one append. More: 400 `batch_too_large`",
+            "batches are larger",
+        ),
+        "TOPICS_MAX_RECORD_BYTES": (
+            "bytes",
+            "`data` and `meta` of one record. Larger: 400 `record_too_large`",
+            "records are larger",
+        ),
+        "TOPICS_MAX_META_BYTES": ("bytes", "`meta` of one record. Larger: 400", "meta is larger"),
+        "TOPICS_MAX_META_KEYS": ("", "Keys of `meta`. More: 400", "meta has more keys"),
+        "TOPICS_MAX_TAG_BYTES": ("bytes", "A tag. Longer: 400", "tags are longer"),
+        "TOPICS_MAX_NODE_BYTES": ("bytes", "A node. Longer: 400", "nodes are longer"),
+        "TOPICS_MAX_NODES": ("", "Nodes that one read or watch names. More: 400", "a reader has more names"),
+        "TOPICS_DIFF_BYTES": (
+            "bytes",
+            "A read ends here. It always returns at least one record",
+            "readers want fewer calls",
+        ),
+        "TOPICS_DIFF_MAX_LIMIT": ("", "Largest `limit` of a read. A higher one is lowered", "readers want fewer calls"),
+        "TOPICS_UPLOAD_LEAST_RATE": (
+            "bytes/s",
+            "Slowest upload of a body, averaged over `TOPICS_UPLOAD_GRACE_MS`. Slower: 400",
+            "clients have slow lines",
+        ),
+        "TOPICS_UPLOAD_GRACE_MS": (
+            "ms",
+            "Period over which the rate of an upload is averaged",
+            "clients have slow lines",
+        ),
+    },
+    "Caps": {
+        "TOPICS_MAX_TOPICS": ("", "Topics. Above: 429. `0`: no limit", "you need more topics"),
+        "TOPICS_MAX_ROUTERS": ("", "Routers. Above: 429. `0`: no limit", "you need more routers"),
+        "TOPICS_MAX_TOTAL_BYTES": (
+            "bytes",
+            "Bytes of `data` and `meta` of all topics. Above: 429. `0`: no limit",
+            "clients may not fill the disk",
+        ),
+        "TOPICS_MAX_WATCH_SESSIONS": (
+            "",
+            "Watch sessions. Above: 429. `0`: no limit. A session without a stream makes room first",
+            "many browsers watch",
+        ),
+        "TOPICS_MAX_WATCH_SESSIONS_PER_KEY": (
+            "",
+            "Watch sessions of one key. Above: 429. `0`: no limit",
+            "one key serves many browsers",
+        ),
+        "TOPICS_MAX_STREAMS": ("", "Open streams. Above: 429. `0`: no limit", "many browsers watch"),
+        "TOPICS_MAX_STREAMS_PER_KEY": (
+            "",
+            "Open streams of one key. Above: 429. `0`: no limit",
+            "one key serves many browsers",
+        ),
+        "TOPICS_MAX_IN_FLIGHT_PER_KEY": (
+            "",
+            "Simultaneous requests of one key in each web process. Above: 429. `0`: no limit",
+            "one key sends many requests",
+        ),
+        "TOPICS_MAX_BODIES_BYTES": (
+            "bytes",
+            "Bodies of simultaneous requests in each web process. Above: 429. `0`: no limit",
+            "large uploads arrive together",
+        ),
+        "TOPICS_MAX_STALLED_BYTES": (
+            "bytes",
+            "Bytes that a web process keeps for streams whose clients do not read. Above: it cuts those that stalled longest. "
+            "`0`: no limit",
+            "memory is scarce",
+        ),
+        "TOPICS_MAX_ROUTER_HOPS": (
+            "",
+            "Routers that a record passes on a cycle. It is not forwarded further",
+            "a ring is longer",
+        ),
+        "TOPICS_WATCH_SESSION_TTL_MS": (
+            "ms",
+            "A watch session expires this long after its last stream. A session without a stream expires after 30 s",
+            "clients are away for longer",
+        ),
+        "TOPICS_AUDIT_DAYS": ("days", "Age at which entries of the audit log are deleted", "rules demand another age"),
+    },
+    "Push bus": {
+        "ROUTEMASTER_ROOT_KEY": (
+            "",
+            "Manages the tokens. Without it, no client can. Beyond loopback it needs 16 characters",
+            "you use the push bus",
+        ),
+        "ROUTEMASTER_CLIENTS": (
+            "",
+            "Tokens that each start creates. In `NAME--…`, `NAME` is the client. To delete such a token, remove it here, too",
+            "tokens come from your deployment",
+        ),
+        "ROUTEMASTER_UNKNOWN_TOPICS": (
+            "`accept`, `reject`",
+            "Subscription to a topic without a publisher: accept it, or answer 404",
+            "such a subscription is a mistake",
+        ),
+        "TOPICS_BUS_DURABILITY": (
+            "`disk`, `fsync`",
+            "[Durability](guides/durability.md) of published events",
+            "no acknowledged event may be lost",
+        ),
+        "FORCE_SSL": ("0 or 1", "`1`: plain requests for the bus get 308 to `https://`", "there is no TLS in front"),
+        "ROUTEMASTER_MAX_EVENT_DATA": (
+            "bytes",
+            "MessagePack bytes of an event's `data`. `0`: as large as a record",
+            "subscribers want small events",
+        ),
+        "ROUTEMASTER_HP_DAMAGE_RATE": (
+            "",
+            "Health points for a failed delivery, of 100",
+            "callbacks often fail briefly",
+        ),
+        "ROUTEMASTER_HP_HEAL_RATE": ("", "Health points for an acknowledged delivery", "callbacks recover too slowly"),
+        "MAX_BACKOFF_MS": (
+            "ms",
+            "[Pause](push.md#delivery) after a failure at 0 health points",
+            "failing callbacks need longer pauses",
+        ),
+        "ROUTEMASTER_CONNECT_TIMEOUT": ("s", "Longest wait for a connection to a callback", "callbacks are far away"),
+        "ROUTEMASTER_TIMEOUT": ("s", "Longest wait for a callback's status and headers", "callbacks work for longer"),
+        "ROUTEMASTER_SSL_VERIFY": ("", "`0`: accept any certificate of a callback", "you try out callbacks"),
+        "PUSH_CALLBACK_DENY": (
+            "list of networks",
+            "Networks that no callback may reach. The default has link-local addresses and the metadata addresses of clouds",
+            "your network has more to protect",
+        ),
+        "PUSH_CALLBACK_LOOPBACK_HTTP": ("", "`1`: allow `http://` callbacks to this machine", "you try out the bus"),
+        "PUSH_CALLBACK_CA": (
+            "file",
+            "Certificates (PEM) to trust for callbacks, besides the system's",
+            "you have your own CA",
+        ),
+        "PUSH_CALLBACKS_AT_ONCE": ("", "Callbacks that a process waits for at once", "many callbacks are slow"),
+        "PUSH_SLOW_MS": (
+            "ms",
+            "A slower callback counts as failing, even if it acknowledges",
+            "callbacks work for longer",
+        ),
+        "PUSH_LOG_DAYS": ("days", "Age at which entries of the delivery log are deleted", "you look further back"),
+        "PUSH_KEEP_DAYS": ("days", "Delivered events can be delivered again for this time", "you redeliver later"),
+        "ROUTEMASTER_REDIS_MAX_MEM": (
+            "bytes",
+            "Queued events of all subscribers, in PostgreSQL. Above this minus `ROUTEMASTER_REDIS_MIN_FREE`, "
+            "[autodrop](push.md#operating-it) starts. `0`: no limit",
+            "queues are larger",
+        ),
+        "ROUTEMASTER_REDIS_MIN_FREE": (
+            "bytes",
+            "Bytes of `ROUTEMASTER_REDIS_MAX_MEM` to keep free. Autodrop frees twice as much. At most half of it",
+            "autodrop starts too late",
+        ),
+        "ROUTEMASTER_SCALING_THRESHOLD": (
+            "",
+            "`/pulse/scaling` answers after 1 s if this many deliveries are due",
+            "your autoscaler uses it",
+        ),
+        "ROUTEMASTER_SCALING_DEADLINE": (
+            "ms",
+            "Deliveries within this time count as due for `/pulse/scaling`",
+            "your autoscaler uses it",
+        ),
+        "METRIC_COLLECTION_SERVICE": (
+            "`print`, `datadog`",
+            "Target of the bus's metrics every 10 s. `print`: the log of `push`",
+            "you use Datadog",
+        ),
+        "DATADOG_API_KEY": (
+            "",
+            "Key for Datadog's HTTP API, with `DATADOG_APP_KEY`",
+            "you use Datadog without an agent",
+        ),
+        "DATADOG_APP_KEY": ("", "Second key for Datadog's HTTP API", "you use Datadog without an agent"),
+        "DATADOG_STATSD": ("`host:port`", "A Datadog agent, instead of keys", "you use a Datadog agent"),
+        "ROUTEMASTER_APP_NAME": ("text", "Tag `app` of the bus's metrics in Datadog", "several buses report there"),
+        "EXCEPTION_SERVICE": (
+            "`print`, `sentry`, `honeybadger`, `new_relic`",
+            "Target of the server's faults besides its logs. `print`: none",
+            "you use such a service",
+        ),
+        "EXCEPTION_SERVICE_URL": (
+            "",
+            "Sentry: its DSN. Honeybadger: `https://API-KEY@host`. New Relic: unused, set `NEW_RELIC_LICENSE_KEY`",
+            "you use such a service",
+        ),
+    },
+    "Console": {
+        "TOPICS_HISTORY_MINUTE_DAYS": (
+            "days",
+            "The console keeps one sample per minute for this time",
+            "charts need more detail",
+        ),
+        "TOPICS_HISTORY_HOUR_DAYS": (
+            "days",
+            "The console keeps one sample per hour for this time",
+            "charts look further back",
+        ),
+        "TOPICS_HISTORY_MAX_SAMPLES": (
+            "",
+            "Most samples, 250 bytes each. Above: the oldest are deleted",
+            "there are very many topics",
+        ),
+        "TOPICS_CONSOLE_DOWNLOADS": ("", "`0`: no user can download records in the console", "records must not leave"),
+    },
+    "Spark": {
+        "SPARK_MASTER": ("Spark URL", "Where the pipeline's jobs run", "you have a cluster"),
+        "TOPICS_SPARK_MEMORY": (
+            "`512m`, `2g`, …",
+            "Memory of each JVM: the driver, and each executor of a cluster",
+            "jobs run out",
+        ),
+        "TOPICS_JDBC_DRIVER": (
+            "Maven coordinates or a `.jar`",
+            "PostgreSQL's JDBC driver",
+            "Maven Central is out of reach",
+        ),
+    },
+}
+
+TAIL = """\
+A cap per key counts the requests of each key. If no key is configured, the cap counts each address, or each /64 network of IPv6.
+With `TOPICS_TLS_PROXY=1` the address is the last one in `X-Forwarded-For`. Without it, all clients behind a proxy count as one.
+
+Commands read two more variables, `TOPICS_URL` and `TOPICS_KEY`. [The command line](cli.md#for-which-server) explains them.
+
+## Fixed times
+
+These times have no setting.
+
+| what | time |
+|---|---|
+| a `disk` append is flushed (three times PostgreSQL's `wal_writer_delay`) | 0.6 s |
+| a changed or revoked key counts in every process | 1 s |
+| the sweep finds routers and deliveries that missed a wake-up | 1 s |
+| a router tries a full dest again | up to 5 s |
+| a process writes its heartbeat | 2 s |
+| a process without a heartbeat counts as stopped | 15 s |
+| a router counts as stalled | 10 s |
+| a request waits in a shared transaction for a lock before it gets a line of its own | 100 ms |
+| a web process that stops lets its requests finish | 3 s |
+"""
+
+
+def default(name: str) -> str:
+    value = DEFAULTS.get(name, "")
+    shown = {True: "1", False: "0"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+    return COMPUTED.get(name) or (f"`{shown}`" if shown else "none")
+
+
+def values(name: str, unit: str) -> str:
+    """The values that a setting takes, with their unit."""
+    if name in SECRETS:
+        return "secret"
+    if name in BOUNDS:
+        least, most = BOUNDS[name]
+        bounds = f"from {least}" if most in (MOST, MOST_BYTES) else f"{least} to {most}"
+        return f"{unit}, {bounds}" if unit else bounds
+    return unit or "0 or 1"
+
+
+def rows(group: dict[str, tuple[str, str, str]]) -> Iterator[str]:
+    yield "| setting | default | values | meaning | change it if |"
+    yield "|---|---|---|---|---|"
+    for name, (unit, meaning, change) in group.items():
+        yield f"| `{name}` | {default(name)} | {values(name, unit)} | {meaning} | {change} |"
+
+
+def page(declared: dict[str, Any]) -> str:
+    """docs/settings.md, for the settings of these names. Raises KeyError if the words are of other settings."""
+    told = {name for group in GROUPS.values() for name in group}
+    if told != (wanted := {*declared, "TOPICS_DATA", "TOPICS_POSTGRESQL", "TOPICS_REDIS"}):
+        raise KeyError(*sorted(told ^ wanted))
+    groups = (f"## {title}\n\n" + "\n".join(rows(group)) for title, group in GROUPS.items())
+    return "\n".join([HEAD, *(f"{group}\n" for group in groups), TAIL])

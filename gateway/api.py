@@ -93,7 +93,8 @@ I = TypeVar("I")  # noqa: E741
 
 
 class PluginConfigError(Exception):
-    """The configuration of a plugin cannot work. The message says what to change; it may begin with the key: `nightRoute: …`."""
+    """The configuration of a plugin cannot work. The message says what to change. If it begins with a key (`nightRoute: …`), the
+    report has the line of that key."""
 
 
 @dataclass(frozen=True)
@@ -384,6 +385,12 @@ class RouterContext(Protocol):
 class RouterFactory(Protocol[C, I]):
     """Makes the routers of one virtual cluster. The type of `config` is the annotation in `initialize`: a msgspec.Struct, whose
     faults are reported with their line in the file.
+
+    A factory, also of a filter, may declare `offers_not` and `breaks`, each a mapping from Operation to a reason
+    (docs/gateway.md, "What a plugin breaks"):
+
+        offers_not = {Operation.METRICS: "counters of several servers are not one server's"}
+        breaks = {Operation.WATCH_STREAM: "a stream ends at each switch"}
 
     Example: see the head of this module.
     """

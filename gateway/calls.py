@@ -29,7 +29,7 @@ from gateway.api import (
     VirtualNode,
     without,
 )
-from gateway.errors import NodeUnreachable, RouterFailed, UnknownRoute
+from gateway.errors import NodeUnreachable, NotOffered, RouterFailed, UnknownRoute
 from gateway.frames import ChangedIds
 from gateway.graph import ClusterPlace, FilterPlace, RoutePlace, RouterPlace, VirtualClusterPlace
 from gateway.ids import Foreign, Seal
@@ -112,7 +112,10 @@ class Call:
         return RouterResponse(response, close_connection=closes)
 
     async def root(self, request: Request, virtual_node: VirtualNode | None, real_node: int | None) -> RouterResponse:
-        root = self.session.site.root
+        site, operation = self.session.site, request.operation
+        if operation in site.without:
+            raise NotOffered(operation.value, site.not_offered[operation])
+        root = site.root
         if isinstance(root, ClusterPlace):
             return RouterResponse(await self.session.send(self, root, request, real_node, is_any=real_node is None))
         issued = self.issuer(request)
@@ -129,6 +132,11 @@ class Call:
         response: Response | None = None
         for number in range(first, len(places)):
             place = places[number]
+            if request.operation in place.offers_not:
+                response = refusal(
+                    NotOffered(request.operation.value, place.offers_not[request.operation]), request.operation.is_bus
+                )
+                break
             context = Context(self, places, number, last, request)
             try:
                 filter_ = self.session.filter(place)
@@ -157,6 +165,9 @@ class Call:
             router = session.router(place)
             static = place.static
             route = static if isinstance(static, str) else static.get(request.operation) if static else None
+            # A node's own address reaches the node, whatever the router shows of several.
+            if virtual_node is None and request.operation in place.offers_not:
+                raise NotOffered(request.operation.value, place.offers_not[request.operation])
             if route is not None:
                 self.mode = "static"
                 node = virtual_node if virtual_node is not None else context.any_node(route)

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from gateway.document import Document, Fault, Path
+from gateway.operations import Operation
 from gateway.shapes import (
     Cluster,
     Entry,
@@ -26,6 +27,7 @@ from gateway.shapes import (
 )
 from gateway.typed import convert, nearest, shown
 
+OPERATIONS = frozenset(each.value for each in Operation)
 RESERVED = "/gateway"  # the gateway's own pages, such as /gateway/health
 
 
@@ -193,6 +195,10 @@ class Check:
     def virtual_cluster(self, wanted: VirtualCluster, path: Path, inline: list[Cluster]) -> VirtualCluster:
         """Returns the virtual cluster with a `target`. An older `targetCluster` becomes a cluster among `inline`."""
         self.chain(wanted.filters, "virtual cluster", (*path, "filters"))
+        self.no_name_twice([(each, (*path, "without", place)) for place, each in enumerate(wanted.without)])
+        for place, each in enumerate(wanted.without):
+            if each not in OPERATIONS:
+                self.fault((*path, "without", place), f"there is no operation {each!r}{nearest(each, OPERATIONS)}")
         if wanted.target is not None:
             self.target(wanted.target, (*path, "target"))
             return wanted

@@ -10,6 +10,7 @@ import msgspec
 
 from gateway.check import check
 from gateway.document import Document, Fault
+from gateway.document import Path as DocumentPath
 from gateway.shapes import (
     Cluster,
     Definition,
@@ -35,6 +36,25 @@ class Configuration(NamedTuple):
     virtual_clusters: dict[str, VirtualCluster]
     fingerprint: str
     warnings: list[Fault]
+    document: Document
+
+    def line(self, kind: str, name: str, *path: str | int) -> int:
+        """Returns the line of a definition, or of a value in it. `kind`: cluster, filter, router, virtual cluster."""
+        return self.document.line((*self.path(kind, name), *path))
+
+    def line_of_key(self, kind: str, name: str, said: str) -> int:
+        """Returns the line that a plugin's fault is about. Its text may begin with a key: `rules: …`."""
+        key, colon, _ = said.partition(":")
+        path = self.path(kind, name)
+        paths = [(*path, "config", key), (*path, key)] if colon and key.isidentifier() else []
+        return self.document.line(next((each for each in paths if self.document.has(each)), path))
+
+    def path(self, kind: str, name: str) -> DocumentPath:
+        section = "virtualClusters" if kind == "virtual cluster" else f"{kind}Definitions"
+        for place, each in enumerate(self.document.value.get(section) or ()):
+            if each.get("name") == name:
+                return section, place
+        return ()  # a cluster that is written into its virtual cluster
 
     def reachable(self, virtual_cluster: str) -> list[Definition]:
         """Returns the definitions that serve a virtual cluster, itself first. If they are
@@ -91,6 +111,7 @@ def load(file: Path, plugins: Plugins) -> Configuration:
         {each.name: each for each in checked.virtual_clusters},
         fingerprint(document.value),
         warnings,
+        document,
     )
 
 

@@ -48,6 +48,9 @@ class Document:
             path = path[:-1]
         return self._lines[path]
 
+    def has(self, path: Path) -> bool:
+        return path in self._lines
+
     def _walk(self, node: yaml.Node, path: Path, ancestors: tuple[yaml.Node, ...]) -> None:
         self._lines.setdefault(path, node.start_mark.line + 1)
         if node in ancestors:

@@ -6,6 +6,7 @@ twice has two instances.
 
 from __future__ import annotations
 
+import logging
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,11 +16,14 @@ from typing import Any
 from gateway import plugins
 from gateway.api import Filter, Operation, PluginConfigError, Router, VirtualNode
 from gateway.config import Configuration
+from gateway.document import Fault
 from gateway.ids import from_virtual, to_virtual
 from gateway.shapes import Cluster as ClusterDefinition
 from gateway.shapes import Target
 from gateway.upstreams import Cluster, Node, NodeAddress
 from http1 import Waits
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
@@ -40,6 +44,11 @@ class FilterPlace:
     factory: Any
     context: FilterPlaceContext
     data: Any
+
+    @property
+    def offers_not(self) -> Mapping[Operation, str]:
+        found: Mapping[Operation, str] = getattr(self.factory, "offers_not", {})
+        return found
 
     def create(self) -> Filter:
         made: Filter = self.factory.create_filter(self.context, self.data)
@@ -71,6 +80,24 @@ class RouterPlace:
         if self.static is None:
             self.static = made.static_routes()
         return made
+
+    @property
+    def offers_not(self) -> Mapping[Operation, str]:
+        found: Mapping[Operation, str] = getattr(self.factory, "offers_not", {})
+        return found
+
+    def static_routes(self) -> Mapping[Operation, str] | str:
+        """Returns the routes of operations that need no decision."""
+        if self.static is None:
+            self.create().close()  # a router of any connection says it
+        assert self.static is not None
+        return self.static
+
+    def crossed(self, operation: Operation) -> list[RoutePlace]:
+        """Returns the routes that an operation may take."""
+        static = self.static_routes()
+        route = static if isinstance(static, str) else static.get(operation)
+        return [self.routes[route]] if route is not None else list(self.routes.values())
 
     @property
     def label(self) -> str:
@@ -165,6 +192,8 @@ class VirtualClusterPlace:
     prefixes: list[str]
     filters: list[FilterPlace]
     root: ClusterPlace | RouterPlace
+    without: frozenset[Operation] = frozenset()  # what the operator gives up
+    not_offered: Mapping[Operation, str] = field(default_factory=dict)  # each with the reason (gateway/offers.py)
     in_flight: int = 0
     retired: bool = False
     streams: set[Any] = field(default_factory=set)
@@ -172,21 +201,10 @@ class VirtualClusterPlace:
     def __post_init__(self) -> None:
         # What one server hands out needs no wrapping where no other could get it.
         self.wraps = len({id(each) for each in clusters(self.root)}) > 1
-        self.not_offered = broken(self)
 
     def close(self) -> None:
         for each in reversed(list(places(self))):
             each.factory.close(each.data)
-
-
-def broken(site: VirtualClusterPlace) -> dict[Operation, str]:
-    """The operations that a router or filter on the way breaks, each with who breaks it and why. A plugin declares them as
-    `breaks` of its factory: a mapping from Operation to a reason."""
-    found: dict[Operation, str] = {}
-    for place in places(site):
-        for operation, why in getattr(place.factory, "breaks", {}).items():
-            found.setdefault(operation, f"{place.name!r} breaks it: {why}")
-    return found
 
 
 def places(site: VirtualClusterPlace) -> Iterator[FilterPlace | RouterPlace]:
@@ -204,10 +222,10 @@ def places(site: VirtualClusterPlace) -> Iterator[FilterPlace | RouterPlace]:
 
 
 class Faults(Exception):
-    """Plugins that refuse their configuration: a sentence for each."""
+    """Some definitions cannot be used, for example because a plugin refuses its configuration."""
 
-    def __init__(self, faults: list[str]) -> None:
-        super().__init__("\n".join(faults))
+    def __init__(self, faults: list[Fault]) -> None:
+        super().__init__("\n".join(each.text for each in faults))
         self.faults = faults
 
 
@@ -218,7 +236,7 @@ class Builder:
         self, configuration: Configuration, folder: Path, shared: list[tuple[ClusterDefinition, Cluster]]
     ) -> None:
         self.configuration, self.folder, self.shared = configuration, folder, shared
-        self.faults: list[str] = []
+        self.faults: list[Fault] = []
 
     def virtual_cluster(self, name: str) -> VirtualClusterPlace:
         """Raises Faults, with every fault of its plugins."""
@@ -232,6 +250,7 @@ class Builder:
             [each.prefix for each in definition.gateways if each.prefix is not None],
             self.chain(definition.filters, None),
             self.target(definition.target, ()),
+            frozenset(map(Operation, definition.without)),
         )
         if self.faults:
             raise Faults(self.faults)
@@ -241,17 +260,29 @@ class Builder:
         return made
 
     def chain(self, names: Sequence[str], route: str | None) -> list[FilterPlace]:
-        return [each for name in names if (each := self.filter(name, route)) is not None]
+        return [self.filter(name, route) for name in names]
 
-    def filter(self, name: str, route: str | None) -> FilterPlace | None:
+    def filter(self, name: str, route: str | None) -> FilterPlace:
         definition = self.configuration.filters[name]
         made = plugins.factory("filter", definition.type)
         context = FilterPlaceContext(self.name, name, route, self.folder)
+        data = self.initialized_data("filter", definition, made, context)
+        return FilterPlace(name, route, made, context, data)
+
+    def initialized_data(self, kind: str, definition: Any, made: Any, context: Any) -> Any:
+        """Returns what a plugin makes of its configuration. If the plugin refuses the configuration, returns None and keeps the fault."""
         try:
-            return FilterPlace(name, route, made, context, made.initialize(context, definition.config))
+            return made.initialize(context, definition.config)
         except PluginConfigError as error:
-            self.faults.append(f"filter {name!r} ({definition.type}): {error}")
-            return None
+            said, line = str(error), self.configuration.line_of_key(kind, definition.name, str(error))
+        except Exception as error:
+            log.exception("the %s %r failed when it was initialized", kind, definition.name)
+            said, line = (
+                f"it failed with {type(error).__name__}: {error}",
+                self.configuration.line(kind, definition.name),
+            )
+        self.faults.append(Fault(line, f"{kind} {definition.name!r} ({definition.type}): {said}"))
+        return None
 
     def target(self, target: Target, way: tuple[str, ...]) -> ClusterPlace | RouterPlace:
         if target.cluster is not None:
@@ -264,12 +295,7 @@ class Builder:
         made = plugins.factory("router", definition.type)
         if name not in self.initialized:  # once a virtual cluster, however often it is used
             context = RouterPlaceContext(self.name, name, [route.name for route in definition.routes], self.folder)
-            data = None
-            try:
-                data = made.initialize(context, definition.config)
-            except PluginConfigError as error:
-                self.faults.append(f"router {name!r} ({definition.type}): {error}")
-            self.initialized[name] = context, data
+            self.initialized[name] = context, self.initialized_data("router", definition, made, context)
         context, data = self.initialized[name]
         routes = {
             route.name: RoutePlace(
@@ -292,10 +318,13 @@ class Builder:
             for cluster in {id(each): each for each in clusters(route.target)}.values():
                 other = seen.setdefault(id(cluster), route.name)
                 if other != route.name:
-                    self.faults.append(
+                    text = (
                         f"router {place.name!r}: the routes {other!r} and {route.name!r} both reach the cluster"
                         f" {cluster.name!r}: leave one of them out"
                     )
+                    number = list(place.routes).index(route.name)
+                    line = self.configuration.line("router", place.name, "routes", number)
+                    self.faults.append(Fault(line, text))
 
     def cluster(self, name: str) -> Cluster:
         definition = self.configuration.clusters[name]
@@ -317,6 +346,7 @@ class Builder:
             if definition.tls.certificate is not None and definition.tls.key is not None:
                 tls.load_cert_chain(self.folder / definition.tls.certificate, self.folder / definition.tls.key)
         except (OSError, ValueError) as error:
-            self.faults.append(f"cluster {definition.name!r}: tls: these files cannot be used: {error}")
+            text = f"cluster {definition.name!r}: tls: these files cannot be used: {error}"
+            self.faults.append(Fault(self.configuration.line("cluster", definition.name, "tls"), text))
             return None
         return tls

@@ -14,13 +14,13 @@ from typing import Any
 import msgspec
 
 from base.errors import TopicsError
-from gateway import plugins
+from gateway import offers, plugins
 from gateway.answers import refusal
 from gateway.api import Operation, Request, Response, VirtualNode, without
 from gateway.calls import Call, Session, new_session_id
 from gateway.config import Configuration, Faulty, load
 from gateway.document import Fault
-from gateway.errors import NotOffered, UnknownRoute
+from gateway.errors import UnknownRoute
 from gateway.exchange import Streamed
 from gateway.graph import Builder, ClusterPlace, Faults, RouterPlace, VirtualClusterPlace, clusters, nodes
 from gateway.ids import Seal
@@ -79,9 +79,15 @@ class Gateway:
                 made[name] = kept
                 continue
             try:
-                made[name] = builder.virtual_cluster(name)
+                site = made[name] = builder.virtual_cluster(name)
             except Faults as error:
-                faults += [Fault(1, fault) for fault in error.faults]
+                faults += error.faults
+                continue
+            site.not_offered = offers.not_offered(site)
+            if found := offers.broken(site):
+                line = configuration.line("virtual cluster", name, "without")
+                end = f"Take the plugin off this way, or write {offers.line_to_add(site, found)!r} in virtual cluster {name!r}."
+                faults += [Fault(line, f"virtual cluster {name!r}: {each}. {end}") for each in found]
         if faults:
             for name, site in made.items():
                 if self.sites.get(name) is not site:
@@ -201,8 +207,6 @@ class Gateway:
             if path == "/v0/nodes" and request.method in ("GET", "HEAD"):
                 response = self.nodes(site, prefix)
             else:
-                if virtual_node is None and request.operation in site.not_offered:
-                    raise NotOffered(request.operation.value, site.not_offered[request.operation])
                 decided = await call.run(request, virtual_node, real_node)
                 close, response = decided.close_connection, decided.response or Response(202)
                 if prefix and request.operation is Operation.WATCH:

@@ -108,11 +108,14 @@ class Entry(Definition):
 
 
 class VirtualCluster(Definition):
+    """`without`: the ids of operations that the virtual cluster does not offer."""
+
     name: Name
     gateways: Annotated[list[Entry], Meta(min_length=1)]
     target: Target | None = None
     target_cluster: TargetCluster | None = None
     filters: list[str] = []
+    without: list[str] = []
 
     def __post_init__(self) -> None:
         exactly_one(target=self.target, targetCluster=self.target_cluster)

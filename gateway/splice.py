@@ -51,11 +51,10 @@ def spliced_cluster(site: VirtualClusterPlace) -> ClusterPlace | None:
         return None
     found: ClusterPlace | RouterPlace = site.root
     while isinstance(found, RouterPlace):
-        if found.static is None:
-            found.create().close()  # says what its routers need
-        if not isinstance(found.static, str):
+        static = found.static_routes()
+        if not isinstance(static, str):
             return None
-        route = found.routes[found.static]
+        route = found.routes[static]
         if route.filters:
             return None
         found = route.target

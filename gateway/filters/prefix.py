@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import ClassVar
 
 import msgspec
 
 from gateway.api import FilterContext, FilterFactoryContext, Operation, PluginConfigError, Request, Response
-from gateway.errors import NotOffered
 from gateway.identifiers import parameter, with_parameter
 from gateway.names import prefixed_at_server, renamed_request, renamed_response
+from gateway.operations import BUS
 
 BEGINNING = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}")  # of a topic's name, with room for more
 
@@ -25,11 +26,6 @@ class Prefix:
         self.prefix, self.renaming = prefix, prefixed_at_server(prefix)
 
     async def on_request(self, operation: Operation, request: Request, context: FilterContext) -> Request | Response:
-        """Raises NotOffered: topics of the push bus have names of another kind."""
-        if operation.is_bus:
-            raise NotOffered(
-                operation.value, "the filter Prefix renames topics, and topics of the push bus keep their names"
-            )
         renamed = await renamed_request(request, self.renaming)
         if operation in (Operation.LIST_TOPICS, Operation.LIST_ROUTERS):
             wanted = self.prefix + (parameter(request.query, "prefix") or "")
@@ -44,6 +40,10 @@ class Prefix:
 
 class PrefixFactory:
     """Renames topics and routers both ways: in paths, bodies, frames, ids and errors."""
+
+    offers_not: ClassVar = dict.fromkeys(
+        BUS, "the filter Prefix renames topics, and topics of the push bus keep their names"
+    )
 
     def initialize(self, context: FilterFactoryContext, config: PrefixConfig) -> str:
         if BEGINNING.fullmatch(config.prefix) is None:

@@ -63,9 +63,10 @@ class SubjectRouterFactory:
 
     def initialize(self, context: RouterFactoryContext, config: SubjectConfig) -> SubjectConfig:
         context.allow_shared_cluster_targets()  # each subject sees one route only
-        for name in [*(rule.route for rule in config.rules), *filter(None, [config.default_route])]:
-            if name not in context.route_names:
-                raise PluginConfigError(f"there is no route {name!r} in {', '.join(context.route_names)}.")
+        named = [*(("rules", rule.route) for rule in config.rules), ("defaultRoute", config.default_route)]
+        for key, name in named:
+            if name is not None and name not in context.route_names:
+                raise PluginConfigError(f"{key}: there is no route {name!r} in {', '.join(context.route_names)}.")
         for rule in config.rules:
             if not rule.subjects and not rule.roles:
                 raise PluginConfigError(f"rules: the one to {rule.route!r} takes nobody: add subjects or roles.")
@@ -75,7 +76,7 @@ class SubjectRouterFactory:
         unused = set(context.route_names) - {rule.route for rule in config.rules} - {config.default_route}
         if unused:
             raise PluginConfigError(
-                f"no subject takes the routes {', '.join(sorted(unused))}: add a rule or remove them."
+                f"rules: no subject takes the routes {', '.join(sorted(unused))}: add a rule or remove them."
             )
         return config
 

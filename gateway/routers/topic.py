@@ -40,9 +40,15 @@ class Lookup:
     """A table that can be asked. Raises ValueError for a route that the router does not have."""
 
     def __init__(self, table: Table, routes: Sequence[str]) -> None:
-        for name in (*table.topics.values(), *table.prefixes.values(), *filter(None, [table.default])):
-            if name not in routes:
-                raise ValueError(f"there is no route {name!r}: expected one of {', '.join(routes)}")
+        named = {
+            "topics": table.topics.values(),
+            "prefixes": table.prefixes.values(),
+            "default": [table.default or routes[0]],
+        }
+        for key, names in named.items():
+            for name in names:
+                if name not in routes:
+                    raise ValueError(f"{key}: there is no route {name!r}: expected one of {', '.join(routes)}")
         self.table = table
         self.prefixes = sorted(table.prefixes, key=len, reverse=True)
         self.route = lru_cache(4096)(self.find)

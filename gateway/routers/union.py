@@ -56,7 +56,7 @@ class UnionRouter:
             return await joined_stream(context, request, self.union.renamings)
         if operation in OF_ONE:
             return await context.send_request(context.any_node(self.union.routes[-1]), request)
-        if request.topic is None and operation not in OF_ROUTERS:
+        if request.topic is None and operation not in OF_ROUTERS:  # a call that this version does not know
             raise NotOffered(
                 operation.value, "it is about one server, and this address shows several: ask a node of GET /v0/nodes"
             )
@@ -154,7 +154,7 @@ class UnionRouter:
 class UnionRouterFactory:
     """The topics of every route, under the route's name: `eu.orders`."""
 
-    breaks: ClassVar = {
+    offers_not: ClassVar = {
         Operation.METRICS: "counters of several servers are not one server's; ask each node of GET /v0/nodes",
         **dict.fromkeys(BUS, "the push bus of several servers is not one bus"),
     }

@@ -1,5 +1,6 @@
 """What gateway/api.py promises, with a router and a filter from a wheel of their own."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.running import Running, cluster, route
+from tests.gateway.running import Running, by_topic, cluster, route
 from tests.gateway.streams import Stream
 from tests.instances import ROOT, until
 
@@ -173,23 +174,103 @@ def test_a_stream_is_at_the_address_that_the_client_uses(gateway, two_servers, n
     assert begun["stream_url"].startswith("/vc/nested/v0/watch/")
 
 
+def checked(running: Running, installed: Path) -> subprocess.CompletedProcess[str]:
+    running.write(running.configuration)
+    command = [sys.executable, str(ROOT / "manage.py"), "gateway", "check", str(running.file)]
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
+def line_of(running: Running, text: str) -> int:
+    return next(number for number, line in enumerate(running.file.read_text().splitlines(), 1) if text in line)
+
+
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "said", "at"),
     [
-        ({"firstRoute": "nowhere"}, "there is no route 'nowhere'"),
-        ({"firstRoute": 7}, "routerDefinitions[0].config.firstRoute"),
-        ({"firstRoute": "one", "x": 1}, "routerDefinitions[0].config.x: unknown field"),
+        ({"firstRoute": "nowhere"}, "there is no route 'nowhere'", "firstRoute: nowhere"),
+        ({"firstRoute": 7}, "routerDefinitions[0].config.firstRoute", "firstRoute: 7"),
+        ({"firstRoute": "one", "x": 1}, "routerDefinitions[0].config.x: unknown field", "x: 1"),
     ],
 )
-def test_a_wrong_configuration_of_a_plugin_is_reported(two_servers, installed, tmp_path, config, said: str) -> None:
+def test_a_wrong_configuration_of_a_plugin_is_reported(installed, tmp_path, config, said: str, at: str) -> None:
     configuration = contract(1, 2)
     configuration["routerDefinitions"][0]["config"] = config
     running = Running(tmp_path, configuration)
-    running.write(configuration)
-    command = [sys.executable, str(ROOT / "manage.py"), "gateway", "check", str(running.file)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={"PYTHONPATH": str(installed)})
+    done = checked(running, installed)
     assert done.returncode == 1
     assert said in done.stderr
+    assert done.stderr.startswith(f"{running.file}:{line_of(running, at)}: ")
+
+
+def test_a_plugin_that_cannot_be_made_is_reported_at_its_definition(installed, tmp_path) -> None:
+    configuration = contract(1, 2)
+    configuration["filterDefinitions"][0] = {"name": "A", "type": "Failing"}
+    running = Running(tmp_path, configuration)
+    done = checked(running, installed)
+    assert done.returncode == 1
+    said = "filter 'A' (Failing): it failed with KeyError: 'a fault of the plugin'"
+    assert f"{running.file}:{line_of(running, 'name: A')}: {said}" in done.stderr.splitlines()
+
+
+def lossy(one: int, two: int, **virtual_cluster: Any) -> dict[str, Any]:
+    """A LossyRouter, which breaks diff and watch_stream, behind a TopicRouter."""
+    configuration = by_topic(one, two)
+    configuration["routerDefinitions"][0]["routes"][0]["target"] = {"router": "lossy"}
+    inner = {
+        "name": "lossy",
+        "type": "LossyRouter",
+        "config": {"firstRoute": "eu"},
+        "routes": [route("eu", 0, cluster="eu")],
+    }
+    configuration["routerDefinitions"].append(inner)
+    configuration["virtualClusters"][0] |= virtual_cluster
+    return configuration
+
+
+def test_a_graph_that_breaks_what_it_offers_is_refused_with_the_line_to_add(installed, tmp_path) -> None:
+    running = Running(tmp_path, lossy(1, 2, without=["pulse"]))
+    done = checked(running, installed)
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert len(lines) == 2
+    for line, operation, why in zip(
+        lines, ("diff", "watch_stream"), ("the order is lost", "a stream ends at each deploy"), strict=True
+    ):
+        assert line.startswith(
+            f"{running.file}:{line_of(running, 'without:')}: virtual cluster 'all': {operation} breaks"
+        )
+        assert f"the router 'lossy' (LossyRouter; eu): {why}." in line
+        assert "'without: [diff, pulse, watch_stream]'" in line
+    running.configuration = lossy(1, 2, without=["diff", "pulse", "watch_stream"])
+    done = checked(running, installed)
+    assert done.returncode == 0, done.stderr
+    assert "not offered (501): diff: the configuration of this virtual cluster gives it up" in done.stdout
+
+
+def test_what_is_given_up_is_501_and_missing_from_the_schema(two_servers, gateways, installed, name: str) -> None:
+    ports = [server.port for server in two_servers]
+    gateway = gateways(lossy(*ports, without=["diff", "watch_stream"]), PYTHONPATH=str(installed))
+    client = gateway.client()
+    assert client.append(name, 1).status == 201
+    refused = client.post(f"/v0/topics/{name}/diff", {})
+    assert (refused.status, refused.code) == (501, "not_offered")
+    assert "gives it up" in refused.json["error"]["message"]
+    assert client.post(f"/node/1/v0/topics/{name}/diff", {}).status == 501
+    paths = client.get("/v0/schema", accept="application/json").json["paths"]
+    assert "/v0/topics/{topic}/diff" not in paths
+    assert "/v0/topics/{topic}/records" in paths
+
+
+def test_one_way_that_refuses_an_operation_leaves_the_others(two_servers, gateways) -> None:
+    """A Prefix on one route refuses the bus there. The virtual cluster still offers it."""
+    configuration = by_topic(*(server.port for server in two_servers))
+    configuration["filterDefinitions"] = [{"name": "own", "type": "Prefix", "config": {"prefix": "own."}}]
+    configuration["routerDefinitions"][0]["routes"][0]["filters"] = ["own"]
+    client = gateways(configuration).client()
+    assert client.post("/topics/us.x", {"type": "noop", "url": "https://x.example/1"}).status != 501
+    refused = client.post("/topics/eu.x", {"type": "noop", "url": "https://x.example/1"})
+    assert (refused.status, b"renames topics" in refused.body) == (501, True)
 
 
 # -- Reload, drain and kills -------------------------------------------------------------------------------------------

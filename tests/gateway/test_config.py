@@ -123,6 +123,8 @@ def test_a_whole_file_is_typed(tmp_path: Path) -> None:
         ("timeouts:", "tls: {key: k.pem}\n    timeouts:", "k.pem", "expected exactly one"),
         ("    filters: [who]\n", "    filters: [who]\n    filters: []\n", "filters: []", "'filters' stands twice"),
         ("    filters: [who]\n", "", "name: who", "no virtual cluster leads to the filter 'who': use it or remove it."),
+        ("    filters: [who]\n", "    filters: [who]\n    without: [apend]\n", "apend", "'apend'. Did you mean 'append'?"),
+        ("    filters: [who]\n", "    filters: [who]\n    without: [diff, diff]\n", "without", "'diff' is taken by line"),
         ("nodes: [{id: 0, url: \"http://us.internal:4000\"}]", "nodes: []", "nodes: []", "Expected array of length >= 1."),
         ("virtualClusters:", "virtualCluster:", "virtualCluster:", "unknown field. Did you mean 'virtualClusters'?"),
     ],

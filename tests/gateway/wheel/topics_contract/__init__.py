@@ -4,7 +4,7 @@ import asyncio
 
 import msgspec
 
-from gateway.api import PluginConfigError, Response
+from gateway.api import Operation, PluginConfigError, Response
 from gateway.blocks import scatter
 
 
@@ -79,6 +79,25 @@ class ContractRouterFactory:
 
     def create_router(self, context, data):
         return ContractRouter(*data)
+
+    def close(self, data):
+        pass
+
+
+class LossyRouterFactory(ContractRouterFactory):
+    """A ContractRouter that says that it loses promises."""
+
+    breaks = {Operation.WATCH_STREAM: "a stream ends at each deploy", Operation.DIFF: "the order is lost"}
+
+
+class FailingFactory:
+    """Cannot be made."""
+
+    def initialize(self, context, config: dict):
+        raise KeyError("a fault of the plugin")
+
+    def create_filter(self, context, data):
+        raise NotImplementedError
 
     def close(self, data):
         pass

@@ -270,7 +270,7 @@ class Builder:
         return FilterPlace(name, route, made, context, data)
 
     def initialized_data(self, kind: str, definition: Any, made: Any, context: Any) -> Any:
-        """Returns what a plugin makes of its configuration. If the plugin refuses the configuration, returns None and keeps the fault."""
+        """Returns what a plugin makes of its configuration, or None and a fault if it refuses."""
         try:
             return made.initialize(context, definition.config)
         except PluginConfigError as error:

@@ -31,6 +31,7 @@ Handler = Callable[[Request], "Response | Awaitable[Response]"]
 # httptools knows some 40 methods and fails on others. A handler is to refuse a strange method as it sees fit.
 USUAL = re.compile(rb"(?:\r?\n)*(?:GET|HEAD|POST|PUT|DELETE|OPTIONS|PATCH|TRACE) ")
 STRANGE = re.compile(rb"((?:\r?\n)*)([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}) ")
+BEGUN = re.compile(rb"(?:\r?\n)*[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")  # a method without its end
 LONGEST_METHOD = 80  # bytes, with the line ends before it
 MOST_WRITTEN = 256 * 1024  # bytes that wait for a slow reader: above, nothing more is produced for it
 BODY, PIPELINE, OUTPUT, UPGRADE = 1, 2, 4, 8  # why a connection is not read
@@ -194,13 +195,14 @@ class Connection(asyncio.Protocol):
             self.rest += data
             return
         was_reading_head = self.reading_head
-        if not was_reading_head and self.current is None:
+        is_between = not was_reading_head and self.current is None
+        if is_between:
             self.deadline = self.loop.time() + self.limits.head_seconds
             if not USUAL.match(data) or self.odd:
                 data = self._strange(self.odd + data)
                 if not data:
                     return
-        self._feed(data)
+        self._feed(data, is_between)
         if was_reading_head and self.reading_head:
             self.head_size += len(data)
             if self.head_size > self.limits.head_bytes:
@@ -276,16 +278,34 @@ class Connection(asyncio.Protocol):
         self.odd = data
         return b""
 
-    def _feed(self, data: bytes) -> None:
+    def _feed(self, data: bytes, is_between: bool = False) -> None:
+        """`is_between`: `data` begins with a request."""
+        due = len(self.queue)
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             self._upgraded(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
+            is_method = isinstance(error, httptools.HttpParserInvalidMethodError)
+            if is_between and is_method and self._is_strange_behind(data, due):
+                return
             # What follows a request that ends the connection is not read, and is no fault of that request.
             if self.queue and self.queue[-1].ends and self.current is None and not self.reading_head:
                 return
             self._refuse(self.refusal or malformed(f"this is not HTTP/1.1: {error}"))
+        else:
+            if is_between and self.reading_head and not self.target:
+                self._is_strange_behind(data, due)
+
+    def _is_strange_behind(self, data: bytes, due: int) -> bool:
+        """Reads on at an unknown method, whole or cut, behind the requests of `data`. Returns whether there is one. `due`: the number
+        of earlier requests."""
+        rest = behind(data, [each.request for each in list(self.queue)[due:]])
+        if self.current is not None or not (STRANGE.match(rest) or BEGUN.fullmatch(rest)):
+            return False
+        self.reading_head = False
+        self._read_on(None, self._strange(rest))
+        return True
 
     def _upgraded(self, rest: bytes) -> None:
         """httptools reads no further behind a request to upgrade. One without a body is for the handler to decide; one with a
@@ -305,7 +325,7 @@ class Connection(asyncio.Protocol):
             self.parser.feed_data(b"POST / HTTP/1.1\r\nhost: x\r\n%b\r\n\r\n" % framing)
             self.resuming = False
         if rest:
-            self._feed(rest)
+            self._feed(rest, self.current is None)
 
     def on_message_begin(self) -> None:
         if self.resuming:
@@ -735,6 +755,19 @@ class Connection(asyncio.Protocol):
             self._refuse(malformed(f"the head came too slowly: send it within {self.limits.head_seconds:g} seconds"))
         else:
             self.transport.close()
+
+
+def behind(data: bytes, requests: list[Request | None]) -> bytes:
+    """Returns the bytes behind the requests at the beginning of `data`. Returns none if an end is not certain (chunks)."""
+    at = 0
+    for request in requests:
+        while data[at : at + 1] in (b"\r", b"\n"):
+            at += 1
+        end = data.find(b"\r\n\r\n", at)
+        if request is None or request.body.length is None or end < 0:
+            return b""
+        at = end + 4 + request.body.length
+    return data[at:] if requests else b""
 
 
 def head_too_large(limits: Limits) -> Refused:

@@ -93,6 +93,16 @@ def test_another_host_is_not_served_on_a_connection_that_was(gateway) -> None:
         assert statuses(read(opened, 2)) == [200, 404]
 
 
+def test_an_unknown_method_is_405_alone_and_behind_another_request(gateway) -> None:
+    strange = b"BREW /v0/topics HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+    for sent, wanted in ((strange, [405]), (GET + strange + GET, [200, 405, 200])):
+        with gateway.connect() as opened:
+            opened.sendall(sent)
+            got = read(opened, len(wanted))
+        assert statuses(got) == wanted
+        assert b"allow: GET, HEAD, OPTIONS\r\n" in got
+
+
 @pytest.mark.parametrize(
     "shape",
     [

@@ -87,6 +87,50 @@ def test_requests_before_a_malformed_one_are_answered(echoing: Served) -> None:
     assert answers.index(b"GET /1") < answers.index(b"GET /2")
 
 
+def test_an_unknown_method_is_handled_behind_other_requests(echoing: Served) -> None:
+    strange = b"BREW /%d HTTP/1.1\r\nhost: a\r\n\r\n"
+    one = b"GET /%d HTTP/1.1\r\nhost: a\r\n\r\n"
+    post = POST + b"content-length: 21\r\n\r\nBREW / HTTP/1.1\r\n\r\nxy"
+    answers = echoing.exchange(
+        one % 1
+        + strange % 2
+        + post
+        + b"\r\n"
+        + strange % 3
+        + strange % 4
+        + one % 5
+        + b"GETX /6 HTTP/1.1\r\nhost: a\r\n\r\n"
+        + LAST
+    )
+    assert bodies(answers) == [
+        b"GET /1 ",
+        b"BREW /2 ",
+        b"POST /x BREW / HTTP/1.1\r\n\r\nxy",
+        b"BREW /3 ",
+        b"BREW /4 ",
+        b"GET /5 ",
+        b"GETX /6 ",
+        b"GET /last ",
+    ]
+
+
+def test_an_unknown_method_behind_chunks_is_refused(echoing: Served) -> None:
+    answers = echoing.exchange(POST + CHUNKS + b"0\r\n\r\nBREW / HTTP/1.1\r\nhost: a\r\n\r\n" + LAST)
+    assert statuses(answers) == [200, 400]
+
+
+def test_it_may_be_split_anywhere_behind_another_request(echoing: Served) -> None:
+    one = b"GET /1 HTTP/1.1\r\nhost: a\r\n\r\n"
+    whole = one + b"\r\nBREW /2 HTTP/1.1\r\nhost: a\r\n\r\n" + LAST
+    for place in range(len(one), len(whole)):
+        with echoing.connection() as opened:
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            opened.sendall(whole[:place])
+            echoing.call(settled())
+            opened.sendall(whole[place:])
+            assert bodies(rest(opened)) == [b"GET /1 ", b"BREW /2 ", b"GET /last "], place
+
+
 TRAFFIC = (
     b"BREW /three HTTP/1.1\r\nhost: a\r\n\r\n"
     b"POST /one HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\nfirst"

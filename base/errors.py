@@ -12,6 +12,7 @@ class TopicsError(Exception):
     status = 500
     code = "internal"
     retry_after: int | None = None
+    headers: tuple[tuple[bytes, bytes], ...] = ()
 
     def __init__(self, message: str, **detail: Any) -> None:
         super().__init__(message)
@@ -170,6 +171,12 @@ class HeadMismatch(TopicsError):
     """The topic's head is not the one the append expected; detail.head_seq is."""
 
     status, code = 409, "head_mismatch"
+
+
+class TopicSealed(TopicsError):
+    """The topic is sealed: it takes no records and no deletes until somebody unseals it."""
+
+    status, code = 409, "topic_sealed"
 
 
 class CursorMoved(TopicsError):

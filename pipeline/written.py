@@ -16,7 +16,7 @@ from django.conf import settings
 from base.clock import now_ms
 from base.errors import NotReady
 from store.script import Script, Statement, atomically, run
-from topics import limits
+from topics import limits, sealed
 from topics.append import check_room, committed, write_once
 from topics.cache import CachedTopic, cached, forget, load_topic
 from topics.config import insert_topic
@@ -124,6 +124,8 @@ def append_once(
     if expected not in (None, records if batch == claim.batch else 0):
         raise NotReady("another try of this task is writing the same records")
     count, done = 0, None
+    if topic.sealed:
+        raise sealed.refused(topic.name)
     for part in parts:
         if limits.MOST_TOTAL_BYTES:
             yield from limits.check_total_bytes(part.bytes)

@@ -29,13 +29,18 @@ def check_token(value: str, what: str) -> str:
     return value
 
 
-def check_queue(name: str, discard: str) -> None:
+def check_queue(name: str, discard: str, is_sealed: bool) -> None:
     """Raises InvalidRequest for a queue that rejects: what was delivered would count for days, and the events of several topics
-    come in one order, in which none can be left behind."""
+    come in one order, in which none can be left behind. A sealed queue would take none of them."""
     if name.startswith(QUEUE) and discard == "reject":
         raise InvalidRequest(
             f'{name!r} is a queue of the push bus, which rejects nothing: leave discard at "old", which evicts the oldest events',
             field="discard",
+        )
+    if name.startswith(QUEUE) and is_sealed:
+        raise InvalidRequest(
+            f"{name!r} is a queue of the push bus, which takes every event: pause its subscriber instead of sealing it",
+            field="sealed",
         )
 
 

@@ -110,7 +110,8 @@ def rendered(topic: str, event: Event, now: int) -> bytes:
 def publish(topic: str, event: Event, client_id: int, now: int) -> Script[None]:
     """Publish, as the topic's first publisher where there is none yet.
 
-    Raises InvalidRequest, Forbidden (somebody else's topic), Throttled or NotReady: nothing was published.
+    Raises InvalidRequest, Forbidden (somebody else's topic), TopicSealed, TopicFull, Throttled or NotReady: nothing was
+    published.
     """
     check_topic(topic)
     check_event(event)
@@ -138,7 +139,7 @@ def one_row(data: bytes) -> Rows:
 
 def write(topic: CachedTopic, name: str, rows: Rows, now: int) -> Script[bool]:
     """False: the topic is another than the one we knew, and nothing was written."""
-    if topic.rejects:
+    if topic.rejects or topic.sealed:
         return (yield from look_and_write(topic, name, Append([]), rows, now)) is not None
     return (yield Write(topic, rows, now)) is not None
 

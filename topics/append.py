@@ -9,9 +9,9 @@ import time
 from collections.abc import Awaitable
 from typing import Any
 
-from base.errors import HeadMismatch, IdempotencyMismatch, TopicFull
+from base.errors import HeadMismatch, IdempotencyMismatch, InvalidRequest, TopicFull
 from store.script import Script, Shared, Statement, atomically
-from topics import limits, wake
+from topics import limits, sealed, wake
 from topics.batch import batches
 from topics.cache import CachedTopic, absent, as_known, cached, forget, load_topic
 from topics.conditional import AtHead, Unless
@@ -67,8 +67,8 @@ class Write(Shared):
 def append(name: str, wanted: Append, rows: Rows, now: int) -> Script[Appended]:
     """Append, creating the topic when it is absent and may be created.
 
-    Raises TopicNotFound, HeadMismatch, IdempotencyMismatch, TopicFull, InvalidRequest, Throttled or NotReady: then nothing was
-    appended.
+    Raises TopicNotFound, HeadMismatch, IdempotencyMismatch, TopicSealed, TopicFull, InvalidRequest, Throttled or NotReady: then
+    nothing was appended.
     """
     if limits.MOST_TOTAL_BYTES:
         yield from limits.check_total_bytes(rows.bytes)
@@ -77,7 +77,7 @@ def append(name: str, wanted: Append, rows: Rows, now: int) -> Script[Appended]:
         done: Appended | None
         if topic is None:
             done = yield from create_and_append(name, wanted, rows, now)
-        elif topic.rejects:
+        elif topic.rejects or topic.sealed:
             done = yield from look_and_write(topic, name, wanted, rows, now)
         elif wanted.plain:
             done = yield Write(topic, rows, now)
@@ -98,6 +98,10 @@ def create_and_append(name: str, wanted: Append, rows: Rows, now: int) -> Script
     if wanted.plain and wanted.config is None:
         return (yield from append_first(name, rows, now))
     fields = wanted.config.fields() if wanted.config else {}
+    if fields.get("sealed"):
+        raise InvalidRequest(
+            "an append cannot create a sealed topic: leave sealed out, or create it with a PUT", field="sealed"
+        )
     if wanted.expected_head is not None or fields.get("discard") == Topic.Discard.REJECT:
         # It may yet be refused, and must leave no topic behind then.
         return (yield from look_and_write(None, name, wanted, rows, now))
@@ -146,8 +150,10 @@ def look_and_write_once(
         if kept:
             ((first_seq, last_seq, is_same),) = kept
             if not is_same:
-                raise mismatch(wanted.idempotency_key, first_seq, last_seq)
-            return topic, Appended(first_seq, last_seq, head_seq, False, True, 0.0, 0.0)
+                raise sealed.marked(mismatch(wanted.idempotency_key, first_seq, last_seq), topic.sealed)
+            return topic, Appended(first_seq, last_seq, head_seq, False, True, 0.0, 0.0, topic.sealed)
+    if topic.sealed:  # behind the key: a retry of an append that is there is answered as the first one was
+        raise sealed.refused(topic.name)
     if wanted.expected_head is not None and wanted.expected_head != head_seq:
         raise HeadMismatch(
             f"expected the head at {wanted.expected_head}, it is at {head_seq}",
@@ -199,14 +205,17 @@ def check_room(topic: CachedTopic, rows: Rows, now: int) -> Script[None]:
         raise TopicFull(f"{topic.name!r} holds {bytes} bytes of {topic.cap_bytes}", cap_bytes=topic.cap_bytes)
 
 
-def last_keyed(name: str, prefix: str, now: int) -> Script[tuple[str, int, int, int] | None]:
-    """The last append under a key that begins so and is remembered: key, first_seq, last_seq, ts. Raises TopicNotFound."""
+def last_keyed(name: str, prefix: str, now: int) -> Script[tuple[bool, tuple[str, int, int, int] | None]]:
+    """Whether the topic is sealed, and the last append under a key that begins so and is remembered.
 
-    def look(topic: CachedTopic) -> Script[tuple[Any, ...] | None]:
+    Of an append: key, first_seq, last_seq, ts. Raises TopicNotFound.
+    """
+
+    def look(topic: CachedTopic) -> Script[tuple[bool, tuple[Any, ...]] | None]:
         since = now - topic.idempotency_window_ms
         wanted = (prefix, prefix + chr(0x10FFFF), since, topic.id, topic.version)
         rows = yield Statement(LAST_KEYED, wanted, quick=True)
-        return rows[0] if rows else None
+        return (topic.sealed, rows[0]) if rows else None
 
-    key, *rest = yield from as_known(name, look)
-    return None if key is None else (key, *rest)
+    is_sealed, (key, *rest) = yield from as_known(name, look)
+    return is_sealed, None if key is None else (key, *rest)

@@ -19,7 +19,7 @@ LOOKUP = """
 SELECT t.id, t.name, h.version, t.type, t.durability, t.ttl_ms, t.cap_records, t.cap_bytes, t.discard,
        t.idempotency_window_ms, t.dedupe_node, h.routed, h.derived,
        t.created_ts, t.priority, t.auto_priority, t.auto_create, t.lease_ms, t.claim_jitter_ms, t.max_deliveries, t.dead_letter,
-       t.leases_durable
+       t.leases_durable, t.sealed
   FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id
  WHERE t.name = %s
 """
@@ -53,6 +53,7 @@ class CachedTopic(NamedTuple):
     max_deliveries: int
     dead_letter: str | None
     leases_durable: bool
+    sealed: bool
 
     @property
     def volatile(self) -> bool:

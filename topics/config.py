@@ -74,6 +74,8 @@ class Config(Request):
     """For queues, a topic's name: kept and shown, does nothing yet; `null` for a new topic."""
     leases_durable: bool | UnsetType = UNSET
     """For queues: kept and shown, does nothing yet; `false` for a new topic."""
+    sealed: bool | UnsetType = UNSET
+    """True: the topic takes no records and no deletes (409 `topic_sealed`). Routers into it wait. `false` for a new topic."""
 
     def check_names(self, key: Key) -> None:
         """Raises Forbidden when it names a topic outside the key's prefixes."""
@@ -141,6 +143,8 @@ class WholeConfig(msgspec.Struct):
     """For queues, a topic's name: does nothing yet."""
     leases_durable: bool
     """For queues: does nothing yet."""
+    sealed: bool
+    """True: the topic takes no records and no deletes."""
 
     def seen_by(self, key: Key) -> WholeConfig:
         """With "*" for a name that the key may not see."""
@@ -288,7 +292,7 @@ def check_new(name: str, fields: dict[str, Any]) -> Script[None]:
     """Raises Throttled or InvalidRequest where there may be no new topic with these columns."""
     check_topic_name(name)
     check_type(fields)
-    hooks.check_config(name, fields.get("discard", TOPIC["discard"]))
+    hooks.check_config(name, fields.get("discard", TOPIC["discard"]), fields.get("sealed", False))
     yield from limits.check_topics(name)
 
 
@@ -314,6 +318,9 @@ def configured(fields: dict[str, Any]) -> WholeConfig:
 LOCK_CONFIG = f"SELECT id, {', '.join(COLUMNS)} FROM topics_topic WHERE name = %s FOR NO KEY UPDATE"
 # Takes the head's lock. From the commit on whoever remembers the old config gets no row and looks again (cache.py).
 OUTDATE = "UPDATE topics_topichead SET version = version + 1 WHERE topic_id = %s"
+# A sealed topic needs no seqs in reserve, and a crash would move its head over them. This commit waits for the disk, and so for
+# every append before it. The seqs are given back as those of a topic at rest are (upkeep/retention.py).
+SEAL = "UPDATE topics_topichead SET version = version + 1, reserved_seq = head_seq WHERE topic_id = %s"
 SAVE = f"UPDATE topics_topic SET {', '.join(f'{column} = %({column})s' for column in COLUMNS)} WHERE id = %(id)s"
 EXPIRE = "SELECT topic_expire(id, %s - ttl_ms) FROM topics_topic WHERE id = %s AND ttl_ms > 0"
 EVICT = "SELECT topic_evict(%s, %s, %s)"
@@ -359,13 +366,13 @@ def change_topic(
         raise Incompatible(f"{name!r} is a {before.type} and cannot become a {changed['type']}", type=before.type)
     if not changed:
         return before
-    yield Statement(OUTDATE, (topic_id,))
+    yield Statement(SEAL if changed.get("sealed") else OUTDATE, (topic_id,))
     # What was over its time is gone: a longer time must not bring it back, nor a cap count it.
     yield Statement(EXPIRE, (now, topic_id))
     columns = {column: getattr(before, column) for column in COLUMNS} | changed
     yield Statement(SAVE, {**columns, "id": topic_id})
     after = whole(columns)
-    hooks.check_config(name, after.discard)
+    hooks.check_config(name, after.discard, after.sealed)
     yield from audit.note_difference("topic", name, as_dict(before), as_dict(after))
     yield Statement(EXPIRE, (now, topic_id))
     if after.discard == Topic.Discard.OLD:

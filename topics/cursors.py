@@ -14,13 +14,14 @@ from topics import audit
 from topics.cache import absent
 from topics.diff import seq_before
 from topics.moves import Move
+from topics.sealed import marked
 from wire.keys import OPEN, Key
 
 # By the unique index (topic_id, name, kind), which is also the order. The oldest unread record is looked for from the
 # cursor, the floor, and what is over its time, whichever is last.
 CURSORS = """
 SELECT c.id, {name}, c.kind, c.seq, h.head_seq - c.seq,
-       %(now)s - topic_next_ts(t.id, greatest(c.seq, s.earliest_seq - 1)), c.updated_ts
+       %(now)s - topic_next_ts(t.id, greatest(c.seq, s.earliest_seq - 1)), c.updated_ts, t.sealed
   FROM topics_topic t
   JOIN topics_topichead h ON h.topic_id = t.id
  CROSS JOIN LATERAL topic_stat(h, CASE WHEN t.ttl_ms > 0 THEN %(now)s - t.ttl_ms END) s
@@ -39,10 +40,10 @@ PAGE_SEEN = f"""{CURSORS.format(name=SEEN)}
  ORDER BY {SEEN}, c.kind, c.id LIMIT %(limit)s
 """
 
-THERE = "SELECT FROM topics_topic WHERE name = %s"
+THERE = "SELECT sealed FROM topics_topic WHERE name = %s"
 # The topic's row is locked against a delete, since a cursor must not outlive it.
 LOCK_TOPIC = """
-SELECT t.id, h.head_seq FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id
+SELECT t.id, t.sealed FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id
  WHERE t.name = %s FOR KEY SHARE OF t
 """
 OTHERS = "SELECT kind FROM topics_cursor WHERE topic_id = %s AND name = %s AND kind <> 'named' LIMIT 1"
@@ -51,7 +52,8 @@ DELETE = "DELETE FROM topics_cursor WHERE topic_id = %s AND name = %s AND kind =
 
 
 class Shown(NamedTuple):
-    """A cursor as of one moment. `oldest_unread_ms`: the age of the first record above it; None when there is none."""
+    """A cursor as of one moment. `oldest_unread_ms`: the age of the first record above it; None when there is none. `sealed`: its
+    topic is."""
 
     id: int
     name: str
@@ -60,6 +62,7 @@ class Shown(NamedTuple):
     lag: int
     oldest_unread_ms: int | None
     updated_ts: int
+    sealed: bool
 
 
 class Moved(NamedTuple):
@@ -81,9 +84,9 @@ def cursor(topic: str, name: str, now: int, key: Key = OPEN) -> Script[Shown]:
     """Raises TopicNotFound or NotFound, also for a cursor whose name the key may not see."""
     rows = yield from fetch(ONE, topic, cursor=name, now=now)
     if not rows or not visible(rows[0].kind, name, key):
-        yield from check_topic(topic)
+        is_sealed = yield from check_topic(topic)
         check_router_name(name, "cursor")
-        raise NotFound(f"{topic!r} has no cursor {name!r}", topic=topic, cursor=name)
+        raise marked(NotFound(f"{topic!r} has no cursor {name!r}", topic=topic, cursor=name), is_sealed)
     return rows[0]
 
 
@@ -92,16 +95,19 @@ def visible(kind: str, name: str, key: Key) -> bool:
     return kind == "named" or key.allows(name)
 
 
-def page_of_cursors(topic: str, after: After, limit: int, now: int, key: Key = OPEN) -> Script[list[Shown]]:
-    """The next cursors of a topic, by name and kind, with "*" for names that the key may not see. Raises TopicNotFound."""
+def page_of_cursors(
+    topic: str, after: After, limit: int, now: int, key: Key = OPEN
+) -> Script[tuple[list[Shown], bool]]:
+    """The next cursors of a topic, by name and kind, with "*" for names that the key may not see.
+
+    Returns them, and whether the topic is sealed. Raises TopicNotFound.
+    """
     wanted = {"after_name": after.name, "after_kind": after.kind, "limit": limit, "now": now}
     if key.prefixes:
         rows = yield from fetch(PAGE_SEEN, topic, after_id=after.id, prefixes=list(key.prefixes), **wanted)
     else:
         rows = yield from fetch(PAGE, topic, **wanted)
-    if not rows:
-        yield from check_topic(topic)
-    return rows
+    return rows, rows[0].sealed if rows else (yield from check_topic(topic))
 
 
 def fetch(statement: str, topic: str, **arguments: Any) -> Script[list[Shown]]:
@@ -109,16 +115,20 @@ def fetch(statement: str, topic: str, **arguments: Any) -> Script[list[Shown]]:
     return [shown(*row) for row in rows]
 
 
-def shown(id: int, name: str, kind: str, seq: int, lag: int, oldest_unread_ms: int | None, updated_ts: int) -> Shown:
+def shown(
+    id: int, name: str, kind: str, seq: int, lag: int, oldest_unread_ms: int | None, updated_ts: int, sealed: bool
+) -> Shown:
     # Clocks of several machines differ a little: nothing is younger than now.
     age = None if oldest_unread_ms is None else max(oldest_unread_ms, 0)
-    return Shown(id, name, kind, seq, lag, age, updated_ts)
+    return Shown(id, name, kind, seq, lag, age, updated_ts, sealed)
 
 
-def check_topic(name: str) -> Script[None]:
-    """Raises TopicNotFound."""
-    if not (yield Statement(THERE, (name,))):
+def check_topic(name: str) -> Script[bool]:
+    """Whether the topic is sealed. Raises TopicNotFound."""
+    rows = yield Statement(THERE, (name,))
+    if not rows:
         raise absent(name)
+    return bool(rows[0][0])
 
 
 def target_seq(topic: str, seq: int | None, from_ts: int | None, at: str | None, now: int) -> Script[int | None]:
@@ -140,51 +150,54 @@ def move(topic: str, name: str, seq: int | None, expected_seq: int | None, now: 
     found = yield Move(topic, name, seq, expected_seq, key.allows(name), now)
     if found is None:
         raise absent(topic)
-    topic_id, head_seq, kind, cursor_id, stands, unread_ms, updated_ts, made = found
+    topic_id, head_seq, kind, cursor_id, stands, unread_ms, updated_ts, made, is_sealed = found
     if cursor_id is not None:
-        return Moved(bool(made), shown(cursor_id, name, "named", stands, head_seq - stands, unread_ms, updated_ts))
+        lag = head_seq - stands
+        return Moved(bool(made), shown(cursor_id, name, "named", stands, lag, unread_ms, updated_ts, is_sealed))
     if seq is not None and seq > head_seq:
-        raise InvalidRequest(f"seq {seq} is beyond the head of {topic!r}, {head_seq}", head_seq=head_seq)
+        beyond = InvalidRequest(f"seq {seq} is beyond the head of {topic!r}, {head_seq}", head_seq=head_seq)
+        raise marked(beyond, is_sealed)
     if kind is not None:
-        raise belongs(name, kind)
+        raise marked(belongs(name, kind), is_sealed)
     rows = yield Statement(WHERE_NOW, (topic_id, name))
     current = rows[0][0] if rows else 0
-    raise CursorMoved(f"expected the cursor at {expected_seq}, it is at {current}", seq=current)
+    moved = CursorMoved(f"expected the cursor at {expected_seq}, it is at {current}", seq=current)
+    raise marked(moved, is_sealed)
 
 
-def lock_topic(name: str) -> Script[tuple[int, int]]:
-    """The topic's id and head, which nobody deletes until the transaction ends. Raises TopicNotFound."""
+def lock_topic(name: str) -> Script[tuple[int, bool]]:
+    """The topic's id, and whether it is sealed. Nobody deletes the topic until the transaction ends. Raises TopicNotFound."""
     rows = yield Statement(LOCK_TOPIC, (name,))
     if not rows:
         raise absent(name)
-    topic_id, head_seq = rows[0]
-    return topic_id, head_seq
+    topic_id, is_sealed = rows[0]
+    return topic_id, is_sealed
 
 
-def check_named(topic_id: int, name: str, key: Key) -> Script[None]:
+def check_named(topic_id: int, name: str, is_sealed: bool, key: Key) -> Script[None]:
     """Cursors of routers and the like are moved by what they belong to, and by nobody else. Raises Incompatible.
 
     For a key that may not see the router there is none: it may have a named cursor of that name beside it.
     """
     others = yield Statement(OTHERS, (topic_id, name))
     if others and visible(kind := others[0][0], name, key):
-        raise belongs(name, kind)
+        raise marked(belongs(name, kind), is_sealed)
 
 
 def belongs(name: str, kind: str) -> Incompatible:
     return Incompatible(f"cursor {name!r} belongs to a {kind} and is read-only", kind=kind)
 
 
-def delete_cursor(topic: str, name: str, key: Key = OPEN) -> Script[bool]:
-    """False: there was none. Raises TopicNotFound or Incompatible."""
+def delete_cursor(topic: str, name: str, key: Key = OPEN) -> Script[tuple[bool, bool]]:
+    """Whether there was one, and whether the topic is sealed. Raises TopicNotFound or Incompatible."""
     return atomically(delete_locked(topic, name, key), (topic, name))
 
 
-def delete_locked(topic: str, name: str, key: Key) -> Script[bool]:
-    topic_id, _ = yield from lock_topic(topic)
+def delete_locked(topic: str, name: str, key: Key) -> Script[tuple[bool, bool]]:
+    topic_id, is_sealed = yield from lock_topic(topic)
     deleted = yield Statement(DELETE, (topic_id, name))
     if deleted:
         yield from audit.note("delete", "cursor", f"{topic}/{name}", before={"seq": deleted[0][0]})
     else:
-        yield from check_named(topic_id, name, key)
-    return bool(deleted)
+        yield from check_named(topic_id, name, is_sealed, key)
+    return bool(deleted), is_sealed

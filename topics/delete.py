@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from base.errors import InvalidRequest, Outdated, TopicNotEmpty
 from store.script import Script, Statement, Whole, atomically
-from topics import audit, hooks, wake
+from topics import audit, hooks, sealed, wake
 from topics.cache import CachedTopic, as_known, forget, lock_of
 from topics.config import LOCK_CONFIG, as_dict, stored
 from topics.diff import Match, check_match
@@ -57,12 +57,17 @@ class Delete(Destruction):
 
 
 def delete_records(name: str, before_seq: int | None, match: Match | None, now: int) -> Script[Deleted]:
-    """Delete what is there now, lies below before_seq and matches. Raises TopicNotFound, InvalidRequest or NotReady."""
+    """Delete what is there now, lies below before_seq and matches.
+
+    Raises TopicNotFound, TopicSealed, InvalidRequest or NotReady.
+    """
     if before_seq is None and match is None:
         raise InvalidRequest("say before_seq or match, or both")
     op, literal = check_match(match)
 
     def delete(topic: CachedTopic) -> Script[Deleted | None]:
+        if not (yield from sealed.check_unsealed(topic)):
+            return None
         if topic.derived:
             yield from hooks.before_read(topic, now)  # what a reader would see now is there to be deleted
         try:
@@ -136,7 +141,7 @@ def delete_locked(name: str, if_empty: bool, now: int, key: Key) -> Script[tuple
         yield Statement(EXPIRE, (topic_id, now - config.ttl_ms if config.ttl_ms else None))
         ((_, _, count, _),) = yield Statement(EXTENT, (topic_id,))
         if count:
-            raise TopicNotEmpty(f"{name!r} holds {count} records", count=count)
+            raise sealed.marked(TopicNotEmpty(f"{name!r} holds {count} records", count=count), config.sealed)
     yield Statement(LOCK_TOPIC, (topic_id,))  # after who is about to make a cursor here: it goes, too
     yield from audit.note("delete", "topic", name, before=as_dict(config))
     yield Statement(DROP_HEAD, (topic_id, name))

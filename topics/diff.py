@@ -79,6 +79,7 @@ class Window(NamedTuple):
     lost: str | None
     gap_to: int
     lost_from: int | None = None
+    sealed: bool = False
 
     @property
     def caught_up(self) -> bool:
@@ -181,7 +182,9 @@ def render(topic: str, window: Window, wanted: Diff, server_total_ms: float) -> 
 
 
 class UntilMoved(Pause):
-    """A read that has nothing to tell waits until the topic's head is not where it was, for so many seconds at most.
+    """A read that has nothing to tell waits until the topic's head is not where it was or the topic is sealed.
+
+    It waits for so many seconds at most.
 
     The answer says whether the reader may wait again after it has looked once more.
     """
@@ -203,13 +206,16 @@ def read_window(name: str, wanted: Diff, now: int) -> Script[tuple[CachedTopic, 
         if not rows:
             return None
         recency.note(topic.id, now)
-        return topic, Window(*rows[0])
+        window = Window(*rows[0])
+        return topic, window._replace(sealed=True) if topic.sealed else window
 
     return as_known(name, read)
 
 
 def diff(name: str, wanted: Diff, clock: Callable[[], int] = now_ms) -> Script[Window]:
     """The next window of a topic. Where there is nothing to tell, waits for `wait_ms` until there is.
+
+    A read of a sealed topic does not wait.
 
     Raises TopicNotFound, InvalidRequest or NotReady.
     """
@@ -224,7 +230,7 @@ def diff(name: str, wanted: Diff, clock: Callable[[], int] = now_ms) -> Script[W
         if wanted.from_ts is not None:
             window = window.for_a_start_at(wanted.from_seq)
         left = ends - time.monotonic()
-        if not may_wait or left <= 0 or window.tells(wanted.from_seq):
+        if not may_wait or left <= 0 or window.sealed or window.tells(wanted.from_seq):
             return window
         may_wait = yield UntilMoved(topic.id, window.head_seq, left)
 

@@ -36,8 +36,9 @@ async def _at_once(*_: object) -> bool:
 # Before a topic that others forward into is read (topic, now): what was acked upstream before is to be seen.
 before_read: Callable[[CachedTopic, int], Script[None]] = _no_script
 
-# Before a topic's config is kept (name, what a full one does): raises InvalidRequest where that topic cannot do so.
-check_config: Callable[[str, str], None] = _anything
+# Before a topic's config is kept (name, what a full one does, whether it is sealed): raises InvalidRequest where that topic
+# cannot do so.
+check_config: Callable[[str, str, bool], None] = _anything
 
 # In the transaction that deletes a topic, before its row is locked: whoever changes what names topics is kept away.
 before_delete: Callable[[], Script[None]] = _no_script
@@ -49,6 +50,6 @@ with_delete: Callable[[int, str, Key], Script[list[str]]] = _nothing_removed
 # The names of the routers that name one of these topics (ids): what a page says will go along with them.
 named_by: Callable[[list[int]], list[str]] = _nobody
 
-# Comes back when a topic's head is no longer at a seq, or after so many seconds (topic id, seq, seconds). Returns whether
-# it is worth waiting again: not when the time is up, or this process is about to end.
+# Comes back when a topic's head is no longer at a seq, when the topic is sealed, or after so many seconds (topic id, seq,
+# seconds). Returns whether it is worth waiting again: not when the time is up, or this process is about to end.
 until_moved: Callable[[int, int, float], Awaitable[bool]] = _at_once

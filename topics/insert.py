@@ -105,7 +105,7 @@ SELECT topic_expire(topic_id, %s), topic_evict(topic_id, %s, %s) FROM topics_top
 
 
 class Appended(NamedTuple):
-    """What an append got: its seqs, the head then, and where the time went (ms)."""
+    """What an append got: its seqs, the head then, where the time went (ms), and whether the topic was sealed since."""
 
     first_seq: int
     last_seq: int
@@ -114,6 +114,7 @@ class Appended(NamedTuple):
     deduped: bool
     wal_append_ms: float
     fsync_ms: float
+    sealed: bool = False
 
 
 def appending(batch: Sequence[tuple[CachedTopic, Rows]], now: int) -> tuple[str, dict[str, Any]]:

@@ -10,12 +10,13 @@ from base.errors import NotFound
 from store.script import Script, Statement
 from topics import hooks
 from topics.cache import absent, load_topic
+from topics.sealed import marked
 
 # An own record by the primary key, else the one span that covers the seq, by its key; then the home row of it. Nothing
 # when the topic does not show the seq: below the floor, over its time, or deleted.
 RECORD = """
 WITH topic AS (
-    SELECT t.id, t.name, h.floor_seq, CASE WHEN t.ttl_ms > 0 THEN %(now)s - t.ttl_ms ELSE 0 END AS expired_ts
+    SELECT t.id, t.name, t.sealed, h.floor_seq, CASE WHEN t.ttl_ms > 0 THEN %(now)s - t.ttl_ms ELSE 0 END AS expired_ts
       FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id WHERE t.name = %(name)s),
 shown AS (
     SELECT r.seq, r.ts, r.node, r.tag, r.meta::text AS meta, r.data, topic.id AS home_id, r.seq AS home_seq,
@@ -28,19 +29,23 @@ shown AS (
 SELECT record_json(shown.seq, shown.ts, shown.node, shown.tag, shown.meta, shown.data, true, true),
        coalesce((SELECT name FROM topics_topic WHERE id = shown.home_id),
                 (SELECT name FROM topics_deletedtopic WHERE id = shown.home_id)),
-       shown.home_seq, array_to_json(shown.routers)
+       shown.home_seq, array_to_json(shown.routers), topic.sealed
   FROM topic
   LEFT JOIN shown ON shown.seq > topic.floor_seq AND shown.ts >= topic.expired_ts
 """
 
 
 class Found(NamedTuple):
-    """A record as the wire shows it, and where it lies: the topic it was written to, and the routers since."""
+    """A record as the wire shows it, and where it lies: the topic it was written to, and the routers since.
+
+    `sealed`: whether the topic that shows it is.
+    """
 
     record: str
     home: str
     home_seq: int
     routers: list[str]
+    sealed: bool
 
 
 def record(name: str, seq: int, now: int) -> Script[Found]:
@@ -55,6 +60,6 @@ def record(name: str, seq: int, now: int) -> Script[Found]:
             yield from hooks.before_read(topic, now)  # it may be on its way
             rows = (yield look) or rows
     if rows[0][0] is None:
-        raise NotFound(f"{name!r} holds no record {seq}", topic=name, seq=seq)
-    text, home, home_seq, routers = rows[0]
-    return Found(text, home, home_seq, msgspec.json.decode(routers))
+        raise marked(NotFound(f"{name!r} holds no record {seq}", topic=name, seq=seq), rows[0][-1])
+    text, home, home_seq, routers, is_sealed = rows[0]
+    return Found(text, home, home_seq, msgspec.json.decode(routers), is_sealed)

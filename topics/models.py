@@ -58,6 +58,8 @@ class Topic(models.Model):
     max_deliveries = models.IntegerField(default=0)
     dead_letter = models.CharField(max_length=255, null=True, blank=True, db_collation="C")
     leases_durable = models.BooleanField(default=False)
+    # With a default of the database's own: during an upgrade, processes of the version before still create topics.
+    sealed = models.BooleanField(default=False, db_default=False)
     created_ts = models.BigIntegerField()
 
     def __str__(self) -> str:

@@ -17,7 +17,7 @@ from store.script import Done, Statement, Whole
 # The oldest unread record is looked for from the cursor, the floor, and what is over its time, whichever is last.
 MOVE = """
 WITH known AS MATERIALIZED (
-    SELECT n, topic.id, name, coalesce(seq, head_seq) AS seq, expected, head_seq, head,
+    SELECT n, topic.id, sealed, name, coalesce(seq, head_seq) AS seq, expected, head_seq, head,
            CASE WHEN ttl_ms > 0 THEN %(now)s - ttl_ms END AS expired_ts,
            (SELECT kind FROM topics_cursor c
              WHERE c.topic_id = topic.id AND c.name = asked.name AND kind <> 'named' AND others LIMIT 1) AS kind,
@@ -25,7 +25,7 @@ WITH known AS MATERIALIZED (
              WHERE c.topic_id = topic.id AND c.name = asked.name AND kind = 'named' FOR NO KEY UPDATE) AS held
       FROM unnest(%(topics)s::text[], %(names)s::text[], %(seqs)s::bigint[], %(expected)s::bigint[], %(others)s::boolean[])
                WITH ORDINALITY AS asked (topic, name, seq, expected, others, n)
-     CROSS JOIN LATERAL (SELECT id, ttl_ms FROM topics_topic t WHERE t.name = asked.topic FOR KEY SHARE) topic
+     CROSS JOIN LATERAL (SELECT id, sealed, ttl_ms FROM topics_topic t WHERE t.name = asked.topic FOR KEY SHARE) topic
      CROSS JOIN LATERAL (SELECT head_seq, h AS head FROM topics_topichead h WHERE topic_id = topic.id OFFSET 0) latest),
 moved AS (
     INSERT INTO topics_cursor AS c (topic_id, kind, name, seq, forwarded_total, updated_ts)
@@ -36,14 +36,15 @@ moved AS (
     RETURNING topic_id, name, c.id AS cursor_id, xmax = 0 AS made)
 SELECT n - 1, known.id, head_seq, kind, cursor_id, known.seq,
        %(now)s - topic_next_ts(known.id, greatest(known.seq, (SELECT earliest_seq FROM topic_stat(head, expired_ts)) - 1)),
-       %(now)s::bigint, made
+       %(now)s::bigint, made, sealed
   FROM known LEFT JOIN moved ON moved.topic_id = known.id AND moved.name = known.name
 """
 
 
 class Found(NamedTuple):
     """What came of a move: the topic and its head; the kind of what the name belongs to, where it is another's; and the cursor as
-    it was set, the age of its oldest unread record and whether it is new. Where nothing moved, `cursor_id` is None."""
+    it was set, the age of its oldest unread record and whether it is new. Where nothing moved, `cursor_id` is None. `sealed`: the
+    topic is."""
 
     topic_id: int
     head_seq: int
@@ -53,6 +54,7 @@ class Found(NamedTuple):
     unread_ms: int | None
     updated_ts: int
     made: bool | None
+    sealed: bool
 
 
 @dataclass(eq=False)

@@ -28,7 +28,7 @@ QUIET_SECONDS = 30.0  # after a line of trouble, before the next
 
 HEAD = "SELECT head_seq FROM topics_topichead WHERE topic_id = %s"
 # With what the effective priority is made of: what was set, and when the topic was last touched.
-FACTS = "t.id, h.head_seq, t.priority, t.auto_priority, greatest(t.created_ts, h.last_ts), h.last_read_ts"
+FACTS = "t.id, h.head_seq, t.sealed, t.priority, t.auto_priority, greatest(t.created_ts, h.last_ts), h.last_read_ts"
 HEADS = f"""
 SELECT {FACTS} FROM topics_topichead h JOIN topics_topic t ON t.id = h.topic_id WHERE h.topic_id = ANY(%s)
 """
@@ -70,6 +70,7 @@ class Hub:
         self.heads: dict[int, int] = {}
         # Effective ones, as of a second ago; none of a topic that was not looked at yet.
         self.priorities: dict[int, int] = {}
+        self.sealed: set[int] = set()  # of the topics that somebody follows, as of a second ago
         self.seekers: dict[Seeker, None] = {}
         self.store = Loop(READERS)
         self.feeds = Feeds(self.store)
@@ -118,6 +119,7 @@ class Hub:
             self.followers.pop(topic_id, None)
             self.heads.pop(topic_id, None)
             self.priorities.pop(topic_id, None)
+            self.sealed.discard(topic_id)
 
     async def run(self) -> None:
         """Do all chores, once a second."""
@@ -186,10 +188,18 @@ class Hub:
         return {name: (id, self.note(id, head_seq, *facts)) for name, id, head_seq, *facts in rows}
 
     def note(
-        self, topic_id: int, head_seq: int, priority: int | None, auto: bool, touched_ts: int, read_ts: int
+        self,
+        topic_id: int,
+        head_seq: int,
+        is_sealed: bool,
+        priority: int | None,
+        auto: bool,
+        touched_ts: int,
+        read_ts: int,
     ) -> int:
-        """Remember the priority of a topic that somebody follows. Returns its head."""
+        """Remember the priority of a topic that somebody follows, and whether it is sealed. Returns its head."""
         if topic_id in self.followers:
+            (self.sealed.add if is_sealed else self.sealed.discard)(topic_id)
             touched = max(touched_ts, recency.last_read(topic_id, read_ts))
             self.priorities[topic_id] = recency.effective_priority(priority, auto, touched, now_ms())
         return head_seq

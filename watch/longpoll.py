@@ -9,7 +9,10 @@ _waiting: set[Poll] = set()
 
 
 class Poll:
-    """Waits until a topic's head is not where it was, at most until the deadline (of the loop's clock)."""
+    """Waits until a topic's head is not where it was or the topic is sealed, at most until the deadline (of the loop's clock).
+
+    The hub looks once a second whether a topic is sealed, and tells the head each time.
+    """
 
     def __init__(self, topic_id: int, seq: int) -> None:
         self.topic_id, self.seq, self.hub = topic_id, seq, hub()
@@ -18,7 +21,7 @@ class Poll:
         _waiting.add(self)
 
     def heard(self, head_seq: int) -> None:
-        if head_seq != self.seq:
+        if head_seq != self.seq or self.topic_id in self.hub.sealed:
             self.vanished()
 
     def vanished(self) -> None:
@@ -49,7 +52,8 @@ shutdown.before_the_end(release, lambda: bool(_waiting))
 
 
 async def until_moved(topic_id: int, head_seq: int, seconds: float) -> bool:
-    """Come back when the topic's head is not at `head_seq`, or after so many seconds: a hook of the log (topics/hooks.py).
+    """Come back when the topic's head is not at `head_seq`, when the topic is sealed, or after so many seconds: a hook of the log
+    (topics/hooks.py).
 
     Returns whether it is worth waiting again: not when the time is up, or this process is about to end.
     """

@@ -37,11 +37,11 @@ def clamped(**values: tuple[int, int]) -> dict[str, int] | UnsetType:
 
 
 def error_answer(error: TopicsError, started: float) -> Answer:
-    headers: tuple[tuple[bytes, bytes], ...] = ()
+    headers = error.headers
     if error.retry_after:
-        headers = ((b"retry-after", str(error.retry_after).encode()),)
+        headers += ((b"retry-after", str(error.retry_after).encode()),)
     elif isinstance(error, errors.Unauthorized):
-        headers = ((b"www-authenticate", b"Bearer"),)
+        headers += ((b"www-authenticate", b"Bearer"),)
     body = {**error.body(), "performance": {"server_total_ms": elapsed_ms(started)}}
     return Answer(error.status, msgspec.json.encode(body), headers)
 

@@ -18,7 +18,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 METHODS = b"GET, HEAD, POST, PUT, DELETE"
 HEADERS = b"authorization, content-type, content-encoding, idempotency-key, last-event-id"
 # What an answer has besides its body, and a page is to see.
-EXPOSED = b"retry-after, www-authenticate, content-length"
+EXPOSED = b"retry-after, www-authenticate, content-length, topics-sealed"
 PREFLIGHT_SECONDS = 600  # for which a browser need not ask again
 
 

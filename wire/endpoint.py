@@ -57,8 +57,8 @@ class Asked(Generic[Body, Query]):
     def performance(self) -> Performance:
         return Performance(elapsed_ms(self.started))
 
-    def answer(self, data: msgspec.Struct, status: int = 200) -> Answer:
-        return Answer(status, msgspec.json.encode(data))
+    def answer(self, data: msgspec.Struct, status: int = 200, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Answer:
+        return Answer(status, msgspec.json.encode(data), headers)
 
 
 @dataclass(eq=False)
@@ -67,8 +67,9 @@ class Operation:
 
     `path` as Django writes it, from the root. `scope`: what a key needs; None: nobody needs a key. `answers`: the shape of each
     status, several where the client may choose among media types. `errors`: what it may be refused with, beyond what any call
-    may be. `headers`: those that count here, each with a sentence. `example`: a body that works as it stands; `names`: what
-    it wants in the path in place of the usual examples, and in the query. `needs_body`: an empty one is refused.
+    may be. `headers`: those that count here, each with a sentence. `tells`: those that an answer or a 409 can have, likewise.
+    `example`: a body that works as it stands. `names`: the values that the path needs in place of the usual examples, and those
+    of the query. `needs_body`: an empty one is refused.
     """
 
     method: str
@@ -82,6 +83,7 @@ class Operation:
     errors: Sequence[type[TopicsError]] = ()
     tag: str = "topics"
     headers: Mapping[str, str] = field(default_factory=dict)
+    tells: Mapping[str, str] = field(default_factory=dict)
     example: Any = None
     names: Mapping[str, str] = field(default_factory=dict)
     needs_body: bool = False

@@ -177,6 +177,12 @@ def headers(of: Operation) -> Iterator[Part]:
         yield {"name": name, "in": "header", "description": sentence, "schema": {"type": "string"}}
 
 
+def told(of: Operation) -> Part:
+    """The headers that its answers can have."""
+    named = {name: {"description": said, "schema": {"type": "string"}} for name, said in of.tells.items()}
+    return {"headers": named} if named else {}
+
+
 def responses(of: Operation) -> Iterator[tuple[str, Part]]:
     for status, answers in of.answers.items():
         content = {}
@@ -185,11 +191,12 @@ def responses(of: Operation) -> Iterator[tuple[str, Part]]:
                 content[answer] = {"schema": {"type": "string"}}
             else:
                 content[JSON] = {"schema": reference(answer.__name__)}
-        yield str(status), {"description": done(status, of), "content": content}
+        yield str(status), {"description": done(status, of), "content": content, **told(of)}
     for status, said in codes(refused_with(of)).items():
         described = "\n".join(f"- `{code}`: {sentence}" for code, sentence in said.items())
         refused = {"description": described, "content": {JSON: {"schema": reference(f"Error{status}")}}}
-        yield str(status), {**refused, "headers": RETRY_AFTER} if status in (429, 503) else refused
+        headers = {"headers": RETRY_AFTER} if status in (429, 503) else told(of) if status == 409 else {}
+        yield str(status), {**refused, **headers}
 
 
 def refused_with(of: Operation) -> list[type[errors.TopicsError]]:

@@ -45,7 +45,7 @@ def refusal(error: Exception, started: float, key: Key = OPEN) -> Answer:
     if known is None:
         answer.log.exception("a request failed", exc_info=error)
         known = Internal()
-    headers = [PLAIN]
+    headers = [PLAIN, *known.headers]
     if isinstance(known, TLSWanted):
         headers.append((b"location", known.location.encode()))
     elif isinstance(known, Unauthorized):

@@ -29,6 +29,7 @@ SEQ = click.IntRange(0, 2**63 - 1)
 @click.option("--auto-priority/--no-auto-priority", default=None, help="without a priority, by recency or 0")
 @click.option("--idempotency-window-ms", type=AMOUNT, help="how long an idempotency key is remembered (120000)")
 @click.option("--dedupe-node/--no-dedupe-node", default=None, help="whether readers may leave out nodes")
+@click.option("--sealed/--no-sealed", default=None, help="sealed: the topic takes no records and no deletes")
 @as_json
 @click.pass_obj
 def create(connection: Connection, topic: str, is_json: bool, **config: Any) -> None:

@@ -31,6 +31,7 @@ TABLE = {  # docs/wire.md, "Errors"
         "not_a_queue",
         "head_mismatch",
         "cursor_moved",
+        "topic_sealed",
     },
     422: {"topic_full", "idempotency_mismatch"},
     429: {"throttled"},

@@ -30,6 +30,7 @@ DEFAULTS = {
     "max_deliveries": 0,
     "dead_letter": None,
     "leases_durable": False,
+    "sealed": False,
 }
 
 
@@ -59,6 +60,7 @@ def test_every_field_can_be_set_when_it_is_made_and_later(api: Door, name: str) 
         "auto_create": False,
         "idempotency_window_ms": 5,
         "dedupe_node": False,
+        "sealed": True,
     }
     assert api.put(f"/v0/topics/{name}", wanted).json["config"] == {**DEFAULTS, **wanted}
     api.put(f"/v0/topics/{name}-2")

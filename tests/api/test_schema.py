@@ -105,7 +105,7 @@ def test_a_call_names_the_refusals_that_it_may_get(document: Any) -> None:
         for status, answer in operation["responses"].items()
     }
     assert named["put_topic", 409] == ["topic_exists_incompatible"]
-    assert named["append", 409] == ["head_mismatch"]
+    assert named["append", 409] == ["head_mismatch", "topic_sealed"]
     assert named["get_router", 404] == ["router_not_found", "not_found"]
     assert ("list_topics", 404) not in named
     assert ("diff", 409) not in named

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from base.clock import now_ms
-from base.errors import InvalidRequest, NotReady
+from base.errors import InvalidRequest, NotReady, TopicSealed
 from pipeline import sink, written
 from pipeline.options import Options
 from pipeline.written import Claim, append_in_order, append_whole
@@ -155,6 +155,17 @@ def test_of_two_tries_at_once_one_writes(dsn: str) -> None:
     assert sorted(done) == [0, 0, 0, 500]
     assert append_whole(claim._replace(batch=6), records(1)) == 0
     assert written_data() == [1, *range(1, 501)]
+
+
+def test_a_sealed_topic_takes_no_batch_and_knows_those_that_it_has(dsn: str) -> None:
+    claim = Claim("out", "w", 0, 7)
+    assert append_whole(claim, records(2)) == 2
+    scripts.put_topic("out", Config(sealed=True), now_ms())
+    assert append_whole(claim, records(2)) == 0
+    with pytest.raises(TopicSealed):
+        append_whole(claim._replace(batch=8), records(1))
+    scripts.put_topic("out", Config(sealed=False), now_ms())
+    assert append_whole(claim._replace(batch=8), records(1)) == 1
 
 
 def test_a_try_that_fails_in_the_middle_leaves_nothing(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:

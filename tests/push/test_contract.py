@@ -69,6 +69,20 @@ def test_a_token_may_hold_colons(bus: Instance, root: Client) -> None:
     assert call(bus.port, "GET", "/topics", token[:-1]).status == 401
 
 
+def test_a_sealed_topic_takes_no_event(
+    bus: Instance, publisher: Client, subscriber: Client, receiver: Receiver, topic: str
+) -> None:
+    assert publisher.call("POST", f"/topics/{topic}", EVENT).status == 204
+    subscriber.subscribe(topic, callback=receiver.url())
+    assert call(bus.port, "PUT", f"/v0/topics/bus:{topic}", None, {"sealed": True}).status == 200
+    refused = publisher.call("POST", f"/topics/{topic}", EVENT)
+    assert (refused.status, refused.headers["topics-sealed"]) == (409, "1")
+    assert "is sealed" in refused.text
+    assert call(bus.port, "PUT", f"/v0/topics/bus:{topic}", None, {"sealed": False}).status == 200
+    publisher.publish(topic, url(2))
+    until(lambda: receiver.acknowledged() == [url(2)], "the event to be delivered")
+
+
 # -- Tokens ------------------------------------------------------------------------------------------------------------
 
 

@@ -129,6 +129,8 @@ def test_a_queue_with_a_cap_evicts_and_cannot_be_made_to_reject(
     assert refused.json["error"]["detail"] == {"field": "discard"}
     assert "which evicts the oldest events" in refused.json["error"]["message"]
     assert call(bus.port, "PUT", f"/v0/topics/{queue}x", None, {"discard": "reject"}).status == 400
+    sealed = call(bus.port, "PUT", f"/v0/topics/{queue}", None, {"sealed": True})
+    assert (sealed.status, sealed.json["error"]["detail"]) == (400, {"field": "sealed"})
     assert call(bus.port, "PUT", f"/v0/topics/{queue}", None, {"cap_records": 2}).status == 200
     for n in range(1, 6):
         publisher.publish(names[n % topics], url(n))

@@ -6,9 +6,17 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from base.clock import now_ms
+from routers import advance
 from routers.lag import STALLED_MS
 from tests.api.doors import Door
+from tests.instances import until
 from tests.routers.conftest import read, route
+from topics.models import Topic
+
+
+def drain(topic: str) -> None:
+    list(advance.drain(Topic.objects.get(name=topic).pk, now_ms))
 
 
 def test_it_works(api: Door, names: Iterator[str]) -> None:
@@ -143,3 +151,56 @@ def test_a_key_needs_read_and_all_names_within_its_prefixes(views: Door, keys: A
     for router in ("a.s", "a.t", "b.r"):
         refused = views.get(f"/v0/routers/{router}", authorization="Bearer mine")
         assert (refused.status, refused.code) == (403, "forbidden")
+
+
+@pytest.mark.parametrize(
+    "config", [{}, {"filter": "x"}, {"guarantee": "exactly_once"}], ids=["plain", "filter", "once"]
+)
+def test_a_sealed_dest_blocks_and_says_why_and_loses_nothing(
+    views: Door, names: Iterator[str], config: dict[str, Any]
+) -> None:
+    source, dest = next(names), next(names)
+    router = route(views, source, dest, **config)
+
+    def append(*data: int) -> None:
+        assert (
+            views.post(f"/v0/topics/{source}", {"records": [{"data": each, "tag": "x"} for each in data]}).status < 300
+        )
+
+    append(1)
+    assert read(views, dest) == [1]
+    views.put(f"/v0/topics/{dest}", {"sealed": True})
+    append(2, 3)
+    drain(source)
+    assert read(views, dest) == [1]
+    answer = views.get(f"/v0/routers/{router}").json
+    assert (answer["state"], answer["cursor"], answer["lag"]) == ("blocked", 1, 2)
+    assert answer["last_error"] == f"dest {dest} is sealed: it takes no records"
+    # It goes on at once, without a pause.
+    views.put(f"/v0/topics/{dest}", {"sealed": False})
+    assert read(views, dest) == [1, 2, 3]
+    answer = views.get(f"/v0/routers/{router}").json
+    assert (answer["state"], answer["last_error"], answer["lag"]) == ("running", None, 0)
+
+
+def test_a_sealed_dest_is_told_of_no_loss_before_it_is_unsealed(views: Door, names: Iterator[str]) -> None:
+    source, dest = next(names), next(names)
+    route(views, source, dest)
+    views.put(f"/v0/topics/{source}", {"cap_records": 1})
+    views.put(f"/v0/topics/{dest}", {"sealed": True})
+    views.append(source, 1, 2, 3)
+    drain(source)
+    assert views.get(f"/v0/topics/{dest}").json["head_seq"] == 0
+    views.put(f"/v0/topics/{dest}", {"sealed": False})
+    window = views.diff(dest).json
+    assert ([record["data"] for record in window["records"]], window["tombstone"]["reason"]) == ([3], "source_trim")
+
+
+def test_a_router_goes_on_by_itself_when_its_dest_is_unsealed(live: Door, names: Iterator[str]) -> None:
+    source, dest = next(names), next(names)
+    router = route(live, source, dest)
+    live.put(f"/v0/topics/{dest}", {"sealed": True})
+    live.append(source, 1, 2)
+    until(lambda: live.get(f"/v0/routers/{router}").json["state"] == "blocked", "the router to be blocked")
+    live.put(f"/v0/topics/{dest}", {"sealed": False})
+    until(lambda: live.get(f"/v0/routers/{router}").json["lag"] == 0, "the router to go on")

@@ -34,8 +34,8 @@ def test_a_topic_is_created_and_changed(either: Shell, name: str) -> None:
         "idempotency_window_ms": 5,
     }
     given = [part for option, value in options.items() for part in (f"--{option.replace('_', '-')}", value)]
-    config = answered(either, "create", *given, "--no-auto-priority", name, "--no-dedupe-node")["config"]
-    wanted = {**options, "auto_priority": False, "dedupe_node": False}
+    config = answered(either, "create", *given, "--no-auto-priority", name, "--no-dedupe-node", "--sealed")["config"]
+    wanted = {**options, "auto_priority": False, "dedupe_node": False, "sealed": True}
     assert {option: config[option] for option in wanted} == wanted
     assert answered(either, "get", name)["config"] == config
     shown = dict(line.split(None, 1) for line in either("get", name).out.decode().splitlines())

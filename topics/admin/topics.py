@@ -39,6 +39,7 @@ HELP = {
     "auto_create": "A write may create the topic.",
     "idempotency_window_ms": f"{MS} How long an idempotency key is remembered.",
     "dedupe_node": "Off: reads ignore the node filter here.",
+    "sealed": "On: the topic takes no records and no deletes, and routers into it wait.",
 }
 
 
@@ -83,7 +84,7 @@ class TopicAdmin(DomainAdmin):
         ("What is kept", {"fields": ("ttl_ms", "cap_records", "cap_bytes", "discard")}),
         (
             "Reads and writes",
-            {"fields": ("auto_create", "idempotency_window_ms", "dedupe_node", "priority", "auto_priority")},
+            {"fields": ("auto_create", "idempotency_window_ms", "dedupe_node", "priority", "auto_priority", "sealed")},
         ),
     )
     now = ("type", *columns, "created")

@@ -10,6 +10,7 @@ from store.script import Script
 from topics.api.records import TAG, TOPIC
 from topics.api.shapes import TopicName
 from topics.append import last_keyed
+from topics.sealed import DESCRIBED, told
 from wire.answer import Answer
 from wire.endpoint import Asked, Endpoint
 from wire.parse import Request
@@ -54,12 +55,15 @@ class LastAppendAnswer(msgspec.Struct, kw_only=True):
     errors=(TopicNotFound,),
     names={"key_prefix": "import-2026-11-22:"},
     tag=TAG,
+    tells=DESCRIBED,
 )
 def last_append(asked: Asked[None, AppendsQuery], topic: str) -> Script[Answer]:
     """The last append under a key that begins so. A client whose keys count, or name its place in a file, goes on behind it."""
     prefix = asked.query.key_prefix
     if not LEAST_PREFIX <= len(prefix) <= 256:
         raise InvalidRequest(f"key_prefix has to be {LEAST_PREFIX} to 256 characters long")
-    row = yield from last_keyed(topic, prefix, now_ms())
+    is_sealed, row = yield from last_keyed(topic, prefix, now_ms())
     last = None if row is None else KeyedAppend(*row)
-    return asked.answer(LastAppendAnswer(topic=topic, last=last, performance=asked.performance()))
+    return asked.answer(
+        LastAppendAnswer(topic=topic, last=last, performance=asked.performance()), headers=told(is_sealed)
+    )

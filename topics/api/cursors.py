@@ -16,6 +16,7 @@ from topics import cursors
 from topics.api.records import TOPIC
 from topics.api.shapes import CursorAnswer, CursorsAnswer, CursorShown, DeleteCursorAnswer
 from topics.diff import Seq
+from topics.sealed import DESCRIBED, told
 from wire.answer import Answer
 from wire.endpoint import Asked, Endpoint
 from wire.paging import PageQuery, next_cursor
@@ -46,6 +47,7 @@ class PutCursor(Request):
     answers={200: CursorAnswer, 201: CursorAnswer},
     errors=(TopicNotFound, CursorMoved, Incompatible),
     tag=TAG,
+    tells=DESCRIBED,
     example={"seq": 1},
     needs_body=True,
 )
@@ -57,7 +59,16 @@ def put(asked: Asked[PutCursor, None], topic: str, cursor: str) -> Script[Answer
     return show(asked, topic, moved, created)
 
 
-@Endpoint("GET", CURSOR, "get_cursor", scope="read", answers={200: CursorAnswer}, errors=(TopicNotFound,), tag=TAG)
+@Endpoint(
+    "GET",
+    CURSOR,
+    "get_cursor",
+    scope="read",
+    answers={200: CursorAnswer},
+    errors=(TopicNotFound,),
+    tag=TAG,
+    tells=DESCRIBED,
+)
 def get(asked: Asked[None, None], topic: str, cursor: str) -> Script[Answer]:
     """How far a cursor has come, and how far it is behind now."""
     return show(asked, topic, (yield from cursors.cursor(topic, cursor, now_ms(), asked.key)))
@@ -71,13 +82,15 @@ def get(asked: Asked[None, None], topic: str, cursor: str) -> Script[Answer]:
     answers={200: DeleteCursorAnswer},
     errors=(TopicNotFound, Incompatible),
     tag=TAG,
+    tells=DESCRIBED,
     names={"cursor": "no-longer-wanted"},
 )
 def delete(asked: Asked[None, None], topic: str, cursor: str) -> Script[Answer]:
     """Forget a cursor."""
-    deleted = yield from cursors.delete_cursor(topic, check_topic_name(cursor, "cursor"), asked.key)
+    deleted, is_sealed = yield from cursors.delete_cursor(topic, check_topic_name(cursor, "cursor"), asked.key)
     return asked.answer(
-        DeleteCursorAnswer(topic=topic, cursor=cursor, deleted=deleted, performance=asked.performance())
+        DeleteCursorAnswer(topic=topic, cursor=cursor, deleted=deleted, performance=asked.performance()),
+        headers=told(is_sealed),
     )
 
 
@@ -85,7 +98,7 @@ def show(asked: Asked[Any, None], topic: str, found: cursors.Shown, created: boo
     shown = msgspec.structs.asdict(shape(topic, found))
     flag = UNSET if created is None else created
     answer = CursorAnswer(**shown, created=flag, performance=asked.performance())
-    return asked.answer(answer, status=201 if created else 200)
+    return asked.answer(answer, status=201 if created else 200, headers=told(found.sealed))
 
 
 @Endpoint(
@@ -97,11 +110,13 @@ def show(asked: Asked[Any, None], topic: str, found: cursors.Shown, created: boo
     answers={200: CursorsAnswer},
     errors=(TopicNotFound,),
     tag=TAG,
+    tells=DESCRIBED,
 )
 def list_cursors(asked: Asked[None, PageQuery], topic: str) -> Script[Answer]:
     """Everybody who reads this topic: named cursors, and those of routers and others."""
     wanted = asked.query
-    found = yield from cursors.page_of_cursors(topic, page_after(wanted), wanted.size + 1, now_ms(), asked.key)
+    page = yield from cursors.page_of_cursors(topic, page_after(wanted), wanted.size + 1, now_ms(), asked.key)
+    found, is_sealed = page
     shown = found[: wanted.size]
     last = shown[-1:]
     following = next_cursor(last[0].name, last[0].kind, str(last[0].id)) if len(found) > wanted.size else UNSET
@@ -112,7 +127,8 @@ def list_cursors(asked: Asked[None, PageQuery], topic: str) -> Script[Answer]:
             next_cursor=following,
             clamped=wanted.clamped,
             performance=asked.performance(),
-        )
+        ),
+        headers=told(is_sealed),
     )
 
 

@@ -18,6 +18,7 @@ from base.errors import (
     RecordTooLarge,
     TopicFull,
     TopicNotFound,
+    TopicSealed,
 )
 from store.script import Script
 from topics.api.shapes import AppendAnswer, DeleteRecordsAnswer, DiffAnswer, RecordAnswer
@@ -27,6 +28,7 @@ from topics.diff import Diff, Match, Read, diff, render
 from topics.insert import Appended
 from topics.lineage import record
 from topics.records import Append, check_rows
+from topics.sealed import DESCRIBED, told
 from topics.stamps import seen
 from wire import metrics
 from wire.answer import Answer
@@ -39,12 +41,12 @@ TOPIC, TAG = "v0/topics/<str:topic>", "records"
 
 def render_appended(topic: str, done: Appended, with_seqs: bool, used: Clamped, started: float) -> bytes:
     """The body of an append's answer."""
-    first, last, head, created, deduped, wal_append_ms, fsync_ms = done
-    told = "" if used is UNSET else f'"clamped":{msgspec.json.encode(used).decode()},'
+    first, last, head, created, deduped, wal_append_ms, fsync_ms, _ = done
+    clamped = "" if used is UNSET else f'"clamped":{msgspec.json.encode(used).decode()},'
     seqs = f'"seqs":{seqs_between(first, last)},' if with_seqs else ""
     return (
         f'{{"topic":"{topic}","first_seq":{first},"last_seq":{last},{seqs}"head_seq":{head},"count":{last - first + 1},'
-        f'"created":{"true" if created else "false"},"deduped":{"true" if deduped else "false"},{told}'
+        f'"created":{"true" if created else "false"},"deduped":{"true" if deduped else "false"},{clamped}'
         f'"performance":{{"server_total_ms":{(time.perf_counter() - started) * 1000:.3f},'
         f'"wal_append_ms":{wal_append_ms:.3f},"fsync_ms":{fsync_ms:.3f}}}}}'
     ).encode()
@@ -68,7 +70,8 @@ class AppendQuery(Request):
     body=Append,
     query=AppendQuery,
     answers={200: AppendAnswer, 201: AppendAnswer},
-    errors=(TopicNotFound, HeadMismatch, IdempotencyMismatch, TopicFull, BatchTooLarge, RecordTooLarge),
+    errors=(TopicNotFound, HeadMismatch, IdempotencyMismatch, TopicSealed, TopicFull, BatchTooLarge, RecordTooLarge),
+    tells=DESCRIBED,
     headers={
         "Idempotency-Key": "As `idempotency_key` in the body, which wins: 1 to 256 characters in UTF-8 that name this append."
     },
@@ -94,7 +97,7 @@ def append_records(asked: Asked[Append, AppendQuery], topic: str) -> Script[Answ
     with_seqs = wanted.return_seqs and asked.query.return_seqs
     used = wanted.config.clamped() if done.created and wanted.config is not None else UNSET
     body = render_appended(topic, done, with_seqs, used, asked.started)
-    return Answer(201 if done.created else 200, body)
+    return Answer(201 if done.created else 200, body, told(done.sealed))
 
 
 def read(asked: Asked[Any, Any], topic: str, wanted: Diff) -> Script[Answer]:
@@ -102,7 +105,8 @@ def read(asked: Asked[Any, Any], topic: str, wanted: Diff) -> Script[Answer]:
     metrics.read(window.scanned)
     if asked.key.prefixes:
         window = window.seen_by(asked.key)
-    return Answer(200, render(topic, window, wanted, (time.perf_counter() - asked.started) * 1000))
+    body = render(topic, window, wanted, (time.perf_counter() - asked.started) * 1000)
+    return Answer(200, body, told(window.sealed))
 
 
 @Endpoint(
@@ -113,6 +117,7 @@ def read(asked: Asked[Any, Any], topic: str, wanted: Diff) -> Script[Answer]:
     body=Diff,
     answers={200: DiffAnswer},
     errors=(TopicNotFound,),
+    tells=DESCRIBED,
     example={"from_seq": 0, "limit": 10, "include_tags": True},
     tag=TAG,
     instead="GET /v0/topics/:topic/records takes the same as a query",
@@ -147,6 +152,7 @@ class RecordsQuery(Read):
     query=RecordsQuery,
     answers={200: DiffAnswer},
     errors=(TopicNotFound,),
+    tells=DESCRIBED,
     instead="POST /v0/topics/:topic appends, POST /v0/topics/:topic/delete deletes",
     tag=TAG,
 )
@@ -162,6 +168,7 @@ def read_by_get(asked: Asked[None, RecordsQuery], topic: str) -> Script[Answer]:
     scope="read",
     answers={200: RecordAnswer},
     errors=(TopicNotFound,),
+    tells=DESCRIBED,
     tag=TAG,
 )
 def one_record(asked: Asked[None, None], topic: str, seq: str) -> Script[Answer]:
@@ -173,7 +180,8 @@ def one_record(asked: Asked[None, None], topic: str, seq: str) -> Script[Answer]
     routers = [asked.key.shown(router) for router in found.routers]
     path = {"topic": asked.key.shown(found.home), "seq": found.home_seq, "routers": routers}
     tail = msgspec.json.encode({"path": path, "performance": asked.performance()})
-    return Answer(200, seen(found.record, asked.key.prefixes)[:-1].encode() + b"," + tail[1:])
+    body = seen(found.record, asked.key.prefixes)[:-1].encode() + b"," + tail[1:]
+    return Answer(200, body, told(found.sealed))
 
 
 @Endpoint(
@@ -183,7 +191,8 @@ def one_record(asked: Asked[None, None], topic: str, seq: str) -> Script[Answer]
     scope="delete",
     body=Delete,
     answers={200: DeleteRecordsAnswer},
-    errors=(TopicNotFound,),
+    errors=(TopicNotFound, TopicSealed),
+    tells=DESCRIBED,
     example={"match": ["tag", "Eq", "order:8"]},
     needs_body=True,
     tag=TAG,

@@ -14,6 +14,7 @@ from topics.api.shapes import DeleteTopicAnswer, ListedTopic, PutTopicAnswer, To
 from topics.config import Config, put_topic
 from topics.delete import delete_topic
 from topics.describe import State, held, page_of_topics
+from topics.sealed import DESCRIBED, told
 from wire.answer import Answer
 from wire.endpoint import Asked, Endpoint
 from wire.paging import PageQuery, next_cursor
@@ -28,6 +29,7 @@ from wire.parse import Destruction, Request
     body=Config,
     answers={200: PutTopicAnswer, 201: PutTopicAnswer},
     errors=(Incompatible,),
+    tells=DESCRIBED,
     example={"cap_records": 1_000_000, "durability": "fsync"},
 )
 def put(asked: Asked[Config, None], topic: str) -> Script[Answer]:
@@ -38,7 +40,7 @@ def put(asked: Asked[Config, None], topic: str) -> Script[Answer]:
     answer = PutTopicAnswer(
         topic=topic, created=done.created, config=config, clamped=asked.body.clamped(), performance=asked.performance()
     )
-    return asked.answer(answer, status=201 if done.created else 200)
+    return asked.answer(answer, status=201 if done.created else 200, headers=told(config.sealed))
 
 
 class TopicQuery(Request):
@@ -54,6 +56,7 @@ class TopicQuery(Request):
     query=TopicQuery,
     answers={200: TopicAnswer},
     errors=(TopicNotFound,),
+    tells=DESCRIBED,
 )
 def get(asked: Asked[None, TopicQuery], topic: str) -> Script[Answer]:
     """What a topic holds, and its config."""
@@ -75,7 +78,8 @@ def get(asked: Asked[None, TopicQuery], topic: str) -> Script[Answer]:
             last_write_ts=found.last_write_ts or None,
             last_read_ts=found.last_read_ts or None,
             performance=asked.performance(),
-        )
+        ),
+        headers=told(config.sealed),
     )
 
 

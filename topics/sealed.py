@@ -1,0 +1,44 @@
+"""Sealed topics: a sealed topic takes no records and no deletes (docs/wire.md, "Sealed topics").
+
+A PUT that seals a topic raises the version of its head, and each write compares the version under the head's lock. So every write
+that was acked is older than the seal, and no write follows the seal.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from base.errors import TopicSealed, TopicsError
+from store.script import Script, Statement
+from topics.cache import CachedTopic
+
+HEADER = "Topics-Sealed"
+TOLD = ((HEADER.lower().encode(), b"1"),)
+DESCRIBED = {HEADER: "`1` where the topic is sealed. Otherwise the answer lacks this header."}
+IS_CURRENT = "SELECT FROM topics_topichead WHERE topic_id = %s AND version = %s"
+
+Error = TypeVar("Error", bound=TopicsError)
+
+
+def told(is_sealed: bool) -> tuple[tuple[bytes, bytes], ...]:
+    """The headers of an answer about such a topic."""
+    return TOLD if is_sealed else ()
+
+
+def marked(error: Error, is_sealed: bool) -> Error:
+    """The error itself. Its answer has the headers of one about such a topic."""
+    error.headers = told(is_sealed)
+    return error
+
+
+def refused(name: str) -> TopicSealed:
+    """The error of a write to a sealed topic."""
+    message = f"{name!r} is sealed: it takes no records and no deletes until a PUT with sealed false"
+    return marked(TopicSealed(message, topic=name), True)
+
+
+def check_unsealed(topic: CachedTopic) -> Script[bool]:
+    """Raises TopicSealed. False: the topic is another than the one we knew, and somebody may have unsealed it."""
+    if topic.sealed and (yield Statement(IS_CURRENT, (topic.id, topic.version), quick=True)):
+        raise refused(topic.name)
+    return not topic.sealed

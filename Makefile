@@ -4,13 +4,16 @@ VENV := .venv
 CHROMIUM := $(and $(shell command -v chromedriver),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome || command -v chrome))
 
 .DEFAULT_GOAL := help
-.PHONY: help run test postgres crash check format docs bench bench-spark lock
+.PHONY: help run gateway-demo test postgres crash check format docs bench bench-spark lock
 
 help: ## print this
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/run.stamp ## run everything on 127.0.0.1:4000 (HOST, PORT and TOPICS_DATA move it)
 	@exec $(VENV)/bin/python manage.py run
+
+gateway-demo: $(VENV)/run.stamp ## run two servers, and a gateway on 127.0.0.1:4100 that shows them as one (PORT, TOPICS_DATA)
+	@exec $(VENV)/bin/python -m examples.gateway.demo
 
 test: $(VENV)/dev.stamp ## run the tests on every core, on servers of their own (TESTS=tests/api picks some)
 	@$(if $(CHROMIUM),,echo "No Chromium with its driver here: pages are not tried (apt-get install chromium chromium-driver).")

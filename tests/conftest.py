@@ -5,6 +5,8 @@ its test database on them), and whole instances, as `make run` starts them, for 
 import contextlib
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +17,7 @@ from django.conf import settings
 from xdist.remote import Producer
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
-from tests.instances import RUN_FOLDER, WHOLE, Instance, newest, start
+from tests.instances import ROOT, RUN_FOLDER, WHOLE, Instance, newest, start
 from topics_project import embedded
 
 # `make test` hands out a file at a time. These folders go to one process each, whose files share a costly fixture: Spark's
@@ -118,3 +120,18 @@ def instances() -> Iterator[Callable[..., Instance]]:
     It is a web worker alone, unless settings (WHOLE, say) ask for more."""
     with contextlib.ExitStack() as stack:
         yield lambda **settings: stack.enter_context(start(**settings))
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """What is committed, with an environment in which everything is installed already."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("NOT TRIED: this is no clone of a repository")
+    made = tmp_path / "topics"
+    subprocess.run(["git", "clone", "-q", "--depth", "1", f"file://{ROOT}", made], check=True, timeout=120)
+    (made / ".venv").mkdir()
+    for name in ("bin", "lib", "pyvenv.cfg"):
+        (made / ".venv" / name).symlink_to(Path(sys.prefix) / name)
+    for name in ("venv.stamp", "run.stamp"):
+        (made / ".venv" / name).touch()
+    return made

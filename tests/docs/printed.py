@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests.docs.shell import Answer, run
@@ -43,15 +44,19 @@ def run_commands(page: str, server: Instance, home: Path) -> list[Answer]:
     for name in (".venv", "manage.py", "docs"):
         if not (home / name).exists():  # a clone has them
             (home / name).symlink_to(ROOT / name)
+    script = script_of([command for command in commands(page) if not is_chore(command)])
+    script = script.replace("http://localhost:4000", "$TOPICS").replace("localhost:4000", "$TOPICS")
+    return run(script, server.url, home, TOPICS_DATA=str(server.data))
+
+
+def script_of(commands: Iterable[str]) -> str:
+    """The commands one after the other. What another program than curl prints goes into the file `said`."""
     lines = []
-    for command in commands(page):
-        if is_chore(command):
-            continue
-        command = command.replace("http://localhost:4000", "$TOPICS").replace("localhost:4000", "$TOPICS")
+    for command in commands:
         if re.search(r"curl -N|tail (?:-\S+ )*-f", command):
             lines.append(ENDLESS.format(command=command.partition("  #")[0]))
         elif re.match(r"curl|wid=|export", command):
             lines.append(command)
         else:
             lines.append(f"{{ {command}\n}} >> said 2>&1 < /dev/null")
-    return run("\n".join(lines), server.url, home, TOPICS_DATA=str(server.data))
+    return "\n".join(lines)

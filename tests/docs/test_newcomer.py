@@ -10,8 +10,6 @@ import os
 import re
 import shlex
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,25 +17,10 @@ import pytest
 
 from tests.docs.printed import commands, run_commands
 from tests.docs.test_site import LINK
-from tests.instances import ROOT, Instance, free_port, until
+from tests.instances import Instance, free_port, until
 from tests.project.signing_in import ask, log_in
 
 MAKE_RUN = [shlex.split(line, comments=True) for line in commands("README.md") if re.search(r"\bmake run\b", line)]
-
-
-@pytest.fixture
-def clone(tmp_path: Path) -> Path:
-    """What is committed, with an environment in which everything is installed already."""
-    if not (ROOT / ".git").exists():
-        pytest.skip("NOT TRIED: this is no clone of a repository")
-    made = tmp_path / "topics"
-    subprocess.run(["git", "clone", "-q", "--depth", "1", f"file://{ROOT}", made], check=True, timeout=120)
-    (made / ".venv").mkdir()
-    for name in ("bin", "lib", "pyvenv.cfg"):
-        (made / ".venv" / name).symlink_to(Path(sys.prefix) / name)
-    for name in ("venv.stamp", "run.stamp"):
-        (made / ".venv" / name).touch()
-    return made
 
 
 @pytest.fixture

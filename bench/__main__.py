@@ -8,9 +8,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 
-# The watchers are all the same somebody.
-NO_CAPS = {"TOPICS_MAX_STREAMS_PER_KEY": "0", "TOPICS_MAX_WATCH_SESSIONS_PER_KEY": "0"}
-
 
 def prepare() -> None:
     """Settings for the statements that the raw limit shares with the product; nothing is kept there."""
@@ -45,7 +42,7 @@ def main() -> None:
     sections: dict[str, list[report.Row]] = {}
     for name in wanted:
         title, measure = parts[name]
-        with instances.start(**NO_CAPS, **(push.SETTINGS if name == "push" else {})) as instance:
+        with instances.start(**watch.NO_CAPS, **(push.SETTINGS if name == "push" else {})) as instance:
             time.sleep(2)  # let the start settle
             where = report.machine(instance.servers.database_url)
             print(f"\n{title}: {where}\n{report.table([])}", flush=True)

@@ -8,11 +8,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench import gateway_streams
 from bench.client import Client
 from bench.cpu import used
 from bench.load import Load, Requests, post, send
 from bench.log import ONE
 from bench.report import Row
+from bench.watch import NO_CAPS
 from tests import instances
 from tests.gateway.running import Running, by_topic, static, union
 from tests.instances import Instance
@@ -38,12 +40,14 @@ def run(instance: Instance) -> Iterator[Row]:
                 yield from calls(router, instance, gateway)
             finally:
                 gateway.kill()
-    yield first_page(instance)
+    with instances.start(**NO_CAPS) as other:
+        yield from gateway_streams.run(instance, other)
+        yield first_page(instance, other)
 
 
-def first_page(instance: Instance) -> Row:
+def first_page(instance: Instance, other: Instance) -> Row:
     """The first page of a list of two servers with 10,000 topics each."""
-    with instances.start() as other, tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder:
         for each in (instance, other):
             client = Client(each.port)
             for first in range(0, LISTED, 100):

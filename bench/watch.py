@@ -25,6 +25,8 @@ from bench.report import Row, line
 
 SEQS = re.compile(rb'"from_seq":(\d+),"to_seq":(\d+),"head_seq":')
 PAD = "x" * 60  # records of ~110 bytes
+# Settings of a server whose watchers all come from one address.
+NO_CAPS = {"TOPICS_MAX_STREAMS_PER_KEY": "0", "TOPICS_MAX_WATCH_SESSIONS_PER_KEY": "0"}
 
 
 @dataclass

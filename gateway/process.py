@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import resource
 import signal
 import ssl
 import sys
@@ -59,6 +60,9 @@ def serve_all(file: Path, listen: Listen, processes: int) -> int:
             "GATEWAY_KEY is not set: watch sessions and cursors through this gateway end with it. Give every gateway of this"
             " configuration the same key."
         )
+    # A stream holds two descriptors. The soft limit is often 1,024, for the sake of programs that use select.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     seal = keys.random_seal()
     if processes == 1:
         return uvloop.run(serve(file, listen, seal))

@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 FAILURES = 3  # in a row, until the breaker opens
 FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 0.5, 10.0
 PROBE_SECONDS = 2.0
+MOST_CONNECTIONS = 10_000  # of a process to a node: an open stream and a long poll hold one each
 PROBE_PATH = b"/v0/ready"
 
 
@@ -62,9 +63,8 @@ class Node:
         is_tls = parts.scheme == "https"
         self.cluster, self.id, self.url = cluster, number, url
         self.host, self.port = parts.hostname or "", parts.port or (443 if is_tls else 80)
-        self.pool = Pool(
-            self.host, self.port, tls=(tls or ssl.create_default_context()) if is_tls else None, waits=waits
-        )
+        context = (tls or ssl.create_default_context()) if is_tls else None
+        self.pool = Pool(self.host, self.port, tls=context, waits=waits, most=MOST_CONNECTIONS)
         self.breaker = Breaker()
         self.spliced: list[Any] = []  # idle connections of gateway/splice.py
         self.state = "unknown"
@@ -83,7 +83,8 @@ class Node:
         try:
             answer = await self.pool.send(method, target, headers, body, length=length, wait=wait)
         except Failure as failure:
-            if not failure.stale:  # a kept connection that had ended says nothing of the node
+            # A kept connection that had ended says nothing of the node, and no more does the gateway's own bound.
+            if not failure.stale and failure.kind != "full":
                 self.fail()
             raise
         self.succeed()

@@ -26,9 +26,10 @@ NOBODY_NEEDS_LENGTH = frozenset((b"GET", b"HEAD", b"DELETE", b"OPTIONS"))
 class Failure(Exception):
     """No answer came, or not all of it.
 
-    `kind`: `connect` (no connection), `timeout` (connected, but silent), `closed` (the connection ended), `malformed` (the answer
-    is not HTTP). `reached`: the server may have seen the request. False is a promise. `stale`: the connection had been kept from
-    an earlier request and ended without a byte of an answer.
+    `kind`: `connect` (no connection), `full` (every connection that the pool may make is in use), `timeout` (connected, but
+    silent), `closed` (the connection ended), `malformed` (the answer is not HTTP). `reached`: the server may have seen the
+    request. False is a promise. `stale`: the connection had been kept from an earlier request and ended without a byte of an
+    answer.
     """
 
     def __init__(self, kind: str, message: str, *, reached: bool, stale: bool = False) -> None:
@@ -127,6 +128,9 @@ class Pool:
                         return connection
                 return await self._connect()
         except TimeoutError:
+            if self.open >= self.most:
+                message = f"all {self.most} connections to {self.name} are in use"
+                raise Failure("full", message, reached=False) from None
             message = f"no connection to {self.name} in {self.waits.connect:g} s"
             raise Failure("connect", message, reached=False) from None
         except OSError as error:

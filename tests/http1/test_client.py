@@ -293,6 +293,24 @@ def test_at_most_so_many_connections_are_made_and_the_next_request_waits() -> No
     run(main())
 
 
+def test_a_pool_whose_connections_are_all_in_use_says_so() -> None:
+    async def handler(request: Request) -> Response:
+        await asyncio.Event().wait()
+        return Response(200)
+
+    async def main() -> None:
+        async with served(handler, Waits(connect=0.1), most=1) as (server, pool):
+            first = asyncio.create_task(pool.send(b"GET", b"/"))
+            while not server.connections:
+                await asyncio.sleep(0.01)
+            with pytest.raises(Failure) as failed:
+                await pool.send(b"GET", b"/")
+            assert (failed.value.kind, failed.value.reached) == ("full", False)
+            first.cancel()
+
+    run(main())
+
+
 def test_a_request_that_is_given_up_ends_its_connection() -> None:
     begun: list[int] = []
     cancelled: list[int] = []

@@ -23,7 +23,7 @@ def prepare() -> None:
 
 def main() -> None:
     prepare()
-    from bench import calls, console, gateway, load, log, push, report, routers, watch
+    from bench import calls, console, gateway, load, log, push, report, routers, streams
     from tests import instances
 
     parts: dict[str, tuple[str, Callable[[instances.Instance], Iterable[report.Row]]]] = {
@@ -33,7 +33,7 @@ def main() -> None:
         "push": ("The push bus", push.run),
         "console": ("The console", console.run),
         "gateway": ("The gateway", gateway.run),
-        "watch": ("Watch", lambda instance: watch.run(instance.url)),
+        "watch": ("Watch", lambda instance: streams.run(instance.url)),
     }
     wanted = sys.argv[1:] or list(parts)
     if unknown := set(wanted) - set(parts):

@@ -7,21 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import multiprocessing
 import re
 import secrets
 import statistics
 import time
-from collections.abc import Awaitable, Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-import uvloop
-
-from bench.report import Row, line
+from bench.report import Row
 
 SEQS = re.compile(rb'"from_seq":(\d+),"to_seq":(\d+),"head_seq":')
 PAD = "x" * 60  # records of ~110 bytes
@@ -336,39 +330,3 @@ def memory(server: Server) -> int:
         except OSError:
             continue
     return total
-
-
-WORKS: list[Callable[[Server], Awaitable[Row]]] = [
-    one_watcher,
-    hundred_watchers,
-    thousand_watchers,
-    as_fast_as_it_goes,
-    thousand_topics,
-    replay,
-    idle_streams,
-]
-
-
-async def all_rows(base_url: str, only: tuple[str, ...] = ()) -> list[Row]:
-    parts = urlsplit(base_url)
-    server = Server(parts.hostname or "127.0.0.1", parts.port or 80)
-    from bench.room import a_room  # it builds on this module
-
-    return [await work(server) for work in (*WORKS, a_room) if not only or work.__name__ in only]
-
-
-def work_apart(base_url: str, only: tuple[str, ...]) -> list[Row]:
-    return uvloop.run(all_rows(base_url, only))
-
-
-def run(base_url: str, only: tuple[str, ...] = ()) -> list[Row]:
-    """All works, or those of these names, in a process of their own."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as apart:
-        return apart.submit(work_apart, base_url, only).result()
-
-
-if __name__ == "__main__":
-    import sys
-
-    for row in run(sys.argv[1], tuple(sys.argv[2:])):
-        print(line(row))

@@ -8,7 +8,7 @@ class AdminConfig(apps.AdminConfig):
     """Django's admin, whose site is ours."""
 
     default = False  # of the package `console`: that is the one below
-    default_site = "console.site.Console"
+    default_site = "console.pages.Site"
 
 
 class ConsoleConfig(AppConfig):

@@ -1,8 +1,16 @@
-"""The console's pages: where each is, what draws it, and who may see it."""
+"""The console's pages: where each is, what draws it, and who may see it. The first page of the admin is the overview."""
 
 from __future__ import annotations
 
-from console import graph, limits, live_page, router, topic, work
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path
+
+from base.clock import now_ms
+from console import graph, limits, live_page, overview, router, series, topic, work
+from console.site import Console
 
 # Route, view (of the site and the request), permission, name.
 PAGES = (
@@ -19,3 +27,29 @@ PAGES = (
     ("jobs/", work.page, "console.view_task", "console_jobs"),
     ("complete/", topic.complete, "topics.view_topic", "console_complete"),
 )
+
+
+class Site(Console):
+    """The site of the admin, with the console's pages beside those of the models."""
+
+    def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """The overview; who may see no topic gets Django's list of what there is."""
+        if not request.user.has_perm("topics.view_topic"):
+            return super().index(request, extra_context)
+        request.current_app = self.name
+        chosen = request.GET.get("range", overview.DEFAULT)
+        chosen = chosen if chosen in series.RANGES else overview.DEFAULT
+        shown = overview.overview(chosen, now_ms())
+        return self.page(request, "console/overview.html", title="Overview", ranges=series.RANGES, **shown)
+
+    def get_urls(self) -> list[URLPattern]:
+        def guarded(view: Any, permission: str) -> Any:
+            def allowed(request: HttpRequest, **arguments: Any) -> HttpResponse:
+                if not request.user.has_perm(permission):
+                    raise PermissionDenied
+                return view(self, request, **arguments)
+
+            return self.admin_view(allowed)
+
+        ours = [path(route, guarded(view, permission), name=name) for route, view, permission, name in PAGES]
+        return [*ours, path("all/", self.admin_view(super().index), name="all"), *super().get_urls()]

@@ -1,4 +1,4 @@
-"""The admin's site: its first page is the overview, and the console's pages stand beside those of the models."""
+"""The frame of every page in the admin: navigation, guards, and what Django's templates are given (pages.py adds the pages)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.admin import AdminSite
-from django.core.exceptions import BadRequest, PermissionDenied
+from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
-from base.clock import now_ms
 from base.errors import TopicsError
 
 # What the head of each page leads to, the permission to see it, and where below the admin's root further pages of it are.
@@ -43,7 +42,7 @@ def lies_below(path: str, url: str, below: str | None) -> bool:
 
 
 class Console(AdminSite):
-    """Django's site with pages of the console, and one navigation for all of them."""
+    """Django's site with one navigation for its pages and those of the console."""
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
         context = super().each_context(request)
@@ -65,18 +64,6 @@ class Console(AdminSite):
         """A page of the console."""
         return TemplateResponse(request, template, {**self.each_context(request), **context})
 
-    def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """The overview; who may see no topic gets Django's list of what there is."""
-        from console import overview, series
-
-        if not request.user.has_perm("topics.view_topic"):
-            return super().index(request, extra_context)
-        request.current_app = self.name
-        chosen = request.GET.get("range", overview.DEFAULT)
-        chosen = chosen if chosen in series.RANGES else overview.DEFAULT
-        shown = overview.overview(chosen, now_ms())
-        return self.page(request, "console/overview.html", title="Overview", ranges=series.RANGES, **shown)
-
     def admin_view(self, view: Any, cacheable: bool = False) -> Any:
         """Guards Django's pages as ours. Django hands a NUL that stands in an address to PostgreSQL, which takes none; and what
         is deleted while its page is made is not there."""
@@ -94,17 +81,3 @@ class Console(AdminSite):
                 raise Http404(error.message) from error
 
         return super().admin_view(checked, cacheable)
-
-    def get_urls(self) -> list[URLPattern]:
-        from console import pages
-
-        def guarded(view: Any, permission: str) -> Any:
-            def allowed(request: HttpRequest, **arguments: Any) -> HttpResponse:
-                if not request.user.has_perm(permission):
-                    raise PermissionDenied
-                return view(self, request, **arguments)
-
-            return self.admin_view(allowed)
-
-        ours = [path(route, guarded(view, permission), name=name) for route, view, permission, name in pages.PAGES]
-        return [*ours, path("all/", self.admin_view(super().index), name="all"), *super().get_urls()]

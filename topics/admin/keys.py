@@ -26,6 +26,7 @@ from store.script import run
 from topics import audit
 from topics.admin import lockout, rotate
 from topics.admin.pages import DomainAdmin
+from topics.admin.secret import show_secret
 from topics.models import ApiKey
 from wire.keys import SCOPES, keyring, new_secret, sha256
 
@@ -211,22 +212,7 @@ class ApiKeyAdmin(DomainAdmin):
         transaction.on_commit(keyring.forget)
 
     def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
-        return self.show_secret(request, obj, request.secret, "API key created")
-
-    def show_secret(self, request: HttpRequest, key: ApiKey, secret: str, title: str) -> HttpResponse:
-        """The secret, on this page and never again."""
-        context = {
-            **self.admin_site.each_context(request),
-            "title": title,
-            "subtitle": str(key),
-            "opts": self.opts,
-            "original": key,
-            "secret": secret,
-            "old_until": moment(key.previous_until_ts),
-        }
-        response = TemplateResponse(request, "admin/topics/apikey/created.html", context)
-        response["Cache-Control"] = "no-store"
-        return response
+        return show_secret(self, request, obj, request.secret, "API key created")
 
     @admin.action(description="Revoke selected keys", permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> HttpResponse | None:

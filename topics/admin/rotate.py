@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from django import forms
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
@@ -14,11 +12,10 @@ from base.clock import now_ms
 from base.units import duration, moment
 from store.script import run
 from topics import audit
+from topics.admin.pages import DomainAdmin
+from topics.admin.secret import show_secret
 from topics.models import ApiKey
 from wire.keys import keyring, new_secret, sha256
-
-if TYPE_CHECKING:
-    from topics.admin.keys import ApiKeyAdmin
 
 HOUR_MS = 3_600_000
 OVERLAPS = [  # how long both secrets are valid
@@ -36,7 +33,7 @@ class RotateForm(forms.Form):
     )
 
 
-def rotate(admin: ApiKeyAdmin, request: HttpRequest, id: int) -> HttpResponse:
+def rotate(admin: DomainAdmin, request: HttpRequest, id: int) -> HttpResponse:
     """A form; once it is sent, the new secret, on that page and never again."""
     key = admin.get_object(request, str(id))
     if key is None:
@@ -47,7 +44,7 @@ def rotate(admin: ApiKeyAdmin, request: HttpRequest, id: int) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         secret, key = rotate_now(key.pk, form.cleaned_data["overlap_ms"], now_ms())
         admin.log_change(request, key, "Rotated.")
-        return admin.show_secret(request, key, secret, "API key rotated")
+        return show_secret(admin, request, key, secret, "API key rotated")
     context = {
         **admin.admin_site.each_context(request),
         "title": "Rotate API key",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from django import forms
 from django.contrib import messages
@@ -17,13 +17,10 @@ from base.errors import InvalidRequest, TopicsError
 from base.units import amount, size
 from store.script import run
 from topics import audit
-from topics.admin.pages import as_struct
+from topics.admin.pages import DomainAdmin, as_struct
 from topics.delete import Delete, after_prefix, delete_records
 from topics.diff import check_match
 from topics.models import Topic
-
-if TYPE_CHECKING:
-    from topics.admin.topics import TopicAdmin
 
 # Two index probes where the topic is plain.
 LOST_BEFORE = """
@@ -102,7 +99,7 @@ def lost_by_trim(topic: Topic, wanted: Delete) -> Lost:
         return Lost(*cursor.fetchone())
 
 
-def trim(admin: TopicAdmin, request: HttpRequest, id: int) -> HttpResponse:
+def trim(admin: DomainAdmin, request: HttpRequest, id: int) -> HttpResponse:
     """A form; once it is sent, what it would delete; once that is confirmed, the delete."""
     topic = admin.get_object(request, str(id))
     if topic is None:
@@ -128,7 +125,7 @@ def trim(admin: TopicAdmin, request: HttpRequest, id: int) -> HttpResponse:
     return TemplateResponse(request, "admin/topics/topic/trim.html", context)
 
 
-def trim_now(admin: TopicAdmin, request: HttpRequest, topic: Topic, wanted: Delete) -> HttpResponse:
+def trim_now(admin: DomainAdmin, request: HttpRequest, topic: Topic, wanted: Delete) -> HttpResponse:
     try:
         with transaction.atomic():
             done = run(delete_records(topic.name, wanted.before_seq, wanted.match, now_ms()))

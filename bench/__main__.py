@@ -23,7 +23,7 @@ def prepare() -> None:
 
 def main() -> None:
     prepare()
-    from bench import calls, console, gateway, load, log, push, report, routers, streams
+    from bench import calls, console, gateway, load, log, push, report, routers, streams, watch
     from tests import instances
 
     parts: dict[str, tuple[str, Callable[[instances.Instance], Iterable[report.Row]]]] = {

@@ -298,8 +298,8 @@ class Connection(asyncio.Protocol):
                 self._is_strange_behind(data, due)
 
     def _is_strange_behind(self, data: bytes, due: int) -> bool:
-        """Reads on at an unknown method, whole or cut, behind the requests of `data`. Returns whether there is one. `due`: the number
-        of earlier requests."""
+        """Reads on at an unknown method, whole or cut, behind the requests of `data`. Returns whether there is one. `due`: the
+        number of earlier requests."""
         rest = behind(data, [each.request for each in list(self.queue)[due:]])
         if self.current is not None or not (STRANGE.match(rest) or BEGUN.fullmatch(rest)):
             return False

@@ -1,4 +1,4 @@
-"""Heartbeats of the processes of an instance, in memory that they share with the supervisor (docs/guides/hosts.md).
+"""Heartbeats of the processes of an instance, in memory that they share with the supervisor (docs/deploy.md).
 
 A process that is stopped, or whose event loop stands still, keeps its sockets: the kernel goes on to accept connections that
 nothing answers. So the processes write the time into a file that is mapped into memory, and the supervisor ends one that is late.

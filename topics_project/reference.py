@@ -70,7 +70,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
             "",
             "API keys as a list of `secret:scopes` or `secret:scopes:prefixes`. `+` joins the scopes `read`, `write`, `delete`, "
             "`admin`, a vertical bar joins prefixes. Beyond loopback a secret needs 16 characters",
-            "you want the [first key](security.md#keys-expiry-and-rotation) before the admin is up",
+            "you want the [first key](guides/secure.md#the-first-key) before the admin is up",
         ),
         "TOPICS_INSECURE": ("", "`1`: listen beyond loopback without keys", "the network itself is trusted"),
         "TOPICS_ADMIN_PASSWORD": (
@@ -292,7 +292,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         "ROUTEMASTER_HP_HEAL_RATE": ("", "Health points for an acknowledged delivery", "callbacks recover too slowly"),
         "MAX_BACKOFF_MS": (
             "ms",
-            "[Pause](push.md#delivery) after a failure at 0 health points",
+            "[Pause](push.md#health) after a failure at 0 health points",
             "failing callbacks need longer pauses",
         ),
         "ROUTEMASTER_CONNECT_TIMEOUT": ("s", "Longest wait for a connection to a callback", "callbacks are far away"),
@@ -320,7 +320,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         "ROUTEMASTER_REDIS_MAX_MEM": (
             "bytes",
             "Queued events of all subscribers, in PostgreSQL. Above this minus `ROUTEMASTER_REDIS_MIN_FREE`, "
-            "[autodrop](push.md#operating-it) starts. `0`: no limit",
+            "[autodrop](guides/push.md#autodrop) starts. `0`: no limit",
             "queues are larger",
         ),
         "ROUTEMASTER_REDIS_MIN_FREE": (

@@ -14,7 +14,7 @@ from base import errors
 from tests.api.doors import Door, Lane
 from tests.instances import until
 
-TABLE = {  # docs/wire.md, "Errors"
+TABLE = {  # docs/errors.md
     400: {"invalid_request", "batch_too_large", "record_too_large"},
     401: {"unauthorized"},
     403: {"forbidden"},

@@ -15,7 +15,7 @@ PAGES = sorted(str(page.relative_to(ROOT)) for page in (*ROOT.glob("*.md"), *ROO
 # Pages that want a server with settings of their own, a Spark, or a PostgreSQL, and who runs what they print.
 ELSEWHERE = {
     "docs/cli.md": "tests/shell/test_examples.py",
-    "docs/push.md": "tests/push/test_docs.py",
+    "docs/tutorials/webhook.md": "tests/push/test_docs.py",
     "docs/gateway.md": "tests/gateway/test_docs.py",
     "docs/pipeline.md": "tests/pipeline/test_docs.py",
     "docs/guides/backup.md": "tests/docs/test_backup.py",

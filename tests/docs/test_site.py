@@ -51,14 +51,14 @@ def test_the_reference_is_whole(site: Path) -> None:
 
 
 def test_every_metric_is_described(server: Instance) -> None:
-    section = text_of("docs/wire.md").split("[start:metrics]")[1].split("[end:metrics]")[0]
-    told = set(re.findall(r"`(topics_\w+)`", section))
+    told = set(re.findall(r"`((?:topics|push)_\w+)`", text_of("docs/metrics.md")))
     assert server.get("/v0/topics")[0] == 200  # a metric of requests appears with the first one, within a second
 
     def served() -> set[str]:
-        return set(re.findall(r"^# HELP (topics_\w+)", server.get("/v0/metrics")[1], re.MULTILINE))
+        return set(re.findall(r"^# HELP ((?:topics|push)_\w+)", server.get("/v0/metrics")[1], re.MULTILINE))
 
-    rare = {"topics_throttled_total"}  # it appears when it counts for the first time
+    # These appear when they count for the first time: with a refusal, or with a subscriber of the push bus.
+    rare = {"topics_throttled_total"} | {name for name in told if name.startswith("push_")}
     until(lambda: told - served() <= rare, "every metric that the page describes")
     assert served() - told == set()
 
@@ -70,7 +70,7 @@ def test_every_alert_has_an_answer() -> None:
 
 
 def test_what_prometheus_is_told_is_there(server: Instance) -> None:
-    (told,) = map(yaml.safe_load, snippets("docs/console.md", "yaml"))
+    (told,) = map(yaml.safe_load, snippets("docs/guides/monitoring.md", "yaml"))
     (job,) = told["scrape_configs"]
     assert server.get(job["metrics_path"])[0] == 200
     assert [name for name in told["rule_files"] if not (ROOT / "grafana" / name).exists()] == []

@@ -1,4 +1,4 @@
-"""Rows go once nothing shows them, and no sooner (docs/decisions/0001-spans.md)."""
+"""Rows go once nothing shows them, and no sooner (docs/routers.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/push.md as it is printed: its commands run as they stand, and its tables name what there is."""
+"""docs/tutorials/webhook.md as it is printed, and the calls that docs/push.md lists."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from pathlib import Path
 import pytest
 
 from push.api.urls import endpoints
+from tests.docs.printed import commands, is_chore, snippets
 from tests.instances import ROOT, WHOLE, Instance, free_port, until
 
 PAGE = (ROOT / "docs" / "push.md").read_text()
-STEPS = PAGE.split("## From nothing")[1].split("\n## ")[0]
-COMMANDS = re.findall(r"^    ((?:curl|python3) .*(?:\n         .*)*)", STEPS, re.MULTILINE)
+TUTORIAL = "docs/tutorials/webhook.md"
 
 
 @pytest.fixture
 def printed(instances: Callable[..., Instance], tmp_path: Path) -> Iterator[Callable[[str], str]]:
     """Runs a command of the page against an instance with the page's settings. What runs on ends with the test."""
-    line = next(each for each in STEPS.splitlines() if each.endswith("make run"))
+    line = next(each for each in commands(TUTORIAL) if each.endswith("make run"))
+    (receiver,) = snippets(TUTORIAL, "python")
     settings = dict(word.split("=") for word in line.split() if "=" in word)
     instance, port, running = instances(**WHOLE, **settings), str(free_port()), list[subprocess.Popen[bytes]]()
+
+    (tmp_path / "receiver.py").write_text(receiver.replace("8080", port))
 
     def run(command: str) -> str:
         command = command.replace("localhost:4000", f"127.0.0.1:{instance.port}").replace("8080", port)
@@ -34,6 +37,7 @@ def printed(instances: Callable[..., Instance], tmp_path: Path) -> Iterator[Call
                     ["bash", "-c", f"exec {command}"],
                     stdout=output,
                     stderr=output,
+                    cwd=tmp_path,
                     env={"PATH": "/usr/bin:/bin", "PYTHONUNBUFFERED": "1"},
                 )
             )
@@ -47,13 +51,16 @@ def printed(instances: Callable[..., Instance], tmp_path: Path) -> Iterator[Call
         each.wait()
 
 
-def test_from_nothing_to_a_delivered_event(printed: Callable[[str], str], tmp_path: Path) -> None:
-    shop, billing, published, _, subscribed, listed = [printed(command) for command in COMMANDS]
+def test_the_tutorial_delivers_its_event(printed: Callable[[str], str], tmp_path: Path) -> None:
+    shop, billing, published, _, subscribed, listed = [
+        printed(command) for command in commands(TUTORIAL) if not is_chore(command)
+    ]
     assert json.loads(shop) == {"name": "shop", "token": "shop--1"}
     assert json.loads(billing) == {"name": "billing", "token": "billing--1"}
     assert (published, subscribed) == ("", "")
     assert json.loads(listed)[0]["subscriber"] == "billing"
-    until(lambda: '"topic":"orders"' in (tmp_path / "printed").read_text(), "the event to be printed")
+    line = "orders create https://shop.example/orders/1"
+    until(lambda: line in (tmp_path / "printed").read_text(), "the event to be printed")
 
 
 def test_every_call_stands_in_the_table() -> None:

@@ -1,6 +1,6 @@
 """The examples of Routemaster's own specs of its controllers, as far as a client can ask them over HTTP.
 
-Ids and messages are the words of those specs. docs/push.md lists the differences ("Other than Routemaster")."""
+Ids and messages are the words of those specs. docs/push.md lists the differences ("Differences from Routemaster")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What topics and routers hold, in memory and by the book (docs/routers.md, docs/decisions/0001-spans.md).
+"""What topics and routers hold, in memory and by the book (docs/routers.md, docs/routers.md).
 
 Each topic is a plain list of entries, one a seq, and a forward copies them: no spans, no floors to keep cheap, no
 locks. The store has to tell the same to every reader, whatever it does inside.

@@ -1,4 +1,4 @@
-"""Give back the disk of records that nothing shows any more (docs/decisions/0001-spans.md).
+"""Give back the disk of records that nothing shows any more (docs/routers.md).
 
 A row may go once its home no longer shows it and no span does. A step examines a chunk of one topic and
 commits; it holds no lock that an append wants. What it has to leave is counted, and looked at again later.

@@ -6,7 +6,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from base.clock import now_ms
 from console import jobs, signs
-from console.signs import NEEDED, STALE_MS
+from console.signs import STALE_MS
 from store.script import Script, Statement
 from wire.keys import Key
 
@@ -28,7 +28,7 @@ def collect(key: Key) -> Script[list[Metric]]:
         "topics_processes", "Processes that gave a sign of life in the last 15 s", labels=("kind",)
     )
     silent = GaugeMetricFamily("topics_process_silent_seconds", "Since the last sign of life of any", labels=("kind",))
-    for kind in ("web", *NEEDED):
+    for kind in ("web", *signs.expected(known)):
         count, seen_ts = known.get(kind, (0, None))
         alive.add_metric((kind,), count)
         if seen_ts is not None:

@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 from collections import Counter
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import redis
@@ -29,7 +30,7 @@ STALE_MS = 15_000  # a process that said nothing for so long is taken for dead
 FORGET_MS = 3_600_000  # and is no longer named
 GRACE_MS = 20_000  # after our own start: the others may still be starting
 QUEUE = "celery"  # Celery's default queue, a list in Redis; nothing is sent to another
-NEEDED = ("worker", "beat")  # without them forwarding and upkeep stand still
+NEEDED = ("worker", "beat")  # every site needs them. Without them forwarding and upkeep stop
 
 SAY = """
 INSERT INTO console_process (id, kind, host, pid, started_ts, seen_ts, worked_ts)
@@ -145,8 +146,16 @@ class Signs:
         wrong = ["redis"] if seen.queue_length is None else []
         if now - self.started_ts > GRACE_MS:
             # As of that look: while PostgreSQL takes no writes nobody can say that he lives.
-            wrong += [kind for kind in NEEDED if seen.ts - seen.last.get(kind, 0) > STALE_MS]
+            wrong += [kind for kind in expected(seen.last) if seen.ts - seen.last.get(kind, 0) > STALE_MS]
         return wrong
+
+
+def expected(seen: Collection[str]) -> list[str]:
+    """Returns the kinds of processes whose silence is a problem, given the kinds seen in the last hour.
+
+    A site without the push bus runs no push process. So push is expected only if it was seen.
+    """
+    return [*NEEDED, "push"] if "push" in seen else [*NEEDED]
 
 
 _ours: Signs | None = None
@@ -162,7 +171,7 @@ def start(kind: str) -> Signs:
 
 
 def degraded() -> list[str]:
-    """What of this site is not as it should be, while appends and reads work: "redis", "worker", "beat"."""
+    """Returns the parts of this site that are silent while appends and reads work: "redis", "worker", "beat", "push"."""
     return [] if _ours is None or _ours.pid != os.getpid() else _ours.degraded(now_ms())
 
 

@@ -9,10 +9,12 @@ import pytest
 from django.test import Client
 
 from base.clock import now_ms
-from console import jobs, signs
+from console import jobs, metrics, signs
 from console.models import Count, Failure, Process, Task
 from console.signs import FORGET_MS, GRACE_MS, STALE_MS, Signs
+from store.script import run
 from tests.instances import Instance, until
+from wire.keys import Key
 
 
 @pytest.fixture
@@ -30,6 +32,25 @@ def test_who_says_nothing_is_missed(ours: Signs) -> None:
     assert ours.degraded(now) == ["beat"]
     ours.started_ts = now  # the others may still be starting
     assert ours.degraded(now) == []
+
+
+def test_push_is_missed_only_if_it_was_there(ours: Signs) -> None:
+    now = now_ms()
+    for kind in ("worker", "beat"):
+        Process.objects.create(id=kind, kind=kind, host="h", pid=1, started_ts=1, seen_ts=now)
+    ours.beat(now)
+    assert ours.degraded(now) == []
+    assert "push" not in metered()
+    Process.objects.create(id="push", kind="push", host="h", pid=1, started_ts=1, seen_ts=now - STALE_MS - 1)
+    ours.beat(now)
+    assert ours.degraded(now) == ["push"]
+    assert metered()["push"] == 0
+
+
+def metered() -> dict[str, float]:
+    """`topics_processes` by kind."""
+    alive, *_ = run(metrics.collect(Key("test", frozenset({"admin"}))))
+    return {sample.labels["kind"]: sample.value for sample in alive.samples}
 
 
 def test_redis_that_does_not_answer_is_missed(ours: Signs) -> None:

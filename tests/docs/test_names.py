@@ -22,7 +22,11 @@ LANDED = {
 DUMPS = "tests/migrations/schemas/"  # schemas as they landed
 # A file by its path, or by its name alone where it lies beside the one that speaks of it.
 NAMED = re.compile(r"(?<![\w*/.…-])((?:\.?[\w-]+/)*[\w-]+(?:\.\d+)?\.(?:py|sql|md))\b(?![\w…])")
-EXAMPLES = {"name.2.sql", "spark.sql"}  # stands for any file of its kind; begins the names of settings
+EXAMPLES = {
+    "name.2.sql",
+    "spark.sql",
+    "receiver.py",
+}  # any file of its kind; begins names of settings; a reader saves it
 # `name` followed by a file, in brackets or after "in": a function, class, method, attribute or constant.
 OF_FILE = re.compile(r"`([\w.]+)`\s(?:in |\()([\w/]+\.py)\b")
 

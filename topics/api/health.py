@@ -41,9 +41,9 @@ class ReadyAnswer(msgspec.Struct, kw_only=True):
     """True: PostgreSQL is no longer catching up after a crash."""
     topics: int
     """How many topics there are."""
-    degraded: list[Literal["storage_full", "redis", "worker", "beat"]] | UnsetType = UNSET
-    """What is not well, absent where all is: `storage_full` (appends are refused for want of disk), or who gave no
-    sign of life for 15 s (`redis`, `worker`, `beat`): forwarding and upkeep lag, appends and reads go on."""
+    degraded: list[Literal["storage_full", "redis", "worker", "beat", "push"]] | UnsetType = UNSET
+    """Problems that do not stop this process from serving. `storage_full`: appends are refused, because the disk is
+    full. `redis`, `worker`, `beat`, `push`: no heartbeat for 15 s. Forwarding, upkeep and callbacks lag. Absent if all is well."""
     performance: Performance
 
 

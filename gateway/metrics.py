@@ -1,18 +1,34 @@
-"""What a gateway process counts, as Prometheus' text. No topic, client or session is in a label."""
+"""The counters of a gateway's processes, and their sum as Prometheus' text. No topic, client or session is in a label."""
 
 from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
 
 BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # seconds
 REQUEST_LABELS = ("virtual_cluster", "router", "route", "operation", "mode")
+STATES = ("closed", "half_open", "open")  # of a breaker, the worst last
 KINDS = ("unknown_route", "node_unreachable", "router_failed", "timeout")
 
 # By virtual cluster, router, route, operation and mode: requests up to each bound, all of them, their seconds, those that failed.
 Labels = tuple[str, str, str, str, str]
 Row = list[float]
+
+
+class Told(msgspec.Struct):
+    """The report of one process to the other processes of the gateway. `breakers`: cluster, node and state of each."""
+
+    pid: int
+    status: str
+    configuration: str
+    requests: list[tuple[Labels, Row]]
+    errors: list[tuple[tuple[str, str], int]]
+    in_flight: dict[str, int]
+    breakers: list[tuple[str, int, str]]
 
 
 class Metrics:
@@ -21,7 +37,6 @@ class Metrics:
     def __init__(self) -> None:
         self.requests: dict[Labels, Row] = {}
         self.errors: dict[tuple[str, str], int] = {}  # by virtual cluster and kind
-        self.in_flight: dict[str, int] = {}  # by virtual cluster
         self.started = time.time()
 
     def row(self, labels: Labels) -> Row:
@@ -37,55 +52,14 @@ class Metrics:
         if status >= 500:
             row[-1] += 1
 
+    def continued(self, told: Told) -> None:
+        """Continue the counters of an earlier process."""
+        self.requests = {key: list(row) for key, row in told.requests}
+        self.errors = dict(told.errors)
+
     def failed(self, virtual_cluster: str, kind: str) -> None:
         key = virtual_cluster, kind
         self.errors[key] = self.errors.get(key, 0) + 1
-
-    def text(self, breakers: Iterable[tuple[str, int, str]]) -> str:
-        """`breakers`: cluster, node and state of each node's breaker."""
-        lines = [
-            "# HELP topics_gateway_requests_total Requests answered",
-            "# TYPE topics_gateway_requests_total counter",
-        ]
-        rows = sorted(self.requests.items())
-        for key, row in rows:
-            lines.append(f"topics_gateway_requests_total{labels(key)} {sum(row[:-2]):g}")
-        lines += [
-            "# HELP topics_gateway_errors_total Requests answered with 5xx",
-            "# TYPE topics_gateway_errors_total counter",
-        ]
-        lines += [f"topics_gateway_errors_total{labels(key)} {row[-1]:g}" for key, row in rows]
-        lines += [
-            "# HELP topics_gateway_request_seconds How long requests took",
-            "# TYPE topics_gateway_request_seconds histogram",
-        ]
-        for key, row in rows:
-            total = 0.0
-            for bound, number in zip((*BOUNDS, "+Inf"), row[:-2], strict=True):
-                total += number
-                lines.append(f"topics_gateway_request_seconds_bucket{labels(key, le=str(bound))} {total:g}")
-            lines.append(f"topics_gateway_request_seconds_sum{labels(key)} {row[-2]:.6f}")
-            lines.append(f"topics_gateway_request_seconds_count{labels(key)} {total:g}")
-        lines += [
-            "# HELP topics_gateway_failures_total Failures of the gateway by kind",
-            "# TYPE topics_gateway_failures_total counter",
-        ]
-        for (name, kind), number in sorted(self.errors.items()):
-            lines.append(f'topics_gateway_failures_total{{virtual_cluster="{name}",kind="{kind}"}} {number}')
-        lines += [
-            "# HELP topics_gateway_in_flight Requests in flight",
-            "# TYPE topics_gateway_in_flight gauge",
-        ]
-        for name, number in sorted(self.in_flight.items()):
-            lines.append(f'topics_gateway_in_flight{{virtual_cluster="{name}"}} {number}')
-        lines += [
-            "# HELP topics_gateway_breaker State of a node's breaker: 0 closed, 1 half open, 2 open",
-            "# TYPE topics_gateway_breaker gauge",
-        ]
-        states = {"closed": 0, "half_open": 1, "open": 2}
-        for cluster, node, state in sorted(breakers):
-            lines.append(f'topics_gateway_breaker{{cluster="{cluster}",node="{node}"}} {states[state]}')
-        return "\n".join(lines) + "\n"
 
 
 def labels(values: Labels, le: str | None = None) -> str:
@@ -93,3 +67,65 @@ def labels(values: Labels, le: str | None = None) -> str:
     if le is not None:
         pairs.append(f'le="{le}"')
     return "{" + ",".join(pairs) + "}"
+
+
+def summed(processes: Sequence[Told]) -> Told:
+    """Returns the sum over processes. A breaker shows the worst state that a process sees."""
+    requests: dict[Labels, Row] = {}
+    errors, in_flight = Counter[tuple[str, str]](), Counter[str]()
+    breakers: dict[tuple[str, int], str] = {}
+    for each in processes:
+        for key, row in each.requests:
+            requests[key] = [a + b for a, b in zip(requests[key], row, strict=True)] if key in requests else row
+        errors.update(dict(each.errors))
+        in_flight.update(each.in_flight)
+        for cluster, node, state in each.breakers:
+            breakers[cluster, node] = max(breakers.get((cluster, node), "closed"), state, key=STATES.index)
+    nodes = [(cluster, node, state) for (cluster, node), state in breakers.items()]
+    return Told(0, "", "", sorted(requests.items()), sorted(errors.items()), in_flight, nodes)
+
+
+def text(told: Told) -> str:
+    """Returns Prometheus' text."""
+    lines = [
+        "# HELP topics_gateway_requests_total Requests answered",
+        "# TYPE topics_gateway_requests_total counter",
+    ]
+    rows = told.requests
+    for key, row in rows:
+        lines.append(f"topics_gateway_requests_total{labels(key)} {sum(row[:-2]):.0f}")
+    lines += [
+        "# HELP topics_gateway_errors_total Requests answered with 5xx",
+        "# TYPE topics_gateway_errors_total counter",
+    ]
+    lines += [f"topics_gateway_errors_total{labels(key)} {row[-1]:.0f}" for key, row in rows]
+    lines += [
+        "# HELP topics_gateway_request_seconds How long requests took",
+        "# TYPE topics_gateway_request_seconds histogram",
+    ]
+    for key, row in rows:
+        total = 0.0
+        for bound, number in zip((*BOUNDS, "+Inf"), row[:-2], strict=True):
+            total += number
+            lines.append(f"topics_gateway_request_seconds_bucket{labels(key, le=str(bound))} {total:.0f}")
+        lines.append(f"topics_gateway_request_seconds_sum{labels(key)} {row[-2]:.6f}")
+        lines.append(f"topics_gateway_request_seconds_count{labels(key)} {total:.0f}")
+    lines += [
+        "# HELP topics_gateway_failures_total Failures of the gateway by kind",
+        "# TYPE topics_gateway_failures_total counter",
+    ]
+    for (name, kind), number in told.errors:
+        lines.append(f'topics_gateway_failures_total{{virtual_cluster="{name}",kind="{kind}"}} {number}')
+    lines += [
+        "# HELP topics_gateway_in_flight Requests in flight",
+        "# TYPE topics_gateway_in_flight gauge",
+    ]
+    for name, number in sorted(told.in_flight.items()):
+        lines.append(f'topics_gateway_in_flight{{virtual_cluster="{name}"}} {number}')
+    lines += [
+        "# HELP topics_gateway_breaker State of a node's breaker: 0 closed, 1 half open, 2 open",
+        "# TYPE topics_gateway_breaker gauge",
+    ]
+    for cluster, node, state in sorted(told.breakers):
+        lines.append(f'topics_gateway_breaker{{cluster="{cluster}",node="{node}"}} {STATES.index(state)}')
+    return "\n".join(lines) + "\n"

@@ -10,9 +10,11 @@ import contextlib
 import logging
 import os
 import resource
+import shutil
 import signal
 import ssl
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +26,11 @@ from base.refusal import Refusal
 from gateway import keys
 from gateway.ids import Seal
 from gateway.server import Gateway
+from gateway.siblings import Siblings
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0  # between two looks at the file
+TELL_SECONDS = 1.0  # between two reports to the other processes
 REST_SECONDS = 1.0  # before a process that ended is started again
 
 
@@ -69,9 +73,9 @@ def serve_all(file: Path, listen: Listen, processes: int) -> int:
     return supervise(file, listen, seal, processes)
 
 
-async def serve(file: Path, listen: Listen, seal: Seal) -> int:
+async def serve(file: Path, listen: Listen, seal: Seal, siblings: Siblings | None = None) -> int:
     """One process. `seal` signs identifiers where no key is set."""
-    gateway = Gateway(file, keys.seal() or seal)
+    gateway = Gateway(file, keys.seal() or seal, siblings=siblings)
     gateway.load()
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
@@ -82,17 +86,28 @@ async def serve(file: Path, listen: Listen, seal: Seal) -> int:
         with contextlib.suppress(Refusal):
             gateway.seal = keys.seal() or seal
         gateway.reload()
+        gateway.siblings.tell(gateway.told())
 
     loop.add_signal_handler(signal.SIGHUP, reload)
     port = await gateway.listen(listen.host, listen.port, tls=listen.context())
     scheme = "http" if listen.certificate is None else "https"
     assert gateway.configuration is not None
     log.info("serving configuration %s on %s://%s:%d", gateway.configuration.fingerprint, scheme, listen.host, port)
-    watching = loop.create_task(watch(file, reload))
+    watching = [loop.create_task(watch(file, reload)), loop.create_task(tell(gateway))]
     await ended.wait()
-    watching.cancel()
+    for task in watching:
+        task.cancel()
     log.info("ending: streams are told, requests finish")
-    return 0 if await gateway.drain() else 1
+    finished = await gateway.drain()
+    gateway.siblings.tell(gateway.told())
+    return 0 if finished else 1
+
+
+async def tell(gateway: Gateway) -> None:
+    """Tell the other processes of this one, every second."""
+    while True:
+        gateway.siblings.tell(gateway.told())
+        await asyncio.sleep(TELL_SECONDS)
 
 
 async def watch(file: Path, changed: object) -> None:
@@ -117,24 +132,32 @@ def stamp(file: Path) -> tuple[int, int, int] | None:
 
 
 def supervise(file: Path, listen: Listen, seal: Seal, processes: int) -> int:
-    children: set[int] = set()
+    with tempfile.TemporaryDirectory(prefix="topics-gateway-", ignore_cleanup_errors=True) as folder:
+        return supervised(file, listen, seal, processes, Path(folder))
+
+
+def supervised(file: Path, listen: Listen, seal: Seal, processes: int, folder: Path) -> int:
+    """`folder`: where the processes tell each other of themselves."""
+    children: dict[int, int] = {}  # the slot of each process
     ending = False
     parent = os.getpid()
 
-    def start() -> None:
+    def start(slot: int) -> None:
         child = os.fork()
         if child:
-            children.add(child)
+            children[child] = slot
             return
         code = 1
         try:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_DFL)
             die_with_parent(parent, signal.SIGTERM)
-            code = uvloop.run(serve(file, listen, seal))
+            code = uvloop.run(serve(file, listen, seal, Siblings(folder, slot)))
         except Exception:
             log.exception("a process of the gateway failed")
         finally:
+            if os.getppid() != parent:  # killed: it cannot remove the folder
+                shutil.rmtree(folder, ignore_errors=True)
             sys.stdout.flush()
             os._exit(code)
 
@@ -147,12 +170,12 @@ def supervise(file: Path, listen: Listen, seal: Seal, processes: int) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, hand_on)
-    for _ in range(processes):
-        start()
+    for slot in range(processes):
+        start(slot)
     worst = 0
     while children:
         child, status = os.waitpid(-1, 0)
-        children.discard(child)
+        slot = children.pop(child)
         worst = max(worst, os.waitstatus_to_exitcode(status))
         if not ending:
             log.error(
@@ -161,5 +184,5 @@ def supervise(file: Path, listen: Listen, seal: Seal, processes: int) -> int:
             time.sleep(REST_SECONDS)
             worst = 0
             if not ending:
-                start()
+                start(slot)
     return worst

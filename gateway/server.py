@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 import socket
 import time
@@ -24,8 +25,9 @@ from gateway.errors import UnknownRoute
 from gateway.exchange import Streamed
 from gateway.graph import Builder, ClusterPlace, Faults, RouterPlace, VirtualClusterPlace, clusters, nodes
 from gateway.ids import Seal
-from gateway.metrics import KINDS, Labels, Metrics
+from gateway.metrics import KINDS, Labels, Metrics, Told, summed, text
 from gateway.shapes import Cluster as ClusterDefinition
+from gateway.siblings import Siblings
 from gateway.splice import ADDRESSES, Splice, spliced_cluster
 from gateway.upstreams import Cluster
 from http1 import Limits, Refused, Server
@@ -48,9 +50,12 @@ ENDED_STREAM = (
 class Gateway:
     """Serves one configuration file. `load` checks and takes a configuration; `reload` changes to another without a restart."""
 
-    def __init__(self, file: Path, seal: Seal, limits: Limits | None = None) -> None:
+    def __init__(self, file: Path, seal: Seal, limits: Limits | None = None, siblings: Siblings | None = None) -> None:
         self.file, self.folder, self.seal = file, file.parent, seal
+        self.siblings = siblings or Siblings()
         self.metrics = Metrics()
+        if (left := self.siblings.left()) is not None:
+            self.metrics.continued(left)
         self.sites: dict[str, VirtualClusterPlace] = {}
         self.hosts: dict[str, VirtualClusterPlace] = {}
         self.prefixes: list[tuple[str, VirtualClusterPlace]] = []  # the longest first
@@ -192,7 +197,6 @@ class Gateway:
     async def call(self, site: VirtualClusterPlace, prefix: str, received: Received, path: str, query: str) -> Sent:
         started = time.perf_counter()
         site.in_flight += 1
-        self.metrics.in_flight[site.name] = self.metrics.in_flight.get(site.name, 0) + 1
         session = self.session(site, received)
         close = False
         call: Call | None = None
@@ -222,7 +226,6 @@ class Gateway:
             response = refusal(RuntimeError())
         finally:
             site.in_flight -= 1
-            self.metrics.in_flight[site.name] -= 1
             if site.retired:
                 self.end_if_unused(site)
         root = site.root.name if isinstance(site.root, RouterPlace) else ""
@@ -293,12 +296,28 @@ class Gateway:
     def own_page(self, path: str) -> Response:
         if path == "/gateway/health":
             health = self.health()
+            health["processes"] = [
+                {"pid": each.pid, "status": each.status, "configuration": each.configuration}
+                for each in self.siblings.all(self.told())
+            ]
             return Response.json(503 if health["status"] in ("starting", "draining") else 200, health)
         if path == "/gateway/metrics":
-            breakers = [(node.cluster, node.id, node.breaker.state) for _, each in self.shared for node in each.nodes]
-            text = self.metrics.text(breakers).encode()
-            return Response(200, [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")], text)
+            body = text(summed(self.siblings.all(self.told()))).encode()
+            return Response(200, [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")], body)
         return refusal(UnknownRoute("the gateway has /gateway/health and /gateway/metrics"))
+
+    def told(self) -> Told:
+        """Returns the report of this process to the others."""
+        health, metrics = self.health(), self.metrics
+        return Told(
+            os.getpid(),
+            health["status"],
+            health["configuration"],
+            list(metrics.requests.items()),
+            list(metrics.errors.items()),
+            {site.name: site.in_flight for site in self.sites.values()},
+            [(node.cluster, node.id, node.breaker.state) for _, each in self.shared for node in each.nodes],
+        )
 
     def health(self) -> dict[str, Any]:
         """`starting`, `ready`, `degraded` (with the routes whose cluster has no live node) or `draining`."""

@@ -314,10 +314,18 @@ class Splice(asyncio.Protocol):
         head += [b"content-length: %d\r\nconnection: close\r\n\r\n" % len(response.body), response.body]
         if self.in_flight and not self.closing:
             self.transport.write(b"".join(head))
-            self.gateway.metrics.failed(self.cluster.name, getattr(error, "code", "internal"))
+            self.count_failed(error, response.status)
         self.forget()
         self.closing = True
         self.transport.close()
+
+    def count_failed(self, error: Exception, status: int) -> None:
+        """Each request in flight failed. The failure of the gateway is one."""
+        metrics, now = self.gateway.metrics, perf_counter()
+        for started, labels in self.in_flight:
+            metrics.count(labels, now - started, status)
+        assert self.site is not None
+        metrics.failed(self.site.name, getattr(error, "code", "internal"))
 
     def forget(self) -> None:
         if self.site is not None:

@@ -1,6 +1,7 @@
 """Connections whose bytes pass unparsed: framing, failures, and what the gateway itself answers in between."""
 
 import contextlib
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -191,8 +192,12 @@ def test_one_that_is_silent_is_504(gateways) -> None:
         head_of(connection)
 
     with raw_upstream(talk) as port:
-        refused = gateways(static(port, timeouts={"answerMs": 300})).client().append("x", 1)
+        gateway = gateways(static(port, timeouts={"answerMs": 300}))
+        refused = gateway.client().append("x", 1)
+        counted = gateway.client().get("/gateway/metrics").body.decode()
     assert (refused.status, refused.code) == (504, "timeout")
+    assert 'topics_gateway_failures_total{virtual_cluster="all",kind="timeout"} 1\n' in counted
+    assert re.search(r'errors_total{.*operation="append",mode="static"} 1\n', counted)
 
 
 def test_half_an_answer_never_looks_whole(gateways) -> None:

@@ -56,12 +56,21 @@ class Gathered:
     errors: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-async def gather(context: RouterContext, requests: Mapping[str, Request]) -> Gathered:
-    """Send a request to each route at once, to any node of it. A route fails if it does not answer, or answers with 5xx."""
+Answering = Callable[[Request], Awaitable[Response]]
+
+
+async def gather(
+    context: RouterContext, requests: Mapping[str, Request], answering: Mapping[str, Answering] | None = None
+) -> Gathered:
+    """Send a request to each route at once, to any node of it. A route fails if it does not answer, or answers with 5xx.
+    `answering`: what the router itself answers, in the place of a route."""
 
     async def one(route: str, request: Request) -> Response | dict[str, Any]:
         try:
-            response = await context.send_request(context.any_node(route), request)
+            if answering is not None and route in answering:
+                response = await answering[route](request)
+            else:
+                response = await context.send_request(context.any_node(route), request)
             if response.status < 500:
                 return response
             body = await response.decoded() if response.is_json else {}
@@ -103,10 +112,11 @@ def first_refusal(answers: Mapping[str, Response]) -> Response | None:
 @dataclass(frozen=True)
 class Listed:
     """One route's part of a list. `request`: the client's request as that route understands it. `renamed` gives an answer of
-    the route the client's names."""
+    the route the client's names. `answering`: of a part that the router itself answers."""
 
     request: Request
     renamed: Callable[[Response], Awaitable[Response]]
+    answering: Answering | None = None
 
 
 class _Part:
@@ -141,7 +151,8 @@ async def merged_list(
     errors: dict[str, dict[str, Any]] = {}
     fetch = pending
     while fetch:
-        found = await gather(context, {part.route: part.request(size) for part in fetch})
+        own = {part.route: part.listed.answering for part in fetch if part.listed.answering is not None}
+        found = await gather(context, {part.route: part.request(size) for part in fetch}, own)
         if found.errors and not (partial and len(errors) + len(found.errors) < len(parts)):
             raise RoutesFailed(found.errors)
         errors |= found.errors

@@ -28,3 +28,13 @@ def encoded(value: Any) -> msgspec.Raw:
 def is_absent(members: Members, name: str) -> bool:
     """Whether a member is missing or null."""
     return bytes(members.get(name, b"null")).strip() == b"null"
+
+
+def decoded(value: msgspec.Raw | None, shape: Any) -> Any:
+    """Returns the value if it is of that shape, else None."""
+    if value is None:
+        return None
+    try:
+        return msgspec.json.decode(value, type=shape)
+    except msgspec.MsgspecError:
+        return None

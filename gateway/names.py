@@ -15,7 +15,7 @@ import msgspec
 
 from base.errors import InvalidRequest
 from gateway.api import Operation, Request, Response
-from gateway.edits import edited
+from gateway.edits import decoded, edited
 from gateway.edits import encoded as raw
 from gateway.identifiers import parameter, with_parameter
 
@@ -81,7 +81,7 @@ async def renamed_request(request: Request, renaming: Renaming) -> Request:
         changes["path"] = f"/v0/routers/{quote(to_server(request.name), safe='.:_-')}"
     if operation is Operation.WATCH:
         body = await request.json(Raws)
-        topics = _decoded(body.get("topics"), Raws)
+        topics = decoded(body.get("topics"), Raws)
         if topics is not None:
             body["topics"] = raw({to_server(name): value for name, value in topics.items()})
             changes["body"] = msgspec.json.encode(body)
@@ -152,7 +152,7 @@ def with_names(body: Raws, rename: Rename) -> Raws:
     """Returns the object with its names changed, also those further in. All else stays the bytes that it was."""
     found = dict(body)
     for key in NAMES:
-        if (value := _decoded(found.get(key), str)) is not None:
+        if (value := decoded(found.get(key), str)) is not None:
             found[key] = raw(rename(value))
     for key in INSIDE:
         if key in found:
@@ -173,8 +173,8 @@ def _stamped(value: msgspec.Raw, rename: Rename) -> msgspec.Raw:
         return raw([_stamped(each, rename) for each in msgspec.json.decode(value, type=list[msgspec.Raw])])
     found = msgspec.json.decode(value, type=Raws)
     if "_topics_router" in found:
-        stamp = _decoded(found["_topics_router"], Raws) or {}
-        own, key = _decoded(stamp.get("router"), str), _decoded(stamp.get("key"), str)
+        stamp = decoded(found["_topics_router"], Raws) or {}
+        own, key = decoded(stamp.get("router"), str), decoded(stamp.get("key"), str)
         if own is not None and key is not None:  # else a client wrote it, and it is no stamp
             found["_topics_router"] = raw({**with_names(stamp, rename), "key": rename(own) + key.removeprefix(own)})
     elif "meta" in found:
@@ -207,16 +207,16 @@ def _is_hidden(value: msgspec.Raw) -> bool:
 
 
 def _renamed_error(error: Raws, rename: Rename, asked: str | None) -> Raws:
-    detail = _decoded(error.get("detail"), Raws)
+    detail = decoded(error.get("detail"), Raws)
     names = {asked} if asked is not None else set()
     if detail is not None:
-        names |= {value for key in NAMES if (value := _decoded(detail.get(key), str)) is not None}
-        if path := _decoded(detail.get("path"), str):
+        names |= {value for key in NAMES if (value := decoded(detail.get(key), str)) is not None}
+        if path := decoded(detail.get("path"), str):
             detail["path"] = raw(path)  # an address, and no name
         error["detail"] = raw(
             {key: value if key == "path" else with_names({key: value}, rename)[key] for key, value in detail.items()}
         )
-    message = _decoded(error.get("message"), str)
+    message = decoded(error.get("message"), str)
     if message is not None:
         for name in sorted(names, key=len, reverse=True):
             message = message.replace(f"'{name}'", f"'{rename(name)}'")
@@ -253,13 +253,3 @@ def renamed_event_id(shown: bytes, rename: Rename) -> bytes:
     """An id of a topic's events: `topic:seq`."""
     topic, colon, seq = shown.decode("latin-1").rpartition(":")
     return f"{rename(unquote(topic))}{colon}{seq}".encode("latin-1") if colon else shown
-
-
-def _decoded(value: msgspec.Raw | None, shape: Any) -> Any:
-    """The value if it is of that shape, else None."""
-    if value is None:
-        return None
-    try:
-        return msgspec.json.decode(value, type=shape)
-    except msgspec.MsgspecError:
-        return None

@@ -19,6 +19,7 @@ OURS = {
     "router": {
         "StaticRouter": "gateway.routers.static:StaticRouterFactory",
         "FailoverRouter": "gateway.routers.failover:FailoverRouterFactory",
+        "SpliceRouter": "gateway.routers.splice:SpliceRouterFactory",
         "SubjectRouter": "gateway.routers.subject:SubjectRouterFactory",
         "TopicRouter": "gateway.routers.topic:TopicRouterFactory",
         "UnionRouter": "gateway.routers.union:UnionRouterFactory",

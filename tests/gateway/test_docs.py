@@ -6,8 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 import trustme
+import yaml
 
 from gateway import api, plugins
 from gateway.errors import (
@@ -19,6 +21,7 @@ from gateway.errors import (
     UpstreamTimeout,
 )
 from gateway.filters.authenticate import parse_keys
+from gateway.routers.splice import SpliceConfig, Splices
 from tests.docs.printed import commands, snippets, text_of
 from tests.gateway.running import Running, free_port
 from tests.instances import ROOT, until
@@ -80,6 +83,12 @@ def test_the_printed_plugins_are_what_the_api_wants() -> None:
     assert plugins.config_type(factory) is names["ByHourConfig"]
     assert isinstance(names["ByHour"](None), api.Router)
     assert isinstance(names["Stamp"](), api.Filter)
+
+
+def test_the_printed_splice_is_one() -> None:
+    config = msgspec.convert(yaml.safe_load(snippets(PAGE, "yaml")[1])["config"], SpliceConfig)
+    old, new = Splices(config).topics["orders"].segments
+    assert (old.end, new.begin, new.end) == (2, 2, None)
 
 
 def test_every_refusal_of_the_gateway_has_its_row() -> None:

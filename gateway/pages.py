@@ -1,0 +1,104 @@
+"""One answer of a server to a read, cut to what a segment shows, in the client's positions (gateway/segments.py)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from gateway.names import Raws
+from gateway.segments import Segment
+from gateway.seqs import shifted
+
+LOST_SEGMENT = "source_trim"  # the reason of a tombstone for records that a segment's server does not have any more
+
+
+class Answered(msgspec.Struct):
+    """What is read of a server's diff."""
+
+    records: list[Raws]
+    next_from_seq: int
+    head_seq: int
+    earliest_seq: int
+    performance: dict[str, float]
+    tombstone: dict[str, Any] | None = None
+    clamped: dict[str, int] | None = None
+
+
+@dataclass
+class Page:
+    """What a window holds of one segment, in positions."""
+
+    records: list[Raws]
+    next: int
+    tombstone: dict[str, Any] | None = None
+    head: int | None = None  # None: the topic is absent
+    earliest: int | None = None
+    scanned: int = 0
+    ms: float = 0.0
+    clamped: dict[str, int] | None = None
+    is_behind: bool = False  # the reader is above the head, so that its position is of another log
+
+
+def seq_of(record: Raws) -> int:
+    return msgspec.json.decode(record["$seq"], type=int)
+
+
+def paged(segment: Segment, position: int, answer: Answered) -> Page:
+    """A server's answer to a read behind `position`, cut to what the segment shows."""
+    upto, by, seq = segment.upto, segment.offset, position - segment.offset
+    shown = answer.records
+    if upto is not None and answer.next_from_seq > upto:
+        shown = [each for each in shown if seq_of(each) <= upto]
+    if answer.earliest_seq <= segment.start:  # a reader that is sent back to the earliest record
+        shown = [each for each in shown if seq_of(each) > segment.start]
+    next_seq = max(answer.next_from_seq if upto is None else min(answer.next_from_seq, upto), segment.start)
+    page = Page(
+        [shifted(each, by) for each in shown],
+        next_seq + by,
+        cut_tombstone(segment, seq, answer.tombstone),
+        segment.clip(answer.head_seq),
+        segment.first_shown(answer.earliest_seq, answer.head_seq),
+        int(answer.performance.get("records_scanned", len(shown))),
+        answer.performance.get("server_total_ms", 0.0),
+        answer.clamped,
+        is_behind=seq > max(answer.head_seq, segment.start),
+    )
+    if upto is not None and seq == answer.head_seq < upto and page.tombstone is None:
+        return lost_page(segment, position)  # the server lost the end of what it had
+    return page
+
+
+def cut_tombstone(segment: Segment, seq: int, tombstone: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A server's tombstone in positions, for what the segment shows; None where that lost nothing."""
+    if tombstone is None or (tombstone["gap_to"] <= segment.start and seq <= segment.start):
+        return None  # it is about what was there before the first record that is shown
+    by, upto = segment.offset, segment.upto
+    most = tombstone["gap_to"] if upto is None else min(tombstone["gap_to"], upto)
+    most = max(most, segment.start)
+    found = dict(tombstone)
+    found["gap_to"] = most + by
+    found["gap_from"] = min(tombstone["gap_from"], most + 1) + by
+    found["missed_estimate"] = max(min(tombstone["missed_estimate"], most - seq), 0)
+    found["earliest_seq"] = (
+        tombstone["earliest_seq"] if upto is None else min(tombstone["earliest_seq"], upto + 1)
+    ) + by
+    if "lost_from" in tombstone:
+        found["lost_from"] = max(tombstone["lost_from"], segment.start + 1) + by
+    return found
+
+
+def lost_page(segment: Segment, position: int) -> Page:
+    """The page of a segment that no server has any more."""
+    end = segment.end
+    assert end is not None
+    tombstone = {
+        "gap_from": position + 1,
+        "gap_to": end,
+        "reason": LOST_SEGMENT,
+        "missed_estimate": end - position,
+        "earliest_seq": end + 1,
+        "head_seq": end,
+    }
+    return Page([], end, tombstone)

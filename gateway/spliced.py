@@ -1,0 +1,238 @@
+"""A topic out of segments: windows that cross from one to the next, and what the whole holds."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from base.errors import InvalidRequest, TopicNotFound, TopicsError
+from gateway.api import Operation, Request, Response, RouterContext
+from gateway.identifiers import parameter, with_parameter
+from gateway.names import Raws
+from gateway.pages import Answered, Page, lost_page, paged, seq_of
+from gateway.segments import Refusal, Segment
+
+LARGE = 512 * 1024  # bytes of records, after which a window ends at the next seam
+FRESH_SECONDS = 1.0  # how long the earliest position of an earlier segment is believed
+Seq = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+
+class Asked(msgspec.Struct):
+    """What is translated of a client's read. The server checks the rest."""
+
+    from_seq: Seq = 0
+    from_ts: Seq | None = None
+    limit: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 256
+    wait_ms: Seq = 0
+
+
+@dataclass
+class Wanted:
+    """A read behind the position `from_seq`. `body`: of a diff; None: `client` is a GET, whose query says the rest."""
+
+    client: Request
+    from_seq: int
+    limit: int
+    wait_ms: int = 0
+    body: dict[str, Any] | None = None
+
+    def request(self, segment: Segment, seq: int, limit: int, wait_ms: int) -> Request:
+        """The part of the read that one segment answers, behind the server's `seq`."""
+        numbers = {"from_seq": seq, "limit": limit, "wait_ms": wait_ms}
+        if self.body is not None:
+            return segment.request(self.client, "POST", "/diff", body={**self.body, **numbers})
+        query = self.client.query
+        for name, value in numbers.items():
+            query = with_parameter(query, name, str(value))
+        return segment.request(self.client, "GET", "/records", query)
+
+
+@dataclass
+class Window:
+    """A read of the whole topic. `next`: where the reader continues."""
+
+    next: int
+    records: list[Raws] = field(default_factory=list)
+    pages: list[tuple[Segment, Page]] = field(default_factory=list)
+    tombstone: dict[str, Any] | None = None
+
+    def add(self, segment: Segment, page: Page) -> None:
+        self.pages.append((segment, page))
+        self.records += page.records
+        self.next = page.next
+        self.tombstone = self.tombstone or page.tombstone
+
+
+@dataclass(frozen=True)
+class Spliced:
+    """A topic out of segments. `seen`: the earliest position of each earlier segment, and when it was asked for."""
+
+    name: str
+    segments: Sequence[Segment]
+    seen: dict[Segment, tuple[float, int | None]] = field(default_factory=dict, compare=False)
+
+    @property
+    def last(self) -> Segment:
+        return self.segments[-1]
+
+    def at(self, position: int) -> Segment:
+        """The segment that a reader behind this position reads next."""
+        return next(each for each in self.segments if each.end is None or position < each.end)
+
+    def behind(self, segment: Segment) -> Sequence[Segment]:
+        return self.segments[self.segments.index(segment) + 1 :]
+
+    def before(self, segment: Segment) -> Sequence[Segment]:
+        return self.segments[: self.segments.index(segment)]
+
+    def absent(self) -> TopicNotFound:
+        return TopicNotFound(f"there is no topic {self.name!r}", topic=self.name)
+
+    async def page(
+        self, context: RouterContext, wanted: Wanted, segment: Segment, position: int, limit: int, wait_ms: int = 0
+    ) -> Page:
+        """What one segment has behind a position. Raises Refusal, TopicsError."""
+        position = max(position, segment.begin)
+        request = wanted.request(segment, position - segment.offset, limit, wait_ms)
+        response = await segment.ask(context, request)
+        if response is not None:
+            return paged(segment, position, await response.decoded(Answered))
+        if segment.end is None:
+            raise self.absent()
+        return lost_page(segment, position)
+
+    async def read(self, context: RouterContext, wanted: Wanted) -> Window:
+        """The next window, which may cross seams. It waits at the end alone. Raises Refusal, TopicsError."""
+        window, left = Window(wanted.from_seq), wanted.limit
+        segment = self.at(window.next)
+        for each in (segment, *self.behind(segment)):
+            has_moved = window.next != wanted.from_seq
+            wait_ms = wanted.wait_ms if each is self.last and not has_moved else 0
+            page = await self.page(context, wanted, each, window.next, left, wait_ms)
+            if has_moved and page.tombstone is not None:
+                break  # the next answer begins with it
+            if page.is_behind and len(self.segments) > 1:
+                return await self._recreated(context, wanted)
+            window.add(each, page)
+            left = (page.clamped or {}).get("limit", left) - page.scanned
+            size = sum(len(value) for record in window.records for value in record.values())
+            if page.next != each.end or left <= 0 or size > LARGE:
+                break
+        return window
+
+    async def _recreated(self, context: RouterContext, wanted: Wanted) -> Window:
+        """The window of a reader that is beyond the head: only a cursor of another log can be there. It reads all of this one."""
+        window = await self.read(context, replace(wanted, from_seq=0, wait_ms=0))
+        begin = self.segments[0].begin
+        whole = {"gap_from": begin + 1, "gap_to": begin, "missed_estimate": 0, "earliest_seq": begin + 1}
+        window.tombstone = {**whole, **(window.tombstone or {}), "reason": "recreated"}
+        return window
+
+    async def answer(self, context: RouterContext, wanted: Wanted) -> Response:
+        """The answer to a diff or to GET records. Raises Refusal, TopicsError."""
+        window = await self.read(context, wanted)
+        head, earliest = await self.extent(context, wanted.client, window.pages)
+        clamped: dict[str, int] = {}
+        for _, page in window.pages:
+            clamped = {**(page.clamped or {}), **clamped}
+        body: dict[str, Any] = {
+            "topic": self.name,
+            "records": window.records,
+            "next_from_seq": window.next,
+            "head_seq": head,
+            "earliest_seq": earliest,
+            "caught_up": window.next == head,
+            "tombstone": window.tombstone and {**window.tombstone, "head_seq": head},
+            "lag": head - window.next,
+            **({"clamped": clamped} if clamped else {}),
+            "performance": {
+                "server_total_ms": sum(page.ms for _, page in window.pages),
+                "records_scanned": sum(page.scanned for _, page in window.pages),
+            },
+        }
+        return Response.json(200, body)
+
+    async def extent(
+        self, context: RouterContext, client: Request, pages: Sequence[tuple[Segment, Page]] = ()
+    ) -> tuple[int, int]:
+        """The head and the earliest position, of which `pages` know a part. Raises TopicNotFound, Refusal, TopicsError."""
+        known = dict(pages)
+        (head, newest), earlier = await asyncio.gather(
+            self._head(context, client, known),
+            asyncio.gather(*(self._earliest(context, client, each, known) for each in self.segments[:-1])),
+        )
+        return head, next((each for each in (*earlier, newest) if each is not None), head + 1)
+
+    async def _head(
+        self, context: RouterContext, client: Request, known: dict[Segment, Page]
+    ) -> tuple[int, int | None]:
+        if (page := known.get(self.last)) is not None and page.head is not None:
+            return page.head, page.earliest
+        response = await self.last.ask(context, self.last.request(client, "GET", query="touch=false"))
+        if response is None:
+            raise self.absent()
+        told = await response.decoded()
+        head_seq = told["head_seq"]
+        return self.last.clip(head_seq), self.last.first_shown(told["earliest_seq"], head_seq)
+
+    async def _earliest(
+        self, context: RouterContext, client: Request, segment: Segment, known: dict[Segment, Page]
+    ) -> int | None:
+        """Of an earlier segment. It is at most a second old, so that readers at the end need not wait for its server."""
+        if segment in known:
+            return known[segment].earliest
+        asked, earliest = self.seen.get(segment, (0.0, None))
+        if time.monotonic() - asked < FRESH_SECONDS:
+            return earliest
+        try:
+            response = await segment.ask(context, segment.request(client, "GET", query="touch=false"))
+            told = await response.decoded() if response is not None else None
+            earliest = segment.first_shown(told["earliest_seq"], told["head_seq"]) if told is not None else None
+        except (TopicsError, Refusal):
+            earliest = segment.begin + 1  # its server is away: readers at the end go on without it
+        self.seen[segment] = time.monotonic(), earliest
+        return earliest
+
+    # -- Where a read begins ----------------------------------------------------------------------------------------
+
+    async def wanted(self, context: RouterContext, request: Request) -> Wanted:
+        """A client's read. Raises InvalidRequest, Refusal, TopicsError."""
+        if request.operation is Operation.DIFF:
+            body = await request.json(Raws)
+            asked = await request.json(Asked)
+        else:
+            body = None
+            given = {name: parameter(request.query, name) for name in Asked.__struct_fields__}
+            try:
+                asked = msgspec.convert({k: v for k, v in given.items() if v is not None}, Asked, strict=False)
+            except msgspec.ValidationError as error:
+                raise InvalidRequest(f"the query cannot be read: {error}") from error
+        found = Wanted(request, asked.from_seq, asked.limit, asked.wait_ms, body)
+        if asked.from_ts is not None:
+            if asked.from_seq:
+                raise InvalidRequest("say from_seq or from_ts, not both")
+            found.from_seq = await self.position_at(context, request, asked.from_ts)
+            if body is not None:
+                del body["from_ts"]
+            else:
+                found.client = request.replace(query=with_parameter(request.query, "from_ts", None))
+        return found
+
+    async def position_at(self, context: RouterContext, client: Request, from_ts: int) -> int:
+        """The position before the first record with `$ts` at or above a time. Raises TopicNotFound, Refusal, TopicsError."""
+        for segment in self.segments:
+            query = f"from_ts={from_ts}&limit=1&include_meta=false"
+            response = await segment.ask(context, segment.request(client, "GET", "/records", query))
+            if response is None:
+                continue
+            answer = await response.decoded(Answered)
+            seq = seq_of(answer.records[0]) - 1 if answer.records else answer.next_from_seq
+            if segment.upto is None or (answer.records and seq < segment.upto):
+                return max(seq, segment.start) + segment.offset
+        raise self.absent()

@@ -1,0 +1,186 @@
+"""Named cursors of a spliced topic. A cursor is kept at the segment that holds its position, so that old ones still count.
+
+If several segments have a cursor of one name, the one at the latest segment counts.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from base.clock import now_ms
+from base.errors import CursorMoved, InvalidRequest, NotFound
+from gateway.api import Operation, Request, Response, RouterContext
+from gateway.blocks import page_size
+from gateway.identifiers import parameter
+from gateway.segments import Refusal, Segment
+from gateway.spliced import Seq, Spliced, Wanted
+from gateway.spliced_calls import Call, unzipped
+
+PAGE = 1000
+
+
+class Put(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of a PUT."""
+
+    seq: Seq | None = None
+    from_ts: Seq | None = None
+    at: Literal["head", "earliest"] | None = None
+    expected_seq: Seq | None = None
+
+
+class Found(NamedTuple):
+    """A cursor as its server has it."""
+
+    segment: Segment
+    told: dict[str, Any]
+
+    @property
+    def seq(self) -> int:
+        """The server's seq."""
+        return int(self.told["seq"])
+
+    @property
+    def position(self) -> int:
+        segment = self.segment
+        most = self.seq if segment.upto is None else min(self.seq, segment.upto)
+        return max(most, segment.start) + segment.offset
+
+
+async def of_segment(segment: Segment, context: RouterContext, client: Request, method: str, body: Any = b"") -> Any:
+    """The answer to a call on the client's cursor at one segment, None for 404. Raises Refusal, TopicsError."""
+    name = client.path.rpartition("/")[2]  # as the client encoded it
+    try:
+        response = await segment.ask(context, segment.request(client, method, f"/cursors/{name}", body=body))
+    except Refusal as refusal:
+        if refusal.response.status == 404:
+            return None
+        raise
+    return await response.decoded() if response is not None else None
+
+
+async def found_in(topic: Spliced, context: RouterContext, client: Request) -> Found | None:
+    for segment in reversed(topic.segments):
+        told = await of_segment(segment, context, client, "GET")
+        if told is not None:
+            return Found(segment, told)
+    return None
+
+
+async def get_cursor(topic: Spliced, context: RouterContext, request: Request) -> Response:
+    found = await found_in(topic, context, request)
+    if found is None:
+        await topic.extent(context, request)  # says whether the topic is there
+        raise NotFound(f"{topic.name!r} has no cursor {request.name!r}", topic=topic.name, cursor=request.name)
+    return Response.json(200, await shown(topic, context, request, found))
+
+
+async def put_cursor(topic: Spliced, context: RouterContext, request: Request) -> Response:
+    """Set the cursor at the segment that holds its new position. A later segment's cursor would hide it, and is deleted after."""
+    request = await unzipped(request)
+    wanted = await request.json(Put)
+    position = await target(topic, context, request, wanted)
+    before = await found_in(topic, context, request)
+    segment = topic.at(position)
+    body: dict[str, Any] = {"seq": max(position, segment.begin) - segment.offset}
+    if wanted.expected_seq is not None:
+        current = before.position if before is not None else 0
+        if current != wanted.expected_seq:
+            raise CursorMoved(f"expected the cursor at {wanted.expected_seq}, it is at {current}", seq=current)
+        # Another client may move the cursor now. Its server then refuses this one, unless the cursor goes back over a seam.
+        if before is not None and before.segment is segment:
+            body["expected_seq"] = before.seq
+        elif before is None or before.segment in topic.before(segment):
+            body["expected_seq"] = 0  # there is none at this segment
+    told = await of_segment(segment, context, request, "PUT", body)
+    if told is None:
+        if segment is topic.last:
+            raise topic.absent()
+        raise InvalidRequest(
+            f"the records up to {segment.end} are lost, and so is their server's topic: set the cursor from {segment.end} on",
+            seq=position,
+        )
+    for later in topic.behind(segment) if before is not None else ():
+        await of_segment(later, context, request, "DELETE")
+    created = before is None
+    answer = await shown(topic, context, request, Found(segment, told))
+    return Response.json(201 if created else 200, {**answer, "created": created})
+
+
+async def target(topic: Spliced, context: RouterContext, request: Request, wanted: Put) -> int:
+    """The position that a client means. Raises InvalidRequest, Refusal, TopicsError."""
+    if sum(each is not None for each in (wanted.seq, wanted.from_ts, wanted.at)) != 1:
+        raise InvalidRequest("say where the cursor is to stand: one of seq, from_ts and at")
+    if wanted.from_ts is not None:
+        return await topic.position_at(context, request, wanted.from_ts)
+    head, earliest = await topic.extent(context, request)
+    if wanted.seq is None:
+        return head if wanted.at == "head" else earliest - 1
+    if wanted.seq > head:
+        raise InvalidRequest(f"seq {wanted.seq} is beyond the head of {topic.name!r}, {head}", head_seq=head)
+    return wanted.seq
+
+
+async def delete_cursor(topic: Spliced, context: RouterContext, request: Request) -> Response:
+    deleted = False
+    for segment in reversed(topic.segments):
+        told = await of_segment(segment, context, request, "DELETE")
+        deleted = deleted or (told is not None and told["deleted"])
+    answer = {"topic": topic.name, "cursor": request.name, "deleted": deleted}
+    return Response.json(200, {**answer, "performance": {"server_total_ms": 0.0}})
+
+
+async def list_cursors(topic: Spliced, context: RouterContext, request: Request) -> Response:
+    """A page of the cursors of all segments, by name."""
+    size, after = page_size(request), ["", ""]
+    if position := parameter(request.query, "cursor"):
+        after = context.unseal("cursor", position)
+    found: dict[tuple[str, str], Found] = {}
+    for segment in topic.segments:
+        for told in await all_cursors(topic, segment, context, request):
+            found[told["cursor"], told["kind"]] = Found(segment, told)
+    keys = sorted(key for key in found if key > tuple(after))
+    page = [await shown(topic, context, request, found[key]) for key in keys[:size]]
+    body: dict[str, Any] = {"topic": topic.name, "cursors": page, "performance": {"server_total_ms": 0.0}}
+    if len(keys) > size:
+        body["next_cursor"] = context.seal("cursor", keys[size - 1])
+    return Response.json(200, body)
+
+
+async def all_cursors(
+    topic: Spliced, segment: Segment, context: RouterContext, request: Request
+) -> list[dict[str, Any]]:
+    """Every cursor of one segment. Raises TopicNotFound, Refusal, TopicsError."""
+    found: list[dict[str, Any]] = []
+    query = f"page_size={PAGE}"
+    while True:
+        response = await segment.ask(context, segment.request(request, "GET", "/cursors", query))
+        if response is None:
+            if segment is topic.last:
+                raise topic.absent()
+            return found
+        told = await response.decoded()
+        found += told["cursors"]
+        if "next_cursor" not in told:
+            return found
+        query = f"page_size={PAGE}&cursor={told['next_cursor']}"
+
+
+async def shown(topic: Spliced, context: RouterContext, client: Request, found: Found) -> dict[str, Any]:
+    """A cursor as the client sees it."""
+    head, _ = await topic.extent(context, client)
+    position = found.position
+    unread = found.told["oldest_unread_ms"]
+    if unread is None and position < head:  # nothing more at its segment, but behind it
+        window = await topic.read(context, Wanted(client, position, 1, body={}))
+        unread = max(now_ms() - msgspec.json.decode(window.records[0]["$ts"]), 0) if window.records else None
+    return {**found.told, "topic": topic.name, "seq": position, "lag": head - position, "oldest_unread_ms": unread}
+
+
+CURSOR_CALLS: dict[Operation, Call] = {
+    Operation.GET_CURSOR: get_cursor,
+    Operation.PUT_CURSOR: put_cursor,
+    Operation.DELETE_CURSOR: delete_cursor,
+    Operation.LIST_CURSORS: list_cursors,
+}

@@ -399,7 +399,7 @@ TAIL = """\
 A cap per key counts the requests of each key. If no key is configured, the cap counts each address, or each /64 network of IPv6.
 With `TOPICS_TLS_PROXY=1` the address is the last one in `X-Forwarded-For`. Without it, all clients behind a proxy count as one.
 
-Commands read two more variables, `TOPICS_URL` and `TOPICS_KEY`. [The command line](cli.md#for-which-server) explains them.
+Commands read two more variables, `TOPICS_URL` and `TOPICS_KEY`. [The command line](cli.md#which-server) explains them.
 
 ## Fixed times
 

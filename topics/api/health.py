@@ -43,7 +43,7 @@ class ReadyAnswer(msgspec.Struct, kw_only=True):
     """How many topics there are."""
     degraded: list[Literal["storage_full", "redis", "worker", "beat", "push"]] | UnsetType = UNSET
     """Problems that do not stop this process from serving. `storage_full`: appends are refused, because the disk is
-    full. `redis`, `worker`, `beat`, `push`: no heartbeat for 15 s. Forwarding, upkeep and callbacks lag. Absent if all is well."""
+    full. `redis`, `worker`, `beat`, `push`: silent for 15 s. Forwarding, upkeep and callbacks lag. Absent if there is none."""
     performance: Performance
 
 

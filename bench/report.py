@@ -11,7 +11,9 @@ from pathlib import Path
 
 import psycopg
 
-DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
+RESULTS = Path(__file__).resolve().parent / "RESULTS.md"
+SUMMARY = RESULTS.parent.parent / "docs" / "benchmarks.md"
+ASKED = "The column *asked* has the figure that we want of such a machine. MISSED means that it was not reached."
 HEADINGS = ("work", "asked", "measured", "raw limit", "ratio", "")
 
 
@@ -62,14 +64,20 @@ def write(
     sections: dict[str, list[Row]],
     where: str,
     notes: str,
-    document: Path = DOCUMENT,
+    document: Path = RESULTS,
     command: str = "make bench",
     questions: dict[str, str] | None = None,
 ) -> None:
-    """Keep the last run in a document, which opens with the answers to these questions."""
-    parts = ["# Benchmarks", f"Printed by `{command}` on {date.today()}: {where}."]
-    parts += [answers(sections, questions)] if questions else []
-    parts += [notes]
+    """Writes all rows of a run to `document`, and the answers to `questions` to docs/benchmarks.md, if there are any."""
+    printed = f"Printed by `{command}` on {date.today()}: {where}."
+    if questions:
+        opening = "For everybody who wonders whether it is fast enough: one run on a small machine."
+        more = (
+            "`bench/RESULTS.md` in the repository has all measurements of this run, beside the figures that we ask for."
+        )
+        parts = ["# Benchmarks", opening, printed, answers(sections, questions), notes, more]
+        SUMMARY.write_text("\n\n".join(parts) + "\n")
+    parts = ["# Benchmarks", printed, notes, ASKED]
     for title, rows in sections.items():
         parts += [f"## {title}", table(rows)]
     document.write_text("\n\n".join(parts) + "\n")

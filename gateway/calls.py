@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -32,6 +32,7 @@ from gateway.api import (
 from gateway.errors import NodeUnreachable, NotOffered, RouterFailed, UnknownRoute
 from gateway.frames import ChangedIds
 from gateway.graph import ClusterPlace, FilterPlace, RoutePlace, RouterPlace, VirtualClusterPlace
+from gateway.identifiers import identifier_in
 from gateway.ids import Foreign, Seal
 from gateway.names import LAST_EVENT_ID, with_header
 from http1 import Refused
@@ -53,11 +54,19 @@ class Session:
         self.origin, self.certificate = origin, certificate
         self.routers: dict[RouterPlace, Router] = {}
         self.filters: dict[FilterPlace, Filter] = {}
+        self.key, self.keys = b"", 0  # the beginning of the idempotency keys that it made, and how many they are
 
-    async def send(
+    def send(
         self, call: Call, place: ClusterPlace, request: Request, node_id: int | None, *, is_any: bool
-    ) -> Response:
-        return await exchange.send(call, place, request, node_id, is_any=is_any)
+    ) -> Coroutine[Any, Any, Response]:
+        return exchange.send(call, place, request, node_id, is_any=is_any)
+
+    def new_key(self) -> bytes:
+        """Returns an idempotency key for an append that has none. No other append has it."""
+        if not self.keys:
+            self.key = secrets.token_hex(16).encode()
+        self.keys += 1
+        return b"gateway-%b-%d" % (self.key, self.keys)
 
     def router(self, place: RouterPlace) -> Router:
         if place not in self.routers:
@@ -83,7 +92,7 @@ class Call:
     def __init__(self, session: Session, operation: Operation) -> None:
         self.session, self.operation = session, operation
         self.subject: Subject = ANONYMOUS
-        self.maybe_written = self.wants_no_answer = False
+        self.maybe_written = self.wants_no_answer = self.closes = False
         self.route: str | None = None
         self.mode = "dynamic"
         self.shown: Shown | None = None  # what the client's Last-Event-ID says of itself
@@ -95,21 +104,23 @@ class Call:
         site = self.session.site
         prefer = request.header(b"prefer")
         self.wants_no_answer = prefer is not None and PREFER_NO_ANSWER in prefer.lower()
-        closes = False
         has_ids = site.wraps and request.operation is Operation.WATCH_STREAM
         if has_ids:
             request = self.without_wrapped_id(request)
 
-        async def last(request: Request) -> Response:
-            nonlocal closes
-            decided = await self.root(request, virtual_node, real_node)
-            closes = decided.close_connection
-            return decided.response if decided.response is not None else Response(202)
+        def last(request: Request) -> Coroutine[Any, Any, Response]:
+            return self.decided(request, virtual_node, real_node)
 
-        response = await self.filtered(site.filters, request, last) if site.filters else await last(request)
+        response = await (self.filtered(site.filters, request, last) if site.filters else last(request))
         if has_ids and response.status == 200 and not isinstance(response.body, bytes):
             response = response.replace(body=ChangedIds(response.body, self.wrap_id))
-        return RouterResponse(response, close_connection=closes)
+        return RouterResponse(response, close_connection=self.closes)
+
+    async def decided(self, request: Request, virtual_node: VirtualNode | None, real_node: int | None) -> Response:
+        """Behind the filters of the virtual cluster. Raises TopicsError."""
+        decided = await self.root(request, virtual_node, real_node)
+        self.closes = decided.close_connection
+        return decided.response if decided.response is not None else Response(202)
 
     async def root(self, request: Request, virtual_node: VirtualNode | None, real_node: int | None) -> RouterResponse:
         site, operation = self.session.site, request.operation
@@ -183,19 +194,23 @@ class Call:
         route = place.routes[node._route]
         self.route = route.name
 
-        async def last(request: Request) -> Response:
-            return await self.arrive(route, node, request)
-
-        response = await self.filtered(route.filters, request, last) if route.filters else await last(request)
+        if route.filters:
+            response = await self.filtered(route.filters, request, lambda request: self.arrive(route, node, request))
+        else:
+            response = await self.arrive(route, node, request)
         if place.context.topology is not None:
             place.context.topology.learn(route.name, request, response)
         return response
 
-    async def arrive(self, route: RoutePlace, node: VirtualNode, request: Request) -> Response:
+    def arrive(self, route: RoutePlace, node: VirtualNode, request: Request) -> Coroutine[Any, Any, Response]:
         """At the end of a route: a server, or another router."""
-        target = route.target
-        if isinstance(target, ClusterPlace):
-            return await self.session.send(self, target, request, node._node, is_any=node._is_any)
+        if isinstance(route.target, ClusterPlace):
+            return self.session.send(self, route.target, request, node._node, is_any=node._is_any)
+        return self.arrive_at_router(route, route.target, node, request)
+
+    async def arrive_at_router(
+        self, route: RoutePlace, target: RouterPlace, node: VirtualNode, request: Request
+    ) -> Response:
         inner = target.node_for_id(node._node) if node._node is not None else None
         decided = await self.ask(target, request, inner)
         if decided.close_connection:
@@ -264,8 +279,6 @@ class Call:
 
     def issuer(self, request: Request) -> tuple[str, ...] | None:
         """Returns the way to the server that handed out the identifier in this request; None without one."""
-        from gateway.identifiers import identifier_in
-
         if not self.session.site.wraps:
             return None
         found = identifier_in(request)
@@ -308,8 +321,8 @@ class Decision(RouterContext):
             raise UnknownRoute(f"the router {self.place.name!r} has no node {virtual_node_id}")
         return node
 
-    async def send_request(self, node: VirtualNode, request: Request) -> Response:
-        return await self.call.deliver(self.place, node, request)
+    def send_request(self, node: VirtualNode, request: Request) -> Coroutine[Any, Any, Response]:
+        return self.call.deliver(self.place, node, request)
 
     def respond_with(self, response: Response, *, close_connection: bool = False) -> RouterResponse:
         if self.call.wants_no_answer:

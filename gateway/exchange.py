@@ -1,12 +1,11 @@
 """One request to a server, and its answer: nodes in turn, what may be sent again, bodies as they come.
 
 A request is sent again if it did not reach a server, if it is a read, or if it is an append under an idempotency key. The gateway
-gives a key to an append that has none.
+gives a key to an append that has none, unless its cluster says `addKeys: false`.
 """
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
@@ -49,15 +48,15 @@ async def send(call: Call, place: ClusterPlace, request: Request, node_id: int |
     wraps = call.session.site.wraps
     if wraps:
         request = unwrapped(request, place.way, call.unwrap)
-    headers = [each for each in request.headers if each[0] not in OF_THE_CONNECTION]
-    if wraps and hands_out(operation):
-        headers = [each for each in headers if each[0] != b"accept-encoding"]  # the answer is read here
+    is_read_here = wraps and hands_out(operation)
+    left_out = OF_THE_CONNECTION | {b"accept-encoding"} if is_read_here else OF_THE_CONNECTION
+    headers = [each for each in request.headers if each[0] not in left_out]
     body = sendable(request)
     is_safe = operation.is_read
     if operation is Operation.APPEND:
-        if request.header(b"idempotency-key") is None:
-            headers.append((b"idempotency-key", b"gateway-" + secrets.token_hex(16).encode()))
-        is_safe = True
+        is_safe = cluster.adds_keys or request.header(b"idempotency-key") is not None
+        if cluster.adds_keys and request.header(b"idempotency-key") is None:
+            headers.append((b"idempotency-key", call.session.new_key()))
     target = f"{request.path}?{request.query}" if request.query else request.path
     method, line = request.method.encode("ascii"), target.encode("ascii", "surrogateescape")
     wait = cluster.waits.answer + (LONGEST_POLL_SECONDS if operation in LONG_POLLS else 0)
@@ -87,7 +86,7 @@ async def send(call: Call, place: ClusterPlace, request: Request, node_id: int |
         if operation.is_write and not 400 <= answer.status < 500:  # a refusal changed nothing
             call.maybe_written = True
         response = answered(answer)
-        if wraps and hands_out(operation):
+        if is_read_here:
             response = await wrapped(operation, response, lambda kind, found: call.wrap(kind, place.way, found))
         return response
     if failure is None:
@@ -140,10 +139,11 @@ def sendable(request: Request) -> bytes | Replay:
 def answered(answer: Answer) -> Response:
     headers = [each for each in answer.headers if each[0] not in OF_THE_CONNECTION]
     if answer.body.complete:
-        response = Response(answer.status, headers, answer.body.take())
-        length = next((int(value) for name, value in answer.headers if name == b"content-length"), None)
-        response.length = length if not response.body else None  # of a HEAD
-        return response
+        body = answer.body.take()
+        length = None
+        if not body:  # of a HEAD
+            length = next((int(value) for name, value in answer.headers if name == b"content-length"), None)
+        return Response(answer.status, headers, body, length=length)
     return Response(answer.status, headers, Streamed(answer), length=answer.body.length)
 
 

@@ -334,7 +334,7 @@ class Builder:
         times = definition.timeouts
         waits = Waits(connect=times.connect_ms / 1000, answer=times.answer_ms / 1000)
         addresses = [NodeAddress(node.id, node.url) for node in definition.nodes]
-        cluster = Cluster(name, addresses, waits, self.tls(definition))
+        cluster = Cluster(name, addresses, waits, self.tls(definition), adds_keys=definition.add_keys)
         self.shared.append((definition, cluster))
         return cluster
 

@@ -56,23 +56,15 @@ class Operation(enum.Enum):
     SCALING = "scaling"
     OTHER = "other"
 
-    @property
-    def is_read(self) -> bool:
-        """The call changes nothing, so that it may be sent again."""
-        return self in READS
+    # Members are singletons. Enum's own hash is a call of Python, and each request asks for several.
+    __hash__ = object.__hash__
 
-    @property
-    def is_write(self) -> bool:
-        return self not in READS
-
-    @property
-    def is_bus(self) -> bool:
-        return self in BUS
-
-    @property
-    def is_stream(self) -> bool:
-        """The answer does not end."""
-        return self in STREAMS
+    is_read: bool
+    """The call changes nothing, so that it may be sent again."""
+    is_write: bool
+    is_bus: bool
+    is_stream: bool
+    """The answer does not end."""
 
 
 def _set(names: str) -> frozenset[Operation]:
@@ -90,6 +82,9 @@ BUS = _set(
     "list_tokens add_token delete_token bus_topics publish delete_bus_topic subscribe subscriptions unsubscribe"
     " unsubscribe_all unsubscribe_client pulse scaling"
 )
+for _each in Operation:
+    _each.is_read, _each.is_write = _each in READS, _each not in READS
+    _each.is_bus, _each.is_stream = _each in BUS, _each in STREAMS
 
 # By method and path; `:topic` and `:name` stand for a segment.
 TABLE = {

@@ -49,10 +49,13 @@ class Timeouts(Definition):
 
 
 class Cluster(Definition):
+    """`add_keys`: an append without an idempotency key gets one here, so that it can be sent again."""
+
     name: Name
     nodes: Annotated[list[Node], Meta(min_length=1)]
     tls: Tls | None = None
     timeouts: Timeouts = msgspec.field(default_factory=Timeouts)
+    add_keys: bool = True
 
 
 class TargetCluster(Definition):

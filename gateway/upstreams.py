@@ -10,6 +10,7 @@ import asyncio
 import itertools
 import logging
 import ssl
+import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -95,7 +96,7 @@ class Node:
         self.state = "up"
 
     def fail(self) -> None:
-        self.breaker.failed(asyncio.get_running_loop().time())
+        self.breaker.failed(time.monotonic())
         if self.breaker.state != "closed":
             self.state = "down"
 
@@ -127,9 +128,15 @@ class Cluster:
     """A server of ours with one or more nodes, which share what is stored."""
 
     def __init__(
-        self, name: str, nodes: Sequence[NodeAddress], waits: Waits, tls: ssl.SSLContext | None = None
+        self,
+        name: str,
+        nodes: Sequence[NodeAddress],
+        waits: Waits,
+        tls: ssl.SSLContext | None = None,
+        *,
+        adds_keys: bool = True,
     ) -> None:
-        self.name, self.waits = name, waits
+        self.name, self.waits, self.adds_keys = name, waits, adds_keys
         self.nodes = [Node(name, each.id, each.url, waits, tls) for each in nodes]
         self.by_id = {node.id: node for node in self.nodes}
         self.turns = itertools.count()
@@ -137,7 +144,10 @@ class Cluster:
 
     def live(self, not_among: Sequence[Node] = ()) -> Node | None:
         """Returns a node that may be asked, each in turn; None where no node may."""
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
+        if len(self.nodes) == 1 and not not_among:
+            node = self.nodes[0]
+            return node if node.breaker.allows(now) else None
         first = next(self.turns)
         for step in range(len(self.nodes)):
             node = self.nodes[(first + step) % len(self.nodes)]

@@ -105,7 +105,7 @@ class Pool:
         chunks.
         `wait`: seconds for the answer, in place of the pool's.
         """
-        connection = await self.acquire()
+        connection = self._idle_one() or await self.acquire()
         try:
             return await connection.ask(
                 method, target, headers, body, length, self.waits.answer if wait is None else wait
@@ -115,9 +115,8 @@ class Pool:
             raise
 
     async def acquire(self) -> Connection:
-        """Returns a connection of the caller's own: an idle one that is alive, or a new one. Raises Failure."""
-        if (connection := self._idle_one()) is not None:
-            return connection
+        """Returns a connection of the caller's own, once no idle one is alive: a new one, or one that is freed. Raises
+        Failure."""
         try:
             async with asyncio.timeout(self.waits.connect):
                 while self.open >= self.most:

@@ -1,0 +1,77 @@
+"""The idempotency key that the gateway gives to an append that has none, and a cluster that wants none (`addKeys: false`)."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from tests.gateway.running import by_topic, cluster
+
+
+def configuration(eu: int, *others: int, **more: bool) -> dict:
+    made = by_topic(eu, eu)
+    made["clusterDefinitions"] = [cluster("eu", eu, *others, **more)]
+    router = made["routerDefinitions"][0]
+    router["routes"], router["config"] = router["routes"][:1], {"default": "eu"}
+    return made
+
+
+@contextmanager
+def broken_server() -> Iterator[tuple[int, list[bytes]]]:
+    """A server that is ready, and ends the connection of each append. Yields its port and the heads of the appends."""
+    appends: list[bytes] = []
+
+    def serve(opened: socket.socket) -> None:
+        with opened:
+            while head := opened.recv(65536):
+                if head.startswith(b"POST"):
+                    appends.append(head)
+                    return
+                opened.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+
+    def accept() -> None:
+        while True:
+            try:
+                opened, _ = listening.accept()
+            except OSError:
+                return
+            threading.Thread(target=serve, args=(opened,), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=accept, daemon=True).start()
+        yield listening.getsockname()[1], appends
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("adds_keys", [True, False])
+def test_a_server_gets_a_key_of_the_gateway_unless_its_cluster_wants_none(
+    two_servers, gateways, name: str, adds_keys: bool
+) -> None:
+    client = gateways(configuration(two_servers[0].port, addKeys=adds_keys)).client()
+    for number in range(2):
+        assert client.append(name, number).status in (200, 201)
+    query = "SELECT count(*) FROM topics_idempotencykey k JOIN topics_topic t ON t.id = k.topic_id WHERE name = %s"
+    with two_servers[0].connect() as database:
+        assert database.execute(query, [name]).fetchone() == (2 if adds_keys else 0,)
+    assert client.get(f"/v0/topics/{name}").json["count"] == 2  # each append has a key of its own
+    # A client's own key counts either way.
+    own = [client.append(name, "x", idempotency_key="mine").json["last_seq"] for _ in range(2)]
+    assert own == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("adds_keys", "own_key", "again"), [(True, False, True), (False, True, True), (False, False, False)]
+)
+def test_only_an_append_under_a_key_is_sent_again(gateways, adds_keys: bool, own_key: bool, again: bool) -> None:
+    with ExitStack() as stack:
+        (first, here), (second, there) = (stack.enter_context(broken_server()) for _ in range(2))
+        client = gateways(configuration(first, second, addKeys=adds_keys)).client()
+        headers = {"idempotency_key": "mine"} if own_key else {}
+        refused = client.post("/v0/topics/x", {"records": [{"data": 1}]}, **headers)
+        assert (refused.status, refused.code) == (502, "node_unreachable")
+        assert refused.json["error"]["detail"]["maybe_written"] is True
+        appends = here + there
+        assert len(appends) > 1 if again else len(appends) == 1
+        assert all((b"idempotency-key: gateway-" in each) == adds_keys for each in appends)

@@ -179,6 +179,12 @@ class TopicSealed(TopicsError):
     status, code = 409, "topic_sealed"
 
 
+class TopicNotSealed(TopicsError):
+    """A copy needs a sealed topic, and this one is not sealed."""
+
+    status, code = 409, "topic_not_sealed"
+
+
 class CursorMoved(TopicsError):
     """The cursor is not where its owner thought; detail.seq is."""
 

@@ -134,6 +134,12 @@ class Log:
         ]
         return before - self.count
 
+    def delete_seqs(self, now: int, seqs: list[int]) -> int:
+        self.expire(now)
+        before = self.count
+        self.live = [record for record in self.live if record.seq not in seqs]
+        return before - self.count
+
     def diff(
         self, now: int, from_seq: int, limit: int, most_bytes: int, nodes: list[str], tag: str | None, glob: bool
     ) -> Window:

@@ -12,6 +12,7 @@ import topics.append
 import topics.audit
 import topics.cache
 import topics.config
+import topics.copying
 import topics.cursors
 import topics.delete
 import topics.diff
@@ -40,6 +41,8 @@ def ran(script: Callable[P, Script[T]]) -> Callable[P, T]:
 append = ran(topics.append.append)
 record = ran(topics.lineage.record)
 delete_records = ran(topics.delete.delete_records)
+delete_seqs = ran(topics.delete.delete_seqs)
+copy = ran(topics.copying.copy)
 delete_topic = ran(topics.delete.delete_topic)
 move = ran(topics.cursors.move)
 cursor = ran(topics.cursors.cursor)

@@ -6,6 +6,7 @@ Locks and accepted races: docs/concurrency.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, NamedTuple
 
 from msgspec import Meta
@@ -15,7 +16,8 @@ from store.script import Script, Statement, Whole, atomically
 from topics import audit, hooks, sealed, wake
 from topics.cache import CachedTopic, as_known, forget, lock_of
 from topics.config import LOCK_CONFIG, as_dict, stored
-from topics.diff import Match, check_match
+from topics.diff import Match, Seq, check_match
+from topics.insert import array
 from topics.removal import Deleted, Deletion
 from wire.keys import OPEN, Key
 from wire.parse import Destruction
@@ -24,6 +26,9 @@ EXPIRE = "SELECT topic_expire(%s, %s)"
 # By the index on the tag. Takes the head's lock after the records', and only then knows whether it is the topic we knew
 # (sql/topic_delete_match.3.sql): where it is not, the transaction undoes itself.
 DELETE_MATCH = "SELECT topic_delete_match(%s, %s, %s, %s, %s, %s, %s)"
+# Likewise (sql/topic_delete_seqs.sql).
+DELETE_SEQS = "SELECT topic_delete_seqs(%s, %s, %s::bigint[], %s)"
+MOST_SEQS = 5_000
 EXTENT = "SELECT floor_seq + 1, head_seq, count, bytes FROM topics_topichead WHERE topic_id = %s"
 TAKE_HEAD = "UPDATE topics_topichead SET version = version + 1 WHERE topic_id = %s RETURNING head_seq"
 LOCK_TOPIC = "SELECT FROM topics_topic WHERE id = %s FOR UPDATE"
@@ -53,29 +58,56 @@ class Delete(Destruction):
     before_seq: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
     """Records below this seq."""
     match: Match | None = None
-    """Records with such a tag, as in a diff. With both, records that are both. One of the two has to be there."""
+    """Records with such a tag, as in a diff. With both, records that are both."""
+    seqs: Annotated[list[Seq], Meta(max_length=MOST_SEQS)] | None = None
+    """In place of these: records with these seqs, up to 5000 in any order. Others are ignored."""
+    copy: bool = False
+    """True: the topic has to be sealed. False: it must not be."""
 
 
-def delete_records(name: str, before_seq: int | None, match: Match | None, now: int) -> Script[Deleted]:
+def delete_records(
+    name: str, before_seq: int | None, match: Match | None, now: int, *, is_copy: bool = False
+) -> Script[Deleted]:
     """Delete what is there now, lies below before_seq and matches.
 
-    Raises TopicNotFound, TopicSealed, InvalidRequest or NotReady.
+    Raises TopicNotFound, TopicSealed, TopicNotSealed, InvalidRequest or NotReady.
     """
     if before_seq is None and match is None:
-        raise InvalidRequest("say before_seq or match, or both")
+        raise InvalidRequest("say before_seq or match, or both, or seqs")
     op, literal = check_match(match)
 
     def delete(topic: CachedTopic) -> Script[Deleted | None]:
-        if not (yield from sealed.check_unsealed(topic)):
+        return delete_once(topic, before_seq, op, literal, now)
+
+    return deleting(name, delete, now, is_copy)
+
+
+def delete_seqs(name: str, seqs: list[int], now: int, *, is_copy: bool = False) -> Script[Deleted]:
+    """Delete what is there now of these seqs. Raises TopicNotFound, TopicSealed, TopicNotSealed or NotReady."""
+
+    def delete(topic: CachedTopic) -> Script[Deleted | None]:
+        wanted = (topic.id, topic.version, array(seqs), topic.expired_ts(now))
+        return (yield from delete_alone(topic, Statement(DELETE_SEQS, wanted)))
+
+    return deleting(name, delete, now, is_copy)
+
+
+def deleting(
+    name: str, delete: Callable[[CachedTopic], Script[Deleted | None]], now: int, is_copy: bool
+) -> Script[Deleted]:
+    """What comes of `delete` on the topic as we know it, where its seal allows that."""
+
+    def work(topic: CachedTopic) -> Script[Deleted | None]:
+        if not (yield from sealed.check_seal(topic, is_copy)):
             return None
         if topic.derived:
             yield from hooks.before_read(topic, now)  # what a reader would see now is there to be deleted
         try:
-            return (yield from delete_once(topic, before_seq, op, literal, now))
+            return (yield from delete(topic))
         except Outdated:
             return None
 
-    return (yield from as_known(name, delete))
+    return as_known(name, work)
 
 
 def delete_once(
@@ -91,7 +123,12 @@ def delete_once(
             return tagged
     end = after_prefix(literal) if op == "Glob" else None
     wanted = (topic.id, topic.version, before_seq, op, literal, end, topic.expired_ts(now))
-    whole = yield Whole([Statement(DELETE_MATCH, wanted), Statement(EXTENT, (topic.id,))], lock=topic.id)
+    return (yield from delete_alone(topic, Statement(DELETE_MATCH, wanted)))
+
+
+def delete_alone(topic: CachedTopic, statement: Statement) -> Script[Deleted]:
+    """A delete that shares its transaction with no other. Raises Outdated."""
+    whole = yield Whole([statement, Statement(EXTENT, (topic.id,))], lock=topic.id)
     ((deleted,),), (extent,) = whole.rows
     return Deleted(deleted, *extent)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
 from itertools import repeat
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, Protocol
 
 import msgspec
 from django.conf import settings
@@ -59,6 +60,8 @@ class Append(Request):
     has the last head of its name, which is 0 unless a topic of the name was deleted."""
     return_seqs: bool = True
     """False leaves `seqs` out of the answer, as the query's `return_seqs` does."""
+    copy: bool = False
+    """True: the records come from another server and keep their seqs. The body is then that of a copy."""
 
     @property
     def plain(self) -> bool:
@@ -80,6 +83,12 @@ class Rows(NamedTuple):
     metas: list[msgspec.Raw]
     sizes: list[int]
     bytes: int
+
+    def behind(self, count: int) -> Rows:
+        """These rows without the first ones."""
+        data, tags, nodes, metas, sizes, _ = self
+        left = sizes[count:]
+        return Rows(data[count:], tags[count:], nodes[count:], metas[count:], left, sum(left))
 
     def digest(self) -> str:
         """Tells these records from others, to the byte; as PostgreSQL writes a bytea.
@@ -106,8 +115,20 @@ def check_rows(wanted: Append) -> Rows:
     return columns(wanted.records, wanted.node)
 
 
-def columns(records: list[NewRecord], node: str | None) -> Rows:
-    """Checked records as rows; `node` wrote those that name none. Raises InvalidRequest or RecordTooLarge."""
+class Written(Protocol):
+    """A record as a client sends it."""
+
+    data: msgspec.Raw
+    tag: str | None
+    node: str | None
+    meta: msgspec.Raw
+
+
+def columns(records: Sequence[Written], node: str | None, stamp_bytes: int = 0) -> Rows:
+    """Checked records as rows. `node` wrote those that name none. `stamp_bytes`: what `meta` may hold beyond the limits.
+
+    Raises InvalidRequest or RecordTooLarge.
+    """
     if node is not None:
         check_node(node)
     data, tags, nodes, metas, sizes = [], [], [], [], []
@@ -119,29 +140,32 @@ def columns(records: list[NewRecord], node: str | None) -> Rows:
         if record.node is not None and record.node != node:
             check_node(record.node)
         if meta is not NO_META:
-            size += check_meta(bytes(meta))
+            size += check_meta(bytes(meta), stamp_bytes)
         data.append(record.data)
         tags.append(tag)
         nodes.append(node if record.node is None else record.node)
         metas.append(meta)
         sizes.append(size)
-    if max(sizes) > MAX_RECORD_BYTES:
-        place = next(place for place, size in enumerate(sizes) if size > MAX_RECORD_BYTES)
-        message = f"records[{place}] is {sizes[place]} bytes, at most {MAX_RECORD_BYTES} are allowed"
-        raise RecordTooLarge(message, index=place, max=MAX_RECORD_BYTES)
+    most = MAX_RECORD_BYTES + stamp_bytes
+    if max(sizes) > most:
+        place = next(place for place, size in enumerate(sizes) if size > most)
+        message = f"records[{place}] is {sizes[place]} bytes, at most {most} are allowed"
+        raise RecordTooLarge(message, index=place, max=most)
     return Rows(data, tags, nodes, metas, sizes, sum(sizes))
 
 
-def check_meta(meta: bytes) -> int:
+def check_meta(meta: bytes, stamp_bytes: int = 0) -> int:
     """The size of a meta object in bytes, 0 of null; raises InvalidRequest when it is no small object."""
     if meta == b"null":
         return 0
-    if len(meta) > settings.TOPICS_MAX_META_BYTES:
-        raise InvalidRequest(f"meta is {len(meta)} bytes, at most {settings.TOPICS_MAX_META_BYTES} are allowed")
+    most_bytes = settings.TOPICS_MAX_META_BYTES + stamp_bytes
+    most_keys = settings.TOPICS_MAX_META_KEYS + (stamp_bytes > 0)
+    if len(meta) > most_bytes:
+        raise InvalidRequest(f"meta is {len(meta)} bytes, at most {most_bytes} are allowed")
     try:
         fields = msgspec.json.decode(meta, type=dict[str, msgspec.Raw])  # a number may be one that no float holds
     except msgspec.MsgspecError as error:
         raise InvalidRequest("meta has to be an object") from error
-    if len(fields) > settings.TOPICS_MAX_META_KEYS:
-        raise InvalidRequest(f"meta has {len(fields)} keys, at most {settings.TOPICS_MAX_META_KEYS} are allowed")
+    if len(fields) > most_keys:
+        raise InvalidRequest(f"meta has {len(fields)} keys, at most {most_keys} are allowed")
     return len(meta)

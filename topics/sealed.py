@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from base.errors import TopicSealed, TopicsError
+from base.errors import TopicNotSealed, TopicSealed, TopicsError
 from store.script import Script, Statement
 from topics.cache import CachedTopic
 
@@ -37,8 +37,18 @@ def refused(name: str) -> TopicSealed:
     return marked(TopicSealed(message, topic=name), True)
 
 
-def check_unsealed(topic: CachedTopic) -> Script[bool]:
-    """Raises TopicSealed. False: the topic is another than the one we knew, and somebody may have unsealed it."""
-    if topic.sealed and (yield Statement(IS_CURRENT, (topic.id, topic.version), quick=True)):
-        raise refused(topic.name)
-    return not topic.sealed
+def not_sealed(name: str) -> TopicNotSealed:
+    """The error of a copy to a topic that is not sealed."""
+    return TopicNotSealed(f"{name!r} is not sealed: a copy needs a sealed topic", topic=name)
+
+
+def check_seal(topic: CachedTopic, is_copy: bool) -> Script[bool]:
+    """Copies need a sealed topic, and all others one that is not sealed. Raises TopicSealed or TopicNotSealed.
+
+    False: the topic is another than the one we knew.
+    """
+    if topic.sealed == is_copy:
+        return True
+    if (yield Statement(IS_CURRENT, (topic.id, topic.version), quick=True)):
+        raise not_sealed(topic.name) if is_copy else refused(topic.name)
+    return False

@@ -10,7 +10,7 @@ import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -61,6 +61,13 @@ class Asked(Generic[Body, Query]):
         return Answer(status, msgspec.json.encode(data), headers)
 
 
+class Variant(NamedTuple):
+    """Another shape that a body can have, and whether a body has it."""
+
+    shape: Shape
+    fits: Callable[[bytes], bool]
+
+
 @dataclass(eq=False)
 class Operation:
     """What is known of one method of one path, of which the schema is made.
@@ -68,8 +75,8 @@ class Operation:
     `path` as Django writes it, from the root. `scope`: what a key needs; None: nobody needs a key. `answers`: the shape of each
     status, several where the client may choose among media types. `errors`: what it may be refused with, beyond what any call
     may be. `headers`: those that count here, each with a sentence. `tells`: those that an answer or a 409 can have, likewise.
-    `example`: a body that works as it stands. `names`: the values that the path needs in place of the usual examples, and those
-    of the query. `needs_body`: an empty one is refused.
+    `variant`: another shape of the body. `example`: a body that works as it stands. `names`: the values that the path needs in
+    place of the usual examples, and those of the query. `needs_body`: an empty one is refused.
     """
 
     method: str
@@ -79,6 +86,7 @@ class Operation:
     scope: str | None
     answers: dict[int, Shape | str | tuple[Shape | str, ...]]
     body: Shape | None = None
+    variant: Variant | None = None
     query: Shape | None = None
     errors: Sequence[type[TopicsError]] = ()
     tag: str = "topics"
@@ -88,6 +96,13 @@ class Operation:
     names: Mapping[str, str] = field(default_factory=dict)
     needs_body: bool = False
     summary: str = ""
+
+    def bodies(self) -> Iterator[Shape]:
+        """The shapes that its body can have."""
+        if self.body is not None:
+            yield self.body
+        if self.variant is not None:
+            yield self.variant.shape
 
     def shapes(self) -> Iterator[Shape]:
         """The shapes of its answers, but for those that are no JSON."""
@@ -134,7 +149,10 @@ class Endpoint(Operation):
         if self.body is not None:
             if asked.raw_body and not is_json(asked.headers.get(b"content-type")):
                 raise UnsupportedMediaType("send the body as Content-Type: application/json")
-            asked.body = parse(asked.raw_body, self.body)
+            shape = self.body
+            if self.variant is not None and self.variant.fits(asked.raw_body):
+                shape = self.variant.shape
+            asked.body = parse(asked.raw_body, shape)
         elif asked.raw_body and self.is_strict:
             parse(asked.raw_body, NoFields)
         return self.handler(asked, *arguments)

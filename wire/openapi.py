@@ -82,7 +82,7 @@ class Shapes:
     """The schemas of all shapes; `components` is what the document keeps of them, and `queries` becomes parameters."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
-        shapes = [shape for each in operations for shape in (each.body, each.query, *each.shapes()) if shape]
+        shapes = [shape for each in operations for shape in (*each.bodies(), each.query, *each.shapes()) if shape]
         every = sorted(structs(shapes), key=lambda shape: shape.__name__)
         _, schemas = msgspec.json.schema_components(every, ref_template=REFERENCE)
         for shape in every:
@@ -142,7 +142,8 @@ def operation(of: Operation, api: API, shapes: Shapes) -> Part:
         "responses": dict(responses(of)),
     }
     if of.body is not None:
-        content = {"schema": reference(of.body.__name__), "example": of.example}
+        bodies = [reference(shape.__name__) for shape in of.bodies()]
+        content = {"schema": {"anyOf": bodies} if len(bodies) > 1 else bodies[0], "example": of.example}
         said["requestBody"] = {"required": of.needs_body, "content": {JSON: content}}
     return said
 

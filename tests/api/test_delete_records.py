@@ -42,6 +42,11 @@ def test_it_works(api: Door, tagged: str) -> None:
         ({"before_seq": 1}, [1, 2, 3, 4, 5, 6]),
         ({"before_seq": 2**63 - 1}, []),
         ({"match": "none"}, [1, 2, 3, 4, 5, 6]),
+        ({"seqs": [2]}, [1, 3, 4, 5, 6]),
+        ({"seqs": [6, 2, 2, 99, 0, 1]}, [3, 4, 5]),
+        ({"seqs": list(range(1, 5001))}, []),
+        ({"seqs": [2**63 - 1]}, [1, 2, 3, 4, 5, 6]),
+        ({"seqs": []}, [1, 2, 3, 4, 5, 6]),
     ],
 )
 def test_what_matches_goes_and_nothing_else(api: Door, tagged: str, body: dict[str, Any], kept: list[int]) -> None:
@@ -49,6 +54,20 @@ def test_what_matches_goes_and_nothing_else(api: Door, tagged: str, body: dict[s
     assert (answer["deleted"], answer["count"]) == (6 - len(kept), len(kept))
     assert answer["earliest_seq"] == (kept[0] if kept else 7)
     assert left(api, tagged) == kept
+
+
+def test_seqs_that_came_through_a_router_go_here_alone(api: Door, name: str) -> None:
+    """Some of them within one span, and one of the topic's own."""
+    tagged, dest = name, f"{name}-d"
+    api.put(f"/v0/routers/{tagged}-r", {"source": tagged, "dest": dest})
+    api.append(tagged, *range(6))
+    assert left(api, dest) == [1, 2, 3, 4, 5, 6]
+    api.append(dest, 7)
+    answer = api.post(f"/v0/topics/{dest}/delete", {"seqs": [7, 5, 2, 3, 2]}).json
+    assert (answer["deleted"], answer["count"], answer["bytes"], answer["earliest_seq"]) == (4, 3, 3, 1)
+    assert left(api, dest) == [1, 4, 6]
+    assert api.post(f"/v0/topics/{dest}/delete", {"seqs": [1, 2]}).json["earliest_seq"] == 4
+    assert left(api, tagged) == [1, 2, 3, 4, 5, 6]
 
 
 def test_what_comes_later_stays(api: Door, tagged: str) -> None:
@@ -85,6 +104,14 @@ REFUSED: list[Any] = [
     {"match": ["data", "Eq", "x"]},
     {"match": ["tag", "Regex", "x"]},
     {"match": "a\0"},
+    {"seqs": None},
+    {"seqs": 1},
+    {"seqs": [-1]},
+    {"seqs": [2**63]},
+    {"seqs": ["1"]},
+    {"seqs": list(range(1, 5002))},
+    {"seqs": [1], "before_seq": 2},
+    {"seqs": [1], "match": "x1"},
 ]
 
 

@@ -32,6 +32,7 @@ TABLE = {  # docs/errors.md
         "head_mismatch",
         "cursor_moved",
         "topic_sealed",
+        "topic_not_sealed",
     },
     422: {"topic_full", "idempotency_mismatch"},
     429: {"throttled"},

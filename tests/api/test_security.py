@@ -156,6 +156,9 @@ STRINGS: dict[Endpoint, dict[str, Any]] = {
     ("POST", "topics/<topic>"): {
         "records.tag": None,
         "records.node": None,
+        "records.$tag": None,
+        "records.$node": None,
+        "records.$topic": None,  # whatever it names: it is ignored
         "node": None,
         "idempotency_key": None,
         "config.type": None,

@@ -142,6 +142,33 @@ def test_broken_values_are_refused_and_change_nothing(wire: Wire, kind: str, val
     assert APPENDS[kind](wire, topic, [b"4"])[0] in (200, 201)  # and stands in nobody's way
 
 
+def as_copies(records: bytes) -> bytes:
+    """The body of a copy of what a diff showed."""
+    return b'{"copy":true,"records":' + records + b"}"
+
+
+@MANY
+@given(values=BATCHES)
+def test_values_are_copied_as_they_are_shown(wire: Wire, values: list[bytes]) -> None:
+    shown, copied = wire.filled(values), new_name("fuzz")
+    assert wire.call("PUT", f"/v0/topics/{copied}", b'{"sealed":true}')[0] == 201
+    ask = b'{"limit":1000,"include_tags":true}'
+    records = msgspec.json.decode(wire.call("POST", f"/v0/topics/{shown}/diff", ask)[1], type=Raws)["records"]
+    status, answer = wire.call("POST", f"/v0/topics/{copied}", as_copies(bytes(records)))
+    assert status == 200, answer
+    again = msgspec.json.decode(wire.call("POST", f"/v0/topics/{copied}/diff", ask)[1], type=Raws)["records"]
+    assert bytes(again) == bytes(records)
+
+
+@pytest.mark.parametrize("value", REFUSED, ids=lambda value: repr(value[:20]))
+def test_a_copy_of_broken_values_is_refused_and_changes_nothing(wire: Wire, value: bytes) -> None:
+    copied = new_name("fuzz")
+    assert wire.call("PUT", f"/v0/topics/{copied}", b'{"sealed":true}')[0] == 201
+    status, answer = wire.call("POST", f"/v0/topics/{copied}", as_copies(b'[{"$seq":1,"$ts":1,"data":' + value + b"}]"))
+    assert status == 400, answer
+    assert wire.head(copied) == 0
+
+
 @MANY
 @given(cut=st.integers(0, 400), values=BATCHES)
 def test_a_body_that_was_cut_off_is_refused(wire: Wire, cut: int, values: list[bytes]) -> None:

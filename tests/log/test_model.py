@@ -21,9 +21,22 @@ from base.errors import HeadMismatch, IdempotencyMismatch, TopicFull
 from routers.routers import RouterConfig
 from store.script import run
 from tests import reference
-from tests.scripts import append, catch_up, delete_records, delete_topic, diff, known, look_up, put_router, put_topic
+from tests.scripts import (
+    append,
+    catch_up,
+    copy,
+    delete_records,
+    delete_seqs,
+    delete_topic,
+    diff,
+    known,
+    look_up,
+    put_router,
+    put_topic,
+)
 from topics import describe as state
 from topics.config import Config
+from topics.copying import CopiedRecord, Copy, check_copy
 from topics.diff import Diff
 from topics.records import Append, NewRecord, check_rows
 from topics.upkeep import reclaim, retention
@@ -61,6 +74,7 @@ APPEND = call(
 )
 FORWARD = call("forward", records=RECORDS)
 DELETE_OLDEST = call("delete_oldest", topic=EACH, length=st.integers(1, 8), pattern=ANY_PATTERN)
+DELETE_SEQS = call("delete_seqs", topic=EACH, seqs=st.lists(st.integers(0, 80), max_size=12))
 DELETE_TAG = call("delete", topic=EACH, before_seq=st.none(), pattern=PATTERNS)
 READ = call(
     "read",
@@ -73,7 +87,8 @@ READ = call(
 )
 BACKGROUND = call("background", limit=st.integers(1, 4))
 CALLS = st.one_of(
-    *[APPEND, FORWARD, DELETE_OLDEST, DELETE_TAG] * 3,
+    *[APPEND, FORWARD, DELETE_OLDEST, DELETE_TAG, DELETE_SEQS] * 3,
+    call("mirror", topic=TOPICS, limit=st.integers(1, 12)),
     *[READ, BACKGROUND] * 2,
     call("append_behind", topic=TOPICS, records=RECORDS, off=st.integers(-1, 1)),
     call("configure", topic=TOPICS, changes=CONFIGS),
@@ -94,6 +109,7 @@ class Beside:
         self.prefix = f"model{next(numbers)}"
         self.logs = {name: reference.Log() for name in ("t", "dest", "source")}
         self.made = itertools.count()
+        self.mirrors: set[str] = set()
         self.sent: dict[tuple[str, str], list[tuple[str, str | None, str | None, int]]] = {}
         for name in self.logs:
             put_topic(self.name(name), Config(), self.now)
@@ -181,6 +197,12 @@ class Beside:
         done = delete_records(self.name(topic), before_seq, match_of(*pattern), self.now)
         assert done == (deleted, log.earliest_seq, log.head_seq, log.count, log.bytes)
 
+    def delete_seqs(self, topic: str, seqs: list[int]) -> None:
+        log = self.logs[topic]
+        deleted = log.delete_seqs(self.now, seqs)
+        done = delete_seqs(self.name(topic), seqs, self.now)
+        assert done == (deleted, log.earliest_seq, log.head_seq, log.count, log.bytes)
+
     def delete_topic(self, topic: str) -> None:
         head_seq = self.logs[topic].head_seq
         self.logs[topic] = reference.Log(head_seq=head_seq, recreated_seq=head_seq)
@@ -188,6 +210,55 @@ class Beside:
         put_topic(self.name(topic), Config(), self.now)
         if topic == "dest":
             self.link()
+
+    # -- Copying
+
+    def mirror(self, topic: str, limit: int) -> None:
+        """Copy what is new, page by page, delete what was deleted, and read both from every seq."""
+        source, mirror = self.name(topic), f"{self.name(topic)}.mirror"
+        put_topic(mirror, Config(sealed=True), self.now)
+        self.mirrors.add(mirror)
+        lost = diff(source, Diff(limit=1), self.now)
+        seq = diff(mirror, Diff(limit=1), self.now).head_seq
+        while True:
+            window = diff(source, Diff(from_seq=seq, limit=limit, include_tags=True), self.now)
+            wanted = Copy(
+                copy=True,
+                records=msgspec.json.decode(f"[{window.records or ''}]", type=list[CopiedRecord]),
+                head_seq=window.next_from_seq,
+                earliest_seq=lost.earliest_seq if lost.lost else None,
+            )
+            copied = [copy(mirror, wanted, check_copy(wanted, self.now), self.now) for _ in range(2)]
+            assert [each.head_seq for each in copied] == [window.next_from_seq] * 2
+            assert list(copied[1].seqs) == []
+            seq = window.next_from_seq
+            if window.caught_up:
+                break
+        gone = {seq for seq, _ in self.shown(mirror)} - {seq for seq, _ in self.shown(source)}
+        delete_seqs(mirror, list(gone), self.now, is_copy=True)
+        assert self.shown(mirror) == self.shown(source)
+        first, second = (run(state.held(name, self.now)).state for name in (source, mirror))
+        assert second[4:7] == first[4:7]  # earliest_seq, records, bytes
+        assert second.head_seq == first.head_seq
+        for from_seq in range(seq + 1):
+            theirs, ours = (diff(name, Diff(from_seq=from_seq, limit=limit), self.now) for name in (source, mirror))
+            assert (ours.records, ours.next_from_seq, ours.scanned) == (
+                theirs.records,
+                theirs.next_from_seq,
+                theirs.scanned,
+            )
+            assert ours.lost or not theirs.for_a_start_at(from_seq).lost
+            assert ours.lost is None or from_seq < lost.earliest_seq
+
+    def shown(self, name: str) -> list[tuple[int, str]]:
+        """All records of a topic, by seq, as they are shown with their tags."""
+        found: list[tuple[int, str]] = []
+        seq, caught_up = 0, False
+        while not caught_up:
+            window = diff(name, Diff(from_seq=seq, limit=1000, include_tags=True), self.now)
+            found += [(each["$seq"], json.dumps(each)) for each in json.loads(f"[{window.records or ''}]")]
+            seq, caught_up = window.next_from_seq, window.caught_up
+        return found
 
     # -- Configuring
 
@@ -239,6 +310,8 @@ class Beside:
 
     def end(self) -> None:
         """At rest only what somebody shows is stored."""
+        for mirror in self.mirrors:
+            delete_topic(mirror, False, self.now)
         for _ in range(3):  # the records, what remembered them, what that held
             self.now += reclaim.AGAIN_MS
             for topic in self.logs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from django.db import connection
 
@@ -15,6 +16,7 @@ from tests.log.test_restart import configure, lost
 from tests.scripts import delete_records, delete_topic, diff, put_topic
 from topics.cache import forget_all
 from topics.config import Config
+from topics.copying import CopiedRecord, Copy, check_copy
 from topics.diff import Diff, tombstone
 from topics.models import CrashLoss, TopicHead
 from topics.upkeep import recovery as restart
@@ -272,3 +274,50 @@ def test_a_cursor_stays_where_it_was() -> None:
     assert scripts.move("t", "mine", 5, 5, NOW).made is False
     write("t", "f")
     assert read("t", 5)[0] == [head("t").head_seq]
+
+
+# -- Sealed topics
+
+
+def crash() -> None:
+    """A crash of PostgreSQL that takes nothing of the log."""
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM topics_survived")
+    restart.recover(connection)
+
+
+def test_a_crash_does_not_move_the_head_of_a_sealed_topic() -> None:
+    write("t", *"abcde")
+    put_topic("t", Config(sealed=True), NOW)
+    crash()
+    assert (head("t").head_seq, lost("t", 5)[0]) == (5, None)
+    put_topic("t", Config(sealed=False), NOW)
+    write("t", "f")
+    assert (read("t", 5), head("t").reserved_seq) == (([6], 6), 6 + RESERVED)
+
+
+def test_a_crash_moves_no_head_over_what_is_still_to_be_copied() -> None:
+    put_topic("t", Config(sealed=True), NOW)
+
+    def copy(*seqs: int) -> list[int]:
+        records = [CopiedRecord(data=msgspec.Raw(b"1"), seq=seq, ts=NOW) for seq in seqs]
+        wanted = Copy(copy=True, records=records)
+        return list(scripts.copy("t", wanted, check_copy(wanted, NOW), NOW).seqs)
+
+    assert copy(1, 2) == [1, 2]
+    crash()
+    assert copy(1, 2, 3, 5) == [3, 5]
+    crash()
+    assert (read("t"), lost("t", 0)[0]) == (([1, 2, 3, 5], 5), None)
+
+
+def test_a_copy_is_on_disk_before_it_is_seen(transactional_db: None) -> None:
+    """Whatever the topic's durability is: a reader may delete at the source what it sees here."""
+    put_topic("copied", Config(sealed=True, durability="disk"), NOW)
+    seqs = iter(range(1, 100))
+
+    def copy() -> None:
+        wanted = Copy(copy=True, records=[CopiedRecord(data=msgspec.Raw(b"1"), seq=next(seqs), ts=NOW)])
+        scripts.copy("copied", wanted, check_copy(wanted, NOW), NOW)
+
+    assert any(flushed_by(copy) for _ in range(20))

@@ -18,12 +18,14 @@ from base.errors import (
     RecordTooLarge,
     TopicFull,
     TopicNotFound,
+    TopicNotSealed,
     TopicSealed,
 )
 from store.script import Script
-from topics.api.shapes import AppendAnswer, DeleteRecordsAnswer, DiffAnswer, RecordAnswer
+from topics.api.shapes import AppendAnswer, DeleteRecordsAnswer, DiffAnswer, RecordAnswer, WritePerformance
 from topics.append import append
-from topics.delete import Delete, delete_records
+from topics.copying import Copy, check_copy, copy, is_copy
+from topics.delete import Delete, delete_records, delete_seqs
 from topics.diff import Diff, Match, Read, diff, render
 from topics.insert import Appended
 from topics.lineage import record
@@ -32,7 +34,7 @@ from topics.sealed import DESCRIBED, told
 from topics.stamps import seen
 from wire import metrics
 from wire.answer import Answer
-from wire.endpoint import Asked, Endpoint
+from wire.endpoint import Asked, Endpoint, Variant
 from wire.parse import Request, header_text, parse
 from wire.schema import Clamped
 
@@ -68,9 +70,19 @@ class AppendQuery(Request):
     "append",
     scope="write",
     body=Append,
+    variant=Variant(Copy, is_copy),
     query=AppendQuery,
     answers={200: AppendAnswer, 201: AppendAnswer},
-    errors=(TopicNotFound, HeadMismatch, IdempotencyMismatch, TopicSealed, TopicFull, BatchTooLarge, RecordTooLarge),
+    errors=(
+        TopicNotFound,
+        HeadMismatch,
+        IdempotencyMismatch,
+        TopicSealed,
+        TopicNotSealed,
+        TopicFull,
+        BatchTooLarge,
+        RecordTooLarge,
+    ),
     tells=DESCRIBED,
     headers={
         "Idempotency-Key": "As `idempotency_key` in the body, which wins: 1 to 256 characters in UTF-8 that name this append."
@@ -85,9 +97,16 @@ class AppendQuery(Request):
     needs_body=True,
     tag=TAG,
 )
-def append_records(asked: Asked[Append, AppendQuery], topic: str) -> Script[Answer]:
-    """Append records, all or none."""
+def append_records(asked: Asked[Append | Copy, AppendQuery], topic: str) -> Script[Answer]:
+    """Append records, all or none.
+
+    With `copy`: write records of another server into a sealed topic, with the seqs that they have there. This also needs the
+    scope `admin`."""
     wanted = asked.body
+    if isinstance(wanted, Copy):
+        return (yield from copy_records(asked, topic, wanted))
+    if wanted.copy:
+        raise InvalidRequest("write the name of the field copy without escapes", field="copy")
     if wanted.idempotency_key is None and (key := asked.headers.get(b"idempotency-key")) is not None:
         wanted.idempotency_key = header_text("Idempotency-Key", key)
     wanted.check_names(asked.key)
@@ -98,6 +117,30 @@ def append_records(asked: Asked[Append, AppendQuery], topic: str) -> Script[Answ
     used = wanted.config.clamped() if done.created and wanted.config is not None else UNSET
     body = render_appended(topic, done, with_seqs, used, asked.started)
     return Answer(201 if done.created else 200, body, told(done.sealed))
+
+
+def copy_records(asked: Asked[Any, AppendQuery], topic: str, wanted: Copy) -> Script[Answer]:
+    asked.key.check("admin")
+    if b"idempotency-key" in asked.headers:
+        raise InvalidRequest("a copy needs no Idempotency-Key: sent again, it changes nothing")
+    if not asked.query.return_seqs:
+        raise InvalidRequest("a copy takes no return_seqs", field="return_seqs")
+    now = now_ms()
+    done = yield from copy(topic, wanted, check_copy(wanted, now), now)
+    metrics.appended(len(done.seqs))
+    answer = AppendAnswer(
+        topic=topic,
+        first_seq=done.seqs[0] if done.seqs else done.head_seq + 1,
+        last_seq=done.seqs[-1] if done.seqs else done.head_seq,
+        seqs=list(done.seqs),
+        head_seq=done.head_seq,
+        count=len(done.seqs),
+        created=False,
+        deduped=False,
+        copied=len(done.seqs),
+        performance=WritePerformance(asked.performance().server_total_ms, done.wal_append_ms, done.fsync_ms),
+    )
+    return asked.answer(answer, headers=told(True))
 
 
 def read(asked: Asked[Any, Any], topic: str, wanted: Diff) -> Script[Answer]:
@@ -191,7 +234,7 @@ def one_record(asked: Asked[None, None], topic: str, seq: str) -> Script[Answer]
     scope="delete",
     body=Delete,
     answers={200: DeleteRecordsAnswer},
-    errors=(TopicNotFound, TopicSealed),
+    errors=(TopicNotFound, TopicSealed, TopicNotSealed),
     tells=DESCRIBED,
     example={"match": ["tag", "Eq", "order:8"]},
     needs_body=True,
@@ -199,7 +242,15 @@ def one_record(asked: Asked[None, None], topic: str, seq: str) -> Script[Answer]
     instead="DELETE /v0/topics/:topic removes the topic itself",
 )
 def delete(asked: Asked[Delete, None], topic: str) -> Script[Answer]:
-    """Delete what is there now, below a seq or by tag: silently, and for good."""
+    """Delete what is there now, below a seq, by tag or by seq: silently, and for good."""
     wanted = asked.body
-    done = yield from delete_records(topic, wanted.before_seq, wanted.match, now_ms())
-    return asked.answer(DeleteRecordsAnswer(topic=topic, **done._asdict(), performance=asked.performance()))
+    if wanted.copy:
+        asked.key.check("admin")
+    if wanted.seqs is None:
+        done = yield from delete_records(topic, wanted.before_seq, wanted.match, now_ms(), is_copy=wanted.copy)
+    else:
+        if wanted.before_seq is not None or wanted.match is not None:
+            raise InvalidRequest("say seqs alone, without before_seq and match", field="seqs")
+        done = yield from delete_seqs(topic, wanted.seqs, now_ms(), is_copy=wanted.copy)
+    answer = DeleteRecordsAnswer(topic=topic, **done._asdict(), performance=asked.performance())
+    return asked.answer(answer, headers=told(wanted.copy))

@@ -116,6 +116,8 @@ class AppendAnswer(msgspec.Struct, kw_only=True):
     """True: this append created the topic."""
     deduped: bool
     """True: the idempotency key was known, and nothing was appended now."""
+    copied: int | UnsetType = UNSET
+    """How many records a copy wrote. With `copy` only."""
     clamped: Clamped = UNSET
     performance: WritePerformance
 

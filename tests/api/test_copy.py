@@ -1,0 +1,290 @@
+"""Copies into a sealed topic: records of another server, with the seqs that they have there."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.api.doors import Door, Reply
+from tests.api.test_sealed import HEADER, seal
+
+
+def record(seq: int, ts: int | None = None, **more: Any) -> dict[str, Any]:
+    return {"$seq": seq, "$ts": 1000 + seq if ts is None else ts, "data": {"n": seq}, **more}
+
+
+def copy(door: Door, topic: str, *records: dict[str, Any], **more: Any) -> Reply:
+    return door.post(f"/v0/topics/{topic}", {"copy": True, "records": list(records), **more})
+
+
+@pytest.fixture
+def topic(api: Door, name: str) -> str:
+    """An empty sealed topic."""
+    seal(api, name)
+    return name
+
+
+def state(door: Door, topic: str) -> tuple[int, int, int, int]:
+    shown = door.get(f"/v0/topics/{topic}").json
+    return shown["earliest_seq"], shown["head_seq"], shown["count"], shown["bytes"]
+
+
+def seqs(door: Door, topic: str, from_seq: int = 0) -> list[int]:
+    return [each["$seq"] for each in door.diff(topic, from_seq=from_seq).json["records"]]
+
+
+def test_it_works(api: Door, topic: str) -> None:
+    sent = [
+        record(1, 5, **{"$node": "n", "$tag": "t", "meta": {"k": 1}}),
+        record(2, 5, **{"$topic": "of another server"}),
+        record(5, 7),
+    ]
+    done = copy(api, topic, *sent)
+    answer = done.json
+    assert (done.status, done.headers[HEADER]) == (200, "1")
+    assert set(answer.pop("performance")) == {"server_total_ms", "wal_append_ms", "fsync_ms"}
+    assert answer == {
+        "topic": topic,
+        "first_seq": 1,
+        "last_seq": 5,
+        "seqs": [1, 2, 5],
+        "head_seq": 5,
+        "count": 3,
+        "created": False,
+        "deduped": False,
+        "copied": 3,
+    }
+    window = api.diff(topic, include_tags=True).json
+    assert window["records"] == [sent[0], record(2, 5), sent[2]]
+    assert (window["tombstone"], window["caught_up"]) == (None, True)
+    assert state(api, topic)[:3] == (1, 5, 3)
+    assert api.get(f"/v0/topics/{topic}/records/3").status == 404
+
+
+def test_what_a_diff_shows_can_be_sent_as_it_is(api: Door, name: str) -> None:
+    records = [
+        {"data": 1, "tag": "a", "node": "n", "meta": {"k": [1]}},
+        {"data": {"text": "\u2028"}},
+        {"data": None, "meta": {}},
+        {"data": 12345678901234567890123},
+    ]
+    api.post(f"/v0/topics/{name}", {"records": records})
+    shown = api.diff(name, include_tags=True).json["records"]
+    seal(api, f"{name}-2")
+    assert copy(api, f"{name}-2", *shown).json["copied"] == 4
+    assert api.diff(f"{name}-2", include_tags=True).json["records"] == shown
+    assert state(api, f"{name}-2") == state(api, name)
+
+
+def test_a_stamp_of_a_router_stays_in_meta(api: Door, name: str) -> None:
+    api.put(f"/v0/routers/{name}-r", {"source": name, "dest": f"{name}-d", "guarantee": "exactly_once"})
+    keys = {f"k{number}": number for number in range(64)}
+    api.post(f"/v0/topics/{name}", {"records": [{"data": 1, "meta": keys}, {"data": 2}]})
+    shown = api.diff(f"{name}-d").json["records"]
+    assert [len(each["meta"]) for each in shown] == [65, 1]
+    seal(api, f"{name}-2")
+    assert copy(api, f"{name}-2", *shown).json["copied"] == 2
+    assert api.diff(f"{name}-2").json["records"] == shown
+
+
+def test_a_copy_that_is_sent_again_changes_nothing(api: Door, topic: str) -> None:
+    copy(api, topic, record(1), record(3))
+    before = state(api, topic)
+    again = copy(api, topic, record(1), record(2), record(3))
+    assert (again.json["copied"], again.json["seqs"]) == (0, [])
+    assert (again.json["first_seq"], again.json["last_seq"], again.json["head_seq"]) == (4, 3, 3)
+    assert state(api, topic) == before
+    more = copy(api, topic, record(3), record(4), record(6))
+    assert more.json["seqs"] == [4, 6]
+    assert seqs(api, topic) == [1, 3, 4, 6]
+
+
+def test_a_copy_that_begins_late_has_no_hole(api: Door, topic: str) -> None:
+    copy(api, topic, record(1_000_000), record(1_000_001))
+    window = api.diff(topic).json
+    assert ([each["$seq"] for each in window["records"]], window["tombstone"]) == ([1_000_000, 1_000_001], None)
+    assert state(api, topic)[:3] == (1_000_000, 1_000_001, 2)
+    seal(api, topic, False)
+    assert api.append(topic, 1).json["seqs"] == [1_000_002]
+
+
+def test_the_head_moves_without_records(api: Door, topic: str) -> None:
+    assert copy(api, topic, head_seq=10).json["head_seq"] == 10
+    assert state(api, topic) == (11, 10, 0, 0)
+    assert copy(api, topic, record(12), head_seq=20).json["head_seq"] == 20
+    assert copy(api, topic, head_seq=15).json["head_seq"] == 20  # as sent again
+    assert state(api, topic)[:3] == (12, 20, 1)
+    window = api.diff(topic, from_seq=12).json
+    assert (window["records"], window["next_from_seq"], window["tombstone"]) == ([], 20, None)
+    assert copy(api, topic, record(25), head_seq=25).json["seqs"] == [25]
+    assert seqs(api, topic) == [12, 25]
+    seal(api, topic, False)
+    assert api.append(topic, 1).json["seqs"] == [26]
+    assert seqs(api, topic) == [12, 25, 26]
+
+
+@pytest.mark.parametrize(("config", "reason"), [({}, "cap"), ({"cap_records": 9}, "cap"), ({"ttl_ms": 2**50}, "ttl")])
+def test_what_the_source_lost_is_told_here_too(api: Door, topic: str, config: dict[str, Any], reason: str) -> None:
+    api.put(f"/v0/topics/{topic}", config)
+    assert copy(api, topic, record(21), record(23), earliest_seq=21).status == 200
+    window = api.diff(topic).json
+    tombstone = window["tombstone"]
+    assert (tombstone["gap_from"], tombstone["gap_to"], tombstone["reason"]) == (1, 20, reason)
+    assert [each["$seq"] for each in window["records"]] == [21, 23]
+    assert api.diff(topic, from_seq=20).json["tombstone"] is None
+    # The source goes on losing: what was copied before is lost, too.
+    assert copy(api, topic, record(24), earliest_seq=22).status == 200
+    assert (seqs(api, topic), state(api, topic)[2]) == ([23, 24], 2)
+    assert api.diff(topic, from_seq=20).json["tombstone"]["reason"] == reason
+    assert api.diff(topic, from_seq=22).json["tombstone"] is None
+    # All of it.
+    assert copy(api, topic, head_seq=30, earliest_seq=31).status == 200
+    assert state(api, topic) == (31, 30, 0, 0)
+    assert api.diff(topic, from_seq=29).json["tombstone"]["gap_to"] == 30
+    assert api.diff(topic, from_seq=30).json["tombstone"] is None
+    again = copy(api, topic, earliest_seq=25)
+    assert (again.status, state(api, topic)) == (200, (31, 30, 0, 0))
+
+
+def test_it_evicts_where_a_cap_says_so_and_is_refused_where_it_may_not(api: Door, name: str) -> None:
+    api.put(f"/v0/topics/{name}", {"sealed": True, "cap_records": 2})
+    copy(api, name, record(1), record(2), record(5))
+    assert seqs(api, name) == [2, 5]
+    api.put(f"/v0/topics/{name}", {"discard": "reject"})
+    refused = copy(api, name, record(5), record(6))
+    assert (refused.status, refused.code, refused.headers[HEADER]) == (422, "topic_full", "1")
+    assert copy(api, name, record(5), head_seq=9).json["head_seq"] == 9  # nothing that needs room
+
+
+@pytest.mark.parametrize("durability", ["fsync", "disk", "memory", "ephemeral"])
+def test_every_durability(api: Door, name: str, durability: str) -> None:
+    api.put(f"/v0/topics/{name}", {"sealed": True, "durability": durability})
+    copy(api, name, record(3), record(4), record(7), head_seq=8)
+    assert (seqs(api, name), state(api, name)[:3]) == ([3, 4, 7], (3, 8, 3))
+    seal(api, name, False)
+    assert api.append(name, 1).json["seqs"] == [9]
+
+
+def test_routers_bring_what_was_copied(api: Door, topic: str) -> None:
+    api.put(f"/v0/routers/{topic}-r", {"source": topic, "dest": f"{topic}-d"})
+    copy(api, topic, record(3), record(4), record(7), earliest_seq=3, head_seq=9)
+    window = api.diff(f"{topic}-d").json
+    assert [each["data"]["n"] for each in window["records"]] == [3, 4, 7]
+    assert window["tombstone"]["reason"] == "source_trim"
+
+
+def test_from_ts_finds_what_was_copied(api: Door, topic: str) -> None:
+    copy(api, topic, record(3, 10), record(5, 20), record(9, 20), record(11, 30), head_seq=20)
+    for ts, found in ((0, [3, 5, 9, 11]), (11, [5, 9, 11]), (20, [5, 9, 11]), (21, [11]), (31, [])):
+        assert [each["$seq"] for each in api.diff(topic, from_ts=ts).json["records"]] == found, ts
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"records": []}, "head_seq"),
+    ({}, "records"),
+    ({"records": [record(2), record(2)]}, "ascend"),
+    ({"records": [record(2), record(1)]}, "ascend"),
+    ({"records": [record(0)]}, "$seq"),
+    ({"records": [record(2**62 + 1)]}, "$seq"),
+    ({"records": [record(1, -1)]}, "$ts"),
+    ({"records": [record(1, 9), record(2, 8)]}, "descend"),
+    ({"records": [record(1, 2**61)]}, "clock"),
+    ({"records": [{"$seq": 1, "data": 1}]}, "$ts"),
+    ({"records": [{"$ts": 1, "data": 1}]}, "$seq"),
+    ({"records": [{"$seq": 1, "$ts": 1}]}, "data"),
+    ({"records": [record(1, tag="t")]}, "'tag'"),
+    ({"records": [record(1, **{"$tag": "x" * 257})]}, "tag"),
+    ({"records": [record(1, **{"$node": "x" * 129})]}, "node"),
+    ({"records": [record(1, meta=[])]}, "meta"),
+    ({"records": [record(3)], "head_seq": 2}, "head_seq"),
+    ({"records": [record(3)], "head_seq": -1}, "head_seq"),
+    ({"records": [record(3)], "earliest_seq": 5}, "earliest_seq"),
+    ({"records": [record(3)], "idempotency_key": "k"}, "idempotency_key"),
+    ({"records": [record(3)], "expected_head": 0}, "expected_head"),
+    ({"records": [record(3)], "node": "n"}, "node"),
+    ({"records": [record(3)], "create": False}, "create"),
+    ({"records": [record(3)], "config": {}}, "config"),
+    ({"records": [record(3)], "return_seqs": False}, "return_seqs"),
+    ({"records": [record(3)], "disable_backpressure": True}, "disable_backpressure"),
+]
+
+
+@pytest.mark.parametrize(
+    ("body", "named"), REFUSED, ids=[f"{number}-{named}" for number, (_, named) in enumerate(REFUSED)]
+)
+def test_a_bad_copy_is_refused(api: Door, topic: str, body: dict[str, Any], named: str) -> None:
+    refused = api.post(f"/v0/topics/{topic}", {"copy": True, **body})
+    assert (refused.status, refused.code) == (400, "invalid_request")
+    assert named in refused.json["error"]["message"]
+    assert state(api, topic) == (1, 0, 0, 0)
+
+
+def test_a_time_below_the_last_one_is_refused(api: Door, topic: str) -> None:
+    copy(api, topic, record(1, 50))
+    refused = copy(api, topic, record(1, 1), record(2, 49))
+    assert (refused.status, refused.code, refused.headers[HEADER]) == (400, "invalid_request", "1")
+    assert "descend" in refused.json["error"]["message"]
+    assert copy(api, topic, record(2, 50)).status == 200
+    soon = int(time.time() * 1000) + 5_000
+    assert copy(api, topic, record(3, soon)).status == 200
+
+
+def test_other_ways_to_say_what_makes_no_sense(api: Door, topic: str) -> None:
+    path = f"/v0/topics/{topic}"
+    body = {"copy": True, "records": [record(1)]}
+    assert api.post(path, body, idempotency_key="k").status == 400
+    assert api.post(f"{path}?return_seqs=false", body).status == 400
+    escaped = api.call("POST", path, b'{"c\\u006fpy": true, "records": [{"data": 1}]}')
+    assert (escaped.status, escaped.detail) == (400, {"field": "copy"})
+    assert api.post(path, {"copy": "yes", "records": [{"data": 1}]}).status == 400
+    assert state(api, topic) == (1, 0, 0, 0)
+
+
+def test_an_append_may_say_that_it_is_no_copy(api: Door, name: str) -> None:
+    assert api.append(name, {"copy": True}, copy=False).json["seqs"] == [1]
+    assert "copied" not in api.append(name, {"copy": True}).json
+    assert api.post(f"/v0/topics/{name}", {"records": [record(1)]}).status == 400
+
+
+def test_only_a_sealed_topic_takes_one(api: Door, name: str) -> None:
+    absent = copy(api, name, record(1))
+    assert (absent.status, absent.code) == (404, "topic_not_found")
+    api.put(f"/v0/topics/{name}")
+    refused = copy(api, name, record(1))
+    assert (refused.status, refused.code, HEADER in refused.headers) == (409, "topic_not_sealed", False)
+    seal(api, name)
+    copy(api, name, record(1))
+    seal(api, name, False)
+    assert copy(api, name, record(2)).code == "topic_not_sealed"
+    assert api.get(f"/v0/topics/{name}").json["head_seq"] == 1
+
+
+def test_it_needs_a_key_that_may_write_and_administer(views: Door, keys: Any, name: str) -> None:
+    keys("writer:write+delete+read:,admin:write+delete+admin:")
+    views.put(f"/v0/topics/{name}", {"sealed": True}, authorization="Bearer admin")
+    body = {"copy": True, "records": [record(1), record(2)]}
+    for path, asked in ((f"/v0/topics/{name}", body), (f"/v0/topics/{name}/delete", {"copy": True, "seqs": [1]})):
+        refused = views.post(path, asked, authorization="Bearer writer")
+        assert (refused.status, refused.detail) == (403, {"scope": "admin"})
+        assert views.post(path, asked, authorization="Bearer admin").status == 200
+
+
+# -- Deletes -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "body", [{"before_seq": 3}, {"match": "t"}, {"match": ["tag", "Glob", "t*"]}, {"seqs": [2, 1]}], ids=str
+)
+def test_a_delete_of_a_copy_works_on_a_sealed_topic_only(api: Door, topic: str, body: dict[str, Any]) -> None:
+    copy(api, topic, *(record(seq, **({"$tag": "t"} if seq < 3 else {})) for seq in range(1, 6)))
+    path = f"/v0/topics/{topic}/delete"
+    assert api.post(path, body).code == "topic_sealed"
+    done = api.post(path, {**body, "copy": True})
+    assert (done.status, done.json["deleted"], done.headers[HEADER]) == (200, 2, "1")
+    assert seqs(api, topic) == [3, 4, 5]
+    seal(api, topic, False)
+    refused = api.post(path, {**body, "copy": True})
+    assert (refused.status, refused.code) == (409, "topic_not_sealed")
+    assert api.post(path, body).json["deleted"] == 0

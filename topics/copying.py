@@ -1,0 +1,239 @@
+"""Copies: records of another server, written into a sealed topic with the seqs that they have there (docs/wire.md, "Copies").
+
+A copy that is sent again changes nothing, because the records up to the head are skipped. The head's lock orders copies as it
+orders appends.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from base.errors import BatchTooLarge, InvalidRequest, TopicsError
+from store import disk
+from store.script import Script, Statement, atomically
+from topics import limits, sealed, wake
+from topics.append import check_room
+from topics.cache import CachedTopic, as_known
+from topics.insert import LOGGED, MAKE_ROOM, SYNC, VOLATILE, array, records, room
+from topics.records import MAX_RECORDS, OBJECT, Rows, columns, no_meta
+
+MOST_SEQ = 2**62  # so that a topic has as many seqs left as it can ever give out
+MOST_LEAD_MS = 10_000  # of a $ts: a head whose ts leads by more is set back (upkeep/retention.py)
+STAMP_BYTES = 2048  # more than the stamp of an exactly_once router takes, which a diff shows as a part of `meta`
+
+LOCK_HEAD = "SELECT head_seq, last_ts FROM topics_topichead WHERE topic_id = %s AND version = %s FOR UPDATE"
+# The caller holds the head's lock. A seq that is left out is a hole, like that of a deleted record. In a topic that holds no
+# record, the seqs before the first one lie below the floor, so that the copy of a log that begins late has no hole.
+# A copy reserves no seq above its head. A crash would move the head over reserved seqs, and a copy that is sent again would skip
+# their records. So each copy waits for the disk (SYNC), whatever the topic's durability is.
+COPY = """
+WITH moved AS (
+    UPDATE topics_topichead head
+       SET head_seq = %(head_seq)s::bigint,
+           floor_seq = CASE WHEN head.count = 0 THEN %(first_seq)s::bigint - 1 ELSE head.floor_seq END,
+           ragged_seq = CASE WHEN {volatile} THEN %(head_seq)s::bigint
+                             WHEN head.count = 0 THEN greatest(head.ragged_seq, %(inner_hole)s::bigint)
+                             ELSE greatest(head.ragged_seq, %(hole)s::bigint) END,
+           volatile_seq = CASE WHEN {volatile} THEN %(head_seq)s::bigint ELSE head.volatile_seq END,
+           reserved_seq = greatest(head.reserved_seq, %(head_seq)s::bigint),
+           count = head.count + %(count)s::bigint,
+           bytes = head.bytes + %(bytes)s::bigint,
+           total = head.total + %(bytes)s::bigint,
+           last_ts = greatest(head.last_ts, %(last_ts)s::bigint)
+     WHERE head.topic_id = %(id)s::bigint
+    RETURNING head.topic_id, head.total - %(bytes)s::bigint AS base_total)
+INSERT INTO topics_record_{partition} (topic_id, seq, ts, total, size, volatile, node, tag, meta, data)
+SELECT moved.topic_id, new.seq, new.ts, moved.base_total + new.run, new.size, {volatile},
+       new.node, new.tag, nullif(new.meta::text, 'null')::json, new.data
+  FROM moved
+ CROSS JOIN ROWS FROM (json_array_elements(%(data)s::json), json_array_elements_text(%(tags)s::json),
+                       json_array_elements_text(%(nodes)s::json), json_array_elements(%(metas)s::json),
+                       unnest(%(sizes)s::int[]), unnest(%(runs)s::bigint[]), unnest(%(seqs)s::bigint[]),
+                       unnest(%(times)s::bigint[]))
+            AS new (data, tag, node, meta, size, run, seq, ts)
+"""
+COPIES = {volatile: COPY.format(**kind) for volatile, kind in ((False, LOGGED), (True, VOLATILE))}
+# What the source lost below a seq is lost here, too: records there go, and a reader from below gets a tombstone.
+TRIM = "SELECT topic_trim(%s, %s, %s)"
+LOSE = "UPDATE topics_topichead SET {why}_lost_seq = greatest({why}_lost_seq, %s) WHERE topic_id = %s"
+LOSE_BY = {why: LOSE.format(why=why) for why in ("cap", "ttl")}
+
+
+class CopiedRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """A record as a diff shows it. `data` and `meta` stay the very bytes that were sent."""
+
+    data: msgspec.Raw
+    """Any JSON value, null too. With `meta` 1 MiB at most."""
+    seq: Annotated[int, Meta(ge=1, le=MOST_SEQ)] = msgspec.field(name="$seq")
+    """Its seq, which it keeps. Seqs ascend."""
+    ts: Annotated[int, Meta(ge=0, le=2**62)] = msgspec.field(name="$ts")
+    """When it was appended, in milliseconds since the epoch. Times do not descend."""
+    node: str | None = msgspec.field(name="$node", default=None)
+    """Who wrote it: 1 to 128 bytes."""
+    tag: str | None = msgspec.field(name="$tag", default=None)
+    """What deletes, reads and routers choose by: 1 to 256 bytes."""
+    meta: Annotated[msgspec.Raw, OBJECT] = msgspec.field(default_factory=no_meta)
+    """A small object beside the data. The stamp of an `exactly_once` router stays in it as it was shown."""
+    topic: str | None = msgspec.field(name="$topic", default=None)
+    """Taken, and does nothing."""
+
+
+class Copy(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of a copy."""
+
+    copy: bool
+    """True: the records come from another server and keep their seqs."""
+    records: list[CopiedRecord]
+    """Up to 10000 records, as a diff with `include_tags` shows them. Records up to the head are skipped."""
+    head_seq: Annotated[int, Meta(ge=0, le=MOST_SEQ)] | None = None
+    """The head that the topic has then, at least: the seqs between the last record and it are holes."""
+    earliest_seq: Annotated[int, Meta(ge=0, le=MOST_SEQ)] | None = None
+    """All records below this seq are lost, as by a cap or a ttl: readers from below get a tombstone."""
+
+
+class Marked(msgspec.Struct):
+    """What tells a copy from an append."""
+
+    copy: bool = False
+
+
+def is_copy(body: bytes) -> bool:
+    """Whether the body of an append is that of a copy."""
+    if b'"copy"' not in body:
+        return False
+    try:
+        return msgspec.json.decode(body, type=Marked).copy
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False  # the refusal is that of an append
+
+
+class Copied(NamedTuple):
+    """The seqs that a copy wrote, the head then, and how long the statements and the commit took (ms)."""
+
+    seqs: Sequence[int]
+    head_seq: int
+    wal_append_ms: float
+    fsync_ms: float
+
+
+def check_copy(wanted: Copy, now: int) -> Rows:
+    """The records as rows. Raises InvalidRequest, BatchTooLarge, RecordTooLarge or StorageFull: none may be written."""
+    disk.check()
+    found = wanted.records
+    if len(found) > MAX_RECORDS:
+        raise BatchTooLarge(f"{len(found)} records in one copy, at most {MAX_RECORDS} are allowed", max=MAX_RECORDS)
+    for place, (before, record) in enumerate(pairwise(found), 1):
+        if record.seq <= before.seq:
+            raise InvalidRequest(
+                f"records[{place}] has the $seq {record.seq}, the one before has {before.seq}: seqs ascend"
+            )
+        if record.ts < before.ts:
+            raise descends(record.seq, record.ts, before.ts)
+    if not found and wanted.head_seq is None and wanted.earliest_seq is None:
+        raise InvalidRequest("a copy carries records, head_seq or earliest_seq")
+    if not found:
+        return Rows([], [], [], [], [], 0)
+    last = found[-1]
+    if last.ts > now + MOST_LEAD_MS:
+        ahead = last.ts - now
+        raise InvalidRequest(
+            f"$ts {last.ts} leads this server's clock by {ahead} ms, at most {MOST_LEAD_MS} ms are allowed"
+        )
+    if wanted.head_seq is not None and wanted.head_seq < last.seq:
+        raise InvalidRequest(f"head_seq is {wanted.head_seq}, below the $seq of the last record, {last.seq}")
+    return columns(found, None, STAMP_BYTES)
+
+
+def descends(seq: int, ts: int, before: int) -> InvalidRequest:
+    return InvalidRequest(f"record {seq} has the $ts {ts}, the one before has {before}: times do not descend")
+
+
+def copy(name: str, wanted: Copy, rows: Rows, now: int) -> Script[Copied]:
+    """Write the records that lie above the head, move the head, and lose what the source lost.
+
+    Raises TopicNotFound, TopicNotSealed, TopicFull, InvalidRequest or NotReady: then nothing changed.
+    """
+    if limits.MOST_TOTAL_BYTES:
+        yield from limits.check_total_bytes(rows.bytes)
+
+    def write(topic: CachedTopic) -> Script[Copied | None]:
+        started = time.perf_counter()
+        try:
+            done = yield from atomically(copy_once(topic, wanted, rows, now), topic.id)
+        except TopicsError as error:
+            sealed.marked(error, topic.sealed)
+            raise
+        if done is None:
+            return None
+        wake.moved(topic, done.head_seq)
+        whole_ms = (time.perf_counter() - started) * 1000
+        return done._replace(fsync_ms=whole_ms - done.wal_append_ms)
+
+    return (yield from as_known(name, write))
+
+
+def copy_once(topic: CachedTopic, wanted: Copy, rows: Rows, now: int) -> Script[Copied | None]:
+    """None: the topic is another than the one we knew."""
+    started = time.perf_counter()
+    yield Statement(SYNC, ("on",))
+    held = yield Statement(LOCK_HEAD, (topic.id, topic.version))
+    if not held:
+        return None
+    if not topic.sealed:
+        raise sealed.not_sealed(topic.name)
+    ((before, last_ts),) = held
+    seqs = [record.seq for record in wanted.records]
+    skipped = bisect_right(seqs, before)
+    new, seqs, times = rows.behind(skipped), seqs[skipped:], [record.ts for record in wanted.records[skipped:]]
+    if times and times[0] < last_ts:
+        raise descends(seqs[0], times[0], last_ts)
+    head_seq = max(before, wanted.head_seq or 0, *seqs[-1:])
+    lost_seq = (wanted.earliest_seq or 0) - 1
+    if lost_seq > head_seq:
+        raise InvalidRequest(f"earliest_seq is {lost_seq + 1}, the head is {head_seq}: at most head_seq + 1 is allowed")
+    if topic.rejects:
+        yield from check_room(topic, new, now)
+    if head_seq > before:
+        yield Statement(COPIES[topic.volatile], parameters(topic, before, head_seq, seqs, times, new))
+    if lost_seq > 0:
+        why = "ttl" if topic.ttl_ms and not (topic.cap_records or topic.cap_bytes) else "cap"
+        yield Statement(TRIM, (topic.id, lost_seq, why))
+        yield Statement(LOSE_BY[why], (lost_seq, topic.id))
+    if topic.evicts:
+        yield Statement(MAKE_ROOM, room(topic, now))
+    return Copied(seqs, head_seq, (time.perf_counter() - started) * 1000, 0.0)
+
+
+def parameters(
+    topic: CachedTopic, before: int, head_seq: int, seqs: Sequence[int], times: Sequence[int], rows: Rows
+) -> dict[str, Any]:
+    """What COPY wants."""
+    hole = last_hole([before, *seqs], head_seq)
+    return {
+        "id": topic.id,
+        "head_seq": head_seq,
+        "first_seq": seqs[0] if seqs else head_seq + 1,
+        "hole": hole,
+        "inner_hole": last_hole(seqs, head_seq) if seqs else 0,
+        "count": len(seqs),
+        "bytes": rows.bytes,
+        "last_ts": times[-1] if times else 0,
+        "runs": array(list(accumulate(rows.sizes))),
+        "seqs": array(seqs),
+        "times": array(times),
+        **records([rows]),
+    }
+
+
+def last_hole(seqs: Sequence[int], head_seq: int) -> int:
+    """The last seq up to the head that is above the first of these and none of them; 0 where there is none."""
+    if head_seq > seqs[-1]:
+        return head_seq
+    return next((seq - 1 for before, seq in reversed(list(pairwise(seqs))) if seq - before > 1), 0)

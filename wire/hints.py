@@ -1,4 +1,7 @@
-"""What a refusal of a body or a query says besides what is wrong: the way out. Nothing here runs for a request that is right."""
+"""Messages for an invalid body or query: where the value is, what was expected, and what was probably meant.
+
+All have one format. Nothing here runs for a valid request.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,21 @@ WRONG_WORD = re.compile(
 )
 STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 TRUNCATED = "Input data was truncated"
+WRONG_VALUE = re.compile(
+    r"Expected `(?P<kinds>[^`]*)`(?P<bound>(?: (?:of length )?[<>]=? \S+)?)(?:, got `(?P<got>\w+)`)?"
+    r"(?: - at `(?P<path>\$[^`]*)`)?"
+)
+MISSING = re.compile(r"Object missing required field `(?P<field>[^`]*)`(?: - at `(?P<path>\$[^`]*)`)?")
+KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a string",
+    "bool": "true or false",
+    "array": "an array",
+    "object": "an object",
+    "null": "null",
+}
+BOUNDS = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
 NEAR = 0.6  # alike enough to be meant
 
 
@@ -29,22 +47,51 @@ def refused(error: msgspec.MsgspecError, shape: Any, where: str, length: int) ->
         return unknown(found["field"], fields_at(shape, found["path"]), f"{where}{place(found['path'])}")
     if found := WRONG_WORD.fullmatch(said):
         words = words_at(shape, found["path"])
-        message = f"{where}{place(found['path'])}: {found['word'][:80]!r} is none of {', '.join(words)}"
-        return InvalidRequest(message, allowed=words)
+        return InvalidRequest(
+            f"{invalid(where, found['path'])}: expected one of {', '.join(words)}, not {found['word'][:80]!r}",
+            allowed=words,
+        )
     if said == TRUNCATED:
         return InvalidRequest(f"the JSON is truncated: it ends in the middle, at byte {length}", byte=length)
-    return InvalidRequest(said if where == "body" else f"{where}: {said}")
+    if found := WRONG_VALUE.fullmatch(said):
+        return InvalidRequest(f"{invalid(where, found['path'])}: expected {wanted(found)}")
+    if found := MISSING.fullmatch(said):
+        return InvalidRequest(
+            f"missing field {found['field']!r} in the {where}{place(found['path'])}", field=found["field"]
+        )
+    return InvalidRequest(f"{invalid(where, None)}: {said}")
+
+
+def in_words(said: str) -> str:
+    """msgspec's message about a value in plain words, with msgspec's path at its end. Other messages stay as they are."""
+    if not (found := WRONG_VALUE.fullmatch(said)):
+        return said
+    return f"expected {wanted(found)}" + (f" - at `{found['path']}`" if found["path"] else "")
+
+
+def invalid(where: str, path: str | None) -> str:
+    """The beginning of each message about a value."""
+    return f"invalid value in the {where}{place(path)}"
+
+
+def wanted(found: re.Match[str]) -> str:
+    """What msgspec expected, in words: "a whole number of at least 0"."""
+    kinds = " or ".join(KINDS.get(kind, kind) for kind in found["kinds"].split(" | "))
+    *length, sign, bound = found["bound"].split() or ("", "")
+    bounds = f"{' with a length' if length else ''} of {BOUNDS[sign]} {bound}" if sign else ""
+    return f"{kinds}{bounds}{f', not {KINDS.get(got, got)}' if (got := found['got']) else ''}"
 
 
 def unknown(field: str, known: Sequence[str], where: str) -> InvalidRequest:
-    """The refusal of a field that is not there: its nearest neighbour is what was meant, or all are named."""
+    """The refusal of an unknown field. It names a similar field as `nearest`, or else all fields as `allowed`."""
     shown = field[:80]
     if not known:
         return InvalidRequest(f"unknown field {shown!r}: this call takes none in its {where}", field=shown)
     near = nearest(field, known)
-    is_meant = alike(field, near) or len(known) == 1
-    way = f"did you mean {near!r}?" if is_meant else f"the nearest is {near!r}, of {', '.join(known)}"
-    return InvalidRequest(f"unknown field {shown!r} in the {where}: {way}", field=shown, nearest=near)
+    unknown = f"unknown field {shown!r} in the {where}"
+    if alike(field, near):
+        return InvalidRequest(f"{unknown}: did you mean {near!r}?", field=shown, nearest=near)
+    return InvalidRequest(f"{unknown}. Known fields: {', '.join(known)}", field=shown, allowed=list(known))
 
 
 def nearest(word: str, words: Iterable[str]) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from base.errors import InvalidRequest
+from base.units import counted
 from shell.command import TOPIC, Connection
 from shell.importing import Import, Skip, TakenBack
 from shell.lines import Shape
@@ -124,6 +125,7 @@ def skipping(name: str | None, source: str) -> Iterator[Skip | None]:
 def end(job: Import, progress: Progress, skip_bad: str | None) -> None:
     progress.clear()
     rate = f"in {progress.seconds:.1f} s, {job.appended / progress.seconds:,.0f}/s"
-    known = f"; {job.known} {job.source.unit}s were appended before" if job.known else ""
-    skipped = f"; {job.skipped} {job.source.unit}s skipped, see {skip_bad}" if job.skipped else ""
-    print(f"topics: {job.appended} records appended to {job.topic}, {rate}{known}{skipped}", file=sys.stderr)
+    known = f"; {counted(job.known, job.source.unit)} appended before" if job.known else ""
+    skipped = f"; {counted(job.skipped, job.source.unit)} skipped, see {skip_bad}" if job.skipped else ""
+    done = counted(job.appended, "record")
+    print(f"topics: {done} appended to {job.topic}, {rate}{known}{skipped}", file=sys.stderr)

@@ -72,7 +72,7 @@ def test_it_makes_and_moves_a_cursor(browser: Client, named: Cursor, form: dict[
         ({"name": "billing"}, "has a cursor"),
         ({"name": "r"}, "belongs to a router and is read-only"),
         ({"seq": "11"}, "beyond the head"),
-        ({"seq": "-1"}, "Expected `int` &gt;= 0"),
+        ({"seq": "-1"}, "expected a whole number of at least 0"),
         ({"seq": ""}, "say where the cursor is to stand"),
         ({"at": "moon"}, "not one of the available choices"),
     ],

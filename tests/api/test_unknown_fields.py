@@ -16,7 +16,6 @@ ENDPOINTS = [each for _, found in ROUTES for each in found.values() if each.dial
 MEANT = [
     ("POST", "/v0/topics/{}/delete", {"before_seq": 2, "matches": ["tag", "Eq", "x"]}, "matches", "match"),
     ("PUT", "/v0/topics/{}", {"cap_record": 1}, "cap_record", "cap_records"),
-    ("PUT", "/v0/topics/{}", {"retention_ms": 1}, "retention_ms", "ttl_ms"),
     ("PUT", "/v0/routers/{}", {"source": "a", "dest": "b", "filters": ["tag", "Eq", "x"]}, "filters", "filter"),
     ("POST", "/v0/topics/{}", {"records": [{"data": 1, "tags": "x"}]}, "tags", "tag"),
     ("POST", "/v0/topics/{}", {"records": [{"data": 1}], "config": {"ttl": 5}}, "ttl", "ttl_ms"),
@@ -47,6 +46,22 @@ def test_what_was_meant_is_told(
     assert repr(meant) in refused.json["error"]["message"]
     found = api.get(f"/v0/topics/{name}").json
     assert (found["count"], found["config"]["cap_records"]) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "field", "known"),
+    [
+        ("POST", "/v0/topics/{}", {"records": [{"data": 1}], "x": 1}, "x", "expected_head"),
+        ("PUT", "/v0/topics/{}", {"retention_ms": 1}, "retention_ms", "ttl_ms"),
+    ],
+)
+def test_a_field_like_no_other_is_told_all(
+    api: Door, name: str, method: str, path: str, body: object, field: str, known: str
+) -> None:
+    refused = api.call(method, path.format(name), body)
+    assert refused.detail.keys() == {"field", "allowed"}
+    assert known in refused.detail["allowed"]
+    assert refused.json["error"]["message"].startswith(f"unknown field '{field}' in the body. Known fields: ")
 
 
 def test_it_is_told_where(api: Door, name: str) -> None:

@@ -31,18 +31,37 @@ def test_truncated_json_is_told_with_the_byte(api: Door, name: str, body: bytes)
 
 
 WORDS = [
-    ("PUT", "/v0/topics/{}", {"discard": "newest"}, "body at discard: 'newest' is none of old, reject"),
-    ("PUT", "/v0/topics/{}", {"durability": ""}, "body at durability: '' is none of disk, ephemeral, fsync, memory"),
-    ("PUT", "/v0/topics/{}", {"discard": "don't"}, """body at discard: "don't" is none of old, reject"""),
-    ("PUT", "/v0/routers/{}", {"source": "a", "dest": "b", "from": "now"}, "body at from: 'now' is none of earliest, head"),
-    ("POST", "/v0/topics/{}/diff", {"match": ["tag", "Like", "x"]}, "body at match[1]: 'Like' is none of Eq, Glob"),
-    ("POST", "/v0/watch", {"topics": {"a": {"match": ["x", "Eq", "x"]}}}, "body at topics[...].match[0]: 'x' is none of tag"),
-    ("PUT", "/v0/topics/{}/cursors/c", {"at": "tail"}, "body at at: 'tail' is none of earliest, head"),
+    ("PUT", "/v0/topics/{}", {"discard": "newest"}, ("discard", "old, reject", "'newest'")),
+    ("PUT", "/v0/topics/{}", {"durability": ""}, ("durability", "disk, ephemeral, fsync, memory", "''")),
+    ("PUT", "/v0/topics/{}", {"discard": "don't"}, ("discard", "old, reject", '"don\'t"')),
+    ("PUT", "/v0/routers/{}", {"source": "a", "dest": "b", "from": "now"}, ("from", "earliest, head", "'now'")),
+    ("POST", "/v0/topics/{}/diff", {"match": ["tag", "Like", "x"]}, ("match[1]", "Eq, Glob", "'Like'")),
+    ("POST", "/v0/watch", {"topics": {"a": {"match": ["x", "Eq", "x"]}}}, ("topics[...].match[0]", "tag", "'x'")),
+    ("PUT", "/v0/topics/{}/cursors/c", {"at": "tail"}, ("at", "earliest, head", "'tail'")),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("method", "path", "body", "told"), WORDS)
 def test_a_wrong_word_is_told_the_right_ones(
+    api: Door, name: str, method: str, path: str, body: object, told: tuple[str, str, str]
+) -> None:
+    place, words, word = told
+    expected = f"invalid value in the body at {place}: expected one of {words}, not {word}"
+    assert message(api, method, path.format(name), body) == expected
+
+
+VALUES = [
+    ("PUT", "/v0/topics/{}", {"ttl_ms": -1}, "invalid value in the body at ttl_ms: expected a whole number of at least 0"),
+    ("PUT", "/v0/topics/{}", {"ttl_ms": "x"}, "invalid value in the body at ttl_ms: expected a whole number, not a string"),
+    ("GET", "/v0/topics/{}?touch=maybe", None, "invalid value in the query at touch: expected true or false, not a string"),
+    ("POST", "/v0/topics/{}", [], "invalid value in the body: expected an object, not an array"),
+    ("POST", "/v0/topics/{}", {}, "missing field 'records' in the body"),
+    ("POST", "/v0/topics/{}", {"records": [{"tag": "a"}]}, "missing field 'data' in the body at records[0]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "path", "body", "told"), VALUES)
+def test_a_wrong_value_is_told_what_was_expected(
     api: Door, name: str, method: str, path: str, body: object, told: str
 ) -> None:
     assert message(api, method, path.format(name), body) == told

@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 
 from console import signs
-from tests.instances import Instance, until
+from tests.instances import ROOT, Instance, until
 from topics_project.settings import VERSION
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -39,6 +39,18 @@ def test_people_get_a_page(accept: str) -> None:
 @pytest.mark.parametrize("accept", ["application/json", "application/json, */*;q=0.1", "application/*"])
 def test_who_asks_for_json_gets_it(accept: str) -> None:
     assert Client().get("/", headers={"accept": accept}).json()["links"]["docs"] == "/v0/docs"
+
+
+def test_each_command_that_a_page_shows_sends_json() -> None:
+    """curl's `-d` sends a form, which the API refuses (415)."""
+    shown = [
+        line
+        for page in (ROOT / "templates").rglob("*.html")
+        for line in page.read_text().splitlines()
+        if "curl" in line
+    ]
+    assert len(shown) >= 2
+    assert [line for line in shown if "--json" not in line] == []
 
 
 def test_every_signpost_leads_somewhere(server: Instance) -> None:

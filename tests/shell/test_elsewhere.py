@@ -27,7 +27,7 @@ def test_an_append_is_taken_up_again(elsewhere: Shell, name: str, tmp_path: Path
     done = elsewhere("append", name, file, "--batch", 5)
     assert (done.code, "20 records appended" in done.err) == (1, True)
     file.write_bytes(numbers(1, 3000))
-    assert "20 lines were appended before" in elsewhere("append", name, file, "--batch", 7).err
+    assert "20 lines appended before" in elsewhere("append", name, file, "--batch", 7).err
     assert "0 records appended" in elsewhere("append", name, file).err
     assert elsewhere("export", name).out == file.read_bytes()
     assert elsewhere("tail", "-n", 2, name).out == numbers(2999, 3000)

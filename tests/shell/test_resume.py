@@ -29,7 +29,7 @@ def test_the_same_command_again_appends_nothing(shell: Shell, tmp_path: Path) ->
     shell("append", "a", file, "--batch", 10)
     done = shell("append", "a", file, "--batch", 10)
     assert "0 records appended to a" in done.err
-    assert "25 lines were appended before" in done.err
+    assert "25 lines appended before" in done.err
     assert shell("export", "a").out == file.read_bytes()
 
 
@@ -155,7 +155,7 @@ def test_sigkill_in_the_middle_and_the_same_command_again(process: Start, tmp_pa
     pipe.unlink()
     file.rename(pipe)
     second = process("append", "killed", pipe, "--batch", 100)
-    assert second.communicate(timeout=60)[1].count(b"lines were appended before") == 1
+    assert second.communicate(timeout=60)[1].count(b"lines appended before") == 1
     assert second.returncode == 0
     out, _ = process("export", "killed").communicate(timeout=60)
     assert out == numbers(1, 5000)

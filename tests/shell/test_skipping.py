@@ -65,7 +65,7 @@ def test_what_an_interrupted_run_skipped_stays(shell: Shell, tmp_path: Path) -> 
     file.write_bytes(b"bad 1\n1\n")
     shell("append", "a", file, "--skip-bad", skipped)
     file.write_bytes(b"bad 1\n1\nbad 2\n2\n")
-    assert "1 records appended" in shell("append", "a", file, "--skip-bad", skipped).err
+    assert "1 record appended" in shell("append", "a", file, "--skip-bad", skipped).err
     assert skipped.read_bytes() == b"bad 1\nbad 2\n"
 
 

@@ -55,14 +55,14 @@ def test_one_value_over_several_lines_is_one_record(shell: Shell, tmp_path: Path
 
 def test_standard_input_is_an_array_where_it_is_called_one(shell: Shell) -> None:
     assert "3 records" in shell("append", "a", "--format", "array", stdin=ARRAY).err
-    assert "1 records" in shell("append", "b", stdin=b"[1, 2]\n").err
+    assert "1 record " in shell("append", "b", stdin=b"[1, 2]\n").err
     assert "2 records" in shell("append", "c", "--format", "array", stdin=gzip.compress(b"[1, 2]")).err
 
 
 def test_a_file_that_is_called_json_is_lines_where_it_is_said(shell: Shell, tmp_path: Path) -> None:
     file = put(tmp_path, "one.json", b"[1, 2]\n")
-    assert "1 records" in shell("append", "a", file, "--format", "lines").err
-    assert "1 records" in shell("append", "b", file, "--raw-lines").err
+    assert "1 record " in shell("append", "a", file, "--format", "lines").err
+    assert "1 record " in shell("append", "b", file, "--raw-lines").err
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.text import capfirst
 
 from base.errors import InvalidRequest, TopicsError
+from wire import hints
 
 PATH = re.compile(r" - at `\$\.(\w+)(?:\[\.\.\.\])?`$")  # where msgspec found what it refuses
 MOST_PAGES = 10**12  # whatever an address asks for: PostgreSQL counts rows up to 2**63
@@ -114,7 +115,7 @@ def as_struct(values: dict[str, Any], shape: type[S]) -> S:
     try:
         return msgspec.convert(values, shape)
     except msgspec.ValidationError as error:
-        raise InvalidRequest(str(error)) from error
+        raise InvalidRequest(hints.in_words(str(error))) from error
 
 
 def choice_column(field: str) -> Any:

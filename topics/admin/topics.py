@@ -36,7 +36,7 @@ HELP = {
     "durability": "fsync: acknowledged after the WAL flush. disk: before it. memory: best effort. "
     "ephemeral: lost on restart by intent.",
     "priority": f"Of delivery, from -{MAX_PRIORITY} to {MAX_PRIORITY}. Empty: by recency.",
-    "auto_create": "A write may create the topic.",
+    "auto_create": "Stored and shown. It has no effect yet.",
     "idempotency_window_ms": f"{MS} How long an idempotency key is remembered.",
     "dedupe_node": "Off: reads ignore the node filter here.",
     "sealed": "On: the topic takes no records and no deletes, and routers into it wait.",

@@ -87,7 +87,8 @@ class Session:
 
 
 class Call:
-    """One request of a session. `maybe_written`: a write went out and may have happened. `route`: where the request went last."""
+    """One request of a session. `maybe_written`: a write went out and may have happened. `route`: the way that the request took
+    last (`outer/inner`)."""
 
     def __init__(self, session: Session, operation: Operation) -> None:
         self.session, self.operation = session, operation
@@ -192,7 +193,7 @@ class Call:
         if node._place != place.label or node._route not in place.routes:
             raise UnknownRoute(f"the router {place.name!r} has no such node")
         route = place.routes[node._route]
-        self.route = route.name
+        self.route = "/".join((*place.way, route.name))
 
         if route.filters:
             response = await self.filtered(route.filters, request, lambda request: self.arrive(route, node, request))
@@ -221,7 +222,7 @@ class Call:
     async def deliver_to(self, place: RouterPlace, way: tuple[str, ...], request: Request) -> Response:
         """Send a request to the cluster at the end of a way, through the filters of its routes and past its routers."""
         route = place.routes[way[0]]
-        self.route = route.name
+        self.route = "/".join((*place.way, route.name))
 
         async def last(request: Request) -> Response:
             if isinstance(route.target, ClusterPlace):

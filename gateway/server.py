@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from base.errors import TopicsError
-from gateway import offers, plugins
+from gateway import offers, plugins, status
 from gateway.answers import refusal
 from gateway.api import Operation, Request, Response, VirtualNode, without
 from gateway.calls import Call, Session, new_session_id
@@ -301,10 +301,12 @@ class Gateway:
                 for each in self.siblings.all(self.told())
             ]
             return Response.json(503 if health["status"] in ("starting", "draining") else 200, health)
+        if path == "/gateway/graph":
+            return Response.json(200, {**self.health(), **status.graph(self.sites, self.siblings.all(self.told()))})
         if path == "/gateway/metrics":
             body = text(summed(self.siblings.all(self.told()))).encode()
             return Response(200, [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")], body)
-        return refusal(UnknownRoute("the gateway has /gateway/health and /gateway/metrics"))
+        return refusal(UnknownRoute("the gateway has /gateway/health, /gateway/graph and /gateway/metrics"))
 
     def told(self) -> Told:
         """Returns the report of this process to the others."""

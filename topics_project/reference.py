@@ -379,6 +379,12 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
             "there are very many topics",
         ),
         "TOPICS_CONSOLE_DOWNLOADS": ("", "`0`: no user can download records in the console", "records must not leave"),
+        "TOPICS_GATEWAYS": (
+            "list",
+            "Addresses of [gateways](gateway.md), at most 32: `http://10.0.0.1:4100`. The console's graph shows their state and "
+            "rates",
+            "you run gateways",
+        ),
     },
     "Spark": {
         "SPARK_MASTER": ("Spark URL", "Where the pipeline's jobs run", "you have a cluster"),

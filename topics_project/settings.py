@@ -282,6 +282,16 @@ TOPICS_HISTORY_MINUTE_DAYS: int = number("TOPICS_HISTORY_MINUTE_DAYS", 3, least=
 TOPICS_HISTORY_HOUR_DAYS: int = number("TOPICS_HISTORY_HOUR_DAYS", 180, least=1)
 TOPICS_HISTORY_MAX_SAMPLES: int = number("TOPICS_HISTORY_MAX_SAMPLES", 2_000_000, least=10_000)  # some 250 bytes each
 TOPICS_CONSOLE_DOWNLOADS: bool = flag("TOPICS_CONSOLE_DOWNLOADS", True)  # of records, for who may
+TOPICS_GATEWAYS: list[str] = words("TOPICS_GATEWAYS")  # addresses that the graph page asks (console/gateways.py)
+for _gateway in TOPICS_GATEWAYS:
+    if not is_origin(_gateway):
+        raise Refusal(
+            f"TOPICS_GATEWAYS holds {_gateway}, which is no gateway's address: write it as http://10.0.0.1:4100."
+        )
+if len(set(TOPICS_GATEWAYS)) != len(TOPICS_GATEWAYS) or len(TOPICS_GATEWAYS) > 32:
+    raise Refusal(
+        "TOPICS_GATEWAYS holds an address twice, or more than 32: name each gateway once, and at most 32 of them."
+    )
 
 # -- Streams: what we use of django-eventstream (watch/wakes.py, watch/eventstream.py) -----------------------------
 

@@ -60,6 +60,12 @@ def when(ts: int | None) -> SafeString | str:
 
 
 @register.filter
+def since(ts: int) -> str:
+    """The time from then until now."""
+    return units.duration(now_ms() - ts)
+
+
+@register.filter
 def name(text: str) -> SafeString:
     """A name of any length: both ends of a long one, and all of it on hovering. Its direction is its own affair."""
     shown = text if len(text) <= MIDDLE else f"{text[: MIDDLE // 2]}…{text[-MIDDLE // 2 + 1 :]}"

@@ -52,7 +52,7 @@ def run(data: Path, ports: list[int], stopping: threading.Event) -> None:
     file = data / "gateway.yaml"
     write(file, moved(EXAMPLE.read_text(), ports))
     gateway_port, *server_ports = ports
-    servers = [server(name, data, port) for name, port in zip(SERVERS, server_ports, strict=True)]
+    servers = [server(name, data, port, gateway_port) for name, port in zip(SERVERS, server_ports, strict=True)]
     gateway = Child("gateway", [*MANAGE, "gateway", "serve", str(file)], data / "gateway.log", listen_on(gateway_port))
     children = [gateway, *servers]
     try:
@@ -116,9 +116,10 @@ def listen_on(port: int) -> dict[str, str]:
     return {"HOST": HOST, "PORT": str(port)}
 
 
-def server(name: str, data: Path, port: int) -> Child:
+def server(name: str, data: Path, port: int, gateway: int) -> Child:
     few = {"WEB_WORKERS": os.environ.get("WEB_WORKERS", "1"), "WORKER_PROCESSES": "1"}
-    env = {**few, **listen_on(port), "TOPICS_DATA": str(data / name)}
+    shown = {"TOPICS_GATEWAYS": f"http://{HOST}:{gateway}"}
+    env = {**few, **shown, **listen_on(port), "TOPICS_DATA": str(data / name)}
     # It takes its own PostgreSQL down before it ends.
     return Child(name, [*MANAGE, "run"], data / f"{name}.log", env, patience=60.0)
 
@@ -162,7 +163,7 @@ Append to both servers, list the topics of both, read one, and follow both in on
     wid=$(curl -s localhost:{gateway}/v0/watch {json} -d '{{"topics": {{"eu.orders": {{}}, "us.orders": {{}}}}}}' {wid}
     curl -N localhost:{gateway}/v0/watch/$wid
 
-See the way that a request takes, and the state of the gateway:
+See the way that a request takes, and the state of the gateway. The page /admin/graph/ of both servers shows it, too:
 
     .venv/bin/python manage.py gateway explain {shown(file)} GET /v0/topics/eu.orders
     curl localhost:{gateway}/gateway/health"""

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from base.clock import now_ms
-from console import graph, layout
+from console import drawing, layout
 from console.live import PARTS
 from console.models import Layout
 from console.network import Wanted, network
@@ -58,7 +58,9 @@ def test_the_layout_is_kept_until_the_graph_changes(
     browser: Client, chain: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[bytes] = []
-    monkeypatch.setattr(graph, "ask_graphviz", lambda body, ask=graph.ask_graphviz: (asked.append(body), ask(body))[1])
+    monkeypatch.setattr(
+        drawing, "ask_graphviz", lambda body, ask=drawing.ask_graphviz: (asked.append(body), ask(body))[1]
+    )
     browser.get("/admin/graph/")
     put("a", "1", "2")  # numbers move nothing
     Router.objects.filter(name="a>b").update(state="paused")
@@ -71,7 +73,7 @@ def test_the_layout_is_kept_until_the_graph_changes(
 
 
 def test_old_layouts_go(browser: Client, chain: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph, "MOST_KEPT", 2)
+    monkeypatch.setattr(drawing, "MOST_KEPT", 2)
     for focus in ("a", "b", "d", "x.1"):
         browser.get("/admin/graph/", {"focus": focus, "hops": "1"})
     assert Layout.objects.count() == 2
@@ -157,7 +159,7 @@ def test_too_many_topics_are_left_out_and_said(browser: Client, chain: None, mon
 def test_a_graph_that_takes_too_long_still_has_its_table(
     browser: Client, chain: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(graph, "LAYOUT_SECONDS", 0.001)
+    monkeypatch.setattr(drawing, "LAYOUT_SECONDS", 0.001)
     page = browser.get("/admin/graph/").content.decode()
     assert "too large to be laid out" in page
     assert "c&gt;d" in page

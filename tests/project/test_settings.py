@@ -107,6 +107,18 @@ def start(process: str, **settings: str) -> subprocess.CompletedProcess[str]:
             {"CORS_ALLOWED_ORIGINS": "https://a.example,*"},
             "topics: CORS_ALLOWED_ORIGINS holds *, which is no origin: wr",
         ),
+        (
+            {"TOPICS_GATEWAYS": "http://10.0.0.1:4100,10.0.0.2:4100"},
+            "topics: TOPICS_GATEWAYS holds 10.0.0.2:4100, which is no gateway's address: write it as http://10.0.0.1:4100.",
+        ),
+        (
+            {"TOPICS_GATEWAYS": "http://user:secret@10.0.0.1:4100"},
+            "topics: TOPICS_GATEWAYS holds http://user:secret@10.0.0.1:4100, which is no gateway's address: ",
+        ),
+        (
+            {"TOPICS_GATEWAYS": "http://10.0.0.1:4100,http://10.0.0.1:4100"},
+            "topics: TOPICS_GATEWAYS holds an address twice, or more than 32: name each gateway once, and at most 32 of them.",
+        ),
         ({"HOST": "0.0.0.0"}, "topics: HOST=0.0.0.0 is open to others and there are no keys"),
     ],
 )

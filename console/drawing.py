@@ -1,0 +1,113 @@
+"""How a graph is drawn: Graphviz says where things are, we draw them as SVG. A layout is kept until its graph changes."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from django.conf import settings
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from base.clock import now_ms
+from console import layout
+from console.layout import Laid
+from console.layout import Wanted as ToLay
+from console.models import Layout
+
+LABEL = 30  # characters of a node's name
+CHARACTER, PADDING, HEIGHT = 6.9, 22, 38  # of a node, in points
+MOST_KEPT = 200  # layouts
+METHOD = hashlib.sha256(
+    Path(layout.__file__).read_bytes()
+).digest()  # a layout made in another way is not used any more
+LAYOUT_SECONDS = 60  # Graphviz is given up after this
+
+
+class TooLong(Exception):
+    """Graphviz could not lay the graph out in time."""
+
+
+def cut(name: str) -> str:
+    """A name as a node shows it: its ends, which tell most."""
+    return name if len(name) <= LABEL else f"{name[: LABEL // 2]}…{name[-LABEL // 2 + 1 :]}"
+
+
+def width_of(name: str) -> float:
+    return round(max(len(cut(name)), 10) * CHARACTER + PADDING, 1)
+
+
+def lay_out(nodes: dict[str, tuple[float, float]], edges: dict[str, tuple[str, str]]) -> tuple[str, Laid]:
+    """The layout of nodes with these sizes and of edges between them, and its key. Raises TooLong."""
+    wanted = renumbered(ToLay(nodes, edges))
+    body = msgspec.json.encode(wanted)
+    key = hashlib.sha256(METHOD + body).hexdigest()
+    kept = Layout.objects.filter(key=key).values_list("layout", flat=True).first()
+    if kept is None:
+        kept = ask_graphviz(body)
+        Layout.objects.update_or_create(key=key, defaults={"layout": kept, "used_ts": now_ms()})
+        old = Layout.objects.order_by("-used_ts").values_list("pk", flat=True)[MOST_KEPT:]
+        Layout.objects.filter(pk__in=list(old)).delete()
+    return key, restored(msgspec.json.decode(kept, type=Laid), nodes, edges)
+
+
+def renumbered(graph: ToLay) -> ToLay:
+    """With plain numbers for ids, as Graphviz takes them."""
+    nodes = {id: str(place) for place, id in enumerate(graph.nodes)}
+    edges = {str(place): (nodes[tail], nodes[head]) for place, (tail, head) in enumerate(graph.edges.values())}
+    return ToLay({nodes[id]: size for id, size in graph.nodes.items()}, edges)
+
+
+def restored(laid: Laid, nodes: dict[str, Any], edges: dict[str, Any]) -> Laid:
+    """With our ids again."""
+    return Laid(
+        laid.width,
+        laid.height,
+        {id: laid.nodes[str(place)] for place, id in enumerate(nodes)},
+        {id: laid.edges[str(place)] for place, id in enumerate(edges)},
+    )
+
+
+def ask_graphviz(body: bytes) -> str:
+    """In a process of its own, which ends with this call. Raises TooLong."""
+    command = [sys.executable, "-m", "console.layout"]
+    try:
+        done = subprocess.run(
+            command, input=body, capture_output=True, timeout=LAYOUT_SECONDS, cwd=settings.BASE_DIR, check=True
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TooLong("Graphviz took too long") from error
+    return done.stdout.decode()
+
+
+def tip(x: float, y: float, to_x: float, to_y: float, size: float = 8) -> str:
+    """An arrow's tip at the end of a line that comes from (x, y)."""
+    length = ((to_x - x) ** 2 + (to_y - y) ** 2) ** 0.5 or 1
+    dx, dy = (to_x - x) / length * size, (to_y - y) / length * size
+    return (
+        f"M{to_x:.1f} {to_y:.1f}L{to_x - dx - dy / 2:.1f} {to_y - dy + dx / 2:.1f}"
+        f"L{to_x - dx + dy / 2:.1f} {to_y - dy - dx / 2:.1f}Z"
+    )
+
+
+def box(name: str, figure: str, at: tuple[float, float], least: float = 0.0) -> SafeString:
+    """A node's rectangle with its two lines, `least` points wide or wider."""
+    width = max(width_of(name), least)
+    return format_html(
+        '<rect x="{}" y="{}" width="{}" height="{}" rx="5"/><text x="{}" y="{}" text-anchor="middle">{}</text>'
+        '<text class="figure" x="{}" y="{}" text-anchor="middle">{}</text>',
+        round(at[0] - width / 2, 1),
+        round(at[1] - HEIGHT / 2, 1),
+        width,
+        HEIGHT,
+        at[0],
+        round(at[1] - 2, 1),
+        cut(name),
+        at[0],
+        round(at[1] + 12, 1),
+        figure,
+    )

@@ -1,0 +1,212 @@
+"""The gateways that TOPICS_GATEWAYS names, asked for their /gateway/graph while somebody looks at them.
+
+Each gateway has a thread of its own, so one that does not answer delays no page and no other gateway. Pages take what the threads
+know.
+"""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+from django.conf import settings
+
+from base.clock import now_ms
+
+PATH = "/gateway/graph"
+PAUSE_SECONDS = 2.0  # between two questions
+ANSWER_SECONDS = 3.0  # that a gateway has to connect, and for each part of its answer
+LOOKED_AT_SECONDS = 30.0  # then nobody looks any more, and the thread ends
+FIRST_SECONDS = 1.0  # that a page which has just begun to look waits for first answers
+MOST_BYTES = 4 * 2**20
+
+Way = tuple[str, ...]  # a virtual cluster, and the routes behind it
+Rates = dict[Way, tuple[float, float]]  # requests a second, and those of them that were answered with 5xx
+
+
+class Node(msgspec.Struct):
+    id: int
+    state: str
+    breaker: str
+
+
+class Cluster(msgspec.Struct):
+    name: str
+    state: str
+    nodes: list[Node]
+
+
+class Target(msgspec.Struct):
+    """A cluster, or a router with its routes."""
+
+    cluster: str = ""
+    router: str = ""
+    type: str = ""
+    routes: list[Route] = []
+
+
+class Counted(msgspec.Struct):
+    name: str
+    requests: int
+    errors: int
+    target: Target
+    filters: list[str] = []
+
+
+class Route(Counted):
+    pass
+
+
+class VirtualCluster(Counted):
+    in_flight: int = 0
+
+
+class Answer(msgspec.Struct):
+    """The answer of a gateway (gateway/status.py). `configurations`: of all its processes, which agree except during a reload."""
+
+    status: str
+    configuration: str
+    configurations: list[str]
+    processes: int
+    virtual_clusters: list[VirtualCluster]
+    clusters: list[Cluster]
+    degraded: list[str] = []
+
+    def counts(self) -> Iterator[tuple[Way, Counted]]:
+        for each in self.virtual_clusters:
+            yield (each.name,), each
+            yield from below((each.name,), each.target)
+
+
+def below(way: Way, target: Target) -> Iterator[tuple[Way, Counted]]:
+    for route in target.routes:
+        yield (*way, route.name), route
+        yield from below((*way, route.name), route.target)
+
+
+class Seen(NamedTuple):
+    """A gateway as it was found. `failure`: why it does not answer, since `failing_ts`. `answer`: its last one, however old."""
+
+    name: str
+    answer: Answer | None
+    answered_ts: int
+    failure: str
+    failing_ts: int
+    rates: Rates
+
+    @property
+    def state(self) -> str:
+        if self.failure:
+            return "silent"
+        return self.answer.status if self.answer else "asked"
+
+
+class Watched:
+    """One gateway. Its thread writes what it finds, pages read it: `lock` guards all fields."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self.is_tls = parts.scheme == "https"
+        self.host, self.port = parts.hostname or "", parts.port or (443 if self.is_tls else 80)
+        self.name = parts.netloc
+        self.lock = threading.Lock()
+        self.thread: threading.Thread | None = None
+        self.looked_at = 0.0
+        self.first = threading.Event()  # it has answered once, or failed to
+        self.answer: Answer | None = None
+        self.answered_ts = self.failing_ts = 0
+        self.failure = ""
+        self.rates: Rates = {}
+        self.answered = 0.0  # when it was, by the monotonic clock
+
+    def look(self) -> None:
+        """Have it asked for a while."""
+        with self.lock:
+            self.looked_at = time.monotonic()
+            if self.thread is None:
+                self.thread = threading.Thread(target=self.run, name=f"gateway {self.name}", daemon=True)
+                self.thread.start()
+
+    def run(self) -> None:
+        while True:
+            try:
+                answer = self.ask()
+            except (OSError, http.client.HTTPException, msgspec.MsgspecError, RecursionError, ValueError) as error:
+                self.failed(str(error) or type(error).__name__)
+            else:
+                self.take(answer, time.monotonic())
+            self.first.set()
+            time.sleep(PAUSE_SECONDS)
+            with self.lock:
+                if time.monotonic() > self.looked_at + LOOKED_AT_SECONDS:
+                    self.thread = None
+                    self.first.clear()
+                    return
+
+    def ask(self) -> Answer:
+        """Raises OSError, HTTPException, MsgspecError, RecursionError and ValueError."""
+        client = http.client.HTTPConnection(self.host, self.port, timeout=ANSWER_SECONDS)
+        if self.is_tls:
+            tls = ssl.create_default_context()
+            client = http.client.HTTPSConnection(self.host, self.port, timeout=ANSWER_SECONDS, context=tls)
+        try:
+            client.request("GET", PATH, headers={"Accept": "application/json", "Connection": "close"})
+            response = client.getresponse()
+            body = response.read(MOST_BYTES + 1)
+        finally:
+            client.close()
+        if response.status != 200:
+            raise ValueError(f"GET {PATH} was answered with {response.status}")
+        if len(body) > MOST_BYTES:
+            raise ValueError(f"the answer to GET {PATH} has more than {MOST_BYTES} bytes")
+        return msgspec.json.decode(body, type=Answer)
+
+    def failed(self, why: str) -> None:
+        with self.lock:
+            if not self.failure:
+                self.failing_ts = now_ms()
+            self.failure, self.rates = why, {}
+
+    def take(self, answer: Answer, now: float) -> None:
+        with self.lock:
+            if self.answer is not None:
+                self.rates = rates_between(self.answer, answer, now - self.answered)
+            self.failure, self.answer, self.answered, self.answered_ts = "", answer, now, now_ms()
+
+    def seen(self) -> Seen:
+        with self.lock:
+            return Seen(self.name, self.answer, self.answered_ts, self.failure, self.failing_ts, self.rates)
+
+
+def rates_between(before: Answer, after: Answer, seconds: float) -> Rates:
+    """The rates between two answers. A way that is new is left out."""
+    old = dict(before.counts())
+    return {
+        way: (
+            max(each.requests - old[way].requests, 0) / seconds,
+            max(each.errors - old[way].errors, 0) / seconds,
+        )
+        for way, each in after.counts()
+        if way in old and seconds > 0
+    }
+
+
+_watched: dict[str, Watched] = {}
+
+
+def seen(wait: float = 0.0) -> list[Seen]:
+    """Returns each gateway as it is known now, in the order of the setting. Gateways that were never asked before get `wait`
+    seconds, all of them together."""
+    watched = [_watched.setdefault(url, Watched(url)) for url in settings.TOPICS_GATEWAYS]
+    for each in watched:
+        each.look()
+    deadline = time.monotonic() + wait
+    for each in watched:
+        each.first.wait(max(deadline - time.monotonic(), 0.0))
+    return [each.seen() for each in watched]

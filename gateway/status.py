@@ -1,0 +1,81 @@
+"""GET /gateway/graph: the configuration as it runs, for the console. It answers everybody, so it has names and states, and no
+address, topic, subject or key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gateway.graph import ClusterPlace, RouterPlace, VirtualClusterPlace, clusters
+from gateway.metrics import Told, summed
+from gateway.upstreams import Cluster
+
+Counts = dict[tuple[str, ...], tuple[int, int]]  # by the way of a route: requests, and those answered with 5xx
+NONE = 0, 0
+
+
+def graph(sites: Mapping[str, VirtualClusterPlace], processes: Sequence[Told]) -> dict[str, Any]:
+    """Returns the virtual clusters with their routers, the clusters with their nodes, and counters of all processes together. The
+    states of nodes are those that this process sees."""
+    alive = [each for each in processes if each.status != "ended"]
+    total = summed(processes)
+    breakers = {(cluster, node): state for cluster, node, state in total.breakers}
+    known = {each.name: each for site in sites.values() for each in clusters(site.root)}
+    return {
+        "processes": len(alive),
+        "configurations": sorted({each.configuration for each in alive}),
+        "virtual_clusters": [virtual_cluster(site, total) for site in sites.values()],
+        "clusters": [shown(each, breakers) for each in known.values()],
+    }
+
+
+def virtual_cluster(site: VirtualClusterPlace, total: Told) -> dict[str, Any]:
+    counts = counted(site.name, total)
+    return {
+        "name": site.name,
+        "filters": [each.name for each in site.filters],
+        "in_flight": total.in_flight.get(site.name, 0),
+        **numbers(counts, ()),
+        "target": target(site.root, counts),
+    }
+
+
+def counted(name: str, total: Told) -> Counts:
+    """Each request of a virtual cluster counts for every route of its way, and for the virtual cluster, whose way is empty."""
+    counts: Counts = {}
+    for (virtual_cluster, _, route, _, _), row in total.requests:
+        if virtual_cluster == name:
+            way = tuple(route.split("/")) if route else ()
+            for length in range(len(way) + 1):
+                requests, errors = counts.get(way[:length], NONE)
+                counts[way[:length]] = requests + int(sum(row[:-2])), errors + int(row[-1])
+    return counts
+
+
+def numbers(counts: Counts, way: tuple[str, ...]) -> dict[str, int]:
+    requests, errors = counts.get(way, NONE)
+    return {"requests": requests, "errors": errors}
+
+
+def target(place: ClusterPlace | RouterPlace, counts: Counts) -> dict[str, Any]:
+    if isinstance(place, ClusterPlace):
+        return {"cluster": place.name}
+    routes = [
+        {
+            "name": route.name,
+            "filters": [each.name for each in route.filters],
+            **numbers(counts, (*place.way, route.name)),
+            "target": target(route.target, counts),
+        }
+        for route in place.routes.values()
+    ]
+    return {"router": place.name, "type": type(place.factory).__name__.removesuffix("Factory"), "routes": routes}
+
+
+def shown(cluster: Cluster, breakers: Mapping[tuple[str, int], str]) -> dict[str, Any]:
+    nodes = [
+        {"id": node.id, "state": node.state, "breaker": breakers.get((cluster.name, node.id), node.breaker.state)}
+        for node in cluster.nodes
+    ]
+    return {"name": cluster.name, "state": cluster.state, "nodes": nodes}

@@ -10,7 +10,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -61,9 +61,45 @@ SELECT moved.topic_id, new.seq, new.ts, moved.base_total + new.run, new.size, {v
 """
 COPIES = {volatile: COPY.format(**kind) for volatile, kind in ((False, LOGGED), (True, VOLATILE))}
 # What the source lost below a seq is lost here, too: records there go, and a reader from below gets a tombstone.
-TRIM = "SELECT topic_trim(%s, %s, %s)"
-LOSE = "UPDATE topics_topichead SET {why}_lost_seq = greatest({why}_lost_seq, %s) WHERE topic_id = %s"
-LOSE_BY = {why: LOSE.format(why=why) for why in ("cap", "ttl")}
+TRIM = "SELECT topic_trim(%s, %s, 'delete')"  # in silence: LOSE says why
+LOSE = """
+UPDATE topics_topichead
+   SET cap_lost_seq = greatest(cap_lost_seq, CASE WHEN %(cap)s::boolean THEN %(seq)s::bigint END),
+       ttl_lost_seq = greatest(ttl_lost_seq, CASE WHEN %(ttl)s::boolean THEN %(seq)s::bigint END),
+       restart_lost_seq = greatest(restart_lost_seq, CASE WHEN %(restart)s::boolean THEN %(seq)s::bigint END),
+       source_lost_seq = greatest(source_lost_seq, CASE WHEN %(source_trim)s::boolean THEN %(seq)s::bigint END)
+ WHERE topic_id = %(id)s::bigint
+"""
+# A loss behind live records is a piece without a home, like those of topics_recover and router_lose. A topic without records has
+# its losses below the floor (topic_shrink).
+LOSE_BEHIND = """
+WITH piece AS (
+    INSERT INTO routers_span (topic_id, first_seq, last_seq, home_id, home_first_seq, home_last_seq, ts, shown, keep_node,
+                              keep_tag, path)
+    SELECT topic_id, head_seq + 1, %(gap_to)s::bigint, NULL, 0, 0, last_ts, false, true, true, %(path)s::text[]
+      FROM topics_topichead WHERE topic_id = %(id)s::bigint)
+UPDATE topics_topichead
+   SET head_seq = %(gap_to)s::bigint, ragged_seq = %(gap_to)s::bigint, reserved_seq = greatest(reserved_seq, %(gap_to)s::bigint)
+ WHERE topic_id = %(id)s::bigint
+"""
+SINK_IF_EMPTY = "SELECT topic_shrink(topic_id, floor_seq, 0, 0) FROM topics_topichead WHERE topic_id = %s AND count = 0"
+# Which records a reader of the source had to undo (sql/topic_lost_from.sql).
+NOTE_CRASH = """
+INSERT INTO topics_crashloss (topic_id, first_seq, last_seq) VALUES (%s, %s, %s) ON CONFLICT (topic_id, last_seq) DO NOTHING
+"""
+
+
+LostSeq = Annotated[int, Meta(ge=0, le=MOST_SEQ)]
+# Each reason of a tombstone, and the losses of a head that give a reader this reason.
+LOSSES = {
+    "cap": {"cap"},
+    "ttl": {"ttl"},
+    "restart": {"restart"},
+    "source_trim": {"source_trim"},
+    "mixed": {"cap", "ttl"},
+    "recreated": {"cap"},
+}
+REASONS = ("cap", "ttl", "restart", "source_trim")  # of which LOSE knows
 
 
 class CopiedRecord(msgspec.Struct, forbid_unknown_fields=True):
@@ -85,6 +121,30 @@ class CopiedRecord(msgspec.Struct, forbid_unknown_fields=True):
     """Taken, and does nothing."""
 
 
+class CopiedTombstone(msgspec.Struct, forbid_unknown_fields=True):
+    """The tombstone of a diff answer, as it is."""
+
+    gap_to: LostSeq
+    """The last seq that is lost. The records of the same answer are above it."""
+    reason: Literal["cap", "ttl", "restart", "source_trim", "mixed", "recreated"]
+    """Why."""
+    earliest_seq: LostSeq
+    """The first live record of the source. If it is above `gap_to`, everything below it is lost. Else only the gap is lost."""
+    lost_from: Annotated[int, Meta(ge=1, le=MOST_SEQ)] | None = None
+    """Where a loss by a crash begins."""
+    gap_from: int | None = None
+    """Taken, and does nothing: the gap begins above the head of the copy."""
+    missed_estimate: int | None = None
+    """Taken, and does nothing."""
+    head_seq: int | None = None
+    """Taken, and does nothing."""
+
+    @property
+    def lies_behind(self) -> bool:
+        """Whether the loss lies behind records that are there."""
+        return self.gap_to >= self.earliest_seq
+
+
 class Copy(msgspec.Struct, forbid_unknown_fields=True):
     """The body of a copy."""
 
@@ -94,8 +154,10 @@ class Copy(msgspec.Struct, forbid_unknown_fields=True):
     """Up to 10000 records, as a diff with `include_tags` shows them. Records up to the head are skipped."""
     head_seq: Annotated[int, Meta(ge=0, le=MOST_SEQ)] | None = None
     """The head that the topic has then, at least: the seqs between the last record and it are holes."""
-    earliest_seq: Annotated[int, Meta(ge=0, le=MOST_SEQ)] | None = None
+    earliest_seq: LostSeq | None = None
     """All records below this seq are lost, as by a cap or a ttl: readers from below get a tombstone."""
+    tombstone: CopiedTombstone | None = None
+    """In place of `earliest_seq`: the tombstone of the diff answer. Readers get one with the same reason."""
 
 
 class Marked(msgspec.Struct):
@@ -136,10 +198,17 @@ def check_copy(wanted: Copy, now: int) -> Rows:
             )
         if record.ts < before.ts:
             raise descends(record.seq, record.ts, before.ts)
-    if not found and wanted.head_seq is None and wanted.earliest_seq is None:
-        raise InvalidRequest("a copy carries records, head_seq or earliest_seq")
+    tombstone = wanted.tombstone
+    if tombstone is not None and wanted.earliest_seq is not None:
+        raise InvalidRequest("say earliest_seq or tombstone, not both")
+    if not found and wanted.head_seq is None and wanted.earliest_seq is None and tombstone is None:
+        raise InvalidRequest("a copy carries records, head_seq, earliest_seq or tombstone")
     if not found:
         return Rows([], [], [], [], [], 0)
+    if tombstone is not None and found[0].seq <= tombstone.gap_to:
+        raise InvalidRequest(
+            f"the first $seq is {found[0].seq}, within the gap of the tombstone, up to {tombstone.gap_to}"
+        )
     last = found[-1]
     if last.ts > now + MOST_LEAD_MS:
         ahead = last.ts - now
@@ -194,21 +263,42 @@ def copy_once(topic: CachedTopic, wanted: Copy, rows: Rows, now: int) -> Script[
     new, seqs, times = rows.behind(skipped), seqs[skipped:], [record.ts for record in wanted.records[skipped:]]
     if times and times[0] < last_ts:
         raise descends(seqs[0], times[0], last_ts)
-    head_seq = max(before, wanted.head_seq or 0, *seqs[-1:])
-    lost_seq = (wanted.earliest_seq or 0) - 1
+    tombstone = wanted.tombstone
+    head_seq = max(before, wanted.head_seq or 0, 0 if tombstone is None else tombstone.gap_to, *seqs[-1:])
+    lost_seq, why = lost_below(topic, wanted)
     if lost_seq > head_seq:
         raise InvalidRequest(f"earliest_seq is {lost_seq + 1}, the head is {head_seq}: at most head_seq + 1 is allowed")
     if topic.rejects:
         yield from check_room(topic, new, now)
+    if tombstone is not None and tombstone.lies_behind and tombstone.gap_to > before:
+        yield from lose_behind(topic, tombstone)
+        before = tombstone.gap_to
     if head_seq > before:
         yield Statement(COPIES[topic.volatile], parameters(topic, before, head_seq, seqs, times, new))
     if lost_seq > 0:
-        why = "ttl" if topic.ttl_ms and not (topic.cap_records or topic.cap_bytes) else "cap"
-        yield Statement(TRIM, (topic.id, lost_seq, why))
-        yield Statement(LOSE_BY[why], (lost_seq, topic.id))
+        yield Statement(TRIM, (topic.id, lost_seq))
+        yield Statement(LOSE, {"id": topic.id, "seq": lost_seq, **{each: each in why for each in REASONS}})
+    if tombstone is not None and tombstone.lost_from is not None:
+        yield Statement(NOTE_CRASH, (topic.id, min(tombstone.lost_from, tombstone.gap_to), tombstone.gap_to))
     if topic.evicts:
         yield Statement(MAKE_ROOM, room(topic, now))
     return Copied(seqs, head_seq, (time.perf_counter() - started) * 1000, 0.0)
+
+
+def lose_behind(topic: CachedTopic, tombstone: CopiedTombstone) -> Script[None]:
+    """Lose what follows the head, up to the end of the gap."""
+    path = [] if tombstone.reason == "restart" else ["copy"]
+    yield Statement(LOSE_BEHIND, {"id": topic.id, "gap_to": tombstone.gap_to, "path": path})
+    yield Statement(SINK_IF_EMPTY, (topic.id,))
+
+
+def lost_below(topic: CachedTopic, wanted: Copy) -> tuple[int, set[str]]:
+    """The seq up to which everything is lost, and why. 0: nothing is."""
+    tombstone = wanted.tombstone
+    if tombstone is None:
+        has_ttl_alone = topic.ttl_ms and not (topic.cap_records or topic.cap_bytes)
+        return (wanted.earliest_seq or 0) - 1, LOSSES["ttl" if has_ttl_alone else "cap"]
+    return (0, set()) if tombstone.lies_behind else (tombstone.gap_to, LOSSES[tombstone.reason])
 
 
 def parameters(

@@ -6,9 +6,12 @@ import time
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from tests.api.doors import Door, Reply
 from tests.api.test_sealed import HEADER, seal
+from tests.instances import until
+from topics.upkeep import recovery
 
 
 def record(seq: int, ts: int | None = None, **more: Any) -> dict[str, Any]:
@@ -146,6 +149,84 @@ def test_what_the_source_lost_is_told_here_too(api: Door, topic: str, config: di
     assert api.diff(topic, from_seq=30).json["tombstone"] is None
     again = copy(api, topic, earliest_seq=25)
     assert (again.status, state(api, topic)) == (200, (31, 30, 0, 0))
+
+
+def mirrored(door: Door, source: str, dest: str, limit: int) -> None:
+    """Send each page of the source as it is shown."""
+    seal(door, dest)
+    from_seq, caught_up = 0, False
+    while not caught_up:
+        page = door.diff(source, from_seq=from_seq, limit=limit, include_tags=True).json
+        sent = {"head_seq": page["next_from_seq"], "tombstone": page["tombstone"]}
+        for _ in range(2):
+            done = copy(door, dest, *page["records"], **sent)
+            assert (done.status, done.json["head_seq"]) == (200, page["next_from_seq"]), done.json
+        from_seq, caught_up = page["next_from_seq"], page["caught_up"]
+
+
+def reads(door: Door, topic: str) -> list[Any]:
+    """What a reader is shown and told at each seq."""
+    head_seq = door.get(f"/v0/topics/{topic}").json["head_seq"]
+    windows = [door.diff(topic, from_seq=from_seq, limit=2).json for from_seq in range(head_seq + 1)]
+    return [(each["records"], each["next_from_seq"], each["tombstone"]) for each in windows]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 100])
+@pytest.mark.parametrize("config", [{"cap_records": 3}, {"ttl_ms": 1}])
+def test_a_tombstone_of_the_source_is_the_same_here(api: Door, name: str, config: dict[str, Any], limit: int) -> None:
+    api.append(name, *range(6))
+    api.put(f"/v0/topics/{name}", config)
+    until(lambda: api.get(f"/v0/topics/{name}").json["count"] < 6, "the loss")
+    mirrored(api, name, f"{name}-2", limit)
+    assert reads(api, f"{name}-2") == reads(api, name)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 100])
+@pytest.mark.parametrize("first", [0, 2], ids=["at the front", "between records"])
+def test_a_loss_of_a_router_is_the_same_here(views: Door, name: str, first: int, limit: int) -> None:
+    source, dest, router = name, f"{name}-d", f"/v0/routers/{name}-r"
+    views.put(router, {"source": source, "dest": dest})
+    for number in range(first):
+        views.append(source, number)
+    assert len(seqs(views, dest)) == first
+    views.put(router, {"source": source, "dest": dest, "paused": True})
+    views.put(f"/v0/topics/{source}", {"cap_records": 2})
+    views.append(source, *range(6))
+    views.put(router, {"source": source, "dest": dest, "paused": False})
+    mirrored(views, dest, f"{name}-2", limit)
+    assert "source_trim" in str(reads(views, f"{name}-2"))
+    assert reads(views, f"{name}-2") == reads(views, dest)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 100])
+def test_a_loss_by_a_crash_is_the_same_here(views: Door, name: str, limit: int) -> None:
+    """Records 3 and 4 are no more, and 5 to 9 were reserved."""
+    views.append(name, 1, 2)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE topics_topichead SET reserved_seq = 9 WHERE topic_id = (SELECT id FROM topics_topic WHERE name = %s)",
+            [name],
+        )
+        cursor.execute("DELETE FROM topics_survived")
+    recovery.recover(connection)
+    views.append(name, 10, 11)
+    mirrored(views, name, f"{name}-2", limit)
+    assert [each[2]["lost_from"] for each in reads(views, f"{name}-2")[2:9]] == [3] * 7
+    assert reads(views, f"{name}-2") == reads(views, name)
+
+
+def test_a_tombstone_that_makes_no_sense_is_refused(api: Door, topic: str) -> None:
+    tombstone = {"gap_to": 4, "reason": "cap", "earliest_seq": 5}
+    for body in (
+        {"records": [record(5)], "earliest_seq": 5, "tombstone": tombstone},
+        {"records": [record(4)], "tombstone": tombstone},
+        {"records": [record(5)], "tombstone": {**tombstone, "reason": "none"}},
+        {"records": [record(5)], "tombstone": {"gap_to": 4}},
+        {"records": [record(5)], "tombstone": {**tombstone, "more": 1}},
+    ):
+        refused = api.post(f"/v0/topics/{topic}", {"copy": True, **body})
+        assert (refused.status, refused.code) == (400, "invalid_request"), body
+    assert state(api, topic) == (1, 0, 0, 0)
 
 
 def test_it_evicts_where_a_cap_says_so_and_is_refused_where_it_may_not(api: Door, name: str) -> None:

@@ -159,6 +159,7 @@ STRINGS: dict[Endpoint, dict[str, Any]] = {
         "records.$tag": None,
         "records.$node": None,
         "records.$topic": None,  # whatever it names: it is ignored
+        "tombstone.reason": None,
         "node": None,
         "idempotency_key": None,
         "config.type": None,

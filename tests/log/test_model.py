@@ -36,8 +36,8 @@ from tests.scripts import (
 )
 from topics import describe as state
 from topics.config import Config
-from topics.copying import CopiedRecord, Copy, check_copy
-from topics.diff import Diff
+from topics.copying import Copied, CopiedRecord, CopiedTombstone, Copy, check_copy
+from topics.diff import Diff, Window, tombstone
 from topics.records import Append, NewRecord, check_rows
 from topics.upkeep import reclaim, retention
 
@@ -99,6 +99,11 @@ numbers = itertools.count()
 
 def match_of(tag: str | None, glob: bool) -> Any:
     return None if tag is None else ("tag", "Glob", tag + "*") if glob else ("tag", "Eq", tag)
+
+
+def told(window: Window, from_seq: int) -> CopiedTombstone | None:
+    """The tombstone that a reader at from_seq sees, as a copy takes it."""
+    return msgspec.convert(tombstone(window, from_seq), CopiedTombstone | None)
 
 
 class Beside:
@@ -219,16 +224,14 @@ class Beside:
         put_topic(mirror, Config(sealed=True), self.now)
         self.mirrors.add(mirror)
         lost = diff(source, Diff(limit=1), self.now)
+        if lost.lost:  # also of what was copied before
+            self.copy(mirror, Copy(copy=True, records=[], tombstone=told(lost, 0)))
         seq = diff(mirror, Diff(limit=1), self.now).head_seq
         while True:
             window = diff(source, Diff(from_seq=seq, limit=limit, include_tags=True), self.now)
-            wanted = Copy(
-                copy=True,
-                records=msgspec.json.decode(f"[{window.records or ''}]", type=list[CopiedRecord]),
-                head_seq=window.next_from_seq,
-                earliest_seq=lost.earliest_seq if lost.lost else None,
-            )
-            copied = [copy(mirror, wanted, check_copy(wanted, self.now), self.now) for _ in range(2)]
+            records = msgspec.json.decode(f"[{window.records or ''}]", type=list[CopiedRecord])
+            wanted = Copy(copy=True, records=records, head_seq=window.next_from_seq, tombstone=told(window, seq))
+            copied = [self.copy(mirror, wanted) for _ in range(2)]
             assert [each.head_seq for each in copied] == [window.next_from_seq] * 2
             assert list(copied[1].seqs) == []
             seq = window.next_from_seq
@@ -249,6 +252,9 @@ class Beside:
             )
             assert ours.lost or not theirs.for_a_start_at(from_seq).lost
             assert ours.lost is None or from_seq < lost.earliest_seq
+
+    def copy(self, name: str, wanted: Copy) -> Copied:
+        return copy(name, wanted, check_copy(wanted, self.now), self.now)
 
     def shown(self, name: str) -> list[tuple[int, str]]:
         """All records of a topic, by seq, as they are shown with their tags."""

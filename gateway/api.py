@@ -134,7 +134,7 @@ class Request:
     Example: `request.replace(topic=f"eu.{request.topic}", headers=without(request.headers, b"authorization"))`.
     """
 
-    __slots__ = ("_body", "headers", "method", "name", "operation", "path", "query", "topic")
+    __slots__ = ("_body", "_is_upgrade", "headers", "method", "name", "operation", "path", "query", "topic")
 
     def __init__(
         self,
@@ -143,9 +143,14 @@ class Request:
         query: str = "",
         headers: Headers = (),
         body: bytes | Stream = b"",
+        *,
+        is_upgrade: bool = False,
     ) -> None:
         self.method, self.path, self.query, self.headers, self._body = method, path, query, headers, body
         self.operation, self.topic, self.name = place(method, path)
+        self._is_upgrade = is_upgrade
+        if is_upgrade:
+            self.operation = Operation.UPGRADE
 
     def header(self, name: bytes) -> bytes | None:
         """Returns the first value of a header, None where it is absent."""
@@ -191,6 +196,7 @@ class Request:
             self.query if query is None else query,
             self.headers if headers is None else headers,
             self._body if body is None else body,
+            is_upgrade=self._is_upgrade,
         )
 
     def __repr__(self) -> str:
@@ -391,6 +397,9 @@ class RouterFactory(Protocol[C, I]):
 
         offers_not = {Operation.METRICS: "counters of several servers are not one server's"}
         breaks = {Operation.WATCH_STREAM: "a stream ends at each switch"}
+
+    `passes_upgrades = True` says that the plugin decides without a look into the frames of a WebSocket. Without it, requests
+    for a WebSocket are 501 behind the plugin.
 
     Example: see the head of this module.
     """

@@ -178,7 +178,8 @@ class Call:
             static = place.static
             route = static if isinstance(static, str) else static.get(request.operation) if static else None
             # A node's own address reaches the node, whatever the router shows of several.
-            if virtual_node is None and request.operation in place.offers_not:
+            is_past = virtual_node is not None and request.operation is not Operation.UPGRADE
+            if not is_past and request.operation in place.offers_not:
                 raise NotOffered(request.operation.value, place.offers_not[request.operation])
             if route is not None:
                 self.mode = "static"

@@ -14,6 +14,7 @@ from gateway.errors import NodeUnreachable, UnknownRoute, UpstreamTimeout
 from gateway.graph import ClusterPlace
 from gateway.identifiers import hands_out, unwrapped, wrapped
 from gateway.operations import LONG_POLLS, LONGEST_POLL_SECONDS
+from gateway.tunnel import Upgraded
 from gateway.upstreams import Node
 from http1 import Answer, Body, Failure
 
@@ -51,6 +52,8 @@ async def send(call: Call, place: ClusterPlace, request: Request, node_id: int |
     is_read_here = wraps and hands_out(operation)
     left_out = OF_THE_CONNECTION | {b"accept-encoding"} if is_read_here else OF_THE_CONNECTION
     headers = [each for each in request.headers if each[0] not in left_out]
+    if operation is Operation.UPGRADE:
+        headers += (b"connection", b"Upgrade"), (b"upgrade", b"websocket")
     body = sendable(request)
     is_safe = operation.is_read
     if operation is Operation.APPEND:
@@ -138,6 +141,8 @@ def sendable(request: Request) -> bytes | Replay:
 
 def answered(answer: Answer) -> Response:
     headers = [each for each in answer.headers if each[0] not in OF_THE_CONNECTION]
+    if answer.status == 101:
+        return Response(101, headers, Upgraded(answer))
     if answer.body.complete:
         body = answer.body.take()
         length = None

@@ -45,10 +45,8 @@ class FilterPlace:
     context: FilterPlaceContext
     data: Any
 
-    @property
-    def offers_not(self) -> Mapping[Operation, str]:
-        found: Mapping[Operation, str] = getattr(self.factory, "offers_not", {})
-        return found
+    def __post_init__(self) -> None:
+        self.offers_not = offers_not(self.factory)
 
     def create(self) -> Filter:
         made: Filter = self.factory.create_filter(self.context, self.data)
@@ -81,10 +79,8 @@ class RouterPlace:
             self.static = made.static_routes()
         return made
 
-    @property
-    def offers_not(self) -> Mapping[Operation, str]:
-        found: Mapping[Operation, str] = getattr(self.factory, "offers_not", {})
-        return found
+    def __post_init__(self) -> None:
+        self.offers_not = offers_not(self.factory)
 
     def static_routes(self) -> Mapping[Operation, str] | str:
         """Returns the routes of operations that need no decision."""
@@ -115,6 +111,15 @@ class RouterPlace:
 
     def virtual_id(self, route: str, node: int) -> int:
         return to_virtual(len(self.routes), self.routes[route].id, node)
+
+
+def offers_not(factory: Any) -> Mapping[Operation, str]:
+    """Returns the operations that a plugin refuses, each with the reason."""
+    found: Mapping[Operation, str] = getattr(factory, "offers_not", {})
+    if getattr(factory, "passes_upgrades", False):
+        return found
+    name = type(factory).__name__.removesuffix("Factory")
+    return {Operation.UPGRADE: f"{name} would have to read the frames of the WebSocket", **found}
 
 
 def has_node(place: ClusterPlace | RouterPlace, node: int) -> bool:

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 class Operation(enum.Enum):
     """One call of `/v0` or of the push bus. `Operation.OTHER` is a call that this version of the gateway does not know.
+    `Operation.UPGRADE` is a request for a WebSocket, on any path.
 
     Example: `Operation("append") is Operation.APPEND`, and `Operation.APPEND.is_write`.
     """
@@ -54,6 +55,7 @@ class Operation(enum.Enum):
     UNSUBSCRIBE_CLIENT = "unsubscribe_client"
     PULSE = "pulse"
     SCALING = "scaling"
+    UPGRADE = "upgrade"
     OTHER = "other"
 
     # Members are singletons. Enum's own hash is a call of Python, and each request asks for several.

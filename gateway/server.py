@@ -29,6 +29,7 @@ from gateway.metrics import KINDS, Labels, Metrics, Told, summed, text
 from gateway.shapes import Cluster as ClusterDefinition
 from gateway.siblings import Siblings
 from gateway.splice import ADDRESSES, Splice, spliced_cluster
+from gateway.tunnel import Upgraded, is_websocket, upgrade
 from gateway.upstreams import Cluster
 from http1 import Limits, Refused, Server
 from http1 import Request as Received
@@ -204,7 +205,14 @@ class Gateway:
         try:
             virtual_node, real_node, path = self.addressed(site, path)
             body = received.body
-            request = Request(received.method, path, query, received.headers, body.take() if body.complete else body)
+            request = Request(
+                received.method,
+                path,
+                query,
+                received.headers,
+                body.take() if body.complete else body,
+                is_upgrade=is_websocket(received),
+            )
             call = Call(session, request.operation)
             if request.operation in READ_HERE:
                 request = request.replace(headers=without(request.headers, b"accept-encoding"))
@@ -233,7 +241,9 @@ class Gateway:
         route = (call.route if call is not None else None) or ""
         mode = call.mode if call is not None else "dynamic"
         self.metrics.count((site.name, root, route, operation, mode), time.perf_counter() - started, response.status)
-        return self.outgoing(response, prefix, close)
+        if isinstance(response.body, Upgraded):
+            return upgrade(self, received, response, response.body)
+        return self.outgoing(response, close)
 
     def session(self, site: VirtualClusterPlace, received: Received) -> Session:
         """The session of this connection at this virtual cluster. After a reload the connection gets another one."""
@@ -266,7 +276,7 @@ class Gateway:
             raise UnknownRoute(f"there is no node {number} here: GET /v0/nodes lists them")
         return node, None, rest
 
-    def outgoing(self, response: Response, prefix: str, close: bool) -> Sent:
+    def outgoing(self, response: Response, close: bool) -> Sent:
         body = response.body
         if isinstance(body, bytes):
             return Sent(response.status, response.headers, body, length=response.length, close=close)

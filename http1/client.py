@@ -56,11 +56,11 @@ class Answer:
         self._connection, self.status, self.headers, self.body = connection, status, headers, body
 
     def close(self) -> None:
-        if not self.body.complete:
+        if not self.body.complete or self.status == 101:
             self._connection.abort()
 
     def take_over(self) -> tuple[asyncio.Transport, bytes]:
-        """After 101: the socket, which is the caller's from now on, and what came behind the head."""
+        """After 101: returns the socket, and the bytes behind the head. The caller sets a protocol of its own at once."""
         return self._connection.hand_over()
 
 
@@ -212,6 +212,9 @@ class Connection(asyncio.Protocol):
         return not (self.lost or self.ending or self.transport.is_closing())
 
     def data_received(self, data: bytes) -> None:
+        if self.rest is not None:  # behind a 101, before anybody has taken the socket over
+            self.rest += data
+            return
         if self.head is None and self.body is None:  # nobody asked
             self.abort()
             return
@@ -221,6 +224,7 @@ class Connection(asyncio.Protocol):
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             self.rest = data[upgrade.args[0] :]
+            self.transport.pause_reading()
             self._answered()
         except httptools.HttpParserError as error:
             # Behind a bodiless answer nothing may come; what does is not read.
@@ -416,10 +420,12 @@ class Connection(asyncio.Protocol):
     # -- The end -----------------------------------------------------------------------------------------------------
 
     def hand_over(self) -> tuple[asyncio.Transport, bytes]:
-        self.lost = True
-        self.pool.connections.discard(self)
-        self.pool.deadlines.discard(self)
-        self.pool.freed(closed=True)
+        if not self.lost:
+            self.lost = True
+            self.pool.connections.discard(self)
+            self.pool.deadlines.discard(self)
+            self.pool.freed(closed=True)
+            self.transport.resume_reading()
         return self.transport, self.rest or b""
 
     def abort(self) -> None:

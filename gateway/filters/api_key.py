@@ -41,6 +41,8 @@ class ApiKeyFactory:
     places = frozenset(("route to a cluster",))
     once = True
 
+    passes_upgrades = True
+
     def initialize(self, context: FilterFactoryContext, config: ApiKeyConfig) -> bytes:
         try:
             key = context.file(config.key_file).read_text().strip()

@@ -165,6 +165,8 @@ class AuthenticateFactory:
     places: frozenset[Place] = frozenset(("virtual cluster",))
     once = True
 
+    passes_upgrades = True
+
     def initialize(self, context: FilterFactoryContext, config: AuthenticateConfig) -> Keys:
         if config.keys_file is None and config.jwt is None and not config.client_certificates:
             raise PluginConfigError("expected keysFile, jwt or clientCertificates: without one nobody could come in.")

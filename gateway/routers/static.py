@@ -25,6 +25,8 @@ class StaticRouter:
 class StaticRouterFactory:
     """One route, which takes every request as it is."""
 
+    passes_upgrades = True
+
     def initialize(self, context: RouterFactoryContext, config: NoConfig) -> str:
         if len(context.route_names) != 1:
             raise PluginConfigError("routes: a StaticRouter has exactly one route")

@@ -61,6 +61,8 @@ class SubjectRouter:
 class SubjectRouterFactory:
     """Routes by subject: first match, closed without one."""
 
+    passes_upgrades = True
+
     def initialize(self, context: RouterFactoryContext, config: SubjectConfig) -> SubjectConfig:
         context.allow_shared_cluster_targets()  # each subject sees one route only
         named = [*(("rules", rule.route) for rule in config.rules), ("defaultRoute", config.default_route)]

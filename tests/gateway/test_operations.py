@@ -16,9 +16,9 @@ def test_every_call_of_a_server_is_known_by_its_id() -> None:
         found = place(method, path)
         assert found.operation is Operation(name), (method, path)
         assert found.topic == ("t" if "<str:topic>" in route else None)
-    known = {name for _, _, name in calls} | {"schema", "docs", "other"}
+    known = {name for _, _, name in calls} | {"schema", "docs", "upgrade", "other"}
     assert {each.value for each in Operation} == known
-    assert set(TABLE) == known - {"other"}
+    assert set(TABLE) == known - {"upgrade", "other"}
 
 
 @pytest.mark.parametrize(

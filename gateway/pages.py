@@ -1,17 +1,56 @@
-"""One answer of a server to a read, cut to what a segment shows, in the client's positions (gateway/segments.py)."""
+"""One read of one segment: what its server is asked, and the answer in the client's positions (gateway/segments.py).
+
+The answer is cut to what the segment shows.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
+from gateway.api import Request
+from gateway.identifiers import with_parameter
 from gateway.names import Raws
 from gateway.segments import Segment
 from gateway.seqs import shifted
 
 LOST_SEGMENT = "source_trim"  # the reason of a tombstone for records that a segment's server does not have any more
+
+
+Seq = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+
+class Asked(msgspec.Struct):
+    """What is translated of a client's read. The server checks the rest."""
+
+    from_seq: Seq = 0
+    from_ts: Seq | None = None
+    limit: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 256
+    wait_ms: Seq = 0
+
+
+@dataclass
+class Wanted:
+    """A read behind the position `from_seq`. `body`: of a diff; None: `client` is a GET, whose query says the rest."""
+
+    client: Request
+    from_seq: int
+    limit: int
+    wait_ms: int = 0
+    body: dict[str, Any] | None = None
+
+    def request(self, segment: Segment, seq: int, limit: int, wait_ms: int) -> Request:
+        """The part of the read that one segment answers, behind the server's `seq`."""
+        numbers = {"from_seq": seq, "limit": limit, "wait_ms": wait_ms}
+        if self.body is not None:
+            return segment.request(self.client, "POST", "/diff", body={**self.body, **numbers})
+        query = self.client.query
+        for name, value in numbers.items():
+            query = with_parameter(query, name, str(value))
+        return segment.request(self.client, "GET", "/records", query)
 
 
 class Answered(msgspec.Struct):
@@ -38,6 +77,7 @@ class Page:
     scanned: int = 0
     ms: float = 0.0
     clamped: dict[str, int] | None = None
+    is_sealed: bool = False
     is_behind: bool = False  # the reader is above the head, so that its position is of another log
 
 

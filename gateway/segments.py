@@ -15,6 +15,7 @@ from gateway.api import Operation, Request, Response, RouterContext, without
 from gateway.names import Renaming, renamed_response
 from gateway.seqs import shifted_response
 
+SEALED = ((b"topics-sealed", b"1"),)  # of an answer about a sealed topic
 OF_THE_CLIENT = (b"authorization", b"traceparent")  # headers that a request of the gateway's own carries, too
 
 
@@ -75,7 +76,7 @@ class Segment:
     async def shown(self, response: Response) -> Response:
         """Returns the answer with the client's names and positions."""
         if self.upto is not None:  # an earlier segment is sealed, and the client's topic is not
-            response = response.replace(headers=without(response.headers, b"topics-sealed"))
+            response = response.replace(headers=without(response.headers, SEALED[0][0]))
         renamed = await renamed_response(Operation.DIFF, response, self.renaming, self.topic)
         return await shifted_response(renamed, self.offset)
 
@@ -87,3 +88,7 @@ class Segment:
         """The position of the first live record that clients see; None where there is none."""
         earliest = max(earliest_seq, self.start + 1)
         return earliest + self.offset if earliest + self.offset <= self.clip(head_seq) else None
+
+
+def is_sealed(response: Response) -> bool:
+    return response.header(SEALED[0][0]) is not None

@@ -6,51 +6,27 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Meta
 
 from base.errors import InvalidRequest, TopicNotFound, TopicsError
 from gateway.api import Operation, Request, Response, RouterContext
 from gateway.identifiers import parameter, with_parameter
 from gateway.names import Raws
-from gateway.pages import Answered, Page, lost_page, paged, seq_of
-from gateway.segments import Refusal, Segment
+from gateway.pages import Answered, Asked, Page, Wanted, lost_page, paged, seq_of
+from gateway.segments import SEALED, Refusal, Segment, is_sealed
 
 LARGE = 512 * 1024  # bytes of records, after which a window ends at the next seam
 FRESH_SECONDS = 1.0  # how long the earliest position of an earlier segment is believed
-Seq = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
-class Asked(msgspec.Struct):
-    """What is translated of a client's read. The server checks the rest."""
+class Extent(NamedTuple):
+    """The head and the earliest position of the whole, and whether its last segment is sealed."""
 
-    from_seq: Seq = 0
-    from_ts: Seq | None = None
-    limit: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 256
-    wait_ms: Seq = 0
-
-
-@dataclass
-class Wanted:
-    """A read behind the position `from_seq`. `body`: of a diff; None: `client` is a GET, whose query says the rest."""
-
-    client: Request
-    from_seq: int
-    limit: int
-    wait_ms: int = 0
-    body: dict[str, Any] | None = None
-
-    def request(self, segment: Segment, seq: int, limit: int, wait_ms: int) -> Request:
-        """The part of the read that one segment answers, behind the server's `seq`."""
-        numbers = {"from_seq": seq, "limit": limit, "wait_ms": wait_ms}
-        if self.body is not None:
-            return segment.request(self.client, "POST", "/diff", body={**self.body, **numbers})
-        query = self.client.query
-        for name, value in numbers.items():
-            query = with_parameter(query, name, str(value))
-        return segment.request(self.client, "GET", "/records", query)
+    head: int
+    earliest: int
+    is_sealed: bool
 
 
 @dataclass
@@ -102,7 +78,9 @@ class Spliced:
         request = wanted.request(segment, position - segment.offset, limit, wait_ms)
         response = await segment.ask(context, request)
         if response is not None:
-            return paged(segment, position, await response.decoded(Answered))
+            page = paged(segment, position, await response.decoded(Answered))
+            page.is_sealed = is_sealed(response)
+            return page
         if segment.end is None:
             raise self.absent()
         return lost_page(segment, position)
@@ -137,7 +115,7 @@ class Spliced:
     async def answer(self, context: RouterContext, wanted: Wanted) -> Response:
         """The answer to a diff or to GET records. Raises Refusal, TopicsError."""
         window = await self.read(context, wanted)
-        head, earliest = await self.extent(context, wanted.client, window.pages)
+        head, earliest, is_sealed = await self.extent(context, wanted.client, window.pages)
         clamped: dict[str, int] = {}
         for _, page in window.pages:
             clamped = {**(page.clamped or {}), **clamped}
@@ -156,30 +134,32 @@ class Spliced:
                 "records_scanned": sum(page.scanned for _, page in window.pages),
             },
         }
-        return Response.json(200, body)
+        return Response.json(200, body, SEALED if is_sealed else ())
 
     async def extent(
         self, context: RouterContext, client: Request, pages: Sequence[tuple[Segment, Page]] = ()
-    ) -> tuple[int, int]:
-        """The head and the earliest position, of which `pages` know a part. Raises TopicNotFound, Refusal, TopicsError."""
+    ) -> Extent:
+        """What the whole holds, of which `pages` know a part. Raises TopicNotFound, Refusal, TopicsError."""
         known = dict(pages)
-        (head, newest), earlier = await asyncio.gather(
-            self._head(context, client, known),
+        newest, earlier = await asyncio.gather(
+            self._newest(context, client, known),
             asyncio.gather(*(self._earliest(context, client, each, known) for each in self.segments[:-1])),
         )
-        return head, next((each for each in (*earlier, newest) if each is not None), head + 1)
+        assert newest.head is not None
+        first = next((each for each in (*earlier, newest.earliest) if each is not None), newest.head + 1)
+        return Extent(newest.head, first, newest.is_sealed)
 
-    async def _head(
-        self, context: RouterContext, client: Request, known: dict[Segment, Page]
-    ) -> tuple[int, int | None]:
-        if (page := known.get(self.last)) is not None and page.head is not None:
-            return page.head, page.earliest
+    async def _newest(self, context: RouterContext, client: Request, known: dict[Segment, Page]) -> Page:
+        """What the last segment holds, without its records."""
+        if self.last in known:
+            return known[self.last]
         response = await self.last.ask(context, self.last.request(client, "GET", query="touch=false"))
         if response is None:
             raise self.absent()
         told = await response.decoded()
-        head_seq = told["head_seq"]
-        return self.last.clip(head_seq), self.last.first_shown(told["earliest_seq"], head_seq)
+        first = self.last.first_shown(told["earliest_seq"], told["head_seq"])
+        head = self.last.clip(told["head_seq"])
+        return Page([], head, head=head, earliest=first, is_sealed=is_sealed(response))
 
     async def _earliest(
         self, context: RouterContext, client: Request, segment: Segment, known: dict[Segment, Page]

@@ -15,7 +15,7 @@ from gateway.edits import decoded
 from gateway.edits import encoded as raw
 from gateway.identifiers import parameter
 from gateway.names import Raws, renamed_request
-from gateway.segments import Segment
+from gateway.segments import SEALED, Segment
 from gateway.spliced import Spliced
 
 Call = Callable[[Spliced, RouterContext, Request], Awaitable[Response]]
@@ -62,7 +62,7 @@ async def append(topic: Spliced, context: RouterContext, request: Request) -> Re
         members = decoded(msgspec.Raw(body), Raws) or {}
         expected = decoded(members.get("expected_head"), int)
         if expected is not None and 0 <= expected < last.begin:
-            head, _ = await topic.extent(context, request)
+            head = (await topic.extent(context, request)).head
             raise HeadMismatch(
                 f"expected the head at {expected}, it is at {head}", head_seq=head, expected_head=expected
             )
@@ -88,8 +88,8 @@ async def last_append(topic: Spliced, context: RouterContext, request: Request) 
     return await newest[1].shown(newest[0])
 
 
-async def put_topic(topic: Spliced, context: RouterContext, request: Request) -> Response:
-    """The configuration is that of the last segment."""
+async def to_last(topic: Spliced, context: RouterContext, request: Request) -> Response:
+    """A call that the last segment answers for the whole, as PUT: the configuration is its own."""
     request = await unzipped(request)
     return await sent(topic.last, context, await renamed_request(request, topic.last.renaming))
 
@@ -144,9 +144,9 @@ async def delete_topic(topic: Spliced, context: RouterContext, request: Request)
 
 
 async def get_topic(topic: Spliced, context: RouterContext, request: Request) -> Response:
-    return Response.json(
-        200, {**await whole(topic, context, request, request.query), "performance": {"server_total_ms": 0.0}}
-    )
+    told = await whole(topic, context, request, request.query)
+    headers = SEALED if told["config"].get("sealed") else ()
+    return Response.json(200, {**told, "performance": {"server_total_ms": 0.0}}, headers)
 
 
 async def whole(topic: Spliced, context: RouterContext, request: Request, query: str = "touch=false") -> dict[str, Any]:
@@ -215,7 +215,7 @@ CALLS: dict[Operation, Call] = {
     Operation.RECORD: record,
     Operation.APPEND: append,
     Operation.LAST_APPEND: last_append,
-    Operation.PUT_TOPIC: put_topic,
+    Operation.PUT_TOPIC: to_last,
     Operation.GET_TOPIC: get_topic,
     Operation.DELETE_RECORDS: delete_records,
     Operation.DELETE_TOPIC: delete_topic,

@@ -14,8 +14,9 @@ from base.errors import CursorMoved, InvalidRequest, NotFound
 from gateway.api import Operation, Request, Response, RouterContext
 from gateway.blocks import page_size
 from gateway.identifiers import parameter
+from gateway.pages import Seq, Wanted
 from gateway.segments import Refusal, Segment
-from gateway.spliced import Seq, Spliced, Wanted
+from gateway.spliced import Spliced
 from gateway.spliced_calls import Call, unzipped
 
 PAGE = 1000
@@ -114,7 +115,7 @@ async def target(topic: Spliced, context: RouterContext, request: Request, wante
         raise InvalidRequest("say where the cursor is to stand: one of seq, from_ts and at")
     if wanted.from_ts is not None:
         return await topic.position_at(context, request, wanted.from_ts)
-    head, earliest = await topic.extent(context, request)
+    head, earliest, _ = await topic.extent(context, request)
     if wanted.seq is None:
         return head if wanted.at == "head" else earliest - 1
     if wanted.seq > head:
@@ -169,7 +170,7 @@ async def all_cursors(
 
 async def shown(topic: Spliced, context: RouterContext, client: Request, found: Found) -> dict[str, Any]:
     """A cursor as the client sees it."""
-    head, _ = await topic.extent(context, client)
+    head = (await topic.extent(context, client)).head
     position = found.position
     unread = found.told["oldest_unread_ms"]
     if unread is None and position < head:  # nothing more at its segment, but behind it

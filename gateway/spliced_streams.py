@@ -19,10 +19,10 @@ from gateway.api import Request, Response, RouterContext
 from gateway.edits import decoded
 from gateway.frames import Frame, closed, frames
 from gateway.names import Raws, encoded_id
-from gateway.pages import Page
+from gateway.pages import Page, Wanted
 from gateway.segments import Refusal
 from gateway.seqs import shift_frame
-from gateway.spliced import Spliced, Wanted
+from gateway.spliced import Spliced
 
 RETRY = b"retry: 2000\n\n"
 LOOK_SECONDS = 1.0  # between looks for a deleted topic, and between looks at the head while earlier segments are read
@@ -75,7 +75,7 @@ class SplicedStream:
     async def look(self) -> None:
         """Ask for the head, which the frames of earlier segments tell."""
         if time.monotonic() - self.looked >= LOOK_SECONDS:
-            self.head, _ = await self.topic.extent(self.context, self.client)
+            self.head = (await self.topic.extent(self.context, self.client)).head
             self.looked = time.monotonic()
 
     async def followed(self, response: Response) -> AsyncGenerator[bytes]:

@@ -16,7 +16,8 @@ from gateway.edits import encoded as raw
 from gateway.frames import Joined, closed
 from gateway.identifiers import parameter, with_parameter
 from gateway.names import LAST_EVENT_ID, Raws, decoded_id, encoded_id, with_header
-from gateway.spliced import Seq, Spliced
+from gateway.pages import Seq
+from gateway.spliced import Spliced
 from gateway.spliced_calls import unzipped
 from gateway.spliced_streams import EventsStream, SplicedStream, WatchStream, begun
 
@@ -86,8 +87,8 @@ async def watch(
         if answer is not None:
             told = answer
             session.starts[name] = position, more
-            head, earliest = await topics[name].extent(context, request)
-            found[name] = {"from_seq": position, "head_seq": head, "earliest_seq": earliest}
+            held = await topics[name].extent(context, request)
+            found[name] = {"from_seq": position, "head_seq": held.head, "earliest_seq": held.earliest}
         elif not is_lenient:
             raise topics[name].absent()
     if not told:
@@ -105,7 +106,7 @@ async def starting(topic: Spliced, context: RouterContext, request: Request, sta
     if start.from_ts is not None:
         return await topic.position_at(context, request, start.from_ts)
     if start.tail:
-        return (await topic.extent(context, request))[0]
+        return (await topic.extent(context, request)).head
     return start.from_seq or 0
 
 

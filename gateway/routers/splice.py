@@ -21,7 +21,7 @@ from gateway.errors import NotOffered, UnknownRoute
 from gateway.segments import Refusal, Segment
 from gateway.spliced import Spliced
 from gateway.spliced_calls import CALLS as PLAIN_CALLS
-from gateway.spliced_calls import unzipped
+from gateway.spliced_calls import to_last, unzipped
 from gateway.spliced_cursors import CURSOR_CALLS
 from gateway.spliced_list import list_topics
 from gateway.spliced_watch import stream, topic_events, watch, watched
@@ -95,6 +95,8 @@ class SpliceRouter:
         if context.virtual_node is not None:
             return await context.send_request(context.virtual_node, request)
         if request.topic in self.splices.topics:
+            if request.method == "OPTIONS":
+                return await to_last(self.splices.topics[request.topic], context, request)
             if operation not in CALLS:
                 raise NotOffered(operation.value, f"{request.topic!r} is spliced out of several topics")
             return await CALLS[operation](self.splices.topics[request.topic], context, request)

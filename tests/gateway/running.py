@@ -67,7 +67,7 @@ class Running:
     """A gateway process and its file. `write` changes the file."""
 
     folder: Path
-    configuration: dict[str, Any]
+    configuration: dict[str, Any] = field(repr=False)
     settings: dict[str, str] = field(default_factory=dict)
     options: tuple[str, ...] = ()
     port: int = field(default_factory=free_port)

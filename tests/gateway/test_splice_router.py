@@ -13,7 +13,8 @@ import yaml
 
 from tests.gateway.running import Client, Running
 from tests.gateway.splicing import splice
-from tests.instances import ROOT
+from tests.gateway.streams import Stream
+from tests.instances import ROOT, free_port
 
 OLD = 5  # records on the old server: seqs 1 to 5
 
@@ -289,6 +290,78 @@ def test_a_new_server_that_had_a_topic_of_this_name(two_servers, servers, gatewa
     assert (window["tombstone"], window["earliest_seq"], window["head_seq"]) == (None, 1, 3)
     assert seqs(diff(client, name, from_seq=2)) == [3]
     assert client.get(f"/v0/topics/{name}").json["count"] == 3
+
+
+def test_a_sealed_last_segment_is_said_to_be(client, name: str) -> None:
+    assert client.call("PUT", f"/v0/topics/{name}", {"sealed": True}).headers["topics-sealed"] == "1"
+    refused = client.append(name, 6)
+    assert (refused.status, refused.code) == (409, "topic_sealed")
+    for from_seq in (0, OLD):
+        assert client.post(f"/v0/topics/{name}/diff", {"from_seq": from_seq}).headers["topics-sealed"] == "1"
+    assert client.get(f"/v0/topics/{name}").headers["topics-sealed"] == "1"
+    assert diff(client, name, from_seq=OLD, wait_ms=30_000)["caught_up"]
+
+
+def test_readers_at_the_end_do_not_need_the_old_server(two_servers, servers, gateways, name: str) -> None:
+    servers[1].append(name, 6)
+    segments = [{"route": "old", "topic": name, "upto": 5}, {"route": "new", "topic": name}]
+    client = gateways(splice(free_port(), two_servers[1].port, {name: segments})).client()
+    assert client.append(name, 7).json["first_seq"] == 7
+    window = diff(client, name, from_seq=5)
+    assert (seqs(window), window["earliest_seq"]) == ([6, 7], 1)
+    refused = client.post(f"/v0/topics/{name}/diff", {})
+    assert (refused.status, refused.code) == (502, "node_unreachable")
+    assert client.get(f"/v0/topics/{name}").status == 502
+
+
+def test_a_window_of_large_records_ends_at_the_seam(servers, client, name: str) -> None:
+    large = "x" * 300_000
+    servers[0].append(name, "behind the end")
+    client.append(name, large, large, large, large)
+    window = diff(client, name, from_seq=4)
+    assert seqs(window) == [5, 6, 7, 8]
+    assert seqs(diff(client, name, from_seq=8)) == [9]
+
+
+def test_a_head_and_the_methods_are_as_of_any_topic(client, name: str) -> None:
+    for path in (f"/v0/topics/{name}", f"/v0/topics/{name}/records", f"/v0/topics/{name}/records/1"):
+        found = client.call("HEAD", path)
+        assert (found.status, found.body) == (200, b"")
+    found = client.call("OPTIONS", f"/v0/topics/{name}/records")
+    assert (found.status, "GET" in found.headers["allow"]) == (204, True)
+
+
+def test_two_topics_of_one_server_with_keys(gateways, instances, name: str) -> None:
+    """The client's key goes along with what the gateway asks, also as `?token=` of a stream."""
+    server = instances(TOPICS_API_KEYS="the-secret-of-all:read+write+delete+admin")
+    configuration = splice(
+        server.port,
+        server.port,
+        {name: [{"route": "old", "topic": f"{name}-1", "upto": 2}, {"route": "old", "topic": f"{name}-2"}]},
+        default="old",
+    )
+    configuration["clusterDefinitions"].pop()
+    configuration["routerDefinitions"][0]["routes"].pop()
+    gateway = gateways(configuration)
+    client, key = gateway.client(), {"authorization": "Bearer the-secret-of-all"}
+    for topic in (f"{name}-1", name):
+        assert client.post(f"/v0/topics/{topic}", {"records": [{"data": 1}, {"data": 2}]}, **key).status == 201
+    refused = client.post(f"/v0/topics/{name}/diff", {})
+    assert (refused.status, refused.code) == (401, "unauthorized")
+    read = client.post(f"/v0/topics/{name}/diff", {}, **key).json
+    assert (seqs(read), read["earliest_seq"]) == ([1, 2, 3, 4], 1)
+    url = client.post("/v0/watch", {"topics": {name: {}}}, **key).json["stream_url"]
+    assert client.get(url, accept="text/event-stream").status == 401
+    stream = Stream(gateway, f"{url}?token=the-secret-of-all")
+    assert stream.records(4) == {name: [1, 2, 1, 2]}
+    shown = stream.id
+    stream.close()
+    client.post(f"/v0/topics/{name}", {"records": [{"data": 3}]}, **key)
+    stream = Stream(gateway, url, f"last-event-id: {shown}", "authorization: Bearer the-secret-of-all")
+    assert stream.records(1) == {name: [3]}
+    stream.close()
+    listed = client.get(f"/v0/topics?prefix={name}", **key).json["topics"]
+    assert [each["topic"] for each in listed] == [name, f"{name}-1", f"{name}-2"]
 
 
 # -- Cursors, lists, and what is not spliced ---------------------------------------------------------------------------

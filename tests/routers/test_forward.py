@@ -117,6 +117,17 @@ def test_what_was_evicted_before_it_was_forwarded_is_told(api: Door, names: Iter
         }
 
 
+@pytest.mark.parametrize("start", ["earliest", 0])
+def test_losses_from_before_the_router_are_not_reported(api: Door, names: Iterator[str], start: object) -> None:
+    source, dest = next(names), next(names)
+    api.put(f"/v0/topics/{source}", {"cap_records": 2})
+    api.append(source, 1, 2, 3, 4)
+    api.put(f"/v0/routers/{dest}", {"source": source, "dest": dest, "from": start})
+    reply = api.diff(dest).json
+    assert [record["data"] for record in reply["records"]] == [3, 4]
+    assert reply["tombstone"] is None
+
+
 def test_deletes_and_evictions_are_of_one_topic(api: Door, names: Iterator[str]) -> None:
     source, dest, onward = next(names), next(names), next(names)
     route(api, source, dest), route(api, dest, onward)

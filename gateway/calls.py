@@ -96,6 +96,7 @@ class Call:
         self.maybe_written = self.wants_no_answer = self.closes = False
         self.route: str | None = None
         self.mode = "dynamic"
+        self.filters_asking = 0  # requests of filters' own that are under way: their answers are not the client's
         self.shown: Shown | None = None  # what the client's Last-Event-ID says of itself
         self.stream_way: tuple[str, ...] = ()  # to the server of a watch stream; none for a stream that a router made
 
@@ -120,8 +121,20 @@ class Call:
     async def decided(self, request: Request, virtual_node: VirtualNode | None, real_node: int | None) -> Response:
         """Behind the filters of the virtual cluster. Raises TopicsError."""
         decided = await self.root(request, virtual_node, real_node)
-        self.closes = decided.close_connection
+        if not self.filters_asking:
+            self.closes = decided.close_connection
+            self.check_reply(decided)
         return decided.response if decided.response is not None else Response(202)
+
+    def check_reply(self, decided: RouterResponse) -> None:
+        """Warn of a router that answers where no answer is due, or the reverse."""
+        root = self.session.site.root
+        if not isinstance(root, RouterPlace) or self.mode == "static":
+            return
+        if self.wants_no_answer and decided.is_reply:
+            warn_once(root.name, "answered a client that asked for no answer (Prefer: respond-async)")
+        elif not self.wants_no_answer and not decided.is_reply:
+            warn_once(root.name, "left a client without an answer that had asked for one")
 
     async def root(self, request: Request, virtual_node: VirtualNode | None, real_node: int | None) -> RouterResponse:
         site, operation = self.session.site, request.operation
@@ -327,8 +340,6 @@ class Decision(RouterContext):
         return self.call.deliver(self.place, node, request)
 
     def respond_with(self, response: Response, *, close_connection: bool = False) -> RouterResponse:
-        if self.call.wants_no_answer:
-            warn_once(self.place.name, "answered a client that asked for no answer (Prefer: respond-async)")
         return RouterResponse(response, close_connection=close_connection)
 
     def respond_with_error(
@@ -338,8 +349,6 @@ class Decision(RouterContext):
         return RouterResponse(refusal(told, request.operation.is_bus), close_connection=close_connection)
 
     def respond_without_reply(self) -> RouterResponse:
-        if not self.call.wants_no_answer:
-            warn_once(self.place.name, "left a client without an answer that had asked for one")
         return RouterResponse(None)
 
     def seal(self, kind: str, value: Any) -> str:
@@ -375,7 +384,11 @@ class Context(FilterContext):
         self.call.subject = subject
 
     async def send_request(self, request: Request) -> Response:
-        return await self.call.filtered(self.places, request, self.last, self.number + 1)
+        self.call.filters_asking += 1
+        try:
+            return await self.call.filtered(self.places, request, self.last, self.number + 1)
+        finally:
+            self.call.filters_asking -= 1
 
 
 _warned: set[tuple[str, str]] = set()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.running import Running, by_topic, cluster, route
+from tests.gateway.running import Client, Running, by_topic, cluster, route
 from tests.gateway.streams import Stream
 from tests.instances import ROOT, until
 
@@ -149,6 +149,77 @@ def test_a_router_may_close_the_connection_and_a_nested_one_may_not(gateway) -> 
     assert client.get("/v0/nodes").json["nodes"][0]["route"] == "inner/two"
 
 
+def test_a_nested_router_that_closes_the_clients_connection_is_an_error(gateway) -> None:
+    client = gateway.client(host="nested")
+    failed = client.get("/v0/health", x_do="close inner")
+    assert (failed.status, failed.code) == (502, "router_failed")
+    assert failed.json["error"]["detail"]["router"] == "inner"
+    assert "asked to close the client's connection" in gateway.output
+    assert client.get("/v0/health").status == 200, "the connection stays"
+
+
+def test_a_router_streams_an_answer_of_its_own(gateway) -> None:
+    answer = gateway.client().get("/v0/health?a=b", x_do="stream")
+    assert (answer.body, answer.headers["transfer-encoding"]) == (b"one GET a=b", "chunked")
+
+
+def test_a_request_is_replaced_and_its_body_read_as_often_as_wanted(gateway, name: str) -> None:
+    client = gateway.client()
+    client.append(name, 1)
+    assert client.get(f"/v0/topics/another?{name}", x_do="replace").json["topic"] == name
+    told = client.post("/v0/topics/a/diff", {"from_seq": 0}, x_do="body").json
+    assert told == ['{"from_seq": 0}', '{"from_seq": 0}', "/v0/topics/a/diff"]
+
+
+def test_a_filter_used_on_two_routes_has_two_instances_and_its_own_requests_pass_those_behind_it(gateway) -> None:
+    client = gateway.client()
+    for number in (1, 2):
+        passed = client.get("/v0/health").headers
+        # A sends a request of its own each time. It passes B, and C and D of the route.
+        assert [passed[f"x-passed-{each}"] for each in "abcd"] == [str(number), *[str(2 * number)] * 3]
+    # The nested route has a C of its own. A's own request goes to the node's address as well.
+    inner = client.get("/node/1/v0/health").headers
+    assert (inner["x-passed-a"], inner["x-passed-c"], "x-passed-d" in inner) == ("3", "2", False)
+
+
+def test_routers_are_made_for_each_connection_and_closed_with_it(two_servers, gateways, installed, tmp_path) -> None:
+    log = tmp_path / "log"
+    configuration = contract(*(server.port for server in two_servers))
+    configuration["routerDefinitions"][0]["config"]["log"] = str(log)
+    gateway = gateways(configuration, PYTHONPATH=str(installed))
+
+    def noted(what: str) -> int:
+        return log.read_text().splitlines().count(what)
+
+    initialized, made, ended = noted("initialized all outer one,inner"), noted("router made"), noted("router closed")
+    assert initialized >= 1
+    for _ in range(2):
+        client = Client(gateway.port)
+        for _ in range(3):
+            client.get("/v0/health")
+        client.close()
+    until(lambda: noted("router closed") == ended + 2, "the routers to be closed")
+    assert noted("router made") == made + 2
+    assert noted("initialized all outer one,inner") == initialized
+    closed = noted("factory closed")
+    assert gateway.stop() == 0
+    assert noted("factory closed") == closed + 1
+
+
+@pytest.mark.parametrize("allows", [True, False])
+def test_routes_may_share_a_cluster_if_their_router_allows_it(installed, tmp_path, allows: bool) -> None:
+    configuration = contract(1, 2)
+    configuration["routerDefinitions"][2]["routes"][0]["target"] = {"cluster": "one"}
+    del configuration["clusterDefinitions"][1]
+    configuration["routerDefinitions"][0]["config"]["shared"] = allows
+    running = Running(tmp_path, configuration)
+    done = checked(running, installed)
+    assert done.returncode == (0 if allows else 1), done.stderr
+    if not allows:
+        assert "the routes 'one' and 'inner' both reach the cluster 'one': leave one of them out" in done.stderr
+        assert done.stderr.startswith(f"{running.file}:{line_of(running, 'name: inner')}: ")
+
+
 def test_a_client_that_wants_no_answer_gets_202(gateway) -> None:
     client = gateway.client()
     answer = client.get("/v0/health", prefer="respond-async", x_do="no reply")
@@ -156,15 +227,23 @@ def test_a_client_that_wants_no_answer_gets_202(gateway) -> None:
     assert "had asked for one" not in gateway.output
     assert client.get("/v0/health", x_do="no reply").status == 202
     assert "had asked for one" in gateway.output
+    assert "answered a client" not in gateway.output
+    assert client.get("/v0/health", prefer="respond-async", x_do="tell").status == 200
+    assert "answered a client that asked for no answer" in gateway.output
 
 
-def test_the_topology_knows_topics_and_nodes(gateway, name: str) -> None:
+def test_the_topology_knows_topics_and_nodes(gateway, two_servers, name: str) -> None:
     client = gateway.client()
     asked = f"/v0/topics/{name}"
     assert client.get(asked, x_do="topology").json == {"exists": False, "head": 0, "nodes": ["up"]}
     client.append(name, 1, 2)
     # The append passed, so that the topology knows of it.
-    assert client.get(asked, x_do="topology").json == {"exists": True, "head": 2, "nodes": ["up"]}
+    assert client.get(asked, x_do="topology", x_forget="1").json == {"exists": True, "head": 2, "nodes": ["up"]}
+    # Past the gateway: only a topology that forgot asks the server.
+    past = Client(two_servers[0].port)
+    past.append(name, 3)
+    past.close()
+    assert client.get(asked, x_do="topology").json == {"exists": True, "head": 3, "nodes": ["up"]}
 
 
 def test_a_stream_is_at_the_address_that_the_client_uses(gateway, two_servers, name: str) -> None:

@@ -11,6 +11,12 @@ from gateway.blocks import scatter
 class ContractConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     first_route: str
     shared: bool = False
+    log: str | None = None  # a file: what was called, a line each
+
+    def note(self, what):
+        if self.log is not None:
+            with open(self.log, "a") as file:
+                file.write(what + "\n")
 
 
 class ContractRouter:
@@ -29,6 +35,21 @@ class ContractRouter:
             return context.respond_with_error(request, PermissionError("a secret of the router"))
         if do == "close":
             return context.respond_with(Response(200, (), b"bye"), close_connection=True)
+        if do == "close inner" and self.config.first_route == "two":
+            return context.respond_with(Response(200, (), b"bye"), close_connection=True)
+        if do == "stream":
+
+            async def parts():
+                for part in (b"one ", request.method.encode(), b" ", request.query.encode()):
+                    yield part
+
+            return context.respond_with(Response(200, [(b"content-type", b"text/plain")], parts()))
+        if do == "replace":
+            changed = request.replace(topic=request.query, method="GET", query="", body=b"")
+            return context.respond_with(await context.send_request(context.any_node(self.config.first_route), changed))
+        if do == "body":
+            told = [(await request.body()).decode(), (await request.body()).decode(), request.path]
+            return context.respond_with(Response.json(200, told))
         if do == "no reply":
             return context.respond_without_reply()
         if do == "slow":
@@ -49,6 +70,8 @@ class ContractRouter:
         if do == "topology":
             found = await self.topology.topics(self.config.first_route, [request.topic])
             state = found[request.topic]
+            if request.header(b"x-forget"):
+                self.topology.invalidate_route(self.config.first_route)
             nodes = [each.state for each in self.topology.nodes(self.config.first_route)]
             return context.respond_with(
                 Response.json(200, {"exists": state.exists, "head": state.head_seq, "nodes": nodes})
@@ -63,7 +86,7 @@ class ContractRouter:
         return {}
 
     def close(self):
-        pass
+        self.config.note("router closed")
 
 
 class ContractRouterFactory:
@@ -75,13 +98,16 @@ class ContractRouterFactory:
         if config.shared:
             context.allow_shared_cluster_targets()
         assert "ContractRouter" in context.plugin_names("router")
+        assert type(context.plugin_instance("router", "ContractRouter")).__name__ == "ContractRouterFactory"
+        config.note(f"initialized {context.virtual_cluster_name} {context.router_name} {','.join(context.route_names)}")
         return config, context.topology_service()
 
     def create_router(self, context, data):
+        data[0].note("router made")
         return ContractRouter(*data)
 
     def close(self, data):
-        pass
+        data[0].note("factory closed")
 
 
 class LossyRouterFactory(ContractRouterFactory):
@@ -126,7 +152,8 @@ class Trail:
     async def on_response(self, operation, response, context):
         back = (response.header(b"x-back") or b"") + self.config.name.encode()
         headers = [each for each in response.headers if each[0] != b"x-back"]
-        return response.replace(headers=[*headers, (b"x-back", back)])
+        passed = (f"x-passed-{self.config.name}".lower().encode(), b"%d" % self.passed)
+        return response.replace(headers=[*headers, (b"x-back", back), passed])
 
 
 class TrailFactory:

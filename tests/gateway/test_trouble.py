@@ -1,0 +1,138 @@
+"""Servers that fail: timeouts, what is sent again, breakers, and the kinds of errors in metrics."""
+
+import re
+import socket
+from collections.abc import Callable
+
+import pytest
+
+from gateway.upstreams import FAILURES, FIRST_REST_SECONDS, LONGEST_REST_SECONDS, Breaker
+from tests.gateway.running import Running, by_topic, static
+from tests.gateway.test_static import OK, asked, raw_upstream
+from tests.instances import free_port, until
+
+READ = {"prefer": "x"}  # an unusual header: the request is read, and does not pass as bytes
+
+
+def test_a_breaker_opens_after_failures_and_closes_after_one_success() -> None:
+    breaker = Breaker()
+    for _ in range(FAILURES):
+        assert breaker.allows(0)
+        breaker.failed(0)
+    assert (breaker.state, breaker.allows(FIRST_REST_SECONDS / 2)) == ("open", False)
+    assert breaker.allows(FIRST_REST_SECONDS)
+    assert (breaker.state, breaker.allows(FIRST_REST_SECONDS)) == ("half_open", False), "one request tries"
+    breaker.failed(FIRST_REST_SECONDS)
+    assert (breaker.state, breaker.allows(2 * FIRST_REST_SECONDS)) == ("open", False), "each rest is longer"
+    now = 0.0
+    for _ in range(20):
+        now += LONGEST_REST_SECONDS
+        assert breaker.allows(now)
+        breaker.failed(now)
+    assert breaker.rest == LONGEST_REST_SECONDS
+    assert breaker.allows(now + LONGEST_REST_SECONDS)
+    breaker.succeeded()
+    assert (breaker.state, breaker.failures, breaker.rest) == ("closed", 0, FIRST_REST_SECONDS)
+
+
+def failing_once(heads: list[bytes]) -> Callable[[socket.socket], None]:
+    """Ends the connection of the first request without an answer, and answers all others."""
+
+    def talk(connection: socket.socket) -> None:
+        while True:
+            heads.append(asked(connection))
+            if len(heads) == 1:
+                return
+            connection.sendall(OK)
+
+    return talk
+
+
+def keys(heads: list[bytes]) -> list[bytes]:
+    return [found for head in heads for found in re.findall(rb"idempotency-key: ([^\r]+)", head)]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "tries"),
+    [
+        ("GET", "/v0/topics/x", {}, 2),
+        ("POST", "/v0/topics/x/diff", {}, 2),
+        ("POST", "/v0/topics/x", {}, 2),
+        ("POST", "/v0/topics/x", {"idempotency_key": "mine"}, 2),
+        ("PUT", "/v0/topics/x", {}, 1),
+        ("POST", "/v0/topics/x/delete", {}, 1),
+    ],
+)
+def test_only_what_is_safe_is_sent_again(gateways, method: str, path: str, headers: dict[str, str], tries: int) -> None:
+    heads: list[bytes] = []
+    with raw_upstream(failing_once(heads)) as port:
+        client = gateways(by_topic(free_port(), port)).client()
+        answer = client.call(method, path, **headers)
+    assert len(heads) == tries
+    if tries == 1:
+        assert (answer.status, answer.code) == (502, "node_unreachable")
+        assert answer.json["error"]["detail"]["maybe_written"] is True
+    else:
+        assert answer.status == 200
+    if path == "/v0/topics/x" and method == "POST":
+        first, second = keys(heads)
+        assert first == second
+        assert first == b"mine" if headers else first.startswith(b"gateway-")
+
+
+def counted(gateway: Running, kind: str) -> int:
+    text = gateway.client().get("/gateway/metrics").body.decode()
+    return sum(int(each) for each in re.findall(rf'failures_total{{[^}}]*kind="{kind}"}} (\d+)', text))
+
+
+def test_each_kind_of_failure_is_counted_and_a_breaker_shows_its_state(gateways) -> None:
+    def silent(connection: socket.socket) -> None:
+        while True:
+            asked(connection)
+
+    away = free_port()
+    with raw_upstream(silent) as port:
+        configuration = by_topic(away, port)
+        configuration["clusterDefinitions"][1]["timeouts"] = {"answerMs": 300}
+        gateway = gateways(configuration)
+        client = gateway.client()
+        assert client.get("/v0/topics/us.x").code == "timeout"
+        assert client.get("/v0/topics/eu.x").code == "node_unreachable"
+        assert client.get("/node/7/v0/health").code == "unknown_route"
+        assert gateway.client(host="elsewhere").get("/v0/health").code == "unknown_route"
+        found = {kind: counted(gateway, kind) for kind in ("timeout", "node_unreachable", "unknown_route")}
+        assert found == {"timeout": 1, "node_unreachable": 1, "unknown_route": 2}
+
+        def breaker() -> str:
+            text = gateway.client().get("/gateway/metrics").body.decode()
+            return re.findall(r'breaker{cluster="eu",node="0"} (\d)', text)[0]
+
+        until(lambda: breaker() == "2", "the breaker to open")
+
+        def talk(connection: socket.socket) -> None:
+            while True:
+                asked(connection)
+                connection.sendall(OK)
+
+        with raw_upstream(talk, away):
+            until(lambda: breaker() == "0", "the breaker to close")
+            assert client.get("/v0/topics/eu.x").status == 200
+
+
+def test_a_node_that_takes_no_connection_in_time_is_unreachable(gateways) -> None:
+    # A listener whose queue is full takes no further connection and refuses none.
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+        port = listener.getsockname()[1]
+        waiting = []
+        for _ in range(4):
+            each = socket.socket()
+            each.setblocking(False)
+            each.connect_ex(("127.0.0.1", port))
+            waiting.append(each)
+        gateway = gateways(static(port, timeouts={"connectMs": 200}), ready=False)
+        until(lambda: gateway.health() == "degraded", "the probes to fail")
+        for headers in ({}, READ):
+            refused = gateway.client().get("/v0/health", **headers)
+            assert (refused.status, refused.code) == (502, "node_unreachable")
+        for each in waiting:
+            each.close()

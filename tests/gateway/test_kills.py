@@ -1,11 +1,16 @@
 """A node or the gateway itself is killed under appends: nothing acked is lost, nothing is doubled, no seq is used twice."""
 
+import contextlib
+import os
+import signal
 import threading
 from typing import Any
 
 import pytest
 
-from tests.gateway.running import Client, Running, by_topic, cluster, static
+from tests.gateway.running import Client, Running, by_topic, static
+from tests.gateway.streams import Stream
+from tests.gateway.test_processes import processes
 from tests.instances import Instance, free_port, until
 
 
@@ -97,29 +102,102 @@ def test_the_server_is_killed_under_appends(two_servers, gateways, instances, na
     assert writer.seqs == sorted(set(writer.seqs))
 
 
-def test_a_reload_under_load_loses_no_request(two_servers, gateways, name: str) -> None:
+class Load(threading.Thread):
+    """Appends and reads on one kept connection, and repeats nothing: each failure is a request that was lost."""
+
+    def __init__(self, gateway: Running, topic: str) -> None:
+        super().__init__()
+        self.gateway, self.topic = gateway, topic
+        self.answered = 0
+        self.lost: list[Any] = []
+        self.stopping = threading.Event()
+
+    def run(self) -> None:
+        client = Client(self.gateway.port)
+        while not self.stopping.is_set():
+            try:
+                for answer in (
+                    client.append(self.topic, self.answered),
+                    client.post(f"/v0/topics/{self.topic}/diff", {"limit": 1}),
+                ):
+                    if answer.status not in (200, 201):
+                        self.lost.append(answer.body)
+            except OSError as error:
+                self.lost.append(error)
+                break
+            self.answered += 1
+        client.close()
+
+
+@pytest.mark.parametrize("kind", ["static", "by topic"])
+def test_a_reload_under_load_loses_no_request(two_servers, gateways, name: str, kind: str) -> None:
+    """The cluster that every request reaches has another timeout each time, so that all routers and connections are new."""
     first, second = (server.port for server in two_servers)
-    good = by_topic(second, first)
-    gateway = gateways(good)
-    writers = [Writer(gateway, f"{name}-{number}") for number in range(3)]
-    failed: list[Any] = []
-    for writer in writers:
-        writer.start()
-    for number in range(4):
+    gateway = gateways(configuration(kind, first, second))
+    loads = [Load(gateway, f"{name}-{number}") for number in range(4)]
+    for load in loads:
+        load.start()
+    opening = gateway.client()
+    opening.append(f"{name}-stream", 0)
+    stream = Stream(gateway, opening.post("/v0/watch", {"topics": {f"{name}-stream": {}}}).json["stream_url"])
+    for number in range(1, 5):
         before = gateway.client().get("/gateway/health").json["configuration"]
-        changed = {
-            **good,
-            "clusterDefinitions": [cluster("eu", second), cluster("us", first, timeouts={"answerMs": 10_000 + number})],
-        }
+        changed = configuration(kind, first, second)
+        for each in changed["clusterDefinitions"]:
+            each["timeouts"] = {"answerMs": 10_000 + number}
         gateway.write(changed)
         until(lambda old=before: gateway.client().get("/gateway/health").json["configuration"] != old, "the reload")
-        answer = gateway.client().get("/v0/topics")
-        failed += [answer.body] if answer.status != 200 else []
+        goals = [load.answered + 5 for load in loads]
+        until(
+            lambda goals=goals: all(load.lost or load.answered > goal for load, goal in zip(loads, goals, strict=True)),
+            "answers by the new configuration",
+        )
+        gateway.client().append(f"{name}-stream", number)
+    for load in loads:
+        load.stopping.set()
+        load.join(60)
+    assert [load.lost for load in loads] == [[]] * 4
+    assert stream.records(5) == {f"{name}-stream": [0, 1, 2, 3, 4]}, "the stream that was open goes on"
+    stream.close()
+    for load in loads:
+        assert stored(gateway.client(), load.topic) == list(range(load.answered))
+
+
+def test_a_process_of_several_is_killed_under_appends(two_servers, gateways, name: str) -> None:
+    gateway = gateways(configuration("by topic", two_servers[0].port, two_servers[1].port), "--processes", "2")
+    writers = [Writer(gateway, f"{name}-{number}") for number in range(3)]
+    for writer in writers:
+        writer.start()
+    for _ in range(3):
+        goals = [len(writer.acked) + 10 for writer in writers]
+        until(
+            lambda goals=goals: all(len(writer.acked) > goal for writer, goal in zip(writers, goals, strict=True)),
+            "appends to be acked",
+        )
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(processes(gateway)[0]["pid"], signal.SIGKILL)
     for writer in writers:
         writer.stop()
-    assert failed == []
-    for writer in writers:
         assert stored(gateway.client(), writer.topic) == writer.acked
+        assert writer.seqs == sorted(set(writer.seqs))
+
+
+def test_a_watch_continues_after_the_gateway_was_killed(two_servers, gateways, name: str) -> None:
+    gateway = gateways(by_topic(two_servers[1].port, two_servers[0].port), GATEWAY_KEY="k" * 32)
+    client = gateway.client()
+    client.append(name, 1, 2)
+    url = client.post("/v0/watch", {"topics": {name: {}}}).json["stream_url"]
+    stream = Stream(gateway, url)
+    got = stream.records(2)[name]
+    for number in (3, 5):
+        gateway.kill()
+        stream.close()
+        gateway.start()
+        gateway.client().append(name, number, number + 1)
+        stream = Stream(gateway, url, f"last-event-id: {stream.id}")
+        got += stream.records(2)[name]
+    stream.close()
+    assert got == [1, 2, 3, 4, 5, 6]
 
 
 def test_another_node_answers_while_one_is_away(two_servers, gateways, instances, name: str) -> None:

@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from bench import gateway_streams
 from bench.client import Client
@@ -16,23 +17,25 @@ from bench.log import ONE
 from bench.report import Row
 from bench.watch import NO_CAPS
 from tests import instances
-from tests.gateway.running import Running, by_topic, static, union
+from tests.gateway.running import Running, by_topic, cluster, static, union
 from tests.instances import Instance
 
 SECONDS = 3.0
 CONNECTIONS = 32
 LISTED = 10_000  # topics of each server of a union
-PORTS = {"StaticRouter": (0.65, 40.0, 0.15), "TopicRouter": (0.5, 130.0, None)}  # asked: rate, µs of CPU, ms more
+ROUNDS = 3  # of a load without the gateway, and one through it
+STATIC, TOPIC = (0.65, 40.0, 0.15), (0.5, 130.0, None)  # asked: share of the rate, µs of CPU, ms more
+WITHOUT_KEYS = "TopicRouter, addKeys: false"
+PORTS = {"StaticRouter": STATIC, "TopicRouter": TOPIC, WITHOUT_KEYS: TOPIC}
 
 
 def run(instance: Instance) -> Iterator[Row]:
-    configurations = {"StaticRouter": static(instance.port), "TopicRouter": by_topic(instance.port, instance.port)}
-    # Both prefixes lead to the one server: two routes to one cluster are refused, and this is no second server.
-    topic = configurations["TopicRouter"]
-    del topic["clusterDefinitions"][1]
-    topic["routerDefinitions"][0]["routes"] = topic["routerDefinitions"][0]["routes"][:1]
     post(f"{instance.url}/v0/topics/bench", ONE, 16, 1)  # warm
-    topic["routerDefinitions"][0]["config"] = {"prefixes": {"b": "eu"}}
+    configurations = {
+        "StaticRouter": static(instance.port),
+        "TopicRouter": one_route(instance.port),
+        WITHOUT_KEYS: one_route(instance.port, addKeys=False),
+    }
     for router, configuration in configurations.items():
         with tempfile.TemporaryDirectory() as folder:
             gateway = Running(Path(folder), configuration).start()
@@ -43,6 +46,15 @@ def run(instance: Instance) -> Iterator[Row]:
     with instances.start(**NO_CAPS) as other:
         yield from gateway_streams.run(instance, other)
         yield first_page(instance, other)
+
+
+def one_route(port: int, **more: bool) -> dict[str, Any]:
+    """A TopicRouter with one route: two routes to one cluster are refused."""
+    configuration = by_topic(port, port, prefixes={"b": "eu"}, default=None)
+    configuration["clusterDefinitions"] = [cluster("eu", port, **more)]
+    router = configuration["routerDefinitions"][0]
+    router["routes"] = router["routes"][:1]
+    return configuration
 
 
 def first_page(instance: Instance, other: Instance) -> Row:
@@ -74,9 +86,11 @@ def fill(client: Client, first: int) -> None:
 
 def calls(router: str, instance: Instance, gateway: Running) -> Iterator[Row]:
     append = Requests("POST", f"{instance.url}/v0/topics/bench", ONE)
+    yield beside(router, "append 1 record", append, gateway)
+    if router == WITHOUT_KEYS:
+        return
     diff = Requests("POST", f"{instance.url}/v0/topics/bench/diff", '{"from_seq": 9007199254740991}')
-    for name, requests in (("append 1 record", append), ("diff at the tail", diff)):
-        yield beside(router, name, requests, gateway)
+    yield beside(router, "diff at the tail", diff, gateway)
 
 
 def beside(router: str, name: str, requests: Requests, gateway: Running) -> Row:
@@ -84,7 +98,7 @@ def beside(router: str, name: str, requests: Requests, gateway: Running) -> Row:
     assert gateway.process is not None
     through = requests.to(f"http://127.0.0.1:{gateway.port}")
     direct, load, spent, answered = [], [], 0.0, 0.0
-    for _ in range(2):
+    for _ in range(ROUNDS):
         direct.append(send(requests, CONNECTIONS, SECONDS))
         before = used([gateway.process.pid])
         load.append(send(through, CONNECTIONS, SECONDS))

@@ -72,7 +72,7 @@ def test_each_is_set_where_it_was_asked_and_shown() -> None:
         (1, 1, None, True),
     ]
     shown = scripts.cursor("t", "a", done[0].updated_ts)
-    assert shown == (done[0].cursor_id, "a", "named", 2, 1, 5, NOW + 5)
+    assert shown == (done[0].cursor_id, "a", "named", 2, 1, 5, NOW + 5, False)
 
 
 def test_the_answer_is_the_cursor_as_it_stands() -> None:

@@ -318,8 +318,8 @@ def test_a_window_of_large_records_ends_at_the_seam(servers, client, name: str) 
     large = "x" * 300_000
     servers[0].append(name, "behind the end")
     client.append(name, large, large, large, large)
-    window = diff(client, name, from_seq=4)
-    assert seqs(window) == [5, 6, 7, 8]
+    for _ in range(20):  # the connection to a server serves again after a large answer
+        assert seqs(diff(client, name, from_seq=4)) == [5, 6, 7, 8]
     assert seqs(diff(client, name, from_seq=8)) == [9]
 
 

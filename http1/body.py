@@ -59,15 +59,21 @@ class Body:
 
     def end(self) -> None:
         self.complete = True
-        self._source = None
-        self._wake()
+        self._let_go()
 
     def fail(self, error: BaseException) -> None:
         """The rest does not arrive. The reader gets the parts that did, then the error."""
         if not self.complete and self._error is None:
             self._error = error
-            self._source = None
-            self._wake()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """The connection has nothing more for this body. It may have been paused by the very part that came before the end."""
+        source, self._source = self._source, None
+        if self._paused and source is not None:
+            self._paused = False
+            source.resume_body()
+        self._wake()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

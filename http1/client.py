@@ -386,8 +386,8 @@ class Connection(asyncio.Protocol):
         if body is None:
             return
         self.served += 1
-        self.deadline = NEVER
         body.end()
+        self.deadline = NEVER
         if self.uploading is not None:  # the server did not wait for the whole request
             self.abort()
         elif self.rest is None:

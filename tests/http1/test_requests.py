@@ -277,6 +277,23 @@ def test_a_body_that_is_cut_off_is_an_error_to_its_handler(serve) -> None:
     assert seen == ["the body is cut off"] * 2
 
 
+@pytest.mark.parametrize("size", [65_536, 65_537, 70_000, 131_072, 200_000])
+def test_a_connection_reads_on_behind_a_body_that_had_paused_it(serve, size: int) -> None:
+    """The part that pauses the connection may be the last of its body."""
+
+    async def late(request: Request) -> Response:
+        await asyncio.sleep(0.02)  # the body arrives before it is read
+        return await echo(request)
+
+    served = serve(late)
+    with served.connection() as opened:
+        for _ in range(3):
+            opened.sendall(POST + b"content-length: %d\r\n\r\n" % size + b"a" * size)
+            some(opened, b"a" * size)
+        opened.sendall(LAST)
+        assert statuses(rest(opened)) == [200]
+
+
 def test_what_waits_unread_is_bounded(serve) -> None:
     """A handler that takes the body slowly slows its client down."""
     go: list[asyncio.Event] = []

@@ -19,7 +19,7 @@ from store.joint import Joined
 from store.script import Done, Script, Statement, Whole, atomically
 from topics import audit, hooks, limits
 from topics.audit import as_json
-from topics.cache import CachedTopic, cached, forget, keep, lock_of
+from topics.cache import CachedTopic, absent, cached, forget, keep, lock_of
 from topics.models import Topic, TopicHead
 from wire.answer import clamped
 from wire.keys import Key
@@ -333,11 +333,13 @@ class Put(NamedTuple):
     created: bool
 
 
-def put_topic(name: str, config: Config, now: int) -> Script[Put]:
-    """Create the topic or change what differs. Raises Incompatible, InvalidRequest or Throttled: nothing changed."""
+def put_topic(name: str, config: Config, now: int, *, create: bool = True) -> Script[Put]:
+    """Create the topic or change what differs. Raises Incompatible, InvalidRequest or Throttled: nothing changed. Raises
+    TopicNotFound where there is none and `create` is false."""
     fields = config.fields()
     check_topic_name(name)
-    may_create = fields.get("type") != Topic.Type.QUEUE  # whoever asks for one is told first if a log has the name
+    # A client that asks for a queue is told first if a log has the name.
+    may_create = create and fields.get("type") != Topic.Type.QUEUE
     while True:
         if may_create and cached(name) is None and (yield from create_topic(name, fields, now, noted=True)):
             return Put(configured(fields), True)
@@ -345,6 +347,8 @@ def put_topic(name: str, config: Config, now: int) -> Script[Put]:
         forget(name)
         if after is not None:
             return Put(after, False)
+        if not create:
+            raise absent(name)
         check_type(fields)
 
 

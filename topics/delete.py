@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 
 from msgspec import Meta
 
-from base.errors import InvalidRequest, Outdated, TopicNotEmpty
+from base.errors import InvalidRequest, Outdated, TopicNotEmpty, TopicNotSealed
 from store.script import Script, Statement, Whole, atomically
 from topics import audit, hooks, sealed, wake
 from topics.cache import CachedTopic, as_known, forget, lock_of
@@ -40,6 +40,7 @@ WITH dropped AS (DELETE FROM topics_topichead WHERE topic_id = %s RETURNING head
 INSERT INTO topics_lasthead AS kept (name, head_seq) SELECT %s, head_seq FROM dropped WHERE head_seq > 0
     ON CONFLICT (name) DO UPDATE SET head_seq = greatest(kept.head_seq, excluded.head_seq)
 """
+FORGET_HEAD = "DELETE FROM topics_lasthead WHERE name = %s"
 # What else belongs to a topic, and the topic.
 DROP = (
     "DELETE FROM topics_clockstep WHERE topic_id = %s",
@@ -149,13 +150,16 @@ class Gone(NamedTuple):
     routers: list[str]
 
 
-def delete_topic(name: str, if_empty: bool, now: int, key: Key = OPEN) -> Script[Gone]:
-    """Delete a topic and every router that names it.
+def delete_topic(
+    name: str, if_empty: bool, now: int, key: Key = OPEN, *, if_sealed: bool = False, keep_head: bool = True
+) -> Script[Gone]:
+    """Delete a topic and every router that names it. `keep_head`: a later topic of the name continues the numbering.
 
-    Raises TopicNotEmpty when it holds records and only an empty one was to go, and RouterOutsidePrefixes when a router
-    would go that the key may not delete by itself.
+    Raises TopicNotEmpty when it holds records and only an empty one was to go, TopicNotSealed when only a sealed one was to go,
+    and RouterOutsidePrefixes when a router would go that the key may not delete by itself.
     """
-    topic_id, head_seq, routers = yield from atomically(delete_locked(name, if_empty, now, key), lock_of(name))
+    work = delete_locked(name, if_empty, now, key, if_sealed=if_sealed, keep_head=keep_head)
+    topic_id, head_seq, routers = yield from atomically(work, lock_of(name))
     if topic_id is None:
         return Gone(False, [])
     forget(name)
@@ -163,7 +167,9 @@ def delete_topic(name: str, if_empty: bool, now: int, key: Key = OPEN) -> Script
     return Gone(True, routers)
 
 
-def delete_locked(name: str, if_empty: bool, now: int, key: Key) -> Script[tuple[int | None, int, list[str]]]:
+def delete_locked(
+    name: str, if_empty: bool, now: int, key: Key, *, if_sealed: bool = False, keep_head: bool = True
+) -> Script[tuple[int | None, int, list[str]]]:
     """Returns the topic's id (None: there is none), its head, and the names of its routers."""
     yield from hooks.before_delete()
     # Nobody configures it from here on. Not FOR UPDATE: who makes a cursor, which refers to this row, need not wait yet.
@@ -172,6 +178,8 @@ def delete_locked(name: str, if_empty: bool, now: int, key: Key) -> Script[tuple
         return None, 0, []
     topic_id, *values = found[0]
     config = stored(values)
+    if if_sealed and not config.sealed:
+        raise TopicNotSealed(f"{name!r} is not sealed", topic=name)
     routers = yield from hooks.with_delete(topic_id, name, key)
     ((head_seq,),) = yield Statement(TAKE_HEAD, (topic_id,))
     if if_empty:
@@ -182,6 +190,8 @@ def delete_locked(name: str, if_empty: bool, now: int, key: Key) -> Script[tuple
     yield Statement(LOCK_TOPIC, (topic_id,))  # after who is about to make a cursor here: it goes, too
     yield from audit.note("delete", "topic", name, before=as_dict(config))
     yield Statement(DROP_HEAD, (topic_id, name))
+    if not keep_head:
+        yield Statement(FORGET_HEAD, (name,))
     for statement in DROP:
         yield Statement(statement, (topic_id,))
     yield Statement(KEEP_NAME, (topic_id, name, now))

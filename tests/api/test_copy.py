@@ -315,12 +315,20 @@ def test_a_time_below_the_last_one_is_refused(api: Door, topic: str) -> None:
 def test_other_ways_to_say_what_makes_no_sense(api: Door, topic: str) -> None:
     path = f"/v0/topics/{topic}"
     body = {"copy": True, "records": [record(1)]}
-    assert api.post(path, body, idempotency_key="k").status == 400
     assert api.post(f"{path}?return_seqs=false", body).status == 400
     escaped = api.call("POST", path, b'{"c\\u006fpy": true, "records": [{"data": 1}]}')
     assert (escaped.status, escaped.detail) == (400, {"field": "copy"})
     assert api.post(path, {"copy": "yes", "records": [{"data": 1}]}).status == 400
     assert state(api, topic) == (1, 0, 0, 0)
+
+
+def test_a_copy_may_carry_the_key_that_a_gateway_gives_every_append(api: Door, topic: str) -> None:
+    body = {"copy": True, "records": [record(1)]}
+    for _ in range(2):
+        assert api.post(f"/v0/topics/{topic}", body, idempotency_key="k").status == 200
+    assert (
+        api.post(f"/v0/topics/{topic}", {"copy": True, "records": [record(2)]}, idempotency_key="k").json["copied"] == 1
+    )
 
 
 def test_an_append_may_say_that_it_is_no_copy(api: Door, name: str) -> None:

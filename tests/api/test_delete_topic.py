@@ -57,3 +57,21 @@ def test_an_unknown_query_value_is_refused(api: Door, name: str, query: str) -> 
 def test_a_bad_name_is_refused(api: Door, bad: str) -> None:
     refused = api.delete(f"/v0/topics/{bad}")
     assert (refused.status, refused.code) == (400, "invalid_request")
+
+
+def test_only_a_sealed_one_is_deleted_where_that_is_said(api: Door, name: str) -> None:
+    path = f"/v0/topics/{name}"
+    api.append(name, 1)
+    refused = api.call("DELETE", f"{path}?if_sealed=true")
+    assert (refused.status, refused.code) == (409, "topic_not_sealed")
+    assert api.get(path).json["count"] == 1
+    api.put(path, {"sealed": True})
+    assert api.call("DELETE", f"{path}?if_sealed=true").json["deleted"] is True
+    assert api.call("DELETE", f"{path}?if_sealed=true").json["deleted"] is False
+
+
+@pytest.mark.parametrize(("query", "first"), [("", 4), ("?keep_head=false", 1)])
+def test_the_numbering_ends_with_it_where_that_is_said(api: Door, name: str, query: str, first: int) -> None:
+    api.append(name, 1, 2, 3)
+    assert api.call("DELETE", f"/v0/topics/{name}{query}").json["deleted"] is True
+    assert api.append(name, 1).json["first_seq"] == first

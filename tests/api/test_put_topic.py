@@ -238,3 +238,13 @@ def test_the_cap_on_topics_is_told(views: Door, name: str, settings, monkeypatch
     assert refused.detail["limit"] == "topics"
     for ttl_ms in (1, 2):  # what is there may still be changed, by a process that remembers it and by one that does not
         assert views.put(f"/v0/topics/{name}", {"ttl_ms": ttl_ms}).status == 200
+
+
+def test_it_creates_none_where_it_must_not(api: Door, name: str) -> None:
+    path = f"/v0/topics/{name}"
+    refused = api.put(f"{path}?create=false", {"ttl_ms": 5})
+    assert (refused.status, refused.code) == (404, "topic_not_found")
+    assert api.get(path).status == 404
+    assert api.put(path).status == 201
+    changed = api.put(f"{path}?create=false", {"ttl_ms": 5})
+    assert (changed.status, changed.json["config"]["ttl_ms"]) == (200, 5)

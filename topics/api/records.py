@@ -121,8 +121,6 @@ def append_records(asked: Asked[Append | Copy, AppendQuery], topic: str) -> Scri
 
 def copy_records(asked: Asked[Any, AppendQuery], topic: str, wanted: Copy) -> Script[Answer]:
     asked.key.check("admin")
-    if b"idempotency-key" in asked.headers:
-        raise InvalidRequest("a copy needs no Idempotency-Key: sent again, it changes nothing")
     if not asked.query.return_seqs:
         raise InvalidRequest("a copy takes no return_seqs", field="return_seqs")
     now = now_ms()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import UNSET
 
 from base.clock import now_ms
-from base.errors import Incompatible, RouterOutsidePrefixes, TopicNotEmpty, TopicNotFound
+from base.errors import Incompatible, RouterOutsidePrefixes, TopicNotEmpty, TopicNotFound, TopicNotSealed
 from base.names import check_topic_name
 from store.script import Script
 from topics import recency
@@ -21,21 +21,27 @@ from wire.paging import PageQuery, next_cursor
 from wire.parse import Destruction, Request
 
 
+class PutTopicQuery(Request):
+    create: bool = True
+    """False: 404 `topic_not_found` where the topic is absent."""
+
+
 @Endpoint(
     "PUT",
     TOPIC,
     "put_topic",
     scope="admin",
+    query=PutTopicQuery,
     body=Config,
     answers={200: PutTopicAnswer, 201: PutTopicAnswer},
-    errors=(Incompatible,),
+    errors=(Incompatible, TopicNotFound),
     tells=DESCRIBED,
     example={"cap_records": 1_000_000, "durability": "fsync"},
 )
-def put(asked: Asked[Config, None], topic: str) -> Script[Answer]:
+def put(asked: Asked[Config, PutTopicQuery], topic: str) -> Script[Answer]:
     """Create a topic, or change its config."""
     asked.body.check_names(asked.key)
-    done = yield from put_topic(topic, asked.body, now_ms())
+    done = yield from put_topic(topic, asked.body, now_ms(), create=asked.query.create)
     config = done.config.seen_by(asked.key)
     answer = PutTopicAnswer(
         topic=topic, created=done.created, config=config, clamped=asked.body.clamped(), performance=asked.performance()
@@ -86,6 +92,10 @@ def get(asked: Asked[None, TopicQuery], topic: str) -> Script[Answer]:
 class DeleteTopicQuery(Destruction):
     if_empty: bool = False
     """True: 409 `topic_not_empty` where the topic holds records."""
+    if_sealed: bool = False
+    """True: 409 `topic_not_sealed` where the topic is not sealed."""
+    keep_head: bool = True
+    """False: the next topic of this name starts at seq 1. For copies, whose seqs are those of another server."""
 
 
 @Endpoint(
@@ -95,12 +105,19 @@ class DeleteTopicQuery(Destruction):
     scope="delete",
     query=DeleteTopicQuery,
     answers={200: DeleteTopicAnswer},
-    errors=(TopicNotEmpty, RouterOutsidePrefixes),
+    errors=(TopicNotEmpty, TopicNotSealed, RouterOutsidePrefixes),
     names={"topic": "example-no-longer-wanted"},
 )
 def delete(asked: Asked[None, DeleteTopicQuery], topic: str) -> Script[Answer]:
     """Delete a topic, what it holds, and every router that names it."""
-    gone = yield from delete_topic(check_topic_name(topic), asked.query.if_empty, now_ms(), asked.key)
+    gone = yield from delete_topic(
+        check_topic_name(topic),
+        asked.query.if_empty,
+        now_ms(),
+        asked.key,
+        if_sealed=asked.query.if_sealed,
+        keep_head=asked.query.keep_head,
+    )
     return asked.answer(
         DeleteTopicAnswer(
             topic=topic, deleted=gone.deleted, routers_removed=gone.routers, performance=asked.performance()

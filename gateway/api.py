@@ -53,7 +53,7 @@ A filter looks at what passes, and may change it or answer itself:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -443,6 +443,19 @@ class RouterFactoryContext(Protocol):
 
     def topology_service(self) -> TopologyService:
         """Returns the topology of this router's routes. A router that never asks pays nothing."""
+        ...
+
+    def gauge(self, name: str, help: str, read: Callable[[], Mapping[str, float]]) -> None:
+        """Called in `initialize`: show a number by route in the gateway's metrics, as `topics_gateway_<name>`.
+
+        `read` returns the numbers of this process. Of several processes, the largest number is shown.
+        """
+        ...
+
+    def background(self, work: Callable[[RouterContext], Awaitable[None]]) -> None:
+        """Called in `initialize`: each gateway process does `work` from when it serves the virtual cluster until that ends. The
+        context sends requests of the router's own. `work` is cancelled at the end. After an exception it begins again.
+        """
         ...
 
 

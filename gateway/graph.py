@@ -6,15 +6,16 @@ twice has two instances.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import ssl
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gateway import plugins
-from gateway.api import Filter, Operation, PluginConfigError, Router, VirtualNode
+from gateway.api import Filter, Operation, PluginConfigError, Router, RouterContext, VirtualNode
 from gateway.config import Configuration
 from gateway.document import Fault
 from gateway.ids import from_virtual, to_virtual
@@ -24,6 +25,7 @@ from gateway.upstreams import Cluster, Node, NodeAddress
 from http1 import Waits
 
 log = logging.getLogger(__name__)
+Work = Callable[[RouterContext], Awaitable[None]]
 
 
 @dataclass(eq=False)
@@ -154,6 +156,8 @@ class RouterPlaceContext:
     folder: Path
     topology: Any = None
     allows_shared: bool = False
+    works: list[Work] = field(default_factory=list)
+    gauges: list[tuple[str, str, Callable[[], Mapping[str, float]]]] = field(default_factory=list)
 
     def allow_shared_cluster_targets(self) -> None:
         self.allows_shared = True
@@ -173,6 +177,12 @@ class RouterPlaceContext:
 
             self.topology = Topology()
         return self.topology
+
+    def gauge(self, name: str, help: str, read: Callable[[], Mapping[str, float]]) -> None:
+        self.gauges.append((name, help, read))
+
+    def background(self, work: Work) -> None:
+        self.works.append(work)
 
 
 @dataclass(eq=False)
@@ -202,12 +212,15 @@ class VirtualClusterPlace:
     in_flight: int = 0
     retired: bool = False
     streams: set[Any] = field(default_factory=set)
+    working: list[asyncio.Task[None]] | None = None  # the routers' background work (background.py), once it was started
 
     def __post_init__(self) -> None:
         # What one server hands out needs no wrapping where no other could get it.
         self.wraps = len({id(each) for each in clusters(self.root)}) > 1
 
     def close(self) -> None:
+        for task in self.working or ():
+            task.cancel()
         for each in reversed(list(places(self))):
             each.factory.close(each.data)
 
@@ -224,6 +237,11 @@ def places(site: VirtualClusterPlace) -> Iterator[FilterPlace | RouterPlace]:
                 yield from below(route.target)
 
     yield from below(site.root)
+
+
+def contexts(site: VirtualClusterPlace) -> dict[str, RouterPlaceContext]:
+    """Returns the context of each router, by its name."""
+    return {each.name: each.context for each in places(site) if isinstance(each, RouterPlace)}
 
 
 class Faults(Exception):

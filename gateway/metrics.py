@@ -6,6 +6,8 @@ import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
+from itertools import groupby
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,6 +21,16 @@ Labels = tuple[str, str, str, str, str]
 Row = list[float]
 
 
+class Gauge(NamedTuple):
+    """A number of a router's own, by route (api.RouterFactoryContext.gauge)."""
+
+    name: str
+    help: str
+    virtual_cluster: str
+    router: str
+    route: str
+
+
 class Told(msgspec.Struct):
     """The report of one process to the other processes of the gateway. `breakers`: cluster, node and state of each."""
 
@@ -29,6 +41,7 @@ class Told(msgspec.Struct):
     errors: list[tuple[tuple[str, str], int]]
     in_flight: dict[str, int]
     breakers: list[tuple[str, int, str]]
+    gauges: list[tuple[Gauge, float]] = []
 
 
 class Metrics:
@@ -70,7 +83,7 @@ def labels(values: Labels, le: str | None = None) -> str:
 
 
 def summed(processes: Sequence[Told]) -> Told:
-    """Returns the sum over processes. A breaker shows the worst state that a process sees."""
+    """Returns the sum over processes. A breaker shows the worst state that a process sees, a gauge the largest number."""
     requests: dict[Labels, Row] = {}
     errors, in_flight = Counter[tuple[str, str]](), Counter[str]()
     breakers: dict[tuple[str, int], str] = {}
@@ -81,8 +94,11 @@ def summed(processes: Sequence[Told]) -> Told:
         in_flight.update(each.in_flight)
         for cluster, node, state in each.breakers:
             breakers[cluster, node] = max(breakers.get((cluster, node), "closed"), state, key=STATES.index)
+    gauges: dict[Gauge, float] = {}
+    for gauge, number in [pair for each in processes for pair in each.gauges]:
+        gauges[gauge] = max(gauges.get(gauge, number), number)
     nodes = [(cluster, node, state) for (cluster, node), state in breakers.items()]
-    return Told(0, "", "", sorted(requests.items()), sorted(errors.items()), in_flight, nodes)
+    return Told(0, "", "", sorted(requests.items()), sorted(errors.items()), in_flight, nodes, sorted(gauges.items()))
 
 
 def text(told: Told) -> str:
@@ -128,4 +144,13 @@ def text(told: Told) -> str:
     ]
     for cluster, node, state in sorted(told.breakers):
         lines.append(f'topics_gateway_breaker{{cluster="{cluster}",node="{node}"}} {STATES.index(state)}')
+    for name, same in groupby(told.gauges, lambda each: each[0].name):
+        of_name = list(same)
+        lines += [
+            f"# HELP topics_gateway_{name} {of_name[0][0].help}",
+            f"# TYPE topics_gateway_{name} gauge",
+        ]
+        for gauge, number in of_name:
+            where = f'virtual_cluster="{gauge.virtual_cluster}",router="{gauge.router}",route="{gauge.route}"'
+            lines.append(f"topics_gateway_{name}{{{where}}} {number:.0f}")
     return "\n".join(lines) + "\n"

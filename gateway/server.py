@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from base.errors import TopicsError
-from gateway import offers, plugins, status
+from gateway import background, offers, plugins, status
 from gateway.answers import refusal
 from gateway.api import Operation, Request, Response, VirtualNode, without
 from gateway.calls import Call, Session, new_session_id
@@ -23,9 +23,9 @@ from gateway.config import Configuration, Faulty, load
 from gateway.document import Fault
 from gateway.errors import UnknownRoute
 from gateway.exchange import Streamed
-from gateway.graph import Builder, ClusterPlace, Faults, RouterPlace, VirtualClusterPlace, clusters, nodes
+from gateway.graph import Builder, ClusterPlace, Faults, RouterPlace, VirtualClusterPlace, clusters, contexts, nodes
 from gateway.ids import Seal
-from gateway.metrics import KINDS, Labels, Metrics, Told, summed, text
+from gateway.metrics import KINDS, Gauge, Labels, Metrics, Told, summed, text
 from gateway.shapes import Cluster as ClusterDefinition
 from gateway.siblings import Siblings
 from gateway.splice import ADDRESSES, Splice, spliced_cluster
@@ -152,9 +152,11 @@ class Gateway:
     # -- Life ----------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Probe the upstreams from now on."""
+        """Probe the upstreams from now on, and let routers do their background work."""
         for _, cluster in self.shared:
             cluster.start()
+        for site in self.sites.values():
+            background.start(site)
 
     async def listen(self, host: str, port: int, sock: socket.socket | None = None, tls: Any = None) -> int:
         self.start()
@@ -329,6 +331,13 @@ class Gateway:
             list(metrics.errors.items()),
             {site.name: site.in_flight for site in self.sites.values()},
             [(node.cluster, node.id, node.breaker.state) for _, each in self.shared for node in each.nodes],
+            [
+                (Gauge(name, help, site.name, router, route), number)
+                for site in self.sites.values()
+                for router, context in contexts(site).items()
+                for name, help, read in context.gauges
+                for route, number in read().items()
+            ],
         )
 
     def health(self) -> dict[str, Any]:

@@ -64,4 +64,4 @@ def is_alive(pid: int) -> bool:
 
 
 def ended(told: Told) -> Told:
-    return msgspec.structs.replace(told, status="ended", in_flight={}, breakers=[])
+    return msgspec.structs.replace(told, status="ended", in_flight={}, breakers=[], gauges=[])

@@ -20,7 +20,7 @@ from gateway.errors import UnknownRoute
 from gateway.graph import RouterPlace, VirtualClusterPlace, nodes
 
 if TYPE_CHECKING:
-    from gateway.calls import Session
+    from gateway.background import OwnRequests
 
 FRESH_SECONDS = 5.0
 MOST_TOPICS = 10_000
@@ -38,15 +38,13 @@ class Topology:
     def __init__(self) -> None:
         self.known: OrderedDict[tuple[str, str], tuple[float, TopicState]] = OrderedDict()
         self.place: RouterPlace | None = None
-        self.session: Session | None = None
+        self.own: OwnRequests | None = None
 
     def bind(self, site: VirtualClusterPlace, place: RouterPlace) -> None:
         """Say where the router stands, once the virtual cluster is built."""
-        from gateway.calls import Session
-        from gateway.keys import random_seal
+        from gateway.background import OwnRequests
 
-        self.place = place
-        self.session = Session(site, random_seal(), "topology", "", None)
+        self.place, self.own = place, OwnRequests(site, place)
 
     async def topics(self, route: str, names: Iterable[str]) -> Mapping[str, TopicState]:
         """Returns what is known of each topic. Raises TopicsError where the route does not answer."""
@@ -58,13 +56,9 @@ class Topology:
         found = self.known.get((route, name))
         if found is not None and time.monotonic() - found[0] < FRESH_SECONDS:
             return found[1]
-        from gateway.calls import Call, Decision
-
-        assert self.place is not None, "the topology is not there before the router is"
-        assert self.session is not None
+        assert self.own is not None, "the topology is not there before the router is"
         request = Request("GET", f"/v0/topics/{name}", "touch=false")
-        decision = Decision(Call(self.session, request.operation), self.place, None)
-        response = await decision.send_request(decision.any_node(route), request)
+        response = await self.own.send_request(self.own.any_node(route), request)
         await response.read()
         self.learn(route, request, response)
         found = self.known.get((route, name))

@@ -1,0 +1,83 @@
+"""Requests that a router sends of its own accord, and the work that it does while no client asks.
+
+Such requests pass the filters of the router's routes, and not those of the virtual cluster: no client stands behind them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from gateway.api import ANONYMOUS, Operation, Request, Response, RouterContext, RouterResponse, VirtualNode
+from gateway.calls import Call, Decision, Session
+from gateway.graph import RouterPlace, VirtualClusterPlace, Work, places
+from gateway.keys import random_seal
+
+log = logging.getLogger(__name__)
+FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 1.0, 30.0
+
+
+class OwnRequests(RouterContext):
+    """The context of a router's own requests. It outlives any client connection; many requests may be under way at once."""
+
+    def __init__(self, site: VirtualClusterPlace, place: RouterPlace) -> None:
+        self.place = place
+        self.session = Session(site, random_seal(), f"router {place.name}", "", None)
+        self.virtual_node, self.session_id, self.authenticated_subject = None, self.session.id, ANONYMOUS
+
+    def decision(self, operation: Operation = Operation.OTHER) -> Decision:
+        return Decision(Call(self.session, operation), self.place, None)
+
+    def any_node(self, route: str) -> VirtualNode:
+        return self.decision().any_node(route)
+
+    def node_for_id(self, virtual_node_id: int) -> VirtualNode:
+        return self.decision().node_for_id(virtual_node_id)
+
+    async def send_request(self, node: VirtualNode, request: Request) -> Response:
+        return await self.decision(request.operation).send_request(node, request)
+
+    def respond_with(self, response: Response, *, close_connection: bool = False) -> RouterResponse:
+        raise RuntimeError("no client waits for an answer to a router's own request")
+
+    def respond_with_error(
+        self, request: Request, error: Exception, *, close_connection: bool = False
+    ) -> RouterResponse:
+        raise RuntimeError("no client waits for an answer to a router's own request")
+
+    def respond_without_reply(self) -> RouterResponse:
+        raise RuntimeError("no client waits for an answer to a router's own request")
+
+    def seal(self, kind: str, value: Any) -> str:
+        return self.decision().seal(kind, value)
+
+    def unseal(self, kind: str, identifier: str) -> Any:
+        return self.decision().unseal(kind, identifier)
+
+
+def start(site: VirtualClusterPlace) -> None:
+    """Begin the background work of a virtual cluster's routers, once. A router in several places works in the first."""
+    if site.working is not None:
+        return
+    routers = {place.name: place for place in reversed(list(places(site))) if isinstance(place, RouterPlace)}
+    site.working = [
+        asyncio.get_running_loop().create_task(keep_doing(place.name, work, OwnRequests(site, place)))
+        for place in routers.values()
+        for work in place.context.works
+    ]
+
+
+async def keep_doing(name: str, work: Work, context: RouterContext) -> None:
+    """Do a router's work until this task is cancelled. After an exception the work begins again, after ever longer rests."""
+    rest = FIRST_REST_SECONDS
+    while True:
+        began = asyncio.get_running_loop().time()
+        try:
+            await work(context)
+        except Exception:
+            log.exception("the background work of the router %r failed, and begins again", name)
+        if asyncio.get_running_loop().time() - began > LONGEST_REST_SECONDS:
+            rest = FIRST_REST_SECONDS  # it had worked for a while
+        await asyncio.sleep(rest)
+        rest = min(rest * 2, LONGEST_REST_SECONDS)

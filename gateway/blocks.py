@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from base.errors import InvalidRequest, NotFound, TopicsError
+from base.errors import InvalidRequest, NotFound, NotReady, TopicsError
 from gateway.api import Operation, Request, Response, RouterContext, without
 from gateway.errors import RoutesFailed
 from gateway.identifiers import parameter, with_parameter
@@ -46,6 +46,20 @@ def without_partial(request: Request) -> Request:
     if "partial" not in request.query:
         return request
     return request.replace(query=with_parameter(request.query, "partial", None))
+
+
+async def ask(context: RouterContext, route: str, request: Request, *expected: int) -> Response:
+    """Returns the answer of any node of a route. Raises NotReady for a status that is not expected; `detail` has it."""
+    answer = await context.send_request(context.any_node(route), request)
+    if answer.status in expected:
+        return answer
+    try:
+        said = ": " + str((await answer.decoded())["error"]["message"])
+    except (msgspec.MsgspecError, KeyError, TypeError):
+        said = ""
+    raise NotReady(
+        f"the route {route!r} answered {request.method} {request.path} with {answer.status}{said}", status=answer.status
+    )
 
 
 @dataclass

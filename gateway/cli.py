@@ -1,4 +1,4 @@
-"""`topics gateway serve|check|explain FILE` (docs/gateway.md)."""
+"""`topics gateway serve|check|explain|migrate FILE` (docs/gateway.md)."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
 
 import click
 
+from base.errors import TopicsError
 from base.refusal import Refusal
 from gateway import explain as explaining
-from gateway import keys
+from gateway import keys, migration
+from gateway.background import OwnRequests
 from gateway.config import Faulty
+from gateway.graph import RouterPlace, VirtualClusterPlace, places
 from gateway.process import Listen, serve_all
+from gateway.routers.moves import Moves
 from gateway.server import Gateway
 
 FILE = click.Path(path_type=Path)
@@ -78,6 +84,65 @@ def explain(file: Path, method: str, path: str, subject: str | None, virtual_clu
         print("\n".join(await explaining.explain(gateway.sites[name], method.upper(), path, subject)))
 
     asyncio.run(run())
+
+
+@program.command(
+    help="Move a live topic of a MigrateRouter to its other server. After a kill, run the command again: it continues."
+)
+@click.argument("file", type=FILE)
+@click.argument("topic")
+@click.option("--virtual-cluster", help="the virtual cluster, if several may move the topic")
+@click.option("--mirror", is_flag=True, help="copy and follow the topic until Ctrl-C, and do not move it yet")
+@click.option(
+    "--back", is_flag=True, help="end the move before the topic has moved: delete the copy, let clients write again"
+)
+def migrate(file: Path, topic: str, virtual_cluster: str | None, mirror: bool, back: bool) -> None:
+    if mirror and back:
+        raise Refusal("--mirror and --back exclude each other: choose one.")
+
+    async def run() -> None:
+        gateway = Gateway(file, keys.random_seal())
+        gateway.load()
+        context, moves = the_migration(gateway.sites, topic, virtual_cluster)
+        try:
+            if back:
+                await migration.take_back(context, topic, moves.source, moves.dest)
+                print(f"{topic}: the move is taken back; the route is {moves.source!r}")
+                return
+            shown = 0.0
+            async with aclosing(migration.migrate(context, topic, moves.source, moves.dest, flip=not mirror)) as steps:
+                async for step in steps:
+                    if step.moved or time.monotonic() - shown >= 1:
+                        shown = time.monotonic()
+                        print(f"{topic}: {step}", flush=True)
+        except TopicsError as error:
+            raise Refusal(f"{topic}: {error.message}.") from error
+
+    try:
+        asyncio.run(run())
+    except KeyboardInterrupt:
+        raise Refusal(f"{topic}: stopped. Run the command again to go on, or with --back to end the move.") from None
+
+
+def the_migration(
+    sites: Mapping[str, VirtualClusterPlace], topic: str, virtual_cluster: str | None
+) -> tuple[OwnRequests, Moves]:
+    """The MigrateRouter that may move the topic, with a context for its requests. Raises Refusal unless there is exactly one."""
+    found = [
+        (site, place)
+        for site in sites.values()
+        for place in places(site)
+        if isinstance(place, RouterPlace) and isinstance(place.data, Moves) and topic in place.data.topics
+        if virtual_cluster in (None, site.name)
+    ]
+    if not found:
+        raise Refusal(f"no MigrateRouter has the topic {topic!r}: name it under `topics` in the router's config.")
+    if len({site.name for site, _ in found}) > 1:
+        names = ", ".join(site.name for site, _ in found)
+        raise Refusal(f"several virtual clusters may move {topic!r} ({names}): choose one with --virtual-cluster.")
+    site, place = found[0]
+    assert isinstance(place, RouterPlace)
+    return OwnRequests(site, place), place.data
 
 
 def loaded(file: Path, listen: Listen) -> list[str]:

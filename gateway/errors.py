@@ -64,3 +64,15 @@ class RoutesFailed(TopicsError):
         super().__init__(
             f"{names} did not answer: send partial=true for the answers of the other routes", route_errors=errors
         )
+
+
+class BeingMoved(TopicsError):
+    """The call would interfere with the move of a topic to another server."""
+
+    status, code = 409, "being_moved"
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(
+            f"the topic {topic!r} is being moved to another server: take it out of the MigrateRouter's topics first",
+            topic=topic,
+        )

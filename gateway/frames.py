@@ -164,13 +164,14 @@ class Joined:
         self, sources: Mapping[str, tuple[Any, Rename]], position: dict[str, Any], heard: Collection[str] = ()
     ) -> None:
         """`position`: what the client has shown, in its own names. `heard`: the routes whose topics it names."""
-        self.sources = sources
+        self.sources = dict(sources)
         self.position = dict(position)
         # Until each source has said where it is, the whole has no position, and its frames no id: in an id a missing topic
         # means that the client knows that it was deleted.
         self.unheard = set(sources) - set(heard)
         self.queue: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_WAITING)
-        self.tasks: list[asyncio.Task[None]] = []
+        self.putting = asyncio.Lock()
+        self.tasks: dict[str, asyncio.Task[None]] = {}
         self.ended = False
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -179,7 +180,7 @@ class Joined:
     async def __anext__(self) -> bytes:
         if not self.tasks and not self.ended:
             loop = asyncio.get_running_loop()
-            self.tasks = [loop.create_task(self.read(route, *each)) for route, each in self.sources.items()]
+            self.tasks = {route: loop.create_task(self.read(route, *each)) for route, each in self.sources.items()}
         if self.ended or (frame := await self.queue.get()) is None:
             await self.aclose()
             raise StopAsyncIteration
@@ -191,30 +192,44 @@ class Joined:
             async for each in frames(source):
                 frame = Frame(each)
                 frame.rename(rename)
-                if frame.id:
-                    self.unheard.discard(route)
-                    own = self.move(frame, own)
-                await self.queue.put(frame.encoded())
+                if not await self.passes(route, frame):
+                    continue
+                # One at a time, so that frames enter the queue in the order in which they moved the position.
+                async with self.putting:
+                    if frame.id:
+                        self.unheard.discard(route)
+                        own = self.move(frame, own, route)
+                    await self.queue.put(frame.encoded())
         finally:
-            if not self.ended:
+            if not self.ended and route in self.sources:
                 await self.queue.put(None)
 
-    def move(self, frame: Frame, own: set[str]) -> set[str]:
+    async def passes(self, route: str, frame: Frame) -> bool:
+        """Whether a source's frame is for the client."""
+        return True
+
+    def is_of(self, route: str, topic: str) -> bool:
+        """Whether a source still speaks for a topic."""
+        return True
+
+    def move(self, frame: Frame, own: set[str], route: str) -> set[str]:
         """Take a source's position into that of the whole, whose id the frame gets. Returns the source's topics."""
         assert frame.id is not None
         position = decoded_id(frame.id.decode("latin-1"))
+        position = {topic: seq for topic, seq in position.items() if self.is_of(route, topic)}
         # A topic that a source names no longer was deleted there.
         for name in own - position.keys():
-            self.position.pop(name, None)
+            if self.is_of(route, name):
+                self.position.pop(name, None)
         self.position |= position
         frame.id = encoded_id(self.position) if not self.unheard else None
         return set(position)
 
     async def aclose(self) -> None:
         self.ended = True
-        for task in self.tasks:
+        for task in self.tasks.values():
             task.cancel()
-        await asyncio.gather(*self.tasks, return_exceptions=True)
+        await asyncio.gather(*self.tasks.values(), return_exceptions=True)
         for source, _ in self.sources.values():
             await closed(source)
 

@@ -18,8 +18,10 @@ GROUPS = {"router": "topics.routers", "filter": "topics.filters"}
 OURS = {
     "router": {
         "StaticRouter": "gateway.routers.static:StaticRouterFactory",
+        "DuplicateRouter": "gateway.routers.duplicate:DuplicateRouterFactory",
         "FailoverRouter": "gateway.routers.failover:FailoverRouterFactory",
         "SpliceRouter": "gateway.routers.splice:SpliceRouterFactory",
+        "MigrateRouter": "gateway.routers.migrate:MigrateRouterFactory",
         "SubjectRouter": "gateway.routers.subject:SubjectRouterFactory",
         "TopicRouter": "gateway.routers.topic:TopicRouterFactory",
         "UnionRouter": "gateway.routers.union:UnionRouterFactory",

@@ -28,6 +28,7 @@ from gateway.api import (
     RouterFactoryContext,
     RouterResponse,
 )
+from gateway.blocks import ask
 from gateway.errors import NodeUnreachable, UpstreamTimeout
 
 log = logging.getLogger(__name__)
@@ -95,10 +96,10 @@ class Decision:
     async def read(self, context: RouterContext) -> tuple[int, str, float]:
         """Returns the last decision: its epoch, the live route, and its age by the witness's clock (s). Raises TopicsError."""
         topic = f"/v0/topics/{self.config.decision_topic}"
-        head = await self.ask(context, Request("GET", topic, "touch=false"), (200, 404))
+        head = await ask(context, self.config.witness, Request("GET", topic, "touch=false"), 200, 404)
         if head.status == 404 or (seq := (await head.decoded())["head_seq"]) == 0:
             return 0, self.config.live, 0.0
-        answer = await self.ask(context, Request("GET", f"{topic}/records", f"from_seq={seq - 1}"), (200,))
+        answer = await ask(context, self.config.witness, Request("GET", f"{topic}/records", f"from_seq={seq - 1}"), 200)
         page = await answer.decoded()
         if not page["records"]:
             raise NotReady(f"the last record of {self.config.decision_topic} is gone: append a decision")
@@ -116,24 +117,15 @@ class Decision:
         if self.epoch < 0:
             raise NotReady("the witness has not said yet which server is live")
         other = self.config.spare if self.live == self.config.live else self.config.live
-        await self.ask(context, Request("GET", "/v0/ready"), (200,), other)
+        await ask(context, other, Request("GET", "/v0/ready"), 200)
         body = {
             "records": [{"data": {"live": other}}],
             "expected_head": self.epoch,
             "config": {"durability": "fsync"},
         }
         request = Request("POST", f"/v0/topics/{self.config.decision_topic}", "", JSON, msgspec.json.encode(body))
-        await self.ask(context, request, (200, 201, 409))  # 409: another gateway was first
+        await ask(context, self.config.witness, request, 200, 201, 409)  # 409: another gateway was first
         self.valid_until = 0.0
-
-    async def ask(
-        self, context: RouterContext, request: Request, expected: tuple[int, ...], route: str | None = None
-    ) -> Response:
-        """Raises TopicsError for no answer, and for an answer of another status."""
-        answer = await context.send_request(context.any_node(route or self.config.witness), request)
-        if answer.status not in expected:
-            raise NotReady(f"{request.method} {request.path} was answered with {answer.status}")
-        return answer
 
 
 class FailoverRouter:

@@ -1,10 +1,11 @@
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
 
-from tests.gateway.running import Running
+from tests.gateway.running import Client, Running
+from tests.gateway.streams import Stream
 from tests.instances import Instance, start
 
 
@@ -28,6 +29,20 @@ def gateways(tmp_path: Any) -> Iterator[Callable[..., Running]]:
             return running.start(ready=ready)
 
         yield begin
+
+
+@pytest.fixture
+def direct() -> Iterator[Callable[[Instance], Client]]:
+    """`direct(server)` is a connection past the gateway, which ends with the test."""
+    with ExitStack() as stack:
+        yield lambda server: stack.enter_context(closing(Client(server.port)))
+
+
+@pytest.fixture
+def streams() -> Iterator[Callable[..., Stream]]:
+    """`streams(gateway, path, *headers)` opens a stream, which ends with the test."""
+    with ExitStack() as stack:
+        yield lambda *wanted: stack.enter_context(closing(Stream(*wanted)))
 
 
 @pytest.fixture

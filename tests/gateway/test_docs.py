@@ -13,6 +13,7 @@ import yaml
 
 from gateway import api, plugins
 from gateway.errors import (
+    BeingMoved,
     NodeUnreachable,
     NotOffered,
     RouterFailed,
@@ -93,7 +94,7 @@ def test_the_printed_splice_is_one() -> None:
 
 def test_every_refusal_of_the_gateway_has_its_row() -> None:
     rows = set(re.findall(r"^\| (\d{3}) \| `(\w+)` \|", text_of(PAGE), re.MULTILINE))
-    refusals = (NodeUnreachable, NotOffered, RouterFailed, RoutesFailed, UnknownRoute, UpstreamTimeout)
+    refusals = (BeingMoved, NodeUnreachable, NotOffered, RouterFailed, RoutesFailed, UnknownRoute, UpstreamTimeout)
     assert rows == {(str(each.status), each.code) for each in refusals}
 
 

@@ -19,7 +19,7 @@ from tests.instances import ROOT, start
 FOLDER = ROOT / "examples" / "gateway"
 FILES = sorted(FOLDER.glob("*.yaml"))
 CALL = re.compile(
-    r"^#     (curl .*?)(?:  # (\d{3}))?$", re.MULTILINE
+    r"^#     ((?:curl|topics|sleep) .*?)(?:  # (\d{3}))?$", re.MULTILINE
 )  # with the status that it is printed to be refused with
 
 
@@ -64,8 +64,11 @@ def test_it_is_served_and_its_header_works_as_printed(
     running = serve(file)
     calls = CALL.findall(file.read_text())
     script = moved("\n".join(call for call, _ in calls), {**ports, "4100": str(running.port)})
-    answers = run(script, f"http://localhost:{running.port}", tmp_path)
-    assert [answer.status // 100 for answer in answers] == [int(refused or 200) // 100 for _, refused in calls]
+    script = script.replace(f"examples/gateway/{file.name}", str(running.file))
+    topics = f'topics() {{ {sys.executable} {ROOT}/manage.py "$@" >&2; }}\n'
+    answers = run(topics + script, f"http://localhost:{running.port}", tmp_path)
+    expected = [int(refused or 200) // 100 for call, refused in calls if call.startswith("curl")]
+    assert [answer.status // 100 for answer in answers] == expected
     assert running.health() == "ready"
 
 

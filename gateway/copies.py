@@ -1,0 +1,249 @@
+"""Exact copies of a topic on another server: the same records, under the same seqs, times, nodes and tags.
+
+A copy is a sealed topic: only copies go in, and no client's writes. One page of `diff` at the source becomes one append with
+`copy`. The server skips seqs up to the copy's head, so any number of processes may copy at once, and a process that begins
+again begins at the copy's head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from itertools import accumulate
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+
+from base.errors import NotReady
+from gateway.api import Request, Response, RouterContext
+from gateway.blocks import ask
+from gateway.edits import encoded
+from gateway.names import Raws
+
+PAGE = 1000  # records of one page: the most that a diff gives
+MOST_SEQS = 5000  # of one delete
+JSON = ((b"content-type", b"application/json"),)
+
+
+class Topic(msgspec.Struct):
+    """A topic in a server's answer."""
+
+    head_seq: int
+    count: int
+    config: dict[str, Any]
+    last_write_ts: int | None = None
+
+    @property
+    def is_sealed(self) -> bool:
+        return self.config.get("sealed") is True
+
+
+class Tombstone(msgspec.Struct):
+    gap_from: int
+    lost_from: int | None = None
+
+
+class Page(msgspec.Struct):
+    """An answer to a diff. `records` are the bytes that the source sent."""
+
+    next_from_seq: int
+    head_seq: int
+    records: msgspec.Raw
+    tombstone: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class Seq(msgspec.Struct):
+    seq: int = msgspec.field(name="$seq")
+
+
+class Timed(msgspec.Struct):
+    ts: int = msgspec.field(name="$ts")
+
+
+class Copied(NamedTuple):
+    """How far a copy is: its head and last time (ms), and the source's head as it was then."""
+
+    head: int
+    ts: int
+    source_head: int
+
+    @property
+    def lag(self) -> int:
+        return max(0, self.source_head - self.head)
+
+
+async def look(context: RouterContext, route: str, topic: str) -> Topic | None:
+    """Returns what the route's server says of a topic, None where it has none. Raises TopicsError."""
+    answer = await ask(context, route, Request("GET", path(topic), "touch=false"), 200, 404)
+    return None if answer.status == 404 else await answer.decoded(Topic)
+
+
+async def begin(context: RouterContext, topic: str, source: str, dest: str) -> Copied:
+    """Make the copy, sealed, with the configuration of the source. A copy that is there continues. Returns how far it is.
+
+    Raises NotReady where the source has no such topic, or `dest` has one that is not sealed.
+    """
+    original, copy = await look(context, source, topic), await look(context, dest, topic)
+    if original is None:
+        raise NotReady(f"the route {source!r} has no topic {topic!r}")
+    if copy is not None and not copy.is_sealed:
+        raise NotReady(f"the route {dest!r} has a topic {topic!r} that is not sealed, so it is no copy")
+    if copy is not None:
+        return Copied(copy.head_seq, copy.last_write_ts or 0, original.head_seq)
+    await configure(context, topic, dest, {**original.config, "sealed": True})
+    copy = await look(context, dest, topic)
+    if copy is not None and copy.head_seq > 0:
+        # A deleted topic of this name left its numbering. The copy has the seqs of its source, and begins without it.
+        await ask(context, dest, Request("DELETE", path(topic), "if_sealed=true&keep_head=false"), 200)
+        await configure(context, topic, dest, {**original.config, "sealed": True})
+    return Copied(0, 0, original.head_seq)
+
+
+async def configure(context: RouterContext, topic: str, route: str, config: dict[str, Any], query: str = "") -> None:
+    await ask(context, route, Request("PUT", path(topic), query, JSON, msgspec.json.encode(config)), 200, 201)
+
+
+async def copy_page(
+    context: RouterContext, topic: str, source: str, dest: str, copy: Copied, wait_ms: int = 0
+) -> Copied:
+    """Copy the records behind the copy's head, a page at most. `wait_ms`: how long to wait for a record where there is none."""
+    page = await read(context, topic, source, copy.head, wait_ms)
+    lost = msgspec.json.decode(page.tombstone, type=Tombstone | None)
+    if lost is not None and lost.lost_from is not None and lost.lost_from < lost.gap_from:
+        # A crash of the source took back records. This copy may hold them.
+        await delete(context, topic, dest, [seq async for seq in live(context, topic, dest, lost.lost_from - 1)])
+    if page.next_from_seq == copy.head and lost is None:
+        return copy._replace(source_head=page.head_seq)
+    records, ts = rising(page.records, copy.ts)
+    body: dict[str, Any] = {"copy": True, "records": records, "head_seq": page.next_from_seq}
+    if lost is not None:
+        body["tombstone"] = page.tombstone
+    await ask(context, dest, post(path(topic), body), 200)
+    return Copied(page.next_from_seq, ts, page.head_seq)
+
+
+def rising(records: msgspec.Raw, last: int) -> tuple[msgspec.Raw, int]:
+    """Returns the records with times that do not fall, and the last time. They fall where the source's clock was set back: a copy
+    gives such a record the time of the record before it."""
+    times = [record.ts for record in msgspec.json.decode(records, type=list[Timed])]
+    risen = list(accumulate(times, max, initial=last))[1:]
+    if risen == times:
+        return records, (times or [last])[-1]
+    changed = msgspec.json.decode(records, type=list[Raws])
+    for record, ts in zip(changed, risen, strict=True):
+        record["$ts"] = encoded(ts)
+    return encoded(changed), risen[-1]
+
+
+async def read(context: RouterContext, topic: str, route: str, from_seq: int, wait_ms: int = 0) -> Page:
+    body = {"from_seq": from_seq, "limit": PAGE, "include_tags": True, "wait_ms": wait_ms}
+    answer = await ask(context, route, post(f"{path(topic)}/diff", body), 200)
+    return await answer.decoded(Page)
+
+
+async def live(
+    context: RouterContext, topic: str, route: str, from_seq: int, upto: int | None = None
+) -> AsyncGenerator[int]:
+    """The seqs above `from_seq`, and up to `upto`, whose records are shown."""
+    while True:
+        page = await read(context, topic, route, from_seq)
+        for record in msgspec.json.decode(page.records, type=list[Seq]):
+            if upto is not None and record.seq > upto:
+                return
+            yield record.seq
+        if page.next_from_seq == from_seq or page.next_from_seq >= page.head_seq:
+            return
+        from_seq = page.next_from_seq
+
+
+class Difference(NamedTuple):
+    """Seqs that only the copy shows, and how many only the source shows."""
+
+    surplus: list[int]
+    missing: int
+
+
+async def difference(context: RouterContext, topic: str, source: str, dest: str, upto: int) -> Difference:
+    """Compare what both sides show, up to a seq. Both are read whole, a page at a time."""
+    surplus, missing = list[int](), 0
+    async with (
+        aclosing(live(context, topic, source, 0, upto)) as ours,
+        aclosing(live(context, topic, dest, 0, upto)) as theirs,
+    ):
+        original, copy = await anext(ours, None), await anext(theirs, None)
+        while original is not None or copy is not None:
+            if original == copy:
+                original, copy = await anext(ours, None), await anext(theirs, None)
+            elif copy is None or (original is not None and original < copy):
+                missing, original = missing + 1, await anext(ours, None)
+            else:
+                surplus.append(copy)
+                copy = await anext(theirs, None)
+    return Difference(surplus, missing)
+
+
+async def repair(context: RouterContext, topic: str, source: str, dest: str) -> int:
+    """Delete from a copy what the source no longer shows. Returns how many records those were.
+
+    Raises NotReady where the copy lacks records: it cannot take them behind its head, and has to be made again.
+    """
+    original, copy = await look(context, source, topic), await look(context, dest, topic)
+    if original is None or copy is None or original.count == copy.count:
+        return 0
+    found = await difference(context, topic, source, dest, min(original.head_seq, copy.head_seq))
+    await delete(context, topic, dest, found.surplus)
+    if found.missing:
+        raise NotReady(
+            f"the copy of {topic!r} on the route {dest!r} lacks {found.missing} records: delete it, and copy again"
+        )
+    return len(found.surplus)
+
+
+async def delete(context: RouterContext, topic: str, dest: str, seqs: Sequence[int]) -> None:
+    """Delete these records of a copy."""
+    for first in range(0, len(seqs), MOST_SEQS):
+        body = {"copy": True, "seqs": list(seqs[first : first + MOST_SEQS])}
+        await ask(context, dest, post(f"{path(topic)}/delete", body), 200)
+
+
+async def forward_delete(context: RouterContext, request: Request, answer: Response, dest: str) -> None:
+    """Repeat a client's delete in a copy. `answer` is the source's: its head bounds the delete: the copy may have later ones."""
+    body = await request.json(Raws)
+    head = (await answer.decoded(Raws))["head_seq"]
+    bound = msgspec.json.decode(head, type=int) + 1
+    before = msgspec.json.decode(body.get("before_seq", b"null"), type=int | None)
+    body |= {"copy": encoded(True), "before_seq": encoded(bound if before is None else min(before, bound))}
+    if "seqs" in body:
+        del body["before_seq"]
+    await ask(context, dest, post(request.path, body), 200, 404)
+
+
+async def copy_cursors(context: RouterContext, topic: str, source: str, dest: str) -> int:
+    """Bring the named cursors of a copy to where the source's are. Returns how many the source has.
+
+    A cursor that is moved at the same time keeps its new place: another process has opened the copy.
+    """
+    copied, page_cursor = 0, ""
+    while True:
+        query = f"page_size=1000&cursor={quote(page_cursor, safe='')}"
+        page = await (await ask(context, source, Request("GET", f"{path(topic)}/cursors", query), 200)).decoded()
+        for each in page["cursors"]:
+            if each["kind"] == "named":
+                copied += 1
+                target = f"{path(topic)}/cursors/{quote(each['cursor'], safe='')}"
+                there = await ask(context, dest, Request("GET", target), 200, 404)
+                stands_at = (await there.decoded())["seq"] if there.status == 200 else 0
+                body = msgspec.json.encode({"seq": each["seq"], "expected_seq": stands_at})
+                await ask(context, dest, Request("PUT", target, "", JSON, body), 200, 201, 409)
+        page_cursor = page.get("next_cursor", "")
+        if not page_cursor:
+            return copied
+
+
+def path(topic: str) -> str:
+    return f"/v0/topics/{quote(topic, safe='')}"
+
+
+def post(path: str, body: Any) -> Request:
+    return Request("POST", path, "", JSON, msgspec.json.encode(body))

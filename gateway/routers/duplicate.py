@@ -1,0 +1,286 @@
+"""DuplicateRouter: a primary answers every request, and other servers get exact copies of its topics (docs/gateway.md).
+
+The primary's log is the queue of records that are still to be copied. So a gateway keeps nothing, and nothing is lost with it.
+Each process compares the servers' lists once a second, and at once after a write that it passed on. It passes deletes and
+settings on as they come. If a gateway dies in between, the copy differs from the primary, and a later sweep repairs it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+
+from base.errors import InvalidRequest, NotReady, TopicsError
+from gateway import copies
+from gateway.api import (
+    Operation,
+    PluginConfigError,
+    Request,
+    Response,
+    RouterContext,
+    RouterFactoryContext,
+    RouterResponse,
+)
+from gateway.blocks import ask
+from gateway.patterns import matches
+
+log = logging.getLogger(__name__)
+SWEEP_SECONDS = 1.0
+PAGES_A_TURN = 20  # of one topic, until it is the next one's turn
+SETTLED_SWEEPS = (
+    3  # so often two counts differ before they are compared record by record: a copy trims itself a little later
+)
+AUDITED = 50  # topics of a sweep whose settings are compared
+
+
+class DuplicateConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """`primary` and `copies` are routes. `topics`: names of what is copied, which may end in `*`."""
+
+    primary: str
+    copies: list[str]
+    topics: list[str] = msgspec.field(default_factory=lambda: ["*"])
+
+
+class Listed(NamedTuple):
+    """A topic in a server's list. `records`: how many it shows."""
+
+    head: int
+    records: int
+
+
+@dataclass
+class Copy:
+    """The copies on one route, as one process knows them. `lag`: records that are missing there. `differing`: topics whose
+    records differ from the primary's. `blocked`: topics that cannot be copied, with the reason. `repaired`: records deleted."""
+
+    route: str
+    lag: int = 0
+    differing: set[str] = field(default_factory=set)
+    blocked: dict[str, str] = field(default_factory=dict)
+    repaired: int = 0
+    pending: deque[Callable[[RouterContext], Awaitable[None]]] = field(default_factory=deque)
+    unsettled: dict[str, tuple[Listed, Listed, int]] = field(default_factory=dict)  # with how many sweeps saw just this
+    audited: str = ""  # the last topic whose settings were compared
+    opened: set[str] = field(default_factory=set)  # topics that the audit found open, and so are no copies
+
+
+class Duplication:
+    """The copies of one DuplicateRouter."""
+
+    def __init__(self, config: DuplicateConfig) -> None:
+        self.config = config
+        self.copies = {route: Copy(route) for route in config.copies}
+        self.written = {route: asyncio.Event() for route in config.copies}
+
+    def numbers(self, of: Callable[[Copy], float]) -> dict[str, float]:
+        return {route: of(copy) for route, copy in self.copies.items()}
+
+    def takes(self, topic: str) -> bool:
+        return any(matches(pattern, topic) for pattern in self.config.topics)
+
+    def wake(self) -> None:
+        """Have each copy compared at once: a write has passed."""
+        for event in self.written.values():
+            event.set()
+
+    def later(self, work: Callable[[RouterContext, str], Awaitable[None]]) -> None:
+        """Do this for each copy, after the work that waits already."""
+        for copy in self.copies.values():
+            copy.pending.append(lambda context, route=copy.route: work(context, route))  # type: ignore[misc]
+        self.wake()
+
+    async def follow(self, context: RouterContext, copy: Copy) -> None:
+        """Keep one route's copies equal to the primary, for ever."""
+        while True:
+            self.written[copy.route].clear()
+            try:
+                moved = await self.sweep(context, copy)
+            except TopicsError as error:
+                moved = False
+                log.warning("the copies on the route %r stand still: %s", copy.route, error.message)
+            if not moved:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self.written[copy.route].wait(), SWEEP_SECONDS)
+
+    async def sweep(self, context: RouterContext, copy: Copy) -> bool:
+        """Compare the lists of both servers, and copy what is missing. Returns whether a copy moved. Raises TopicsError."""
+        while copy.pending:
+            try:
+                await copy.pending[0](context)  # stays first if no answer comes, and is tried again
+            except NotReady as error:
+                if error.detail.get("status", 500) >= 500:
+                    raise
+                log.warning("a write was not passed on to the route %r: %s", copy.route, error.message)
+            copy.pending.popleft()
+        originals = {name: each async for name, each in listed(context, self.config.primary) if self.takes(name)}
+        copied = {name: each async for name, each in listed(context, copy.route) if self.takes(name)}
+        moved, lag, blocked = False, 0, dict[str, str]()
+        for topic, original in originals.items():
+            there = copied.get(topic)
+            try:
+                if there is None or there.head != original.head:
+                    left, has_moved = await self.bring(context, copy.route, topic)
+                    lag, moved = lag + left, moved or has_moved
+                else:
+                    await self.compare(context, copy, topic, original, there)
+            except TopicsError as error:
+                blocked[topic] = error.message
+                lag += original.head - (there.head if there is not None else 0)
+        for topic in copied.keys() - originals.keys():
+            blocked[topic] = "the primary has no such topic"
+        await self.audit(context, copy, sorted(originals.keys() & copied.keys() - blocked.keys()))
+        blocked |= dict.fromkeys(copy.opened & copied.keys(), "the topic there is open, so it is no copy")
+        for topic, why in blocked.items():
+            if copy.blocked.get(topic) != why:
+                log.warning("the copy of %r on the route %r differs: %s", topic, copy.route, why)
+        copy.lag, copy.blocked = lag, blocked
+        copy.differing &= originals.keys()
+        return moved
+
+    async def bring(self, context: RouterContext, route: str, topic: str) -> tuple[int, bool]:
+        """Copy what is missing, some pages at most. Returns how many records are left, and whether the copy moved."""
+        primary = self.config.primary
+        begun = copied = await copies.begin(context, topic, primary, route)
+        for _ in range(PAGES_A_TURN):
+            copied = await copies.copy_page(context, topic, primary, route, copied)
+            if not copied.lag:
+                break
+        return copied.lag, copied.head > begun.head
+
+    async def compare(self, context: RouterContext, copy: Copy, topic: str, original: Listed, there: Listed) -> None:
+        """Repair a copy whose number of records stays another than the primary's."""
+        if original.records == there.records:
+            copy.unsettled.pop(topic, None)
+            copy.differing.discard(topic)
+            return
+        before = copy.unsettled.get(topic)
+        sweeps = before[2] + 1 if before is not None and before[:2] == (original, there) else 1
+        copy.unsettled[topic] = original, there, sweeps
+        if sweeps >= SETTLED_SWEEPS:
+            copy.differing.add(topic)
+            copy.repaired += await copies.repair(context, topic, self.config.primary, copy.route)
+            del copy.unsettled[topic]
+
+    async def audit(self, context: RouterContext, copy: Copy, topics: list[str]) -> None:
+        """Compare the settings of some topics, in turn, and repair those of copies."""
+        behind = [topic for topic in topics if topic > copy.audited]
+        chosen = (behind or topics)[:AUDITED]
+        copy.audited = chosen[-1] if chosen else ""
+        for topic in chosen:
+            original = await copies.look(context, self.config.primary, topic)
+            there = await copies.look(context, copy.route, topic)
+            if there is not None and not there.is_sealed:
+                copy.opened.add(topic)
+                continue
+            copy.opened.discard(topic)
+            if original is not None and there is not None:
+                wanted = {**original.config, "sealed": True}
+                if wanted != there.config:
+                    await copies.configure(context, topic, copy.route, wanted, "create=false")
+
+
+async def listed(context: RouterContext, route: str) -> AsyncIterator[tuple[str, Listed]]:
+    """The topics of a route, with their heads and counts."""
+    cursor = ""
+    while True:
+        query = f"page_size=1000&cursor={quote(cursor, safe='')}"
+        page = await (await ask(context, route, Request("GET", "/v0/topics", query), 200)).decoded()
+        for each in page["topics"]:
+            yield each["topic"], Listed(each["head_seq"], each["count"])
+        cursor = page.get("next_cursor", "")
+        if not cursor:
+            return
+
+
+class DuplicateRouter:
+    def __init__(self, duplication: Duplication) -> None:
+        self.duplication = duplication
+
+    async def on_request(self, operation: Operation, request: Request, context: RouterContext) -> RouterResponse:
+        duplication = self.duplication
+        if context.virtual_node is not None:
+            return context.respond_with(await context.send_request(context.virtual_node, request))
+        if operation is not Operation.APPEND:
+            await request.body()  # it is passed on later
+        if operation is Operation.PUT_TOPIC and "sealed" in await request.json():
+            raise InvalidRequest(
+                "sealed: the primary's topics stay open; seal a topic at its server instead", field="sealed"
+            )
+        answer = await context.send_request(context.any_node(duplication.config.primary), request)
+        if answer.status in (200, 201) and request.topic is not None and duplication.takes(request.topic):
+            if operation is Operation.APPEND:
+                duplication.wake()
+            else:
+                duplication.later(await passed_on(operation, request.topic, request, answer))
+        return context.respond_with(answer)
+
+    def static_routes(self) -> Mapping[Operation, str]:
+        primary = self.duplication.config.primary
+        return {operation: primary for operation in Operation if operation not in PASSED_ON}
+
+    def close(self) -> None: ...
+
+
+PASSED_ON = frozenset((Operation.APPEND, Operation.DELETE_RECORDS, Operation.PUT_TOPIC, Operation.DELETE_TOPIC))
+
+
+async def passed_on(
+    operation: Operation, topic: str, request: Request, answer: Response
+) -> Callable[[RouterContext, str], Awaitable[None]]:
+    """Returns the work that repeats the primary's write in a copy."""
+    await answer.read()
+
+    async def delete_records(context: RouterContext, route: str) -> None:
+        await copies.forward_delete(context, request, answer, route)
+
+    async def delete_topic(context: RouterContext, route: str) -> None:
+        await ask(context, route, Request("DELETE", copies.path(topic), "if_sealed=true"), 200, 409)
+
+    async def configure(context: RouterContext, route: str) -> None:
+        settings: dict[str, Any] = await request.json()
+        put = Request("PUT", copies.path(topic), "create=false", copies.JSON, msgspec.json.encode(settings))
+        await ask(context, route, put, 200, 404)  # a copy that is not there is made with all settings
+
+    works = {
+        Operation.DELETE_RECORDS: delete_records,
+        Operation.DELETE_TOPIC: delete_topic,
+        Operation.PUT_TOPIC: configure,
+    }
+    return works[operation]
+
+
+class DuplicateRouterFactory:
+    """A primary, and other servers with exact copies of its topics."""
+
+    def initialize(self, context: RouterFactoryContext, config: DuplicateConfig) -> Duplication:
+        for name, routes in (("primary", [config.primary]), ("copies", config.copies)):
+            for route in routes:
+                if route not in context.route_names:
+                    raise PluginConfigError(f"{name}: there is no route {route!r}.")
+        if not config.copies or len(set(config.copies)) < len(config.copies) or config.primary in config.copies:
+            raise PluginConfigError("copies: name one or more routes, each once, other than the primary.")
+        if unused := set(context.route_names) - {config.primary, *config.copies}:
+            raise PluginConfigError(f"routes: {', '.join(sorted(unused))} would never be used; remove it.")
+        made = Duplication(config)
+        context.gauge("copy_lag_records", "Records that a copy lacks", lambda: made.numbers(lambda copy: copy.lag))
+        context.gauge(
+            "copy_differing_topics",
+            "Topics whose copy shows other records, or cannot follow",
+            lambda: made.numbers(lambda copy: len(copy.differing | copy.blocked.keys())),
+        )
+        for copy in made.copies.values():
+            context.background(lambda own, copy=copy: made.follow(own, copy))  # type: ignore[misc]
+        return made
+
+    def create_router(self, context: RouterFactoryContext, data: Duplication) -> DuplicateRouter:
+        return DuplicateRouter(data)
+
+    def close(self, data: Duplication) -> None: ...

@@ -1,0 +1,247 @@
+"""MigrateRouter: moves live topics to another server while clients append, read and watch (docs/gateway.md).
+
+The two servers alone keep the state of a move. It is which of the two topics is sealed.
+
+| source | dest | state |
+|---|---|---|
+| open | absent or sealed | the source is live; a sealed dest is its copy |
+| sealed | sealed | the last records are copied; writers wait |
+| sealed | open | the topic has moved: the dest is live |
+
+At most one of the two is open at any time (gateway/migration.py changes them), so at most one takes writes. A server marks each
+answer about a sealed topic. A gateway that has not heard of the move asks the source, sees the mark, and looks at both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+
+import msgspec
+
+from base.errors import InvalidRequest, NotReady
+from gateway import copies
+from gateway.api import (
+    Operation,
+    PluginConfigError,
+    Request,
+    Response,
+    RouterContext,
+    RouterFactoryContext,
+    RouterResponse,
+)
+from gateway.blocks import Listed, merged_list
+from gateway.errors import BeingMoved
+from gateway.names import HIDDEN, Raws, Renaming, renamed_response
+from gateway.routers import migrate_streams as streams
+from gateway.routers.moves import Move, Moves
+
+SEALED = b"topics-sealed"  # the header of every answer about a sealed topic
+WAIT_SECONDS = 10.0  # how long a writer waits while the last records are copied
+ABANDONED_SECONDS = (
+    5.0  # both are sealed for so long: the command that moves the topic has died, and this process goes on
+)
+OF_RECORDS = frozenset((Operation.APPEND, Operation.DELETE_RECORDS))  # what a sealed topic refuses
+WRITES = OF_RECORDS | {Operation.PUT_CURSOR, Operation.DELETE_CURSOR}
+
+
+class MigrateConfig(msgspec.Struct, forbid_unknown_fields=True, rename={"source": "from", "dest": "to"}):
+    """`from` and `to` are routes. `topics` may move from the one to the other. Every other request goes to `from`."""
+
+    source: str
+    dest: str
+    topics: list[str]
+
+
+class MigrateRouter:
+    def __init__(self, moves: Moves) -> None:
+        self.moves = moves
+
+    async def on_request(self, operation: Operation, request: Request, context: RouterContext) -> RouterResponse:
+        return context.respond_with(await self.answer(operation, request, context))
+
+    async def answer(self, operation: Operation, request: Request, context: RouterContext) -> Response:
+        """Raises TopicsError."""
+        if context.virtual_node is not None:
+            return await context.send_request(context.virtual_node, request)
+        move = self.moves.topics.get(request.topic) if request.topic is not None and not operation.is_bus else None
+        if move is not None:
+            return await self.about(move, operation, request, context)
+        if operation is Operation.WATCH:
+            return await streams.begin(self.moves.topics, self.moves.source, self.moves.dest, request, context)
+        if operation is Operation.WATCH_STREAM:
+            return await streams.watch(self.moves.topics, self.moves.source, self.moves.dest, request, context)
+        if operation is Operation.LIST_TOPICS:
+            return await self.list(request, context)
+        if operation is Operation.PUT_ROUTER:
+            await self.check_router(request)
+        return await self.send(self.moves.source, request, context)
+
+    async def send(self, route: str, request: Request, context: RouterContext) -> Response:
+        return await context.send_request(context.any_node(route), request)
+
+    async def about(self, move: Move, operation: Operation, request: Request, context: RouterContext) -> Response:
+        """A request about a topic that moves, or has moved."""
+        if operation is Operation.TOPIC_EVENTS:
+            return await streams.events(move, request, context)
+        if operation is Operation.DELETE_TOPIC:
+            raise BeingMoved(move.topic)
+        if operation is Operation.PUT_TOPIC:
+            return await self.configure(move, request, context)
+        if operation is Operation.LAST_APPEND:
+            return await self.last_append(move, request, context)
+        if operation not in WRITES:
+            return await self.read(move, request, context)
+        await request.body()  # it may be sent twice
+        if move.has_moved and operation is Operation.APPEND and time.monotonic() < move.old_keys_until:
+            known = await self.known_append(move, request, context)
+            if known is not None:
+                return known
+        return await self.write(move, operation, request, context)
+
+    async def read(self, move: Move, request: Request, context: RouterContext) -> Response:
+        if not move.has_moved:
+            await request.body()  # it may be sent twice
+        route = move.live
+        answer = await self.send(route, request, context)
+        if route == move.source and answer.header(SEALED) is not None:
+            await move.look(context)
+            if move.has_moved:  # the source's answer may lack what was appended at the dest
+                return await self.send(move.dest, request, context)
+        return answer
+
+    async def write(self, move: Move, operation: Operation, request: Request, context: RouterContext) -> Response:
+        """Raises NotReady where the last records are not copied in time."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while True:
+            if operation is Operation.DELETE_RECORDS and not move.has_moved:
+                await move.look(context)  # whether there is a copy, which loses the same records
+            route = move.live
+            answer = await self.send(route, request, context)
+            if answer.header(SEALED) is None or route == move.dest:
+                if (
+                    operation is Operation.DELETE_RECORDS
+                    and route == move.source
+                    and move.is_copied
+                    and answer.status == 200
+                ):
+                    await copies.forward_delete(context, request, answer, move.dest)
+                return answer
+            if operation in OF_RECORDS and not await is_sealed(answer):
+                return answer  # an append that the source knows by its key, or a refusal
+            await move.look(context)
+            if move.has_moved:
+                continue
+            if move.both_sealed_since is None:
+                return answer  # an operator has sealed the topic, and no move is under way
+            if time.monotonic() > deadline:
+                raise NotReady(f"the topic {move.topic!r} is being moved to another server: try again")
+            await asyncio.sleep(0.05)
+
+    async def known_append(self, move: Move, request: Request, context: RouterContext) -> Response | None:
+        """Returns the source's answer if it knows the append's idempotency key, else None.
+
+        Such an append was acknowledged before the move. A sealed topic looks up the key before it refuses, and appends nothing.
+        """
+        if request.header(b"idempotency-key") is None and b'"idempotency_key"' not in await request.body():
+            return None
+        answer = await self.send(move.source, request, context)
+        if answer.status == 404 or (answer.status == 409 and await is_sealed(answer)):
+            return None
+        return answer
+
+    async def configure(self, move: Move, request: Request, context: RouterContext) -> Response:
+        body = await request.json(Raws)
+        if "sealed" in body:
+            raise InvalidRequest(f"sealed: the topic {move.topic!r} is being moved, which seals it", field="sealed")
+        await move.look(context)
+        if move.both_sealed_since is not None:
+            raise NotReady(f"the topic {move.topic!r} is being moved to another server: try again")
+        answer = await self.send(move.live, request, context)
+        if move.is_copied and not move.has_moved and answer.status == 200:
+            await copies.configure(context, move.topic, move.dest, body)
+        return answer
+
+    async def last_append(self, move: Move, request: Request, context: RouterContext) -> Response:
+        """The last append under a key. Keys of appends before the move are with the source."""
+        answer = await self.read(move, request, context)
+        if (
+            not move.has_moved
+            or answer.status != 200
+            or (await answer.decoded(Raws)).get("last") != msgspec.Raw(b"null")
+        ):
+            return answer
+        before = await self.send(move.source, request, context)
+        return before if before.status == 200 else answer
+
+    async def list(self, request: Request, context: RouterContext) -> Response:
+        """The topics of both servers, each moved or moving topic once."""
+
+        def hiding(route: str) -> Renaming:
+            """Hides the other one of two topics with one name, and what the dest has besides."""
+
+            def shown(name: str) -> str:
+                move = self.moves.topics.get(name)
+                own = self.moves.source if move is None else move.live
+                return name if own == route else HIDDEN
+
+            return Renaming(str, shown)
+
+        async def renamed(response: Response, route: str) -> Response:
+            return await renamed_response(Operation.LIST_TOPICS, response, hiding(route), None)
+
+        plain = request.replace(headers=[each for each in request.headers if each[0] != b"accept-encoding"])
+        if not any(move.has_moved for move in self.moves.topics.values()):
+            return await self.send(self.moves.source, request, context)
+        parts = {
+            route: Listed(plain, lambda response, route=route: renamed(response, route))  # type: ignore[misc]
+            for route in (self.moves.source, self.moves.dest)
+        }
+        return await merged_list(context, request, parts, "topics", "topic")
+
+    async def check_router(self, request: Request) -> None:
+        """A router forwards within one server, and would stay behind. Raises BeingMoved."""
+        body = await request.json()
+        for key in ("source", "dest"):
+            if body.get(key) in self.moves.topics:
+                raise BeingMoved(str(body[key]))
+
+    def static_routes(self) -> Mapping[Operation, str]:
+        return {}
+
+    def close(self) -> None: ...
+
+    def explain(self, request: Request) -> str:
+        if request.topic in self.moves.topics:
+            return f"the topic may move: the route is {self.moves.source!r} before its flip, and {self.moves.dest!r} after it"
+        return f"the topic does not move: the route is {self.moves.source!r}"
+
+
+async def is_sealed(answer: Response) -> bool:
+    """Whether a server refused a write because the topic is sealed."""
+    if answer.status != 409 or not answer.is_json:
+        return False
+    error = (await answer.decoded()).get("error", {})
+    return bool(error.get("code") == "topic_sealed")
+
+
+class MigrateRouterFactory:
+    """Moves live topics to another server."""
+
+    def initialize(self, context: RouterFactoryContext, config: MigrateConfig) -> Moves:
+        for name, route in (("from", config.source), ("to", config.dest)):
+            if route not in context.route_names:
+                raise PluginConfigError(f"{name}: there is no route {route!r}.")
+        if config.source == config.dest:
+            raise PluginConfigError("to: it is the same route as `from`; name another one.")
+        if unused := set(context.route_names) - {config.source, config.dest}:
+            raise PluginConfigError(f"routes: {', '.join(sorted(unused))} would never be used; remove it.")
+        moves = Moves(config.source, config.dest, config.topics)
+        context.background(moves.follow)
+        return moves
+
+    def create_router(self, context: RouterFactoryContext, data: Moves) -> MigrateRouter:
+        return MigrateRouter(data)
+
+    def close(self, data: Moves) -> None: ...

@@ -1,0 +1,80 @@
+"""The state of topics that move to another server, as one gateway process last saw it (gateway/routers/migrate.py)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+
+from base.errors import TopicsError
+from gateway import copies
+from gateway.api import RouterContext
+from gateway.migration import finish
+
+log = logging.getLogger(__name__)
+LOOK_SECONDS = 1.0
+ABANDONED_SECONDS = (
+    5.0  # both are sealed for so long: the command that moves the topic has died, and this process goes on
+)
+
+
+class Move:
+    """One topic, as this process last saw it at the two servers."""
+
+    def __init__(self, topic: str, source: str, dest: str) -> None:
+        """`source` and `dest` are routes."""
+        self.topic, self.source, self.dest = topic, source, dest
+        self.live = source
+        self.is_copied = False  # the dest is a sealed copy
+        self.both_sealed_since: float | None = None
+        self.old_keys_until = 0.0  # the source may know the idempotency keys of appends that are sent again
+        self.moved = asyncio.Event()
+
+    @property
+    def has_moved(self) -> bool:
+        return self.live == self.dest
+
+    async def look(self, context: RouterContext) -> None:
+        """Look at both servers. Raises TopicsError."""
+        if self.has_moved:
+            return
+        original, copy = await asyncio.gather(
+            copies.look(context, self.source, self.topic), copies.look(context, self.dest, self.topic)
+        )
+        self.is_copied = copy is not None and copy.is_sealed
+        now = time.monotonic()
+        if copy is not None and not copy.is_sealed and (original is None or original.is_sealed):
+            self.live, self.both_sealed_since = self.dest, None
+            self.old_keys_until = now + copy.config["idempotency_window_ms"] / 1000
+            self.moved.set()
+            log.info("the topic %r is on the route %r from now on", self.topic, self.dest)
+        elif original is not None and original.is_sealed and self.is_copied:
+            self.both_sealed_since = self.both_sealed_since or now
+        else:
+            self.both_sealed_since = None
+
+
+class Moves:
+    """The topics of one MigrateRouter."""
+
+    def __init__(self, source: str, dest: str, topics: Sequence[str]) -> None:
+        self.source, self.dest = source, dest
+        self.topics = {topic: Move(topic, source, dest) for topic in topics}
+
+    async def follow(self, context: RouterContext) -> None:
+        """Look at the topics that have not moved, so that streams hear of it. Finish a move whose command has died.
+
+        Many gateways may finish one move at once: each step of it may be done twice.
+        """
+        while True:
+            for move in [each for each in self.topics.values() if not each.has_moved]:
+                try:
+                    await move.look(context)
+                    since = move.both_sealed_since
+                    if since is not None and time.monotonic() - since > ABANDONED_SECONDS:
+                        log.warning("the command that moved %r has stopped: this gateway finishes the move", move.topic)
+                        await finish(context, move.topic, move.source, move.dest)
+                except TopicsError as error:
+                    log.warning("the move of %r is not known: %s", move.topic, error.message)
+            await asyncio.sleep(LOOK_SECONDS)

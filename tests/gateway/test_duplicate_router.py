@@ -1,0 +1,126 @@
+"""DuplicateRouter: a primary answers, and other servers get exact copies, whatever dies in between."""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+from tests.gateway.running import Client, Running, cluster, route
+from tests.gateway.test_migrate_router import Writers, shown
+from tests.instances import Instance, start, until
+
+Servers = tuple[Instance, Instance]
+Gateways = Callable[..., Running]
+Direct = Callable[[Instance], Client]
+
+
+def duplicating(primary: int, copy: int, *topics: str) -> dict[str, Any]:
+    return {
+        "clusterDefinitions": [cluster("main", primary), cluster("copy", copy)],
+        "routerDefinitions": [
+            {
+                "name": "twice",
+                "type": "DuplicateRouter",
+                "config": {"primary": "main", "copies": ["copy"], "topics": list(topics)},
+                "routes": [route("main", 0, cluster="main"), route("copy", 1, cluster="copy")],
+            }
+        ],
+        "virtualClusters": [{"name": "all", "gateways": [{"host": "127.0.0.1"}], "target": {"router": "twice"}}],
+    }
+
+
+def is_equal(primary: Instance, copy: Instance, topic: str) -> bool:
+    """Whether both servers have the topic with one head and show the same records."""
+    with closing(Client(primary.port)) as one, closing(Client(copy.port)) as other:
+        told = [client.get(f"/v0/topics/{topic}") for client in (one, other)]
+        if any(each.status != 200 for each in told) or told[0].json["head_seq"] != told[1].json["head_seq"]:
+            return False
+        return shown(one, topic) == shown(other, topic)
+
+
+def test_writes_of_every_kind_arrive_at_the_copy(
+    two_servers: Servers, gateways: Gateways, direct: Direct, name: str
+) -> None:
+    primary, copy = two_servers
+    client = gateways(duplicating(primary.port, copy.port, f"{name}*")).client()
+    client.call("PUT", f"/v0/topics/{name}", {"ttl_ms": 86_400_000})
+    client.post(f"/v0/topics/{name}", {"records": [{"data": n, "tag": f"t:{n % 3}", "node": "a"} for n in range(50)]})
+    until(lambda: is_equal(primary, copy, name), "the copy")
+    client.post(f"/v0/topics/{name}/delete", {"match": ["tag", "Eq", "t:1"]})
+    client.post(f"/v0/topics/{name}/delete", {"before_seq": 5})
+    client.call("PUT", f"/v0/topics/{name}", {"cap_records": 20})
+    client.append(name, "more")
+    until(lambda: is_equal(primary, copy, name), "the copy to follow")
+    settings = direct(copy).get(f"/v0/topics/{name}").json["config"]
+    assert (settings["ttl_ms"], settings["cap_records"], settings["sealed"]) == (86_400_000, 20, True)
+    assert direct(copy).append(name, "stranger").code == "topic_sealed"
+    client.append(f"{name}-gone", 1)
+    until(lambda: is_equal(primary, copy, f"{name}-gone"), "the other copy")
+    assert client.call("DELETE", f"/v0/topics/{name}-gone").status == 200
+    until(lambda: copy.get(f"/v0/topics/{name}-gone")[0] == 404, "the copy to be deleted")
+    other = name.swapcase()
+    client.append(other, 1)
+    assert copy.get(f"/v0/topics/{other}")[0] == 404
+    assert client.call("PUT", f"/v0/topics/{name}", {"sealed": True}).code == "invalid_request"
+
+
+def test_what_the_gateway_did_not_see_is_repaired(
+    two_servers: Servers, gateways: Gateways, direct: Direct, name: str
+) -> None:
+    primary, copy = two_servers
+    gateway = gateways(duplicating(primary.port, copy.port, f"{name}*"))
+    unseen = direct(primary)
+    unseen.post(f"/v0/topics/{name}", {"records": [{"data": n, "tag": f"t:{n % 3}"} for n in range(3000)]})
+    until(lambda: is_equal(primary, copy, name), "the copy")
+    unseen.post(f"/v0/topics/{name}/delete", {"match": ["tag", "Eq", "t:2"]})
+    unseen.call("PUT", f"/v0/topics/{name}", {"ttl_ms": 86_400_000})
+    until(lambda: is_equal(primary, copy, name), "the repair", 30)
+    until(lambda: '"ttl_ms":86400000' in copy.get(f"/v0/topics/{name}")[1], "the settings", 30)
+    open_there = f"{name}-open"
+    direct(copy).append(open_there, "of its own")
+    unseen.append(open_there, 1)
+    until(lambda: "it is no copy" in gateway.output, "the difference to be told", 30)
+    assert [each["data"] for each in shown(direct(copy), open_there)] == ["of its own"]
+    metrics = gateway.client().get("/gateway/metrics").body.decode()
+    assert 'copy_differing_topics{virtual_cluster="all",router="twice",route="copy"} 1' in metrics
+    assert 'copy_lag_records{virtual_cluster="all",router="twice",route="copy"} 0' in metrics
+    unseen.append(name, "goes on")
+    until(lambda: is_equal(primary, copy, name), "the other topics to go on")
+
+
+def test_a_copy_is_equal_after_kills_of_gateways_and_servers(gateways: Gateways, direct: Direct, name: str) -> None:
+    chance = random.Random(name)
+    with start() as primary, start() as copy:
+        both = [gateways(duplicating(primary.port, copy.port, "*")) for _ in range(2)]
+        stopping = threading.Event()
+
+        def delete() -> None:
+            client = both[0].client()
+            while not stopping.wait(0.05):
+                try:
+                    client.post(f"/v0/topics/{name}/delete", {"match": ["tag", "Glob", f"t:{chance.randrange(9)}*"]})
+                except OSError:
+                    client = both[0].client()
+
+        with Writers([both[1]], name) as writers:
+            writers.wait_for(50)
+            deleting = threading.Thread(target=delete)
+            deleting.start()
+            for _ in range(3):
+                time.sleep(chance.uniform(0.2, 0.8))
+                both[0].signal(signal.SIGKILL)
+                both[0].process.wait()  # type: ignore[union-attr]
+                copy.kill()
+                both[0].start()
+                copy.start()
+            stopping.set()
+            deleting.join()
+            writers.wait_for(len(writers.acked) + 50)
+        assert (writers.refused, writers.doubled) == ([], [])
+        until(lambda: is_equal(primary, copy, name), "the copy", 60)
+        assert {each["$seq"]: each["data"] for each in shown(direct(copy), name)} == writers.acked

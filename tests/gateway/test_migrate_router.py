@@ -1,0 +1,351 @@
+"""MigrateRouter: a topic moves to another server while clients append, read, delete and watch, and no client notices."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.gateway.running import Client, Running, cluster, route
+from tests.gateway.streams import Stream
+from tests.instances import ROOT, Instance, start, until
+
+Servers = tuple[Instance, Instance]
+Gateways = Callable[..., Running]
+Direct = Callable[[Instance], Client]
+Streams = Callable[..., Stream]
+
+
+def migrating(old: int, new: int, *topics: str) -> dict[str, Any]:
+    return {
+        "clusterDefinitions": [cluster("old", old), cluster("new", new)],
+        "routerDefinitions": [
+            {
+                "name": "moving",
+                "type": "MigrateRouter",
+                "config": {"from": "old", "to": "new", "topics": list(topics)},
+                "routes": [route("old", 0, cluster="old"), route("new", 1, cluster="new")],
+            }
+        ],
+        "virtualClusters": [{"name": "all", "gateways": [{"host": "127.0.0.1"}], "target": {"router": "moving"}}],
+    }
+
+
+def command(gateway: Running, topic: str, *options: str) -> list[str]:
+    return [sys.executable, str(ROOT / "manage.py"), "gateway", "migrate", str(gateway.file), topic, *options]
+
+
+def migrate(gateway: Running, topic: str, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(gateway, topic, *options), capture_output=True, text=True, timeout=120)
+
+
+def shown(client: Client, topic: str) -> list[dict[str, Any]]:
+    """Every record that an address shows, by diff."""
+    records, from_seq = list[dict[str, Any]](), 0
+    while True:
+        page = client.post(f"/v0/topics/{topic}/diff", {"from_seq": from_seq, "limit": 1000, "include_tags": True}).json
+        records += page["records"]
+        if page["caught_up"]:
+            return records
+        from_seq = page["next_from_seq"]
+
+
+class Writers:
+    """Clients that append without a pause. `acked`: the data of each acknowledged record by its seq."""
+
+    def __init__(self, gateways: list[Running], topic: str) -> None:
+        self.gateways, self.topic = gateways, topic
+        self.acked: dict[int, str] = {}
+        self.doubled: list[int] = []
+        self.refused: list[str] = []
+        self.stopping = threading.Event()
+        self.lock = threading.Lock()
+        self.threads = [threading.Thread(target=self.write, args=(number,)) for number in range(4)]
+
+    def __enter__(self) -> Writers:
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stopping.set()
+        for thread in self.threads:
+            thread.join()
+
+    def write(self, number: int) -> None:
+        client, turn = self.gateways[number % len(self.gateways)].client(), 0
+        while not self.stopping.is_set():
+            turn += 1
+            data = f"{number}:{turn}"
+            more = {"idempotency_key": f"{self.topic}:{data}"} if number % 2 else {}
+            answer = client.append(self.topic, data, **more)
+            with self.lock:
+                if answer.status not in (200, 201):
+                    self.refused.append(f"{answer.status} {answer.body!r}")
+                elif (seq := answer.json["first_seq"]) in self.acked:
+                    self.doubled.append(seq)
+                else:
+                    self.acked[seq] = data
+            if number % 2 and turn % 7 == 0:  # a retry that may come after the move
+                again = client.append(self.topic, data, **more)
+                assert again.status == 200, again.body
+                assert (again.json["deduped"], again.json["first_seq"]) == (True, answer.json["first_seq"])
+
+    def wait_for(self, number: int) -> None:
+        until(lambda: len(self.acked) >= number, f"{number} acknowledged appends")
+
+
+def test_a_topic_moves_under_writers_readers_and_watchers(
+    two_servers: Servers, gateways: Gateways, streams: Streams, direct: Direct, name: str
+) -> None:
+    old, new = two_servers
+    stays = f"{name}-stays"
+    configuration = migrating(old.port, new.port, name)
+    both = [gateways(configuration), gateways(configuration)]
+    client = both[0].client()
+    assert client.append(name, "first").status == 201
+    assert client.append(stays, "first").status == 201
+    wid = client.post("/v0/watch", {"topics": {name: {}, stays: {}}, "heartbeat_ms": 1000}).json["wid"]
+    watching, events = streams(both[0], f"/v0/watch/{wid}"), streams(both[1], f"/v0/topics/{name}/events")
+    with Writers(both, name) as writers:
+        writers.wait_for(200)
+        done = migrate(both[0], name)
+        assert done.returncode == 0, done.stderr
+        assert re.search(r"moved at seq [\d,]+; writers waited for \d+ ms\n$", done.stdout), done.stdout
+        moved_at = len(writers.acked)
+        writers.wait_for(moved_at + 200)
+    assert (writers.refused, writers.doubled) == ([], [])
+    writers.acked[1] = "first"
+    assert {each["$seq"]: each["data"] for each in shown(client, name)} == writers.acked
+    fresh = direct(new)
+    assert {each["$seq"]: each["data"] for each in shown(fresh, name)} == writers.acked
+    assert fresh.get(f"/v0/topics/{name}").json["config"]["sealed"] is False
+    assert direct(old).append(name, "late").code == "topic_sealed"
+    # The streams have not ended, and have shown each record once and in order.
+    client.append(stays, "last")
+    seen, last = list[int](), None
+    while last != "last" or len(seen) < len(writers.acked):
+        told = watching.event("record")
+        if told["topic"] == name:
+            seen += [each["$seq"] for each in told["records"]]
+        else:
+            last = told["records"][-1]["data"]
+    assert seen == sorted(writers.acked)
+    heard = [events.event("message")["$seq"]]
+    while heard[-1] < max(writers.acked):
+        heard.append(events.event("message")["$seq"])
+    assert heard == [seq for seq in sorted(writers.acked) if seq >= heard[0]]
+    assert [each["topic"] for each in client.get(f"/v0/topics?prefix={name}").json["topics"]] == [name, stays]
+    again = migrate(both[0], name)
+    assert (again.returncode, "moved at seq" in again.stdout) == (0, True)
+
+
+def test_a_watch_goes_on_at_its_last_id_on_the_other_server(
+    two_servers: Servers, gateways: Gateways, streams: Streams, name: str
+) -> None:
+    old, new = two_servers
+    gateway = gateways(migrating(old.port, new.port, name))
+    client = gateway.client()
+    client.append(name, *range(10))
+    client.append(f"{name}-b", "b")
+    options = {"include_tags": True, "heartbeat_ms": 1000}
+    wid = client.post("/v0/watch", {"topics": {name: {"from_seq": 4}, f"{name}-b": {}}, **options}).json["wid"]
+    unseen = client.post("/v0/watch", {"topics": {name: {"from_seq": 6}}, **options}).json["wid"]
+    with_id = streams(gateway, f"/v0/watch/{wid}")
+    assert with_id.records(7)[name] == list(range(4, 10))
+    with_id.event("caught-up")
+    with_id.close()
+    assert migrate(gateway, name).returncode == 0
+    until(lambda: client.append(name, "new").status == 200, "an append at the new server")
+    stream = streams(gateway, f"/v0/watch/{wid}", f"Last-Event-ID: {with_id.id}")
+    assert stream.records(1)[name] == ["new"]
+    assert streams(gateway, f"/v0/watch/{unseen}").records(5)[name] == [6, 7, 8, 9, "new"]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_move_goes_on_after_kills(
+    two_servers: Servers, gateways: Gateways, direct: Direct, name: str, seed: int
+) -> None:
+    old, new = two_servers
+    chance = random.Random(seed)
+    gateway = gateways(migrating(old.port, new.port, name))
+    client = gateway.client()
+    for _ in range(10):
+        client.append(name, *(["x" * 200] * 1000))
+    until(lambda: client.get(f"/v0/topics/{name}").json["head_seq"] == 10_000, "the records")
+    with Writers([gateway], name) as writers:
+        for _ in range(4):
+            run = subprocess.Popen(command(gateway, name), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(chance.uniform(0.5, 1.6))
+            run.send_signal(signal.SIGKILL)
+            run.wait()
+        done = migrate(gateway, name)
+        assert done.returncode == 0, done.stderr
+        writers.wait_for(len(writers.acked) + 50)
+    assert writers.doubled == []
+    assert writers.refused == []
+    records = shown(direct(new), name)
+    assert [each["$seq"] for each in records] == list(range(1, 10_001 + len(writers.acked)))
+    assert {each["$seq"]: each["data"] for each in records[10_000:]} == writers.acked
+
+
+def test_a_gateway_ends_a_move_whose_command_died(
+    two_servers: Servers, gateways: Gateways, direct: Direct, name: str
+) -> None:
+    """The command is killed while writers wait: both topics are sealed."""
+    old, new = two_servers
+    gateway = gateways(migrating(old.port, new.port, name))
+    client = gateway.client()
+    client.append(name, 1)
+    config = client.get(f"/v0/topics/{name}").json["config"]
+    assert direct(new).call("PUT", f"/v0/topics/{name}", {**config, "sealed": True}).status == 201
+    assert direct(old).call("PUT", f"/v0/topics/{name}", {"sealed": True}).status == 200
+    answer = until(
+        lambda: each if (each := client.append(name, 2)).status == 200 else None, "the gateway to finish", 60
+    )
+    assert answer.json["first_seq"] == 2
+    assert [each["data"] for each in shown(direct(new), name)] == [1, 2]
+    assert "this gateway finishes the move" in gateway.output
+
+
+def test_a_move_is_taken_back_until_the_topic_has_moved(
+    two_servers: Servers, gateways: Gateways, direct: Direct, name: str
+) -> None:
+    old, new = two_servers
+    gateway = gateways(migrating(old.port, new.port, name))
+    client = gateway.client()
+    client.append(name, 1, 2)
+    run = subprocess.Popen(command(gateway, name, "--mirror"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until(
+        lambda: len(shown(direct(new), name)) == 2 if new.get(f"/v0/topics/{name}")[0] == 200 else False,
+        "the copy",
+    )
+    client.append(name, 3)
+    until(lambda: len(shown(direct(new), name)) == 3, "the copy to follow")
+    assert direct(new).append(name, "stranger").code == "topic_sealed"
+    run.send_signal(signal.SIGINT)
+    assert run.wait(20) == 1
+    back = migrate(gateway, name, "--back")
+    assert (back.returncode, back.stdout) == (0, f"{name}: the move is taken back; the route is 'old'\n")
+    assert new.get(f"/v0/topics/{name}")[0] == 404
+    assert client.append(name, 4).json["first_seq"] == 4
+    assert migrate(gateway, name).returncode == 0
+    refused = migrate(gateway, name, "--back")
+    assert (refused.returncode, "a move cannot be taken back after its flip" in refused.stderr) == (1, True)
+
+
+def test_what_was_deleted_or_lost_is_not_in_the_copy(
+    two_servers: Servers, gateways: Gateways, direct: Direct, name: str
+) -> None:
+    old, new = two_servers
+    gateway = gateways(migrating(old.port, new.port, name))
+    client = gateway.client()
+    client.call("PUT", f"/v0/topics/{name}", {"cap_records": 2000})
+    records = [{"data": number, "tag": f"t:{number % 10}", "node": f"n{number % 3}"} for number in range(2500)]
+    client.post(f"/v0/topics/{name}", {"records": records})
+    client.post(f"/v0/topics/{name}/delete", {"match": ["tag", "Eq", "t:3"]})
+    client.call("PUT", f"/v0/topics/{name}/cursors/reader", {"seq": 1700})
+    run = subprocess.Popen(command(gateway, name, "--mirror"), stdout=subprocess.DEVNULL)
+    until(lambda: '"head_seq":2500' in new.get(f"/v0/topics/{name}")[1], "the copy")
+    run.kill()
+    run.wait()
+    client.post(f"/v0/topics/{name}/delete", {"match": ["tag", "Eq", "t:4"]})  # the gateway passes it on
+    assert direct(old).post(f"/v0/topics/{name}/delete", {"match": ["tag", "Eq", "t:5"]}).status == 200  # nobody does
+    before, page = shown(client, name), client.post(f"/v0/topics/{name}/diff", {"from_seq": 100}).json
+    assert migrate(gateway, name).returncode == 0
+    until(lambda: client.get(f"/v0/topics/{name}/cursors/reader").status == 200, "the new server to be asked")
+    assert shown(direct(new), name) == before == shown(client, name)
+    after = client.post(f"/v0/topics/{name}/diff", {"from_seq": 100}).json
+    assert after["tombstone"]["gap_to"] == page["tombstone"]["gap_to"]
+    assert direct(new).get(f"/v0/topics/{name}/cursors/reader").json["seq"] == 1700
+    fields = ("head_seq", "earliest_seq", "count", "bytes", "config")
+    sides = [direct(server).get(f"/v0/topics/{name}").json for server in (old, new)]
+    sides[0]["config"]["sealed"] = False
+    assert [sides[0][field] for field in fields] == [sides[1][field] for field in fields]
+
+
+def test_what_would_interfere_with_a_move_is_refused(
+    two_servers: Servers, gateways: Gateways, direct: Direct, name: str
+) -> None:
+    old, new = two_servers
+    gateway = gateways(migrating(old.port, new.port, name, f"{name}-routed"))
+    client = gateway.client()
+    client.append(name, 1)
+    assert client.call("DELETE", f"/v0/topics/{name}").code == "being_moved"
+    assert client.call("PUT", "/v0/routers/r", {"source": name, "dest": f"{name}-copy"}).code == "being_moved"
+    assert client.call("PUT", f"/v0/topics/{name}", {"sealed": True}).code == "invalid_request"
+    router = {"source": f"{name}-routed", "dest": f"{name}-dest"}
+    assert direct(old).call("PUT", f"/v0/routers/{name}-r", router).status == 201
+    refused = migrate(gateway, f"{name}-routed")
+    assert refused.returncode == 1
+    assert f"the router '{name}-r' of the server has '{name}-routed' as its source" in refused.stderr
+    unknown = migrate(gateway, "elsewhere")
+    assert (unknown.returncode, "no MigrateRouter has the topic 'elsewhere'" in unknown.stderr) == (1, True)
+    assert direct(new).append(name, "other").status == 201
+    taken = migrate(gateway, name)
+    assert (taken.returncode, "that is not sealed, so it is no copy" in taken.stderr) == (1, True)
+
+
+def test_a_topic_that_its_operator_sealed_stays_sealed(
+    two_servers: Servers, gateways: Gateways, direct: Direct, name: str
+) -> None:
+    old, new = two_servers
+    client = gateways(migrating(old.port, new.port, name)).client()
+    client.append(name, 1)
+    assert direct(old).call("PUT", f"/v0/topics/{name}", {"sealed": True}).status == 200
+    assert client.append(name, 2).code == "topic_sealed"
+    assert [each["data"] for each in shown(client, name)] == [1]
+
+
+def test_servers_that_are_killed_lose_nothing_of_a_move(gateways: Gateways, direct: Direct, name: str) -> None:
+    with start() as old, start() as new:
+        gateway = gateways(migrating(old.port, new.port, name))
+        client = gateway.client()
+        client.call("PUT", f"/v0/topics/{name}", {"durability": "fsync"})
+        acked = dict[int, int]()
+        stopping = threading.Event()
+
+        def write() -> None:
+            writer, number = gateway.client(), 0
+            while not stopping.is_set():
+                number += 1
+                answer = writer.append(name, number, idempotency_key=f"{name}-{number}")
+                while answer.status >= 500 and not stopping.is_set():
+                    time.sleep(0.1)
+                    answer = writer.append(name, number, idempotency_key=f"{name}-{number}")
+                if answer.status in (200, 201):
+                    assert answer.json["first_seq"] not in acked
+                    acked[answer.json["first_seq"]] = number
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            until(lambda: len(acked) > 100, "appends")
+            run = subprocess.Popen(
+                command(gateway, name, "--mirror"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+            for server in (new, old):
+                until(lambda: new.is_ready() and new.get(f"/v0/topics/{name}")[0] == 200, "the copy", 60)
+                server.kill()
+                server.start()
+            run.kill()
+            run.wait()
+            until(lambda: migrate(gateway, name).returncode == 0, "the move", 120)
+            moved = len(acked)
+            until(lambda: len(acked) > moved + 50, "appends at the new server", 60)
+        finally:
+            stopping.set()
+            writer.join()
+        records = {each["$seq"]: each["data"] for each in shown(direct(new), name)}
+        assert {seq: number for seq, number in acked.items() if records.get(seq) != number} == {}
+        assert len(set(records.values())) == len(records)
+        assert json.loads(new.get(f"/v0/topics/{name}")[1])["count"] == len(records)

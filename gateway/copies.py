@@ -30,6 +30,7 @@ class Topic(msgspec.Struct):
     """A topic in a server's answer."""
 
     head_seq: int
+    earliest_seq: int
     count: int
     config: dict[str, Any]
     last_write_ts: int | None = None
@@ -80,7 +81,7 @@ async def look(context: RouterContext, route: str, topic: str) -> Topic | None:
 
 
 async def begin(context: RouterContext, topic: str, source: str, dest: str) -> Copied:
-    """Make the copy, sealed, with the configuration of the source. A copy that is there continues. Returns how far it is.
+    """Make the copy, sealed, with the settings of the source. A copy that is there continues. Returns how far it is.
 
     Raises NotReady where the source has no such topic, or `dest` has one that is not sealed.
     """
@@ -91,13 +92,19 @@ async def begin(context: RouterContext, topic: str, source: str, dest: str) -> C
         raise NotReady(f"the route {dest!r} has a topic {topic!r} that is not sealed, so it is no copy")
     if copy is not None:
         return Copied(copy.head_seq, copy.last_write_ts or 0, original.head_seq)
-    await configure(context, topic, dest, {**original.config, "sealed": True})
+    await configure(context, topic, dest, settings(original))
     copy = await look(context, dest, topic)
     if copy is not None and copy.head_seq > 0:
         # A deleted topic of this name left its numbering. The copy has the seqs of its source, and begins without it.
         await ask(context, dest, Request("DELETE", path(topic), "if_sealed=true&keep_head=false"), 200)
-        await configure(context, topic, dest, {**original.config, "sealed": True})
+        await configure(context, topic, dest, settings(original))
     return Copied(0, 0, original.head_seq)
+
+
+def settings(original: Topic) -> dict[str, Any]:
+    """Returns the settings of a copy. It has no caps: with a cap, a delete that arrives late would make it evict records that the
+    source still has. `trim` takes away what the source has evicted."""
+    return {**original.config, "sealed": True, "cap_records": 0, "cap_bytes": 0}
 
 
 async def configure(context: RouterContext, topic: str, route: str, config: dict[str, Any], query: str = "") -> None:
@@ -183,12 +190,24 @@ async def difference(context: RouterContext, topic: str, source: str, dest: str,
     return Difference(surplus, missing)
 
 
+async def trim(context: RouterContext, topic: str, source: str, dest: str, earliest_seq: int) -> None:
+    """Remove from a copy what lies below the source's first record. Readers of the copy hear of a loss if the source tells one."""
+    answer = await ask(context, source, post(f"{path(topic)}/diff", {"from_seq": 0, "limit": 1}), 200)
+    tombstone = (await answer.decoded(Page)).tombstone
+    if bytes(tombstone) != b"null":
+        await ask(context, dest, post(path(topic), {"copy": True, "records": [], "tombstone": tombstone}), 200)
+    await ask(context, dest, post(f"{path(topic)}/delete", {"copy": True, "before_seq": earliest_seq}), 200)
+
+
 async def repair(context: RouterContext, topic: str, source: str, dest: str) -> int:
-    """Delete from a copy what the source no longer shows. Returns how many records those were.
+    """Delete from a copy what the source no longer shows. Returns how many records those were, those below its first one apart.
 
     Raises NotReady where the copy lacks records: it cannot take them behind its head, and has to be made again.
     """
     original, copy = await look(context, source, topic), await look(context, dest, topic)
+    if original is not None and copy is not None and copy.earliest_seq < min(original.earliest_seq, copy.head_seq + 1):
+        await trim(context, topic, source, dest, min(original.earliest_seq, copy.head_seq + 1))
+        copy = await look(context, dest, topic)
     if original is None or copy is None or original.count == copy.count:
         return 0
     found = await difference(context, topic, source, dest, min(original.head_seq, copy.head_seq))

@@ -50,9 +50,10 @@ class DuplicateConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"
 
 
 class Listed(NamedTuple):
-    """A topic in a server's list. `records`: how many it shows."""
+    """A topic in a server's list. `first`: the seq of its first record. `records`: how many it shows."""
 
     head: int
+    first: int
     records: int
 
 
@@ -126,6 +127,9 @@ class Duplication:
         for topic, original in originals.items():
             there = copied.get(topic)
             try:
+                if there is not None and there.first < min(original.first, there.head + 1):
+                    until = min(original.first, there.head + 1)
+                    await copies.trim(context, topic, self.config.primary, copy.route, until)
                 if there is None or there.head != original.head:
                     left, has_moved = await self.bring(context, copy.route, topic)
                     lag, moved = lag + left, moved or has_moved
@@ -182,7 +186,7 @@ class Duplication:
                 continue
             copy.opened.discard(topic)
             if original is not None and there is not None:
-                wanted = {**original.config, "sealed": True}
+                wanted = copies.settings(original)
                 if wanted != there.config:
                     await copies.configure(context, topic, copy.route, wanted, "create=false")
 
@@ -194,7 +198,7 @@ async def listed(context: RouterContext, route: str) -> AsyncIterator[tuple[str,
         query = f"page_size=1000&cursor={quote(cursor, safe='')}"
         page = await (await ask(context, route, Request("GET", "/v0/topics", query), 200)).decoded()
         for each in page["topics"]:
-            yield each["topic"], Listed(each["head_seq"], each["count"])
+            yield each["topic"], Listed(each["head_seq"], each["earliest_seq"], each["count"])
         cursor = page.get("next_cursor", "")
         if not cursor:
             return

@@ -56,8 +56,10 @@ def test_writes_of_every_kind_arrive_at_the_copy(
     client.call("PUT", f"/v0/topics/{name}", {"cap_records": 20})
     client.append(name, "more")
     until(lambda: is_equal(primary, copy, name), "the copy to follow")
+    late = direct(copy).post(f"/v0/topics/{name}/diff", {"from_seq": 1}).json["tombstone"]
+    assert late == direct(primary).post(f"/v0/topics/{name}/diff", {"from_seq": 1}).json["tombstone"]
     settings = direct(copy).get(f"/v0/topics/{name}").json["config"]
-    assert (settings["ttl_ms"], settings["cap_records"], settings["sealed"]) == (86_400_000, 20, True)
+    assert (settings["ttl_ms"], settings["cap_records"], settings["sealed"]) == (86_400_000, 0, True)
     assert direct(copy).append(name, "stranger").code == "topic_sealed"
     client.append(f"{name}-gone", 1)
     until(lambda: is_equal(primary, copy, f"{name}-gone"), "the other copy")

@@ -191,7 +191,7 @@ async def difference(context: RouterContext, topic: str, source: str, dest: str,
 
 
 async def trim(context: RouterContext, topic: str, source: str, dest: str, earliest_seq: int) -> None:
-    """Remove from a copy what lies below the source's first record. Readers of the copy hear of a loss if the source tells one."""
+    """Remove from a copy what lies below the source's first record. Its readers hear of a loss if the source tells one."""
     answer = await ask(context, source, post(f"{path(topic)}/diff", {"from_seq": 0, "limit": 1}), 200)
     tombstone = (await answer.decoded(Page)).tombstone
     if bytes(tombstone) != b"null":

@@ -195,7 +195,7 @@ class Connection(asyncio.Protocol):
         self.drained: asyncio.Future[None] | None = None
         self.served = 0  # requests that were answered here
         self.written = self.heard = False
-        self.bodiless = self.until_eof = self.is_paused = False
+        self.bodiless = self.until_eof = False
         self.rest: bytes | None = None  # behind a 101
 
     # -- The transport -----------------------------------------------------------------------------------------------
@@ -398,9 +398,6 @@ class Connection(asyncio.Protocol):
         if self.pool.closed or not self.is_usable():
             self.abort()
             return
-        if self.is_paused:  # the last part of the answer was more than its reader had taken
-            self.transport.resume_reading()
-            self.is_paused = False
         self.deadline = self.loop.time() + self.pool.waits.idle
         self.pool.idle.append(self)
         self.pool.freed(closed=False)
@@ -410,13 +407,11 @@ class Connection(asyncio.Protocol):
     def pause_body(self) -> None:
         if not self.lost:
             self.transport.pause_reading()
-            self.is_paused = True
             self.deadline = NEVER  # it is our reader who is slow
 
     def resume_body(self) -> None:
         if not self.lost:
             self.transport.resume_reading()
-            self.is_paused = False
             self.deadline = self.loop.time() + self.pool.waits.silence
 
     def want_body(self) -> None:

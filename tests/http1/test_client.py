@@ -394,3 +394,18 @@ def test_tls_with_an_authority_and_certificates_of_both_sides() -> None:
         await server.drain(0)
 
     run(main())
+
+
+@pytest.mark.parametrize("size", [65_537, 70_000, 131_072, 200_000])
+def test_a_connection_is_read_again_after_an_answer_that_had_paused_it(size: int) -> None:
+    """The part that pauses the connection may be the last of its answer."""
+
+    async def main() -> None:
+        async with served(lambda request: Response(200, [], b"a" * size)) as (_, pool):
+            for _ in range(5):
+                answer = await pool.send(b"GET", b"/")
+                await asyncio.sleep(0.02)  # the answer arrives before it is read
+                assert len(await answer.body.read()) == size
+            assert pool.open == 1
+
+    run(main())

@@ -234,7 +234,13 @@ class Call:
         return decided.response if decided.response is not None else Response(202)
 
     async def deliver_to(self, place: RouterPlace, way: tuple[str, ...], request: Request) -> Response:
-        """Send a request to the cluster at the end of a way, through the filters of its routes and past its routers."""
+        """Send a request to the cluster at the end of a way, through the filters of its routes and past its routers.
+
+        A router that `decides_identifiers` is not passed by: the server that gave out the identifier may be the wrong one by now.
+        """
+        if getattr(place.factory, "decides_identifiers", False):
+            decided = await self.ask(place, request, None)
+            return decided.response if decided.response is not None else Response(202)
         route = place.routes[way[0]]
         self.route = "/".join((*place.way, route.name))
 

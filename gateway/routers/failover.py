@@ -197,6 +197,8 @@ def seconds_of(answer: Response) -> float:
 class FailoverRouterFactory:
     """Two routes, of which one is live. Switched by an operator or by health."""
 
+    decides_identifiers = True  # a watch of the former server must not continue there
+
     def initialize(self, context: RouterFactoryContext, config: FailoverConfig) -> Decision:
         for field in ("live", "spare", "witness"):
             if getattr(config, field) not in context.route_names:

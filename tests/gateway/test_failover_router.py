@@ -15,6 +15,7 @@ import pytest
 
 from tests.docs.printed import commands
 from tests.gateway.running import Client, Running, cluster, route
+from tests.gateway.streams import Stream
 from tests.instances import ROOT, Instance, free_port, start, until
 
 LEASE_MS = 1000
@@ -74,6 +75,25 @@ def test_a_command_makes_the_spare_live_and_back(
     decide(witness, "elsewhere")
     until(lambda: refused in gateway.client().append(name, 1).body.decode(), "a wrong decision to be told")
     assert gateway.client().get(f"/v0/topics/{name}").status == 200
+
+
+def test_a_watch_does_not_continue_at_the_former_server(
+    two_servers: tuple[Instance, Instance], witness: Instance, gateways: Callable[..., Running], name: str
+) -> None:
+    first, second = two_servers
+    gateway = gateways(failover(first.port, second.port, witness.port))
+    client = gateway.client()
+    client.append(name, 1)
+    wid = client.post("/v0/watch", {"topics": {name: {}}}).json["wid"]
+    with closing(Stream(gateway, f"/v0/watch/{wid}")) as stream:
+        assert stream.records(1) == {name: [1]}
+    decide(witness, "second")
+    until(lambda: client.append(name, 2).status == 201, "the spare to be live")
+    assert client.get(f"/v0/watch/{wid}", accept="text/event-stream").status == 404
+    wid = client.post("/v0/watch", {"topics": {name: {}}}).json["wid"]
+    with closing(Stream(gateway, f"/v0/watch/{wid}")) as stream:
+        assert stream.records(1) == {name: [2]}
+    decide(witness, "first")
 
 
 def test_no_two_servers_ack_writes_at_once(

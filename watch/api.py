@@ -1,4 +1,4 @@
-"""POST /v0/watch makes a session (docs/wire.md), and what the schema says of streams."""
+"""POST /v0/watch, which creates a session (docs/wire.md), and the schema of the two streams."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ TAG = "watch"
 
 
 class Watched(msgspec.Struct):
-    """Where a stream begins in a topic (after from_seq), and what the topic holds."""
+    """The position at which a stream starts in a topic, and the topic's seqs."""
 
     from_seq: int
-    """The stream begins behind this seq."""
+    """The stream starts after this seq."""
     head_seq: HeadSeq
     earliest_seq: EarliestSeq
 
 
 class WatchAnswer(msgspec.Struct, kw_only=True):
     wid: str
-    """The session's name, which is as good as a secret."""
+    """The session's id. Keep it secret."""
     stream_url: str
-    """Where the stream is, for a GET or an `EventSource`."""
+    """The URL of the stream, for a GET or an `EventSource`."""
     session_ttl_ms: int
     """Milliseconds for which the session is kept after a stream has ended."""
     first_ttl_ms: int
-    """Milliseconds for which the session is kept until its first stream begins."""
+    """Milliseconds for which the session is kept until its first stream starts."""
     topics: dict[str, Watched]
-    """Where the stream begins, by topic."""
+    """The start of the stream, by topic."""
     clamped: Clamped = UNSET
     performance: Performance
 
 
 class WatchQuery(Request):
     lenient: bool = False
-    """True: absent topics are left out, unless none is left."""
+    """True: absent topics are left out. If no topic is left, the answer is 404."""
 
 
 @Endpoint(
@@ -63,7 +63,7 @@ class WatchQuery(Request):
     instead="a stream is GET /v0/watch/:wid, as stream_url says",
 )
 def begin_session(asked: Asked[Watch, WatchQuery]) -> Script[Answer]:
-    """Begin to watch topics: the answer says where the stream is."""
+    """Create a session that watches topics. The answer contains the stream's URL."""
     wid, topics, spots = yield from create(asked.body, asked.key, asked.query.lenient, now_ms())
     return asked.answer(
         WatchAnswer(
@@ -79,17 +79,17 @@ def begin_session(asked: Asked[Watch, WatchQuery]) -> Script[Answer]:
 
 
 class StreamQuery(Request):
-    """What an `EventSource` can say, which sends no headers of its own."""
+    """Query parameters in place of headers, because an `EventSource` sends no headers of its own."""
 
     token: str | None = None
     """The key's secret, in place of the header `Authorization`."""
 
 
 class EventsQuery(StreamQuery):
-    """The same for django-eventstream."""
+    """Query parameters in place of headers, for django-eventstream."""
 
     last_event_id: str | None = msgspec.field(name="lastEventId", default=None)
-    """In place of the header `Last-Event-ID`."""
+    """The last id that the client has received, in place of the header `Last-Event-ID`."""
 
 
 # Served in plain ASGI, by the front alone (serve.py).

@@ -7,7 +7,7 @@ class WatchConfig(AppConfig):
     name = "watch"
 
     def ready(self) -> None:
-        """Join in where the log leaves room for it (topics/hooks.py)."""
+        """Registers the long poll as a hook of the log (topics/hooks.py)."""
         from topics import hooks
         from watch.longpoll import until_moved
 

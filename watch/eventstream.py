@@ -1,9 +1,9 @@
 """GET /v0/topics/:topic/events: one topic in the form of django-eventstream, for a browser's `EventSource`.
 
-A channel is a topic, an event a record, an event's id the record's seq. We use django-eventstream's reading of the
-request, its ids, its encoding of events and its headers. Its loop and its storage are not used: for each listener the
-loop asks the storage in a thread and on every wake-up. Our streams wait in the event loop, and share what is read and
-rendered with all that are at the same seq (feeds.py). wakes.py says how we use its listener.
+A channel is a topic, an event is a record, and an event's id is the record's seq. We use django-eventstream's request parser, its
+ids, its event encoding and its headers. We do not use its loop and its storage, because the loop queries the storage for each
+listener in a thread, on every wake-up. Our streams wait in the event loop. All streams at the same seq share one reading and one
+rendering (feeds.py). wakes.py explains how we use its listener.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from watch.feeds import Reading, View
 from watch.hub import Hub
 from wire.keys import Key, keyring
 
-OF_A_PROXY = ("es-meta", "recover")  # parameters with which a proxy tells django-eventstream who it is
-STREAM = "topics.events"  # in the request's scope: the EventStream that serve.py has opened
-RETRY_SECONDS = 0.5  # before a topic is read again that could not be read
+OF_A_PROXY = ("es-meta", "recover")  # with these parameters a proxy identifies itself to django-eventstream
+STREAM = "topics.events"  # key of the request's scope: the EventStream that serve.py has opened
+RETRY_SECONDS = 0.5  # before a topic is read again after a failed read
 KEEP_ALIVE_SECONDS = 20.0
 LIMIT, MAX_BYTES = 100, 1024 * 1024  # of one read
 MAX_SEQ = 2**63 - 1
 
-# The padding makes browsers and proxies that gather a first block let go of it.
+# The padding makes browsers and proxies pass on a first block that they would buffer.
 OPENING = b":" + b" " * 2048 + b"\n\nevent: stream-open\ndata:\n\n"
 KEEP_ALIVE = b"event: keep-alive\ndata:\n\n"
 
@@ -46,30 +46,30 @@ class Seq(msgspec.Struct):
 
 
 class EventStream:
-    """One open stream, which follows its topic by id while the topic is there, and else waits for its name.
+    """One open stream. It follows its topic by id. After a delete, it waits for a topic of the same name.
 
-    All methods run in the hub's event loop, so nothing here needs a lock. `parts` is the only one that waits; the
-    others are called by the hub, the feeds and the registry while it does, and wake it up through `news`.
+    All methods run in the hub's event loop, so nothing here needs a lock. Only `parts` and its helpers wait. The hub, the feeds
+    and the registry call the other methods meanwhile. These methods wake `parts` through `news`.
     """
 
     def __init__(self, hub: Hub, name: str, key: Key, topic_id: int, seq: int) -> None:
         self.hub, self.name, self.key, self.topic_id = hub, name, key, topic_id
-        self.seq = seq  # all records up to this one were sent, or are not wanted
-        # Nobody is shown what was read before he came: it may have been deleted since.
+        self.seq = seq  # all records up to this seq were sent, or are not wanted
+        # No older reading is used, because its records may have been deleted before this client connected.
         self.since = time.monotonic()
         self.view = View(
             LIMIT, MAX_BYTES, None, None, True, True, True, strong=False, prefixes=key.prefixes, render=messages
         )
-        # The first read also finds what was appended between the look at the head and our following of the topic.
+        # The first read also finds the records that were appended between the look at the head and `follow`.
         self.may_be_behind = True
         self.told_seq: int | None = (
-            seq  # a reset because of a topic's predecessors that ends here is not for this reader
+            seq  # this reader does not get a reset that ends here and is due to the topic's predecessors
         )
-        self.last_words: bytes | None = None  # this stream is to end, and this is why
+        self.last_words: bytes | None = None  # the final event of a stream that is to end
         self.news = asyncio.Event()
         hub.follow(topic_id, self)
 
-    # -- What others call ---------------------------------------------------------------------------------------------
+    # -- Called by the hub, the feeds and the registry ----------------------------------------------------------------
 
     def heard(self, head_seq: int) -> None:
         if head_seq != self.seq:
@@ -77,7 +77,7 @@ class EventStream:
             self.news.set()
 
     def vanished(self) -> None:
-        """The topic was deleted. There is no event for that: the stream is quiet until the name is there again."""
+        """The topic was deleted. No event reports this. The stream sends no records until a topic of this name exists again."""
         self.hub.leave(self.topic_id, self)
         self.hub.seekers[self] = None
         self.may_be_behind, self.told_seq = False, None
@@ -92,8 +92,8 @@ class EventStream:
         self.news.set()
 
     def end(self, code: str, message: str) -> None:
-        """Say why, and end. The event has no id, so an EventSource shows the last record's when it comes back; after
-        one of django-eventstream's own errors it would show an id that is refused."""
+        """Sends an `error` event and ends the stream. The event has no id, so an EventSource reconnects with the last record's
+        id. After one of django-eventstream's own errors, an EventSource would reconnect with an id that we refuse."""
         if self.last_words is None:
             self.last_words = frames.event("error", code=code, error=message)
             self.news.set()
@@ -105,7 +105,7 @@ class EventStream:
     # -- The stream itself --------------------------------------------------------------------------------------------
 
     async def parts(self) -> AsyncIterator[bytes]:
-        """What is sent, until the stream is ended."""
+        """Yields the bytes to send until the stream ends."""
         yield OPENING
         while self.last_words is None:
             if self.may_be_behind and not self.may_read():
@@ -120,11 +120,12 @@ class EventStream:
         yield self.last_words
 
     def may_read(self) -> bool:
-        """Whether the key still holds. The registry ends the streams of a key that does not, but only each second."""
+        """Returns True if the key is still valid for this topic. The registry ends streams of invalid keys, but only once a
+        second."""
         return keyring.holds(self.key) and "read" in self.key.scopes and self.key.allows(self.name)
 
     async def read_on(self) -> bytes:
-        """Read once behind what was sent. Returns what there is to send, which may be nothing."""
+        """Reads once after the last sent seq. Returns the bytes to send, which may be empty."""
         topic_id = self.topic_id
         reading = self.hub.feeds.ask(self.name, topic_id, self.seq, self.view, self.since)
         if not reading.done:
@@ -132,7 +133,7 @@ class EventStream:
         while not reading.done and self.last_words is None:
             await self.wait(None)
         if not reading.done or self.topic_id != topic_id:
-            return b""  # the stream ends, or this was read of a topic that has another in its place by now
+            return b""  # the stream ends, or another topic has replaced the topic of this reading
         if reading.error is not None:
             self.may_be_behind = True
             await self.wait(RETRY_SECONDS)
@@ -140,7 +141,7 @@ class EventStream:
         return self.taken(reading)
 
     def taken(self, reading: Reading) -> bytes:
-        """Move on by what was read. Returns what there is to send."""
+        """Advances by a reading. Returns the bytes to send."""
         if reading.batch is None:
             self.vanished()
             return b""
@@ -155,12 +156,12 @@ class EventStream:
             reset = sse_encode_event("stream-reset", about, event_id=since, json_encode=True).encode()
             self.told_seq = window.gap_to if window.lost == "recreated" else None
         self.seq = window.next_from_seq
-        # Whatever heard() was told while we waited, the hub had noted it first: one look at its head covers it all.
+        # The hub notes a head before it calls heard(). So the hub's head covers all heads that heard() got while we waited.
         self.may_be_behind = self.seq < max(window.head_seq, self.hub.heads.get(self.topic_id, 0))
         return reset + reading.batch.record
 
     async def wait(self, seconds: float | None) -> bool:
-        """Wait for news. Returns False when none came in time."""
+        """Waits for news, at most `seconds`. Returns False after a timeout."""
         try:
             async with asyncio.timeout(seconds):
                 await self.news.wait()
@@ -171,7 +172,7 @@ class EventStream:
 
 
 def messages(topic: str, records: str, from_seq: int, to_seq: int, head_seq: int) -> bytes:
-    """A `message` event for each record, where a watch stream has one `record` event for all (frames.record)."""
+    """Returns a `message` event for each record. A watch stream has one `record` event for all records (frames.record)."""
     each = [bytes(record) for record in msgspec.json.decode(f"[{records}]", type=list[msgspec.Raw])]
     seqs = [msgspec.json.decode(record, type=Seq).seq for record in each]
     events = (
@@ -182,16 +183,18 @@ def messages(topic: str, records: str, from_seq: int, to_seq: int, head_seq: int
 
 
 async def events(request: HttpRequest, topic: str) -> HttpResponseBase:
-    """The view, once serve.py has seen who asks and that the topic is there, and has opened a stream at its head."""
+    """Responds with the stream that serve.py has opened at the topic's head. serve.py has already checked the key and the
+    topic."""
     stream: EventStream = request.scope[STREAM]
-    request.user = AnonymousUser()  # serve.py knows whose key it is; Django would look for a session in the database
+    request.user = AnonymousUser()  # serve.py knows the key; Django would look for a session in the database
     response = respond(request, stream)
     add_default_headers(response, request=request)
     return response
 
 
 def respond(request: HttpRequest, stream: EventStream) -> HttpResponseBase:
-    """The stream, from the client's last id on if it shows one; or what django-eventstream says of a bad id."""
+    """Returns the stream, after the client's last id if the request has one. For a bad id, returns django-eventstream's
+    refusal."""
     if strange := [name for name in OF_A_PROXY if name in request.GET]:
         return refuse(f"{strange[0]} is for a GRIP proxy, and there is none before this server")
     try:
@@ -211,7 +214,7 @@ def refuse(why: str) -> HttpResponseBase:
 
 
 def seq_of(shown: str) -> int:
-    """Raises EventRequest.Error for a last id that no record can have."""
+    """Returns the last id as an integer. Raises EventRequest.Error if no record can have this id."""
     if not (shown.isascii() and shown.isdigit() and len(shown) <= 19 and int(shown) <= MAX_SEQ):
         raise EventRequest.Error("Failed to parse Last-Event-ID or lastEventId")
     return int(shown)

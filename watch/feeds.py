@@ -1,9 +1,9 @@
-"""One read of the log and one rendering per topic, seq and view, however many streams watch it (docs/watch.md).
+"""One read of the log and one rendering per topic, seq and view, shared by all streams that watch them (docs/watch.md).
 
-Streams that leave out nodes of their own share them, too: what they leave out is cut from the shared reading (Batch.without).
+Streams with nodes of their own share them, too: Batch.without cuts the records of these nodes from the shared reading.
 
-A reading is kept for a second at most, and shared only with streams that were there before it began: so no stream is
-shown a record that was deleted before the stream came.
+A reading is kept for at most a second. Only streams that existed before the reading started share it. So no stream gets a record
+that was deleted before the stream connected.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from topics.stamps import seen
 from watch import frames
 
 log = logging.getLogger(__name__)
-FRESH_SECONDS = 1.0  # how long a reading is shared
-MOST_BYTES = 8 * 1024 * 1024  # of frames that are kept to be shared, in a process
+FRESH_SECONDS = 1.0  # seconds for which a reading is shared
+MOST_BYTES = 8 * 1024 * 1024  # bytes of frames that a process keeps for sharing
 
-# Whether everything we have read is safe from a crash: no commit that we saw lies beyond the flushed part of the WAL.
+# True if a crash cannot take back anything that we have read: all WAL that was inserted until now is flushed.
 FLUSHED = "SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn()"
 
 
-# The records of one read as a stream's frames: topic, records, from_seq, to_seq, head_seq.
+# Renders the records of one read as a stream's frames. Arguments: topic, records, from_seq, to_seq, head_seq.
 Render = Callable[[str, str, int, int, int], bytes]
 
 
 class View(NamedTuple):
-    """What a watcher wants to see of a topic, and in which form."""
+    """The records and the fields that a reader gets of a topic, and their form."""
 
     limit: int
     max_bytes: int
@@ -50,7 +50,7 @@ class View(NamedTuple):
     meta: bool
     data: bool
     strong: bool
-    prefixes: tuple[str, ...] = ()  # of the reader's key: readers without any share what is read
+    prefixes: tuple[str, ...] = ()  # prefixes of the reader's key; readers without prefixes share their reads
     render: Render = frames.record
 
 
@@ -59,26 +59,27 @@ class Node(msgspec.Struct):
 
 
 class Batch:
-    """One window of a topic, rendered. All its streams send the same objects, and none of them may change one.
+    """One window of a topic, rendered. All its streams send the same objects, so do not change them.
 
-    `window` is without its records, which are in `record`, as a frame without an id. `message` is that frame with its
-    id, for a stream that watches this topic alone and has nothing to add.
+    `window` has no records. `record` is the frame with the records, without an id. `message` is this frame with its id, for a
+    stream that watches only this topic and has nothing to add.
     """
 
     __slots__ = ("dedupes", "frame", "message", "name", "nodes", "pieces", "record", "records", "window")
 
     def __init__(self, name: str, window: Window, records: str, frame: Callable[[str], bytes], dedupes: bool) -> None:
-        """`name`: of the topic. `frame` makes a frame of records. `dedupes`: a stream may leave out its own nodes."""
+        """`name` is the topic's. `frame` makes a frame from records. `dedupes`: a stream may leave out the records of its own
+        nodes."""
         self.name, self.window, self.records, self.frame, self.dedupes = name, window, records, frame, dedupes
         self.record = frame(records) if records else b""
         body = frames.id_line({name: window.next_from_seq}) + self.record
         self.message = {"type": "http.response.body", "body": body, "more_body": True}
-        self.nodes: list[str | None] | None = None  # of each record, and what it looks like: once somebody asks
+        self.nodes: list[str | None] | None = None  # each record's node and text, parsed on first use
         self.pieces: list[bytes] = []
 
     @property
     def bytes(self) -> int:
-        """What keeping it takes, about: the frame, and the records as text and in pieces."""
+        """Returns the approximate memory of the batch: the frame, and the records as text and in pieces."""
         return 3 * len(self.record)
 
     def without(self, own: frozenset[str]) -> Batch:
@@ -96,17 +97,17 @@ class Batch:
 
 
 class Waiter(Protocol):
-    """Whoever has asked for a reading that is under way."""
+    """A caller that waits for a reading."""
 
     def reading_done(self) -> None:
-        """The reading is done. The waiter may have lost interest in it meanwhile."""
+        """The reading is done. The waiter may no longer need it."""
 
 
 class Reading:
-    """A read that was asked for, is under way, or is done.
+    """A read that is queued, runs, or is done.
 
-    When it is done it has a batch, or an error, or neither: then there is no topic of that id any more. `started` is
-    when the read itself began, after it had waited for a connection.
+    A reading that is done has a batch or an error. If it has neither, no topic has this id any more. `started` is when the query
+    itself began, after the wait for a connection.
     """
 
     __slots__ = ("batch", "done", "error", "started", "waiting")
@@ -119,7 +120,7 @@ class Reading:
         self.waiting: list[Waiter] = []
 
     def serves(self, since: float) -> bool:
-        """Whether it does not begin before `since`. One that has not begun yet serves everybody."""
+        """Returns True if the read starts at `since` or later. A read that has not started yet serves every caller."""
         return self.started is None or self.started >= since
 
 
@@ -127,10 +128,10 @@ Key = tuple[int, int, View]  # topic id, from_seq, view
 
 
 class Feeds:
-    """The reads of a process. Lives in the hub's event loop, so nothing here is locked.
+    """The reads of a process. They run in the hub's event loop, so nothing here needs a lock.
 
-    `recent` holds the readings that may be shared, the oldest first. Each runs as a task of its own, and wakes its
-    waiters when it is done, however it ended: a waiter that is not called would wait for ever.
+    `recent` holds the readings that can be shared, the oldest first. Each reading runs as its own task. The task always calls its
+    waiters at the end, even after an error. Otherwise a waiter would wait for ever.
     """
 
     def __init__(self, store: Loop) -> None:
@@ -141,9 +142,9 @@ class Feeds:
         self.tasks: set[asyncio.Task[None]] = set()
 
     def ask(self, name: str, topic_id: int, from_seq: int, view: View, since: float) -> Reading:
-        """Returns the reading of what follows from_seq, which is shared with whoever asks for the same.
+        """Returns the reading of the records after from_seq. All callers with the same arguments share it.
 
-        It does not begin before `since`. If it is not done, the caller puts itself on its list of waiters.
+        The reading does not start before `since`. If the reading is not done, the caller must add itself to its waiters.
         """
         key = (topic_id, from_seq, view)
         reading = self.recent.get(key)
@@ -182,9 +183,9 @@ class Feeds:
         return rendered(topic, from_seq, view, window)
 
     def keep(self, key: Key, reading: Reading) -> None:
-        """Keep a reading for others who ask for the same, and let go of those that are too old or too many.
+        """Keeps a reading for other callers with the same key, and drops readings that are too old or too large together.
 
-        One that ends where it began is not kept: the next who asks from there wants to know what came since.
+        A reading that ends at its own from_seq is not kept. The next caller at this seq needs the records that arrived since.
         """
         batch = reading.batch
         if self.recent.get(key) is reading:
@@ -195,7 +196,7 @@ class Feeds:
         old = time.monotonic() - FRESH_SECONDS
         while self.recent:
             oldest = next(iter(self.recent.values()))
-            # What is under way is in use. Those behind it are younger still.
+            # A reading that runs is in use. All readings after it in the order are younger.
             if not oldest.done or (self.bytes <= MOST_BYTES and (oldest.started or 0) >= old):
                 return
             self.drop(next(iter(self.recent)))
@@ -207,7 +208,7 @@ class Feeds:
 
 
 def read_window(name: str, key: Key) -> Script[tuple[CachedTopic, Window] | None]:
-    """Returns the topic and the window; None when there is no topic of this id any more."""
+    """Returns the topic and the window, or None if no topic has this id any more."""
     topic_id, from_seq, view = key
     while True:
         topic = cached(name)
@@ -217,7 +218,7 @@ def read_window(name: str, key: Key) -> Script[tuple[CachedTopic, Window] | None
             return None
         if found := (yield Statement(DIFF, arguments(topic, from_seq, view), quick=True)):
             return topic, Window(*found[0])
-        forget(name)  # it was configured anew since we looked it up, and its version is another one now
+        forget(name)  # the topic was reconfigured since we looked it up, so its version has changed
 
 
 def arguments(topic: CachedTopic, from_seq: int, view: View) -> tuple[Any, ...]:
@@ -237,14 +238,14 @@ def arguments(topic: CachedTopic, from_seq: int, view: View) -> tuple[Any, ...]:
 
 
 def flush() -> Script[None]:
-    """Wait until no crash can take back what was visible before this was called."""
+    """Waits until no crash can take back the records that were visible before this call."""
     ((flushed,),) = yield Statement(FLUSHED)
     if not flushed:
         yield Statement(FLUSH)
 
 
 def rendered(topic: CachedTopic, from_seq: int, view: View, window: Window) -> Batch:
-    """Returns the window as what is sent of it."""
+    """Returns the window as a batch of frames for this view."""
     records = window.records or ""
     if records and not view.data:
         records = frames.without_data(records)

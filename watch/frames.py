@@ -1,6 +1,7 @@
-"""What goes over a watch stream: server-sent events, and the ids that resume it.
+"""The bytes of a watch stream: server-sent events, and the ids that resume the stream.
 
-An id is base64url of a JSON map from topic to seq: all that the session has sent, up to and with its frame.
+An id is base64url of a JSON map from topic to seq. It covers all records that the session has sent, including those of its own
+frame.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ import msgspec
 from base.errors import InvalidRequest
 
 RETRY = b"retry: 2000\n\n"
-OF_BEFORE = "$topic_ids"  # in ids of earlier versions, and passed over
-MOST_ID_CHARACTERS = 200_000  # 256 topics with names of 255 need half of it
+OF_BEFORE = "$topic_ids"  # in ids of earlier versions; ignored
+MOST_ID_CHARACTERS = 200_000  # 256 topics with names of 255 characters need half of this
 
 
 def id_line(seqs: Mapping[str, int]) -> bytes:
-    """The `id:` line for the seq of each topic."""
+    """Returns the `id:` line for the seq of each topic."""
     text = msgspec.json.encode(seqs)
-    text += b" " * (-len(text) % 3)  # no padding for a decoder to stumble over
+    text += b" " * (-len(text) % 3)  # a length without padding, because some decoders reject padding
     return b"id: " + base64.urlsafe_b64encode(text) + b"\n"
 
 
 def parse_id(text: str) -> dict[str, int]:
-    """The seq of each topic that a Last-Event-ID names. Raises InvalidRequest."""
+    """Returns the seq of each topic in a Last-Event-ID. Raises InvalidRequest."""
     try:
         if len(text) > MOST_ID_CHARACTERS:
             raise ValueError("too long")
@@ -47,9 +48,9 @@ def event(name: str, **data: Any) -> bytes:
 
 
 def record(topic: str, records: str, from_seq: int, to_seq: int, head_seq: int) -> bytes:
-    """A `record` event; `records` is JSON as PostgreSQL wrote it."""
+    """Returns a `record` event. `records` is JSON text from PostgreSQL."""
     if "\n" in records or "\r" in records:
-        # JSON may have line breaks between its tokens. A line of the event each: the reader joins them with a break.
+        # JSON may have line breaks between its tokens. Each line becomes a `data:` line, and the client joins these lines again.
         records = records.replace("\r\n", "\n").replace("\r", "\n").replace("\n", "\ndata: ")
     return (
         f'event: record\ndata: {{"topic":"{topic}","records":[{records}],'
@@ -58,7 +59,7 @@ def record(topic: str, records: str, from_seq: int, to_seq: int, head_seq: int) 
 
 
 def without_data(records: str) -> str:
-    """The records without their `data`; every other field stays the text that it was."""
+    """Returns the records without their `data`. The text of every other field stays the same."""
     kept = msgspec.json.decode(f"[{records}]", type=list[dict[str, msgspec.Raw]])
     for each in kept:
         del each["data"]

@@ -1,7 +1,7 @@
-"""Who waits for which topic in this process, and who tells them that it moved.
+"""Calls the followers of a topic in this process when the topic's head advances.
 
-Wake-ups come from the appends of this process, from those of other processes through Redis (wakes.py), and once a
-second from a look at the heads themselves. So a lost message costs a delay of a second, and never a record.
+Wake-ups come from three sources: appends of this process, appends of other processes through Redis (wakes.py), and a query of all
+heads once a second. So a lost message delays a record by a second, and no record is lost.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from watch.wakes import Wakes
 
 log = logging.getLogger(__name__)
 READERS = 3  # connections to PostgreSQL that all streams of this process share
-LOOK_SECONDS = 0.9  # between two looks at all heads
-QUIET_SECONDS = 30.0  # after a line of trouble, before the next
+LOOK_SECONDS = 0.9  # between two queries of all heads
+QUIET_SECONDS = 30.0  # between two log lines about trouble
 
 HEAD = "SELECT head_seq FROM topics_topichead WHERE topic_id = %s"
-# With what the effective priority is made of: what was set, and when the topic was last touched.
+# The fields also give the effective priority: the configured priority, and when the topic was last touched.
 FACTS = "t.id, h.head_seq, t.sealed, t.priority, t.auto_priority, greatest(t.created_ts, h.last_ts), h.last_read_ts"
 HEADS = f"""
 SELECT {FACTS} FROM topics_topichead h JOIN topics_topic t ON t.id = h.topic_id WHERE h.topic_id = ANY(%s)
@@ -38,29 +38,29 @@ SELECT t.name, {FACTS} FROM topics_topic t JOIN topics_topichead h ON h.topic_id
 
 
 class Follower(Protocol):
-    """Whoever waits for something to happen in a topic."""
+    """Waits for changes of a topic."""
 
     def heard(self, head_seq: int) -> None:
-        """The topic's head may be at this seq now. The same seq is often said twice, and an older one may come late."""
+        """The topic's head may be at this seq now. The same seq often comes twice, and an older seq may come late."""
 
     def vanished(self) -> None:
-        """The topic was deleted. This is said each second until the follower leaves the topic."""
+        """The topic was deleted. The hub repeats this call each second until the follower leaves the topic."""
 
 
 class Seeker(Protocol):
-    """Whoever waits for a topic of this name to be created."""
+    """Waits for a topic of this name to be created."""
 
     name: str
 
     def appeared(self, topic_id: int) -> None:
-        """A topic of the name is there. This is said each second until the seeker takes itself off the list."""
+        """A topic of the name exists. The hub repeats this call each second until the seeker removes itself from the list."""
 
 
 class Hub:
-    """The followers of one process. It lives in one event loop, and only hint() may be called from other threads.
+    """The followers of one process. The hub lives in one event loop. Other threads may only call hint().
 
-    So nothing here is locked: what is done between two awaits is done before anybody else in the loop has a turn.
-    Followers may follow and leave while they are called, which is why each loop over them goes over a copy.
+    So nothing here needs a lock: code between two awaits runs undisturbed. Followers may follow and leave while they are called.
+    So each loop over them iterates over a copy.
     """
 
     def __init__(self) -> None:
@@ -68,9 +68,9 @@ class Hub:
         self.thread = threading.get_ident()
         self.followers: dict[int, dict[Follower, None]] = {}
         self.heads: dict[int, int] = {}
-        # Effective ones, as of a second ago; none of a topic that was not looked at yet.
+        # The effective priorities of a second ago. A topic that was not queried yet has none.
         self.priorities: dict[int, int] = {}
-        self.sealed: set[int] = set()  # of the topics that somebody follows, as of a second ago
+        self.sealed: set[int] = set()  # the sealed ones of the followed topics, a second ago
         self.seekers: dict[Seeker, None] = {}
         self.store = Loop(READERS)
         self.feeds = Feeds(self.store)
@@ -78,24 +78,24 @@ class Hub:
         self.running = asyncio.create_task(self.run())
         self.listening: asyncio.Task[None] | None = None
         self.quiet_until = 0.0
-        self.soon_tasks: set[asyncio.Task[None]] = set()  # the event loop alone would let them be collected
+        self.soon_tasks: set[asyncio.Task[None]] = set()  # keeps the tasks from being garbage-collected
         wake.listeners.append(self.hint)
 
     def hint(self, topic_id: int, head_seq: int) -> None:
-        """A head moved. Called in the thread that appended, which may be any.
+        """A head advanced. The thread that appended calls this, which may be any thread.
 
-        To look into `followers` from another thread is safe, as it is one look-up in a dict. A follower that comes at
-        this very moment may be missed; it reads the head after it has begun to follow, and so sees what we speak of.
+        A look-up in `followers` is one look-up in a dict, so it is safe from another thread. It may miss a follower that is added
+        at this moment. That follower reads the head after it was added, so it sees this append.
         """
         if topic_id not in self.followers:
-            return  # the common case on a server that has few streams: it should cost an append nothing
+            return  # the common case on a server with few streams: it must cost an append nothing
         if threading.get_ident() == self.thread:
             self.moved(topic_id, head_seq)
         else:
             self.loop.call_soon_threadsafe(self.moved, topic_id, head_seq)
 
     def moved(self, topic_id: int, head_seq: int) -> None:
-        """A head moved. Wake-ups of one topic may overtake one another, and come by two ways: older ones end here."""
+        """A head advanced. Wake-ups of one topic may arrive twice and in the wrong order. Older ones are ignored."""
         followers = self.followers.get(topic_id)
         if followers is None or head_seq <= self.heads.get(topic_id, -1):
             return
@@ -107,7 +107,7 @@ class Hub:
             follower.heard(head_seq)
 
     def follow(self, topic_id: int, follower: Follower) -> None:
-        """Have a follower called from now on. It has to look at the head after this, not before."""
+        """Adds a follower. The follower must look at the head after this call, not before."""
         self.followers.setdefault(topic_id, {})[follower] = None
         if self.listening is None:
             self.listening = asyncio.create_task(Wakes(self.moved).start())
@@ -122,20 +122,20 @@ class Hub:
             self.sealed.discard(topic_id)
 
     async def run(self) -> None:
-        """Do all chores, once a second."""
+        """Runs all chores once a second."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             for chore in self.chores:
                 await self.attempt(chore)
 
     def soon(self, chore: Callable[[], Awaitable[None]]) -> None:
-        """Do a chore now, beside what is under way."""
+        """Starts a chore now, as a task of its own."""
         task = self.loop.create_task(self.attempt(chore))
         self.soon_tasks.add(task)
         task.add_done_callback(self.soon_tasks.discard)
 
     async def attempt(self, chore: Callable[[], Awaitable[None]]) -> None:
-        """Do a chore. A failure is logged, and the next round tries again within a second."""
+        """Runs a chore. Logs a failure. The next round tries again within a second."""
         try:
             await chore()
         except Exception as error:
@@ -143,12 +143,12 @@ class Hub:
             if known is None:
                 log.exception("a chore of the streams failed")
             elif self.loop.time() >= self.quiet_until:
-                # PostgreSQL is away, and every chore of every round would say so: one line in 30 seconds will do.
+                # PostgreSQL is unavailable, and every chore of every round would log this. One line in 30 seconds is enough.
                 self.quiet_until = self.loop.time() + QUIET_SECONDS
                 log.warning("streams wait: %s", known)
 
     async def look(self) -> None:
-        """One query for every topic that somebody follows here."""
+        """Queries the heads of all followed topics at once, and calls their followers."""
         wanted = list(self.followers)
         if not wanted:
             self.listen_no_more()
@@ -162,19 +162,19 @@ class Hub:
                 for follower in list(followers):
                     follower.vanished()
             elif self.heads.get(topic_id) == known.get(topic_id):
-                # Nobody told us of this head while our query ran, so what the query found is not older than what we
-                # know. It is told even if it did not rise: a follower may have missed the message, and a crash of
-                # PostgreSQL may lower a head.
+                # This head did not change while our query ran, so the result is at least as new as our value. We call the
+                # followers even if the head did not rise: a follower may have missed the message, and a crash of PostgreSQL may
+                # lower a head.
                 self.tell(topic_id, heads[topic_id], followers)
 
     def listen_no_more(self) -> None:
-        """Leave Redis alone while nobody waits for anything here: each message would cost time that others need."""
+        """Stops listening to Redis while there are no followers. Each message would cost CPU time for nothing."""
         if self.listening is not None:
             self.listening.cancel()
             self.listening = None
 
     async def seek(self) -> None:
-        """One query for all names that somebody waits for here."""
+        """Looks up all names at once for which seekers wait."""
         if not self.seekers:
             return
         found = await self.find(list({seeker.name for seeker in self.seekers}))
@@ -183,7 +183,7 @@ class Hub:
                 seeker.appeared(found[seeker.name][0])
 
     async def find(self, names: list[str]) -> dict[str, tuple[int, int]]:
-        """Returns id and head seq of each topic that there is of these names."""
+        """Returns id and head seq of each of these topics that exists."""
         rows = await self.store.execute(Statement(BY_NAME, (names,), quick=True))
         return {name: (id, self.note(id, head_seq, *facts)) for name, id, head_seq, *facts in rows}
 
@@ -197,7 +197,7 @@ class Hub:
         touched_ts: int,
         read_ts: int,
     ) -> int:
-        """Remember the priority of a topic that somebody follows, and whether it is sealed. Returns its head."""
+        """Remembers the priority of a followed topic, and whether it is sealed. Returns its head."""
         if topic_id in self.followers:
             (self.sealed.add if is_sealed else self.sealed.discard)(topic_id)
             touched = max(touched_ts, recency.last_read(topic_id, read_ts))
@@ -205,7 +205,7 @@ class Hub:
         return head_seq
 
     async def head(self, topic_id: int) -> int | None:
-        """Where a topic's head is now; None: the topic is no more."""
+        """Returns the topic's current head, or None if the topic was deleted."""
         rows = await self.store.execute(Statement(HEAD, (topic_id,), quick=True))
         return rows[0][0] if rows else None
 
@@ -220,7 +220,7 @@ _hub: Hub | None = None
 
 
 def hub() -> Hub:
-    """Returns the hub of this process. It lives in the event loop of whoever asks for it first."""
+    """Returns the hub of this process. It lives in the event loop of the first caller."""
     global _hub
     if _hub is None:
         _hub = Hub()

@@ -1,4 +1,4 @@
-"""The long poll of a diff: a follower for one read. It waits in the event loop, and holds neither a thread nor a connection."""
+"""The long poll of a diff: a follower for one read. It waits in the event loop, without a thread or a connection."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ _waiting: set[Poll] = set()
 
 
 class Poll:
-    """Waits until a topic's head is not where it was or the topic is sealed, at most until the deadline (of the loop's clock).
+    """Waits until a topic's head is no longer at `seq`, the topic is sealed or deleted, or the deadline (of the loop's clock) is
+    over.
 
-    The hub looks once a second whether a topic is sealed, and tells the head each time.
+    The hub checks once a second whether the topic is sealed, and calls heard() each time.
     """
 
     def __init__(self, topic_id: int, seq: int) -> None:
@@ -43,7 +44,7 @@ class Poll:
 
 
 def release() -> None:
-    """This process is about to end: nobody waits on."""
+    """Ends all waits, because this process is about to exit."""
     for poll in list(_waiting):
         poll.vanished()
 
@@ -52,15 +53,15 @@ shutdown.before_the_end(release, lambda: bool(_waiting))
 
 
 async def until_moved(topic_id: int, head_seq: int, seconds: float) -> bool:
-    """Come back when the topic's head is not at `head_seq`, when the topic is sealed, or after so many seconds: a hook of the log
+    """Returns when the topic's head is not at `head_seq`, when the topic is sealed, or after `seconds`. A hook of the log
     (topics/hooks.py).
 
-    Returns whether it is worth waiting again: not when the time is up, or this process is about to end.
+    The result is True if it is worth waiting again. It is False after the deadline, or if this process is about to exit.
     """
     poll = Poll(topic_id, head_seq)
     deadline = poll.hub.loop.time() + seconds
     try:
-        # What moved after the caller's read and before we followed is not heard: only a look tells.
+        # Nobody calls heard() for an append between the caller's read and `follow`. So we query the head.
         if await poll.hub.head(topic_id) == head_seq:
             await poll.wait(deadline)
     finally:

@@ -1,6 +1,6 @@
-"""Which topic of a stream is read next: the one with the highest effective priority, and now and then the one that waits longest.
+"""The order in which a stream reads its topics: by highest effective priority, and regularly the topic that waits longest.
 
-So a topic with a backlog delays none that is more urgent, and none starves: of n topics that wait each is read within
+So a backlog in one topic does not delay a more urgent topic, and every topic gets its turn: if n topics wait, each is read within
 `LONGEST_EVERY` times n readings.
 """
 
@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import TypeVar
 
 Item = TypeVar("Item")
-LONGEST_EVERY = 4  # readings, of which one is of the topic that has waited for the longest, whatever its priority
+LONGEST_EVERY = 4  # every so many readings, one is of the topic that has waited longest, whatever its priority
 
 
 class Order(dict[Item, None]):
-    """What waits to be read, each once, in the order of asking."""
+    """The items that wait to be read, each only once, in the order of `add`."""
 
     __slots__ = ("priority", "taken")
 
@@ -24,18 +24,18 @@ class Order(dict[Item, None]):
         self.taken = 0
 
     def add(self, item: Item) -> None:
-        """One that waits already keeps its place."""
+        """Adds an item. An item that already waits keeps its position."""
         self[item] = None
 
     def drop(self, item: Item) -> None:
         self.pop(item, None)
 
     def take(self) -> Item:
-        """The next one, which waits no more. There has to be one."""
-        if len(self) == 1:  # as in most streams, whose turns need no counting
+        """Removes and returns the next item. The order must not be empty."""
+        if len(self) == 1:  # the case of most streams, which need no counting
             return self.popitem()[0]
         self.taken += 1
-        # Of several with the same priority, the one that was asked for first.
+        # max() takes the first item that was added among those with the same priority.
         by_priority = self.taken % LONGEST_EVERY
         item = max(self, key=self.priority) if by_priority else next(iter(self))
         del self[item]

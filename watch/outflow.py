@@ -1,9 +1,9 @@
-"""How much of a stream is on its way to a client that does not read, and what is done when it is too much.
+"""Bounds the bytes that wait for stream clients which do not read.
 
-The web server below us takes a message as soon as it has room, long before the client has it. What it may hold of one
-stream is its write buffer (208 KiB, topics_project/supervisor.py), the piece that went into that last, one more in
-line, and the one that our send() waits with: with pieces of 16 KiB that makes 256 KiB. The frame that the pieces are
-cut from is ours, and is let go with its last piece. The kernel's part is bounded in wire/sockets.py.
+The web server below us takes a message as soon as it has room, long before the client has the message. The web server can hold
+four parts of a stream: its write buffer (208 KiB, topics_project/supervisor.py), the last piece that went into the buffer, one
+more piece in a queue, and the piece of our waiting send(). With pieces of 16 KiB, this is 256 KiB. We hold the frame that the
+pieces are cut from until its last piece. wire/sockets.py bounds the kernel's part.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from django.conf import settings
 from wire import metrics, sockets
 
 PIECE_BYTES = 16 * 1024
-BELOW_BYTES = 256 * 1024  # what the web server may hold of a stream
-STALLED_SECONDS = 1.0  # a reader that has taken no piece for so long does not keep up
+BELOW_BYTES = 256 * 1024  # bytes that the web server may hold of a stream
+STALLED_SECONDS = 1.0  # a client that has taken no piece for so long is stalled
 MOST_BYTES = settings.TOPICS_MAX_STALLED_BYTES
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class Outflow:
-    """What one stream sends. `waiting_since`: since when the latest piece waits for the reader; None while none does."""
+    """The sending side of one stream. `waiting_since`: when the piece that waits for the client started to wait, or None."""
 
     __slots__ = ("_send", "client", "is_cut", "server", "task", "waiting_bytes", "waiting_since")
 
     def __init__(self, scope: dict[str, Any], send: Send) -> None:
         self._send = send
-        # A connection of HTTP/2 carries other streams, too: it is not ours to shut down.
+        # A connection of HTTP/2 also carries other streams, so we must not shut it down.
         alone = not scope.get("http_version", "1.1").startswith("2")
         self.client: Any = scope.get("client") if alone else None
         self.server: Any = scope.get("server")
@@ -42,7 +42,7 @@ class Outflow:
         self.waiting_bytes = 0
 
     async def send(self, message: dict[str, Any]) -> None:
-        """Send a message, in pieces if it is larger than one."""
+        """Sends a message, in pieces if its body is larger than PIECE_BYTES."""
         body: bytes = message.get("body", b"")
         self.waiting_bytes = len(body)
         if self.waiting_bytes <= PIECE_BYTES:
@@ -59,25 +59,25 @@ class Outflow:
         self.waiting_since = None
 
     def cut(self) -> None:
-        """End the stream without another word: its reader takes none."""
+        """Ends the stream without another message, because its client takes none."""
         self.is_cut = True
         if self.client is not None and self.server is not None and sockets.cut(self.client, self.server):
             return
-        if self.task is not None:  # one of several on its connection: it ends with its task, at the least
+        if self.task is not None:  # a shared connection: cancel at least the stream's task
             self.task.cancel()
 
 
 class Outflows:
-    """Those of all open streams of this process."""
+    """The outflows of all open streams of this process."""
 
     def __init__(self) -> None:
         self.open: dict[Outflow, None] = {}
 
     async def shed(self) -> None:
-        """Cut the streams whose readers take nothing, the longest stalled first, until the rest is within bounds.
+        """Cuts off streams of stalled clients, the longest stalled first, until the waiting bytes are within MOST_BYTES.
 
-        A reader that is cut off loses nothing: it goes on from its Last-Event-ID when it connects again. Who reads,
-        however slowly, is never cut: each piece that is taken counts.
+        A client that is cut off loses nothing: it continues after its Last-Event-ID when it connects again. A client that still
+        reads, however slowly, is never cut off. Each piece that it takes resets its timer.
         """
         before = time.monotonic() - STALLED_SECONDS
         waiting = [(outflow.waiting_since, outflow) for outflow in self.open if outflow.waiting_since is not None]

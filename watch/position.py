@@ -1,7 +1,7 @@
-"""One topic of a watch stream: what state it is in, how far it was sent, and what is told when that changes.
+"""One topic of a watch stream: its state, how far it was sent, and the frames for each change.
 
-Events come from the hub (a head moved, the topic was deleted, its name is there again) and from the stream (it goes
-on, it has read). All of them are called in the hub's event loop and wait for nothing, so no two of them overlap.
+Events come from the hub (a head advanced, the topic was deleted, a topic of its name was created) and from the stream (it has
+resumed, it has read). All handlers run in the hub's event loop and never wait. So no two of them overlap.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ from watch.hub import Hub
 from watch.resume import FoundTopic
 from watch.sessions import SavedPosition, SavedPositions
 
-# For these losses, if the first read of a topic finds them, the reader itself came too late: `from_seq_too_old`.
+# If the first read of a topic finds one of these losses, the reader came too late: the reason becomes `from_seq_too_old`.
 LATE = ("cap", "ttl", "mixed", "restart")
 
 
 class State(Enum):
-    RESUMING = auto()  # the session's position is known, and not yet where the stream goes on
-    FIRST_READ = auto()  # behind the head, and nothing was read since the stream began
+    RESUMING = auto()  # the session's position is loaded, but the stream has not resumed
+    FIRST_READ = auto()  # behind the head, and nothing was read since the stream started
     CATCHING_UP = auto()  # behind the head
-    LIVE = auto()  # it has come up with the head, and the client was told
-    GONE = auto()  # deleted; it waits for another topic of its name
+    LIVE = auto()  # at the head, and the client got caught-up
+    GONE = auto()  # deleted, waits for another topic of its name
 
 
 UNREADABLE = (State.RESUMING, State.GONE)
 
 
 class Owner(Protocol):
-    """The stream, as its positions know it."""
+    """The stream of a position."""
 
     def read_soon(self, position: Position) -> None:
-        """There may be something to read in this topic."""
+        """Queues a read of this topic."""
 
     def topic_deleted(self, position: Position) -> None:
-        """The position is GONE from now on."""
+        """The position has become GONE."""
 
 
 class Position:
-    """A topic's place in a stream. `reached` says how far it was sent, and is replaced as a whole when that moves.
+    """The position of a stream in one topic. `reached` says how far the topic was sent. A change replaces `reached` as a whole.
 
-    So it moves with what is sent and not before: in GONE until topic-deleted is sent it says that the topic is there.
-    `topic_id` is the topic that is read. A topic that is created again continues the numbers of the one before, so a
-    stream reads on from its seq, and topic_diff says whether that is a seq of the one before.
+    `reached` changes when a frame is sent, not before. In GONE, `reached` still says that the topic exists until topic-deleted is
+    sent. `topic_id` is the topic that is read. A topic that is created again continues the numbers of its predecessor. So a
+    stream continues to read from its seq, and topic_diff knows whether this seq belongs to the predecessor.
 
     | state                   | event                                   | next        | what is sent            |
     |-------------------------|-----------------------------------------|-------------|-------------------------|
@@ -63,14 +63,14 @@ class Position:
     | all but RESUMING, GONE  | the topic was deleted                   | GONE        | topic-deleted           |
     | GONE                    | a topic of the name was created         | CATCHING_UP |                         |
 
-    ¹ if records were lost; in state FIRST_READ with `from_seq_too_old` for the reasons LATE. A stream sends one tombstone
-    `recreated` for a topic, also if it sent that before the first record and the read of that record says it again.
+    ¹ if records were lost. In state FIRST_READ, the reason is `from_seq_too_old` for the reasons LATE. A stream sends only one
+    tombstone `recreated` for a topic, even if the read of the first record reports the loss a second time.
 
-    Whatever else happens in a state is passed over: a hint in RESUMING, because the look-up that is under way began
-    after we followed the topic and sees what the hint is about, and a hint in GONE, because it came late.
+    All other events in a state are ignored. In RESUMING, a hint is ignored because the look-up started after we followed the
+    topic, so the look-up sees the new head. In GONE, a hint is ignored because it is late.
 
-    `announced_head_seq`: the head that the last frame told, which the next one must not go behind. `read_since`: only a
-    read that began after this moment (of the monotonic clock) will do.
+    `announced_head_seq`: the head in the last frame. The head in the next frame must not be lower. `read_since`: a moment of the
+    monotonic clock. Only reads that started later are used.
     """
 
     __slots__ = (
@@ -92,7 +92,7 @@ class Position:
 
     @property
     def seq(self) -> int:
-        """How far the topic was sent."""
+        """Returns the seq up to which the topic was sent."""
         return self.reached.seq
 
     @property
@@ -102,11 +102,11 @@ class Position:
     # -- Resuming, and the end ----------------------------------------------------------------------------------------
 
     def follow(self) -> None:
-        """Hear of the topic from now on."""
+        """Starts to receive the hub's calls for the topic."""
         self.hub.follow(self.topic_id, self)
 
     def resume(self, reached: SavedPosition, found: FoundTopic | None) -> None:
-        """Leave RESUMING. What is to be sent for that is the stream's to send, when all its topics have resumed."""
+        """Leaves RESUMING. The stream sends the frames for this when all its topics have resumed."""
         if found is None or found.topic_id != self.topic_id:
             self.hub.leave(self.topic_id, self)
         self.reached = reached
@@ -116,7 +116,7 @@ class Position:
             return
         self.topic_id = found.topic_id
         self.follow()
-        # The hub may have heard of a newer head while we looked: then we are behind, and its hint was passed over.
+        # The hub may have heard of a newer head while we looked. Then we are behind, because we ignored its hint.
         head_seq = self.hub.heads[found.topic_id] = max(found.head_seq, self.hub.heads.get(found.topic_id, 0))
         if self.seq == head_seq:
             self.state, self.announced_head_seq = State.LIVE, head_seq
@@ -127,7 +127,7 @@ class Position:
         self.hub.leave(self.topic_id, self)
         self.hub.seekers.pop(self, None)
 
-    # -- What the hub calls -------------------------------------------------------------------------------------------
+    # -- Called by the hub --------------------------------------------------------------------------------------------
 
     def heard(self, head_seq: int) -> None:
         if head_seq != self.seq:
@@ -143,36 +143,38 @@ class Position:
         self.stream.topic_deleted(self)
 
     def appeared(self, topic_id: int) -> None:
-        """Another topic of this name was created."""
+        """A topic of this name was created again."""
         self.hub.seekers.pop(self, None)
         self.topic_id, self.announced_head_seq = topic_id, 0
         self.state = State.CATCHING_UP
         self.follow()
         self.stream.read_soon(self)
 
-    # -- Moving on by what was read -----------------------------------------------------------------------------------
+    # -- Advancing by a read ------------------------------------------------------------------------------------------
 
     def is_outdated(self, window: Window) -> bool:
-        """Whether another stream had this read before the head was what we have told.
+        """Returns True if this read is older than the head that we announced.
 
-        Reads are shared for up to a second. A head that goes back would look like a loss to the client.
+        Reads are shared for up to a second, so another stream may have started this read. A lower head would look like a loss to
+        the client.
         """
         return window.head_seq < self.announced_head_seq
 
     def is_said_by(self, batch: Batch) -> bool:
-        """Whether the batch's message, which many streams share, tells all of it to a stream of this topic alone."""
+        """Returns True if the batch's shared message contains everything for a stream that watches only this topic."""
         is_news = self.state is not State.LIVE and batch.window.caught_up
         return bool(batch.record) and batch.window.lost is None and not is_news
 
     def move(self, window: Window) -> None:
-        """Be where the window ends."""
+        """Sets the position to the end of the window."""
         is_told = self.reached.told and window.next_from_seq == self.seq
         self.reached = SavedPosition(self.topic_id, window.next_from_seq, is_told)
         self.state = State.LIVE if window.caught_up else State.CATCHING_UP
         self.announced_head_seq = window.head_seq
 
     def advance(self, batch: Batch) -> Iterator[bytes]:
-        """Move on by a batch. Yields each frame, without its id, when the position is the one its id must tell."""
+        """Advances by a batch. Yields each frame without its id, at the moment when `id_line` gives the right id for that
+        frame."""
         window, was_live = batch.window, self.state is State.LIVE
         if self.reached.told and self.reached.topic_id == self.topic_id:
             window = window.for_a_start_at(self.seq)
@@ -184,12 +186,13 @@ class Position:
         if batch.record:
             yield batch.record
         elif has_moved and not window.caught_up:
-            yield b"\n"  # nothing to show of it: the id alone moves the client
+            yield b"\n"  # no visible record: the id alone advances the client
         if window.caught_up and not was_live:
             yield frames.event("caught-up", topic=self.name, head_seq=window.head_seq)
 
     def tombstone(self, window: Window) -> bytes | None:
-        """The tombstone before this window, if records were lost there that nobody asked to delete."""
+        """Returns the tombstone before this window if records were lost there, except by a client's delete. Returns None if
+        none were."""
         reason = window.lost
         if reason is None:
             return None
@@ -206,34 +209,34 @@ class Position:
             **cause,
         )
 
-    # -- What is told of it -------------------------------------------------------------------------------------------
+    # -- Frames and rows ----------------------------------------------------------------------------------------------
 
     def tell_gone(self) -> bytes:
-        """Have told that the topic was deleted, by this frame."""
+        """Marks the topic as deleted. Returns the frame that says so."""
         frame = frames.event("topic-deleted", topic=self.name, head_seq=self.reached.seq, reason="deleted")
         self.reached = SavedPosition(self.reached.topic_id, self.reached.seq, gone=True)
         return frame
 
     def saved(self, arrived: SavedPosition) -> SavedPosition:
-        """What is written down of this position. `arrived` says how far the client has surely come."""
+        """Returns the position as it is saved. `arrived`: how far the client has surely come."""
         if self.state is State.RESUMING:
-            return self.reached  # nothing was sent: what the session had saved is still true
+            return self.reached  # nothing was sent, so the saved position is still right
         is_same = arrived.topic_id == self.reached.topic_id
-        # A deletion that may not have arrived is told once more: so it counts only when both say that it is gone.
+        # A deletion that may not have arrived is sent again. So both positions must say that the topic is gone.
         is_gone = is_same and arrived.gone and self.reached.gone
         return SavedPosition(self.reached.topic_id, self.reached.seq, self.reached.told, is_gone, arrived.seq)
 
 
 def reached(positions: Iterable[Position]) -> SavedPositions:
-    """How far each topic was sent. Costs little: what a position has reached is never changed in place."""
+    """Returns how far each topic was sent. This is cheap, because a position replaces `reached` and never changes it in place."""
     return {position.name: position.reached for position in positions}
 
 
 def id_line(positions: Collection[Position]) -> bytes:
-    """The `id:` line of a frame that is sent now: how far each topic was sent.
+    """Returns the `id:` line of a frame that is sent now: how far each topic was sent.
 
-    Before the positions have resumed it is empty, so that the client keeps the id that it has. What the session had
-    saved may be further than what the client got, or less far than what it has shown.
+    The line is empty until all positions have resumed, so that the client keeps its old id. Until then, the saved positions may
+    be ahead of the client, or behind it.
     """
     if any(position.state is State.RESUMING for position in positions):
         return b""

@@ -1,6 +1,7 @@
-"""The open streams of this process: how many there may be, whether their keys still hold, how far their sessions are.
+"""The open streams of this process: their caps, the validity of their keys, and the saved positions of their sessions.
 
-The caps hold over all processes. Each process writes down how many streams it has, and reads what the others wrote.
+The caps cover all processes together. Each process writes its number of streams to PostgreSQL and reads the numbers of the
+others.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from wire.entrance import fresh_keys
 from wire.keys import Key, keyring
 from wire.limits import check
 
-MOST_SAVES = 500  # sessions saved at a time
-STALE_MS = 10_000  # what a process wrote down counts no longer: it is dead
+MOST_SAVES = 500  # sessions per save
+STALE_MS = 10_000  # a count that is older does not count, because its process is dead
 
 WRITE_COUNTS = """
 INSERT INTO topics_streamcount (process, key_id, count, seen_ts)
@@ -36,7 +37,8 @@ READ_COUNTS = """
 SELECT key_id, sum(count) FROM topics_streamcount WHERE process <> %(process)s AND seen_ts > %(now)s::bigint - %(stale_ms)s
  GROUP BY key_id
 """
-# Also what a clock that was ahead wrote: who died then would count until that time. Who lives writes it anew each second.
+# Also deletes counts from a clock that was ahead. A dead process with such a clock would otherwise count until that time. Living
+# processes write their counts again each second.
 FORGET_COUNTS = """
 DELETE FROM topics_streamcount
  WHERE seen_ts NOT BETWEEN %(now)s::bigint - 2 * %(stale_ms)s AND %(now)s::bigint + 2 * %(stale_ms)s
@@ -44,19 +46,19 @@ DELETE FROM topics_streamcount
 
 
 class Open(Protocol):
-    """An open stream, of whatever kind."""
+    """An open stream of either kind."""
 
     key: Key
 
     def end(self, code: str, message: str) -> None:
-        """Tell the client why, and end the stream soon. The stream leaves the registry when it has ended."""
+        """Sends the reason to the client and ends the stream soon. The stream leaves the registry after it has ended."""
 
 
 class Registry:
-    """Lives in the hub's event loop, whose chores call count, save and check_keys once a second.
+    """The open streams and their counts. Lives in the hub's event loop. The hub calls count, save and check_keys once a second.
 
-    `own` and `others` count streams by holder (a key, or an address): those of this process as of now, and those of the others
-    as of the last exchange. `closing` holds the last positions of sessions whose streams have ended and are not written down yet.
+    `own` and `others` count streams by holder (a key or an address). `own` is exact for this process. `others` has the numbers of
+    the last exchange. `closing` holds the last positions of sessions whose streams have ended and are not saved yet.
     """
 
     def __init__(self, hub: Hub) -> None:
@@ -71,11 +73,12 @@ class Registry:
         drain.before_the_end(self.shut_down, self.busy)
         hub.chores += [self.count, self.save, self.check_keys, outflows.shed]
 
-    # -- How many -----------------------------------------------------------------------------------------------------
+    # -- Caps ---------------------------------------------------------------------------------------------------------
 
     async def enter(self, key: Key) -> None:
-        """Count a stream that is about to open. Raises Throttled when there are too many, of this holder or of all."""
-        self.own[key.holder] += 1  # before we look: of two that come at once, each is seen by the other
+        """Counts a stream that is about to open. Raises Throttled if its holder, or all holders together, have too many
+        streams."""
+        self.own[key.holder] += 1  # before the check, so that of two concurrent streams each sees the other
         try:
             if self.near(key):
                 await self.count()
@@ -93,7 +96,7 @@ class Registry:
         check("streams_per_key", settings.TOPICS_MAX_STREAMS_PER_KEY, of_key)
 
     def near(self, key: Key) -> bool:
-        """Whether a cap is so near that what the others had a second ago is not good enough."""
+        """Returns True if a cap is so near that the others' counts of a second ago are too old."""
         caps = (
             (settings.TOPICS_MAX_STREAMS, self.own.total() + self.others.total()),
             (settings.TOPICS_MAX_STREAMS_PER_KEY, self.own[key.holder] + self.others[key.holder]),
@@ -101,9 +104,9 @@ class Registry:
         return any(most and most - count < max(most / 2, 100) for most, count in caps)
 
     async def count(self) -> None:
-        """Tell the others how many streams we have, and then see how many they have.
+        """Writes our counts, and then reads the others' counts.
 
-        In this order, so that of two processes that do this at once, at least one sees the other's new stream.
+        If two processes do this at once, this order makes sure that at least one of them sees the other's new stream.
         """
         if self.own or self.others:
             await self.hub.store.drive(self.exchange())
@@ -118,38 +121,38 @@ class Registry:
         for key in [key for key in keys if not self.own[key]]:
             del self.own[key]
 
-    # -- How far ------------------------------------------------------------------------------------------------------
+    # -- Positions ----------------------------------------------------------------------------------------------------
 
     def closed(self, stream: Stream) -> None:
-        """A stream has ended: write down at once how far it came, together with those that end with it."""
+        """A stream has ended: saves its last positions at once, together with those of other streams that end now."""
         self.closing.append(stream.to_save(open=False))
         self.hub.soon(self.save)
 
     async def save(self) -> None:
-        """Write down how far the sessions are. What cannot be written now is kept, and written the next time."""
-        # The chore of each second and the streams that end may be here at once. Of two saves that overlap, the one
-        # that began first could write the older positions last; so they take turns.
+        """Saves the positions of sessions. If this fails, the positions are kept and the next save writes them."""
+        # The chore of each second and streams that end may call this at once. If two saves overlapped, the earlier one could
+        # write older positions last. So the lock lets only one run.
         async with self.saving:
             moved = [s for s in self.streams if isinstance(s, Stream) and s.progress != s.saved_progress][:MOST_SAVES]
-            for stream in moved:  # to the end of the line, so that the others are first the next time
+            for stream in moved:  # to the end of the order, so that the next save starts with the others
                 self.streams[stream] = self.streams.pop(stream)
             closing, progress = self.closing[:], [stream.progress for stream in moved]
             if rows := closing + [stream.to_save(open=True) for stream in moved]:
                 await self.hub.store.drive(save(rows, now_ms()))
-            # Only now: had PostgreSQL been away, the positions would have been lost. While we wrote, more streams may
-            # have closed, at the end of the list, and the moved ones may have moved on: the next save is for them.
+            # Only now, because an error of PostgreSQL would lose the positions. While we saved, more streams may have closed (at
+            # the end of the list), and streams may have advanced again. The next save writes those.
             del self.closing[: len(closing)]
             for stream, saved in zip(moved, progress, strict=True):
                 stream.saved_progress = saved
-            if abs(now_ms() - self.refreshed) > REFRESH_MS / 2:  # a clock that went back waits for nothing
+            if abs(now_ms() - self.refreshed) > REFRESH_MS / 2:  # abs(), so that a clock that went back delays nothing
                 wids = [stream.session.wid for stream in self.streams if isinstance(stream, Stream)]
                 await self.hub.store.drive(refresh(wids, now_ms()))
                 self.refreshed = now_ms()
 
-    # -- Whose --------------------------------------------------------------------------------------------------------
+    # -- Keys and shutdown --------------------------------------------------------------------------------------------
 
     async def check_keys(self) -> None:
-        """End the streams whose keys were revoked or changed, or whose secrets have expired."""
+        """Ends the streams whose keys were revoked or changed, or whose secrets have expired."""
         if not self.streams:
             return
         await fresh_keys()
@@ -158,11 +161,11 @@ class Registry:
                 stream.end("unauthorized", "the key of this stream was revoked or changed, or has expired")
 
     def busy(self) -> bool:
-        """Whether this process still has something to do for its streams before it may end."""
+        """Returns True if streams of this process are still open or not saved. Then the process must not exit yet."""
         return bool(self.own.total() or self.closing or self.saving.locked())
 
     def shut_down(self) -> None:
-        """This process is about to end: end all streams."""
+        """Ends all streams, because this process is about to exit."""
         for stream in list(self.streams):
             stream.end(ShuttingDown.code, "this server is shutting down: connect again, another one answers")
 
@@ -171,7 +174,7 @@ _registry: Registry | None = None
 
 
 def registry(hub: Hub) -> Registry:
-    """Returns the registry of this process, which has one hub."""
+    """Returns the registry of this process, which has only one hub."""
     global _registry
     if _registry is None:
         _registry = Registry(hub)

@@ -1,9 +1,9 @@
-"""Where a stream goes on in one topic: at the session's saved position, or at the client's Last-Event-ID if that is
-older (docs/watch.md, "Where a stream goes on").
+"""Computes the position at which a stream continues in one topic: the session's saved position, or the client's Last-Event-ID if
+that is older (docs/watch.md, "Where a stream goes on").
 
-Without a Last-Event-ID, what was sent right before the connection broke is sent again: nobody has said that it arrived.
-After a crash of ours Last-Event-ID may be the newer one, as the session is saved once a second: it is then believed as
-far as the topic goes. A seq is a position in the name, whatever topic has the name now: a topic that is created again
+Without a Last-Event-ID, the last frames before the connection broke are sent again, because the server cannot know that they
+arrived. After a crash of the server, the Last-Event-ID may be newer than the session, which is saved once a second. It is then
+accepted up to the topic's head. A seq is a position in the name, whichever topic has the name now. A topic that is created again
 continues the numbers of its predecessor, and a read from there finds the tombstone.
 """
 
@@ -24,11 +24,11 @@ class FoundTopic(NamedTuple):
 def resume(
     saved: SavedPosition, is_exact: bool, shown: int | None, found: FoundTopic | None, knows_gone: bool
 ) -> SavedPosition:
-    """Returns how far the client is.
+    """Returns the client's position.
 
-    `is_exact`: `saved` is what was sent, and not what had been saved before a crash. `shown`: the topic's seq in the
-    Last-Event-ID. `knows_gone`: the client shows an id of this session in which the topic is missing, as it is in every
-    id from `topic-deleted` until something of the topic that came after it is sent.
+    `is_exact`: `saved` is what was sent, not what was saved before a crash. `shown`: the topic's seq in the Last-Event-ID.
+    `knows_gone`: the client sent an id of this session in which the topic is missing. Ids lack a topic from its `topic-deleted`
+    until the next frame of the topic that replaces it.
     """
     if found is None:
         return SavedPosition(saved.topic_id, saved.seq, saved.told, shown is None and (saved.gone or knows_gone))
@@ -41,6 +41,6 @@ def client_seq(saved: SavedPosition, is_exact: bool, shown: int | None, found: F
     """Returns the seq that the client has reached."""
     if shown is None:
         return saved.seq if saved.arrived_seq is None else saved.arrived_seq
-    # The client may know more than we do only after a crash.
+    # Only after a crash can the client know more than the server.
     is_believed = not is_exact and shown <= found.head_seq
     return shown if is_believed or shown < saved.seq else saved.seq

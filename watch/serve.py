@@ -1,4 +1,4 @@
-"""GET /v0/watch/:wid and GET /v0/topics/:topic/events, in plain ASGI: who asks, what is refused, then the stream."""
+"""GET /v0/watch/:wid and GET /v0/topics/:topic/events, in plain ASGI: authentication, the refusals, then the stream."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ HEADERS = [
 
 
 class ReadEventsQuery(EventsQuery):
-    """All that django-eventstream reads of a query: what it is for, and what it is refused for (eventstream.py)."""
+    """All query parameters that django-eventstream reads, including those that eventstream.py refuses."""
 
     es_meta: str | None = msgspec.field(default=None, name="es-meta")
     recover: str | None = None
 
 
 async def watch(scope: Scope, receive: Receive, send: Send) -> None:
-    """Serve a session's stream to its end. Raises TopicsError before it has begun."""
+    """Serves a session's stream to its end. Raises TopicsError before the response starts."""
     headers = dict(scope["headers"])
     key = await enter(scope, headers, receive, StreamQuery)
     last = headers.get(b"last-event-id", b"").decode("latin-1").strip()
@@ -80,7 +80,8 @@ async def watch(scope: Scope, receive: Receive, send: Send) -> None:
 
 @contextlib.contextmanager
 def flowing(scope: Scope, send: Send) -> Iterator[Outflow]:
-    """Around a stream that is open. It may be cut when its client takes nothing, and then ends here without an error."""
+    """Registers the outflow of an open stream. If the stream was cut because its client takes nothing, the block ends without
+    an error."""
     outflow = Outflow(scope, send)
     outflows.open[outflow] = None
     try:
@@ -90,17 +91,18 @@ def flowing(scope: Scope, send: Send) -> Iterator[Outflow]:
             raise
     finally:
         del outflows.open[outflow]
-        memory.let_go(BELOW_BYTES)  # at the most: what its client had not taken
+        memory.let_go(BELOW_BYTES)  # an upper bound of the bytes that the client had not taken
 
 
 async def pump(stream: Stream, receive: Receive, send: Send) -> None:
-    """Send a stream that has begun, until it ends by itself or the client hangs up."""
+    """Sends a stream that has begun, until the stream ends or the client disconnects."""
     await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
     await send({"type": "http.response.body", "body": frames.RETRY, "more_body": True})
     gone = asyncio.ensure_future(disconnected(receive))
     gone.add_done_callback(lambda _: stream.hang_up())
     try:
-        # A task of its own: each delivery resumes it twice, and would go down through all that awaits us each time.
+        # A task of its own, because each delivery resumes a task twice, and would pass through all our awaiting callers each
+        # time.
         await asyncio.create_task(stream.pump())
     except Exception:
         log.exception("a stream broke")
@@ -110,7 +112,7 @@ async def pump(stream: Stream, receive: Receive, send: Send) -> None:
 
 
 async def events(scope: Scope, receive: Receive, send: Send) -> None:
-    """Serve django-eventstream's stream of one topic to its end. Raises TopicsError before it has begun."""
+    """Serves django-eventstream's stream of one topic to its end. Raises TopicsError before the response starts."""
     headers = dict(scope["headers"])
     key = await enter(scope, headers, receive, ReadEventsQuery)
     name = scope["path"].split("/")[3]
@@ -138,7 +140,7 @@ def django() -> ASGIHandler:
 
 
 def stream_at(path: str) -> Served | None:
-    """Returns what serves this path, if it is one of a stream."""
+    """Returns the handler of this path, or None if the path is not that of a stream."""
     if path.startswith(PREFIX):
         return watch
     if path.startswith("/v0/topics/") and path.endswith("/events") and path.count("/") == 4:
@@ -152,7 +154,7 @@ async def disconnected(receive: Receive) -> None:
 
 
 async def enter(scope: Scope, headers: dict[bytes, bytes], receive: Receive, query: type[StreamQuery]) -> Key:
-    """Returns who asks for a stream, once all that was sent with the question has been read. Raises TopicsError."""
+    """Returns the key of the request, after reading the whole request body. Raises TopicsError."""
     drain.check()
     key = await who(scope, headers)
     check_accept(headers)
@@ -165,7 +167,7 @@ async def enter(scope: Scope, headers: dict[bytes, bytes], receive: Receive, que
 
 
 def bodiless(receive: Receive) -> Receive:
-    """Returns what is left to receive after the body was read. Django would wait for a body, and keep it in a file."""
+    """Returns a `receive` for after the body. Without it, Django would wait for a body and keep it in a file."""
     empty: list[dict[str, Any]] = [{"type": "http.request", "body": b"", "more_body": False}]
 
     async def rest() -> dict[str, Any]:
@@ -175,7 +177,7 @@ def bodiless(receive: Receive) -> Receive:
 
 
 async def who(scope: Scope, headers: dict[bytes, bytes]) -> Key:
-    """Returns who asks for a stream: by header, or by ?token=, because an EventSource can send no header."""
+    """Returns the key of the request, from the header or from ?token=, because an EventSource can send no header."""
     if scope["method"] != "GET":
         raise MethodNotAllowed(f"{scope['method']} is not for this path: send GET, for a stream")
     await fresh_keys()
@@ -188,18 +190,18 @@ async def who(scope: Scope, headers: dict[bytes, bytes]) -> Key:
 
 
 async def open_session(streams: Registry, wid: str, key: Key) -> Session:
-    """Returns the session, which from now on is this stream's. Raises NotFound or Forbidden."""
+    """Takes the session for this stream and returns it. Raises NotFound or Forbidden."""
     if "\0" in wid:
         raise NotFound("there is no such watch session")
     if any(saved.wid == wid for saved in streams.closing):
-        # The session's last stream ended here, and how far it came is not written down yet. That has to be done first:
-        # once another stream has taken the session, SAVE matches no row for the stream before.
+        # The session's last stream ended in this process, and its positions are not saved yet. We save them first. After another
+        # stream has taken the session, SAVE matches no row for the earlier stream.
         await streams.save()
     return await streams.hub.store.drive(take(wid, key, now_ms()))
 
 
 def check_accept(headers: dict[bytes, bytes]) -> None:
-    """Raises NotAcceptable unless the client takes an event stream; one that says nothing takes anything."""
+    """Raises NotAcceptable unless the client accepts an event stream. A client without an Accept header accepts anything."""
     accepted = headers.get(b"accept", b"*/*").decode("latin-1").lower()
     for part in accepted.split(","):
         kind, *parameters = (word.strip() for word in part.split(";"))

@@ -1,8 +1,8 @@
-"""Watch sessions: what was asked for, and how far it was streamed. They live in PostgreSQL,
-so that the GET may reach another process than the POST, and a restart loses none.
+"""Watch sessions: their options and how far their streams were sent. They live in PostgreSQL. So another process than that of the
+POST can serve the GET, and a restart loses no session.
 
-`stream` counts the streams that a session has had: only the latest may say how far it came. `open` says that one
-has begun and not ended well, so that the row may be behind what its client has seen.
+`stream` counts the streams of a session. Only the latest stream may save its positions. `open` is true from the start of a stream
+until the stream has ended well. Until then the row may be behind what the client has seen.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from wire.parse import Request
 from wire.schema import Clamped
 
 MOST_TOPICS = 256
-MAX_BATCH_BYTES = min(256 * 1024, MAX_BYTES)  # a stream holds a whole batch while its reader takes it
-REFRESH_MS = 30_000  # a session with a stream says so at least this often
-FIRST_TTL_MS = min(30_000, settings.TOPICS_WATCH_SESSION_TTL_MS)  # a session is kept so long for its first stream
+MAX_BATCH_BYTES = min(256 * 1024, MAX_BYTES)  # a stream holds a whole batch while its client takes the batch
+REFRESH_MS = 30_000  # a session with a stream updates its seen_ts at least this often
+FIRST_TTL_MS = min(30_000, settings.TOPICS_WATCH_SESSION_TTL_MS)  # lifetime of a session without a first stream
 
-# What the answer says of each topic, as a read at its head finds it; and where its first record since `from_ts` is.
+# For each topic: the head and the earliest seq of a read at the head, and the seq before the first record since `from_ts`.
 SURVEY = """
 SELECT t.name, t.id, diff.head_seq, diff.earliest_seq,
        CASE WHEN wanted.from_ts IS NOT NULL THEN topic_seq_at(t.id, h.floor_seq, h.head_seq, wanted.from_ts) - 1 END
@@ -47,7 +47,7 @@ SELECT t.name, t.id, diff.head_seq, diff.earliest_seq,
 EXPIRES = """
 seen_ts + CASE WHEN stream = 0 THEN %(first_ttl_ms)s WHEN open THEN %(ttl_ms)s::bigint + %(refresh_ms)s ELSE %(ttl_ms)s END
 """
-# All of them: there are 10,000 at most, and an index on seen_ts would cost every save its HOT update.
+# Scans all sessions. There are at most 10,000, and an index on seen_ts would cost every save its HOT update.
 SWEEP = f"""
 WITH dropped AS (DELETE FROM topics_watchsession WHERE {EXPIRES} < %(now)s RETURNING wid)
 SELECT count(*) FROM dropped
@@ -55,7 +55,8 @@ SELECT count(*) FROM dropped
 
 COUNT = "SELECT count(*) FROM topics_watchsession WHERE %(key_id)s::text IS NULL OR key_id = %(key_id)s"
 
-# The oldest sessions that never had a stream. One that is locked is being dropped by another request, or gets its first stream.
+# Deletes the oldest sessions that never had a stream. A locked session is being deleted by another request, or gets its first
+# stream.
 MAKE_ROOM = """
 WITH dropped AS (
     DELETE FROM topics_watchsession WHERE wid IN (
@@ -77,7 +78,7 @@ ON CONFLICT (wid) DO NOTHING  -- sent a second time, since the connection ended 
 
 FIND = f"SELECT key_id, options, spots FROM topics_watchsession WHERE wid = %(wid)s AND {EXPIRES} >= %(now)s"
 
-# Two streams that begin at once take turns at the row; the later one has the say.
+# Two streams that start at once lock the row in turn. The later stream owns the session.
 TAKE = """
 WITH before AS (SELECT wid, open FROM topics_watchsession WHERE wid = %s FOR UPDATE)
 UPDATE topics_watchsession session SET stream = stream + 1, open = true, seen_ts = %s
@@ -85,7 +86,7 @@ UPDATE topics_watchsession session SET stream = stream + 1, open = true, seen_ts
 RETURNING session.stream, session.spots, before.open
 """
 
-# Matches no row once a later stream has taken the session, or it was swept away.
+# Matches no row if a later stream has taken the session, or if the session was swept.
 SAVE = """
 UPDATE topics_watchsession session SET spots = saved.spots, open = saved.open, seen_ts = %s
   FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::boolean[]) AS saved (wid, stream, spots, open)
@@ -95,31 +96,31 @@ REFRESH = "UPDATE topics_watchsession SET seen_ts = %s WHERE wid = ANY(%s)"
 
 
 class Start(Request):
-    """Where to begin in one topic, and what to leave out."""
+    """The position at which to start in one topic, and a filter."""
 
     from_seq: Seq | None = None
-    """Begin behind this seq, which is exclusive; null is 0: from the beginning. One of these three at the most."""
+    """Start after this seq. null is 0: start at the beginning. Send at most one of `from_seq`, `from_ts` and `tail`."""
     from_ts: Seq | None = None
-    """Begin at the first record with `$ts` at or above this, in milliseconds since the epoch."""
+    """Start at the first record with `$ts` at or above this, in milliseconds since the epoch."""
     tail: bool = False
-    """True: begin behind the head."""
+    """True: start after the head."""
     match: Match | None = None
-    """Only records with such a tag, as in a diff."""
+    """Send only records whose tag matches, as in a diff."""
 
 
 class Watch(Request):
     """The body of POST /v0/watch."""
 
     topics: dict[str, Start]
-    """1 to 256 topics by name, each with where to begin: `{}` is from the beginning."""
+    """1 to 256 topics by name, each with its start. `{}` starts at the beginning."""
     node: str | list[str] | None = None
-    """Who reads: records with one of these as `$node` are left out, of all topics. One, or up to 1000."""
+    """The node of the reader, or up to 1000 nodes. Records with one of these nodes as `$node` are left out of all topics."""
     limit: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 256
-    """Records of one read; more than 1000 gives 1000."""
+    """Records of one read. A value above 1000 counts as 1000."""
     max_batch_bytes: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 262_144
-    """Bytes of one read; more than 262144 gives that."""
+    """Bytes of one read. A value above 262144 counts as 262144."""
     heartbeat_ms: Annotated[int, Meta(ge=1000, le=60_000)] = 15_000
-    """Milliseconds after which a comment is sent, when nothing else was."""
+    """Milliseconds without any output after which the server sends a comment."""
     include_meta: bool = True
     """Whether records show their `meta`."""
     include_tags: bool = False
@@ -127,11 +128,11 @@ class Watch(Request):
     include_data: bool = True
     """Whether records show their `data`."""
     consistency: Literal["eventual", "strong"] = "eventual"
-    """`eventual`: a record is shown once it is committed. `strong`: once no crash can take it back."""
+    """`eventual`: a record is sent once it is committed. `strong`: a record is sent once no crash can take it back."""
 
 
 class Options(msgspec.Struct, omit_defaults=True):
-    """What a session keeps of its Watch."""
+    """The options of a session, saved from its Watch."""
 
     limit: int
     max_bytes: int
@@ -144,18 +145,19 @@ class Options(msgspec.Struct, omit_defaults=True):
     strong: bool = False
 
     def view(self, topic: str, prefixes: tuple[str, ...]) -> View:
-        """What a reader whose key has these prefixes sees of a topic. Only `meta` can hold names that it may not see."""
+        """Returns the view of a topic for a reader whose key has these prefixes. Only `meta` can hold names that are hidden
+        from a key."""
         op, match = self.matches.get(topic, (None, None))
         what = (self.limit, self.max_bytes, op, match, self.tags, self.meta, self.data, self.strong)
         return View(*what, prefixes if self.meta else ())
 
 
 class SavedPosition(msgspec.Struct, array_like=True, frozen=True):
-    """How far a session's streams were sent in a topic: up to and with `seq`.
+    """How far a session's streams were sent in a topic: up to and including `seq`.
 
-    `told`: the client needs no tombstone `recreated` that ends at `seq`, because it got that tombstone, or chose this seq in
-    the topic `topic_id`. `gone`: the topic was deleted, and the client got `topic-deleted`. `arrived_seq`, in what is written
-    down: the client has surely got everything up to this seq. Written down as an array, so a new field is added at the end.
+    `told`: the client needs no tombstone `recreated` that ends at `seq`. It got this tombstone, or it chose this seq in the topic
+    `topic_id`. `gone`: the topic was deleted, and the client got `topic-deleted`. `arrived_seq`, only in a saved row: the client
+    has surely got everything up to this seq. The row is an array, so add a new field at the end.
     """
 
     topic_id: int
@@ -169,7 +171,8 @@ SavedPositions = dict[str, SavedPosition]
 
 
 class Session(NamedTuple):
-    """A session as its stream knows it. `exact`: its positions are what was sent, not what was saved before a crash."""
+    """A session and its positions, for its stream. `exact`: the positions are what was sent, not what was saved before a
+    crash."""
 
     wid: str
     options: Options
@@ -179,7 +182,7 @@ class Session(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A topic as SURVEY found it; `before_ts` is the seq before its first record since `from_ts`."""
+    """A topic in the result of SURVEY. `before_ts` is the seq before its first record since `from_ts`."""
 
     name: str
     topic_id: int
@@ -189,7 +192,7 @@ class Found(NamedTuple):
 
 
 def check_watch(wanted: Watch, key: Key) -> None:
-    """Raises InvalidRequest or Forbidden."""
+    """Raises InvalidRequest or Forbidden if this key may not start this session."""
     key.check("read")
     if not 1 <= len(wanted.topics) <= MOST_TOPICS:
         raise InvalidRequest(f"a session watches 1 to {MOST_TOPICS} topics, not {len(wanted.topics)}")
@@ -201,7 +204,7 @@ def check_watch(wanted: Watch, key: Key) -> None:
 
 
 def options(wanted: Watch) -> Options:
-    """Raises InvalidRequest."""
+    """Returns the options to save. Raises InvalidRequest."""
     nodes = check_nodes(wanted.node)
     matches = {name: check_match(start.match) for name, start in wanted.topics.items() if start.match is not None}
     return Options(
@@ -218,7 +221,7 @@ def options(wanted: Watch) -> Options:
 
 
 def clamped_by(wanted: Watch) -> Clamped:
-    """What is used in place of what was asked for."""
+    """Returns the fields that were clamped, each with the value that is used instead."""
     return clamped(
         limit=(wanted.limit, min(wanted.limit, MAX_LIMIT)),
         max_batch_bytes=(wanted.max_batch_bytes, min(wanted.max_batch_bytes, MAX_BATCH_BYTES)),
@@ -226,7 +229,7 @@ def clamped_by(wanted: Watch) -> Clamped:
 
 
 def create(wanted: Watch, key: Key, lenient: bool, now: int) -> Script[tuple[str, list[Found], SavedPositions]]:
-    """A new session: its wid, its topics, and where in them it begins. Raises TopicsError."""
+    """Creates a session. Returns its wid, its topics, and its position in each. Raises TopicsError."""
     check_watch(wanted, key)
     chosen = options(wanted)
     topics = yield from survey(wanted, now)
@@ -243,16 +246,16 @@ def create(wanted: Watch, key: Key, lenient: bool, now: int) -> Script[tuple[str
 
 
 def check_room(key: Key, now: int) -> Script[None]:
-    """Make room for one more session where a cap is reached. Raises Throttled where none can be made."""
+    """Makes room for one more session if a cap is reached. Raises Throttled if there is still no room."""
     yield from make_room("watch_sessions_per_key", settings.TOPICS_MAX_WATCH_SESSIONS_PER_KEY, key.holder, now)
     yield from make_room("watch_sessions", settings.TOPICS_MAX_WATCH_SESSIONS, None, now)
 
 
 def make_room(limit: str, most: int, holder: str | None, now: int) -> Script[None]:
-    """The same for one cap: on the sessions of `holder`, or on all.
+    """Makes room under one cap: on the sessions of `holder`, or on all sessions if `holder` is None.
 
-    Expired sessions go first, because beat may be late or away. Then the oldest sessions go that never had a stream, so that
-    a client which only makes sessions takes no place from others. A session that had a stream stays.
+    Deletes expired sessions first, because beat may be late or stopped. Then it deletes the oldest sessions that never had a
+    stream. So a client that only creates sessions cannot use up the room of others. A session that had a stream stays.
     """
     if not most:
         return
@@ -269,7 +272,7 @@ def make_room(limit: str, most: int, holder: str | None, now: int) -> Script[Non
 
 
 def survey(wanted: Watch, now: int) -> Script[list[Found]]:
-    """The topics that are there, in the order of asking."""
+    """Returns the topics that exist, in the order of the request."""
     names, from_ts = list(wanted.topics), [start.from_ts for start in wanted.topics.values()]
     rows = yield Statement(SURVEY, {"names": names, "from_ts": from_ts, "now": now})
     found = {row[0]: Found(*row) for row in rows}
@@ -277,7 +280,8 @@ def survey(wanted: Watch, now: int) -> Script[list[Found]]:
 
 
 def begin(start: Start, found: Found) -> SavedPosition:
-    """Where a stream of this topic begins. Only a `from_seq` can be a cursor of a topic that had the name before."""
+    """Returns the position at which a stream of this topic starts. Only a `from_seq` can be a cursor of a topic that had the
+    name before."""
     if start.tail:
         return SavedPosition(found.topic_id, found.head_seq, told=True)
     if found.before_ts is not None:
@@ -295,26 +299,26 @@ def ages(now: int) -> dict[str, int]:
 
 
 def sweep(now: int) -> Script[int]:
-    """Drop the sessions that had no stream for too long. Returns how many."""
+    """Deletes the sessions that had no stream for too long. Returns their number."""
     ((dropped,),) = yield Statement(SWEEP, ages(now))
     return int(dropped)
 
 
 def take(wid: str, key: Key, now: int) -> Script[Session]:
-    """Begin another stream of a session. Raises NotFound or Forbidden."""
+    """Starts another stream of a session. Raises NotFound or Forbidden."""
     found = yield Statement(FIND, {"wid": wid, **ages(now)})
     if not found:
         raise NotFound(f"there is no watch session {wid[:64]!r}, or it has expired")
     ((key_id, chosen, spots),) = found
     if (
         key != OPEN and key_id != key.id
-    ):  # where no key is needed, whoever has the wid may follow: an address may change
+    ):  # without API keys, any client with the wid may follow, because an address may change
         raise Forbidden("this watch session belongs to another key")
     key.check("read")
     for name in msgspec.json.decode(spots, type=SavedPositions):
         key.check_name(name)
     taken = yield Statement(TAKE, (wid, now))
-    if not taken:  # swept away since we looked
+    if not taken:  # the session was swept since we looked
         raise NotFound(f"there is no watch session {wid[:64]!r}, or it has expired")
     ((stream, spots, left_open),) = taken
     return Session(

@@ -1,7 +1,7 @@
-"""One watch stream: takes what the feeds have read, topic by topic (order.py), and sends it at its client's pace.
+"""One watch stream: takes the readings of the feeds, topic by topic (order.py), and sends them at its client's pace.
 
-It holds a position in each topic (position.py) and at most one message. While a send waits for a slow client nothing is
-read for it.
+It has a position in each topic (position.py) and holds at most one message. While a send waits for a slow client, the stream
+reads nothing.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from watch.resume import FoundTopic, resume
 from watch.sessions import Saved, SavedPositions, Session, packed
 from wire.keys import Key
 
-RETRY_SECONDS = 0.5  # before a topic is read again that could not be read
-BEAT_SLACK_SECONDS = 0.005  # a heartbeat may be so much early: timers are not exact
+RETRY_SECONDS = 0.5  # before a topic is read again after a failed read
+BEAT_SLACK_SECONDS = 0.005  # a heartbeat may be so much early, because timers are not exact
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
@@ -32,13 +32,13 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 class Stream:
     """A session's stream, in the hub's event loop.
 
-    Two kinds of callers meet here. `begin` and then `pump` are awaited by one coroutine, which alone sends. All other
-    methods are called by the hub, the feeds, the registry and timers, wherever that coroutine waits: in a send, in its
-    sleep, or in `begin`. They wait for nothing themselves. They only note what is to be done, and wake the pump.
+    One coroutine awaits `begin` and then `pump`, and only this coroutine sends. The hub, the feeds, the registry and timers call
+    all other methods while that coroutine waits: in a send, in its sleep, or in `begin`. These methods never wait. They only
+    queue work and wake the pump.
 
-    - While it sends, nothing is asked for: `read_soon` queues the topic, and the pump asks when the send is over.
-    - While it sleeps, `wake` ends the sleep. The pump looks at everything again, so waking it twice does no harm.
-    - During `begin` the positions are RESUMING, and nothing is read for them.
+    - During a send, the stream asks for no reading. `read_soon` queues the topic, and the pump asks after the send.
+    - During the sleep, `wake` ends the sleep. The pump checks everything again, so a second wake does no harm.
+    - During `begin`, the positions are RESUMING, and the stream reads nothing for them.
     """
 
     def __init__(self, hub: Hub, session: Session, key: Key, send: Send) -> None:
@@ -51,25 +51,25 @@ class Stream:
         self.has_one_topic = len(self.positions) == 1
         self.own_nodes = frozenset(options.nodes or ())
         self.to_read: Order[Position] = Order(lambda position: hub.priorities.get(position.topic_id, 0))
-        self.reading: Reading | None = None  # the one that is under way, or done and not taken
-        self.reading_position: Position | None = None  # whose reading it is
-        self.frames: deque[Callable[[], bytes]] = deque()  # made when sent, before anything that is read
+        self.reading: Reading | None = None  # the reading that runs, or is done and not taken
+        self.reading_position: Position | None = None  # the position of `reading`
+        self.frames: deque[Callable[[], bytes]] = deque()  # made when they are sent, before any reading
         self.is_sending = self.is_ending = False
-        self.was_cut = False  # it was ended because its client took nothing
-        self.has_moved_unsaid = False  # a position moved, and no frame since then has had an id
-        self.progress = self.saved_progress = 0  # how often a position moved, and how often it had at the last save
+        self.was_cut = False  # the stream was ended because its client took nothing
+        self.has_moved_unsaid = False  # a position advanced, and no frame since then had an id
+        self.progress = self.saved_progress = 0  # number of advances, now and at the last save
         self.arrived = Arrived(session.positions)
         self.sleep: asyncio.Future[None] | None = None
         self.heartbeat_seconds = options.heartbeat_ms / 1000
         self.timer = hub.loop.call_later(self.heartbeat_seconds, self.beat)
 
     async def begin(self, last: Mapping[str, int] | None) -> None:
-        """Find out where to go on in each topic, and follow it from there. `last`: what the Last-Event-ID says."""
+        """Finds the position to continue at in each topic, and follows the topic from there. `last`: the parsed Last-Event-ID."""
         positions = self.positions.values()
         for position in positions:
-            position.follow()  # before we look: what moves from here on is heard
+            position.follow()  # before the look-up, so that no later advance is missed
         found = await self.hub.find(list(self.positions))
-        # An id of this session names all its topics but those that its client knows to be gone.
+        # An id of this session names all its topics, except those that its client knows to be deleted.
         is_ours = last is not None and last.keys() <= self.positions.keys()
         for name, position in self.positions.items():
             shown = last.get(name) if last else None
@@ -84,12 +84,12 @@ class Stream:
                 self.to_read.add(position)
             elif not position.reached.gone:
                 self.topic_deleted(position)
-        self.ask()  # only now, too: the first of them is the most urgent one
+        self.ask()  # only now, so that the first reading is of the most urgent topic
 
-    # -- What others call ---------------------------------------------------------------------------------------------
+    # -- Called by the hub, the feeds, the registry and timers --------------------------------------------------------
 
     def read_soon(self, position: Position) -> None:
-        """There may be something to read in this topic."""
+        """Queues a read of this topic."""
         if position.is_readable and not self.is_ending:
             self.to_read.add(position)
             self.ask()
@@ -98,7 +98,7 @@ class Stream:
         self.wake()
 
     def topic_deleted(self, position: Position) -> None:
-        """A position is GONE: what was to be read of it, or is being read, is of no use any more."""
+        """A position is GONE: drops its queued read and its reading. Queues the frame `topic-deleted`."""
         self.to_read.drop(position)
         if self.reading_position is position:
             self.reading = None
@@ -111,24 +111,25 @@ class Stream:
         return self.id_line() + frame
 
     def end(self, code: str, message: str) -> None:
-        """Say why, and end after what is already on its way."""
+        """Sends an `error` event and ends the stream after the frames that are already queued."""
         if not self.is_ending:
             self.say(frames.event("error", code=code, error=message))
             self.is_ending = True
 
     def hang_up(self) -> None:
-        """The client is gone."""
+        """The client has disconnected."""
         self.is_ending = True
         self.frames.clear()
         self.wake()
 
     def say(self, frame: bytes) -> None:
-        """Send a frame that needs no reading, with an id that tells the positions as they are when it is sent."""
+        """Sends a frame that needs no reading. Its id has the positions of the moment when the frame is sent."""
         self.frames.append(lambda: self.id_line() + frame)
         self.wake()
 
     def beat(self) -> None:
-        """Send a heartbeat when nothing was sent for so long. It carries the id that no frame has said."""
+        """Sends a heartbeat if nothing was sent for `heartbeat_seconds`. The heartbeat carries the new id if no frame has sent
+        it."""
         left = self.heartbeat_seconds - (time.monotonic() - self.arrived.sent_at)
         if left > BEAT_SLACK_SECONDS:
             self.timer = self.hub.loop.call_later(left, self.beat)
@@ -144,10 +145,10 @@ class Stream:
         return frames.heartbeat(now_ms()) + id
 
     def to_save(self, open: bool) -> Saved:
-        """The session's row as of now. `open`: this stream goes on, so the row may soon be behind what was sent."""
+        """Returns the session's row. `open`: this stream continues, so the row may soon be behind what was sent."""
         arrived = self.arrived.positions(self.reached, self.is_sending, self.was_cut)
         positions = {name: position.saved(arrived[name]) for name, position in self.positions.items()}
-        # After a crash the row is behind until a stream has resumed. One that ends before it has leaves it so.
+        # After a crash, the row is behind until a stream has resumed. If this stream ends before that, the row stays behind.
         has_resumed = all(position.state is not State.RESUMING for position in self.positions.values())
         is_behind = not has_resumed and not self.session.exact
         return Saved(self.session.wid, self.session.stream, packed(positions), open or is_behind)
@@ -161,7 +162,7 @@ class Stream:
     # -- The stream itself --------------------------------------------------------------------------------------------
 
     async def pump(self) -> None:
-        """Send until the end. The caller has sent the response's start, and has awaited `begin`."""
+        """Sends until the stream ends. The caller has sent the response's start and has awaited `begin`."""
         while True:
             message = self.next_message()
             if message is not None:
@@ -187,7 +188,7 @@ class Stream:
             self.sleep.set_result(None)
 
     def ask(self) -> None:
-        """Have the next topic read, unless a reading is under way or the client is slow."""
+        """Asks for a reading of the next topic, unless a reading already runs or the client is slow."""
         if self.reading is not None or self.is_sending or self.is_ending or not self.to_read:
             return
         position = self.to_read.take()
@@ -199,7 +200,7 @@ class Stream:
             reading.waiting.append(self)
 
     def next_message(self) -> dict[str, Any] | None:
-        """Returns the next message to send, if there is one."""
+        """Returns the next message to send, or None if there is none yet."""
         while not self.frames:
             reading, position = self.reading, self.reading_position
             if reading is None or position is None or not reading.done or self.is_ending:
@@ -214,7 +215,7 @@ class Stream:
         return body(self.frames.popleft()())
 
     def take(self, position: Position, reading: Reading) -> dict[str, Any] | None:
-        """Move a position on by what was read. Returns what there is to send."""
+        """Advances a position by a reading. Returns the message to send, or None."""
         if not position.is_readable:
             return None
         if reading.error is not None:
@@ -225,11 +226,11 @@ class Stream:
             return None
         window = reading.batch.window
         if position.is_outdated(window):
-            # A read that begins now is believed whatever it says, so that this is done once.
+            # A read that starts now is accepted whatever its head is. So this happens only once.
             position.announced_head_seq, position.read_since = 0, time.monotonic()
             self.to_read.add(position)
             return None
-        # Whatever heard() was told while we read, the hub had noted it first: one look at its head covers it all.
+        # The hub notes a head before it calls heard(). So the hub's head covers all heads that heard() got while we read.
         if window.next_from_seq < max(window.head_seq, self.hub.heads.get(position.topic_id, 0)):
             self.to_read.add(position)
         else:
@@ -241,7 +242,7 @@ class Stream:
             self.has_moved_unsaid = False
             return batch.message
         seq = position.seq
-        # The id of each frame is made when the position is where that frame leaves it.
+        # `id_line` has to run while the position is at the end of its frame, so each id is made inside this loop.
         parts = [self.id_line() + frame for frame in position.advance(batch)]
         self.has_moved_unsaid = not parts and (self.has_moved_unsaid or position.seq != seq)
         return body(b"".join(parts)) if parts else None

@@ -1,4 +1,4 @@
-"""Celery's entries of the streams, started by beat."""
+"""Celery tasks of the streams, started by beat."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from watch import sessions
 
 @shared_task(name="topics.sweep_watch_sessions")
 def sweep_watch_sessions() -> None:
-    """Drop the sessions that had no stream for too long. The name is older than this package: queues may hold it."""
+    """Deletes the sessions that had no stream for too long. The task keeps its old name, because queues may contain it."""
     run(sessions.sweep(now_ms()))

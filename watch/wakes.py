@@ -1,14 +1,14 @@
-"""Hears which topics moved in other processes: django-eventstream's Redis listener, adapted (topics/wake.py sends).
+"""Receives the heads that other processes advance, with an adapted Redis listener of django-eventstream (topics/wake.py sends).
 
-What we use of it: `RedisListener`, which takes its settings, subscribes to its channel and reads its messages. Other
-Django code may go on publishing there with `send_event`; what is not ours is passed over.
+We use `RedisListener`: its settings, its subscription to its channel, and its message parser. Other Django code may still publish
+on this channel with `send_event`. We ignore those messages.
 
-What we replace, and why:
-- The listener manager, to which `RedisListener` hands each message. The original queues an event for each listener;
-  ours queues nothing and calls the hub, whose streams read the log themselves.
-- `start`, which ends for ever when Redis goes away. Ours listens again.
+We replace two parts:
+- The listener manager, to which `RedisListener` passes each message. The original queues an event for each listener. Ours queues
+  nothing and calls the hub, whose streams read the log themselves.
+- `start`, which ends for ever if Redis becomes unavailable. Ours listens again.
 
-eventstream.py uses django-eventstream's form of a request and of an event, and nothing that listens.
+eventstream.py uses django-eventstream's form of a request and of an event, but none of its listeners.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from django_eventstream.event import Event
 from redis.exceptions import RedisError
 
 log = logging.getLogger(__name__)
-TOPICS = "topics"  # in a message: that it is one of topics/wake.py
+TOPICS = "topics"  # the channel of messages from topics/wake.py
 HEADS = re.compile(r"\d{1,19} \d{1,19}(?: \d{1,19} \d{1,19})*")  # topic ids, each with its head
-RETRY_SECONDS = 1.0  # before we listen to Redis again; until then streams look for themselves
+RETRY_SECONDS = 1.0  # before we listen to Redis again; meanwhile the hub's query each second finds new records
 
 Moved = Callable[[int, int], None]  # topic id, head seq; called in the event loop that listens
 
 
 class Wakes(views.RedisListener):
-    """Calls `moved` for each topic that moved in any process, from start() until that is cancelled."""
+    """Calls `moved` for each topic whose head advanced in any process, from start() until start() is cancelled."""
 
     def __init__(self, moved: Moved) -> None:
         super().__init__()
-        # RedisListener knows no receiver but this global of its module. There is one hub in a process, so one of us.
+        # RedisListener finds its receiver only in this global of its module. A process has one hub, so also only one Wakes.
         views.listener_manager = Receiver(moved)
 
     async def start(self) -> None:
-        """Listen until cancelled. While Redis is away this tries again each second, and loses only hints."""
+        """Listens until cancelled. While Redis is unavailable, it retries each second, and only hints are lost."""
         try:
             while True:
                 try:
@@ -56,13 +56,13 @@ class Wakes(views.RedisListener):
 
 
 class Receiver(views.ListenerManager):
-    """Stands where django-eventstream's listener manager stood, which would open a connection to Redis of its own."""
+    """Replaces django-eventstream's listener manager, which would open its own connection to Redis."""
 
     def __init__(self, moved: Moved) -> None:
         self.moved = moved
 
     def add_to_queues(self, channel: str, event: Event) -> None:
-        """A message came. Others may call a channel of theirs as we do: what they say there is not ours."""
+        """Handles a message. Other code may use the same channel name, so messages in another form are ignored."""
         if channel != TOPICS or not isinstance(event.data, str) or not HEADS.fullmatch(event.data):
             return
         words = iter(map(int, event.data.split()))

@@ -1,4 +1,4 @@
-"""The log as a Django app: topics, records and whoever reads them."""
+"""The log as a Django app: topics, records and cursors."""
 
 from django.apps import AppConfig
 from django.conf import settings
@@ -20,7 +20,8 @@ class TopicsConfig(AppConfig):
         from wire.keys import LEAST_SECRET, MalformedKeys, parse_keys
         from wire.metrics import collectors
 
-        # Whoever reaches the port can guess at secrets as often as the network allows: a short one would be found.
+        # If clients from other hosts can reach the port, they can guess secrets as fast as the network allows. So a secret
+        # must be long.
         least = LEAST_SECRET if settings.BEYOND_LOOPBACK else 1
         try:
             parse_keys(settings.TOPICS_API_KEYS, least)

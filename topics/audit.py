@@ -1,8 +1,9 @@
-"""The audit log: who changed or deleted which topic, router, key or cursor, from where, and what it was before.
+"""The audit log: each change or delete of a topic, router, key or cursor, with its author, origin and the state before.
 
-The domain's functions write it in the transaction of the change: either both are there or neither. Appends, reads and
-moves of cursors are not in it, nor are records that a key deletes, which some clients do thousands of times a second; those
-that a person deletes in the admin are. It is read in the admin alone; no key reads it. Rules: docs/security.md.
+The functions that make a change write the entry in the same transaction, so both exist or neither. The log leaves out
+appends, reads and moves of cursors. It also leaves out records that a key deletes, because some clients delete thousands a
+second. Records that a person deletes in the admin are in the log. Only the admin shows the log. No key can read it. Rules:
+docs/security.md.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ INSERT INTO topics_auditentry (ts, actor, actor_name, origin, action, kind, name
 SELECT ts, actor, actor_name, origin, action, kind, name, before, after
   FROM json_populate_recordset(NULL::topics_auditentry, %s::json)
 """
-# By the index on ts. Two sweeps at once take turns at the rows, and the second finds them gone.
+# Uses the index on ts. If two sweeps run at once, the second waits for the rows of the first, and then finds them deleted.
 DROP_OLD = """
 DELETE FROM topics_auditentry WHERE id IN (SELECT id FROM topics_auditentry WHERE ts < %s ORDER BY ts LIMIT %s)
 """
 
 
 class Change(NamedTuple):
-    """An object of one kind, and what of it was and is. None: it was not there before, or is not there any more."""
+    """An object of one kind, with the changed fields before and after. None: the object did not exist or was deleted."""
 
     name: str
     before: dict[str, Any] | None = None
@@ -43,19 +44,19 @@ class Change(NamedTuple):
 def note(
     action: str, kind: str, name: str, before: dict[str, Any] | None = None, after: dict[str, Any] | None = None
 ) -> Script[None]:
-    """Write down one change. The caller is in the transaction that makes it."""
+    """Writes an entry for one change, in the transaction of the caller's change."""
     yield from note_all(action, kind, [Change(name, before, after)])
 
 
 def note_all(action: str, kind: str, changes: Iterable[Change]) -> Script[None]:
-    """Write down changes of one kind. The caller is in the transaction that makes them."""
+    """Writes entries for changes of one kind, in the transaction of the caller's changes."""
     yield Statement(NOTE, (as_json([entry(action, kind, *change) for change in changes]),))
 
 
 def entry(
     action: str, kind: str, name: str, before: dict[str, Any] | None = None, after: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """A row of the log: whoever acts now did this, now."""
+    """Returns a row of the log, with the current actor as the author and the current time."""
     who = actor()
     whose = {"actor": who.id, "actor_name": who.name, "origin": who.origin}
     return {"ts": now_ms(), **whose, "action": action, "kind": kind, "name": name, "before": before, "after": after}
@@ -66,7 +67,7 @@ def as_json(rows: Any) -> str:
 
 
 def note_difference(kind: str, name: str, before: dict[str, Any], after: dict[str, Any]) -> Script[None]:
-    """Write down what differs between two states of an object, if anything does."""
+    """Writes an entry with the fields that differ between two states of an object. Writes none if the states are equal."""
     changed = [field for field in after if before.get(field) != after[field]]
     if changed:
         was, now = ({field: state.get(field) for field in changed} for state in (before, after))
@@ -74,7 +75,7 @@ def note_difference(kind: str, name: str, before: dict[str, Any], after: dict[st
 
 
 def drop_old(now: int, limit: int = STEP) -> int:
-    """Drop entries that are older than TOPICS_AUDIT_DAYS, the oldest first. Returns how many: `limit` at the most."""
+    """Drops entries older than TOPICS_AUDIT_DAYS, the oldest first, at most `limit`. Returns their number."""
     with connection.cursor() as cursor:
         cursor.execute(DROP_OLD, [now - settings.TOPICS_AUDIT_DAYS * DAY_MS, limit])
         return int(cursor.rowcount)

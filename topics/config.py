@@ -1,4 +1,4 @@
-"""A topic's config: what it may say, its defaults, and the one way to create or change a topic.
+"""The config of a topic: its fields, their defaults, and the functions that create a topic and change its config.
 
 Rules: docs/wire.md, "Topics".
 """
@@ -34,69 +34,68 @@ QUEUES_ONLY = frozenset(("lease_ms", "claim_jitter_ms", "max_deliveries", "dead_
 
 
 class Config(Request):
-    """Any subset of a topic's config, as a client writes it."""
+    """Any subset of a topic's config, as a client sends it."""
 
     type: Literal["log", "queue"] | UnsetType = UNSET
-    """What the topic is: `log`; `"log"` for a new topic. Cannot change."""
+    """Type of the topic: `log`. `"log"` for a new topic. Cannot change."""
     ttl_ms: Amount | UnsetType = UNSET
-    """Milliseconds after which a record, by its `$ts`, is no longer shown, exact when read; `0` for a new topic:
-    never."""
+    """Milliseconds after which a record expires, by its `$ts`. A read never shows an expired record. `0` for a new topic:
+    records do not expire."""
     cap_records: Amount | UnsetType = UNSET
-    """The most records that are kept; `0` for a new topic: any number."""
+    """Maximum number of live records. `0` for a new topic: no limit."""
     cap_bytes: Amount | UnsetType = UNSET
-    """The most bytes of `data` and `meta` that are kept; `0` for a new topic: any number."""
+    """Maximum bytes of `data` and `meta` of the live records. `0` for a new topic: no limit."""
     discard: Literal["old", "reject"] | UnsetType = UNSET
-    """What a full topic does: `old` evicts its oldest records, `reject` refuses the append (422); `"old"` for a new
-    topic."""
+    """`old`: a full topic evicts its oldest records. `reject`: a full topic refuses the append (422). `"old"` for a new topic."""
     durability: Durability | UnsetType = UNSET
-    """What an ack promises. `fsync`: it is on disk. `disk`: it is on disk within 0.6 s. `memory`: it may be lost
-    when PostgreSQL crashes. `ephemeral`: it is lost when the service restarts. `"disk"` for a new topic."""
+    """What an acknowledged append survives. `fsync`: it is on disk. `disk`: it is on disk within 0.6 s. `memory`: a crash
+    of PostgreSQL can lose it. `ephemeral`: a restart of the service loses it. `"disk"` for a new topic."""
     durable: bool | UnsetType = UNSET
-    """Another way to say `durability`, which wins: true is `fsync`, false is `disk`."""
+    """Another way to set `durability`: true is `fsync`, false is `disk`. If both are sent, `durability` wins."""
     priority: Priority | UnsetType | None = UNSET
-    """From -1000 to 1000, what is beyond counts as these: who comes first where one reader has several topics;
-    `null` for a new topic: by how recently it was used."""
+    """From -1000 to 1000. A value outside is clamped. A reader of several topics gets the topic with the highest priority
+    first. `null` for a new topic: the priority depends on its last use."""
     auto_priority: bool | UnsetType = UNSET
-    """False: without a `priority` the topic has 0; `true` for a new topic."""
+    """False: a topic without a `priority` has priority 0. `true` for a new topic."""
     auto_create: bool | UnsetType = UNSET
-    """Kept and shown; does nothing yet; `true` for a new topic."""
+    """Stored and shown. It has no effect yet. `true` for a new topic."""
     idempotency_window_ms: Amount | UnsetType = UNSET
-    """Milliseconds for which an idempotency key is remembered; `120000` for a new topic."""
+    """Milliseconds for which the topic remembers an idempotency key. `120000` for a new topic."""
     dedupe_node: bool | UnsetType = UNSET
-    """False: reads leave no node out here; `true` for a new topic."""
+    """False: reads of this topic leave out no records by `node`. `true` for a new topic."""
     lease_ms: Amount | UnsetType = UNSET
-    """For queues, in milliseconds: kept and shown, does nothing yet; `30000` for a new topic."""
+    """For queues, in milliseconds. Stored and shown. It has no effect yet. `30000` for a new topic."""
     claim_jitter_ms: Amount | UnsetType = UNSET
-    """For queues, in milliseconds: kept and shown, does nothing yet; `0` for a new topic."""
+    """For queues, in milliseconds. Stored and shown. It has no effect yet. `0` for a new topic."""
     max_deliveries: Annotated[int, Meta(ge=0, le=2**31 - 1)] | UnsetType = UNSET
-    """For queues: kept and shown, does nothing yet; `0` for a new topic."""
+    """For queues. Stored and shown. It has no effect yet. `0` for a new topic."""
     dead_letter: str | UnsetType | None = UNSET
-    """For queues, a topic's name: kept and shown, does nothing yet; `null` for a new topic."""
+    """For queues: the name of a topic. Stored and shown. It has no effect yet. `null` for a new topic."""
     leases_durable: bool | UnsetType = UNSET
-    """For queues: kept and shown, does nothing yet; `false` for a new topic."""
+    """For queues. Stored and shown. It has no effect yet. `false` for a new topic."""
     sealed: bool | UnsetType = UNSET
     """True: the topic takes no records and no deletes (409 `topic_sealed`). Routers into it wait. `false` for a new topic."""
 
     def check_names(self, key: Key) -> None:
-        """Raises Forbidden when it names a topic outside the key's prefixes."""
+        """Raises Forbidden if `dead_letter` is outside the key's prefixes."""
         if isinstance(self.dead_letter, str):
             key.check_name(self.dead_letter)
 
     def clamped(self) -> Clamped:
-        """What is kept in place of what it says."""
+        """Returns the fields that were clamped, each with the value that is stored instead."""
         return (
             clamped(priority=(self.priority, within_bounds(self.priority))) if isinstance(self.priority, int) else UNSET
         )
 
     def fields(self) -> dict[str, Any]:
-        """Column values for what is set. Raises InvalidRequest."""
+        """Returns the column values of the fields that are set. Raises InvalidRequest."""
         given = {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not UNSET}
         if (durable := given.pop("durable", None)) is not None:
             given.setdefault("durability", "fsync" if durable else "disk")
         if given.get("priority") is not None:
             given["priority"] = within_bounds(given["priority"])
         for name in QUEUES_ONLY & given.keys():
-            # What a client was shown it may send back; anything else would be kept, and do nothing.
+            # A client may send back the value that it was shown. Any other value would be stored without an effect.
             if given[name] != TOPIC[name]:
                 raise InvalidRequest(f"{name} is for queues, and there are none yet: leave it out", field=name)
         return given
@@ -110,44 +109,44 @@ class WholeConfig(msgspec.Struct):
     """The whole config of a topic, as answers show it."""
 
     type: Literal["log", "queue"]
-    """What the topic is."""
+    """Type of the topic."""
     ttl_ms: int
-    """Milliseconds after which a record is no longer shown; 0: never."""
+    """Milliseconds after which a record expires. 0: records do not expire."""
     cap_records: int
-    """The most records that are kept; 0: any number."""
+    """Maximum number of live records. 0: no limit."""
     cap_bytes: int
-    """The most bytes of `data` and `meta` that are kept; 0: any number."""
+    """Maximum bytes of `data` and `meta` of the live records. 0: no limit."""
     discard: Literal["old", "reject"]
-    """What a full topic does: evict its oldest records, or refuse the append."""
+    """`old`: a full topic evicts its oldest records. `reject`: a full topic refuses the append."""
     durability: Durability
-    """What an ack promises."""
+    """What an acknowledged append survives."""
     durable: bool
     """Whether `durability` is `fsync`."""
     priority: int | None
-    """From -1000 to 1000; null: by how recently the topic was used."""
+    """From -1000 to 1000. Null: the priority depends on the topic's last use."""
     auto_priority: bool
-    """False: without a `priority` the topic has 0."""
+    """False: a topic without a `priority` has priority 0."""
     auto_create: bool
-    """Does nothing yet."""
+    """It has no effect yet."""
     idempotency_window_ms: int
-    """Milliseconds for which an idempotency key is remembered."""
+    """Milliseconds for which the topic remembers an idempotency key."""
     dedupe_node: bool
-    """False: reads leave no node out here."""
+    """False: reads of this topic leave out no records by `node`."""
     lease_ms: int
-    """For queues, in milliseconds: does nothing yet."""
+    """For queues, in milliseconds. It has no effect yet."""
     claim_jitter_ms: int
-    """For queues, in milliseconds: does nothing yet."""
+    """For queues, in milliseconds. It has no effect yet."""
     max_deliveries: int
-    """For queues: does nothing yet."""
+    """For queues. It has no effect yet."""
     dead_letter: str | None
-    """For queues, a topic's name: does nothing yet."""
+    """For queues: the name of a topic. It has no effect yet."""
     leases_durable: bool
-    """For queues: does nothing yet."""
+    """For queues. It has no effect yet."""
     sealed: bool
     """True: the topic takes no records and no deletes."""
 
     def seen_by(self, key: Key) -> WholeConfig:
-        """With "*" for a name that the key may not see."""
+        """Returns the config with "*" in place of a name that the key may not see."""
         if self.dead_letter is None or key.allows(self.dead_letter):
             return self
         return msgspec.structs.replace(self, dead_letter=HIDDEN)
@@ -161,30 +160,30 @@ def whole(columns: dict[str, Any]) -> WholeConfig:
 
 
 def stored(values: Sequence[Any]) -> WholeConfig:
-    """The config that a row's COLUMNS hold, in their order."""
+    """Returns the config of a row of COLUMNS, in their order."""
     return whole(dict(zip(COLUMNS, values, strict=True)))
 
 
 @lru_cache(1000)
 def remembered(topic: CachedTopic) -> WholeConfig:
-    """The config of a topic as of the version that it is remembered by."""
+    """Returns the config of a cached topic, as of its `version`."""
     return whole({column: getattr(topic, column) for column in COLUMNS})
 
 
 def as_dict(config: WholeConfig) -> dict[str, Any]:
-    """As the audit log shows it."""
+    """Returns the config as the audit log shows it."""
     state: dict[str, Any] = msgspec.to_builtins(config)
     return state
 
 
 def defaults(model: type[models.Model]) -> dict[str, Any]:
-    """Each column that has one, with its default: PostgreSQL knows few of them."""
+    """Returns {column: default} of the columns that have a default. PostgreSQL itself knows few of these defaults."""
     fields = [field for field in model._meta.concrete_fields if field.has_default() or field.null]
     return {field.column: field.get_default() for field in fields if not field.primary_key}
 
 
 def literal(value: str | int | bool | None) -> str:
-    """A default as SQL."""
+    """Returns a default as SQL."""
     return "NULL" if value is None else f"'{value}'"
 
 
@@ -196,14 +195,14 @@ NEW_HEAD = {column: str(default) for column, default in HEAD.items()} | dict.fro
 
 
 def begun(column: str) -> str:
-    """What a topic has in a column to begin with: what was asked for, else the default."""
+    """Returns SQL for the first value of a topic's column: the value of the request, or else the default."""
     default = literal(TOPIC[column])
     return column if default == "NULL" else f"coalesce({column}, {default})"
 
 
-# Topics, but for those whose name is taken: of these no row comes back. Who only looks takes no id, and each name is looked up by
-# itself: a join might read all topics to find that a few are new. In order of name, so that two of these that make the same
-# topics wait for each other in turn.
+# MAKE returns no row for a name that is taken. Such a name uses up no id, because the WHERE leaves it out before the
+# insert. MAKE looks up each name by itself: a join might read all topics to find a few new ones. The names are in order, so
+# that two statements that make the same topics cannot deadlock.
 MAKE = """
     INSERT INTO topics_topic (name, created_ts, {columns})
     SELECT name, {created_ts}, {values}
@@ -218,8 +217,8 @@ MAKE_CONFIGURED = MAKE.format(
     values=", ".join(map(begun, TOPIC)),
     asked="json_populate_recordset(NULL::topics_topic, %(topics)s::json)",
 )
-# With their heads. `entries` are the audit log's, which shows the config as as_dict() does. `made` has a row only after the name
-# is taken, so the last head that topic_last_head then finds is final.
+# CREATE also makes the heads. `entries` are rows of the audit log, which shows the config as as_dict() does. `made` gets
+# its row after the name is taken. So the last head that topic_last_head then finds is final.
 CREATE = f"""
 WITH made AS ({MAKE_CONFIGURED}),
 headed AS (
@@ -236,7 +235,10 @@ SELECT name, id FROM made
 
 
 class Creation(Joined[int | None]):
-    """A topic with these columns, known on disk. The answer is its id; None: one of this name was there first."""
+    """Creates a topic with these columns, and waits for the disk.
+
+    The result is the topic's id, or None if another topic of this name was there first.
+    """
 
     def __init__(self, name: str, fields: dict[str, Any], now: int, *, noted: bool) -> None:
         self.name, self.topic = name, {"name": name, "created_ts": now, **fields}
@@ -248,7 +250,7 @@ class Creation(Joined[int | None]):
 
     @classmethod
     def chosen(cls, batch: Sequence[Self]) -> list[Self]:
-        """The first of each name."""
+        """Returns the first creation of each name."""
         first = {each.name: each for each in reversed(batch)}
         return list(first.values())
 
@@ -263,15 +265,16 @@ class Creation(Joined[int | None]):
 
 
 def creating(batch: Sequence[Creation]) -> Statement:
-    """Makes topics of different names."""
+    """Returns the statement that makes topics with different names."""
     topics, entries = [each.topic for each in batch], [entry for each in batch for entry in each.entries]
     return Statement(CREATE, {"topics": as_json(topics), "entries": as_json(entries)})
 
 
 def create_topic(name: str, fields: dict[str, Any], now: int, *, noted: bool) -> Script[bool]:
-    """A topic with these columns, known on disk. False: one of this name was there first. `noted`: in the audit log.
+    """Creates a topic with these columns, and waits for the disk. Returns False if another topic of this name was there
+    first.
 
-    Raises Throttled or InvalidRequest.
+    `noted`: whether the audit log gets an entry. Raises Throttled or InvalidRequest.
     """
     yield from check_new(name, fields)
     made = yield Creation(name, fields, now, noted=noted)
@@ -281,15 +284,18 @@ def create_topic(name: str, fields: dict[str, Any], now: int, *, noted: bool) ->
 
 
 def insert_topic(name: str, fields: dict[str, Any], now: int) -> Script[CachedTopic | None]:
-    """The same, in the transaction of the caller and not in the audit log. Returns the topic, and None where one of this name was
-    there first. Nobody remembers it yet: the transaction may be undone."""
+    """Creates a topic in the caller's transaction, without an entry in the audit log.
+
+    Returns the topic, or None if another topic of this name was there first. The topic is not cached, because the caller
+    can still roll back. Raises Throttled or InvalidRequest.
+    """
     yield from check_new(name, fields)
     made = yield creating([Creation(name, fields, now, noted=False)])
     return new_topic(made[0][1], name, fields, now) if made else None
 
 
 def check_new(name: str, fields: dict[str, Any]) -> Script[None]:
-    """Raises Throttled or InvalidRequest where there may be no new topic with these columns."""
+    """Raises Throttled or InvalidRequest if no new topic with these columns is allowed."""
     check_topic_name(name)
     check_type(fields)
     hooks.check_config(name, fields.get("discard", TOPIC["discard"]), fields.get("sealed", False))
@@ -297,29 +303,30 @@ def check_new(name: str, fields: dict[str, Any]) -> Script[None]:
 
 
 def new_topic(id: int, name: str, fields: dict[str, Any], now: int) -> CachedTopic:
-    """What there is to remember of a topic that was made with these columns at this time."""
+    """Returns the cache entry of a topic that was made with these columns at time `now`."""
     return CachedTopic(
         id=id, name=name, version=HEAD["version"], routed=False, derived=False, created_ts=now, **(TOPIC | fields)
     )
 
 
 def check_type(fields: dict[str, Any]) -> None:
-    """Raises InvalidRequest for a topic that nobody could use."""
+    """Raises InvalidRequest for a queue, because there are no queues yet."""
     if fields.get("type") == Topic.Type.QUEUE:
         raise InvalidRequest('there are no queues yet: leave out type "queue"', field="type")
 
 
 def configured(fields: dict[str, Any]) -> WholeConfig:
-    """The config of a new topic with these columns."""
+    """Returns the config of a new topic with these columns."""
     return whole({column: fields.get(column, TOPIC[column]) for column in COLUMNS})
 
 
-# Not FOR UPDATE: who makes a cursor, which refers to this row, need not wait.
+# Not FOR UPDATE: making a cursor, which refers to this row, does not have to wait.
 LOCK_CONFIG = f"SELECT id, {', '.join(COLUMNS)} FROM topics_topic WHERE name = %s FOR NO KEY UPDATE"
-# Takes the head's lock. From the commit on whoever remembers the old config gets no row and looks again (cache.py).
+# Takes the head's lock. After the commit, a statement with the old version gets no row, and its caller looks the topic up
+# again (cache.py).
 OUTDATE = "UPDATE topics_topichead SET version = version + 1 WHERE topic_id = %s"
-# A sealed topic needs no seqs in reserve, and a crash would move its head over them. This commit waits for the disk, and so for
-# every append before it. The seqs are given back as those of a topic at rest are (upkeep/retention.py).
+# A sealed topic needs no reserved seqs, and a crash would move its head over them. This commit waits for the disk, and
+# therefore for every append before it. The topic gives the seqs back like a topic at rest does (upkeep/retention.py).
 SEAL = "UPDATE topics_topichead SET version = version + 1, reserved_seq = head_seq WHERE topic_id = %s"
 SAVE = f"UPDATE topics_topic SET {', '.join(f'{column} = %({column})s' for column in COLUMNS)} WHERE id = %(id)s"
 EXPIRE = "SELECT topic_expire(id, %s - ttl_ms) FROM topics_topic WHERE id = %s AND ttl_ms > 0"
@@ -327,18 +334,21 @@ EVICT = "SELECT topic_evict(%s, %s, %s)"
 
 
 class Put(NamedTuple):
-    """A topic's config after a PUT, and whether the topic is new."""
+    """The topic's config after a PUT, and whether the PUT created the topic."""
 
     config: WholeConfig
     created: bool
 
 
 def put_topic(name: str, config: Config, now: int, *, create: bool = True) -> Script[Put]:
-    """Create the topic or change what differs. Raises Incompatible, InvalidRequest or Throttled: nothing changed. Raises
-    TopicNotFound where there is none and `create` is false."""
+    """Creates the topic, or changes the fields that differ.
+
+    Raises Incompatible, InvalidRequest or Throttled, and then changes nothing. Raises TopicNotFound if the topic is absent
+    and `create` is false.
+    """
     fields = config.fields()
     check_topic_name(name)
-    # A client that asks for a queue is told first if a log has the name.
+    # If a client asks for a queue and a log has the name, the client gets that error first.
     may_create = create and fields.get("type") != Topic.Type.QUEUE
     while True:
         if may_create and cached(name) is None and (yield from create_topic(name, fields, now, noted=True)):
@@ -353,7 +363,7 @@ def put_topic(name: str, config: Config, now: int, *, create: bool = True) -> Sc
 
 
 def change_once(name: str, fields: dict[str, Any], now: int) -> Script[WholeConfig | None]:
-    """The topic's config with what differs changed. None: there is no such topic."""
+    """Changes the fields that differ. Returns the topic's new config, or None if the topic does not exist."""
     found = yield Statement(LOCK_CONFIG, (name,))
     if not found:
         return None
@@ -364,14 +374,17 @@ def change_once(name: str, fields: dict[str, Any], now: int) -> Script[WholeConf
 def change_topic(
     topic_id: int, name: str, before: WholeConfig, fields: dict[str, Any], now: int
 ) -> Script[WholeConfig]:
-    """Save what differs. The caller holds the topic's row in a transaction. Raises Incompatible or InvalidRequest."""
+    """Saves the fields that differ, and returns the new config. Raises Incompatible or InvalidRequest.
+
+    The caller's transaction holds the lock of the topic's row.
+    """
     changed = {column: value for column, value in fields.items() if getattr(before, column) != value}
     if "type" in changed:
         raise Incompatible(f"{name!r} is a {before.type} and cannot become a {changed['type']}", type=before.type)
     if not changed:
         return before
     yield Statement(SEAL if changed.get("sealed") else OUTDATE, (topic_id,))
-    # What was over its time is gone: a longer time must not bring it back, nor a cap count it.
+    # Expire first by the old ttl: a longer ttl must not bring expired records back, and a cap must not count them.
     yield Statement(EXPIRE, (now, topic_id))
     columns = {column: getattr(before, column) for column in COLUMNS} | changed
     yield Statement(SAVE, {**columns, "id": topic_id})

@@ -1,6 +1,6 @@
-"""Who has read how far: named cursors, and a look at those of routers and others (docs/wire.md).
+"""Named cursors, and a view of the cursors of routers and other owners (docs/wire.md).
 
-A cursor is the last seq examined. Lag is always the topic's head minus it, computed when asked, never remembered.
+A cursor is the last seq examined. Lag is the topic's head minus the cursor, computed at each call and never stored.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from topics.moves import Move
 from topics.sealed import marked
 from wire.keys import OPEN, Key
 
-# By the unique index (topic_id, name, kind), which is also the order. The oldest unread record is looked for from the
-# cursor, the floor, and what is over its time, whichever is last.
+# The unique index (topic_id, name, kind) serves these reads, and has their order. The search for the oldest unread record
+# starts at the cursor, the floor or the expiry time, whichever is last.
 CURSORS = """
 SELECT c.id, {name}, c.kind, c.seq, h.head_seq - c.seq,
        %(now)s - topic_next_ts(t.id, greatest(c.seq, s.earliest_seq - 1)), c.updated_ts, t.sealed
@@ -31,9 +31,9 @@ SELECT c.id, {name}, c.kind, c.seq, h.head_seq - c.seq,
 PLAIN = CURSORS.format(name="c.name")
 ONE = f"{PLAIN} AND c.name = %(cursor)s ORDER BY c.kind <> 'named' LIMIT 1"
 PAGE = f"{PLAIN} AND (c.name, c.kind) > (%(after_name)s, %(after_kind)s) ORDER BY c.name, c.kind LIMIT %(limit)s"
-# For a key with prefixes. Named cursors are the topic's own; the others are called as routers and the like, and those
-# names may be hidden. A page then goes on after a hidden name too, so that the order is the one of what is shown; of
-# cursors that look alike, by id. Sorts all cursors of the topic, which are few.
+# For a key with prefixes. Named cursors belong to the topic. Other cursors have the names of their owners, such as routers,
+# and the key may not see all of these names. A page can continue after a hidden name, so pages follow the order of the
+# names as shown. Cursors that look alike are in order of id. PAGE_SEEN sorts all cursors of the topic, which are few.
 SEEN = "CASE WHEN c.kind = 'named' OR c.name ^@ ANY (%(prefixes)s::text[]) THEN c.name ELSE '*' END"
 PAGE_SEEN = f"""{CURSORS.format(name=SEEN)}
    AND ({SEEN}, c.kind, c.id) > (%(after_name)s COLLATE "C", %(after_kind)s, %(after_id)s)
@@ -41,7 +41,7 @@ PAGE_SEEN = f"""{CURSORS.format(name=SEEN)}
 """
 
 THERE = "SELECT sealed FROM topics_topic WHERE name = %s"
-# The topic's row is locked against a delete, since a cursor must not outlive it.
+# Locks the topic's row against a delete, because a cursor must not outlive its topic.
 LOCK_TOPIC = """
 SELECT t.id, t.sealed FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id
  WHERE t.name = %s FOR KEY SHARE OF t
@@ -52,8 +52,11 @@ DELETE = "DELETE FROM topics_cursor WHERE topic_id = %s AND name = %s AND kind =
 
 
 class Shown(NamedTuple):
-    """A cursor as of one moment. `oldest_unread_ms`: the age of the first record above it; None when there is none. `sealed`: its
-    topic is."""
+    """A cursor at one moment.
+
+    `oldest_unread_ms`: the age of the first record above the cursor in ms, or None if there is none. `sealed`: whether the
+    topic is sealed.
+    """
 
     id: int
     name: str
@@ -73,7 +76,7 @@ class Moved(NamedTuple):
 
 
 class After(NamedTuple):
-    """The cursor that a page comes after, as it is shown."""
+    """The last cursor of the page before, as the answer showed it."""
 
     name: str = ""
     kind: str = ""
@@ -81,7 +84,7 @@ class After(NamedTuple):
 
 
 def cursor(topic: str, name: str, now: int, key: Key = OPEN) -> Script[Shown]:
-    """Raises TopicNotFound or NotFound, also for a cursor whose name the key may not see."""
+    """Returns a cursor. Raises TopicNotFound, or NotFound, also for a cursor whose name the key may not see."""
     rows = yield from fetch(ONE, topic, cursor=name, now=now)
     if not rows or not visible(rows[0].kind, name, key):
         is_sealed = yield from check_topic(topic)
@@ -91,16 +94,16 @@ def cursor(topic: str, name: str, now: int, key: Key = OPEN) -> Script[Shown]:
 
 
 def visible(kind: str, name: str, key: Key) -> bool:
-    """Whether a key that may read the topic may see this cursor's name: a named one is the topic's own."""
+    """Whether a key that may read the topic may see this cursor's name. A named cursor belongs to the topic."""
     return kind == "named" or key.allows(name)
 
 
 def page_of_cursors(
     topic: str, after: After, limit: int, now: int, key: Key = OPEN
 ) -> Script[tuple[list[Shown], bool]]:
-    """The next cursors of a topic, by name and kind, with "*" for names that the key may not see.
+    """Returns the next cursors of a topic by name and kind, and whether the topic is sealed. Raises TopicNotFound.
 
-    Returns them, and whether the topic is sealed. Raises TopicNotFound.
+    A name that the key may not see is "*".
     """
     wanted = {"after_name": after.name, "after_kind": after.kind, "limit": limit, "now": now}
     if key.prefixes:
@@ -118,13 +121,13 @@ def fetch(statement: str, topic: str, **arguments: Any) -> Script[list[Shown]]:
 def shown(
     id: int, name: str, kind: str, seq: int, lag: int, oldest_unread_ms: int | None, updated_ts: int, sealed: bool
 ) -> Shown:
-    # Clocks of several machines differ a little: nothing is younger than now.
+    # Clocks of several machines differ a little, so the age could be negative.
     age = None if oldest_unread_ms is None else max(oldest_unread_ms, 0)
     return Shown(id, name, kind, seq, lag, age, updated_ts, sealed)
 
 
 def check_topic(name: str) -> Script[bool]:
-    """Whether the topic is sealed. Raises TopicNotFound."""
+    """Returns whether the topic is sealed. Raises TopicNotFound."""
     rows = yield Statement(THERE, (name,))
     if not rows:
         raise absent(name)
@@ -132,7 +135,7 @@ def check_topic(name: str) -> Script[bool]:
 
 
 def target_seq(topic: str, seq: int | None, from_ts: int | None, at: str | None, now: int) -> Script[int | None]:
-    """The seq that a client means; None stands for the head. Raises InvalidRequest unless it says exactly one thing."""
+    """Returns the seq that a request asks for, or None for the head. Raises InvalidRequest unless exactly one argument is set."""
     if sum(each is not None for each in (seq, from_ts, at)) != 1:
         raise InvalidRequest("say where the cursor is to stand: one of seq, from_ts and at")
     if from_ts is not None or at == "earliest":
@@ -141,12 +144,13 @@ def target_seq(topic: str, seq: int | None, from_ts: int | None, at: str | None,
 
 
 def move(topic: str, name: str, seq: int | None, expected_seq: int | None, now: int, key: Key = OPEN) -> Script[Moved]:
-    """Set a named cursor, making it where it is absent (it then stood at 0). None: to the head.
+    """Sets a named cursor to `seq`; None means the head. Creates an absent cursor, which counts as being at 0 before.
 
-    Raises TopicNotFound, InvalidRequest (beyond the head), Incompatible (not a named one) or CursorMoved.
+    Raises TopicNotFound, CursorMoved, InvalidRequest (`seq` is beyond the head) or Incompatible (the cursor is not a named
+    one).
     """
     check_topic_name(name, "cursor")
-    # For a key that may not see a router there is none: it may have a named cursor of that name beside it.
+    # A key that may not see a router's name may have a named cursor with this name.
     found = yield Move(topic, name, seq, expected_seq, key.allows(name), now)
     if found is None:
         raise absent(topic)
@@ -166,7 +170,8 @@ def move(topic: str, name: str, seq: int | None, expected_seq: int | None, now: 
 
 
 def lock_topic(name: str) -> Script[tuple[int, bool]]:
-    """The topic's id, and whether it is sealed. Nobody deletes the topic until the transaction ends. Raises TopicNotFound."""
+    """Returns the topic's id, and whether the topic is sealed. Raises TopicNotFound. Until the transaction ends, the topic
+    cannot be deleted."""
     rows = yield Statement(LOCK_TOPIC, (name,))
     if not rows:
         raise absent(name)
@@ -175,9 +180,9 @@ def lock_topic(name: str) -> Script[tuple[int, bool]]:
 
 
 def check_named(topic_id: int, name: str, is_sealed: bool, key: Key) -> Script[None]:
-    """Cursors of routers and the like are moved by what they belong to, and by nobody else. Raises Incompatible.
+    """Raises Incompatible if the cursor belongs to a router or another owner, because only its owner may move it.
 
-    For a key that may not see the router there is none: it may have a named cursor of that name beside it.
+    A key that may not see a router's name may have a named cursor with this name.
     """
     others = yield Statement(OTHERS, (topic_id, name))
     if others and visible(kind := others[0][0], name, key):
@@ -189,7 +194,7 @@ def belongs(name: str, kind: str) -> Incompatible:
 
 
 def delete_cursor(topic: str, name: str, key: Key = OPEN) -> Script[tuple[bool, bool]]:
-    """Whether there was one, and whether the topic is sealed. Raises TopicNotFound or Incompatible."""
+    """Returns whether the cursor existed, and whether the topic is sealed. Raises TopicNotFound or Incompatible."""
     return atomically(delete_locked(topic, name, key), (topic, name))
 
 

@@ -1,7 +1,7 @@
-"""Delete what somebody asks to be deleted: records, or a topic with its routers (docs/wire.md).
+"""Deletes records, or a topic with its routers (docs/wire.md).
 
-Silent, and for good: readers move on without a tombstone. Rows and spans go later (upkeep/reclaim.py).
-Locks and accepted races: docs/concurrency.md.
+A delete is silent and permanent: readers continue without a tombstone. Reclaim removes rows and spans later
+(upkeep/reclaim.py). Locks and accepted races: docs/concurrency.md.
 """
 
 from __future__ import annotations
@@ -23,25 +23,26 @@ from wire.keys import OPEN, Key
 from wire.parse import Destruction
 
 EXPIRE = "SELECT topic_expire(%s, %s)"
-# By the index on the tag. Takes the head's lock after the records', and only then knows whether it is the topic we knew
-# (sql/topic_delete_match.3.sql): where it is not, the transaction undoes itself.
+# Uses the index on the tag. The function locks the records before the head. Only then it can compare the version of the
+# topic (sql/topic_delete_match.3.sql). If the version differs, the transaction rolls back.
 DELETE_MATCH = "SELECT topic_delete_match(%s, %s, %s, %s, %s, %s, %s)"
-# Likewise (sql/topic_delete_seqs.sql).
+# This works in the same way (sql/topic_delete_seqs.sql).
 DELETE_SEQS = "SELECT topic_delete_seqs(%s, %s, %s::bigint[], %s)"
 MOST_SEQS = 5_000
 EXTENT = "SELECT floor_seq + 1, head_seq, count, bytes FROM topics_topichead WHERE topic_id = %s"
 TAKE_HEAD = "UPDATE topics_topichead SET version = version + 1 WHERE topic_id = %s RETURNING head_seq"
 LOCK_TOPIC = "SELECT FROM topics_topic WHERE id = %s FOR UPDATE"
-# A topic that is created later under the name continues above this head. A crash cannot take this back and keep a record of that
-# topic: its first append waits for the disk (topic_reserve), and so for everything that was committed before. If a crash takes
-# this back, the deleted topic is there again, and continues above its reserved_seq. The row never falls.
+# A topic that is created later under the name continues above this head. A crash cannot lose this row and keep a record of
+# the later topic: the first append to the later topic waits for the disk (topic_reserve), and therefore for every earlier
+# commit. If a crash loses this row, the deleted topic exists again, and continues above its reserved_seq. The head in the
+# row never falls.
 DROP_HEAD = """
 WITH dropped AS (DELETE FROM topics_topichead WHERE topic_id = %s RETURNING head_seq)
 INSERT INTO topics_lasthead AS kept (name, head_seq) SELECT %s, head_seq FROM dropped WHERE head_seq > 0
     ON CONFLICT (name) DO UPDATE SET head_seq = greatest(kept.head_seq, excluded.head_seq)
 """
 FORGET_HEAD = "DELETE FROM topics_lasthead WHERE name = %s"
-# What else belongs to a topic, and the topic.
+# The other rows of a topic, and then the topic.
 DROP = (
     "DELETE FROM topics_clockstep WHERE topic_id = %s",
     "DELETE FROM topics_crashloss WHERE topic_id = %s",
@@ -49,7 +50,7 @@ DROP = (
     "DELETE FROM topics_idempotencykey WHERE topic_id = %s",
     "DELETE FROM topics_topic WHERE id = %s",
 )
-# Its rows stay until reclaim finds that no span shows them; until then the name is what lineage shows for the id.
+# The topic's records stay until reclaim finds that no span shows them. Until then, lineage shows this name for the id.
 KEEP_NAME = "INSERT INTO topics_deletedtopic (id, name, deleted_ts) VALUES (%s, %s, %s)"
 
 
@@ -57,19 +58,20 @@ class Delete(Destruction):
     """The body of a record delete."""
 
     before_seq: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
-    """Records below this seq."""
+    """Delete records below this seq."""
     match: Match | None = None
-    """Records with such a tag, as in a diff. With both, records that are both."""
+    """Delete records with a matching tag, as in a diff. If `before_seq` is also set, a record must meet both conditions."""
     seqs: Annotated[list[Seq], Meta(max_length=MOST_SEQS)] | None = None
-    """In place of these: records with these seqs, up to 5000 in any order. Others are ignored."""
+    """In place of `before_seq` and `match`: delete records with these seqs, up to 5000 in any order. The server ignores
+    seqs without a live record."""
     copy: bool = False
-    """True: the topic has to be sealed. False: it must not be."""
+    """True: the topic must be sealed. False: the topic must not be sealed."""
 
 
 def delete_records(
     name: str, before_seq: int | None, match: Match | None, now: int, *, is_copy: bool = False
 ) -> Script[Deleted]:
-    """Delete what is there now, lies below before_seq and matches.
+    """Deletes the live records that lie below before_seq and match. Returns their number, and what the topic holds then.
 
     Raises TopicNotFound, TopicSealed, TopicNotSealed, InvalidRequest or NotReady.
     """
@@ -84,7 +86,7 @@ def delete_records(
 
 
 def delete_seqs(name: str, seqs: list[int], now: int, *, is_copy: bool = False) -> Script[Deleted]:
-    """Delete what is there now of these seqs. Raises TopicNotFound, TopicSealed, TopicNotSealed or NotReady."""
+    """Deletes the live records with these seqs. Raises TopicNotFound, TopicSealed, TopicNotSealed or NotReady."""
 
     def delete(topic: CachedTopic) -> Script[Deleted | None]:
         wanted = (topic.id, topic.version, array(seqs), topic.expired_ts(now))
@@ -96,13 +98,13 @@ def delete_seqs(name: str, seqs: list[int], now: int, *, is_copy: bool = False) 
 def deleting(
     name: str, delete: Callable[[CachedTopic], Script[Deleted | None]], now: int, is_copy: bool
 ) -> Script[Deleted]:
-    """What comes of `delete` on the topic as we know it, where its seal allows that."""
+    """Runs `delete` with the topic as it is cached, if the topic's seal allows the delete. Returns the result of `delete`."""
 
     def work(topic: CachedTopic) -> Script[Deleted | None]:
         if not (yield from sealed.check_seal(topic, is_copy)):
             return None
         if topic.derived:
-            yield from hooks.before_read(topic, now)  # what a reader would see now is there to be deleted
+            yield from hooks.before_read(topic, now)  # the delete must find all that a reader sees
         try:
             return (yield from delete(topic))
         except Outdated:
@@ -114,7 +116,7 @@ def deleting(
 def delete_once(
     topic: CachedTopic, before_seq: int | None, op: str | None, literal: str | None, now: int
 ) -> Script[Deleted | None]:
-    """None, or Outdated is raised, when the topic is another than the one we knew: nothing is deleted then."""
+    """Deletes once. Returns None or raises Outdated if the topic's version differs. Then nothing is deleted."""
     if op is None or literal is None:
         below: Deleted | None = yield Deletion(topic, before_seq, None, now)
         return below
@@ -128,14 +130,14 @@ def delete_once(
 
 
 def delete_alone(topic: CachedTopic, statement: Statement) -> Script[Deleted]:
-    """A delete that shares its transaction with no other. Raises Outdated."""
+    """Runs a delete in a transaction of its own. Raises Outdated."""
     whole = yield Whole([statement, Statement(EXTENT, (topic.id,))], lock=topic.id)
     ((deleted,),), (extent,) = whole.rows
     return Deleted(deleted, *extent)
 
 
 def after_prefix(prefix: str) -> str | None:
-    """The first string, in byte order, above all that begin with prefix; None when nothing is above them."""
+    """Returns the first string, in byte order, above all strings that start with `prefix`. None: no string is above them."""
     for end in range(len(prefix), 0, -1):
         code = ord(prefix[end - 1]) + 1
         if code <= 0x10FFFF:
@@ -144,7 +146,7 @@ def after_prefix(prefix: str) -> str | None:
 
 
 class Gone(NamedTuple):
-    """Whether there was a topic to delete, and the names of the routers that went along."""
+    """Whether the topic existed, and the names of the routers that were deleted with it."""
 
     deleted: bool
     routers: list[str]
@@ -153,26 +155,27 @@ class Gone(NamedTuple):
 def delete_topic(
     name: str, if_empty: bool, now: int, key: Key = OPEN, *, if_sealed: bool = False, keep_head: bool = True
 ) -> Script[Gone]:
-    """Delete a topic and every router that names it. `keep_head`: a later topic of the name continues the numbering.
+    """Deletes a topic and every router that names it. `keep_head`: a later topic with this name continues the numbering.
 
-    Raises TopicNotEmpty when it holds records and only an empty one was to go, TopicNotSealed when only a sealed one was to go,
-    and RouterOutsidePrefixes when a router would go that the key may not delete by itself.
+    Raises TopicNotEmpty if `if_empty` is set and the topic holds records. Raises TopicNotSealed if `if_sealed` is set and
+    the topic is not sealed. Raises RouterOutsidePrefixes if a router names the topic and the key may not delete this router
+    by itself.
     """
     work = delete_locked(name, if_empty, now, key, if_sealed=if_sealed, keep_head=keep_head)
     topic_id, head_seq, routers = yield from atomically(work, lock_of(name))
     if topic_id is None:
         return Gone(False, [])
     forget(name)
-    wake.announce(topic_id, head_seq + 1, routed=False)  # whoever watches it looks, and finds it gone
+    wake.announce(topic_id, head_seq + 1, routed=False)  # streams of the topic look, and find that it is deleted
     return Gone(True, routers)
 
 
 def delete_locked(
     name: str, if_empty: bool, now: int, key: Key, *, if_sealed: bool = False, keep_head: bool = True
 ) -> Script[tuple[int | None, int, list[str]]]:
-    """Returns the topic's id (None: there is none), its head, and the names of its routers."""
+    """Returns the topic's id (None: the topic does not exist), its head, and the names of its routers."""
     yield from hooks.before_delete()
-    # Nobody configures it from here on. Not FOR UPDATE: who makes a cursor, which refers to this row, need not wait yet.
+    # This lock keeps the config unchanged. Not FOR UPDATE: making a cursor, which refers to this row, need not wait yet.
     found = yield Statement(LOCK_CONFIG, (name,))
     if not found:
         return None, 0, []
@@ -187,7 +190,7 @@ def delete_locked(
         ((_, _, count, _),) = yield Statement(EXTENT, (topic_id,))
         if count:
             raise sealed.marked(TopicNotEmpty(f"{name!r} holds {count} records", count=count), config.sealed)
-    yield Statement(LOCK_TOPIC, (topic_id,))  # after who is about to make a cursor here: it goes, too
+    yield Statement(LOCK_TOPIC, (topic_id,))  # waits for calls that make a cursor here, so that DROP deletes it, too
     yield from audit.note("delete", "topic", name, before=as_dict(config))
     yield Statement(DROP_HEAD, (topic_id, name))
     if not keep_head:

@@ -1,4 +1,4 @@
-"""What a topic holds now (docs/wire.md): exact when asked, also under a ttl, and nothing is written for it."""
+"""Describes topics as they are now (docs/wire.md): counts are exact, also under a ttl, and the call writes nothing."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from topics.models import Topic
 from topics.recency import effective_priority, last_read
 
 COLUMNS = "h.head_seq, s.earliest_seq, s.records, s.payload, h.last_ts, h.last_read_ts"
-# Of a topic that is remembered: those who ask for it at the same time share the statement.
+# Describes one cached topic. Calls for the same topic at the same time share the statement.
 ONE = f"""
 SELECT {COLUMNS} FROM topics_topichead h CROSS JOIN LATERAL topic_stat(h, %s) s WHERE h.topic_id = %s AND h.version = %s
 """
-# A range of the unique index for each prefix, in order of name, so that a page costs what it shows and no more, however
-# many topics there are. No character of a name sorts behind "~".
+# Reads a range of the unique index for each prefix, in order of name. So a page costs as much as it shows, however many
+# topics exist. No character of a name sorts behind "~".
 PAGE = f"""
 SELECT t.id, t.name, t.durability, t.priority, t.auto_priority, t.created_ts, {COLUMNS}
   FROM (SELECT page.* FROM unnest(%(prefixes)s::text[]) prefix CROSS JOIN LATERAL (
@@ -33,7 +33,7 @@ SELECT t.id, t.name, t.durability, t.priority, t.auto_priority, t.created_ts, {C
 
 
 class State(NamedTuple):
-    """A topic as of one moment. A time is 0 when the thing never happened."""
+    """A topic at one moment. A time is 0 if the event never happened."""
 
     id: int
     name: str
@@ -59,7 +59,7 @@ class Held(NamedTuple):
 
 
 def held(name: str, now: int) -> Script[Held]:
-    """Raises TopicNotFound."""
+    """Returns a topic with its config. Raises TopicNotFound."""
 
     def look(topic: CachedTopic) -> Script[Held | None]:
         if topic.derived:
@@ -74,14 +74,15 @@ def held(name: str, now: int) -> Script[Held]:
 
 
 def page_of_topics(prefix: str, allowed: Iterable[str], after: str, limit: int, now: int) -> Script[list[State]]:
-    """The next topics by name that begin with `prefix`, and with one of `allowed` where there are any."""
+    """Returns the next topics by name that start with `prefix`. If `allowed` is not empty, a name must also start with one
+    of it."""
     prefixes = intersection(prefix, allowed)
     rows = yield Statement(PAGE, {"prefixes": prefixes, "after": after, "limit": limit, "now": now})
     return [from_row(row, now) for row in rows]
 
 
 def intersection(prefix: str, allowed: Iterable[str]) -> list[str]:
-    """Prefixes that together cover what begins with `prefix` and one of `allowed`; none covers another."""
+    """Returns the prefixes of all names that start with `prefix` and with one of `allowed`. No prefix covers another."""
     if not allowed:
         return [prefix]
     meeting = [each for each in allowed if each.startswith(prefix) or prefix.startswith(each)]

@@ -1,4 +1,4 @@
-"""Read a topic by seq (docs/wire.md). PostgreSQL finds the window and writes its records (sql/topic_diff.5.sql)."""
+"""Reads a topic by seq (docs/wire.md). PostgreSQL finds the window and writes its records (sql/topic_diff.5.sql)."""
 
 from __future__ import annotations
 
@@ -38,37 +38,37 @@ Match = tuple[Literal["tag"], Literal["Eq", "Glob"], str] | str
 
 
 class Read(Request):
-    """What a read may say, in a body and in a query."""
+    """Fields of a read, in a body or in a query."""
 
     from_seq: Seq = 0
-    """Read behind this seq, which is exclusive: `next_from_seq` of the read before; 0: from the beginning."""
+    """Read the records after this seq. Send the `next_from_seq` of the last answer. 0: from the beginning."""
     from_ts: Seq | None = None
-    """In place of `from_seq`, in milliseconds since the epoch: read from the first record with `$ts` at or above it."""
+    """In place of `from_seq`, in milliseconds since the epoch: start at the first record with this `$ts` or a later one."""
     limit: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 256
-    """Live records that are looked at, before `node` and `match` leave any out; more than 1000 gives 1000."""
+    """Maximum number of live records to look at, before `node` and `match` leave any out. More than 1000 means 1000."""
     include_tags: bool = False
     """Whether records show their `$tag`."""
     include_meta: bool = True
     """Whether records show their `meta`."""
     wait_ms: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
-    """Milliseconds that the answer waits where there is nothing to tell (long poll); more than 30000 gives 30000."""
+    """Long poll: maximum milliseconds that the answer waits if the topic has nothing new. More than 30000 means 30000."""
 
 
 class Diff(Read):
     """The body of a diff."""
 
     node: str | list[str] | None = None
-    """Who reads: records with one of these as `$node` are left out. One, or up to 1000."""
+    """Nodes of the reader, one or up to 1000. The answer leaves out records with one of these as `$node`."""
     match: Match | None = None
-    """Only records with such a tag: `["tag", "Eq", "order:7"]`, `["tag", "Glob", "order:*"]` (a prefix and one `*`
-    at its end, nothing more), or a string, which means `Eq`."""
+    """Only records with a matching tag: `["tag", "Eq", "order:7"]`, `["tag", "Glob", "order:*"]`, or a string, which means
+    `Eq`. A Glob is a prefix and one `*` at its end."""
 
 
 class Window(NamedTuple):
     """The result of a read. `records` is the JSON of the records, joined by commas.
 
-    `lost_from`: where a loss by a crash or a restart begins. If that is not above the reader's seq, the crash took records
-    that the reader has.
+    `lost_from`: the first seq of a loss by a crash or a restart. If it is not above the reader's seq, the crash took
+    records that the reader has.
     """
 
     records: str | None
@@ -86,25 +86,26 @@ class Window(NamedTuple):
         return self.next_from_seq == self.head_seq
 
     def seen_by(self, key: Key) -> Window:
-        """With "*" for the names in its records that the key may not see."""
+        """Returns the window with "*" in place of names in its records that the key may not see."""
         return self._replace(records=seen(self.records, key.prefixes)) if self.records and key.prefixes else self
 
     def gap(self, from_seq: int) -> dict[str, int]:
-        """The range of its tombstone for a reader at from_seq. Where nothing lies between, it begins right behind its end."""
+        """Returns the range of the tombstone for a reader at from_seq. If no seq lies between, `gap_from` is `gap_to` + 1."""
         gap = {"gap_from": min(from_seq, self.gap_to) + 1, "gap_to": self.gap_to}
         return gap if self.lost_from is None else gap | {"lost_from": self.lost_from}
 
     def for_a_start_at(self, seq: int) -> Window:
-        """Without the tombstone `recreated` that ends at seq, for a reader that chose this seq in the topic that is there now."""
+        """Returns the window without the tombstone `recreated` if that ends at `seq`. For a reader that chose this seq in
+        the topic that exists now."""
         return self._replace(lost=None) if self.lost == "recreated" and self.gap_to == seq else self
 
     def tells(self, from_seq: int) -> bool:
-        """Whether a reader at from_seq learns anything from it."""
+        """Whether the window has anything new for a reader at from_seq."""
         return self.next_from_seq != from_seq or not self.caught_up or self.lost is not None
 
 
 def check_nodes(node: str | list[str] | None) -> list[str] | None:
-    """Returns the reader's own nodes. Raises InvalidRequest for too many, or one that no record can carry."""
+    """Returns the reader's own nodes. Raises InvalidRequest if there are too many, or for a node that no record can have."""
     if node is None:
         return None
     nodes = [node] if isinstance(node, str) else node
@@ -116,11 +117,11 @@ def check_nodes(node: str | list[str] | None) -> list[str] | None:
 
 
 def check_match(match: Match | None) -> tuple[str | None, str | None]:
-    """A predicate on tags as (op, literal); a Glob's literal is without its `*`. Raises InvalidRequest."""
+    """Returns a predicate on tags as (op, literal). The literal of a Glob lacks its `*`. Raises InvalidRequest."""
     if match is None:
         return None, None
     op, pattern = ("Eq", match) if isinstance(match, str) else (match[1], match[2])
-    # No tag is longer than that. A Glob may say its `*` behind a prefix as long as a tag.
+    # A tag has at most MAX_TAG_BYTES. A Glob can have a prefix of this length, and its `*`.
     check_token("match", pattern, MAX_TAG_BYTES + (op == "Glob"))
     if op == "Eq":
         return op, pattern
@@ -130,7 +131,7 @@ def check_match(match: Match | None) -> tuple[str | None, str | None]:
 
 
 def parameters(topic: CachedTopic, wanted: Diff, now: int) -> tuple[Any, ...]:
-    """What DIFF wants. Raises InvalidRequest."""
+    """Returns the arguments of DIFF. Raises InvalidRequest."""
     op, literal = check_match(wanted.match)
     nodes = check_nodes(wanted.node)
     return (
@@ -149,7 +150,7 @@ def parameters(topic: CachedTopic, wanted: Diff, now: int) -> tuple[Any, ...]:
 
 
 def tombstone(window: Window, from_seq: int) -> dict[str, Any] | None:
-    """What was lost above from_seq without anybody asking; None when nothing was."""
+    """Returns the tombstone of the window for a reader at from_seq, or None if nothing was lost."""
     if window.lost is None:
         return None
     return {
@@ -162,7 +163,7 @@ def tombstone(window: Window, from_seq: int) -> dict[str, Any] | None:
 
 
 def render(topic: str, window: Window, wanted: Diff, server_total_ms: float) -> bytes:
-    """The body of the answer."""
+    """Returns the body of the answer."""
     lost = None if window.lost is None else tombstone(window, wanted.from_seq)
     told = ""
     if wanted.limit > MAX_LIMIT or wanted.wait_ms > MAX_WAIT_MS:
@@ -182,11 +183,9 @@ def render(topic: str, window: Window, wanted: Diff, server_total_ms: float) -> 
 
 
 class UntilMoved(Pause):
-    """A read that has nothing to tell waits until the topic's head is not where it was or the topic is sealed.
+    """Waits until the topic's head differs from `head_seq`, the topic is sealed, or `seconds` are over.
 
-    It waits for so many seconds at most.
-
-    The answer says whether the reader may wait again after it has looked once more.
+    The answer is whether the reader may wait again after another read.
     """
 
     def __init__(self, topic_id: int, head_seq: int, seconds: float) -> None:
@@ -197,7 +196,7 @@ class UntilMoved(Pause):
 
 
 def read_window(name: str, wanted: Diff, now: int) -> Script[tuple[CachedTopic, Window]]:
-    """The next window of a topic, and the topic. Raises TopicNotFound, InvalidRequest or NotReady."""
+    """Returns a topic and its next window. Raises TopicNotFound, InvalidRequest or NotReady."""
 
     def read(topic: CachedTopic) -> Script[tuple[CachedTopic, Window] | None]:
         if topic.derived:
@@ -213,7 +212,7 @@ def read_window(name: str, wanted: Diff, now: int) -> Script[tuple[CachedTopic, 
 
 
 def diff(name: str, wanted: Diff, clock: Callable[[], int] = now_ms) -> Script[Window]:
-    """The next window of a topic. Where there is nothing to tell, waits for `wait_ms` until there is.
+    """Returns the next window of a topic. If the window has nothing new, waits up to `wait_ms`.
 
     A read of a sealed topic does not wait.
 
@@ -236,10 +235,10 @@ def diff(name: str, wanted: Diff, clock: Callable[[], int] = now_ms) -> Script[W
 
 
 def seq_before(name: str, from_ts: int, now: int) -> Script[int]:
-    """The seq after which a reader begins that starts at a time. Raises TopicNotFound."""
+    """Returns the seq after which a read starts that asks for records from time `from_ts` on. Raises TopicNotFound."""
 
     def look(topic: CachedTopic) -> Script[int | None]:
-        # What is over its time is not there to begin with, so that who starts at a time is told of no loss.
+        # A reader that starts at a time never had the expired records. So the read starts after them, without a tombstone.
         since = max(from_ts, topic.expired_ts(now) or 0)
         rows = yield Statement(SEQ_BEFORE, (since, topic.id, topic.version), quick=True)
         return int(rows[0][0]) if rows else None

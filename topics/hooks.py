@@ -1,6 +1,6 @@
-"""Where other apps join in: each name is one place, which its app fills when it starts (apps.py).
+"""Functions that other apps replace when they start (apps.py).
 
-The log imports nothing of routers or streams. Without them these do nothing.
+The log does not import routers or streams. Without these apps, the functions do nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _nothing_removed(*_: object) -> Script[list[str]]:
 
 
 def _anything(*_: object) -> None:
-    """Every config will do."""
+    """Accepts every config."""
 
 
 def _nobody(*_: object) -> list[str]:
@@ -33,23 +33,24 @@ async def _at_once(*_: object) -> bool:
     return False
 
 
-# Before a topic that others forward into is read (topic, now): what was acked upstream before is to be seen.
+# Called before a read of a topic that routers forward into (topic, now). The read must see every record that was
+# acknowledged upstream before.
 before_read: Callable[[CachedTopic, int], Script[None]] = _no_script
 
-# Before a topic's config is kept (name, what a full one does, whether it is sealed): raises InvalidRequest where that topic
-# cannot do so.
+# Called before a topic's config is saved (name, `discard`, `sealed`). Raises InvalidRequest if the topic cannot have this config.
 check_config: Callable[[str, str, bool], None] = _anything
 
-# In the transaction that deletes a topic, before its row is locked: whoever changes what names topics is kept away.
+# Called in the transaction that deletes a topic, before its row is locked. Locks out changes of routers and other objects
+# that name topics.
 before_delete: Callable[[], Script[None]] = _no_script
 
-# In the same transaction, with the row locked and the head not yet (topic id, name, on whose behalf): what names the topic
-# goes along. Returns the names of the routers that went.
+# Called in the same transaction, with the row locked and the head not yet (topic id, name, key of the request). Deletes the
+# objects that name the topic. Returns the names of the deleted routers.
 with_delete: Callable[[int, str, Key], Script[list[str]]] = _nothing_removed
 
-# The names of the routers that name one of these topics (ids): what a page says will go along with them.
+# Returns the names of the routers that name one of these topics (ids). A page shows them before a delete.
 named_by: Callable[[list[int]], list[str]] = _nobody
 
-# Comes back when a topic's head is no longer at a seq, when the topic is sealed, or after so many seconds (topic id, seq,
-# seconds). Returns whether it is worth waiting again: not when the time is up, or this process is about to end.
+# Returns when a topic's head differs from a seq, when the topic is sealed, or after the time (topic id, seq, seconds). The
+# result is False if the time is over or this process is about to end, and otherwise True: waiting again makes sense.
 until_moved: Callable[[int, int, float], Awaitable[bool]] = _at_once

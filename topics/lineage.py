@@ -1,4 +1,4 @@
-"""One record by topic and seq, with the way it came (docs/wire.md): its home, and each router between."""
+"""Reads one record by topic and seq, with its lineage (docs/wire.md): its home, and each router in between."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from topics import hooks
 from topics.cache import absent, load_topic
 from topics.sealed import marked
 
-# An own record by the primary key, else the one span that covers the seq, by its key; then the home row of it. Nothing
-# when the topic does not show the seq: below the floor, over its time, or deleted.
+# The topic's own record by the primary key, or else the one span that covers the seq, by its key, and then the home's row.
+# The record is NULL if the topic does not show the seq: it is below the floor, expired or deleted.
 RECORD = """
 WITH topic AS (
     SELECT t.id, t.name, t.sealed, h.floor_seq, CASE WHEN t.ttl_ms > 0 THEN %(now)s - t.ttl_ms ELSE 0 END AS expired_ts
@@ -36,9 +36,9 @@ SELECT record_json(shown.seq, shown.ts, shown.node, shown.tag, shown.meta, shown
 
 
 class Found(NamedTuple):
-    """A record as the wire shows it, and where it lies: the topic it was written to, and the routers since.
+    """A record as the API shows it, with its lineage: the topic it was appended to, its seq there, and the routers since.
 
-    `sealed`: whether the topic that shows it is.
+    `sealed`: whether the topic that shows the record is sealed.
     """
 
     record: str
@@ -49,7 +49,7 @@ class Found(NamedTuple):
 
 
 def record(name: str, seq: int, now: int) -> Script[Found]:
-    """Raises TopicNotFound, or NotFound when the topic does not show this seq."""
+    """Returns a record. Raises TopicNotFound, or NotFound if the topic does not show this seq."""
     look = Statement(RECORD, {"name": name, "seq": seq, "now": now}, quick=True)
     rows = yield look
     if not rows:
@@ -57,7 +57,7 @@ def record(name: str, seq: int, now: int) -> Script[Found]:
     if rows[0][0] is None:
         topic = yield from load_topic(name)
         if topic is not None and topic.derived:
-            yield from hooks.before_read(topic, now)  # it may be on its way
+            yield from hooks.before_read(topic, now)  # a router may not have forwarded the record yet
             rows = (yield look) or rows
     if rows[0][0] is None:
         raise marked(NotFound(f"{name!r} holds no record {seq}", topic=name, seq=seq), rows[0][-1])

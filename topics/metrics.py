@@ -1,4 +1,4 @@
-"""What Prometheus is told of the log: one query for all topics, and one for all cursors, at each scrape."""
+"""The log's metrics for Prometheus: one query for all topics, and one for all cursors, at each scrape."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from store.script import Script, Statement
 from wire.keys import Key
 
-MOST_CURSORS = 1000  # shown one by one: those that lag most
+MOST_CURSORS = 1000  # the cursors with the largest lags
 
 STORED = """
 SELECT count(*), coalesce(sum(head.count), 0), coalesce(sum(head.bytes), 0)
@@ -23,7 +23,7 @@ SELECT t.name, c.kind, c.name, head.head_seq - c.seq
 
 
 def collect(key: Key) -> Script[list[Metric]]:
-    """What the topics that this key may see hold, and how far each of their cursors is behind."""
+    """Returns the counts of the topics that this key may see, and the lag of each of their cursors."""
     return [*(yield from stored(key)), (yield from cursor_lags(key))]
 
 
@@ -39,7 +39,7 @@ def stored(key: Key) -> Script[list[Metric]]:
 def cursor_lags(key: Key) -> Script[Metric]:
     lags = GaugeMetricFamily("topics_cursor_lag_records", "Head minus cursor", labels=("topic", "kind", "cursor"))
     rows = yield Statement(LAGS, {"prefixes": list(key.prefixes) or None, "most": MOST_CURSORS})
-    most: dict[tuple[str, str, str], int] = {}  # several cursors of a topic may have names that the key may not see
+    most: dict[tuple[str, str, str], int] = {}  # hidden names of a topic all have the same label
     for topic, kind, name, lag in rows:
         labels = (topic, kind, name if kind == "named" else key.shown(name))
         most[labels] = max(lag, most.get(labels, lag))

@@ -1,7 +1,7 @@
-"""The store's tables. Each constraint and index names the query it serves.
+"""The tables of the store. A comment at each constraint and index names the query that needs it.
 
-Times are integer milliseconds since the Unix epoch. A topic's id is never reused. The seqs of a name are not reused either:
-a topic that is created again continues above the last head of its name (LastHead).
+Times are integer milliseconds since the Unix epoch. A topic's id is never reused, and neither are the seqs of a name: a
+topic that is created again continues above the last head of its name (LastHead).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from django.db import models
 
 
 class Verbatim(models.Field):
-    """A PostgreSQL `json` column, read as the very text that was written."""
+    """A PostgreSQL `json` column. Reads return exactly the text that was written."""
 
     def db_type(self, connection: Any) -> str:
         return "json"
@@ -23,7 +23,7 @@ class Verbatim(models.Field):
 
 
 class Topic(models.Model):
-    """A name and its config. What changes with every append stands in TopicHead."""
+    """The name and config of a topic. Columns that change with every append are in TopicHead."""
 
     class Type(models.TextChoices):
         LOG = "log"
@@ -40,7 +40,7 @@ class Topic(models.Model):
         EPHEMERAL = "ephemeral"
 
     id = models.BigAutoField(primary_key=True)
-    # "C": names are byte-exact, and a prefix is a range of the unique index.
+    # Collation "C": names are compared by bytes, and a prefix is a range of the unique index.
     name = models.CharField(max_length=255, unique=True, db_collation="C")
     type = models.CharField(max_length=8, choices=Type, default=Type.LOG)
     ttl_ms = models.BigIntegerField(default=0)
@@ -58,7 +58,7 @@ class Topic(models.Model):
     max_deliveries = models.IntegerField(default=0)
     dead_letter = models.CharField(max_length=255, null=True, blank=True, db_collation="C")
     leases_durable = models.BooleanField(default=False)
-    # With a default of the database's own: during an upgrade, processes of the version before still create topics.
+    # The database itself has a default, too. During an upgrade, processes of the version before still create topics.
     sealed = models.BooleanField(default=False, db_default=False)
     created_ts = models.BigIntegerField()
 
@@ -67,20 +67,21 @@ class Topic(models.Model):
 
     @property
     def volatile(self) -> bool:
-        """Whether records appended now go to the unlogged partition."""
+        """Whether records that are appended now go to the unlogged partition."""
         return self.durability in (self.Durability.MEMORY, self.Durability.EPHEMERAL)
 
 
 class TopicHead(models.Model):
-    """The one hot row of a topic: narrow, no index on what changes, so that each append is a HOT update.
+    """The one hot row of a topic. The row is narrow, and no index covers a column that changes, so each append is a HOT
+    update.
 
-    `floor_seq + 1` is the first live seq. A seq at or below `*_lost_seq` was lost without anybody
-    asking for it. Above `ragged_seq` every seq is an own, live, logged record: no hole, no span.
-    No seq above `reserved_seq` has been visible to anybody (sql/topic_reserve.3.sql); above `volatile_seq` no record is volatile.
-    Seqs up to `recreated_seq` belong to deleted topics of the same name. 0: no topic of the name was deleted before.
+    `floor_seq + 1` is the first live seq. A seq at or below `*_lost_seq` was lost without a request to delete it. Every seq
+    above `ragged_seq` is a live, logged record of this topic: no hole, no span. No seq above `reserved_seq` was ever
+    visible (sql/topic_reserve.3.sql). No record above `volatile_seq` is volatile. Seqs up to `recreated_seq` belong to
+    deleted topics with the same name; 0 if there was none.
     """
 
-    # Without a constraint: whoever makes a topic makes its head in the same statement, and whoever deletes it holds the head.
+    # Without a constraint: the statement that makes a topic also makes its head, and a delete of the topic holds the head.
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True, related_name="head", db_constraint=False)
     head_seq = models.BigIntegerField(default=0)
     floor_seq = models.BigIntegerField(default=0)
@@ -91,24 +92,25 @@ class TopicHead(models.Model):
     ragged_seq = models.BigIntegerField(default=0)
     count = models.BigIntegerField(default=0)
     bytes = models.BigIntegerField(default=0)
-    total = models.BigIntegerField(default=0)  # payload bytes ever appended: a range's bytes are a difference of two
-    last_ts = models.BigIntegerField(default=0)  # a record's ts is never below the one before it
+    total = models.BigIntegerField(default=0)  # payload bytes ever appended. A range's bytes: the difference of two
+    last_ts = models.BigIntegerField(default=0)  # a record's ts is never below the ts of the record before
     last_read_ts = models.BigIntegerField(default=0)
-    version = models.BigIntegerField(default=1)  # of the config: a statement with an old one matches no row
+    version = models.BigIntegerField(default=1)  # of the config: a statement with an old version matches no row
     reserved_seq = models.BigIntegerField(default=0, db_default=0)
     volatile_seq = models.BigIntegerField(default=0, db_default=0)
     recreated_seq = models.BigIntegerField(default=0, db_default=0)
-    # What the log has to know of routers. Whoever changes routers writes it here (routers/routers.py, write_on_heads).
+    # The facts about routers that the log needs. Each change of routers writes them here (routers/routers.py, write_on_heads).
     routed = models.BooleanField(default=False, db_default=False)  # routers lead out: an append has to wake them
     derived = models.BooleanField(default=False, db_default=False)  # routers lead in: they are advanced before a read
-    # Some of those that lead in lie on a cycle: a span that shows nothing any more keeps its record from coming back.
+    # A router that leads in lies on a cycle: a span that shows nothing must keep its record from coming back.
     keeps_evidence = models.BooleanField(default=False, db_default=False)
 
 
 class ClockStep(models.Model):
-    """The ts of a topic fell at `ts`: records up to `upto_seq` have a ts of up to `until_ts`, and those behind begin at `ts`.
+    """The ts of a topic fell at `ts`. Records up to `upto_seq` have a ts of at most `until_ts`. Later records start at
+    `ts`.
 
-    What a time means then, and which clock was wrong, says sql/topic_seq_at.3.sql.
+    sql/topic_seq_at.3.sql explains what a time means then, and which clock was wrong.
     """
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
@@ -118,10 +120,10 @@ class ClockStep(models.Model):
 
 
 class CrashLoss(models.Model):
-    """Seqs first_seq..last_seq of a topic that a crash of PostgreSQL took back. A reader may have been shown any but the last.
+    """Seqs first_seq to last_seq of a topic that a crash of PostgreSQL took back. Readers may have seen all but the last.
 
-    A row for each crash while the topic was written to, kept as long as the topic: a reader can return at any time
-    (sql/topic_lost_from.sql).
+    Each crash while the topic is written adds a row. The rows stay as long as the topic, because a reader can return at any
+    time (sql/topic_lost_from.sql).
     """
 
     pk = models.CompositePrimaryKey("topic_id", "last_seq")
@@ -131,7 +133,7 @@ class CrashLoss(models.Model):
 
 
 class Record(models.Model):
-    """One record, stored once, under the topic it was written to (its home). See sql/record.sql."""
+    """One record, stored once, under the topic that it was appended to (its home). See sql/record.sql."""
 
     pk = models.CompositePrimaryKey("topic_id", "seq")
     topic_id = models.BigIntegerField()  # no foreign key: spans may show a record after its topic is deleted
@@ -152,10 +154,11 @@ class Record(models.Model):
 
 
 class Span(models.Model):
-    """Seqs first_seq..last_seq of a topic are the home's records from home_first_seq on, in order. Nothing is copied.
+    """Seqs first_seq to last_seq of a topic are the home's records from home_first_seq on, in order. The records are not
+    copied.
 
-    Not `shown`: a piece deleted here, kept so that no cycle brings it back, or, without a home, records
-    that the source lost before they could be forwarded. The table keeps the name it was made under.
+    If `shown` is false, the span is a piece that was deleted here and is kept so that no cycle brings it back. Without a
+    home, the span is records that the source lost before they could be forwarded. The table keeps its first name.
     """
 
     pk = models.CompositePrimaryKey("topic_id", "last_seq")
@@ -169,8 +172,8 @@ class Span(models.Model):
     shown = models.BooleanField(default=True)
     keep_node = models.BooleanField(default=True)
     keep_tag = models.BooleanField(default=True)
-    path = ArrayField(models.TextField())  # the routers it came through: its length is the hop count
-    # An exactly_once router's stamp: whose, and the source seq of first_seq.
+    path = ArrayField(models.TextField())  # routers on the way: the length is the hop count
+    # The stamp of an exactly_once router: the router, its source, and the source's seq of first_seq.
     stamp_router = models.TextField(null=True, db_collation="C")
     stamp_source = models.TextField(null=True)
     stamp_source_id = models.BigIntegerField(null=True)
@@ -179,11 +182,11 @@ class Span(models.Model):
     class Meta:
         db_table = "routers_span"
         indexes = [
-            # Which spans show these home records: reclaim.
+            # Finds the spans that show these home records, for reclaim.
             models.Index(fields=["home_id", "home_last_seq"], name="routers_span_by_home"),
-            # Whether a topic already holds a home record: routers on a cycle.
+            # Finds whether a topic already has a home record, for routers on a cycle.
             models.Index(fields=["home_id", "topic_id", "home_last_seq"], name="routers_span_by_home_in_topic"),
-            # Which source seqs an exactly_once router already brought here, by the last of them.
+            # Finds the source seqs that an exactly_once router already forwarded here, by the last one.
             models.Index(
                 "topic_id",
                 "stamp_router",
@@ -192,7 +195,7 @@ class Span(models.Model):
                 condition=models.Q(stamp_router__isnull=False),
                 name="routers_span_by_stamp",
             ),
-            # The next loss that a reader must be told of.
+            # Finds the next loss that a reader must learn about.
             models.Index(
                 fields=["topic_id", "last_seq"], condition=models.Q(home_id__isnull=True), name="routers_span_lost"
             ),
@@ -200,7 +203,7 @@ class Span(models.Model):
 
 
 class DeletedTopic(models.Model):
-    """A deleted topic whose records are still stored, since some span may show them. Reclaim ends it."""
+    """A deleted topic with records that are still stored, because a span can show them. Reclaim deletes the row."""
 
     id = models.BigIntegerField(primary_key=True)
     name = models.CharField(max_length=255, db_collation="C")
@@ -208,8 +211,10 @@ class DeletedTopic(models.Model):
 
 
 class LastHead(models.Model):
-    """The head of the last topic of a name, kept when that topic is deleted (delete.py) and read when a topic of the name is
-    created (sql/topic_last_head.sql). The row stays, because a reader can return with an old cursor at any time.
+    """The head of the last topic with a name.
+
+    Written when this topic is deleted (delete.py), and read when the next topic with the name is created
+    (sql/topic_last_head.sql). The row stays, because a reader can return with an old cursor at any time.
     """
 
     name = models.CharField(max_length=255, primary_key=True, db_collation="C")
@@ -217,7 +222,7 @@ class LastHead(models.Model):
 
 
 class Reclaim(models.Model):
-    """How far the reclaimer has come in a topic, and what it had to leave."""
+    """The progress of reclaim in a topic, and the number of records that reclaim had to leave."""
 
     topic_id = models.BigIntegerField(primary_key=True)
     next_seq = models.BigIntegerField(default=0)
@@ -227,9 +232,9 @@ class Reclaim(models.Model):
 
 
 class Cursor(models.Model):
-    """How far an owner has read a topic: routers, named consumers, and what later reads to an end.
+    """The position of a reader in a topic: a router, a named consumer, a subscription or a job of the pipeline.
 
-    Lag is the topic's head minus `seq`, computed when asked. Narrow, and HOT when it moves.
+    Lag is the topic's head minus `seq`, computed at each call. The row is narrow, and an update of it is HOT.
     """
 
     class Kind(models.TextChoices):
@@ -248,7 +253,7 @@ class Cursor(models.Model):
 
     class Meta:
         constraints = [
-            # Also the page of a topic's cursors, in order of name.
+            # Also serves the page of a topic's cursors, in order of name.
             models.UniqueConstraint(fields=["topic", "name", "kind"], name="topics_cursor_owner"),
         ]
 
@@ -257,13 +262,13 @@ class Cursor(models.Model):
 
 
 class IdempotencyKey(models.Model):
-    """The seqs that the first append with this key got, and a digest of its records (records.py).
+    """The seqs of the first append with this key, and a digest of its records (records.py).
 
-    The digest is null of an append that came before there were any: its key is believed.
+    The digest is null for an append from before digests existed. For such a key, any records count as the same.
     """
 
     pk = models.CompositePrimaryKey("topic_id", "key")
-    # Without a constraint: whoever keeps a key holds the head, as does whoever deletes the topic.
+    # Without a constraint: an append that keeps a key holds the head, and so does a delete of the topic.
     topic = models.ForeignKey(Topic, models.CASCADE, db_index=False, db_constraint=False)
     key = models.CharField(max_length=256, db_collation="C")
     first_seq = models.BigIntegerField()
@@ -276,30 +281,31 @@ class IdempotencyKey(models.Model):
 
 
 class WatchSession(models.Model):
-    """A watch session (watch/sessions.py): what its client asked for, and how far it was streamed, as JSON."""
+    """A watch session (watch/sessions.py): the options of its client, and the positions of its stream, as JSON."""
 
     wid = models.CharField(primary_key=True, max_length=64, db_collation="C")
-    key_id = models.CharField(max_length=100)  # its holder: where no key is needed, the client's address
+    key_id = models.CharField(max_length=100)  # the holder: without keys, the client's address
     options = models.TextField()
     spots = models.TextField()
-    stream = models.BigIntegerField(default=0)  # how many streams it has had; only the latest may move it
+    stream = models.BigIntegerField(default=0)  # number of streams so far; only the latest may move the session
     open = models.BooleanField(default=False)
     seen_ts = models.BigIntegerField()
     created_ts = models.BigIntegerField()
 
 
 class StreamCount(models.Model):
-    """How many streams a process has open for a key, as of a second ago. Unlogged: a crash ends them all."""
+    """The number of streams that a process has open for a key, at most a second old. Unlogged, because a crash ends the
+    streams."""
 
     pk = models.CompositePrimaryKey("process", "key_id")
     process = models.CharField(max_length=32)
-    key_id = models.CharField(max_length=100)  # the holder, as of a session
+    key_id = models.CharField(max_length=100)  # the holder, as in WatchSession
     count = models.IntegerField()
     seen_ts = models.BigIntegerField()
 
 
 class ApiKey(models.Model):
-    """A key made in the admin. Only the SHA-256 of its secret is kept (docs/security.md)."""
+    """A key that was made in the admin. Only the SHA-256 of its secret is stored (docs/security.md)."""
 
     id = models.BigAutoField(primary_key=True)
     name = models.CharField(max_length=100)
@@ -310,8 +316,8 @@ class ApiKey(models.Model):
     admin = models.BooleanField(default=False)
     prefixes = models.TextField(blank=True, default="", help_text="One name prefix a line. Empty: every name.")
     created_ts = models.BigIntegerField()
-    expires_ts = models.BigIntegerField(null=True, blank=True)  # it opens nothing from then on
-    # The secret before this one, which opens the same until then: clients change over without a gap.
+    expires_ts = models.BigIntegerField(null=True, blank=True)  # the key is invalid from this time on
+    # The secret before this one. Both secrets work until this time, so that clients can change without a gap.
     previous_sha256 = models.BinaryField(max_length=32, unique=True, null=True, editable=False)
     previous_until_ts = models.BigIntegerField(null=True, editable=False)
     last_used_ts = models.BigIntegerField(null=True, blank=True)
@@ -325,16 +331,19 @@ class ApiKey(models.Model):
 
 
 class AuditEntry(models.Model):
-    """Who changed or deleted what, written with the change itself (audit.py). `before` and `after` say what differs."""
+    """One change or delete with its author, written in the transaction of the change (audit.py).
+
+    `before` and `after` have the fields that differ.
+    """
 
     id = models.BigAutoField(primary_key=True)
     ts = models.BigIntegerField()
     actor = models.CharField(max_length=100)  # a key's id, or "user:" and an id
     actor_name = models.CharField(max_length=150, blank=True)
-    origin = models.CharField(max_length=64, blank=True)  # the address that it came from
+    origin = models.CharField(max_length=64, blank=True)  # address of the client
     action = models.CharField(max_length=8)
     kind = models.CharField(max_length=8)
-    name = models.CharField(max_length=511, db_collation="C")  # a cursor's is topic/cursor
+    name = models.CharField(max_length=511, db_collation="C")  # of a cursor: topic/cursor
     before = models.JSONField(null=True)
     after = models.JSONField(null=True)
 

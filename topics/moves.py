@@ -1,4 +1,4 @@
-"""Named cursors that are set: those that arrive while others are under way share a transaction, whatever their topics."""
+"""Sets named cursors. Calls that arrive while a transaction runs share the next one, whatever their topics."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import NamedTuple, Self
 from store.joint import Joined
 from store.script import Done, Statement, Whole
 
-# Sets cursors that are all different and in order: so no two of these wait for each other in turn. The row of each topic is
-# locked against a delete, since a cursor must not outlive it, and then that of the cursor. So of two owners who move it at once
-# the second waits for the first, by the row or by its unique index, and then finds where it stands. One that is absent stands
-# at 0; should somebody make it meanwhile, where it stands then is looked at behind its lock. Where nothing moved, the other
-# columns say why: the head, and what the name belongs to (where this may be told).
-# The oldest unread record is looked for from the cursor, the floor, and what is over its time, whichever is last.
+# MOVE sets cursors that are all different and in order, so that two of these statements cannot deadlock. MOVE locks the row
+# of each topic against a delete, because a cursor must not outlive its topic. Then MOVE locks the row of the cursor. If two
+# owners set a cursor at once, the second waits for the first, on the row or on its unique index. Then the second compares
+# with the new seq. An absent cursor counts as seq 0. If another call creates the cursor meanwhile, MOVE compares its seq
+# under its lock. If MOVE changed nothing, the other columns say why: the head, and the kind of owner of the name (if the
+# key may learn about it). The search for the oldest unread record starts at the cursor, the floor or the expiry time,
+# whichever is last.
 MOVE = """
 WITH known AS MATERIALIZED (
     SELECT n, topic.id, sealed, name, coalesce(seq, head_seq) AS seq, expected, head_seq, head,
@@ -42,9 +43,11 @@ SELECT n - 1, known.id, head_seq, kind, cursor_id, known.seq,
 
 
 class Found(NamedTuple):
-    """What came of a move: the topic and its head; the kind of what the name belongs to, where it is another's; and the cursor as
-    it was set, the age of its oldest unread record and whether it is new. Where nothing moved, `cursor_id` is None. `sealed`: the
-    topic is."""
+    """The result of a move: the topic, its head, and the cursor as it was set.
+
+    `kind`: the kind of the owner, if the name belongs to another cursor. `cursor_id`: None if nothing changed. `unread_ms`:
+    the age of the oldest unread record in ms. `made`: whether the cursor is new. `sealed`: whether the topic is sealed.
+    """
 
     topic_id: int
     head_seq: int
@@ -59,8 +62,11 @@ class Found(NamedTuple):
 
 @dataclass(eq=False)
 class Move(Joined[Found | None]):
-    """Set a named cursor (seq None: to the head), where it stands as expected (None: anywhere). `others`: whether the cursor of a
-    router of this name stands in the way. The answer is None where there is no such topic."""
+    """Sets a named cursor. The result is None if the topic does not exist.
+
+    `seq`: None means the head. `expected`: the seq that the cursor must have; None means any. `others`: whether a cursor of
+    a router with this name prevents the move.
+    """
 
     topic: str
     name: str
@@ -79,13 +85,13 @@ class Move(Joined[Found | None]):
 
     @classmethod
     def chosen(cls, batch: Sequence[Self]) -> list[Self]:
-        """The first of each cursor, and those that do the same without a condition."""
+        """Returns the first move of each cursor, and the moves that repeat it without a condition."""
         moves = leading(batch)
         return [each for each in batch if each is moves[each.cursor] or repeats(each, moves[each.cursor])]
 
     @classmethod
     def transaction(cls, batch: Sequence[Self]) -> Whole:
-        """What several ask of one cursor is the same, and done once."""
+        """The moves of one cursor are all equal here. The transaction does each once."""
         moves = leading(batch).values()
         wanted = {
             "topics": [each.topic for each in moves],
@@ -99,7 +105,7 @@ class Move(Joined[Found | None]):
 
     @classmethod
     def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> list[Found | None]:
-        """The first of a cursor is the one that made it, if it was absent."""
+        """If a cursor was absent, only the first move of this cursor reports that it made the cursor."""
         moves = leading(batch)
         cursors = list(moves)
         found = {cursors[place]: Found(*rest) for place, *rest in done.rows[0]}
@@ -111,11 +117,11 @@ class Move(Joined[Found | None]):
 
 
 def leading(batch: Sequence[Move]) -> dict[tuple[str, str], Move]:
-    """The first move of each cursor, in order of cursor."""
+    """Returns the first move of each cursor, in order of cursor."""
     first = {each.cursor: each for each in reversed(batch)}
     return dict(sorted(first.items()))
 
 
 def repeats(move: Move, first: Move) -> bool:
-    """Whether it does what the first of its cursor did, whatever came of that."""
+    """Whether the move has the same effect as the first of its cursor, whatever the result of the first was."""
     return move.expected is None and first.expected is None and (move.seq, move.others) == (first.seq, first.others)

@@ -1,5 +1,5 @@
-"""When each topic was last read. Reads note it in memory; about once a second it is written down, never in a read's
-way and never waiting for an append (docs/wire.md, `last_read_ts` and `effective_priority`)."""
+"""The time of each topic's last read. Reads note this time in memory. About once a second a process writes it down, outside
+of reads and without waiting for an append (docs/wire.md, `last_read_ts` and `effective_priority`)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from django.db import connection
 MAX_PRIORITY = 1000
 MOST = 100_000  # topics noted between two flushes
 
-# A head that an append holds right now is skipped: it is tried again at the next flush, and an append never waits
-# for longer than this statement's own commit, which does not wait for the disk.
+# The statement skips a head that an append holds, and the next flush tries it again. An append waits at most for the commit
+# of this statement, which does not wait for the disk.
 FLUSH = """
 WITH noted AS (SELECT * FROM unnest(%s::bigint[], %s::bigint[]) AS noted (topic_id, ts)),
 free AS (
@@ -27,19 +27,19 @@ _noted: dict[int, int] = {}
 
 
 def note(topic_id: int, now: int) -> None:
-    """A topic was read."""
+    """Notes that a topic was read."""
     _noted[topic_id] = now
     if len(_noted) > MOST:
         _noted.clear()
 
 
 def last_read(topic_id: int, written_ts: int) -> int:
-    """The last read that this process knows of, which has read `written_ts` from the head."""
+    """Returns the time of the last read that this process knows of. `written_ts` is the time that the head has."""
     return max(_noted.get(topic_id, 0), written_ts)
 
 
 def flush() -> int:
-    """Write down what was noted; returns for how many topics that is done."""
+    """Writes down the noted reads. Returns the number of topics that are done."""
     noted = dict(_noted)
     if not noted:
         return 0
@@ -54,7 +54,7 @@ def flush() -> int:
 
 
 def effective_priority(priority: int | None, auto_priority: bool, touched_ts: int, now: int) -> int:
-    """The priority that was set, else minus the whole seconds since the last touch."""
+    """Returns the priority that was set, or else minus the whole seconds since the last touch. 0 without `auto_priority`."""
     if priority is not None:
         return priority
     if not auto_priority:

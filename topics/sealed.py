@@ -21,31 +21,31 @@ Error = TypeVar("Error", bound=TopicsError)
 
 
 def told(is_sealed: bool) -> tuple[tuple[bytes, bytes], ...]:
-    """The headers of an answer about such a topic."""
+    """Returns the headers of an answer about a topic."""
     return TOLD if is_sealed else ()
 
 
 def marked(error: Error, is_sealed: bool) -> Error:
-    """The error itself. Its answer has the headers of one about such a topic."""
+    """Returns the same error. Its answer has the header of a sealed topic if `is_sealed`."""
     error.headers = told(is_sealed)
     return error
 
 
 def refused(name: str) -> TopicSealed:
-    """The error of a write to a sealed topic."""
+    """Returns the error of a write to a sealed topic."""
     message = f"{name!r} is sealed: it takes no records and no deletes until a PUT with sealed false"
     return marked(TopicSealed(message, topic=name), True)
 
 
 def not_sealed(name: str) -> TopicNotSealed:
-    """The error of a copy to a topic that is not sealed."""
+    """Returns the error of a copy to a topic that is not sealed."""
     return TopicNotSealed(f"{name!r} is not sealed: a copy needs a sealed topic", topic=name)
 
 
 def check_seal(topic: CachedTopic, is_copy: bool) -> Script[bool]:
-    """Copies need a sealed topic, and all others one that is not sealed. Raises TopicSealed or TopicNotSealed.
+    """Returns True if the topic's seal allows the write. Copies need a sealed topic, other writes one that is not sealed.
 
-    False: the topic is another than the one we knew.
+    Raises TopicSealed or TopicNotSealed. Returns False if the topic's version differs from the cached one.
     """
     if topic.sealed == is_copy:
         return True

@@ -1,8 +1,8 @@
-"""The stamp of exactly_once routers, `meta._topics_router`, as a key with prefixes may see it.
+"""Hides names in the stamp of exactly_once routers, `meta._topics_router`, from a key with prefixes.
 
-PostgreSQL writes the stamp as the last member of `meta` (sql/stamped_meta.sql) and knows no keys. Here the names in it
-that lie outside the reader's prefixes become "*"; every other byte of the record stays as it is. The member's name is
-reserved for routers: one that a client wrote itself, in the shape of a stamp and in its place, is taken for a stamp.
+PostgreSQL writes the stamp as the last member of `meta` (sql/stamped_meta.sql), without regard to keys. This module
+replaces names outside the reader's prefixes by "*". Every other byte of the record stays the same. The member's name is
+reserved for routers. If a client writes a member of the same name, shape and place, it is treated as a stamp.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import msgspec
 from base.names import HIDDEN, within
 
 MARK = b'"_topics_router":'
-META = b',"meta":'  # what comes before it in a record is text with escaped quotes, and so cannot hold this
+META = b',"meta":'  # the text before it in a record has escaped quotes, so cannot contain this
 NO_META = msgspec.Raw(b"")
 
 
@@ -21,7 +21,7 @@ class Stamped(msgspec.Struct):
 
 
 class Stamp(msgspec.Struct):
-    """As sql/stamped_meta.sql writes it, field by field."""
+    """The fields as sql/stamped_meta.sql writes them, in this order."""
 
     router: str
     source: str
@@ -32,7 +32,7 @@ class Stamp(msgspec.Struct):
 
 
 def seen(records: str, prefixes: tuple[str, ...]) -> str:
-    """Records, joined by commas as PostgreSQL wrote them, for a reader whose key has these prefixes."""
+    """Returns records, joined by commas as PostgreSQL wrote them, as a key with these prefixes may see them."""
     if not prefixes or MARK.decode() not in records:
         return records
     each = msgspec.json.decode(f"[{records}]", type=list[msgspec.Raw])
@@ -50,7 +50,7 @@ def record_seen(record: bytes, prefixes: tuple[str, ...]) -> bytes:
 
 
 def meta_seen(meta: bytes, prefixes: tuple[str, ...]) -> bytes:
-    """`meta` with the names in its stamp hidden; as it is when its last member is no stamp."""
+    """Returns `meta` with the names in its stamp hidden. If its last member is not a stamp, `meta` stays unchanged."""
     begin = meta.rindex(MARK) + len(MARK)
     try:
         stamp = msgspec.json.decode(meta[begin:-1], type=Stamp)

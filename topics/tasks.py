@@ -1,4 +1,4 @@
-"""Celery's entries: bounded rounds of what runs in the background, started by beat."""
+"""The Celery tasks of the background: bounded rounds that beat starts."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ ROUND_SECONDS = 1.5  # of expiring, or of reclaiming; beat starts the next round
 
 @shared_task(name="topics.expire")
 def expire() -> None:
-    """A step of each topic in turn, and of idempotency keys and audit entries, so that a large topic keeps nothing waiting."""
+    """Expires records, idempotency keys and audit entries. Each topic gets one step in turn, so that a large topic delays
+    no other."""
     ends = time.monotonic() + ROUND_SECONDS
     steps: list[Callable[[], int]] = [lambda: retention.drop_old_keys(now_ms()), lambda: audit.drop_old(now_ms())]
     steps += [partial(expire_topic, topic_id) for topic_id in retention.expired_topics(now_ms())]
-    random.shuffle(steps)  # where a round reaches a part of them only, the next one reaches others
+    random.shuffle(steps)  # if a round ends early, the next round reaches other topics
     while steps:
         for step in list(steps):
             if not step():
@@ -37,7 +38,7 @@ def expire_topic(topic_id: int) -> int:
 
 @shared_task(name="topics.reclaim")
 def reclaim_rows() -> None:
-    """A chunk of each topic in turn, so that a large one does not keep the others waiting."""
+    """Reclaims a chunk of each topic in turn, so that a large topic does not delay the others."""
     ends = time.monotonic() + ROUND_SECONDS
     removed = True
     while removed:
@@ -50,6 +51,6 @@ def reclaim_rows() -> None:
 
 @shared_task(name="topics.rest")
 def rest() -> None:
-    """Settle heads: what they reserved and did not need, and the lead of a clock that was ahead."""
+    """Settles heads: releases reserved seqs that are not needed, and limits the lead of a clock that was ahead."""
     retention.give_back_seqs(now_ms())
     retention.set_clocks(retention.server_now_ms())

@@ -1,4 +1,4 @@
-"""What the store holds, what it shows, and what keeps the rest from being given back (upkeep/reclaim.py)."""
+"""Reports the rows that are stored and shown, and the spans that keep rows from being reclaimed (upkeep/reclaim.py)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from django.db import connection
 
-# Stored rows as the planner counts them, and the disk they take; what the topics show; what lies below their floors and
-# is not examined yet, at the most (some of those seqs may have no row); what reclaim had to leave and what it gave back.
+# COUNTS reads stored rows as the planner estimates them, and their disk space. It reads the records that topics show, and
+# the rows that reclaim removed or had to leave. Seqs below the floors that reclaim has not examined are an upper bound,
+# because some have no row.
 COUNTS = """
 SELECT *
   FROM (SELECT sum(greatest(reltuples, 0))::bigint, sum(pg_total_relation_size(oid))::bigint
@@ -20,7 +21,7 @@ SELECT *
        (SELECT coalesce(sum(held_records), 0)::bigint, coalesce(sum(reclaimed_records), 0)::bigint
           FROM topics_reclaim) passes
 """
-# Records that their home no longer shows, and through which topic's spans they are still seen. Reads every span.
+# PINNED reads records that their home no longer shows, and the topics with spans that still show them. It reads every span.
 PINNED = """
 SELECT coalesce(t.name, d.name, home_id::text), d.id IS NOT NULL, by.name, sum(records)::bigint AS records
   FROM (SELECT s.home_id, s.topic_id,
@@ -41,7 +42,7 @@ SELECT coalesce(t.name, d.name, home_id::text), d.id IS NOT NULL, by.name, sum(r
 
 
 class Pinned(NamedTuple):
-    """Records of a home that no longer shows them, and the topic that still does."""
+    """Records that their home no longer shows, and the topic that still shows them."""
 
     home: str
     home_deleted: bool
@@ -50,7 +51,8 @@ class Pinned(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """Rows and bytes: stored (estimated), shown, waiting for reclaim, and held back by what."""
+    """Rows and bytes: stored (estimated), shown, waiting for reclaim, reclaimed, and held back, with the topics that hold
+    them."""
 
     stored_records: int
     stored_bytes: int
@@ -65,7 +67,7 @@ class Usage(NamedTuple):
 
 
 def report(most: int = 100) -> Usage:
-    """A look at the whole store: some queries over all heads and spans. `most` pins, the largest first."""
+    """Reports on the whole store, with a few queries over all heads and spans. `most`: number of pins, the largest first."""
     with connection.cursor() as cursor:
         cursor.execute(COUNTS)
         (counts,) = cursor.fetchall()

@@ -1,7 +1,7 @@
-"""Tells whoever waits for a topic that its head moved. A hint only: a lost one costs a delay, never a record.
+"""Wake-ups: messages that a topic's head moved. A wake-up is only a hint: a lost one costs a delay, never a record.
 
-In this process the listeners are called at once. Other processes hear of it through Redis, and the topic's routers
-through a hook; both leave from a thread of their own after the commit, merged by topic.
+Listeners in this process are called at once. Other processes get wake-ups through Redis, and the topic's routers through a
+hook. A thread of its own sends both after the commit, merged by topic.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from kombu.exceptions import OperationalError as BrokerError
 from topics.cache import CachedTopic
 
 log = logging.getLogger(__name__)
-CHANNEL = "events_channel"  # the one of django-eventstream's Redis listener (watch/wakes.py)
-# An event as django-eventstream writes them; its data is topic ids, each with its head: "17 4711 18 3".
+CHANNEL = "events_channel"  # the channel of django-eventstream's Redis listener (watch/wakes.py)
+# A message as django-eventstream writes it. Its data is topic ids, each with its head: "17 4711 18 3".
 MESSAGE = '{"channel":"topics","event_type":"moved","data":"%s","pub_id":null}'
-PAUSE_SECONDS = 0.005  # between two rounds: an idle topic is told at once; under load they merge, 200 a second at most
-UNHEARD_SECONDS = 0.05  # after a round that nobody heard: a process whose first stream begins now hears of the next
-READER_SECONDS = 0.002  # before a worker is asked: who reads what he wrote advances the dest himself, undisturbed
+PAUSE_SECONDS = 0.005  # between two rounds: an idle topic is sent at once, a busy one at most 200 times a second
+UNHEARD_SECONDS = 0.05  # after a round without a listener: a process whose first stream starts now gets the next
+READER_SECONDS = 0.002  # before a worker is asked: a client that reads its own write advances the dest itself
 RETRY_SECONDS = 1.0  # after Redis failed
 
 Listener = Callable[[int, int], None]  # topic id, head seq; called in the thread that appended
-# Gets topics with routers that moved. Returns those that a worker is at already: it looks at them again by itself.
-# Called in the sender's thread, with its connection to Redis.
+# Gets topics with routers that moved. Returns the topics that a worker already handles: the worker looks at these again by
+# itself. Called in the sender's thread, with the sender's connection to Redis.
 RoutedHook = Callable[["redis.Redis", set[int]], set[int]]
 
 
 class Wake:
-    """The wake-ups of one process: any thread announces, and one thread of our own sends.
+    """The wake-ups of one process: any thread announces, and one thread of this object sends.
 
-    `lock` guards `heads` and `routed`, which every announcing thread writes and the sender takes and empties. It is
-    held for a few instructions and never while somebody is called, so no other lock can be waited for under it.
-    `starting` guards `thread`, so that two threads that announce at once start one sender.
+    `lock` guards `heads` and `routed`: every announcing thread writes them, and the sender takes and empties them. A thread
+    holds the lock for a few instructions, and calls nothing under it, so a deadlock is impossible. `starting` guards
+    `thread`, so that two threads that announce at once start one sender.
 
-    `busy` needs no lock. Only the sender writes it, each time as a whole new set, and an announcing thread that still
-    sees the one before merely hurries the sender without need, or lets it pause its 50 ms first.
+    `busy` needs no lock. Only the sender writes it, each time as a whole new set. An announcing thread that still sees the
+    old set does no harm: it hurries the sender without need, or leaves it in its pause of 50 ms.
 
-    The events stand for "there is something to send" (`pending`) and "a worker has something to forward" (`hurry`).
-    The sender clears both before it takes what there is, and the announcer sets them after it has put something
-    there. A wake-up that comes in between may be sent twice and is never left behind. What Redis did not take is lost;
-    whoever waits then looks for himself within a second.
+    The event `pending` means that there is something to send. The event `hurry` means that a worker has something to
+    forward. The sender clears both before it takes the entries, and a thread that announces sets them after it has added
+    its entry. So a wake-up that arrives in between can be sent twice, but is never left behind. A wake-up that Redis did
+    not accept is lost. Its readers then look for themselves within a second.
     """
 
     def __init__(self) -> None:
@@ -61,12 +61,12 @@ class Wake:
         self.thread: threading.Thread | None = None
 
     def announce(self, topic_id: int, head_seq: int, routed: bool) -> None:
-        """Tell everybody that a topic's head moved, which has been committed. `routed`: the topic has routers."""
+        """Announces that a topic's head moved. The caller has committed. `routed`: whether the topic has routers."""
         for listener in self.listeners:
             listener(topic_id, head_seq)
         with self.lock:
-            # Of two threads the one that committed first may come here last. A head that seems to sink is harmless:
-            # who hears of it looks for itself, or has been told the higher one already.
+            # If two threads announce one topic, the one that committed first can get here last. A head that seems to fall
+            # is harmless: a reader looks for itself, or already knows the higher head.
             self.heads[topic_id] = head_seq
             if routed:
                 self.routed.add(topic_id)
@@ -77,7 +77,7 @@ class Wake:
             self.start()
 
     def start(self) -> None:
-        """Start this process's sender unless it runs. After a fork it does not: threads stay with the parent."""
+        """Starts this process's sender, unless it runs. After a fork it does not run, because threads stay with the parent."""
         with self.starting:
             if self.thread is None or not self.thread.is_alive():
                 self.thread = threading.Thread(target=self.send_forever, name="wake", daemon=True)
@@ -101,7 +101,7 @@ class Wake:
                 time.sleep(RETRY_SECONDS)
 
     def take(self) -> tuple[dict[int, int], set[int]]:
-        """Returns what is to be sent: the heads of all topics that moved, and which of these topics have routers."""
+        """Returns the heads of all topics that moved, and the ids of those that have routers."""
         self.pending.clear()
         self.hurry.clear()
         with self.lock:
@@ -110,8 +110,8 @@ class Wake:
         return heads, routed
 
     def send(self, client: redis.Redis, heads: dict[int, int], routed: set[int]) -> bool:
-        """Tell the other processes, then the routers. Returns whether any process listens."""
-        # One message for all of them: a command each would take the interpreter from the appends it speaks of.
+        """Sends to the other processes, then to the routers. Returns whether any process listens."""
+        # One message for all topics: one command for each would take the interpreter away from the appends.
         message = MESSAGE % " ".join(f"{id} {head}" for id, head in heads.items())
         heard: int = client.execute_command("PUBLISH", CHANNEL, message)
         if routed and self.on_routed:
@@ -120,11 +120,11 @@ class Wake:
         return heard > 0
 
 
-process = Wake()  # the one of this process
+process = Wake()
 listeners, announce = process.listeners, process.announce
-on_routed = process.on_routed  # routers/apps.py puts its hook here: routers build on topics, not the other way round
+on_routed = process.on_routed  # routers/apps.py puts its hook here: routers import topics, not the other way round
 
 
 def moved(topic: CachedTopic, head_seq: int) -> None:
-    """Tell everybody that a topic's head moved, which has been committed."""
+    """Announces that a topic's head moved. The caller has committed."""
     announce(topic.id, head_seq, topic.routed)

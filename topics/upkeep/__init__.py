@@ -1,1 +1,1 @@
-"""What runs in the background: expiring, giving disk back, and recovery after a crash."""
+"""Background work: expiry, reclaim of disk space, and recovery after a crash."""

@@ -1,7 +1,7 @@
-"""Give back the disk of records that nothing shows any more (docs/routers.md).
+"""Frees the disk space of records that no topic shows any more (docs/routers.md).
 
-A row may go once its home no longer shows it and no span does. A step examines a chunk of one topic and
-commits; it holds no lock that an append wants. What it has to leave is counted, and looked at again later.
+A row can be removed if its home and all spans no longer show it. A step examines a chunk of one topic and commits. It holds
+no lock that an append needs. A step counts the rows that it has to leave, and a later step examines them again.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from psycopg.errors import LockNotAvailable
 
 from store.database import prepared
 
-CHUNK = 2_000  # rows: some 10 ms, which is how long an advance may have to wait
-AGAIN_MS = 60_000  # rows that were held are not looked at again sooner
-FEW, REST_MS = 100, 10_000  # so few seqs wait until nothing was appended, and nothing given back, for so long
+CHUNK = 2_000  # rows: about 10 ms, which an advance may have to wait
+AGAIN_MS = 60_000  # held rows are examined again after this time
+FEW, REST_MS = 100, 10_000  # up to FEW seqs wait until the topic had no append and no step for REST_MS
 
-# Topics with rows to examine: below the floor, marked deleted, or of a deleted topic; or rows to look at again. A transaction for
-# a few rows of each of many topics that are in use would take from their appends a fifth of what PostgreSQL can do. A clock that
-# was ahead may have written a time to come on a pass or a head: nobody waits for that.
+# DUE finds topics with rows to examine: below the floor, marked deleted, or of a deleted topic. It also finds topics with
+# held rows that a step must examine again. Topics in use wait until enough rows are due. Otherwise transactions for a few
+# rows of many topics would cost the appends a fifth of PostgreSQL's capacity. If a clock was ahead, a pass or a head can
+# have a future time: DUE does not wait for this time.
 DUE = """
 SELECT topic.id
   FROM (SELECT topic_id AS id, floor_seq, last_ts FROM topics_topichead WHERE floor_seq > 0 OR ragged_seq > 0
@@ -40,7 +41,8 @@ START = """
 INSERT INTO topics_reclaim (topic_id, next_seq, held_records, reclaimed_records, updated_ts) VALUES (%s, 0, 0, 0, %s)
 ON CONFLICT DO NOTHING
 """
-# Another worker's pass over this topic is that worker's. Nobody waits for the disk: what a crash takes back is done again.
+# SKIP LOCKED leaves a topic to the worker that is already at it. No commit waits for the disk: if a crash loses a step, a
+# later pass does it again.
 TAKE = """
 SELECT next_seq, held_records, updated_ts,
        EXISTS (SELECT FROM topics_topichead head WHERE head.topic_id = pass.topic_id AND NOT routed),
@@ -48,9 +50,10 @@ SELECT next_seq, held_records, updated_ts,
   FROM topics_reclaim pass WHERE topic_id = %s FOR UPDATE SKIP LOCKED
 """
 EXAMINE = "SELECT examined, free, last_seq, floor_seq FROM reclaim_chunk(%s, %s, %s, %s)"
-# Advances hold it shared while they look at records and insert spans over them. None waits long behind us.
+# Advances hold this lock shared while they look at records and insert spans over them. This statement waits at most 100 ms,
+# so that no advance waits long behind it.
 LOCK_ADVANCE = "SET LOCAL lock_timeout = '100ms'; SELECT pg_advisory_xact_lock(7001)"
-# A delete by tag, about to lock rows of this topic, holds it: then the topic has to wait.
+# A delete by tag holds this lock before it locks rows of this topic. Then reclaim of the topic has to wait.
 TRY_LOCK_DELETE = "SELECT pg_try_advisory_xact_lock(7003, (%s %% 2147483648)::integer)"
 SAVE = """
 UPDATE topics_reclaim
@@ -68,7 +71,7 @@ DELETE FROM topics_reclaim WHERE topic_id IN (SELECT id FROM ended)
 
 
 class Chunk(NamedTuple):
-    """What a look at some rows found. `last_seq` None: there were none."""
+    """The result of examining some rows. `last_seq`: None if there were no rows."""
 
     examined: int
     free: int
@@ -77,7 +80,7 @@ class Chunk(NamedTuple):
 
 
 class Reclaimed(NamedTuple):
-    """What a step did. `more`: the topic has further rows to examine."""
+    """The result of a step. `more`: whether the topic has more rows to examine."""
 
     removed: int
     held: int
@@ -88,14 +91,14 @@ NOTHING = Reclaimed(0, 0, False)
 
 
 def due(now: int) -> list[int]:
-    """Ids of some topics, live and deleted, that a step may do something for."""
+    """Returns ids of up to 1000 topics, live and deleted, that may have rows to reclaim."""
     with connection.cursor() as cursor:
         cursor.execute(DUE, {"few": FEW, "now": now, "rested": now - REST_MS, "again": now - AGAIN_MS})
         return [row[0] for row in cursor.fetchall()]
 
 
 def reclaim(topic_id: int, now: int, limit: int = CHUNK) -> Reclaimed:
-    """Examine the next rows of a topic and delete the free ones, in one transaction."""
+    """Examines the next rows of a topic and deletes the free ones, in one transaction."""
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             return reclaim_chunk(cursor, topic_id, now, limit)
@@ -110,8 +113,9 @@ def reclaim_chunk(cursor: Any, topic_id: int, now: int, limit: int) -> Reclaimed
     if not rows:
         return NOTHING
     next_seq, held, started_ts, unrouted, _ = rows[0]
-    # Where no router leads out and nothing was held so far, what is due is free as a rule, and goes at once. Elsewhere a look
-    # without a lock comes first; what seems free is looked at again, and deleted, under it.
+    # If no router leads out and no row is held, the rows that are due are usually free, so the step deletes them at once.
+    # Otherwise a look without locks comes first. Then the step takes the locks, examines the rows again and deletes the
+    # free ones.
     locked = unrouted and not held
     if locked and not take_locks(cursor, topic_id):
         return NOTHING
@@ -126,7 +130,7 @@ def reclaim_chunk(cursor: Any, topic_id: int, now: int, limit: int) -> Reclaimed
     held += chunk.examined - chunk.free
     above_floor = chunk.floor_seq + 1
     examined = max(next_seq, above_floor) if chunk.last_seq is None else chunk.last_seq + 1
-    # Above the floor rows are marked anywhere, any time: only what is held there is passed over until the next pass.
+    # Rows above the floor can be marked at any time. So only if a row is held, this pass does not examine them again.
     next_seq = examined if held else min(examined, above_floor)
     prepared(SAVE, (next_seq, held, started_ts if held else now, chunk.free, topic_id))
     if chunk.last_seq is None and not held:

@@ -1,6 +1,6 @@
-"""What a restart takes away: `ephemeral` records by intent, and volatile ones when PostgreSQL crashed.
+"""Removes the records that a restart takes: `ephemeral` records always, and volatile records after a crash of PostgreSQL.
 
-Readers are told by a tombstone, reason `restart`; seqs are not given out again (docs/guarantees.md).
+A reader gets a tombstone with the reason `restart`. The seqs are not used again (docs/guarantees.md).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from django.db import connection, transaction
 from store import serving
 from topics.models import Topic
 
-# One look where nothing happened (sql/topics_recover.sql). Before the first migration there is nothing to look at.
+# If nothing happened, this costs one look (sql/topics_recover.sql). Before the first migration, the function does not exist.
 RECOVER = """
 DO $$ BEGIN
     IF to_regproc('topics_recover') IS NOT NULL THEN PERFORM topics_recover(); END IF;
@@ -23,15 +23,16 @@ EMPTY = "SELECT (topic_trim(topic_id, head_seq, 'restart')).records FROM topics_
 
 
 def recover(connection: Any, **_: Any) -> None:
-    """On each new connection of Django's (apps.py): a crash of PostgreSQL has ended all those before."""
+    """Runs on each new connection of Django (apps.py). A crash of PostgreSQL ends all older connections."""
     with connection.cursor() as cursor:
         cursor.execute(RECOVER)
 
 
 def empty_ephemeral() -> int | None:
-    """Once when the service starts, before anybody appends: what `ephemeral` topics held is gone. Returns how many records.
+    """Empties the `ephemeral` topics, once when the service starts, before the first append. Returns the number of records.
 
-    None where a web process serves the database already: then who starts now joins a service that runs, and loses it nothing.
+    Returns None if a web process already serves the database. Then the caller joins a running service, and no record is
+    lost.
     """
     topics = Topic.objects.filter(durability=Topic.Durability.EPHEMERAL, head__count__gt=0)
     if not topics.exists():
@@ -45,4 +46,4 @@ def empty(topic_id: int) -> int:
         cursor.execute(LOCK, [topic_id])
         cursor.execute(EMPTY, [topic_id])
         row = cursor.fetchone()
-    return int(row[0]) if row else 0  # None: deleted since we looked
+    return int(row[0]) if row else 0  # no row: the topic was deleted since

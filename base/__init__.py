@@ -1,1 +1,1 @@
-"""What everything else is built on: errors, names, units and the clock. Knows neither PostgreSQL nor HTTP."""
+"""Errors, names, units and the clock, for all other packages. Knows neither PostgreSQL nor HTTP."""

@@ -1,12 +1,12 @@
-"""A number that somebody wrote, of those that PostgreSQL keeps as a bigint."""
+"""Parses decimal text into an integer that fits PostgreSQL's bigint."""
 
 from __future__ import annotations
 
-DIGITS = 19  # of the largest one: Python refuses to read thousands, and nobody writes zeros before a number
+DIGITS = 19  # of 2**63 - 1. Python refuses to parse thousands of digits, and clients write no leading zeros.
 
 
 def bigint(text: str) -> int | None:
-    """The number from 0 to 2**63 - 1 that stands there in ASCII digits. None: it is none."""
+    """Returns the number from 0 to 2**63 - 1 in ASCII digits, or None for any other text."""
     if not (text.isascii() and text.isdigit() and len(text) <= DIGITS):
         return None
     number = int(text)

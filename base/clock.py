@@ -1,9 +1,9 @@
-"""The time as the wire tells it: integer milliseconds since the Unix epoch."""
+"""The time in API fields: integer milliseconds since the Unix epoch."""
 
 import os
 import time
 
-started = time.monotonic()  # of this process
+started = time.monotonic()  # when this process started (s)
 
 
 def _start() -> None:

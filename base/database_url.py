@@ -1,4 +1,4 @@
-"""Which database is meant: a connection string of libpq, and a password that is kept apart from it."""
+"""The database: a connection string of libpq, and a password in a setting of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from base.refusal import Refusal
 
 
 def database_url(url: str, password: str) -> str:
-    """Returns DATABASE_URL with DATABASE_PASSWORD, where there is one. Raises Refusal."""
+    """Returns DATABASE_URL, with DATABASE_PASSWORD added if there is one. Raises Refusal."""
     try:
         parts = conninfo_to_dict(url)
     except ProgrammingError as error:

@@ -1,4 +1,4 @@
-"""The table of errors (docs/wire.md): one class a code. What a client sees stands on the class."""
+"""The table of errors (docs/wire.md), with one class for each code. The class holds the status, the code and the headers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class TopicsError(Exception):
-    """A request that is refused and changed nothing."""
+    """A request was refused. It changed nothing."""
 
     status = 500
     code = "internal"
@@ -20,7 +20,7 @@ class TopicsError(Exception):
         self.detail = detail
 
     def told_to(self, shown: Callable[[str], str]) -> TopicsError:
-        """The same refusal for somebody who may not see every name: `shown` returns a name, or what stands for it."""
+        """Returns this refusal for a client that may not see every name. `shown` returns a name or its placeholder."""
         return self
 
     def body(self) -> dict[str, Any]:
@@ -31,7 +31,7 @@ class TopicsError(Exception):
 
 
 class Internal(TopicsError):
-    """A fault of ours, which was logged."""
+    """The server has a bug. It logged the error."""
 
     status, code = 500, "internal"
 
@@ -40,79 +40,79 @@ class Internal(TopicsError):
 
 
 class InvalidRequest(TopicsError):
-    """Malformed JSON, a wrong type, a bad name or filter, a value out of range."""
+    """The JSON is malformed, or a type, name, filter or value is invalid."""
 
     status, code = 400, "invalid_request"
 
 
 class BatchTooLarge(TopicsError):
-    """More records than one append may carry."""
+    """The append has more records than one append can carry."""
 
     status, code = 400, "batch_too_large"
 
 
 class RecordTooLarge(TopicsError):
-    """A record's data and meta are more than a record may hold."""
+    """The data and meta of a record are larger than the cap."""
 
     status, code = 400, "record_too_large"
 
 
 class Unauthorized(TopicsError):
-    """No key, or one that nobody knows."""
+    """The request has no key, or an unknown key."""
 
     status, code = 401, "unauthorized"
 
 
 class Forbidden(TopicsError):
-    """The key lacks the scope, or a name lies outside its prefixes."""
+    """The key lacks the scope, or a name is outside its prefixes."""
 
     status, code = 403, "forbidden"
 
 
 class TopicNotFound(TopicsError):
-    """The topic is absent and was not to be created."""
+    """The topic does not exist, and the call does not create it."""
 
     status, code = 404, "topic_not_found"
 
 
 class RouterNotFound(TopicsError):
-    """The router is absent."""
+    """The router does not exist."""
 
     status, code = 404, "router_not_found"
 
 
 class NotFound(TopicsError):
-    """Nothing is there: a path, a record, a cursor, a watch session."""
+    """The path, record, cursor or watch session does not exist."""
 
     status, code = 404, "not_found"
 
 
 class MethodNotAllowed(TopicsError):
-    """The path is there, the method is not."""
+    """The path exists, but does not have this method."""
 
     status, code = 405, "method_not_allowed"
 
 
 class NotAcceptable(TopicsError):
-    """The client accepts none of what this endpoint sends."""
+    """The client accepts no media type that this endpoint sends."""
 
     status, code = 406, "not_acceptable"
 
 
 class PayloadTooLarge(TopicsError):
-    """The body is larger than a body may be."""
+    """The body is larger than the cap."""
 
     status, code = 413, "payload_too_large"
 
 
 class UnsupportedMediaType(TopicsError):
-    """A body that does not say application/json."""
+    """The Content-Type of the body is not application/json."""
 
     status, code = 415, "unsupported_media_type"
 
 
 class RouterCycle(TopicsError):
-    """The router would close a directed cycle; detail.cycle is the path."""
+    """The router would close a directed cycle. `detail.cycle` is the path."""
 
     status, code = 409, "router_cycle"
 
@@ -128,13 +128,13 @@ class RouterCycle(TopicsError):
 
 
 class Incompatible(TopicsError):
-    """What exists under this name cannot become what was asked for."""
+    """The topic or router with this name exists, and this request cannot change it as asked."""
 
     status, code = 409, "topic_exists_incompatible"
 
 
 class DestFanIn(Incompatible):
-    """Another source leads into the dest already, and the routers do not all allow that."""
+    """The dest already has another source, and not all of its routers allow several sources."""
 
     def __init__(self, dest: str, source: str, router: str) -> None:
         super().__init__(
@@ -150,31 +150,31 @@ class DestFanIn(Incompatible):
 
 
 class RouterOutsidePrefixes(TopicsError):
-    """Routers that the key may not delete lead from or to the topic; detail.count says how many."""
+    """The topic is a source or a dest of routers that the key may not delete. `detail.count` is their number."""
 
     status, code = 409, "router_outside_prefixes"
 
 
 class TopicNotEmpty(TopicsError):
-    """The topic holds records, and only an empty one was to be deleted."""
+    """The topic holds records, and the request deletes only an empty topic."""
 
     status, code = 409, "topic_not_empty"
 
 
 class NotAQueue(TopicsError):
-    """A queue's call on a topic that is a log."""
+    """The call is for queues, and the topic is a log."""
 
     status, code = 409, "not_a_queue"
 
 
 class HeadMismatch(TopicsError):
-    """The topic's head is not the one the append expected; detail.head_seq is."""
+    """The topic's head is not the head that the append expected. `detail.head_seq` is the topic's head."""
 
     status, code = 409, "head_mismatch"
 
 
 class TopicSealed(TopicsError):
-    """The topic is sealed: it takes no records and no deletes until somebody unseals it."""
+    """The topic is sealed. Until it is unsealed, it takes no records and no deletes."""
 
     status, code = 409, "topic_sealed"
 
@@ -186,25 +186,25 @@ class TopicNotSealed(TopicsError):
 
 
 class CursorMoved(TopicsError):
-    """The cursor is not where its owner thought; detail.seq is."""
+    """The cursor is not at the expected seq. `detail.seq` is its position."""
 
     status, code = 409, "cursor_moved"
 
 
 class TopicFull(TopicsError):
-    """The topic is full and discards nothing: no record of this write was appended."""
+    """The topic is full and evicts no records. No record of this write was appended."""
 
     status, code = 422, "topic_full"
 
 
 class IdempotencyMismatch(TopicsError):
-    """The idempotency key is that of an append with other records. Its seqs are in detail; this one was not appended."""
+    """An earlier append used this idempotency key with other records. `detail` has its seqs. This append stored nothing."""
 
     status, code = 422, "idempotency_mismatch"
 
 
 class Throttled(TopicsError):
-    """A resource cap: detail.limit names it, detail.max is its value."""
+    """A resource cap is reached. `detail.limit` is its name, `detail.max` its value."""
 
     status, code, retry_after = 429, "throttled", 1
 
@@ -215,22 +215,25 @@ class Throttled(TopicsError):
 
 
 class NotReady(TopicsError):
-    """PostgreSQL is away. What was sent may be sent again."""
+    """PostgreSQL is not available. The request may be sent again."""
 
     status, code, retry_after = 503, "not_ready", 1
 
 
 class Outdated(NotReady):
-    """A topic was configured anew since we looked it up, and nothing was done. Who asked looks again; no client hears of it."""
+    """A topic was reconfigured after its lookup, and the request did nothing. The caller looks the topic up again.
+
+    Clients never see this error.
+    """
 
 
 class StorageFull(TopicsError):
-    """PostgreSQL's disk is full: what was sent was not written. Reads go on; deletes make room after a while."""
+    """PostgreSQL's disk is full, and nothing was written. Reads still work. Deletes free space after a while."""
 
     status, code, retry_after = 503, "storage_full", 5
 
 
 class ShuttingDown(TopicsError):
-    """This process is about to end: ask another."""
+    """This process is shutting down. Send the request to another process."""
 
     status, code, retry_after = 503, "shutting_down", 1

@@ -1,4 +1,4 @@
-"""Locks on files, which end with the process that holds them: a kill -9 leaves none behind."""
+"""Locks on files. The kernel releases a lock when its process ends, also after kill -9."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from pathlib import Path
 
 
 def take_lock(path: Path, operation: int) -> int | None:
-    """An open descriptor that holds the lock, or None where LOCK_NB found it taken. The kernel lets go of it when
-    the descriptor is closed or its process dies, so no lock is ever stale."""
+    """Returns an open descriptor that holds the lock, or None if the lock is taken and `operation` has LOCK_NB.
+
+    The kernel releases the lock when the descriptor is closed or the process dies. So a lock is never stale.
+    """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, operation)
@@ -20,7 +22,7 @@ def take_lock(path: Path, operation: int) -> int | None:
 
 
 def is_locked(path: Path, against: int = fcntl.LOCK_EX) -> bool:
-    """Whether somebody holds it in a way that keeps `against` out."""
+    """Returns whether another descriptor holds a lock that conflicts with `against`."""
     descriptor = take_lock(path, against | fcntl.LOCK_NB)
     if descriptor is None:
         return True

@@ -1,4 +1,4 @@
-"""What a process asks of the kernel about those it belongs to."""
+"""Requests of a process to the kernel about its parent."""
 
 import ctypes
 import os
@@ -9,13 +9,13 @@ PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent(parent: int | None = None, number: signal.Signals = signal.SIGKILL) -> None:
-    """Ask the kernel to send this process a signal when its parent dies. Elsewhere than on Linux: nothing.
+    """Ask the kernel to send this process a signal when its parent dies. Does nothing on systems other than Linux.
 
-    `parent` is the one it was started by: should that be dead by now, the kernel would wait for the death of another.
+    `parent` is the id of the process that started this one. If it is dead by now, the kernel would watch another process,
+    so this function sends the signal itself.
     """
     if sys.platform == "linux":
-        # A handler of Python's would only note the signal, and the program that this process is about to become
-        # would never hear of it.
+        # A Python handler only notes the signal. This process is about to exec another program, which would miss the note.
         if number != signal.SIGKILL:
             signal.signal(number, signal.SIG_DFL)
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, int(number), 0, 0, 0)

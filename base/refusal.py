@@ -1,8 +1,8 @@
-"""A reason not to start, as one line for people: it ends the process, whichever it is, and shows no traceback."""
+"""A reason not to start. It ends any process with one line for people, without a traceback."""
 
 
 class Refusal(SystemExit):
-    """What is wrong and what to change, in one sentence."""
+    """`message` names the error and the remedy in one sentence."""
 
     def __init__(self, message: str) -> None:
         super().__init__(f"topics: {message}")

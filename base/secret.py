@@ -1,6 +1,6 @@
-"""A secret from the environment: NAME itself, or NAME_FILE, a file that holds it, as Docker and Kubernetes hand secrets out.
+"""A secret from the environment: NAME itself, or NAME_FILE, the path of a file with it (for secrets of Docker and Kubernetes).
 
-A file is read when the secret is asked for and never copied into the environment, where every child and /proc would show it.
+The file is read on each use. Its content is never copied into the environment, because every child and /proc would show it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from base.refusal import Refusal
 
 
 def given(name: str) -> bool:
-    """Whether the secret is in the environment, in either way."""
+    """Returns whether the environment has NAME or NAME_FILE."""
     return bool(os.environ.get(name, "").strip() or os.environ.get(f"{name}_FILE", "").strip())
 
 
 def secret(name: str) -> str:
-    """Returns the secret, or nothing where it is not given. Raises Refusal for a file that cannot be used, and for both."""
+    """Returns the secret, or an empty text without NAME and NAME_FILE. Raises Refusal if both are set or the file is unusable."""
     value, path = os.environ.get(name, "").strip(), os.environ.get(f"{name}_FILE", "").strip()
     if not path:
         return value
@@ -34,6 +34,6 @@ def secret(name: str) -> str:
 
 
 def put(name: str, value: str) -> None:
-    """Have this secret in the environment, for this process and its children, whatever was given before."""
+    """Set this secret for this process and its children. It replaces an earlier NAME or NAME_FILE."""
     os.environ.pop(f"{name}_FILE", None)
     os.environ[name] = value

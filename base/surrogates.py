@@ -1,19 +1,21 @@
-"""Half of a UTF-16 pair in JSON: escaped, it is no character."""
+"""Finds half of a UTF-16 surrogate pair that a JSON text escapes. A half is not a character."""
 
 from __future__ import annotations
 
 import re
 
-# A backslash may itself be escaped: `\\ud800` is a backslash and five letters. So a body is read from its beginning, up to the
-# first half, in one step: it may have 30 million escapes, and an event loop waits for this.
+# A backslash can itself be escaped: `\\ud800` is a backslash and five letters. So the pattern reads the body from its beginning
+# to the first half, in one step. A body can have 30 million escapes, and an event loop waits for this match.
 UP_TO_HALF = re.compile(
     rb"(?:[^\\]++|\\[^u]|\\u(?![dD][89a-fA-F]\w\w)|\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w)*+(?P<half>\\u[dD][89a-fA-F]\w\w)"
 )
 
 
 def lone_surrogate(body: bytes) -> str | None:
-    """Where a body escapes half of a UTF-16 pair, which is no character and which many JSON readers refuse, as ours does
-    (saying of it what does not help). None: nowhere."""
+    """Returns a message about the first escaped half of a UTF-16 pair in a body, with its position. Returns None without one.
+
+    Many JSON readers refuse a half. Ours refuses it too, but its own message does not help.
+    """
     found = UP_TO_HALF.match(body)
     if found is None:
         return None

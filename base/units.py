@@ -1,4 +1,4 @@
-"""Numbers as people read them: the admin's pages and the shell's lines write them alike."""
+"""Numbers as text for people, for the admin's pages and the shell's lines."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ def amount(number: int) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """So many of something: "1 task", "2 tasks"."""
+    """Returns the number with its noun: "1 task", "2 tasks"."""
     return f"{amount(number)} {noun}" if number == 1 else f"{amount(number)} {noun}s"
 
 
 def size(count: int) -> str:
-    """Bytes, in the unit that leaves a readable number."""
+    """Returns a number of bytes in a unit from B to TB."""
     value = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if value < 1000:
@@ -25,7 +25,7 @@ def size(count: int) -> str:
 
 
 def duration(ms: int) -> str:
-    """A time span in its two largest units."""
+    """Returns a time span in its two largest units."""
     seconds = max(ms, 0) / 1000
     minutes, hours = int(seconds) // 60, int(seconds) // 3600
     if seconds < 60:
@@ -38,5 +38,5 @@ def duration(ms: int) -> str:
 
 
 def moment(ts: int | None) -> str | None:
-    """A time in UTC; None when the thing never happened."""
+    """Returns a time (ms since the epoch) as text in UTC, or None if there is no time."""
     return f"{datetime.fromtimestamp(ts / 1000, UTC):%Y-%m-%d %H:%M:%S}" if ts else None

@@ -1,1 +1,1 @@
-"""HTTP without a domain: who asks, what may come in, and how an answer looks."""
+"""HTTP without a domain: authentication, caps, parsing, and the form of answers."""

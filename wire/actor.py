@@ -1,4 +1,4 @@
-"""Who makes a change: told where a request comes in, and asked where the change is written down (topics/audit.py)."""
+"""The actor of a change: set at the start of a request, read when the audit log records the change (topics/audit.py)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.utils.decorators import sync_and_async_middleware
 
 
 class Actor(NamedTuple):
-    """Who makes a change, what people call them, and the address that they come from."""
+    """The author of a change: an id, a name for people, and the address of the connection."""
 
     id: str
     name: str
@@ -26,7 +26,7 @@ _acting: ContextVar[Callable[[], Actor]] = ContextVar("acting", default=lambda: 
 
 @contextmanager
 def acting(actor: Callable[[], Actor]) -> Iterator[None]:
-    """What is changed within is this actor's doing. `actor` is asked once something is changed."""
+    """Attribute changes in this block to an actor. `actor` is called only if something is changed."""
     token = _acting.set(actor)
     try:
         yield
@@ -34,18 +34,18 @@ def acting(actor: Callable[[], Actor]) -> Iterator[None]:
         _acting.reset(token)
 
 
-# As acting(), for the rest of a task that serves one request: its context ends with it.
+# Like acting(), for the rest of a task that serves one request. The task's context ends with the task.
 act_for: Callable[[Callable[[], Actor]], object] = _acting.set
 
 
 def actor() -> Actor:
-    """Whoever makes the changes right now."""
+    """Returns the current actor."""
     return _acting.get()()
 
 
 @sync_and_async_middleware
 def middleware(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
-    """Django's middleware: what is changed in the admin is the doing of the user who is logged in."""
+    """Django middleware that attributes changes in the admin to the logged-in user."""
 
     def handle(request: HttpRequest) -> HttpResponse:
         with acting(lambda: visitor(request)):
@@ -63,5 +63,5 @@ def visitor(request: HttpRequest) -> Actor:
 
 
 def origin(request: HttpRequest) -> str:
-    """The address of the connection. What a proxy says in headers is not believed: anybody can say it."""
+    """Returns the address of the connection. It ignores the headers of proxies, because every client can send them."""
     return str(request.META.get("REMOTE_ADDR") or "")[:64]

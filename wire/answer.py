@@ -1,4 +1,4 @@
-"""How an answer and a refusal look, whichever way the request came in (docs/wire.md)."""
+"""The form of answers and refusals, the same for both doors (docs/wire.md)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def elapsed_ms(started: float) -> float:
 
 
 def clamped(**values: tuple[int, int]) -> dict[str, int] | UnsetType:
-    """Of (asked for, used) by field, those that differ: what was used. UNSET where all was used as it came."""
+    """Returns the fields that were clamped, each with the value that was used instead. UNSET if there is none.
+
+    `values`: (requested, used) by field.
+    """
     return {name: used for name, (asked, used) in values.items() if used != asked} or UNSET
 
 
@@ -47,7 +50,7 @@ def error_answer(error: TopicsError, started: float) -> Answer:
 
 
 def refusal(error: Exception, started: float, key: Key = OPEN) -> Answer:
-    """The answer to a request that raised, with what this key may see; a fault of ours is logged."""
+    """Returns the answer to a request that raised, with only the names that this key may see. Logs errors of our own code."""
     known = domain_error(error)
     if known is None:
         log.exception("a request failed", exc_info=error)
@@ -56,7 +59,7 @@ def refusal(error: Exception, started: float, key: Key = OPEN) -> Answer:
 
 
 def domain_error(error: Exception) -> TopicsError | None:
-    """The domain's error for one of the framework's or the database's; None when it is a fault of ours."""
+    """Returns the domain's error for an error of the framework or the database, or None for an error of our own code."""
     match error:
         case TopicsError():
             return error

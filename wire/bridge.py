@@ -1,4 +1,4 @@
-"""Calls WSGI applications from an event loop: the body is already read, the answer small, the work done in a thread."""
+"""Calls WSGI applications from an event loop. The body is already read, the answer is small, and a thread does the work."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from wire.answer import Answer
 from wire.keys import Key
 from wire.view import MAY_SUSPEND, SUSPENDED, Resumable
 
-# What a page may load and do: nothing from elsewhere, and no script or style inside the page. Markup that came in with a
-# record, and was not escaped by mistake, could still run nothing. Swagger UI's styles have pictures as `data:`.
+# A page may load nothing from other servers, and may contain no script or style. So markup from a record that a page fails to
+# escape cannot run anything. Swagger UI's styles have pictures as `data:`.
 POLICY = (
     b"content-security-policy",
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
@@ -25,7 +25,7 @@ POLICY = (
 
 
 class Bare(WSGIHandler):
-    """Django without its middleware, which is there for the admin's visitors and takes as long as a view of /v0."""
+    """Django without its middleware, which serves only the admin and takes as long as a view of /v0."""
 
     def load_middleware(self, is_async: bool = False) -> None:
         self._view_middleware: list[Any] = []
@@ -35,14 +35,14 @@ class Bare(WSGIHandler):
 
 
 class Bridge:
-    """A WSGI application, and the threads it runs in."""
+    """A WSGI application and its threads."""
 
     def __init__(self, application: Callable[..., Any], threads: Threads) -> None:
         self.application = application
         self.threads = threads
 
     async def call(self, scope: dict[str, Any], headers: dict[bytes, bytes], body: bytes, key: Key | None) -> Answer:
-        """The answer. While a view waits for something to happen, it holds no thread."""
+        """Returns the answer. A view that waits for an event holds no thread."""
         given = environ(scope, headers, body, key)
         given[MAY_SUSPEND] = True
         answer = await self.threads.run(self.run, given)
@@ -73,7 +73,7 @@ class Bridge:
 
 
 def environ(scope: dict[str, Any], headers: dict[bytes, bytes], body: bytes, key: Key | None) -> dict[str, Any]:
-    """A request in WSGI's words (PEP 3333): text is latin-1 of the bytes, the path unquoted."""
+    """Returns the WSGI environment of a request (PEP 3333). Text is latin-1 of the bytes, the path is unquoted."""
     server, client = scope.get("server") or ("localhost", 80), scope.get("client") or ("", 0)
     result = {
         "REQUEST_METHOD": scope["method"],
@@ -93,14 +93,14 @@ def environ(scope: dict[str, Any], headers: dict[bytes, bytes], body: bytes, key
         "wsgi.run_once": False,
     }
     for name, value in headers.items():
-        if b"_" in name:  # WSGI would take it for another header, the one with dashes
+        if b"_" in name:  # WSGI would confuse this header with the one that has dashes
             continue
         result["HTTP_" + name.decode("latin-1").upper().replace("-", "_")] = value.decode("latin-1")
     said = result.pop("HTTP_CONTENT_TYPE", "")
-    # No form says anything in the way of RFC 2231, name*=value, and Django fails at an encoding that it does not know.
+    # Forms do not use parameters of RFC 2231 (name*=value), and Django fails at an encoding that it does not know.
     result["CONTENT_TYPE"] = said.partition(";")[0] if "*" in said else said
     result["CONTENT_LENGTH"] = str(len(body)) if body else ""
-    result.pop("HTTP_CONTENT_ENCODING", None)  # the front has unzipped it
+    result.pop("HTTP_CONTENT_ENCODING", None)  # the front has unzipped the body
     result.pop("HTTP_CONTENT_LENGTH", None)
     if key is not None:
         result["topics.key"] = key

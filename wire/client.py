@@ -1,4 +1,4 @@
-"""Where a client is: the address by which caps and failed logins count it (docs/security.md)."""
+"""The address of a client, by which caps and failed logins are counted (docs/security.md)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_KNOWN = 4096  # addresses whose network is remembered
 
 
 def address(scope: dict[str, Any], headers: dict[bytes, bytes]) -> str:
-    """Returns the address of the client, as told(). An address that cannot be read is the empty text."""
+    """Returns the address of the client, see told(). Returns an empty text for an unreadable address."""
     client = scope.get("client")
     return told(str(client[0]) if client else "", headers.get(b"x-forwarded-for", b"").decode("latin-1"))
 
@@ -21,19 +21,19 @@ def address(scope: dict[str, Any], headers: dict[bytes, bytes]) -> str:
 def told(peer: str, forwarded: str) -> str:
     """Returns the address of the connection, or the last of X-Forwarded-For behind our proxy (TOPICS_TLS_PROXY).
 
-    The proxy appends the client that asked it. The client may have made up what is before that.
+    The proxy appends its client's address. The client may have invented the addresses before it.
     """
     return network(forwarded.rpartition(",")[2].strip() if BEHIND_PROXY and forwarded else peer)
 
 
 @lru_cache(MOST_KNOWN)
 def network(given: str) -> str:
-    """Returns the address. Of IPv6 it is the /64 network, because each customer of a provider has 2**64 addresses."""
+    """Returns the address, or for IPv6 its /64 network, because each customer of a provider has 2**64 addresses."""
     try:
         known = ipaddress.ip_address(given)
     except ValueError:
         return ""
     if isinstance(known, ipaddress.IPv6Address):
-        # A socket for both families shows IPv4 clients so: they are not all in one network.
+        # A socket for both families shows IPv4 clients as mapped addresses. They must not count as one network.
         known = known.ipv4_mapped or ipaddress.IPv6Network((int(known), 64), strict=False).network_address
     return str(known)

@@ -1,7 +1,7 @@
-"""Pages of other origins (CORS_ALLOWED_ORIGINS): a browser lets them call /v0, and follow its streams, when the answers say so.
+"""CORS: lets the pages of other origins (CORS_ALLOWED_ORIGINS) call /v0 and follow its streams.
 
-Only /v0, where a key says who asks: the admin knows its visitors by a cookie, which goes along with whatever a page sends. For
-the same reason no answer allows credentials. It stands around the front, and is not there at all unless an origin is named.
+Only /v0 allows it, because its clients send a key. The admin uses a cookie, which a browser adds to every request of a page. For
+the same reason no answer allows credentials. `Cors` wraps the front, only if the setting names an origin.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-# What a call of /v0 may carry besides what a browser sends without asking first.
+# Methods and headers that a call of /v0 may use and that a browser does not send without a preflight.
 METHODS = b"GET, HEAD, POST, PUT, DELETE"
 HEADERS = b"authorization, content-type, content-encoding, idempotency-key, last-event-id"
-# What an answer has besides its body, and a page is to see.
+# Headers of answers that a page may read.
 EXPOSED = b"retry-after, www-authenticate, content-length, topics-sealed"
-PREFLIGHT_SECONDS = 600  # for which a browser need not ask again
+PREFLIGHT_SECONDS = 600  # for this time a browser can cache a preflight
 
 
 class Cors:
-    """An ASGI application around another, whose answers pages of these origins may read."""
+    """An ASGI application around another. Pages of `origins` may read its answers."""
 
     def __init__(self, application: Application, origins: frozenset[bytes]) -> None:
         self.application, self.origins = application, origins
@@ -35,7 +35,7 @@ class Cors:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         origin = headers.get(b"origin", b"")
         if origin not in self.origins:
-            # The browser keeps the answer from the page. A cache must not give it to another page, nor keep theirs for this one.
+            # The browser hides the answer from the page. With `vary`, a cache keeps an answer for each origin.
             await self.application(scope, receive, with_headers(send, [(b"vary", b"origin")]))
         elif scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
             await send({"type": "http.response.start", "status": 204, "headers": [*allowed(origin), *PREFLIGHT]})
@@ -57,7 +57,7 @@ def allowed(origin: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def with_headers(send: Send, more: list[tuple[bytes, bytes]]) -> Send:
-    """As `send`, and the answer begins with these headers besides its own."""
+    """Returns a `send` that adds these headers to the answer."""
 
     async def sending(message: dict[str, Any]) -> None:
         if message["type"] == "http.response.start":

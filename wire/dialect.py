@@ -1,4 +1,4 @@
-"""What sets one API on this port apart from another: who may come in, and how a refusal looks."""
+"""The differences between the APIs on this port: authentication, and the form of a refusal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wire.keys import OPEN, Key, keyring
 
 
 class Keys(Protocol):
-    """Who is known to an API, as of a second ago at the most (entrance.py)."""
+    """The clients that an API knows, at most a second old (entrance.py)."""
 
     @property
     def stale(self) -> bool: ...
@@ -25,20 +25,22 @@ class Keys(Protocol):
 
 
 class Refusal(Protocol):
-    """The answer to a request that raised, with what its key may see."""
+    """Returns the answer to a request that raised, with only the names that its key may see."""
 
     def __call__(self, error: Exception, started: float, key: Key = OPEN) -> Answer: ...
 
 
 def everybody(scope: dict[str, Any], headers: dict[bytes, bytes]) -> None:
-    """Nobody is refused for how the request came."""
+    """Refuses no request."""
 
 
 @dataclass(frozen=True, eq=False)
 class Dialect:
-    """One API. `check` raises for a request that is refused before anybody looks who asks. `doubt`, where there is one, is called
-    with a time (s) for who is unknown: keys that were read before that are too old, since another process may just have made one.
-    `is_strict`: a body or a query is refused where there is nothing that it could say.
+    """One API.
+
+    `check` raises for a request that is refused before its authentication. `doubt`, if there is one, is called for an unknown
+    client with a time (s). Keys that were read before that time are too old, because another process may just have made one.
+    `is_strict`: a call without fields refuses a body or a query.
     """
 
     keys: Keys

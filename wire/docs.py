@@ -1,4 +1,4 @@
-"""The schema, a page to try it, and what is not there (docs/wire.md)."""
+"""The schema, a page to try the API, and the answers of paths that do not exist (docs/wire.md)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class Page(View):
-    """Takes no query."""
+    """A page that takes no query."""
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
@@ -45,7 +45,7 @@ class Schema(Page):
 
 
 class Docs(Page):
-    """GET /v0/docs: a page to try the API with, all of it served from here."""
+    """GET /v0/docs: a page to try the API. It loads nothing from other servers."""
 
     renderer_classes = (TemplateHTMLRenderer,)
 
@@ -64,7 +64,7 @@ class Nothing(View):
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """What Django refuses before it comes to a view: a Host header that is none."""
+    """The answer to a request that Django refuses before it calls a view, because its Host header is invalid."""
     if not request.path.startswith("/v0/"):
         return defaults.bad_request(request, exception)
     return plain(InvalidRequest(str(exception) or "the request is malformed"))
@@ -87,7 +87,7 @@ def failed(request: HttpRequest) -> HttpResponse:
 
 
 def unavailable(error: TopicsError) -> HttpResponse:
-    """The page instead of one that needs PostgreSQL. It asks PostgreSQL nothing."""
+    """The page that replaces a page that needs PostgreSQL. It sends no query."""
     answer = HttpResponse(render_to_string("503.html", {"message": error.message}), status=503)
     answer["Retry-After"] = str(error.retry_after)
     answer["Cache-Control"] = "no-store"

@@ -1,4 +1,4 @@
-"""The event loop's door: an endpoint's script on the loop's own connections, without a thread or a framework between."""
+"""The event loop's door: runs an endpoint's script on the loop's own connections, without a thread or a framework."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ANYTHING = b"*/*"
 
 
 async def answer(endpoint: Endpoint, asked: Request, arguments: Sequence[str]) -> Answer:
-    """The answer to a request that the front has let in. `arguments`: what stands in its path."""
+    """Returns the answer to a request that the front has accepted. `arguments`: the values in its path."""
     try:
         act_for(asked.actor)
         done = await here().drive(endpoint.script(asked, arguments))
@@ -28,7 +28,10 @@ async def answer(endpoint: Endpoint, asked: Request, arguments: Sequence[str]) -
 
 
 def accepted(endpoint: Endpoint, headers: dict[bytes, bytes]) -> str | None:
-    """The media type that the client wants, where that is plain to see. None: a view has to negotiate (or refuse)."""
+    """Returns the media type if the client accepts any, or exactly one that the endpoint has.
+
+    Returns None if a view has to negotiate or refuse.
+    """
     wanted = headers.get(b"accept", ANYTHING)
     if wanted == ANYTHING:
         return endpoint.media[0]

@@ -1,7 +1,7 @@
 """An endpoint, declared once: method, path, scope, shapes and script.
 
-The event loop's door (door.py) and a view of Django REST framework (view.py) are made of the same declaration, and so is the
-schema. Both doors check, parse and answer here; a client cannot tell them apart.
+One declaration makes the event loop's door (door.py), a view of Django REST framework (view.py) and the schema. Both doors check,
+parse and answer here, so clients see no difference.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Handler = Callable[..., Script[Answer]]
 
 
 class Asked(Generic[Body, Query]):
-    """One request: who asks, what for, and when it came. `body` and `query` are parsed before the handler is called."""
+    """One request: its key, its contents and its start time. `body` and `query` are parsed before the handler is called."""
 
     __slots__ = ("accept", "body", "headers", "key", "origin", "query", "raw_body", "raw_query", "started")
     body: Body
@@ -45,13 +45,13 @@ class Asked(Generic[Body, Query]):
         started: float | None = None,
         accept: str = JSON,
     ) -> None:
-        """`origin`: the address that the request comes from. `accept`: the media type that is wanted, one of the endpoint's."""
+        """`origin`: the address of the connection. `accept`: the media type of the answer, one of the endpoint's."""
         self.key, self.headers, self.origin, self.accept = key, headers, origin, accept
         self.raw_query, self.raw_body = raw_query, raw_body
         self.started = time.perf_counter() if started is None else started
 
     def actor(self) -> Actor:
-        """Whose doing it is, for the audit log."""
+        """Returns the actor for the audit log."""
         return Actor(self.key.id, self.key.name, self.origin)
 
     def performance(self) -> Performance:
@@ -62,7 +62,7 @@ class Asked(Generic[Body, Query]):
 
 
 class Variant(NamedTuple):
-    """Another shape that a body can have, and whether a body has it."""
+    """Another shape that a body can have, and a test for it."""
 
     shape: Shape
     fits: Callable[[bytes], bool]
@@ -70,13 +70,14 @@ class Variant(NamedTuple):
 
 @dataclass(eq=False)
 class Operation:
-    """What is known of one method of one path, of which the schema is made.
+    """The declaration of one method of one path. The schema is made from it.
 
-    `path` as Django writes it, from the root. `scope`: what a key needs; None: nobody needs a key. `answers`: the shape of each
-    status, several where the client may choose among media types. `errors`: what it may be refused with, beyond what any call
-    may be. `headers`: those that count here, each with a sentence. `tells`: those that an answer or a 409 can have, likewise.
-    `variant`: another shape of the body. `example`: a body that works as it stands. `names`: the values that the path needs in
-    place of the usual examples, and those of the query. `needs_body`: an empty one is refused.
+    `path`: in Django's syntax, from the root. `scope`: the scope that a key needs. With None, the call needs no key.
+    `answers`: the shape for each status, or several shapes if the client can choose a media type.
+    `errors`: the refusals beyond those of every call. `headers`: the request headers that the call reads, each with a sentence.
+    `tells`: the headers that an answer or a 409 can have, each with a sentence. `variant`: another shape of the body.
+    `example`: a valid body. `names`: example values for the path (instead of the usual ones) and for the query.
+    `needs_body`: the call refuses an empty body.
     """
 
     method: str
@@ -98,14 +99,14 @@ class Operation:
     summary: str = ""
 
     def bodies(self) -> Iterator[Shape]:
-        """The shapes that its body can have."""
+        """Yields the shapes that the body can have."""
         if self.body is not None:
             yield self.body
         if self.variant is not None:
             yield self.variant.shape
 
     def shapes(self) -> Iterator[Shape]:
-        """The shapes of its answers, but for those that are no JSON."""
+        """Yields the shapes of its JSON answers."""
         for answers in self.answers.values():
             every = answers if isinstance(answers, tuple) else (answers,)
             yield from (each for each in every if not isinstance(each, str))
@@ -113,10 +114,10 @@ class Operation:
 
 @dataclass(eq=False)
 class Endpoint(Operation):
-    """An operation that both doors serve, and the decorator that declares it: the handler's docstring is what the schema shows.
+    """An operation that both doors serve, and the decorator that declares it. The schema shows the handler's docstring.
 
-    `media`: the first is the default. `instead`: what whoever comes by a method that the path does not have may have looked for.
-    `dialect`: whose API it belongs to, /v0 unless said otherwise; all endpoints of a path are of one.
+    `media`: media types of the answer. The first is the default. `instead`: a hint in the answer to a method that the path does
+    not have. `dialect`: the API of the endpoint, by default /v0. All endpoints of a path have the same API.
     """
 
     _: KW_ONLY
@@ -129,19 +130,19 @@ class Endpoint(Operation):
         self.handler = handler
         self.summary = inspect.cleandoc(handler.__doc__ or "")
         self.route = f"/{self.path}"  # as the metrics name it
-        # Where it takes no body, or no query: whether it is told to who sends one all the same.
+        # Whether a call without body or query fields refuses a request that sends one.
         self.is_strict = self.dialect.is_strict and (STRICT or self.scope == "delete")
         return self
 
     def script(self, asked: Asked[Any, Any], arguments: Sequence[str]) -> Script[Answer]:
-        """The request's script. Raises Unauthorized, Forbidden, InvalidRequest or UnsupportedMediaType."""
+        """Returns the request's script. Raises Unauthorized, Forbidden, InvalidRequest or UnsupportedMediaType."""
         if self.scope is None:
             asked.key = OPEN
         else:
             if self.scope not in asked.key.scopes:
                 asked.key.check(self.scope)
             if arguments and asked.key.prefixes:
-                asked.key.check_name(arguments[0])  # the topic, or the router, is what a path names first
+                asked.key.check_name(arguments[0])  # the first name in a path is the topic or the router
         if self.query is not None:
             asked.query = parse_query(asked.raw_query, self.query) if asked.raw_query else self.query()
         elif asked.raw_query and self.is_strict:

@@ -1,4 +1,4 @@
-"""The keys, for an event loop. They are read on a thread of their own: no number of requests keeps anybody from coming in."""
+"""The keys, for an event loop. A separate thread reads them, so authentication works under any number of requests."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from wire.keys import OPEN, Key, keyring, open_to
 
 Scope = dict[str, Any]
 _threads = Threads(1, "keys")
-_asked_for: set[Keys] = set()  # that the thread is to read, or reads: each once, however many requests come meanwhile
-DOUBT_SECONDS = 0.05  # in which all who are unknown share one look at the keys: strangers may guess at any pace
+_asked_for: set[Keys] = set()  # keys that the thread reads now or next: only once, for any number of requests
+DOUBT_SECONDS = 0.05  # requests with unknown keys share one reading in this time, because a client may guess keys at any rate
 
 
 async def fresh_keys(keys: Keys = keyring) -> None:
-    """Come back when the keys are known as of a second ago. Raises NotReady."""
+    """Wait until the keys are at most a second old. Raises NotReady."""
     if keys.stale:
         with translating():
             await _threads.run(keys.refresh)
@@ -30,7 +30,7 @@ async def fresh_keys(keys: Keys = keyring) -> None:
 
 
 def refresh(keys: Keys) -> None:
-    """Read them again before anybody has to wait for it."""
+    """Read the keys again before a request has to wait for it."""
     try:
         keys.refresh()
     finally:
@@ -56,5 +56,5 @@ async def who(dialect: Dialect, scope: Scope, headers: dict[bytes, bytes]) -> Ke
 
 
 def counted(key: Key, scope: Scope, headers: dict[bytes, bytes]) -> Key:
-    """Returns the key as caps count it: where no key is needed, each address counts for itself."""
+    """Returns the key for the caps. If no key is needed, each address counts separately."""
     return open_to(address(scope, headers)) if key is OPEN else key

@@ -1,8 +1,8 @@
-"""The one front on the one port: streams in plain ASGI, the calls of /v0 through the event loop's door, and everything else by
-Django's WSGI handler in a bounded pool of threads.
+"""The ASGI application of the one port. Streams are plain ASGI, and calls of /v0 go through the event loop's door.
+Django's WSGI handler serves everything else in a bounded pool of threads.
 
-What concerns every request stands here: who asks, whether there is anything at the path, what the body may be, how
-many at once, gzip both ways. All of it is settled before a byte of the body is read.
+The front does the work that every request needs: authentication, routing, caps for bodies and for concurrent requests, gzip in
+both directions. All checks happen before it reads a byte of the body.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ Stream = Callable[[Scope, Receive, Send], Awaitable[None]]
 Chore = Callable[[], Awaitable[None]]
 
 FAST_LANE, MAX_BODY_BYTES = settings.TOPICS_FAST_LANE, settings.TOPICS_MAX_BODY_BYTES
-GZIP_FROM = 1024  # bytes: below, a header costs more than it saves
+GZIP_FROM = 1024  # bytes of the smallest zipped body: a smaller body saves less than its header costs
 REFUSES_GZIP = re.compile(rb"gzip\s*;\s*q=0(\.0*)?\s*(,|$)")
 OPEN_PATHS = frozenset(("/v0/health", "/v0/ready", "/v0/schema", "/v0/docs"))
-HEALTH_PATHS = ("/v0/health", "/healthz")  # of hosts.PROBES; the others ask whether we are ready
-READY_SECONDS = 2.0  # for every connection that serves to answer
+HEALTH_PATHS = ("/v0/health", "/healthz")  # of hosts.PROBES. The other probes check readiness.
+READY_SECONDS = 2.0  # within this time every serving connection must answer
 TAKES_BODY = ("POST", "PUT")
 JSON_HEADERS = [(b"content-type", b"application/json")]
-MOST_PATHS = 2000  # of which we remember what is there
-# Django takes at most 1,000 fields in a form: with a name and a value of 255 characters in each, they fit.
+MOST_PATHS = 2000  # paths whose lookup is cached
+# Django accepts at most 1,000 fields in a form. They fit if each has a name and a value of 255 characters.
 ADMIN_FORM_BYTES = 512 * 1024
 
 
 class Place(NamedTuple):
-    """What is at a path: a stream, or endpoints. Neither: Django may know."""
+    """The stream or the endpoints of a path. If both are None, Django may know the path."""
 
     stream: Stream | None
     found: Found | None
@@ -70,10 +70,10 @@ class Front:
         closers: list[Chore],
         load_all: Callable[[], None],
     ) -> None:
-        """`site`: Django's WSGI application. `routes`: the endpoints. `stream_at`: what streams at a path, if anything does.
+        """`site`: Django's WSGI application. `routes`: the endpoints. `stream_at`: returns the stream of a path, or None.
 
-        `checks` raise NotReady when a connection that serves does not answer; `closers` end them; `load_all` is called once,
-        before the first request.
+        `checks` raise NotReady if a serving connection does not answer. `closers` close these connections. `load_all` is called
+        once, before the first request.
         """
         self.threads = Threads(settings.WEB_THREADS, "web")
         self.site = Bridge(site, self.threads)
@@ -90,7 +90,7 @@ class Front:
         if scope["type"] == "lifespan":
             await self.lifespan(receive, send)
         elif scope["type"] != "http":
-            await send({"type": "websocket.close"})  # before it is accepted: the client is told 403
+            await send({"type": "websocket.close"})  # before the handshake, so the client gets 403
         elif (error := hosts.refused(scope)) is not None:
             await reply(refusal(error, time.perf_counter()), dict(scope["headers"]), send)
         else:
@@ -147,7 +147,7 @@ class Front:
     async def call(
         self, found: Found, scope: Scope, headers: dict[bytes, bytes], receive: Receive, started: float
     ) -> Answer:
-        """A call of an API: by the door, or by a view where the client wants something that has to be negotiated."""
+        """Answers a call of an API through the door, or through a view if the media type has to be negotiated."""
         found.dialect.check(scope, headers)
         key, origin, method = await who(found.dialect, scope, headers), address(scope), scope["method"]
         with limits.under_way(key.holder) as held:
@@ -163,7 +163,7 @@ class Front:
             return await self.api.call(scope, headers, body, key)
 
     async def page(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive) -> Answer:
-        """What Django serves: the admin, the schema and the docs page, static files. Raises NotFound under /v0."""
+        """Answers with a page of Django: the admin, the schema, the docs page, or a static file. Raises NotFound under /v0."""
         path = scope["path"]
         key = await who(V0, scope, headers) if wants_key(path) else None
         most = await self.most(scope, headers)
@@ -173,14 +173,14 @@ class Front:
             return await bridge.call(scope, headers, body, key)
 
     async def probe(self, scope: Scope, headers: dict[bytes, bytes], started: float) -> Answer:
-        """Whether we live, and can serve: told without anything that other requests could use up."""
+        """Answers a health or readiness probe. It uses no resource that other requests could exhaust."""
         if scope["path"] in HEALTH_PATHS:
             endpoint = self.health.get(scope["method"]) if FAST_LANE else None
             if endpoint is not None and (accept := door.accepted(endpoint, headers)) is not None:
                 return await door.answer(
                     endpoint, Asked(OPEN, headers, scope["query_string"], b"", "", started, accept), ()
                 )
-            return self.readiness.run(environ(scope, headers, b"", None))  # it waits for nothing
+            return self.readiness.run(environ(scope, headers, b"", None))  # this view does not wait
         try:
             async with asyncio.timeout(READY_SECONDS):
                 if FAST_LANE:
@@ -190,12 +190,12 @@ class Front:
             raise NotReady(f"the connections that serve did not answer within {READY_SECONDS:.0f} s") from error
 
     async def most(self, scope: Scope, headers: dict[bytes, bytes]) -> int:
-        """Returns how many bytes of a body are read for this page; 0: none is looked at. Raises NotFound."""
+        """Returns how many bytes of a body this page reads. 0: the front ignores the body. Raises NotFound."""
         path = scope["path"]
         if not is_route(path):
             if path.startswith("/v0/") or path == "/v0":
                 raise self.routes.missing(path)
-            return 0  # a static file, or a page that says that there is none
+            return 0  # a static file, or Django's 404 page
         if path.startswith("/admin/") and scope["method"] in TAKES_BODY and upload.announced(headers) > upload.SMALL:
             cookie = headers.get(b"cookie", b"").decode("latin-1")
             if await self.threads.run(visitors.may_administer, cookie):
@@ -204,7 +204,7 @@ class Front:
 
 
 async def tune_listeners() -> None:
-    """As soon as this worker listens, which it does after it was told to start."""
+    """Tune the listening sockets as soon as this worker listens. It listens only after its startup event."""
     for _ in range(1000):
         if sockets.tune_listeners():
             return
@@ -213,12 +213,12 @@ async def tune_listeners() -> None:
 
 
 def wants_key(path: str) -> bool:
-    """The admin and the open paths know their visitors themselves."""
+    """Returns whether the front authenticates this path. The admin and the open paths do it themselves."""
     return path.startswith("/v0/") and path not in OPEN_PATHS
 
 
 def is_route(path: str) -> bool:
-    """Whether Django's table of contents knows the path."""
+    """Returns whether Django's URL patterns have the path."""
     try:
         return getattr(resolve(path).func, "cls", None) is not Nothing
     except Resolver404:
@@ -240,12 +240,12 @@ async def reply(answer: Answer, asked: dict[bytes, bytes], send: Send) -> None:
 
 
 def dressed(answer: Answer, asked: dict[bytes, bytes]) -> tuple[bytes, list[tuple[bytes, bytes]]]:
-    """The body as it is sent, zipped where that is wanted and worth it, and its headers."""
+    """Returns the body and the headers to send. The body is zipped if the client accepts it and the body is large enough."""
     body, headers = answer.body, list(answer.headers)
     if body and not says(headers, b"content-type"):
         headers += JSON_HEADERS
     if len(body) >= GZIP_FROM and may_zip(answer.status, headers):
-        # Whether this answer is zipped depends on what the client accepts: a cache on the way has to know.
+        # The client's Accept-Encoding decides whether this answer is zipped, and caches need to know that.
         headers.append((b"vary", b"accept-encoding"))
         if wants_gzip(asked.get(b"accept-encoding")):
             body = gzip.compress(body, compresslevel=1)
@@ -259,7 +259,7 @@ def wants_gzip(accepted: bytes | None) -> bool:
 
 
 def may_zip(status: int, headers: list[tuple[bytes, bytes]]) -> bool:
-    """Not what is zipped already, and not a part: a Content-Range counts bytes of what is there, not of a zip of it."""
+    """Returns False for a body that is already encoded, and for a part, because Content-Range counts bytes of the plain body."""
     return status != 206 and not says(headers, b"content-encoding")
 
 

@@ -1,6 +1,6 @@
-"""Messages for an invalid body or query: where the value is, what was expected, and what was probably meant.
+"""Messages for an invalid body or query: the path of the value, the expected value, and a suggestion.
 
-All have one format. Nothing here runs for a valid request.
+All messages have one format. Nothing here runs for a valid request.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import inspect
 
 from base.errors import InvalidRequest
 
-# How msgspec says these. A path is `$.topics[...].match[1]`: fields, places in an array, and values of an object.
+# Patterns of msgspec's messages. A path is `$.topics[...].match[1]`: fields, indexes of an array, and values of an object.
 UNKNOWN = re.compile(r"Object contains unknown field `(?P<field>.*?)`(?: - at `(?P<path>\$[^`]*)`)?", re.DOTALL)
 WRONG_WORD = re.compile(
     r"Invalid enum value (?P<quote>['\"])(?P<word>.*?)(?P=quote)(?: - at `(?P<path>\$[^`]*)`)?", re.DOTALL
@@ -37,11 +37,11 @@ KINDS = {
     "null": "null",
 }
 BOUNDS = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
-NEAR = 0.6  # alike enough to be meant
+NEAR = 0.6  # least similarity of a suggestion
 
 
 def refused(error: msgspec.MsgspecError, shape: Any, where: str, length: int) -> InvalidRequest:
-    """The refusal of what is no `shape`. `where`: "body" or "query"; `length`: how many bytes of it there are."""
+    """Returns the refusal of a body or a query that does not have `shape`. `where`: "body" or "query". `length`: its bytes."""
     said = str(error)
     if found := UNKNOWN.fullmatch(said):
         return unknown(found["field"], fields_at(shape, found["path"]), f"{where}{place(found['path'])}")
@@ -63,19 +63,19 @@ def refused(error: msgspec.MsgspecError, shape: Any, where: str, length: int) ->
 
 
 def in_words(said: str) -> str:
-    """msgspec's message about a value in plain words, with msgspec's path at its end. Other messages stay as they are."""
+    """Returns msgspec's message about a value in plain words, with msgspec's path at its end. Does not change other messages."""
     if not (found := WRONG_VALUE.fullmatch(said)):
         return said
     return f"expected {wanted(found)}" + (f" - at `{found['path']}`" if found["path"] else "")
 
 
 def invalid(where: str, path: str | None) -> str:
-    """The beginning of each message about a value."""
+    """Returns the beginning of each message about a value."""
     return f"invalid value in the {where}{place(path)}"
 
 
 def wanted(found: re.Match[str]) -> str:
-    """What msgspec expected, in words: "a whole number of at least 0"."""
+    """Returns the expected value in words: "a whole number of at least 0"."""
     kinds = " or ".join(KINDS.get(kind, kind) for kind in found["kinds"].split(" | "))
     *length, sign, bound = found["bound"].split() or ("", "")
     bounds = f"{' with a length' if length else ''} of {BOUNDS[sign]} {bound}" if sign else ""
@@ -83,7 +83,7 @@ def wanted(found: re.Match[str]) -> str:
 
 
 def unknown(field: str, known: Sequence[str], where: str) -> InvalidRequest:
-    """The refusal of an unknown field. It names a similar field as `nearest`, or else all fields as `allowed`."""
+    """Returns the refusal of an unknown field. It names a similar field as `nearest`, or else all fields as `allowed`."""
     shown = field[:80]
     if not known:
         return InvalidRequest(f"unknown field {shown!r}: this call takes none in its {where}", field=shown)
@@ -95,7 +95,7 @@ def unknown(field: str, known: Sequence[str], where: str) -> InvalidRequest:
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
-    """The word most like it, the first of those that begin with it. There has to be one."""
+    """Returns the first of `words` that begins with `word`, or else the most similar. `words` must not be empty."""
     return max(words, key=lambda each: (each.startswith(word), not each.startswith(word) and likeness(word, each)))
 
 
@@ -108,18 +108,18 @@ def likeness(word: str, other: str) -> float:
 
 
 def place(path: str | None) -> str:
-    """How a message says where in the body, or nothing for its top."""
+    """Returns a path in the words of a message, or an empty text for the top level."""
     return f" at {path[2:]}" if path else ""
 
 
 def fields_at(shape: Any, path: str | None) -> list[str]:
-    """The names of the fields that an object at this path may have."""
+    """Returns the names of the fields that an object at this path can have."""
     structs = [each for each in types_at(shape, path) if isinstance(each, inspect.StructType)]
     return [field.encode_name for struct in structs for field in struct.fields]
 
 
 def words_at(shape: Any, path: str | None) -> list[str]:
-    """The words that may stand at this path."""
+    """Returns the words that are valid at this path."""
     literals = [each for each in types_at(shape, path) if isinstance(each, inspect.LiteralType)]
     return [str(word) for literal in literals for word in literal.values]
 
@@ -136,7 +136,7 @@ def members(type: inspect.Type) -> list[inspect.Type]:
 
 
 def below(type: inspect.Type, field: str, index: str) -> list[inspect.Type]:
-    """What a path finds in this type, one step on."""
+    """Returns the types one step of a path below this type."""
     match type:
         case inspect.StructType():
             return [each.type for each in type.fields if each.encode_name == field]

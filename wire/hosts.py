@@ -1,7 +1,7 @@
-"""Which names this server answers to (ALLOWED_HOSTS), whichever way a request goes.
+"""The host names that this server answers to (ALLOWED_HOSTS), for every kind of request.
 
-A page of a stranger may have its own name point at this machine; then the visitor's browser lets it read what the
-server answers here. The Host header tells: it carries the page's name, whatever that points at.
+A hostile web page can let its own name point at this machine. Then the visitor's browser would let the page read this server's
+answers. The Host header still has the page's name, so the server can refuse the request.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from django.http.request import split_domain_port, validate_host
 
 from base.errors import InvalidRequest
 
-# Whoever probes them (an orchestrator, a balancer) asks by an address that nobody knew when the settings were made.
+# An orchestrator or a load balancer probes these paths by an address that the settings cannot know.
 PROBES = frozenset({"/v0/health", "/v0/ready", "/healthz", "/readyz"})
 
 
 def refused(scope: dict[str, Any]) -> InvalidRequest | None:
-    """Why this request is not answered; None when it is. One without a Host comes here with an empty one."""
+    """Returns the refusal of a request with a wrong Host, or None for a valid one. A request without a Host has an empty one."""
     if scope["path"] in PROBES:
         return None
     for name, value in scope["headers"]:

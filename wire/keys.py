@@ -1,6 +1,6 @@
-"""API keys: who may do what under which names (docs/security.md).
+"""API keys with scopes and prefixes (docs/security.md).
 
-A key is `Authorization: Bearer <secret>`. Only the SHA-256 of a secret is kept, in the environment's keys too.
+A client sends `Authorization: Bearer <secret>`. The server keeps only the SHA-256 of a secret, also of keys in the environment.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from base.names import shown, within
 from store.database import mend
 from wire.client import MOST_KNOWN
 
-SECRET = re.compile(r"[!-~]+")  # what a header can carry
+SECRET = re.compile(r"[!-~]+")  # characters that a header can carry
 PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:>-]*", re.ASCII)
 SCOPES = ("read", "write", "delete", "admin")
-LEAST_SECRET = 16  # characters of a secret in the environment, where others can reach the server
-# The keys that the admin keeps (topics.models.ApiKey). There are few: no index is needed.
+LEAST_SECRET = 16  # least characters of a secret in the environment, if others can reach the server
+# The keys of the admin (topics.models.ApiKey). There are few, so the query needs no index.
 KEYS = """
 SELECT id, name, secret_sha256, previous_sha256, previous_until_ts, expires_ts, revoked_ts, read, write, delete_scope, admin,
        prefixes
   FROM topics_apikey
 """
-# To the minute: last use is for people, and not worth a write a second.
+# Accurate to the minute, because the last use is for people and not worth a write each second.
 NOTE_USE = """
 UPDATE topics_apikey SET last_used_ts = used.ts FROM unnest(%s::bigint[], %s::bigint[]) AS used (id, ts)
  WHERE topics_apikey.id = used.id AND (last_used_ts IS NULL OR last_used_ts < used.ts - 60000)
 """
-FRESH_SECONDS = 1.0  # a key that is made or revoked counts everywhere within a second
+FRESH_SECONDS = 1.0  # a new or revoked key takes effect in all processes within this time
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Whom a request comes from. `id` tells keys apart without giving the secret away.
+    """The key of a request. `id` identifies the key without revealing its secret.
 
-    `name` is what people call the key. `digest` and `until_ms` are of the secret that was shown: a key that is being
-    rotated has two secrets, and each ends at a time of its own (None: it does not end).
+    `name` is for people. `digest` and `until_ms` belong to the secret that the client sent. A key that is being rotated has two
+    secrets, and each has its own end (None: no end).
     """
 
     id: str
@@ -57,23 +57,23 @@ class Key:
     name: str = field(default="", compare=False)
     digest: bytes = field(default=b"", compare=False, repr=False)
     until_ms: int | None = field(default=None, compare=False)
-    address: str = field(default="", compare=False)  # of the client, where no key is needed
+    address: str = field(default="", compare=False)  # address of the client, if no key is needed
 
     @property
     def holder(self) -> str:
-        """Whom caps count: the key, or the client's address where no key is needed."""
+        """The id for the caps: the key's, or the client's address if no key is needed."""
         return self.address or self.id
 
     @property
     def sees_all(self) -> bool:
-        """Whether it may know what concerns the whole server."""
+        """Whether the key may read data about the whole server."""
         return "admin" in self.scopes and not self.prefixes
 
     def allows(self, name: str) -> bool:
         return within(name, self.prefixes)
 
     def shown(self, name: str) -> str:
-        """The name as answers to this key show it."""
+        """Returns the name as answers to this key show it."""
         return shown(name, self.prefixes)
 
     def valid(self, now: int) -> bool:
@@ -99,7 +99,7 @@ def open_to(address: str) -> Key:
 
 
 class MalformedKeys(ValueError):
-    """TOPICS_API_KEYS cannot be read; the message says which entry, never its secret."""
+    """TOPICS_API_KEYS is invalid. The message names the entry, never its secret."""
 
 
 def sha256(secret: str) -> bytes:
@@ -107,9 +107,9 @@ def sha256(secret: str) -> bytes:
 
 
 def parse_keys(text: str, least: int = 1) -> dict[bytes, Key]:
-    """`secret:scopes:prefix|prefix`, by commas; scopes joined by `+`, prefixes optional. By the SHA-256 of each secret.
+    """Parses `secret:scopes:prefix|prefix` entries, separated by commas. Scopes are joined by `+`, prefixes are optional.
 
-    Raises MalformedKeys, also for a secret of fewer than `least` characters.
+    Returns the keys by the SHA-256 of their secrets. Raises MalformedKeys, also for a secret of fewer than `least` characters.
     """
     keys: dict[bytes, Key] = {}
     for place, entry in enumerate(filter(None, (part.strip() for part in text.split(","))), 1):
@@ -133,7 +133,7 @@ def parse_keys(text: str, least: int = 1) -> dict[bytes, Key]:
         id = f"env:{digest.hex()[:12]}"
         keys[digest] = Key(id, wanted, tuple(filter(None, prefixes.split("|"))), digest=digest)
     if text.strip() and not keys:
-        raise MalformedKeys("it is set, and holds no entry")  # who sets it does not want an open server
+        raise MalformedKeys("it is set, and holds no entry")  # an operator who sets it does not want an open server
     return keys
 
 
@@ -142,7 +142,7 @@ def new_secret() -> str:
 
 
 class Keyring:
-    """The keys this process knows: those of the environment, and those of the admin as of a second ago."""
+    """The keys that this process knows: keys of the environment, and keys of the admin that are at most a second old."""
 
     def __init__(self) -> None:
         self._fixed: dict[bytes, Key] | None = None
@@ -154,27 +154,26 @@ class Keyring:
 
     @property
     def stale(self) -> bool:
-        """Too old to go by."""
+        """Whether the keys are too old to use."""
         return time.monotonic() >= self._fresh_until
 
     @property
     def aging(self) -> bool:
-        """Half way to that: whoever has them read again now keeps all others from waiting for it."""
+        """Whether the keys are half as old as stale keys. If a request starts a refresh now, no other request has to wait."""
         return time.monotonic() >= self._fresh_until - FRESH_SECONDS / 2
 
     def refresh(self) -> None:
-        """Read the admin's keys again, and note which were used. Runs queries: not for an event loop."""
+        """Read the admin's keys again, and store the last use of keys. Runs queries, so do not call it in an event loop."""
         with self._lock:
             if time.monotonic() < self._fresh_until - FRESH_SECONDS / 2:
-                return  # somebody just did
-            mend()  # not every thread that comes here serves requests, before which Django looks
+                return  # another thread just did
+            mend()  # Django checks connections only before requests, and not every calling thread serves requests
             if self._fixed is None:
                 self._fixed = parse_keys(settings.TOPICS_API_KEYS)
             self._note_use()
             rows = [Row(*row) for row in fetched(KEYS)]
             self._keys = {**self._fixed, **by_digest(rows)}
-            # A key that was revoked or has expired still counts as configured: the end of the last one must not open
-            # the server.
+            # Revoked and expired keys still count as configured, so that the end of the last key does not open the server.
             self._configured = bool(self._fixed or rows)
             self._fresh_until = time.monotonic() + FRESH_SECONDS
 
@@ -183,7 +182,7 @@ class Keyring:
         self._fresh_until = 0.0
 
     def holds(self, key: Key) -> bool:
-        """Whether a request would still be let in as this very key: who stays for long asks again."""
+        """Returns whether a request would still be authenticated as exactly this key. Long requests check this repeatedly."""
         if not self._configured:
             return key == OPEN
         now = self._keys.get(key.digest)
@@ -196,7 +195,7 @@ class Keyring:
                 cursor.execute(NOTE_USE, [list(used), list(used.values())])
 
     def authenticate(self, authorization: str | None) -> Key:
-        """The key behind an Authorization header; raises Unauthorized. Call refresh() first where `stale`."""
+        """Returns the key of an Authorization header. Raises Unauthorized. If `stale`, call refresh() first."""
         if not self._configured:
             return OPEN
         scheme, _, secret = (authorization or "").partition(" ")
@@ -212,7 +211,7 @@ class Keyring:
 
 
 class Row(NamedTuple):
-    """A key as it is stored."""
+    """A stored key."""
 
     id: int
     name: str
@@ -236,7 +235,7 @@ class Row(NamedTuple):
 
 
 def by_digest(rows: Iterable[Row]) -> dict[bytes, Key]:
-    """The keys that these rows hold, each under the SHA-256 of the secret, or of both while it is being rotated."""
+    """Returns the keys of these rows by the SHA-256 of the secret. A key that is being rotated has both of its secrets."""
     keys: dict[bytes, Key] = {}
     for row in rows:
         if row.revoked_ts is not None:

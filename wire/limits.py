@@ -7,26 +7,27 @@ from django.conf import settings
 from base.errors import Throttled
 from wire import memory, metrics
 
-MOST_IN_FLIGHT = settings.TOPICS_MAX_IN_FLIGHT_PER_KEY  # of a key in a process
-MOST_BODIES_BYTES = settings.TOPICS_MAX_BODIES_BYTES  # of all requests in a process
+MOST_IN_FLIGHT = settings.TOPICS_MAX_IN_FLIGHT_PER_KEY  # requests of a key in a process
+MOST_BODIES_BYTES = settings.TOPICS_MAX_BODIES_BYTES  # bytes of the bodies of all requests in a process
 in_flight: dict[str, int] = {}  # requests of each holder in this process
-SOON, LATER = 1, 60  # seconds: requests and streams end by themselves; topics and routers stay until they are deleted
-held_bytes = 0  # of the bodies of all requests under way in this process
+# Seconds for Retry-After. Requests and streams end by themselves. Topics and routers stay until somebody deletes them.
+SOON, LATER = 1, 60
+held_bytes = 0  # bytes of the bodies of all requests under way in this process
 
 
 def check(limit: str, most: int, now: int, retry_after: int = SOON) -> None:
-    """Raises Throttled when one more than `now` would be over `most`."""
+    """Raises Throttled if one more than `now` would exceed `most`."""
     if most and now >= most:
         metrics.throttled(limit)
         raise Throttled(f"the limit {limit} of {most} is reached", limit=limit, max=most, retry_after=retry_after)
 
 
 class under_way:
-    """Around a request, from before its body is read to its answer.
+    """Counts a request, from before its body is read until its answer. Raises Throttled if a cap is reached.
 
-    Counts the request against its holder in this process, and by hold() the bytes of its body against all bodies that this
-    process holds. The holder is a key, or an address where no key is needed: one stranger that sends slowly must not use up
-    what the health checks of others need. Raises Throttled when too much is under way.
+    The request counts against its holder in this process. hold() counts the bytes of its body against all bodies in this
+    process. The holder is a key, or an address if no key is needed. So one stranger that sends slowly cannot use up the requests
+    that the health checks of others need.
     """
 
     __slots__ = ("bytes", "holder")
@@ -46,14 +47,14 @@ class under_way:
         held_bytes -= self.bytes
         if self.bytes >= memory.LARGE_BYTES:
             memory.let_go(self.bytes)
-        others = in_flight.pop(self.holder) - 1  # addresses would otherwise add up for ever
+        others = in_flight.pop(self.holder) - 1  # removed at 0, because addresses would otherwise accumulate
         if others:
             in_flight[self.holder] = others
 
     def hold(self, size: int) -> None:
-        """Another `size` bytes are kept for this request. Raises Throttled when this process holds too many."""
+        """Count another `size` bytes that this request keeps. Raises Throttled if this process holds too many."""
         global held_bytes
-        # Only what came counts, never what was announced: who announces much and sends nothing takes no one's room.
+        # Only received bytes count, not announced bytes. So a client that announces much and sends nothing takes no space.
         if MOST_BODIES_BYTES and held_bytes + size > MOST_BODIES_BYTES:
             metrics.throttled("bodies_bytes")
             raise Throttled(

@@ -1,8 +1,8 @@
-"""What a process counts, and what Prometheus is told (docs/wire.md).
+"""Counters of a process, and metrics for Prometheus (docs/wire.md).
 
-Counting is a plain addition, cheap enough for every request; once a second and before a scrape the sums go to
-prometheus_client, whose files (PROMETHEUS_MULTIPROC_DIR) add up all web processes. Gauges are read from the
-database at the scrape, by `collectors`: other apps append theirs.
+Counting is a plain addition, cheap enough for every request. Once a second and before a scrape, the sums go to
+prometheus_client. Its files (PROMETHEUS_MULTIPROC_DIR) add up all web processes. At a scrape, `collectors` read gauges from the
+database. Other apps append their collectors.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ COUNTED = (
     ("topics_read_records_total", "Records examined by diffs", ()),
     ("topics_http_requests_total", "Requests by route and status", ("method", "route", "status")),
     ("topics_throttled_total", "Requests refused by a resource cap", ("limit",)),
-    # Between them a histogram, which prometheus_client would count one by one: see histogram().
+    # These two form a histogram (see histogram()). prometheus_client's own would take one call for each request.
     ("topics_request_bucket_total", "Requests by how long they took", ("method", "route", "le")),
     ("topics_request_microseconds_total", "How long requests took", ("method", "route")),
 )
@@ -40,13 +40,13 @@ BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0
 LE = (*(str(bound) for bound in BOUNDS), "+Inf")
 METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"))
 
-REGISTRY = CollectorRegistry()  # of this process
+REGISTRY = CollectorRegistry()  # metrics of this process
 
 _lock = threading.Lock()
 _sums: dict[tuple[str | int, ...], int] = {}  # by name and labels
-# By method, route and status: how many requests took up to each of the bounds, and the microseconds of them all.
+# By method, route and status: the number of requests in each bucket, and the microseconds of all requests.
 _requests: dict[tuple[str, str, int], list[int]] = {}
-# Told at each flush what was counted since the last one.
+# Each flush calls these with the counts since the last flush.
 listeners: list[Callable[[dict[tuple[str | int, ...], int]], object]] = []
 
 
@@ -69,8 +69,8 @@ def read(records: int) -> None:
 
 
 def request(method: str, route: str, status: int, seconds: float) -> None:
-    """A request to this route was answered so, after so many seconds."""
-    # A client may call its method anything: that must not make a series each.
+    """Count a request to this route that was answered after `seconds`."""
+    # A client can invent methods. They must not make new series.
     key = (method if method in METHODS else "other", route, status)
     with _lock:
         counted = _requests.get(key)
@@ -85,7 +85,7 @@ def throttled(limit: str) -> None:
 
 
 def flush() -> None:
-    """Hand the sums over to prometheus_client."""
+    """Move the sums to prometheus_client."""
     global _sums, _requests
     with _lock:
         sums, _sums = _sums, {}
@@ -123,7 +123,7 @@ class Gathered:
 
 
 def gather(key: Key) -> Script[Gathered]:
-    """The counters of all processes where the key may see all, then the gauges of what it may see."""
+    """Returns the counters of all processes (if the key may see all), and the gauges that the key may see."""
     found = list(counters()) if key.sees_all else []
     for collector in collectors:
         found += yield from collector(key)
@@ -132,8 +132,11 @@ def gather(key: Key) -> Script[Gathered]:
 
 @cache
 def prometheus() -> dict[str, Counter]:
-    """The counters of this process, by name. They are made when it first counts, and not when this module is loaded: until
-    then it may be a process that others are to be forks of, with files of their own."""
+    """Returns the counters of this process by name.
+
+    The counters are made at the first use, not at import. Until then this process may fork others, and each of them needs its
+    own files.
+    """
     prometheus_client.values.ValueClass = prometheus_client.values.get_value_class()
     disable_created_metrics()
     return {name: Counter(name, text, labels, registry=REGISTRY) for name, text, labels in COUNTED}
@@ -150,7 +153,7 @@ def counters() -> Iterator[Metric]:
 
 
 def histogram(buckets: Metric, sums: Metric) -> Metric:
-    """How long requests took, by route: of the counters of single buckets and of the whole time."""
+    """Returns the histogram of request durations by route, from the counters of its buckets and of the total time."""
     family = HistogramMetricFamily(
         "topics_http_request_seconds", "How long requests took, streams apart", labels=("method", "route")
     )
@@ -172,7 +175,7 @@ def values(counter: Metric) -> Iterable[tuple[dict[str, str], float]]:
 
 
 def as_dict(gathered: Gathered) -> dict[str, Any]:
-    """Each metric by name: its kind, its help and its samples."""
+    """Returns the type, the help and the samples of each metric, by name."""
     return {
         metric.name: {
             "type": metric.type,

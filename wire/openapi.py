@@ -1,7 +1,8 @@
-"""The OpenAPI document of /v0, put together from the declarations of its endpoints (docs/wire.md).
+"""The OpenAPI document of /v0, made from the declarations of its endpoints (docs/wire.md).
 
-Everything in it is said once, where it is declared: a call on its handler, a field below it in its struct (sentences.py), a
-refusal on its error's class (base/errors.py). Defaults and bounds are those that a request is parsed with.
+Each description has one source. A handler's docstring describes the call, a string below a struct's field describes the field
+(sentences.py), and an error's docstring describes the refusal (base/errors.py). The parser of requests uses the same defaults and
+bounds.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from wire.sentences import sentences
 
 Part = dict[str, Any]
 REFERENCE = "#/components/schemas/{name}"
-METHODS = ("PUT", "POST", "GET", "DELETE")  # of a path: what is made is there to be read
-# What any call may be refused with; where something is named in its path; and where it has a body.
+METHODS = ("PUT", "POST", "GET", "DELETE")  # the order of a path's methods in the document
+# The refusals of every call. NAMING: of calls with a name in the path. SENDING: of calls with a body.
 ANYWHERE = (
     errors.InvalidRequest,
     errors.Unauthorized,
@@ -44,8 +45,10 @@ RETRY_AFTER = {"Retry-After": {"description": "Seconds after which to try again.
 
 @dataclass(frozen=True, eq=False)
 class API:
-    """What is described: `about` it as a whole, its `tags` with a sentence each, its operations, and what stands for the `names`
-    in their paths: a description, a schema, an example."""
+    """The described API. `about`: its description. `tags`: each with a sentence.
+
+    `names`: the description, the schema and an example of each name in the paths. `operations`: its calls.
+    """
 
     about: str
     tags: Mapping[str, str]
@@ -55,12 +58,12 @@ class API:
 
 @functools.cache
 def schema(api: API) -> bytes:
-    """The document as JSON. It changes with the code only."""
+    """Returns the document as JSON. Only a change of the code changes it."""
     return msgspec.json.encode(document(api))
 
 
 def document(api: API) -> Part:
-    """The whole OpenAPI document."""
+    """Returns the whole OpenAPI document."""
     shapes = Shapes(api.operations)
     paths: dict[str, Part] = {path_of(each): {} for each in api.operations}
     for each in sorted(api.operations, key=lambda each: METHODS.index(each.method)):
@@ -79,7 +82,7 @@ def path_of(of: Operation) -> str:
 
 
 class Shapes:
-    """The schemas of all shapes; `components` is what the document keeps of them, and `queries` becomes parameters."""
+    """The schemas of all shapes. The document has `components` as they are, and `queries` as parameters."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         shapes = [shape for each in operations for shape in (*each.bodies(), each.query, *each.shapes()) if shape]
@@ -93,7 +96,7 @@ class Shapes:
 
 
 def structs(shapes: Iterable[Shape]) -> set[Shape]:
-    """These structs, and those that they hold."""
+    """Returns these structs and all structs inside them."""
     found: set[Shape] = set()
     left: list[Any] = list(kinds.multi_type_info(shapes))
     while left:
@@ -116,7 +119,7 @@ def describe(shape: Shape, schema: Part) -> Part:
 
 
 def bounded(part: Any) -> Any:
-    """The same without `items: false`, which generators of clients stumble over: a tuple's length is bounded all the same."""
+    """Returns the schema without `items: false`, because generators of clients fail at it. Other keys still bound the length."""
     match part:
         case dict():
             return {name: bounded(each) for name, each in part.items() if not (name == "items" and each is False)}
@@ -149,14 +152,14 @@ def operation(of: Operation, api: API, shapes: Shapes) -> Part:
 
 
 def named(of: Operation, names: Mapping[str, Part]) -> Iterator[Part]:
-    """The parameters in the path."""
+    """Yields the parameters in the path."""
     for name in re.findall(r"<str:(\w+)>", of.path):
         part = {"name": name, "in": "path", "required": True, **names[name]}
         yield {**part, "example": of.names.get(name, part["example"])}
 
 
 def asked(of: Operation, shapes: Shapes) -> Iterator[Part]:
-    """The parameters in the query."""
+    """Yields the parameters in the query."""
     whole = shapes.queries[of.query] if of.query else {"properties": {}}
     for name, given in whole["properties"].items():
         schema = without_null(given)
@@ -166,7 +169,7 @@ def asked(of: Operation, shapes: Shapes) -> Iterator[Part]:
 
 
 def without_null(schema: Part) -> Part:
-    """A query cannot say null: what may be null may be left out."""
+    """Returns the schema of a query's field without null. A query cannot contain null, so clients omit the field instead."""
     if {"type": "null"} not in schema.get("anyOf", ()):
         return dict(schema)
     (kept,) = (each for each in schema["anyOf"] if each != {"type": "null"})
@@ -179,7 +182,7 @@ def headers(of: Operation) -> Iterator[Part]:
 
 
 def told(of: Operation) -> Part:
-    """The headers that its answers can have."""
+    """Returns the headers that the answers can have."""
     named = {name: {"description": said, "schema": {"type": "string"}} for name, said in of.tells.items()}
     return {"headers": named} if named else {}
 
@@ -201,7 +204,7 @@ def responses(of: Operation) -> Iterator[tuple[str, Part]]:
 
 
 def refused_with(of: Operation) -> list[type[errors.TopicsError]]:
-    """Every refusal that a call may get."""
+    """Returns every refusal that a call can get."""
     return [*ANYWHERE, *of.errors, *(NAMING if "<" in of.path else ()), *(SENDING if of.body else ())]
 
 
@@ -212,13 +215,13 @@ def done(status: int, of: Operation) -> str:
 
 
 def every_refusal() -> list[type[errors.TopicsError]]:
-    """One class for each code: a class that only says more has its parent's."""
+    """Returns one class for each code. A class without its own code is a subclass that only adds details."""
     found = [each for _, each in inspect.getmembers(errors, inspect.isclass) if issubclass(each, errors.TopicsError)]
     return [each for each in found if each is not errors.TopicsError and "code" in vars(each)]
 
 
 def codes(of: Iterable[type[errors.TopicsError]]) -> dict[int, dict[str, str]]:
-    """The codes of each status, with their sentences."""
+    """Returns the codes of each status, with their sentences."""
     found: dict[int, dict[str, str]] = {}
     for each in of:
         found.setdefault(each.status, {})[each.code] = " ".join((each.__doc__ or "").split())
@@ -226,7 +229,7 @@ def codes(of: Iterable[type[errors.TopicsError]]) -> dict[int, dict[str, str]]:
 
 
 def refusals() -> Iterator[tuple[str, Part]]:
-    """What refusals look like, by status: they differ in their codes."""
+    """Yields the schema of refusals for each status. The schemas differ in their codes."""
     for status, said in codes(every_refusal()).items():
         _, schemas = msgspec.json.schema_components([Error, Problem], ref_template=REFERENCE)
         error, problem = describe(Error, schemas["Error"]), describe(Problem, schemas["Problem"])

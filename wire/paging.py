@@ -1,4 +1,4 @@
-"""Lists come in pages, by name: `page_size` and an opaque `cursor` (docs/wire.md)."""
+"""Pages of lists, in the order of names, with `page_size` and an opaque `cursor` (docs/wire.md)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ NextCursor = Annotated[
 
 
 class PageQuery(Request):
-    """Which page a client asks for."""
+    """The page that a client asks for."""
 
     page_size: Annotated[int, Meta(ge=1)] = 100
-    """How many a page holds at the most; more than 1000 gives 1000."""
+    """Entries of a page, at most 1000. A larger value gives 1000."""
     cursor: str = ""
-    """`next_cursor` of the page before; nothing: the first page."""
+    """`next_cursor` of the previous page. Empty: the first page."""
 
     @property
     def clamped(self) -> Clamped:
@@ -36,12 +36,12 @@ class PageQuery(Request):
         return min(self.page_size, MAX_SIZE)
 
     def after(self, length: int = 1) -> tuple[str, ...]:
-        """The names that the page comes after, as many as order the list. Raises InvalidRequest."""
+        """Returns the names of the last entry before the page. `length`: the names that order the list. Raises InvalidRequest."""
         return read_cursor(self.cursor, length)
 
 
 def read_cursor(cursor: str, length: int) -> tuple[str, ...]:
-    """Raises InvalidRequest for a cursor that no list of this kind gave out."""
+    """Returns the `length` names in a cursor, all empty for an empty cursor. Raises InvalidRequest for an invalid cursor."""
     if not cursor:
         return ("",) * length
     try:

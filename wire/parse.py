@@ -1,6 +1,6 @@
-"""What a body and a query have to be: each is parsed into a struct, or refused with what is wrong, and where.
+"""Parses a body or a query into a struct, or refuses it. The refusal names the error and its path.
 
-A field that is not known is refused. It costs nothing: whoever reads a body knows at each name whether it is one of the struct's.
+Unknown fields are refused. The check is free, because the parser looks up each name in the struct anyway.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ from base.surrogates import lone_surrogate
 from wire import hints
 
 T = TypeVar("T")
-MOST_FIELDS = 1000  # of a query
+MOST_FIELDS = 1000  # fields of a query
 STRICT: bool = settings.TOPICS_STRICT
 
 
 class Request(msgspec.Struct, forbid_unknown_fields=STRICT):
-    """A body or a query, or a part of one. What is asked for by a field that we do not know would not be done: it is refused,
-    unless TOPICS_STRICT=0 says that clients send such fields and have to be served."""
+    """A body or a query, or a part of one.
+
+    An unknown field is refused, because the server cannot do what the field asks for. With TOPICS_STRICT=0 the server ignores
+    unknown fields, for clients that send them.
+    """
 
 
 class Destruction(msgspec.Struct, forbid_unknown_fields=True):
-    """The same for a call that deletes. The field that we do not know may be what was to be kept: it is refused in any case."""
+    """A body or a query of a call that deletes. It always refuses an unknown field, because the field may protect records."""
 
 
 class NoFields(msgspec.Struct, forbid_unknown_fields=True):
@@ -41,7 +44,7 @@ def is_json(content_type: bytes | None) -> bool:
 
 
 def parse(body: bytes, shape: type[T]) -> T:
-    """The body as a struct, no body as an empty object. Raises InvalidRequest: what is wrong, and where."""
+    """Returns the body as a struct. An empty body is an empty object. Raises InvalidRequest with the error and its path."""
     try:
         if not body.isascii():
             body.decode()
@@ -68,7 +71,7 @@ def query_pairs(raw: bytes) -> list[tuple[str, str]]:
 
 
 def header_text(name: str, value: bytes) -> str:
-    """Returns the text of a header, which is the same text in a body. Raises InvalidRequest."""
+    """Returns the text of a header, which is UTF-8, as in a body. Raises InvalidRequest."""
     try:
         return value.decode()
     except UnicodeDecodeError as error:
@@ -76,7 +79,7 @@ def header_text(name: str, value: bytes) -> str:
 
 
 def parse_query(raw: bytes, shape: type[T]) -> T:
-    """The query as a struct: fields that are lists take every value, the others the last. Raises InvalidRequest."""
+    """Returns the query as a struct. A list takes every value of its field, other fields take the last. Raises InvalidRequest."""
     if not raw:
         return shape()
     fields, given = query_fields(shape), dict[str, Any]()  # type: ignore[arg-type]
@@ -99,5 +102,5 @@ def parse_query(raw: bytes, shape: type[T]) -> T:
 
 @functools.cache
 def query_fields(shape: Any) -> dict[str, bool]:
-    """The names of a query's fields, and whether each takes several values."""
+    """Returns the names of a query's fields, and whether each takes several values."""
     return {field.encode_name: get_origin(field.type) is list for field in msgspec.structs.fields(shape)}

@@ -1,4 +1,4 @@
-"""What a server process does once a second, off every request's way: each step is short, and may be lost once."""
+"""Periodic work of a web process, once a second, outside of requests. Each step is short. Skipping one run does no harm."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from wire import memory, metrics
 
 log = logging.getLogger(__name__)
 PAUSE_SECONDS = 1.0
-# Other apps add theirs.
+# Other apps add their steps.
 steps: list[Callable[[], object]] = [metrics.flush, memory.give_back, lambda: threads.end_idle(time.monotonic())]
 _thread: threading.Thread | None = None
 
 
 def start() -> None:
-    """Start this process's pulse, if it does not beat."""
+    """Start this process's pulse, unless it runs."""
     global _thread
     if _thread is None or not _thread.is_alive():
         _thread = threading.Thread(target=beat_forever, name="pulse", daemon=True)
@@ -42,4 +42,4 @@ def beat() -> None:
             connection.close()
             if translated(error) is None:
                 log.exception("a step of the pulse failed")
-            # PostgreSQL is away: what was noted is noted still.
+            # If PostgreSQL is not available, the step keeps its notes for the next beat.

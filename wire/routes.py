@@ -1,4 +1,4 @@
-"""Which endpoints there are at a path: one look for every segment of it."""
+"""The endpoints by path. A lookup takes one step for each segment."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from wire.dialect import Dialect
 from wire.endpoint import Endpoint
 from wire.hints import NEAR, likeness
 
-LONGEST_PATH = 600  # of which it is said what was probably meant, and remembered what is there
+LONGEST_PATH = 600  # characters. Longer paths get no suggestion, and their lookup is not cached.
 ANY = re.compile(r"<str:(\w+)>")
 
 
 class Found(NamedTuple):
-    """The endpoints of a path by method, and what stands in it where its route has a name."""
+    """The endpoints of a path by method, and the names in the path."""
 
     endpoints: dict[str, Endpoint]
     arguments: tuple[str, ...]
@@ -25,14 +25,14 @@ class Found(NamedTuple):
 
 
 class Near(NamedTuple):
-    """A path like another one: how much, and what it is; empty where none is."""
+    """A similar path and its similarity. The path is empty if there is none."""
 
     alike: float = 0.0
     path: str = ""
 
 
 class Routes:
-    """The table of all endpoints. `others`: paths that are served by something else."""
+    """The table of all endpoints. `others`: other paths of this server, for suggestions."""
 
     def __init__(self, endpoints: Iterable[Endpoint], others: Sequence[str] = ()) -> None:
         self.others = others
@@ -52,7 +52,7 @@ class Routes:
         node[END] = methods
 
     def find(self, path: str) -> Found | None:
-        """What is at the path; None: nothing that was declared."""
+        """Returns the endpoints of a path, or None if it has none."""
         node: dict[Any, Any] = self.tree
         arguments = []
         for segment in path[1:].split("/"):
@@ -69,7 +69,7 @@ class Routes:
         return Found(methods, tuple(arguments), next(iter(methods.values())).dialect)
 
     def missing(self, path: str) -> NotFound:
-        """The refusal of a path at which there is nothing: it says what was probably meant."""
+        """Returns the refusal of a path that does not exist, with a suggestion if a path is similar."""
         nothing = "there is nothing at this path"
         if len(path) > LONGEST_PATH:
             return NotFound(nothing)
@@ -85,14 +85,14 @@ class Routes:
         return NotFound(nothing)
 
     def near(self, path: str, pattern: str) -> Near:
-        """How alike a path is to a pattern, and what it would be there. Nothing where a word of it is another altogether."""
+        """Returns the similarity of a path and a pattern, and the path in that pattern. Near() if a word is too different."""
         given, wanted = path[1:].split("/"), pattern.split("/")
         if len(given) != len(wanted) or given[0] != wanted[0]:
             return Near()
         right, alike = [], 0.0
         for segment, each in zip(given, wanted, strict=True):
             is_name = ANY.fullmatch(each) is not None
-            like = 0.5 if is_name else likeness(segment, each)  # a word that is right says more than any name
+            like = 0.5 if is_name else likeness(segment, each)  # a correct word is better evidence than any name
             if not segment or like < (0 if is_name else NEAR):
                 return Near()
             right.append(quote(segment, safe=":>") if is_name else each)
@@ -100,8 +100,8 @@ class Routes:
         return Near(alike, "/" + "/".join(right))
 
     def __iter__(self) -> Iterator[tuple[str, dict[str, Endpoint]]]:
-        """Each path with its endpoints by method."""
+        """Yields each path with its endpoints by method."""
         return iter(self.by_path.items())
 
 
-END = ()  # no segment is that
+END = ()  # a key that differs from every segment

@@ -1,4 +1,4 @@
-"""The shapes that all answers share. What is sent and answered is a struct, of which the schema is made (openapi.py)."""
+"""The shapes that all answers share. Requests and answers are structs, and the schema is made from these (openapi.py)."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ Clamped = Annotated[
 
 
 class Performance(msgspec.Struct):
-    """Where the time went."""
+    """The time that the server took."""
 
     server_total_ms: float
-    """Milliseconds from the request's first byte here to the answer."""
+    """Milliseconds from the request's first byte at the server to the answer."""
 
 
 class Problem(msgspec.Struct):
-    """Why a request was refused. It changed nothing."""
+    """The reason why a request was refused. The request changed nothing."""
 
     code: str
     """The reason, for programs."""
     message: str
-    """The same for people: what is wrong, and where."""
+    """The reason, for people: the error and its path."""
     detail: dict[str, Any] | UnsetType = UNSET
-    """More for programs, where there is more to tell: the name, limit or position that it is about."""
+    """More data for programs: the name, the limit or the position. Absent if there is none."""
 
 
 class Error(msgspec.Struct):
-    """What every refusal looks like."""
+    """The body of every refusal."""
 
     error: Problem
     performance: Performance

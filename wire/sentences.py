@@ -1,6 +1,6 @@
-"""What is said of a struct's fields: the string that stands below each of them, where its declaration is.
+"""The descriptions of a struct's fields: the string below each field in the source.
 
-Such a string costs nothing where structs are made and used. It is read from the source when somebody asks for the schema.
+Such a string costs nothing when structs are made and used. It is read from the source when a client asks for the schema.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 
 
 def sentences(shape: type[msgspec.Struct]) -> dict[str, str]:
-    """The sentences of a struct's fields, inherited ones too, by the names that the fields have on the wire."""
+    """Returns the sentences of a struct's fields, also of inherited fields, by their names on the wire."""
     said: dict[str, str] = {}
     for each in reversed(shape.__mro__):
         if issubclass(each, msgspec.Struct) and each is not msgspec.Struct:
@@ -26,7 +26,7 @@ def sentences(shape: type[msgspec.Struct]) -> dict[str, str]:
 
 @functools.cache
 def of_module(module: str) -> dict[str, dict[str, str]]:
-    """By class and field."""
+    """Returns the sentences of a module by class and field."""
     tree = ast.parse(inspect.getsource(sys.modules[module]))
     return {node.name: dict(of_class(node)) for node in tree.body if isinstance(node, ast.ClassDef)}
 

@@ -1,6 +1,6 @@
-"""End well: on SIGTERM the streams are told, what is under way is finished, and only then the web server stops.
+"""Graceful shutdown: on SIGTERM the streams end, the running requests finish, and only then the web server stops.
 
-granian cuts open streams on SIGTERM without telling the application, so its worker hears of the signal from here.
+granian cuts open streams on SIGTERM without telling the application. So this module handles the signal first.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 from base.errors import ShuttingDown
 from wire import limits
 
-# Below the time after which granian kills a worker that does not end (topics_project/supervisor.py).
+# Must be shorter than the time after which granian kills a worker (topics_project/supervisor.py).
 PATIENCE_SECONDS = 3.0
 LOOK_SECONDS = 0.02
 
 _begun = False
-_busy: list[Callable[[], bool]] = []  # what must have ended first
+_busy: list[Callable[[], bool]] = []  # shutdown waits until all of these return False
 _enders: list[Callable[[], None]] = []
 
 
@@ -27,19 +27,19 @@ def begun() -> bool:
 
 
 def check() -> None:
-    """Raises ShuttingDown once this process is about to end."""
+    """Raises ShuttingDown if this process is shutting down."""
     if _begun:
         raise ShuttingDown("this server is shutting down: ask again, another one answers")
 
 
 def before_the_end(tell: Callable[[], None], busy: Callable[[], bool]) -> None:
-    """Have `tell` called when the end begins, and wait for as long as `busy` says so."""
+    """Register `tell`, which is called when the shutdown begins. The shutdown waits while `busy` returns True."""
     _enders.append(tell)
     _busy.append(busy)
 
 
 def install() -> None:
-    """Stand between SIGTERM and granian's worker. Called before the worker sets up its signals."""
+    """Handle SIGTERM before granian's worker. Called before the worker sets up its signals."""
     from granian import _signals
 
     granians = _signals.set_loop_signals
@@ -57,7 +57,7 @@ def install() -> None:
 
 
 def begin(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
-    """A signal came. A second one does not wait."""
+    """Begin the shutdown after a signal. A second signal stops the server at once."""
     global _begun
     if _begun:
         stop()
@@ -69,9 +69,9 @@ def begin(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
 
 
 async def drain(stop: Callable[[], None]) -> None:
-    """Wait until nothing is under way, then stop; after PATIENCE_SECONDS in any case."""
-    # Looks are counted, and no clock is asked: while this process does not run (a machine that is busy, a SIGSTOP), the
-    # clock goes on, and whoever asked meanwhile would be cut off without an answer.
+    """Wait until no request is under way, but at most PATIENCE_SECONDS. Then stop."""
+    # The loop counts its steps instead of reading a clock. A clock advances while this process does not run (a busy machine, a
+    # SIGSTOP). Clients that send a request meanwhile would be cut off without an answer.
     for _ in range(round(PATIENCE_SECONDS / LOOK_SECONDS)):
         if not limits.in_flight and not any(busy() for busy in _busy):
             break

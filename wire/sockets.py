@@ -1,7 +1,7 @@
-"""The sockets below the web server, which gives no hold on them: what the kernel keeps for a client that does not read.
+"""Options of the web server's sockets. They limit the kernel's memory for a client that does not read.
 
-The web server's sockets are found among the files that this process has open. The kernel hands what is set on a
-listening socket on to every connection that comes in by it.
+The web server has no interface for them, so this module finds its sockets among the open files of this process. A connection
+inherits the options of its listening socket.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-# The kernel takes no more from us while so much waits to be sent. What is on its way to the client comes on top, so a
-# client that is far away is served as fast as before; a client that does not read holds this instead of megabytes.
+# The kernel accepts no more data from us while this many bytes wait to be sent. Bytes on their way to the client do not count, so
+# a distant client is served as fast as before. A client that does not read holds this memory instead of megabytes.
 MOST_UNSENT_BYTES = 128 * 1024
-# A client that takes nothing for so long is gone, or may as well be: its connection is closed, and all that was kept
-# for it is given back. One that comes back goes on from its Last-Event-ID.
+# If a client takes nothing for this time, the kernel closes its connection and frees its memory. If the client returns, it
+# resumes from its Last-Event-ID.
 STALLED_MS = 300_000
 
 
 def tune_listeners() -> bool:
-    """Set on this process's listening sockets what their connections are to have. Returns whether there are any."""
+    """Set the options of this process's listening sockets and their connections. Returns whether a socket listens."""
     ports = set()
     for held in tcp_sockets():
         with held:
@@ -30,46 +30,46 @@ def tune_listeners() -> bool:
                 tune(held)
     for held in tcp_sockets():
         with held:
-            if held.getsockname()[1] in ports:  # came in before we had set it
+            if held.getsockname()[1] in ports:  # a connection that came before the option was set
                 tune(held)
     return bool(ports)
 
 
 def tune(held: socket.socket) -> None:
     for name, value in (("TCP_NOTSENT_LOWAT", MOST_UNSENT_BYTES), ("TCP_USER_TIMEOUT", STALLED_MS)):
-        if hasattr(socket, name):  # on Linux both are there
+        if hasattr(socket, name):  # Linux has both
             held.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def cut(client: Sequence[Any], server: Sequence[Any]) -> bool:
-    """Shut the connection between these addresses down, whatever waits to be sent on it. Returns whether there is one.
+    """Shut the connection between these addresses down and drop its unsent data. Returns whether there is one.
 
-    We hold a duplicate of the file while we look at it, so nobody can close it and open another under its number.
+    The duplicate of the file keeps its number in use, so no other code can close the file and open another under this number.
     """
-    peer, port = (client[0], int(client[1])), int(server[1])  # granian tells ports as text
+    peer, port = (client[0], int(client[1])), int(server[1])  # granian gives ports as text
     for held in tcp_sockets():
         with held:
             try:
                 if held.getpeername()[:2] == peer and held.getsockname()[1] == port:
-                    # What waits in the kernel is dropped with it, not kept until the client takes it after all.
+                    # The kernel drops its unsent data at once and does not wait for the client to take them.
                     held.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     held.shutdown(socket.SHUT_RDWR)
                     return True
-            except OSError:  # it listens, or its client is gone already
+            except OSError:  # the socket listens, or its client has already disconnected
                 continue
     return False
 
 
 def tcp_sockets() -> Iterator[socket.socket]:
-    """Duplicates of this process's TCP sockets, each to be closed by whoever takes it."""
+    """Yields duplicates of this process's TCP sockets. The caller must close each of them."""
     for name in os.listdir("/dev/fd"):
         try:
             file = os.dup(int(name))
-        except OSError:  # closed since we looked
+        except OSError:  # closed since listdir
             continue
         try:
             held = socket.socket(fileno=file)
-        except OSError:  # no socket
+        except OSError:  # not a socket
             os.close(file)
             continue
         if held.family in (socket.AF_INET, socket.AF_INET6) and held.type == socket.SOCK_STREAM:

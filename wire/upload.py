@@ -1,4 +1,4 @@
-"""The body of a request: never longer than it may be, never slower than it may be, and unzipped."""
+"""Reads the body of a request, within limits of size and rate, and unzips it."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from django.conf import settings
 from base.errors import InvalidRequest, PayloadTooLarge, UnsupportedMediaType
 from wire.limits import under_way
 
-SMALL = 64 * 1024  # bytes: more than any call takes that needs no key or no body
+SMALL = 64 * 1024  # bytes of a body, for calls without a key or without a body
 MOST_MEMBERS = (
-    10_000  # of a gzip body. pigz and bgzip make one for every 64 KiB or more; each costs us time, however small
+    10_000  # members of a gzip body. pigz and bgzip make one for every 64 KiB or more. Even a small member costs time.
 )
 HTTP_1 = ("1.0", "1.1")
 STEP = 64 * 1024  # bytes of a gzip body unzipped at a time
 GRACE_SECONDS = settings.TOPICS_UPLOAD_GRACE_MS / 1000
 LEAST_RATE = settings.TOPICS_UPLOAD_LEAST_RATE
-TICK_SECONDS = min(1.0, GRACE_SECONDS / 4)  # between two looks at who is late
+TICK_SECONDS = min(1.0, GRACE_SECONDS / 4)  # between two checks for late uploads
 ENOUGH_BYTES = GRACE_SECONDS * LEAST_RATE
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 
 
 async def read(headers: dict[bytes, bytes], receive: Receive, most: int, held: under_way) -> bytes:
-    """Returns the whole body, unzipped: at most `most` bytes, before and after. `held` counts them as they come.
+    """Returns the whole body, unzipped. It has at most `most` bytes, zipped and unzipped. `held` counts the bytes as they arrive.
 
-    Raises PayloadTooLarge as soon as the body is known to be longer; InvalidRequest when it comes too slowly, is cut
-    off, or is not framed or zipped as it says; UnsupportedMediaType; Throttled when this process holds too much.
+    Raises PayloadTooLarge as soon as the body is known to be longer. Raises InvalidRequest if the body arrives too slowly, is cut
+    off, or has wrong framing or compression. Raises Throttled if this process holds too many bytes. Raises UnsupportedMediaType.
     """
     whole = announced(headers)
     if whole > most:
@@ -44,14 +44,14 @@ async def read(headers: dict[bytes, bytes], receive: Receive, most: int, held: u
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
-                # The client went away, or its chunks are malformed: the server below us does not tell which.
+                # The client disconnected, or its chunks are malformed. The web server does not say which.
                 raise InvalidRequest("the body is cut off, or its chunks are malformed")
             part = message.get("body", b"")
             size += len(part)
             if size > most:
                 raise too_large(most)
             held.hold(len(part))
-            # What was announced is all that comes: to ask for the end, too, is one more way to a thread of the server below.
+            # After Content-Length bytes the body is complete. To wait for its end, too, would cost another thread switch.
             if size == whole > 0 or not message.get("more_body"):
                 break
             parts.append(part)
@@ -69,19 +69,19 @@ async def read(headers: dict[bytes, bytes], receive: Receive, most: int, held: u
 
 
 def is_gzip(encoding: bytes) -> bool:
-    """Whether a body in this encoding is to be unzipped. Raises UnsupportedMediaType for one that nobody here reads."""
+    """Returns whether a body in this encoding has to be unzipped. Raises UnsupportedMediaType for an unknown encoding."""
     if encoding.lower() not in (b"identity", b"gzip"):
         raise UnsupportedMediaType("a body may be sent as it is, or with Content-Encoding: gzip")
     return encoding.lower() == b"gzip"
 
 
 def announces(scope: dict[str, Any], headers: dict[bytes, bytes]) -> bool:
-    """Whether a body may come. HTTP/1 says so in a header; a request of HTTP/2 may bring one without a word."""
+    """Returns whether a body may follow. HTTP/1 announces a body in a header. HTTP/2 can send one without an announcement."""
     return b"content-length" in headers or b"transfer-encoding" in headers or scope["http_version"] not in HTTP_1
 
 
 def announced(headers: dict[bytes, bytes]) -> int:
-    """The body's length as its Content-Length says; 0 where there is none. Raises InvalidRequest."""
+    """Returns the Content-Length, or 0 without one. Raises InvalidRequest."""
     length = headers.get(b"content-length", b"0")
     if not length.isdigit() or len(length) > 18:
         raise InvalidRequest("Content-Length is not a number of bytes")
@@ -89,9 +89,9 @@ def announced(headers: dict[bytes, bytes]) -> int:
 
 
 class Upload:
-    """A body that is being received. Whoever sends too little of it in time has its task cancelled.
+    """A body that is being received. If it arrives too slowly, its task is cancelled.
 
-    This is what asyncio.timeout() does; a timer for each body took a tenth of a small request.
+    asyncio.timeout() does the same, but a timer for each body took a tenth of the time of a small request.
     """
 
     __slots__ = ("late", "lately", "task", "until")
@@ -105,14 +105,16 @@ class Upload:
             _watching = asyncio.create_task(watch())
 
     def came(self, size: int) -> None:
-        """Whoever sends enough within the grace has it once more. What came before does not count again: else a large part
-        sent at once would buy hours of silence."""
+        """Count received bytes. If a client sends enough within the grace, the grace starts again.
+
+        Earlier bytes do not count again. Otherwise a client could send one large part and then be silent for hours.
+        """
         self.lately += size
         if self.lately >= ENOUGH_BYTES:
             self.lately, self.until = 0, time.monotonic() + GRACE_SECONDS
 
     def check(self) -> None:
-        """Called when the task was cancelled. Raises InvalidRequest when that was for its pace, and for nothing else."""
+        """Called when the task was cancelled. Raises InvalidRequest if the slow upload was the only reason."""
         if self.late and self.task is not None and not self.task.uncancel():
             raise InvalidRequest(
                 f"the body came too slowly: at least {LEAST_RATE} bytes a second are asked for,"
@@ -125,7 +127,7 @@ _watching: asyncio.Task[None] | None = None
 
 
 async def watch() -> None:
-    """Look after the uploads of this event loop, for as long as there are any."""
+    """Cancel late uploads of this event loop, until there are no more uploads."""
     while _under_way:
         await asyncio.sleep(TICK_SECONDS)
         now = time.monotonic()
@@ -136,7 +138,7 @@ async def watch() -> None:
 
 
 def gunzip(body: bytes, most: int) -> bytes:
-    """Every member of a gzip body, one after the other. Raises InvalidRequest or PayloadTooLarge."""
+    """Returns all members of a gzip body, joined. Raises InvalidRequest or PayloadTooLarge."""
     parts: list[bytes] = []
     size = at = members = 0
     while at < len(body) or not members:
@@ -149,7 +151,7 @@ def gunzip(body: bytes, most: int) -> bytes:
             if not step:
                 raise InvalidRequest("the gzip body is cut off")
             try:
-                part = unzip.decompress(step, most + 1 - size)  # never unpacks more than we would take
+                part = unzip.decompress(step, most + 1 - size)  # never unzips more than the cap
             except zlib.error as error:
                 raise InvalidRequest(f"the body is not gzip: {error}") from error
             parts.append(part)

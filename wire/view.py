@@ -1,5 +1,8 @@
-"""A view of Django REST framework, made of an endpoint's declaration: for whoever negotiates media types, for OPTIONS and
-HEAD, for methods that are not allowed, and for all of /v0 where TOPICS_FAST_LANE is off."""
+"""Views of Django REST framework, made from the declarations of endpoints.
+
+They serve clients that negotiate media types, OPTIONS, HEAD and methods that are not allowed. If TOPICS_FAST_LANE is off, they
+serve all of /v0.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +29,13 @@ from wire.endpoint import Asked, Endpoint
 from wire.keys import OPEN, Key
 from wire.schema import JSON
 
-# In a request's environment: whoever called the view can wait for it without a thread (bridge.py), and what it waits for.
+# Keys of a request's environment. MAY_SUSPEND: the caller can wait for the view without a thread (bridge.py).
+# SUSPENDED: the suspended request.
 MAY_SUSPEND, SUSPENDED = "wire.may_suspend", "wire.suspended"
 
 
 class RawJSONParser(BaseParser):
-    """Leaves the body as it is: the view parses it into a struct."""
+    """Returns the body unchanged. The view parses it into a struct."""
 
     media_type = JSON
 
@@ -40,7 +44,7 @@ class RawJSONParser(BaseParser):
 
 
 class Rendered(BaseRenderer):
-    """Handlers answer with bytes."""
+    """Returns the handler's bytes unchanged."""
 
     charset = None
 
@@ -60,7 +64,10 @@ RENDERERS: dict[str, type[BaseRenderer]] = {each.media_type: each for each in (J
 
 
 class Negotiation(DefaultContentNegotiation):
-    """DRF's, which takes longer than a view where a client names no type, or the one that comes first here."""
+    """DRF's negotiation, with a shortcut for clients that accept any type or exactly the first one.
+
+    DRF's own code takes longer than the view.
+    """
 
     def select_renderer(
         self, request: Request, renderers: Sequence[BaseRenderer], format_suffix: str | None = None
@@ -73,11 +80,11 @@ class Negotiation(DefaultContentNegotiation):
 
 
 class View(APIView):
-    """What all views of /v0 share. Made for a path by view_of()."""
+    """The base of all views of /v0. view_of() makes the view of a path."""
 
     endpoints: dict[str, Endpoint] = {}  # by method
     dialect = V0
-    key = OPEN  # until a handler says who asks
+    key = OPEN  # until a handler authenticates the request
     authentication_classes = ()
     permission_classes = ()
     parser_classes = (RawJSONParser,)
@@ -89,7 +96,7 @@ class View(APIView):
         super().setup(request, *args, **kwargs)
 
     def serve(self, request: Request, *_: Any, **arguments: str) -> HttpResponse:
-        """Any method: the endpoint's script on this thread's connection."""
+        """Answers any method with the endpoint's script, on this thread's connection."""
         endpoint = self.endpoints["GET" if request.method == "HEAD" else str(request.method)]
         if endpoint.scope is not None:
             self.key = who(request, self.dialect)
@@ -112,30 +119,30 @@ class View(APIView):
         return as_response(answer)
 
     def http_method_not_allowed(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Raises MethodNotAllowed, which says what is allowed."""
+        """Raises MethodNotAllowed, with the allowed methods in its message."""
         methods = " or ".join(self.endpoints) or "GET"
         others = [endpoint.instead for endpoint in self.endpoints.values() if endpoint.instead]
         raise MethodNotAllowed(f"{request.method} is not for this path: {'; '.join([f'send {methods}', *others])}")
 
     def options(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
-        """What may be done here stands in the Allow header of every answer."""
+        """Answers 204. The Allow header of every answer has the allowed methods."""
         return HttpResponse(status=204, content_type=JSON)
 
     def handle_exception(self, exc: Exception) -> Response:
-        # Whatever the client said it accepts: an error is JSON.
+        # An error is always JSON, even if the client does not accept it.
         self.request.accepted_renderer, self.request.accepted_media_type = JSONRenderer(), JSON
         return as_response(self.dialect.refusal(exc, self.started, self.key))
 
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> HttpResponse:
         route = request.resolver_match.route if request.resolver_match else ""
-        if SUSPENDED not in request.META:  # else it counts once it is answered
+        if SUSPENDED not in request.META:  # a suspended request counts when it is answered
             took = time.perf_counter() - self.started
             metrics.request(str(request.method), f"/{route}", response.status_code, took)
         return super().finalize_response(request, response, *args, **kwargs)
 
 
 class Resumable:
-    """A request whose script waits for something. Whoever called the view goes on with it, in any thread."""
+    """A request with a suspended script. The caller of the view resumes it, in any thread."""
 
     def __init__(
         self, script: Script[Answer], suspended: Suspended, key: Key, endpoint: Endpoint, started: float
@@ -144,8 +151,8 @@ class Resumable:
         self.key, self.endpoint, self.started = key, endpoint, started
 
     def resume(self, result: Any) -> Answer | Resumable:
-        """The answer, or this again where the script waits once more. `result` is what the pause came to."""
-        mend()  # Django looks after a thread's connection where a request begins, and this one began elsewhere
+        """Returns the answer, or this object if the script is suspended again. `result`: the result of the pause."""
+        mend()  # Django checks a thread's connection when a request begins, but this request began in another thread
         try:
             answer = run(self.script, suspend=True, answer=result)
         except Suspended as suspended:
@@ -159,7 +166,7 @@ class Resumable:
 
 
 def view_of(path: str, endpoints: dict[str, Endpoint]) -> Callable[..., Any]:
-    """The view of a path with these endpoints."""
+    """Returns the view of a path with these endpoints."""
     media = dict.fromkeys(media for endpoint in endpoints.values() for media in endpoint.media)
     members: dict[str, Any] = {
         "endpoints": endpoints,
@@ -179,13 +186,13 @@ def as_response(answer: Answer) -> Response:
 
 
 def wanted_headers(request: Request) -> dict[bytes, bytes]:
-    """The headers that handlers ask for."""
+    """Returns the headers that handlers read."""
     key = request.META.get("HTTP_IDEMPOTENCY_KEY")
     return {} if key is None else {b"idempotency-key": key.encode("latin-1")}
 
 
 def who(request: Request, dialect: Dialect) -> Key:
-    """The key that the front found, or the header's where there is no front. Raises Unauthorized."""
+    """Returns the key that the front found, or without a front the key of the header. Raises Unauthorized."""
     key: Key | None = request.META.get("topics.key")
     if key is None:
         if dialect.keys.stale:

@@ -1,4 +1,4 @@
-"""Who visits the admin, known before the form that the visitor sends is read."""
+"""Authenticates visitors of the admin before the server reads their forms."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from store.database import mend
 
 
 def staff(cookie: str) -> Any:
-    """The user whose session stands in a Cookie header, where that is somebody who may log in to the admin; else None.
-    Runs queries."""
+    """Returns the user of the session in a Cookie header, or None if the user may not log in to the admin. Runs queries."""
     session_id = parse_cookie(cookie).get(settings.SESSION_COOKIE_NAME)
     if not session_id:
         return None
@@ -27,5 +26,5 @@ def staff(cookie: str) -> Any:
 
 
 def may_administer(cookie: str) -> bool:
-    """Whether the session in a Cookie header is that of somebody who may log in to the admin. Runs queries."""
+    """Returns whether the user of the session in a Cookie header may log in to the admin. Runs queries."""
     return staff(cookie) is not None

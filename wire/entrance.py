@@ -16,7 +16,8 @@ from wire.keys import OPEN, Key, keyring, open_to
 Scope = dict[str, Any]
 _threads = Threads(1, "keys")
 _asked_for: set[Keys] = set()  # keys that the thread reads now or next: only once, for any number of requests
-DOUBT_SECONDS = 0.05  # requests with unknown keys share one reading in this time, because a client may guess keys at any rate
+# Requests with unknown keys share one reading of the keys in this time, because a client may guess keys at any rate.
+DOUBT_SECONDS = 0.05
 
 
 async def fresh_keys(keys: Keys = keyring) -> None:

@@ -1,1 +1,1 @@
-"""The operators' console: what the admin shows of the whole instance, and what it lets people do about it."""
+"""The operators' console: the admin's pages about the whole instance."""

@@ -1,4 +1,4 @@
-"""The lists of topics, routers and cursors with what only the console knows: pages, states in colour, fields that complete."""
+"""The lists of topics, routers and cursors, extended by the console: links to pages, coloured states, completion in fields."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMES_OF_TOPICS = ("source_name", "dest_name", "topic_name", "dead_letter")
 
 
 class Completing:
-    """Fields that name a topic complete what is typed; a list of 10,000 to choose from would help nobody."""
+    """Completes topic names in fields. A choice from 10,000 topics would be useless."""
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form = super().get_form(request, obj, change, **kwargs)  # type: ignore[misc]
@@ -31,7 +31,7 @@ class Completing:
 
 
 class Topics(Completing, TopicAdmin):
-    """A name leads to the topic's page, and from there to its settings."""
+    """The topics' list. Each name links to the topic's page, which links to the topic's settings."""
 
     list_display = ("named", *TopicAdmin.list_display[1:])
     list_display_links = None

@@ -5,9 +5,9 @@ from django.contrib.admin import apps
 
 
 class AdminConfig(apps.AdminConfig):
-    """Django's admin, whose site is ours."""
+    """Django's admin with our site class."""
 
-    default = False  # of the package `console`: that is the one below
+    default = False  # the package's default app is ConsoleConfig
     default_site = "console.pages.Site"
 
 
@@ -17,7 +17,7 @@ class ConsoleConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Join in where the lower rooms leave a place for it."""
+        """Registers the console's hooks in packages below the console."""
         from console import jobs, metrics, signs
         from topics.api import health
         from wire.metrics import collectors

@@ -1,4 +1,4 @@
-"""What the record browser was asked for, and what its page shows of it."""
+"""The record browser's form, its pages, and readable JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONGEST_SEQ = 2**63 - 2
 
 
 class JumpForm(forms.Form):
-    """Where to go, and what to leave out. `before` and `after` are what the page's own links say."""
+    """The position to show and the filters. `before` and `after` come from the page's own links."""
 
     seq = forms.IntegerField(required=False, min_value=0, max_value=LONGEST_SEQ, label="Seq")
     at = forms.DateTimeField(
@@ -39,12 +39,12 @@ class JumpForm(forms.Form):
     after = forms.IntegerField(required=False, min_value=0, max_value=LONGEST_SEQ, widget=forms.HiddenInput)
 
     def wanted(self) -> Filter:
-        """Raises InvalidRequest for what no record can carry."""
+        """Raises InvalidRequest for a tag or node that no record can have."""
         return filter_of(self.cleaned_data.get("tag"), self.cleaned_data.get("node"))
 
 
 def filter_of(tag: str | None, node: str | None) -> Filter:
-    """Raises InvalidRequest for what no record can carry."""
+    """Raises InvalidRequest for a tag or node that no record can have."""
     if tag:
         check_tag(tag.removesuffix("*") or tag)
     if node:
@@ -53,7 +53,7 @@ def filter_of(tag: str | None, node: str | None) -> Filter:
 
 
 def browse(topic: Held, form: JumpForm) -> dict[str, Any]:
-    """A page of the browser. Raises InvalidRequest."""
+    """Returns the template context of one page. Raises InvalidRequest."""
     if not form.is_valid():
         raise InvalidRequest("the page cannot be asked for like that: correct what is marked")
     given, head, floor = form.cleaned_data, topic.state.head_seq, topic.state.earliest_seq - 1
@@ -80,12 +80,12 @@ def browse(topic: Held, form: JumpForm) -> dict[str, Any]:
 
 
 def nothing(topic: Held) -> dict[str, Any]:
-    """The page where it could not be found out what is wanted."""
+    """Returns the template context of an empty page, for a request that is invalid."""
     return {"page": Page([], 0, 0), "slices": records.slices(topic.state.id), "filtered": True}
 
 
 class Stamps(msgspec.Struct, rename=lambda name: f"${name}"):
-    """What a record says of itself beside its data."""
+    """The fields of a record beside its data."""
 
     ts: int
     tag: str | None = None
@@ -93,7 +93,7 @@ class Stamps(msgspec.Struct, rename=lambda name: f"${name}"):
 
 
 def stamps(record: str) -> Stamps | None:
-    """Those of a record as the wire shows it; None of one that is nested deeper than msgspec goes."""
+    """Returns the stamps of a record in wire form, or None if the record is nested too deep for msgspec."""
     try:
         return msgspec.json.decode(record, type=Stamps)
     except RecursionError:
@@ -103,30 +103,31 @@ def stamps(record: str) -> Stamps | None:
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],:]|[^\s"{}\[\],:]+')
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"?')
 STEPS = {"{": 1, "[": 1, "}": -1, "]": -1}
-MOST_INDENTED = 200_000  # characters; a longer record is shown as it is
-MOST_SHOWN = 300_000  # characters of a text on a page: 1.8 MB at the most, where each of them becomes &quot;
-DEEPEST = 32  # levels from which on lines are indented no further
+MOST_INDENTED = 200_000  # characters; longer records are not indented
+MOST_SHOWN = 300_000  # characters of a text on a page; at most 1.8 MB, if each becomes &quot;
+DEEPEST = 32  # deepest level of indentation; deeper levels are indented no further
 
 
 def indented(text: str, most: int = MOST_SHOWN) -> str:
-    """JSON on lines of its own, for people; every token stays the text that it was. Takes JSON that was cut, too.
+    """Returns JSON on several lines, for people. No token's text changes. `text` may also be JSON that was cut.
 
-    The result ends with the token that makes it longer than `most` characters: an excerpt() shows whether it was cut.
+    The result ends with the first token that makes the result longer than `most` characters. excerpt() shows whether the text was
+    cut.
     """
     if len(text) > MOST_INDENTED:
         return text
-    # Indentation multiplies what is deep: the result is estimated before it is made.
+    # Indentation multiplies the size of deep JSON, so the size is estimated first.
     outside = STRING.sub("", text)
     brackets = [STEPS[each] for each in outside if each in STEPS]
     depth = max(itertools.accumulate(brackets), default=0)
     if depth <= DEEPEST and len(text) + (len(brackets) + outside.count(",")) * (2 * depth + 1) <= most:
-        with contextlib.suppress(msgspec.DecodeError):  # it was cut
+        with contextlib.suppress(msgspec.DecodeError):  # the JSON was cut
             return msgspec.json.format(text, indent=2)
     return indented_by_tokens(text, most)
 
 
 def indented_by_tokens(text: str, most: int = MOST_SHOWN) -> str:
-    """The same, some fifty times slower, for text that is cut or deep."""
+    """Indents text that is cut or deep. About fifty times slower than msgspec."""
     lines, depth, before, size = [""], 0, "", 0
     for match in TOKEN.finditer(text):
         token = match[0]
@@ -144,12 +145,12 @@ def indented_by_tokens(text: str, most: int = MOST_SHOWN) -> str:
 
 
 class Excerpt(NamedTuple):
-    """The beginning of a text, as a page shows it, and whether the rest of the text is missing."""
+    """The beginning of a text on a page, and whether the rest is missing."""
 
     text: str
     is_cut: bool
 
 
 def excerpt(text: str, most: int = MOST_SHOWN) -> Excerpt:
-    """At most so many characters of a text."""
+    """Returns at most `most` characters of a text."""
     return Excerpt(text[:most], len(text) > most)

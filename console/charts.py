@@ -1,4 +1,4 @@
-"""Charts as SVG, drawn on the server: there without JavaScript, and in the colours of the page."""
+"""SVG charts, drawn on the server. So they work without JavaScript and have the page's colours."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEFT, BOTTOM, TOP = 4, 18, 14
 
 
 class Line(NamedTuple):
-    """One line of a chart: its name, what CSS calls it, and a value for each point of time (None: nobody knows)."""
+    """One line of a chart: its name, its CSS class, and a value for each point of time (None: unknown)."""
 
     name: str
     style: str
@@ -25,7 +25,7 @@ class Line(NamedTuple):
 
 
 def short(value: float) -> str:
-    """A number for an axis: three digits and a unit."""
+    """Returns a number for an axis: three digits and a unit."""
     for unit in ("", "k", "M", "G"):
         if abs(value) < 1000 or unit == "G":
             return f"{value:.0f}{unit}" if value >= 100 or value == int(value) else f"{value:.1f}{unit}"
@@ -34,7 +34,7 @@ def short(value: float) -> str:
 
 
 def path(values: Values, most: float, left: float, width: float, top: float, height: float) -> str:
-    """SVG's path for a line, with gaps where nothing is known."""
+    """Returns the SVG path of a line, with gaps where values are unknown."""
     step = width / max(len(values) - 1, 1)
     parts, pen = [], "M"
     for place, value in enumerate(values):
@@ -47,7 +47,7 @@ def path(values: Values, most: float, left: float, width: float, top: float, hei
 
 
 def sparkline(values: Values, label: str) -> SafeString:
-    """A small line without axes; a straight one at the bottom where all is zero. `label` is for who cannot see it."""
+    """Returns a small line without axes. If all values are zero, the line is at the bottom. `label` is for screen readers."""
     known = [value for value in values if value is not None]
     if not known:
         return mark_safe('<span class="quiet" title="no samples yet">–</span>')
@@ -67,7 +67,7 @@ def sparkline(values: Values, label: str) -> SafeString:
 
 
 def chart(title: str, times: Sequence[int], lines: Sequence[Line], unit: Callable[[float], str] = short) -> SafeString:
-    """Lines over time, each with its latest value beside its name. Hovering a point of time tells all values."""
+    """Returns lines over time, each with its latest value beside its name. Each point of time has a tooltip with all values."""
     known = [value for line in lines for value in line.values if value is not None]
     if not known:
         return mark_safe('<p class="empty">No samples yet: the first ones come within two minutes.</p>')

@@ -1,8 +1,8 @@
-"""What the record browser shows, as a file: NDJSON or CSV, streamed page by page, so that its length costs no memory.
+"""Downloads of the record browser: NDJSON or CSV, streamed page by page, so the length costs no memory.
 
-A download is a stream: it counts against the caps of streams. It waits for its client before it reads the next page of records. A
-download that fails, or that this process has to end, closes its connection without the end of the body, so that no client takes
-the part for the whole.
+A download is a stream and counts against the caps of streams. It waits for its client before it reads the next page of records.
+If a download fails or the process shuts down, the server closes the connection before the end of the body. So a client notices
+that the file is incomplete.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ log = logging.getLogger(__name__)
 PREFIX = "/admin/download/"
 PATH = re.compile(r"/admin/download/([^/]+)\.(ndjson|csv)")
 PERMISSION = "console.export_records"
-PAGE = 500  # records read at a time,
-PAGE_BYTES = 1024 * 1024  # and bytes of their text; the record that reaches this is the page's last
+PAGE = 500  # records per read
+PAGE_BYTES = 1024 * 1024  # bytes of text per read; the record that reaches this limit is the last of its page
 KINDS = {"ndjson": b"application/x-ndjson", "csv": b"text/csv; charset=utf-8"}
 COLUMNS = ("seq", "ts", "node", "tag", "meta", "data", "home_topic", "home_seq")
-# A spreadsheet takes a cell that begins with one of these for a formula.
+# A spreadsheet takes a cell for a formula if the cell begins with one of these characters.
 FORMULA = tuple("=+-@\t\r")
 Send = Any
 
 
 class Wanted(NamedTuple):
-    """The page's filter, and the seqs to send. None: as far as the topic goes."""
+    """The page's filter and the range of seqs. None: no limit."""
 
     chosen: Filter
     first: int | None
@@ -57,14 +57,14 @@ class Wanted(NamedTuple):
 
 
 def wanted(query: bytes) -> Wanted:
-    """Returns the range and filter that an address asks for. Raises InvalidRequest."""
+    """Returns the range and filter in a query string. Raises InvalidRequest."""
     given = {name: value for name, value in query_pairs(query) if value}
     chosen = filter_of(given.get("tag"), given.get("node"))
     return Wanted(chosen, seq_of(given, "from"), seq_of(given, "upto"))
 
 
 def seq_of(given: dict[str, str], name: str) -> int | None:
-    """Raises InvalidRequest."""
+    """Returns the seq in this parameter, or None if the parameter is absent. Raises InvalidRequest."""
     seq = given.get(name)
     if seq is None:
         return None
@@ -74,14 +74,14 @@ def seq_of(given: dict[str, str], name: str) -> int | None:
 
 
 class Sending:
-    """A download under way, as the registry of streams sees it."""
+    """A running download, for the registry of streams."""
 
     def __init__(self, key: Key) -> None:
         self.key = key
         self.is_ending = False
 
     def end(self, code: str, message: str) -> None:
-        """This process is about to stop. Nothing can be said in the middle of a file."""
+        """This process is about to exit. A file has no room for a message."""
         self.is_ending = True
 
 
@@ -90,7 +90,7 @@ class Unfinished(Exception):
 
 
 async def stream(scope: dict[str, Any], receive: Any, send: Send) -> None:
-    """Serve GET /admin/download/TOPIC.ndjson (or .csv) to its end. Raises TopicsError before it has begun."""
+    """Serves GET /admin/download/TOPIC.ndjson (or .csv) to its end. Raises TopicsError before the response starts."""
     path = PATH.fullmatch(scope["path"])
     if path is None:
         raise NotFound("there is nothing at this path")
@@ -122,7 +122,7 @@ async def stream(scope: dict[str, Any], receive: Any, send: Send) -> None:
                     await outflow.send({"type": "http.response.body", "body": body, "more_body": True})
                 await outflow.send({"type": "http.response.body", "body": b"", "more_body": False})
             except Exception as error:
-                # The status is sent. Only a connection that breaks tells the client that the rest is missing.
+                # The status is already sent. Only a broken connection shows the client that the rest is missing.
                 log.warning("A download of %s stopped: %s. Its connection was closed.", name, error or "shutting down")
                 outflow.cut()
                 raise asyncio.CancelledError from error
@@ -131,7 +131,7 @@ async def stream(scope: dict[str, Any], receive: Any, send: Send) -> None:
 
 
 async def lines(topic_id: int, name: str, floor: int, start: int, kind: str, chosen: Filter) -> AsyncIterator[bytes]:
-    """The file, a page of records at a time, the newest first as the browser shows them."""
+    """Yields the file, one page of records at a time, with the newest first as in the browser."""
     if kind == "csv":
         yield (",".join(COLUMNS) + "\r\n").encode()
     while start > floor:
@@ -151,7 +151,7 @@ def read(topic_id: int, name: str, floor: int, start: int, chosen: Filter) -> re
 
 
 def as_json(row: Shown) -> bytes:
-    """A record on a line of its own, its data and meta as they were sent. A line break between JSON's tokens becomes a space."""
+    """Returns a record on one line, with data and meta as they were sent. A line break between JSON tokens becomes a space."""
     fields: dict[str, Any] = {"$seq": row.seq, "$ts": row.ts}
     if row.node is not None:
         fields["$node"] = row.node
@@ -171,5 +171,5 @@ def as_csv(row: Shown) -> bytes:
 
 
 def safe(cell: Any) -> Any:
-    """Text that no spreadsheet takes for a formula."""
+    """Returns text that spreadsheets do not take for a formula."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell

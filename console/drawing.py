@@ -1,4 +1,4 @@
-"""How a graph is drawn: Graphviz says where things are, we draw them as SVG. A layout is kept until its graph changes."""
+"""Draws a graph: Graphviz computes the layout, and we draw the SVG. A layout is kept until its graph changes."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from console.models import Layout
 
 LABEL = 30  # characters of a node's name
 CHARACTER, PADDING, HEIGHT = 6.9, 22, 38  # of a node, in points
-MOST_KEPT = 200  # layouts
+MOST_KEPT = 200  # number of layouts
 METHOD = hashlib.sha256(
     Path(layout.__file__).read_bytes()
-).digest()  # a layout made in another way is not used any more
-LAYOUT_SECONDS = 60  # Graphviz is given up after this
+).digest()  # part of the key, so that layouts of an older method are not used any more
+LAYOUT_SECONDS = 60  # Graphviz is stopped after this time
 
 
 class TooLong(Exception):
-    """Graphviz could not lay the graph out in time."""
+    """Graphviz could not lay out the graph in time."""
 
 
 def cut(name: str) -> str:
-    """A name as a node shows it: its ends, which tell most."""
+    """Returns a name as a node shows it. A long name keeps both ends, which say most."""
     return name if len(name) <= LABEL else f"{name[: LABEL // 2]}…{name[-LABEL // 2 + 1 :]}"
 
 
@@ -42,7 +42,7 @@ def width_of(name: str) -> float:
 
 
 def lay_out(nodes: dict[str, tuple[float, float]], edges: dict[str, tuple[str, str]]) -> tuple[str, Laid]:
-    """The layout of nodes with these sizes and of edges between them, and its key. Raises TooLong."""
+    """Returns the key and the layout of nodes with these sizes and edges. Raises TooLong."""
     wanted = renumbered(ToLay(nodes, edges))
     body = msgspec.json.encode(wanted)
     key = hashlib.sha256(METHOD + body).hexdigest()
@@ -56,14 +56,14 @@ def lay_out(nodes: dict[str, tuple[float, float]], edges: dict[str, tuple[str, s
 
 
 def renumbered(graph: ToLay) -> ToLay:
-    """With plain numbers for ids, as Graphviz takes them."""
+    """Returns the graph with numbers as ids, for Graphviz."""
     nodes = {id: str(place) for place, id in enumerate(graph.nodes)}
     edges = {str(place): (nodes[tail], nodes[head]) for place, (tail, head) in enumerate(graph.edges.values())}
     return ToLay({nodes[id]: size for id, size in graph.nodes.items()}, edges)
 
 
 def restored(laid: Laid, nodes: dict[str, Any], edges: dict[str, Any]) -> Laid:
-    """With our ids again."""
+    """Returns the layout with our ids again."""
     return Laid(
         laid.width,
         laid.height,
@@ -73,7 +73,7 @@ def restored(laid: Laid, nodes: dict[str, Any], edges: dict[str, Any]) -> Laid:
 
 
 def ask_graphviz(body: bytes) -> str:
-    """In a process of its own, which ends with this call. Raises TooLong."""
+    """Runs Graphviz in its own process, which ends with this call. Returns the layout as JSON. Raises TooLong."""
     command = [sys.executable, "-m", "console.layout"]
     try:
         done = subprocess.run(
@@ -85,7 +85,7 @@ def ask_graphviz(body: bytes) -> str:
 
 
 def tip(x: float, y: float, to_x: float, to_y: float, size: float = 8) -> str:
-    """An arrow's tip at the end of a line that comes from (x, y)."""
+    """Returns the SVG path of an arrow's tip at (to_x, to_y), for a line from (x, y)."""
     length = ((to_x - x) ** 2 + (to_y - y) ** 2) ** 0.5 or 1
     dx, dy = (to_x - x) / length * size, (to_y - y) / length * size
     return (
@@ -95,7 +95,7 @@ def tip(x: float, y: float, to_x: float, to_y: float, size: float = 8) -> str:
 
 
 def box(name: str, figure: str, at: tuple[float, float], least: float = 0.0) -> SafeString:
-    """A node's rectangle with its two lines, `least` points wide or wider."""
+    """Returns a node's rectangle with its two lines of text, at least `least` points wide."""
     width = max(width_of(name), least)
     return format_html(
         '<rect x="{}" y="{}" width="{}" height="{}" rx="5"/><text x="{}" y="{}" text-anchor="middle">{}</text>'

@@ -1,7 +1,7 @@
-"""The gateways' part of the graph page: gateway, virtual clusters, routers, clusters and nodes, drawn and in words.
+"""The gateways' part of the graph page: gateways, virtual clusters, routers, clusters and nodes, as a picture and as tables.
 
-Gateways that serve the same configuration lead to the same virtual clusters in the picture. What several of them say of a node
-or count for a route is put together.
+Gateways with the same configuration lead to the same virtual clusters in the picture. Their states of a node and their counts of
+a route are combined.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from console.gateways import Answer, Cluster, Rates, Seen, Target, Way
 from console.live import part
 from console.templatetags.console import rate
 
-LEAST_WIDTH = 128.0  # points: a figure has more letters than a short name
-MOST_NODES = 200  # one picture holds
-UNKNOWN: tuple[float | None, float | None] = None, None  # the rate of what was seen once
+LEAST_WIDTH = 128.0  # points, because a figure has more letters than a short name
+MOST_NODES = 200  # nodes in one picture
+UNKNOWN: tuple[float | None, float | None] = None, None  # the rate is unknown until the second answer
 BAD = frozenset(("silent", "down", "draining"))
 UNSURE = frozenset(("asked", "starting", "degraded", "unknown", "mixed"))
 
@@ -55,7 +55,7 @@ class Served(NamedTuple):
     """A configuration, with the gateways whose last answer has it."""
 
     configuration: str
-    answer: Answer  # of one of them, preferably of one that answers now
+    answer: Answer  # of one of the gateways, preferably of one that answers now
     gateways: list[Seen]
 
     @property
@@ -77,7 +77,7 @@ def look(state: str) -> str:
 
 
 def served(found: list[Seen]) -> list[Served]:
-    """The configurations, the most served first."""
+    """Returns the configurations, those with the most gateways first."""
     by_hash: defaultdict[str, list[Seen]] = defaultdict(list)
     for each in found:
         if each.answer is not None:
@@ -91,7 +91,7 @@ def served(found: list[Seen]) -> list[Served]:
 
 
 def state_of(served: Served, cluster: Cluster, number: int) -> tuple[str, str]:
-    """The state of a node, and in words what the gateways say of it. `mixed`: they do not agree."""
+    """Returns a node's state, and the states in words that the gateways report. `mixed`: the gateways disagree."""
     told: dict[str, list[str]] = defaultdict(list)
     for each in served.alive or served.gateways:
         assert each.answer is not None
@@ -109,7 +109,7 @@ def state_of(served: Served, cluster: Cluster, number: int) -> tuple[str, str]:
 
 
 class Picture:
-    """Nodes and edges of one picture, by ids of its own."""
+    """Nodes and edges of one picture. The ids are local to the picture."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, Drawn] = {}
@@ -133,7 +133,7 @@ class Picture:
                 self.edge(f"g/{gateway.name}", id)
 
     def lead(self, base: str, tail: str, way: Way, target: Target, rates: Rates) -> None:
-        """Add what lies behind a virtual cluster or a route."""
+        """Adds the target of a virtual cluster or a route, with everything behind the target."""
         if target.cluster:
             self.edge(tail, f"{base}c/{target.cluster}")
             return
@@ -159,7 +159,7 @@ class Picture:
         self.nodes[id] = Drawn(cluster.name, figure(requests, errors), words, look(cluster.state))
 
     def draw(self) -> SafeString:
-        """The SVG. Raises TooLong."""
+        """Returns the SVG. Raises TooLong."""
         sizes = {id: (max(width_of(node.name), LEAST_WIDTH), float(HEIGHT)) for id, node in self.nodes.items()}
         _, laid = lay_out(sizes, self.edges)
         width = laid.width + 24
@@ -194,7 +194,7 @@ def cut(text: str) -> str:
 
 
 def ways(answer: Answer) -> list[tuple[Way, str]]:
-    """Each way that ends at a cluster, and the cluster's name."""
+    """Returns each way that ends at a cluster, with the cluster's name."""
     return [(way, each.target.cluster) for way, each in answer.counts() if each.target.cluster]
 
 
@@ -219,13 +219,13 @@ def node_rows(served: Served) -> list[NodeRow]:
 
 
 def total(seen: Seen) -> tuple[float | None, float | None]:
-    """The requests and the errors a second of one gateway."""
+    """Returns one gateway's requests and errors per second."""
     own = [each for way, each in seen.rates.items() if len(way) == 1]
     return (sum(each[0] for each in own), sum(each[1] for each in own)) if own else UNKNOWN
 
 
 def draw(found: list[Seen], configurations: list[Served]) -> SafeString | str:
-    """The picture. Empty where it would be too large: the tables say the same."""
+    """Returns the picture, or "" if it would be too large. The tables have the same content."""
     picture = Picture()
     for each in found:
         requests, _ = total(each)

@@ -1,7 +1,7 @@
-"""The gateways that TOPICS_GATEWAYS names, asked for their /gateway/graph while somebody looks at them.
+"""Reads /gateway/graph of the gateways in TOPICS_GATEWAYS while an operator looks at them.
 
-Each gateway has a thread of its own, so one that does not answer delays no page and no other gateway. Pages take what the threads
-know.
+Each gateway has its own thread. So a gateway that does not answer delays no page and no other gateway. Pages show the last
+answers of the threads.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from django.conf import settings
 from base.clock import now_ms
 
 PATH = "/gateway/graph"
-PAUSE_SECONDS = 2.0  # between two questions
-ANSWER_SECONDS = 3.0  # that a gateway has to connect, and for each part of its answer
-LOOKED_AT_SECONDS = 30.0  # then nobody looks any more, and the thread ends
-FIRST_SECONDS = 1.0  # that a page which has just begun to look waits for first answers
+PAUSE_SECONDS = 2.0  # seconds between two requests
+ANSWER_SECONDS = 3.0  # seconds to connect, and for each part of the answer
+LOOKED_AT_SECONDS = 30.0  # after so many seconds without a look, the thread ends
+FIRST_SECONDS = 1.0  # seconds that the first view of a page waits for answers
 MOST_BYTES = 4 * 2**20
 
-Way = tuple[str, ...]  # a virtual cluster, and the routes behind it
-Rates = dict[Way, tuple[float, float]]  # requests a second, and those of them that were answered with 5xx
+Way = tuple[str, ...]  # names of a virtual cluster and of the routes behind it
+Rates = dict[Way, tuple[float, float]]  # requests a second, and requests with a 5xx answer a second
 
 
 class Node(msgspec.Struct):
@@ -68,7 +68,7 @@ class VirtualCluster(Counted):
 
 
 class Answer(msgspec.Struct):
-    """The answer of a gateway (gateway/status.py). `configurations`: of all its processes, which agree except during a reload."""
+    """The answer of a gateway (gateway/status.py). `configurations`: of all its processes. They differ only during a reload."""
 
     status: str
     configuration: str
@@ -91,7 +91,8 @@ def below(way: Way, target: Target) -> Iterator[tuple[Way, Counted]]:
 
 
 class Seen(NamedTuple):
-    """A gateway as it was found. `failure`: why it does not answer, since `failing_ts`. `answer`: its last one, however old."""
+    """The known state of a gateway. `failure`: the reason for no answer since `failing_ts`. `answer`: the last answer, however
+    old."""
 
     name: str
     answer: Answer | None
@@ -108,7 +109,7 @@ class Seen(NamedTuple):
 
 
 class Watched:
-    """One gateway. Its thread writes what it finds, pages read it: `lock` guards all fields."""
+    """One gateway. Its thread writes the fields and pages read them. `lock` guards all fields."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -118,15 +119,15 @@ class Watched:
         self.lock = threading.Lock()
         self.thread: threading.Thread | None = None
         self.looked_at = 0.0
-        self.first = threading.Event()  # it has answered once, or failed to
+        self.first = threading.Event()  # set after the first answer or failure
         self.answer: Answer | None = None
         self.answered_ts = self.failing_ts = 0
         self.failure = ""
         self.rates: Rates = {}
-        self.answered = 0.0  # when it was, by the monotonic clock
+        self.answered = 0.0  # monotonic time of the last answer
 
     def look(self) -> None:
-        """Have it asked for a while."""
+        """Keeps the gateway's thread running for LOOKED_AT_SECONDS."""
         with self.lock:
             self.looked_at = time.monotonic()
             if self.thread is None:
@@ -150,7 +151,7 @@ class Watched:
                     return
 
     def ask(self) -> Answer:
-        """Raises OSError, HTTPException, MsgspecError, RecursionError and ValueError."""
+        """Requests the graph. Raises OSError, HTTPException, MsgspecError, RecursionError or ValueError."""
         client = http.client.HTTPConnection(self.host, self.port, timeout=ANSWER_SECONDS)
         if self.is_tls:
             tls = ssl.create_default_context()
@@ -185,7 +186,7 @@ class Watched:
 
 
 def rates_between(before: Answer, after: Answer, seconds: float) -> Rates:
-    """The rates between two answers. A way that is new is left out."""
+    """Returns the rates between two answers. A new way has no rate yet."""
     old = dict(before.counts())
     return {
         way: (
@@ -201,8 +202,8 @@ _watched: dict[str, Watched] = {}
 
 
 def seen(wait: float = 0.0) -> list[Seen]:
-    """Returns each gateway as it is known now, in the order of the setting. Gateways that were never asked before get `wait`
-    seconds, all of them together."""
+    """Returns the known state of each gateway, in the order of the setting. Waits up to `wait` seconds in total for gateways
+    that have not answered yet."""
     watched = [_watched.setdefault(url, Watched(url)) for url in settings.TOPICS_GATEWAYS]
     for each in watched:
         each.look()

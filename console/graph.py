@@ -1,4 +1,4 @@
-"""The graph page: topics, routers and readers as a picture, and in words; below them the gateways (gateway_graph.py)."""
+"""The graph page: topics, routers and readers as a picture and as tables, followed by the gateways (gateway_graph.py)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ MOST_HOPS = 6
 
 
 def laid_out(shown: Network) -> tuple[str, Laid]:
-    """The layout, and its key. It depends on names and ends only, so numbers and states never move a node. Raises TooLong."""
+    """Returns the key and the layout. They depend only on names and ends, so numbers and states never move a node. Raises
+    TooLong."""
     nodes = {str(id): (width_of(node.name), float(HEIGHT)) for id, node in sorted(shown.topics.items())}
     nodes.update({reader.id: (width_of(reader.name), float(HEIGHT)) for reader in shown.readers})
     edges = {str(edge.id): (str(edge.source_id), str(edge.dest_id)) for edge in shown.edges}
@@ -34,7 +35,7 @@ def laid_out(shown: Network) -> tuple[str, Laid]:
 
 
 def draw(shown: Network, focus: str) -> SafeString:
-    """The SVG. Raises TooLong."""
+    """Returns the SVG. Raises TooLong."""
     key, laid = laid_out(shown)
     edges = [draw_edge(edge, laid) for edge in shown.edges]
     reads = format_html_join(
@@ -139,7 +140,8 @@ def page(site: Console, request: HttpRequest) -> HttpResponse:
 
 @part("graph", "routers.view_router", event="graph")
 def live(subject: str) -> str:
-    """Numbers and colours, by the ids of the picture; and its key, by which a page sees that the graph is another one."""
+    """Returns numbers and colours by the picture's ids, and a hash of the structure. A page sees by the hash that the graph
+    changed."""
     wanted = wanted_of({key: values[-1] for key, values in parse_qs(subject).items()})
     shown = network(wanted, now_ms())
     structure = [

@@ -1,6 +1,6 @@
-"""What Celery does: tasks that ran and that failed, noted by the processes that run them; queues; the schedule.
+"""Celery's tasks and failures, recorded by the processes that run them, and beat's schedule.
 
-A process of the worker notes its tasks in memory and writes them down every two seconds at the most: some run often.
+A worker process counts its tasks in memory and writes the counts at most every two seconds, because some tasks run often.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from console.models import Failure, Task
 from store.database import prepared
 
 QUEUE = signs.QUEUE
-MOST_FAILURES = 1000  # that are kept
-MOST_TEXT = 4000  # characters kept of arguments and errors
+MOST_FAILURES = 1000  # number of failures that are kept
+MOST_TEXT = 4000  # characters of arguments and errors that are kept
 WRITE_SECONDS = 2.0
 
 WRITE = """
@@ -33,7 +33,7 @@ DROP_OLD = "DELETE FROM console_failure WHERE id <= (SELECT max(id) FROM console
 
 
 class Ran:
-    """What one task did since it was last written down."""
+    """The runs of one task since the last write."""
 
     def __init__(self) -> None:
         self.runs = self.failures = self.total_ms = self.last_ms = self.last_ts = 0
@@ -49,7 +49,7 @@ def note_start(**_: Any) -> None:
 
 
 def note_end(task: Any = None, **_: Any) -> None:
-    """A task has ended, well or not."""
+    """Counts a task that has ended, with or without an error."""
     took = int((time.monotonic() - getattr(_started, "at", time.monotonic())) * 1000)
     ran = _ran.setdefault(str(task.name), Ran())
     ran.runs += 1
@@ -70,12 +70,12 @@ def note_failure(sender: Any = None, args: Any = (), exception: Any = None, einf
 
 
 def cut(text: str) -> str:
-    """Text as PostgreSQL takes it, and no more of it than helps."""
+    """Returns at most MOST_TEXT characters of a text, without NUL characters, which PostgreSQL rejects."""
     return text.replace("\0", "\\0")[:MOST_TEXT]
 
 
 def write(now: float | None = None) -> None:
-    """Write down what was noted, unless that was done just now."""
+    """Writes the counts, unless the last write was less than WRITE_SECONDS ago."""
     global _written
     now = time.monotonic() if now is None else now
     if now < _written + WRITE_SECONDS:
@@ -88,12 +88,12 @@ def write(now: float | None = None) -> None:
 
 
 def drop_old() -> None:
-    """Keep the latest failures."""
+    """Deletes all failures except the latest MOST_FAILURES."""
     prepared(DROP_OLD, [MOST_FAILURES])
 
 
 def listen() -> None:
-    """Have Celery tell us: in the worker's processes of tasks, and in the worker and beat of their start."""
+    """Connects Celery's signals: tasks in the worker's processes, and the start of the worker and of beat."""
     signals.task_prerun.connect(note_start, weak=False)
     signals.task_postrun.connect(note_end, weak=False)
     signals.task_failure.connect(note_failure, weak=False)
@@ -102,8 +102,8 @@ def listen() -> None:
 
 
 def worker_ready(sender: Any, **_: Any) -> None:
-    """A worker's main process, once it takes tasks; those of its pool were forked before. One that takes none of the queue that
-    everything stands in delivers to callbacks alone."""
+    """Starts the signs of a worker's main process when it accepts tasks. Its pool was forked earlier. A worker that does not
+    consume the default queue only delivers to callbacks, so its kind is "push"."""
     kind = "worker" if QUEUE in sender.app.amqp.queues.consume_from else "push"
     signals.task_received.connect(signs.start(kind).worked, weak=False)
 
@@ -113,7 +113,7 @@ def beat_ready(**_: Any) -> None:
 
 
 class Scheduled(NamedTuple):
-    """An entry of beat's schedule, and what is known of its task."""
+    """An entry of beat's schedule, with the counts of its task."""
 
     name: str
     task: str

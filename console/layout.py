@@ -1,7 +1,7 @@
-"""Graphviz's layout of a graph, left to right. Runs as a process of its own (`python -m console.layout`): Graphviz holds the
-interpreter's lock for as long as it works, and takes a second for a large graph.
+"""Graphviz's layout of a graph, left to right. Runs in its own process (`python -m console.layout`), because Graphviz holds the
+interpreter's lock during its work, and a large graph takes a second.
 
-Reads a Wanted as JSON, and writes a Laid. Ids are numbers, so nothing that people wrote reaches Graphviz.
+Reads a Wanted as JSON and writes a Laid. Ids are numbers, so no text of users reaches Graphviz.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import sys
 
 import msgspec
 
-MANY = 150  # edges; above, they are simple curves, and the search for few crossings is a quick one
-LONG = 6  # ranks; in a graph of many edges, Graphviz hears nothing of one that spans more: it would place a point in each of them
-BOW = 160.0  # by how much such an edge swings out above what it passes, at the most
+MANY = 150  # edges; with more, edges are simple curves, and Graphviz searches only briefly for few crossings
+LONG = 6  # ranks; in a graph of many edges, Graphviz gets no longer edge, because it would add a point in each rank
+BOW = 160.0  # largest height of the bow of such an edge above the nodes that it passes
 DPI = 72.0
-SHAPE = 1.5  # width by height that a large picture has at the least
+SHAPE = 1.5  # least width by height of a large picture
 
 
 class Wanted(msgspec.Struct):
@@ -25,7 +25,7 @@ class Wanted(msgspec.Struct):
 
 
 class Laid(msgspec.Struct):
-    """Where all of it is, in points from the top left: middles of nodes, and SVG paths of edges with the tip of each."""
+    """The layout in points from the top left: centres of nodes, and SVG paths of edges with the direction of each tip."""
 
     width: float
     height: float
@@ -34,7 +34,7 @@ class Laid(msgspec.Struct):
 
 
 def graph_of(wanted: Wanted) -> str:
-    """The graph in Graphviz's language."""
+    """Returns the graph in Graphviz's language."""
     many = len(wanted.edges) > MANY
     quick = "splines=none, nslimit=0.2, nslimit1=0.2, mclimit=0.05, searchsize=10," if many else "splines=true,"
     lines = [f"digraph {{ graph [rankdir=LR, {quick} nodesep=0.22, ranksep={1.6 if many else 0.9}];"]
@@ -48,15 +48,17 @@ def graph_of(wanted: Wanted) -> str:
 
 
 def far(wanted: Wanted) -> set[str]:
-    """The edges that span many ranks. A node's rank is the longest way to it, so its own is never given by one of these."""
+    """Returns the edges that span more than LONG ranks. Ranks come from the longest ways, so such an edge never sets its
+    head's rank."""
     ranks = ranked(wanted)
     return {id for id, (tail, head) in wanted.edges.items() if abs(ranks[head] - ranks[tail]) > LONG}
 
 
 def ranked(wanted: Wanted) -> dict[str, int]:
-    """How many edges the longest way to each node has. Where only cycles are left, one of their nodes counts as reached."""
+    """Returns the number of edges on the longest way to each node. If only cycles remain, one of their nodes counts as
+    reached."""
     heads: dict[str, list[str]] = {id: [] for id in wanted.nodes}
-    waits = dict.fromkeys(wanted.nodes, 0)  # for so many tails
+    waits = dict.fromkeys(wanted.nodes, 0)  # number of tails to wait for
     for tail, head in wanted.edges.values():
         heads[tail].append(head)
         waits[head] += 1
@@ -82,7 +84,7 @@ def lay_out(wanted: Wanted) -> Laid:
     graph = pygraphviz.AGraph(string=graph_of(wanted))
     drawn = msgspec.json.decode(graph.draw(format="json0", prog="dot"))
     left, bottom, right, top = (float(number) for number in drawn["bb"].split(","))
-    # Hundreds of topics in a few ranks make a column: it is pulled apart, so that the picture has a screen's shape.
+    # Hundreds of topics in a few ranks form a column. The picture is stretched to the shape of a screen.
     many = len(wanted.edges) > MANY
     stretch = max(SHAPE * (top - bottom) / max(right - left, 1), 1.0) if many else 1.0
     nodes = {}
@@ -103,7 +105,7 @@ def lay_out(wanted: Wanted) -> Laid:
 
 
 def spline(pos: str, left: float, top: float) -> tuple[str, tuple[float, float, float, float]]:
-    """Graphviz's curve as SVG's."""
+    """Returns Graphviz's curve as an SVG path, with the direction of its tip."""
     points = [tuple(float(n) for n in point.split(",")[-2:]) for point in pos.split() if point[0] not in "es"]
     flipped = [(round(x - left, 1), round(top - y, 1)) for x, y in points]
     curve = " ".join(f"{x} {y}" for x, y in flipped[1:])
@@ -118,8 +120,8 @@ def curve_between(
     head_size: tuple[float, float],
     above: bool,
 ) -> tuple[str, tuple[float, float, float, float]]:
-    """A curve from the right side of a node to the left side of another. One that leads back swings out below both, and one
-    with many ranks between goes `above` what stands there."""
+    """Returns a curve from the right side of a node to the left side of another. A backward edge swings out below both nodes.
+    An edge over many ranks passes `above` the nodes between."""
     x, y = tail[0] + size[0] / 2, tail[1]
     to_x, to_y = head[0] - head_size[0] / 2, head[1]
     if to_x > x and above:

@@ -12,7 +12,7 @@ from base.units import amount, size
 from console.site import Console
 from store.database import prepared
 
-NEAR = 0.8  # of a cap: from here on a limit is shown as near
+NEAR = 0.8  # part of a cap that is shown as near
 
 USED = """
 SELECT (SELECT count(*) FROM topics_topic), (SELECT count(*) FROM routers_router), (SELECT count(*) FROM topics_watchsession),
@@ -22,7 +22,7 @@ SELECT (SELECT count(*) FROM topics_topic), (SELECT count(*) FROM routers_router
                                            WHERE seen_ts > %(fresh)s GROUP BY key_id) k), 0)::bigint,
        (SELECT coalesce(sum(bytes), 0)::bigint FROM topics_topichead), (SELECT count(*) FROM console_sample)
 """
-ASKED = (  # of one request; nothing of these is used up
+ASKED = (  # limits of a single request, so they have no usage
     ("TOPICS_MAX_RECORDS_PER_APPEND", "records of an append"),
     ("TOPICS_MAX_RECORD_BYTES", "data and meta of a record"),
     ("TOPICS_MAX_BODY_BYTES", "the body of a request"),

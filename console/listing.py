@@ -1,5 +1,5 @@
-"""The record browser's rows and bars as HTML. They are drawn here and not by a template, to which fifty rows of a dozen values
-each were most of the page's time."""
+"""The record browser's rows and bars as HTML. A template would be slow: fifty rows with a dozen values each took most of the
+page's time."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from console.browse import excerpt, indented
 from console.records import Page, Shown, Slice
 from console.templatetags.console import amount, name
 
-SUMMARY = 160  # characters of a record that is folded
-MOST_LINES = 20_000  # characters of its data, and of its meta, on lines of their own
-PLACES = ("seq", "at", "before", "after")  # parameters that say where a page begins
+SUMMARY = 160  # characters of a folded record
+MOST_LINES = 20_000  # characters of data, and of meta, in the unfolded record
+PLACES = ("seq", "at", "before", "after")  # parameters for the page's position
 
 ROW = (
     '<tr{}><td class="number"><a href="{}">{}</a></td><td>{}</td><td>{}</td><td>{}</td><td class="data"><details>'
@@ -34,14 +34,14 @@ META = '<p class="quiet">meta</p><pre class="json">{}</pre>'
 
 
 def elsewhere(query: QueryDict, parameter: str) -> str:
-    """The address of this page without its place, up to the value of a parameter."""
+    """Returns this page's query without its position, up to the value of `parameter`."""
     left_out = (*PLACES, parameter)
     kept = [(key, value) for key, values in query.lists() for value in values if key not in left_out]
     return f"?{urlencode([*kept, (parameter, '')])}"
 
 
 def draw_rows(topic: str, rows: Sequence[Shown], goal: int | None, query: QueryDict) -> SafeString:
-    """The list's rows. `goal`: the seq that was asked for."""
+    """Returns the rows of the list. `goal`: the seq that the operator entered."""
     records_url, by_tag = reverse("admin:console_records", args=[topic]), elsewhere(query, "tag")
     named, now = any_forwarded(rows), now_ms()
     return format_html_join(
@@ -50,12 +50,12 @@ def draw_rows(topic: str, rows: Sequence[Shown], goal: int | None, query: QueryD
 
 
 def any_forwarded(rows: Sequence[Shown]) -> bool:
-    """Whether a record came from another topic: only then the list has a column that says from which."""
+    """Returns True if a record came from another topic. Only then the list has a column for the origin."""
     return any(row.path for row in rows)
 
 
 def cells(row: Shown, url: str, by_tag: str, chosen: bool, named: bool, now: int) -> tuple[SafeString | str, ...]:
-    """What stands in ROW."""
+    """Returns the values of ROW."""
     data, meta = (excerpt(indented(text or "", MOST_LINES), MOST_LINES) for text in (row.data, row.meta))
     is_cut = row.is_cut or data.is_cut or meta.is_cut
     home = format_html('<a href="{}">{}</a>', url, name(row.home or "a deleted topic")) if row.path else ""
@@ -76,7 +76,7 @@ def cells(row: Shown, url: str, by_tag: str, chosen: bool, named: bool, now: int
 
 
 def written(ts: int, now: int) -> SafeString:
-    """When a record was written, to the millisecond; hovering tells how long ago."""
+    """Returns the time of a record to the millisecond, with its age as a tooltip."""
     exact = f"{datetime.fromtimestamp(ts / 1000, UTC):%Y-%m-%d %H:%M:%S}.{ts % 1000:03}"
     return format_html(
         '<time datetime="{}Z" title="{} ago">{}</time>', exact.replace(" ", "T"), units.duration(now - ts), exact
@@ -84,13 +84,13 @@ def written(ts: int, now: int) -> SafeString:
 
 
 def draw_bars(slices: Sequence[Slice], page: Page, query: QueryDict) -> SafeString:
-    """A bar for each slice of time. Those that the page shows something of are marked."""
+    """Returns a bar for each slice of time. Slices with seqs of this page are marked."""
     by_seq = elsewhere(query, "seq")
     return format_html_join("", BAR, (bar(each, page, by_seq) for each in slices))
 
 
 def bar(each: Slice, page: Page, by_seq: str) -> tuple[SafeString | str, ...]:
-    """What stands in BAR."""
+    """Returns the values of BAR."""
     here = each.last_seq >= page.lowest and each.first_seq <= page.highest
     seqs, first = amount(each.seqs), amount(each.first_seq)
     here_class = SafeString(' class="here"') if here else ""

@@ -1,8 +1,8 @@
-"""What makes pages live: a part of a page is rendered anew every two seconds, once for all who look at it, and sent over SSE.
+"""Live parts of pages: a part is rendered every two seconds, once for all its viewers, and sent over SSE.
 
-A part is the very template that the page includes, so what is streamed is what a reload would show. While nobody looks nothing is
-rendered, and what has not changed is not sent. Where many different parts are looked at, each is rendered less often, so that
-all of them together take a small share of a process's time.
+A part is the same template that the page includes, so a stream and a reload show the same. Without viewers, nothing is rendered.
+An unchanged part is not sent. If viewers look at many different parts, each part is rendered less often. So all parts together
+take a small share of the process's time.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from wire.keys import Key
 
 log = logging.getLogger(__name__)
 PAUSE_SECONDS, MOST_PAUSE_SECONDS = 2.0, 20.0
-# Of a process's time that rendering may take, PostgreSQL's part in it included: where it would be more, pauses become longer.
+# Rendering takes at most this share of a process's time, including the time of PostgreSQL. Above it, pauses become longer.
 SHARE = 0.025
 HEARTBEAT_SECONDS = 15.0
-# Then the browser comes again by itself, and is asked again who it is: who was logged out meanwhile sees no more.
+# After this time the browser reconnects, and its login is checked again. So a user who logged out gets no more updates.
 MOST_SECONDS = 300.0
 PREFIX = "/admin/stream/"
 Send = Callable[[dict[str, Any]], Any]
 
 
 class Part(NamedTuple):
-    """A part of a page: what it needs to be seen, and what renders it for one object of the page (a topic, say)."""
+    """A part of a page: its permission, and its renderer for one object of the page (for example a topic)."""
 
     permission: str
     render: Callable[[str], str]
@@ -50,7 +50,7 @@ PARTS: dict[str, Part] = {}  # by name; pages add theirs
 
 
 def part(name: str, permission: str, event: str = "part") -> Callable[[Callable[[str], str]], Callable[[str], str]]:
-    """Declare a part: a function from the object's name in the URL to HTML, or to JSON for an event of its own."""
+    """Declares a part: a function from the object's name in the URL to HTML, or to JSON for a part with its own event."""
 
     def declare(render: Callable[[str], str]) -> Callable[[str], str]:
         PARTS[name] = Part(permission, render, event)
@@ -60,13 +60,13 @@ def part(name: str, permission: str, event: str = "part") -> Callable[[Callable[
 
 
 class Board:
-    """One part of one object, and those who look at it. It lives in an event loop, and ends with its last viewer."""
+    """One part of one object, with its viewers. It lives in an event loop, and ends with its last viewer."""
 
     def __init__(self, part: Part, subject: str) -> None:
         self.part, self.subject = part, subject
         self.viewers: dict[Viewer, None] = {}
         self.shown: bytes | None = None
-        self.took_seconds = 0.0  # to render it, the last time
+        self.took_seconds = 0.0  # duration of the last rendering
         self.running = asyncio.create_task(self.run())
 
     async def run(self) -> None:
@@ -76,7 +76,7 @@ class Board:
             except Exception as error:
                 if not isinstance(error, TopicsError) and translated(error) is None:
                     log.exception("a part of a page could not be drawn")
-                # PostgreSQL is away, or the object is gone: what is shown stays as it was, and its age tells.
+                # PostgreSQL is unavailable, or the object was deleted. The page keeps its last content, whose age is visible.
             else:
                 if frame != self.shown:
                     self.shown = frame
@@ -88,23 +88,23 @@ class Board:
         mend()
         began = time.perf_counter()
         try:
-            return str.__str__(self.part.render(self.subject))  # a template's text is of a kind that only Django knows
+            return str.__str__(self.part.render(self.subject))  # str(), because a template returns a subclass of str
         finally:
             self.took_seconds = time.perf_counter() - began
 
 
 def pause_seconds(took_seconds: Iterable[float]) -> float:
-    """How long each part rests before it is rendered again, given how long each takes."""
+    """Returns the pause before each part is rendered again, given the duration of each part's rendering."""
     return min(max(sum(took_seconds) / SHARE, PAUSE_SECONDS), MOST_PAUSE_SECONDS)
 
 
 class Viewer:
-    """One open page. It holds the latest frame only: who reads slowly misses what was in between."""
+    """One open page. It keeps only the latest frame, so a slow client misses older frames."""
 
     def __init__(self, key: Key) -> None:
         self.key = key
         self.frame: bytes | None = None
-        self.last = b""  # what to say before the end
+        self.last = b""  # the event before the end
         self.is_ending = False
         self.woken = asyncio.Event()
 
@@ -113,7 +113,7 @@ class Viewer:
         self.woken.set()
 
     def end(self, code: str, message: str) -> None:
-        """As the registry ends streams: this process is about to stop."""
+        """Ends the stream, because this process is about to exit. Same signature as the streams in the registry."""
         self.last, self.is_ending = frames.event("error", code=code, error=message), True
         self.woken.set()
 
@@ -142,7 +142,7 @@ async def send_piece(outflow: Outflow, body: bytes) -> None:
 
 
 _boards: dict[tuple[str, str], Board] = {}
-_open: dict[Ending, None] = {}  # what has to end before this process does
+_open: dict[Ending, None] = {}  # streams that must end before this process exits
 
 
 class Ending(Protocol):
@@ -163,7 +163,7 @@ shutdown.before_the_end(end_all, lambda: bool(_open))
 
 @contextlib.asynccontextmanager
 async def admitted(stream: Ending) -> AsyncIterator[None]:
-    """Around an open stream: it counts like any other, against its user, and ends before this process does. Raises Throttled."""
+    """Runs an open stream: counts it against its user and ends it before this process exits. Raises Throttled."""
     streams = registry(hub())
     await streams.enter(stream.key)
     _open[stream] = None
@@ -175,12 +175,12 @@ async def admitted(stream: Ending) -> AsyncIterator[None]:
 
 
 def key_of(user: Any) -> Key:
-    """Whom the streams of a user count against."""
+    """Returns the key under which a user's streams are counted."""
     return Key(f"user:{user.pk}", frozenset(("read",)))
 
 
 async def stream(scope: dict[str, Any], receive: Any, send: Send) -> None:
-    """Serve GET /admin/stream/PART/SUBJECT to its end. Raises TopicsError before it has begun."""
+    """Serves GET /admin/stream/PART/SUBJECT to its end. Raises TopicsError before the response starts."""
     shutdown.check()
     name, _, subject = scope["path"][len(PREFIX) :].partition("/")
     if name not in PARTS:
@@ -201,7 +201,7 @@ async def stream(scope: dict[str, Any], receive: Any, send: Send) -> None:
 
 @contextlib.contextmanager
 def looking(viewer: Viewer, name: str, subject: str) -> Iterator[None]:
-    """Around a viewer of a board. The first one has it drawn, and it ends with the last one."""
+    """Adds a viewer to a board. The first viewer starts the board, and the last one stops it."""
     board = _boards.get((name, subject))
     if board is None:
         board = _boards[name, subject] = Board(PARTS[name], subject)
@@ -218,5 +218,5 @@ def looking(viewer: Viewer, name: str, subject: str) -> Iterator[None]:
 
 
 def encoded(value: Any) -> str:
-    """JSON for a part that is numbers and not HTML."""
+    """Returns JSON, for a part that contains numbers instead of HTML."""
     return msgspec.json.encode(value).decode()

@@ -1,4 +1,4 @@
-"""The Live page: pick topics and a node, and see their records roll in. What streams is tail.py."""
+"""The Live page: an operator picks topics and a node, and sees new records. tail.py serves the stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Prometheus is told of the instance's processes: signs of life, open streams, the length of Celery's queue."""
+"""Prometheus metrics of the instance's processes: heartbeats, open streams, the length of Celery's queue."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from wire.keys import Key
 PROCESSES = """
 SELECT kind, count(*) FILTER (WHERE seen_ts > %(now)s::bigint - %(stale_ms)s), max(seen_ts) FROM console_process GROUP BY kind
 """
-STREAMS_FRESH_MS = 10_000  # as the streams' own caps count them
+STREAMS_FRESH_MS = 10_000  # same age as in the caps of streams
 STREAMS = "SELECT coalesce(sum(count), 0) FROM topics_streamcount WHERE seen_ts > %(now)s::bigint - %(fresh_ms)s"
 
 
 def collect(key: Key) -> Script[list[Metric]]:
-    """Nothing for a key that may not see the whole server."""
+    """Returns the metrics, or none for a key that may not see the whole server."""
     if not key.sees_all:
         return []
     now = now_ms()
@@ -36,6 +36,6 @@ def collect(key: Key) -> Script[list[Metric]]:
     ((open_streams,),) = yield Statement(STREAMS, {"now": now, "fresh_ms": STREAMS_FRESH_MS})
     streams = GaugeMetricFamily("topics_open_streams", "Open SSE connections", value=float(open_streams))
     waiting = GaugeMetricFamily("topics_queue_length", "Messages that wait for a worker", labels=("queue",))
-    if (length := signs.queue_length()) is not None:  # else Redis does not answer
+    if (length := signs.queue_length()) is not None:  # otherwise Redis does not answer
         waiting.add_metric((jobs.QUEUE,), length)
     return [alive, silent, streams, waiting]

@@ -1,4 +1,4 @@
-"""What the console keeps for itself: signs of life, samples, tasks that ran, and layouts of the graph."""
+"""Tables of the console: heartbeats, samples, task counts, and layouts of the graph."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.db import models
 
 
 class Process(models.Model):
-    """A process of this site, and when it last said that it lives (signs.py). One that ended an hour ago is forgotten."""
+    """A process of this site, and its last heartbeat (signs.py). The row is deleted an hour after the last heartbeat."""
 
     class Kind(models.TextChoices):
         WEB = "web"
@@ -20,24 +20,24 @@ class Process(models.Model):
     pid = models.IntegerField()
     started_ts = models.BigIntegerField()
     seen_ts = models.BigIntegerField()
-    worked_ts = models.BigIntegerField(null=True)  # it last did what it is for: took a task, or sent one
+    worked_ts = models.BigIntegerField(null=True)  # when it last took a task (a worker) or sent a task (beat)
 
     class Meta:
         indexes = [models.Index(fields=["kind", "seen_ts"], name="console_process_by_kind")]
 
 
 class Count(models.Model):
-    """Something that all web processes count together, as of a few seconds ago. It only grows."""
+    """A total over all web processes, a few seconds old. It only grows."""
 
     name = models.CharField(primary_key=True, max_length=40)
     value = models.BigIntegerField(default=0)
 
 
 class Sample(models.Model):
-    """How a topic, a router or the whole instance stood at a minute (samples.py).
+    """The state of a topic, a router or the whole instance at a minute (samples.py).
 
-    A minute in which nothing changed has no row: it was as the row before says. The instance's own row (kind "all") is there
-    for every minute that was sampled, so a minute without it is one that nobody knows of.
+    A minute without changes has no row: the previous row still holds. The instance's own row (kind "all") exists for every
+    sampled minute. So if this row is missing, the state at that minute is unknown.
     """
 
     class Kind(models.TextChoices):
@@ -47,23 +47,23 @@ class Sample(models.Model):
 
     pk = models.CompositePrimaryKey("kind", "object_id", "ts")
     kind = models.CharField(max_length=6, choices=Kind)
-    object_id = models.BigIntegerField()  # no foreign key: what is deleted takes its samples along in time
+    object_id = models.BigIntegerField()  # no foreign key; samples of deleted objects expire with age
     ts = models.BigIntegerField()
-    head_seq = models.BigIntegerField()  # of a topic; of a router what it forwarded; of all what was appended
-    reads = models.BigIntegerField(default=0)  # of all: records read
-    forwarded = models.BigIntegerField(default=0)  # of all: records forwarded
+    head_seq = models.BigIntegerField()  # topic: head; router: records forwarded; all: records appended
+    reads = models.BigIntegerField(default=0)  # all: records read
+    forwarded = models.BigIntegerField(default=0)  # all: records forwarded
     count = models.BigIntegerField(default=0)
     bytes = models.BigIntegerField(default=0)
-    lag = models.BigIntegerField(default=0)  # of a topic, the lag of its slowest named cursor
+    lag = models.BigIntegerField(default=0)  # topic: lag of its slowest named cursor
     oldest_ms = models.BigIntegerField(default=0)  # age of the oldest record that waits
-    errors = models.BigIntegerField(default=0)  # of a router its steps that failed, of all the answers with a 5xx
+    errors = models.BigIntegerField(default=0)  # router: failed steps; all: answers with a 5xx
 
     class Meta:
         indexes = [models.Index(fields=["ts"], name="console_sample_by_age")]
 
 
 class Task(models.Model):
-    """What is known of a Celery task: how often it ran, and how long that took."""
+    """Totals of a Celery task: runs, failures, time."""
 
     name = models.CharField(primary_key=True, max_length=100)
     runs = models.BigIntegerField(default=0)
@@ -74,7 +74,7 @@ class Task(models.Model):
 
 
 class Failure(models.Model):
-    """A task that ended in an error. The latest are kept."""
+    """A task that ended in an error. Only the latest rows are kept."""
 
     id = models.BigAutoField(primary_key=True)
     ts = models.BigIntegerField()
@@ -88,7 +88,7 @@ class Failure(models.Model):
 
 
 class Layout(models.Model):
-    """Where Graphviz put the nodes and edges of a graph (layout.py), by a hash of all that it depends on."""
+    """Graphviz's positions of the nodes and edges of a graph (layout.py), by a hash of everything that the layout depends on."""
 
     key = models.CharField(primary_key=True, max_length=64)
     layout = models.TextField()

@@ -1,4 +1,4 @@
-"""The graph as data: topics, the routers between them and who reads them, with numbers as of now."""
+"""The graph as data: topics, the routers between them, and their readers, with current numbers."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from store.database import prepared
 LATE_MS, OLD_MS = (
     5_000,
     60_000,
-)  # the oldest record that waits: from here on a router is late, and from there on far behind
-MOST_TOPICS = 1_500  # one picture holds; more are filtered first
-MOST_ROUTERS = 2_000  # one picture holds: some 2 KB each where names are long
-MOST_ERROR = 300  # characters of what a router ran into
-MOST_ALONE = 60  # topics without routers are shown where there are no more than these
+)  # age of the oldest waiting record from which a router is late, and from which it is far behind
+MOST_TOPICS = 1_500  # topics in one picture; a larger graph is filtered first
+MOST_ROUTERS = 2_000  # routers in one picture; with long names, each takes some 2 KB
+MOST_ERROR = 300  # characters of a router's error
+MOST_ALONE = 60  # topics without routers are shown if there are no more than this
 MOST_WITH_READERS = 150
-MOST_READERS = 4  # of one topic that are drawn one by one
+MOST_READERS = 4  # readers of one topic that are drawn separately
 
-# A sample of half a minute ago at the least: what was forwarded since then is the rate.
+# Compares with a sample that is at least half a minute old. The rate is the number of records forwarded since.
 ROUTERS = f"""
 SELECT r.id, r.name, r.source_id, r.dest_id, r.state, r.last_error, r.guarantee, r.filter_op, r.filter_tag, r.cyclic, r.ordered,
        c.forwarded_total, before.head_seq, %(now)s::bigint - before.ts, {LAG}
@@ -45,7 +45,7 @@ SELECT c.topic_id, c.name, head.head_seq - c.seq
   FROM topics_cursor c JOIN topics_topichead head USING (topic_id)
  WHERE c.kind <> 'router' AND c.topic_id = ANY (%(ids)s::bigint[]) ORDER BY c.topic_id, c.name
 """
-# Each open session's topics: its positions are [topic id, seq, …] by name.
+# Each open session's topics. The positions of a session are [topic id, seq, …] by name.
 WATCHERS = """
 SELECT (spot.value ->> 0)::bigint AS topic_id, count(*)
   FROM (SELECT spots FROM topics_watchsession WHERE open LIMIT 2000) open, json_each(open.spots::json) spot
@@ -54,7 +54,7 @@ SELECT (spot.value ->> 0)::bigint AS topic_id, count(*)
 
 
 class Edge(NamedTuple):
-    """A router as the graph shows it."""
+    """A router in the graph."""
 
     id: int
     name: str
@@ -72,7 +72,7 @@ class Edge(NamedTuple):
 
     @property
     def look(self) -> str:
-        """Its state where it stands still, else how old the oldest record is that waits."""
+        """Returns the state if the router stands still. Otherwise returns the age class of its oldest waiting record."""
         if self.state != "running":
             return self.state
         age = self.oldest_ms or 0
@@ -84,7 +84,7 @@ class Edge(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What hovering tells."""
+        """Returns the tooltip."""
         said = [f"{self.name}: {self.guarantee}"]
         if self.match is not None:
             said.append(f"only tag {self.match}")
@@ -103,7 +103,7 @@ class Edge(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A topic as the graph shows it."""
+    """A topic in the graph."""
 
     id: int
     name: str
@@ -122,7 +122,7 @@ class Node(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """Somebody who reads a topic, or several that are drawn as one."""
+    """A reader of a topic, or several readers that are drawn as one."""
 
     id: str
     topic_id: int
@@ -131,7 +131,7 @@ class Reader(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Which part of the graph: topics with a prefix, or so many hops around one topic."""
+    """The part of the graph to show: topics with a prefix, or `hops` hops around one topic."""
 
     prefix: str = ""
     focus: str = ""
@@ -139,7 +139,8 @@ class Wanted(NamedTuple):
 
 
 class Network(NamedTuple):
-    """A part of the graph. `left_out`, `routers_left_out`: so many topics, and routers between the others, are not in it."""
+    """A part of the graph. `left_out` counts the topics that are missing, `routers_left_out` the routers between the shown
+    topics."""
 
     topics: dict[int, Node]
     edges: list[Edge]
@@ -149,7 +150,7 @@ class Network(NamedTuple):
 
 
 def network(wanted: Wanted, now: int) -> Network:
-    """The part that is wanted, as of now."""
+    """Returns this part of the graph with current numbers."""
     ends = prepared(ENDS, ())
     ids = chosen(wanted, ends)
     left_out = max(len(ids) - MOST_TOPICS, 0)
@@ -188,7 +189,7 @@ def edge(row: Any) -> Edge:
 
 
 def chosen(wanted: Wanted, ends: list[tuple[int, int, int]]) -> set[int]:
-    """The ids of the topics to show."""
+    """Returns the ids of the topics to show."""
     if wanted.focus:
         rows = prepared(BY_NAME, {"name": wanted.focus})
         return around({id for (id,) in rows}, ends, wanted.hops)
@@ -201,7 +202,7 @@ def chosen(wanted: Wanted, ends: list[tuple[int, int, int]]) -> set[int]:
 
 
 def around(start: set[int], ends: Iterable[tuple[int, int, int]], hops: int) -> set[int]:
-    """All that is so many hops from these topics, either way."""
+    """Returns these topics and all topics at most `hops` routers away, in both directions."""
     beside: defaultdict[int, set[int]] = defaultdict(set)
     for _, source, dest in ends:
         beside[source].add(dest)
@@ -214,7 +215,7 @@ def around(start: set[int], ends: Iterable[tuple[int, int, int]], hops: int) -> 
 
 
 def readers(topic_ids: list[int]) -> list[Reader]:
-    """Cursors one by one, or as one node where they are many; open watch sessions always as one."""
+    """Returns cursors one by one, or as one node if a topic has many. Open watch sessions are always one node."""
     by_topic: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
     for topic_id, name, lag in prepared(READERS, {"ids": topic_ids}):
         by_topic[topic_id].append((name, lag))

@@ -1,4 +1,4 @@
-"""The overview: what needs a hand first, then how much is going on, who is busy, who is behind, and which processes live."""
+"""The overview page: problems first, then throughput, busy topics, routers and cursors that are behind, and processes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from store import disk
 from store.database import prepared
 
 MOST = 8  # rows of each table
-STUCK_MS = 600_000  # a cursor that has something to read and did not move for so long
+STUCK_MS = 600_000  # a cursor with records to read that has not advanced for so long is stuck
 DEFAULT = "3h"
 
-# A sample that is half a minute old at the least: over a shorter time a rate would jump.
+# Compares with a sample that is at least half a minute old. Over a shorter time, rates would jump.
 TOTALS = """
 SELECT held.topics, held.records, held.bytes, router.routers, router.paused, router.blocked, router.forwarded,
        counted.appended, counted.read, counted.errors, before.ts, before.head_seq, before.reads, before.forwarded,
@@ -41,7 +41,7 @@ SELECT held.topics, held.records, held.bytes, router.routers, router.paused, rou
   LEFT JOIN (SELECT ts, head_seq, reads, forwarded FROM console_sample
               WHERE kind = 'all' AND object_id = 0 AND ts <= %(now)s::bigint - 30000 ORDER BY ts DESC LIMIT 1) before ON true
 """
-# Topics whose head moved in the last minutes have a row there; the head itself is as of now.
+# A topic whose head advanced in the last five minutes has a sample. The head itself is the current one.
 BUSY = """
 SELECT t.id, t.name, h.head_seq, h.head_seq - seen.head_seq, %(now)s::bigint - seen.ts, h.last_ts
   FROM (SELECT DISTINCT ON (object_id) object_id, ts, head_seq FROM console_sample
@@ -51,7 +51,7 @@ SELECT t.id, t.name, h.head_seq, h.head_seq - seen.head_seq, %(now)s::bigint - s
  WHERE h.head_seq > seen.head_seq
  ORDER BY (h.head_seq - seen.head_seq) / (%(now)s::bigint - seen.ts)::float8 DESC, t.id LIMIT %(most)s
 """
-# Blocked ones first, whatever their lag; a paused one lags because somebody wants it to.
+# Blocked routers come first, whatever their lag. Paused routers come last, because an operator paused them.
 BEHIND = f"""
 SELECT r.id, r.name, source.name, dest.name, r.state, r.last_error, {LAG}
 {FROM}
@@ -68,7 +68,7 @@ SELECT t.name, c.name, h.head_seq - c.seq AS lag, c.updated_ts
 
 
 class Need(NamedTuple):
-    """Something that needs a hand: how bad, what it is, what to do, and where."""
+    """A problem: its level, the text, the advice, and the page to open."""
 
     level: str
     text: str
@@ -77,7 +77,7 @@ class Need(NamedTuple):
 
 
 class Sign(NamedTuple):
-    """A process or server, and its last sign of life."""
+    """A process or server, and its last heartbeat."""
 
     kind: str
     where: str
@@ -87,7 +87,7 @@ class Sign(NamedTuple):
 
 
 class Behind(NamedTuple):
-    """A router with something left to forward."""
+    """A router with records left to forward."""
 
     id: int
     name: str
@@ -100,7 +100,7 @@ class Behind(NamedTuple):
 
 
 def overview(chosen: str, now: int) -> dict[str, Any]:
-    """What the page shows."""
+    """Returns the context of the template."""
     began = time.perf_counter()
     (row,) = prepared(TOTALS, {"now": now, "day": now - DAY_MS})
     took_ms = (time.perf_counter() - began) * 1000
@@ -141,7 +141,7 @@ def totals_of(row: Any, now: int) -> dict[str, Any]:
 
 
 def behind(now: int) -> list[Behind]:
-    """The routers furthest behind, those that are blocked first."""
+    """Returns the routers that are furthest behind, blocked ones first."""
     routers = []
     for *row, lag, oldest, still in prepared(BEHIND, {"now": now, "stalled_ms": STALLED_MS, "most": MOST}):
         lagging = lag_of(lag, oldest, still)
@@ -152,7 +152,7 @@ def behind(now: int) -> list[Behind]:
 
 
 def living(now: int, took_ms: float) -> list[Sign]:
-    """Each process of the site, and the servers that it stands on."""
+    """Returns each process of the site, and the servers that the site needs."""
     found = [
         Sign("PostgreSQL", "", "ok", now, f"answered in {took_ms:.1f} ms"),
     ]
@@ -164,7 +164,7 @@ def living(now: int, took_ms: float) -> list[Sign]:
     for each in Process.objects.order_by("kind", "-seen_ts")[:100]:
         alive = each.seen_ts > now - signs.STALE_MS
         if not alive and any(other.kind == each.kind and other.state == "ok" for other in found):
-            continue  # one that was replaced
+            continue  # another process has replaced this one
         did = {"worker": "took a task", "push": "took a task", "beat": "sent a task"}.get(each.kind)
         more = "" if did is None or not each.worked_ts else f"{did} {duration(now - each.worked_ts)} ago"
         where = f"{each.host}, process {each.pid}"
@@ -176,7 +176,7 @@ def living(now: int, took_ms: float) -> list[Sign]:
 
 
 def needs(totals: dict[str, Any], routers: list[Behind], stuck: Any, processes: list[Sign]) -> list[Need]:
-    """What needs a hand, the worst first."""
+    """Returns the problems."""
     found = []
     if disk.full():
         found.append(Need("bad", "The disk is full: appends are refused.", "Make room, or delete topics."))

@@ -1,4 +1,4 @@
-"""The console's pages: where each is, what draws it, and who may see it. The first page of the admin is the overview."""
+"""The console's pages: routes, views and permissions. The first page of the admin is the overview."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from base.clock import now_ms
 from console import graph, limits, live_page, overview, router, series, topic, work
 from console.site import Console
 
-# Route, view (of the site and the request), permission, name.
+# Route, view (takes the site and the request), permission, name.
 PAGES = (
     ("topic/<str:name>/", topic.page, "topics.view_topic", "console_topic"),
     ("topic/<str:name>/records/", topic.records, "topics.view_topic", "console_records"),
@@ -30,10 +30,10 @@ PAGES = (
 
 
 class Site(Console):
-    """The site of the admin, with the console's pages beside those of the models."""
+    """The admin's site with the console's pages."""
 
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """The overview; who may see no topic gets Django's list of what there is."""
+        """Returns the overview. A user who may see no topic gets Django's list of models."""
         if not request.user.has_perm("topics.view_topic"):
             return super().index(request, extra_context)
         request.current_app = self.name

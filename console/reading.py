@@ -1,4 +1,4 @@
-"""Who writes and reads a topic, and what of it is stored beyond what it shows."""
+"""The routers and readers of a topic, and the bytes that the topic stores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from store.database import prepared
 from watch.sessions import SavedPositions
 
 MOST_SESSIONS = 50
-MOST_PIECES = 5_000  # of records shown elsewhere, that one look goes through
+MOST_PIECES = 5_000  # forwarded pieces that one query reads
 
 ROUTERS = f"""
 SELECT r.id, r.name, source.name, dest.name, r.source_id, r.state, r.last_error, r.guarantee, c.forwarded_total, {LAG}
@@ -24,19 +24,19 @@ SELECT r.id, r.name, source.name, dest.name, r.source_id, r.state, r.last_error,
 CURSORS = """
 SELECT name, seq, updated_ts FROM topics_cursor WHERE topic_id = %(id)s AND kind <> 'router' ORDER BY seq, name LIMIT 200
 """
-# Sessions are JSON, and 10,000 at the most: they are looked through.
+# Scans all sessions. They are JSON, and there are at most 10,000.
 SESSIONS = """
 SELECT wid, key_id, spots, open, seen_ts FROM topics_watchsession
  WHERE strpos(spots, %(name)s) > 0 ORDER BY open DESC, seen_ts DESC LIMIT %(most)s
 """
-# The log's rows of this topic, by the running total of their bytes: two probes. Deleted ones that lie between count, too.
+# The bytes of the topic's rows, by the running total: two index probes. Deleted rows in between count, too.
 STORED = """
 SELECT head.total - (first.total - first.size)
   FROM topics_topichead head CROSS JOIN LATERAL (
       SELECT total, size FROM topics_record WHERE topic_id = %(id)s ORDER BY seq LIMIT 1) first
  WHERE head.topic_id = %(id)s
 """
-# What lies below the floor and is shown elsewhere, by the index of spans by home.
+# The records below the floor that other topics show, by the index of spans by home.
 PINNED = """
 SELECT t.name, sum(least(home_last_seq, head.floor_seq) - home_first_seq + 1)::bigint
   FROM topics_topichead head
@@ -66,7 +66,7 @@ class RouterRow(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """Somebody who reads a topic: a named cursor, or a watch session of a key."""
+    """A reader of a topic: a named cursor, or a watch session of a key."""
 
     kind: str
     name: str
@@ -101,7 +101,7 @@ def router_row(row: Any, topic_id: int) -> RouterRow:
 
 
 def readers(topic_id: int, name: str, head: int, now: int) -> list[Reader]:
-    """Named cursors, the slowest first, then watch sessions."""
+    """Returns the named cursors, the slowest first, then the watch sessions."""
     found = []
     for cursor, seq, updated_ts in prepared(CURSORS, {"id": topic_id}):
         lag = max(head - seq, 0)
@@ -109,18 +109,18 @@ def readers(topic_id: int, name: str, head: int, now: int) -> list[Reader]:
     for wid, key_id, spots, is_open, seen_ts in prepared(SESSIONS, {"name": f'"{name}"', "most": MOST_SESSIONS}):
         position = msgspec.json.decode(spots, type=SavedPositions).get(name)
         if position is not None:
-            who = f"{wid[:12]}… of {key_id}"  # a whole wid is what a client shows to go on
+            who = f"{wid[:12]}… of {key_id}"  # only a part of the wid, because a client continues a session with the whole wid
             state = "open" if is_open else "away"
             found.append(Reader("watch", who, position.seq, max(head - position.seq, 0), state, seen_ts))
     return found
 
 
 def stored(topic_id: int) -> int | None:
-    """Payload bytes of the records that are stored under this topic; None: there are none."""
+    """Returns the payload bytes of the records that are stored under this topic, or None if it stores no record."""
     rows = prepared(STORED, {"id": topic_id})
     return rows[0][0] if rows else None
 
 
 def pinned(topic_id: int) -> list[tuple[str, int]]:
-    """Which topics show records that this one no longer does, and how many: those cannot be given back."""
+    """Returns the topics that show records which this topic no longer shows, with their number. Their bytes cannot be freed."""
     return [(name, count) for name, count in prepared(PINNED, {"id": topic_id, "most": MOST_PIECES})]

@@ -1,7 +1,7 @@
-"""The record browser's reads: a page by seq, by time or by tag, newest first; bounded ranges of an index, and nothing is counted.
+"""The record browser's queries: pages by seq, time or tag, newest first. They read bounded index ranges and count no rows.
 
-A page is found going down from a seq, or up. Where filters leave little, it looks at some ten thousand seqs and then says how far
-it came: the next click goes on from there.
+A page is found downwards or upwards from a seq. If filters leave few records, a query stops after some ten thousand seqs and
+returns how far it looked. The next click continues there.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from typing import Any, NamedTuple
 from store.database import prepared
 
 LIMIT = 50  # records of a page
-FIRST_LOOK, MOST_LOOKED = 100, 12_800  # seqs looked at first, and for one page
+FIRST_LOOK, MOST_LOOKED = 100, 12_800  # seqs of the first range, and of one page
 MOST_SPANS = 2_000  # forwarded pieces in which one page looks for a tag
-MOST_SHOWN = 2_000  # characters of a record that a list holds; its own page has all
-SHOWN_OF_LONGER = 1_000  # of a record that has more: to break cut JSON into lines takes longer than to find it
+MOST_SHOWN = 2_000  # characters of a record in a list; the record's own page shows all
+SHOWN_OF_LONGER = 1_000  # of a longer record, because indenting cut JSON takes longer than the query
 
-# A list cuts what is long. JSON is verbatim text: a cut one is for people only.
+# A list cuts long values. JSON is verbatim text, so a cut value is only for people.
 CUT = f"""
 left(meta::text, {MOST_SHOWN}),
 CASE WHEN length(data::text) > {MOST_SHOWN} THEN left(data::text, {SHOWN_OF_LONGER}) ELSE data::text END,
 length(data::text) > {MOST_SHOWN} OR coalesce(length(meta::text) > {MOST_SHOWN}, false)
 """
 WHOLE = "meta::text, data::text, false"
-# The first rows of a statement, until their text is at least so many bytes. octet_length of a stored text reads its length alone.
+# The first rows of a statement, until their text has at least `budget` bytes. octet_length of a stored text reads only its
+# length.
 WITHIN = """
 SELECT seq, ts, node, tag, meta, data, cut, home_topic, home_seq, path
   FROM (SELECT *, sum(octet_length(data) + coalesce(octet_length(meta), 0))
@@ -41,7 +42,7 @@ SELECT seq, ts, node, tag, {texts}, home_topic, home_seq, path
  WHERE (%(node)s::text IS NULL OR node = %(node)s) AND (%(tag)s::text IS NULL OR starts_with(tag, %(tag)s))
  ORDER BY seq {order} LIMIT %(limit)s
 """
-# Own records by the index on the tag; forwarded ones by the same index of their homes, in the next pieces of the topic.
+# Own records by the index on the tag. Forwarded records by the same index of their home topics, for the next pieces of the topic.
 TAGGED = """
 WITH head AS (SELECT floor_seq, head_seq FROM topics_topichead WHERE topic_id = %(id)s),
 pieces AS (
@@ -69,19 +70,19 @@ SOME = """
 SELECT seq, ts, node, tag, {texts}, home_topic, home_seq, path
   FROM unnest(%(seqs)s::bigint[]) wanted CROSS JOIN LATERAL topic_log_range(%(name)s, wanted, wanted)
 """
-# A look at the boundaries of time slices: some 25 probes each.
+# Looks up the boundaries of time slices, with some 25 probes each.
 SLICES = """
 SELECT topic_seq_at(h.topic_id, h.floor_seq, h.head_seq, %(since)s::bigint + n * %(step)s::bigint)
   FROM topics_topichead h, generate_series(0, %(slices)s::int) n WHERE h.topic_id = %(id)s ORDER BY n
 """
 FIRST_TS = "SELECT topic_next_ts(topic_id, floor_seq), last_ts FROM topics_topichead WHERE topic_id = %(id)s"
 SLICES_SHOWN = 48
-SLICES_FRESH_SECONDS = 15.0  # the picture of a large topic takes some ten milliseconds: who pages on sees the same one
+SLICES_FRESH_SECONDS = 15.0  # the picture of a large topic takes some ten milliseconds, so paging reuses it
 MOST_REMEMBERED = 500
 
 
 class Filter(NamedTuple):
-    """What a page shows. A tag that ends in * is a prefix. None: whatever it is."""
+    """The filter of a page. A tag that ends in * is a prefix. None: no filter."""
 
     tag: str | None = None
     node: str | None = None
@@ -96,7 +97,7 @@ class Filter(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """A record in a list. `data` and `meta` are text as they were sent, and cut where they are long."""
+    """A record in a list. `data` and `meta` are text as sent, and cut if they are long."""
 
     seq: int
     ts: int
@@ -111,7 +112,7 @@ class Shown(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Records, the highest seq first. All seqs from `lowest` to `highest` were looked at."""
+    """Records, the highest seq first. The query looked at all seqs from `lowest` to `highest`."""
 
     rows: list[Shown]
     lowest: int
@@ -119,7 +120,7 @@ class Page(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """A slice of a topic's time: when it begins, its first and last seq, and its share of the largest, in percent."""
+    """A slice of a topic's time: its start, its first and last seq, and its size in percent of the largest slice."""
 
     ts: int
     first_seq: int
@@ -142,9 +143,9 @@ def page(
     limit: int = LIMIT,
     budget: int | None = None,
 ) -> Page:
-    """The next records from `start` on (inclusive), going up or down.
+    """Returns the next records from `start` on (inclusive), going up or down.
 
-    `budget`: no record is cut, and the page ends with the record that brings its text to so many bytes.
+    With a `budget`, no record is cut, and the page ends with the record that brings its text to so many bytes.
     """
     first, last = (max(start, floor + 1), head) if up else (floor + 1, min(start, head))
     if first > last:
@@ -155,19 +156,19 @@ def page(
 
 
 def statement_of(template: str, up: bool, budget: int | None) -> str:
-    """A statement that reads records: cut for a list, or whole within a budget."""
+    """Returns a statement that reads records: cut for a list, or whole within a budget."""
     order = "ASC" if up else "DESC"
     statement = template.format(texts=CUT if budget is None else WHOLE, order=order)
     return statement if budget is None else WITHIN.format(statement=statement, order=order)
 
 
 def is_spent(rows: Sequence[Shown], budget: int | None) -> bool:
-    """Whether these records reach the budget. If they do, the statement may have left out further ones."""
+    """Returns True if these records reach the budget. Then the statement may have left out further records."""
     return budget is not None and sum(len(row.data.encode()) + len((row.meta or "").encode()) for row in rows) >= budget
 
 
 def walked(name: str, first: int, last: int, up: bool, wanted: Filter, limit: int, budget: int | None) -> Page:
-    """Range after range, each larger than the one before."""
+    """Reads range after range, each larger than the last."""
     rows: list[Shown] = []
     statement, spent = statement_of(RANGE, up, budget), False
     reach, looked = max(FIRST_LOOK, limit), 0
@@ -181,7 +182,7 @@ def walked(name: str, first: int, last: int, up: bool, wanted: Filter, limit: in
         looked += reach
         low, high = (bounds[1] + 1, high) if up else (low, bounds[0] - 1)
         reach = min(reach * 4, MOST_LOOKED)
-    if len(rows) == limit or spent:  # there may be more in the last range
+    if len(rows) == limit or spent:  # the last range may contain more records
         low, high = (rows[-1].seq + 1, last) if up else (first, rows[-1].seq - 1)
     return Page(sorted(rows, reverse=True), first if up else high + 1, low - 1 if up else last)
 
@@ -189,13 +190,13 @@ def walked(name: str, first: int, last: int, up: bool, wanted: Filter, limit: in
 def tagged(
     topic_id: int, name: str, first: int, last: int, up: bool, wanted: Filter, limit: int, budget: int | None
 ) -> Page:
-    """By the index on the tag."""
+    """Reads by the index on the tag."""
     order, edge = ("ASC", "max(last_seq)") if up else ("DESC", "min(first_seq)")
     statement = TAGGED.format(order=order, edge=edge, most_spans=MOST_SPANS)
     arguments = {"id": topic_id, "tag": wanted.exact_tag, "first": first, "last": last, "limit": limit}
     ((seqs, pieces, reached),) = prepared(statement, arguments)
     seqs = sorted(numbers(seqs), reverse=not up)
-    if pieces == MOST_SPANS:  # further pieces were not looked into: own records beyond them wait for their turn
+    if pieces == MOST_SPANS:  # further pieces were not searched, so own records beyond them belong to a later page
         seqs = [seq for seq in seqs if (seq <= reached if up else seq >= reached)]
     limits = {} if budget is None else {"budget": budget}
     rows = [shown(row) for row in prepared(statement_of(SOME, up, budget), {"name": name, "seqs": seqs, **limits})]
@@ -215,7 +216,7 @@ def shown(row: Any) -> Shown:
 
 
 def names(array: str) -> list[str]:
-    """Router names in an array as PostgreSQL writes it: none has a character that needs an escape."""
+    """Returns router names from PostgreSQL's text of an array. No router name contains a character that needs an escape."""
     return [part.strip('"') for part in array[1:-1].split(",") if part]
 
 
@@ -223,11 +224,12 @@ def numbers(array: str | None) -> list[int]:
     return [int(part) for part in array[1:-1].split(",")] if array else []
 
 
-_pictures: dict[int, tuple[float, list[Slice]]] = {}  # by topic, and until when each is fresh
+_pictures: dict[int, tuple[float, list[Slice]]] = {}  # by topic id; with the time until which each is fresh
 
 
 def slices(topic_id: int) -> list[Slice]:
-    """How a topic's seqs are spread over its time, as of a few seconds ago. Deleted ones count: it is a picture."""
+    """Returns the distribution of a topic's seqs over time, up to 15 seconds old. Deleted records count, because this is a
+    picture."""
     until, picture = _pictures.get(topic_id, (0.0, []))
     if time.monotonic() >= until:
         picture = draw_slices(topic_id)

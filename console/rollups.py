@@ -1,4 +1,4 @@
-"""What the pipeline's rollups say, as charts on the pages of topics and routers: there only where a rollup was ever made."""
+"""Charts from the pipeline's rollups, on the pages of topics and routers. Without a rollup there is no chart."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline import rollups
 
 
 def volume(topic_id: int, shown: Window) -> SafeString | None:
-    """Payload by when it was written, of the records that the topic held when it was rolled up."""
+    """Returns payload bytes over the time of writing, of the records in the topic at its rollup. None if there is no rollup."""
     minutes = rollups.minutes(topic_id, shown.bounds["since"])
     if not minutes:
         return None
@@ -28,7 +28,8 @@ def volume(topic_id: int, shown: Window) -> SafeString | None:
 
 
 def delays(router: str, shown: Window) -> SafeString | None:
-    """How long records took from source to dest; of points that stand for several minutes, the worst one."""
+    """Returns how long records took from source to dest, or None if there is no rollup. A point shows the worst of its
+    minutes."""
     minutes = rollups.delays(router, shown.bounds["since"])
     if not minutes:
         return None
@@ -44,7 +45,7 @@ def delays(router: str, shown: Window) -> SafeString | None:
 def spread(
     shown: Window, values: Iterable[tuple[int, float]], joined: Callable[[list[float]], float]
 ) -> list[float | None]:
-    """Values by minute as one for each point of time, which stands for what came since the one before."""
+    """Joins values by minute into one value for each point of time. A point covers the time since the previous point."""
     step = shown.times[1] - shown.times[0]
     found: list[list[float]] = [[] for _ in shown.times]
     for ts, value in values:

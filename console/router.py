@@ -1,4 +1,4 @@
-"""A router's pages: what it does in words, how it keeps up, and what people can do about it."""
+"""A router's pages: a description in words, its lag, and forms to pause and move it."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from store.script import run
 
 
 def found(name: str) -> Found:
-    """Raises Http404."""
+    """Returns the router. Raises Http404."""
     try:
         return run(find(name))
-    except (RouterNotFound, InvalidRequest) as error:  # a name that no router can have is none, either
+    except (RouterNotFound, InvalidRequest) as error:  # also for a name that no router can have
         raise Http404(error.message) from error
 
 
 def in_words(router: Found, lag: Lagging, state: str) -> str:
-    """What it does and how it is doing, as a sentence."""
+    """Returns a sentence with the router's configuration and its lag."""
     said = [f"{router.guarantee} from {router.source} to {router.dest}"]
     if (match := router.filter()) is not None:
         said.append(f"only tag {match[2]}" if match[1] == "Eq" else f"only tags that match {match[2]}")
@@ -53,7 +53,8 @@ def in_words(router: Found, lag: Lagging, state: str) -> str:
 
 
 def state(router: Found, chosen: str, now: int) -> dict[str, Any]:
-    """What changes while one looks. Raises RouterNotFound where it has been deleted since it was found."""
+    """Returns the part of the context that changes while the page is open. Raises RouterNotFound if the router was deleted
+    meanwhile."""
     lag = run(lagging([router.id], now)).get(router.id, Lagging(0, None, False))
     shown_state = "stalled" if lag.stalled and router.state == Router.State.RUNNING else router.state
     shown = series.window(chosen, now)
@@ -98,14 +99,14 @@ def page(site: Console, request: HttpRequest, name: str) -> HttpResponse:
 
 @part("router", "routers.view_router")
 def live(subject: str) -> str:
-    """Raises RouterNotFound."""
+    """Returns the part of the page as HTML. Raises RouterNotFound."""
     chosen, _, name = subject.partition("/")
     context = state(run(find(name)), chosen if chosen in series.RANGES else "3h", now_ms())
     return render_to_string("console/router_part.html", context)
 
 
 def pause(site: Console, request: HttpRequest, name: str) -> HttpResponse:
-    """Pause, or resume, once it was said what that means."""
+    """Pauses or resumes the router, after a page that explains the effect."""
     router = found(name)
     paused = router.state != Router.State.PAUSED
     if request.method == "POST":
@@ -122,7 +123,7 @@ def pause(site: Console, request: HttpRequest, name: str) -> HttpResponse:
 
 
 class MoveForm(forms.Form):
-    """Where to go on. `expected` is where the router stood when the page was made."""
+    """The seq to continue after. `expected` is the router's position when the page was made."""
 
     to = forms.ChoiceField(
         label="Go on",
@@ -145,7 +146,7 @@ class MoveForm(forms.Form):
         return given
 
     def target(self, at: Place) -> int:
-        """The seq after which the router is to go on."""
+        """Returns the seq after which the router will continue."""
         match self.cleaned_data["to"]:
             case "skip":
                 return at.head_seq if at.next_seq is None else at.next_seq
@@ -157,7 +158,7 @@ class MoveForm(forms.Form):
 
 
 def consequences(router: Found, at: Place, target: int) -> list[str]:
-    """What a move means, before it is made."""
+    """Returns the effects of a move in sentences, for the confirmation."""
     if target == at.seq:
         return ["Nothing moves. The router is tried again at once."]
     if target > at.seq:
@@ -180,7 +181,7 @@ def consequences(router: Found, at: Place, target: int) -> list[str]:
 
 
 def move(site: Console, request: HttpRequest, name: str) -> HttpResponse:
-    """A form; once it is sent, what that would mean; once that is confirmed, the move."""
+    """Shows a form, then the effects of the move, and moves the router after the confirmation."""
     router = found(name)
     at = run(place(router))
     form = MoveForm(request.POST or None, initial={"expected": at.seq, "to": "skip"})

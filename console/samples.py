@@ -1,7 +1,8 @@
-"""Samples a minute apart of every topic and router, and of the instance as a whole; thinned with age, and bounded.
+"""Samples of every topic, every router and the whole instance, a minute apart. They are thinned with age, and their number is
+bounded.
 
-One task a minute writes them, in one transaction. It begins with the row of the whole instance for that minute: of two samplers
-that run at once, the second waits for the first at that row's key, finds it taken, and writes nothing.
+One task a minute writes them in one transaction, and first inserts the whole instance's row for that minute. If two samplers run
+at once, the second waits at that row's key, finds the row, and writes nothing.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from routers.lag import FROM, LAG, STALLED_MS
 from store.database import prepared
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
-STEP = 50_000  # rows dropped in one statement
-THINNED = "thinned"  # the Count that says up to when samples are an hour apart
+STEP = 50_000  # rows deleted in one statement
+THINNED = "thinned"  # the Count with the time until which samples are an hour apart
 
 COLUMNS = "kind, object_id, ts, head_seq, reads, forwarded, count, bytes, lag, oldest_ms, errors"
 OF_ROUTERS = f"SELECT r.id, c.forwarded_total, r.errors_total, {LAG} {FROM}"
-# What is appended and read is counted by the web processes (signs.py); all else is read from the heads and cursors.
+# The web processes count appended and read records (signs.py). All other values come from the heads and cursors.
 ALL = f"""
 INSERT INTO console_sample ({COLUMNS})
 SELECT 'all', 0, %(minute)s, counted.appended, counted.read, coalesce(router.forwarded, 0), held.count, held.bytes,
@@ -32,7 +33,7 @@ SELECT 'all', 0, %(minute)s, counted.appended, counted.read, coalesce(router.for
     ON CONFLICT DO NOTHING
 RETURNING ts
 """
-# Only what differs from the row before: a topic that rests takes no room. That row is one probe of the primary key.
+# Inserts only changes since the last row, so a topic without appends takes no space. Finding that row is one index probe.
 LAST = """
   LEFT JOIN LATERAL (
       SELECT head_seq, count, bytes, lag, oldest_ms, errors FROM console_sample
@@ -57,7 +58,7 @@ SELECT 'router', now.id, %(minute)s, now.head_seq, 0, 0, 0, 0, now.lag, now.olde
                greatest(coalesce(oldest_unread_ms, 0), 0) AS oldest_ms, errors_total AS errors FROM ({OF_ROUTERS}) r) now
 {LAST.format(kind="'router'")}
 """
-# Of each hour that is over and old enough, the last row of each object is kept.
+# Of each hour that is over and old enough, the last row of each object stays.
 THIN = """
 DELETE FROM console_sample thin
  WHERE ts >= %(since)s AND ts < %(until)s
@@ -83,7 +84,7 @@ SELECT count(*) FROM dropped
 
 
 def sample(now: int) -> bool:
-    """Write down how everything stands at this minute. False: somebody has."""
+    """Writes the samples of this minute. Returns False if another sampler has written them."""
     arguments = {"minute": now // MINUTE_MS * MINUTE_MS, "now": now, "stalled_ms": STALLED_MS}
     with transaction.atomic():
         if not prepared(ALL, arguments):
@@ -94,10 +95,10 @@ def sample(now: int) -> bool:
 
 
 def thin(now: int) -> None:
-    """Keep minutes for TOPICS_HISTORY_MINUTE_DAYS, hours for TOPICS_HISTORY_HOUR_DAYS, and no more than
+    """Keeps minutes for TOPICS_HISTORY_MINUTE_DAYS, hours for TOPICS_HISTORY_HOUR_DAYS, and no more than
     TOPICS_HISTORY_MAX_SAMPLES.
 
-    Where there are more than that, all that is older than a day is thinned, and then the oldest go.
+    If there are more samples than that, first everything older than a day is thinned. Then the oldest samples are deleted.
     """
     thin_before(now - settings.TOPICS_HISTORY_MINUTE_DAYS * DAY_MS)
     drop(now - settings.TOPICS_HISTORY_HOUR_DAYS * DAY_MS)
@@ -108,7 +109,8 @@ def thin(now: int) -> None:
 
 
 def thin_before(before: int) -> None:
-    """A day at a time, so that no statement is long. Two who do this at once delete the same rows, one of them in vain."""
+    """Thins one day at a time, so that no statement runs long. Two processes may do this at once, because both delete the same
+    rows."""
     until = before // HOUR_MS * HOUR_MS
     ((oldest,),) = prepared(OLDEST, ())
     noted = prepared(SINCE, {"name": THINNED})
@@ -121,7 +123,7 @@ def thin_before(before: int) -> None:
 
 
 def drop(before: int, most: int | None = None) -> None:
-    """Drop samples of before a time, the oldest first: `most` of them, or all."""
+    """Deletes samples before a time, the oldest first: at most `most`, or all."""
     while most is None or most > 0:
         step = STEP if most is None else min(STEP, most)
         ((dropped,),) = prepared(DROP, {"before": before, "step": step})

@@ -1,4 +1,4 @@
-"""History as it is read: samples (samples.py) as values at even distances of time, and as rates."""
+"""Reads history: samples (samples.py) as values at equal distances of time, and as rates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from console.samples import HOUR_MS, MINUTE_MS
 from store.database import prepared
 
-# The rows of some objects in a range of time, and of each the last one before: it holds until the next.
+# The rows of some objects in a range of time, and each object's last row before the range, which holds until the next row.
 ROWS = """
 SELECT object_id, ts, head_seq, reads, forwarded, count, bytes, lag, oldest_ms, errors FROM console_sample
  WHERE kind = %(kind)s::text AND object_id = ANY (%(ids)s::bigint[]) AND ts >= %(since)s AND ts <= %(until)s
@@ -19,7 +19,7 @@ SELECT before.* FROM unnest(%(ids)s::bigint[]) wanted (id) CROSS JOIN LATERAL (
  ORDER BY 1, 2
 """
 SAMPLED = "SELECT ts FROM console_sample WHERE kind = 'all' AND object_id = 0 AND ts >= %(since)s AND ts <= %(until)s"
-RANGES = {  # of time that a page shows, and how far its points are apart
+RANGES = {  # length of time on a page, and distance of its points
     "3h": (3 * HOUR_MS, 2 * MINUTE_MS),
     "24h": (24 * HOUR_MS, 15 * MINUTE_MS),
     "7d": (7 * 24 * HOUR_MS, HOUR_MS),
@@ -28,7 +28,7 @@ RANGES = {  # of time that a page shows, and how far its points are apart
 
 
 class Point(NamedTuple):
-    """How an object stood at a time."""
+    """The state of an object at a time."""
 
     head_seq: int
     reads: int
@@ -41,7 +41,7 @@ class Point(NamedTuple):
 
 
 class Series(NamedTuple):
-    """An object over time: a point, or None where nobody sampled, for each of `times`."""
+    """An object over time: for each of `times` a point, or None if no sample was taken."""
 
     times: list[int]
     points: list[Point | None]
@@ -50,7 +50,8 @@ class Series(NamedTuple):
         return [None if point is None else float(getattr(point, field)) for point in self.points]
 
     def rates(self, field: str) -> list[float | None]:
-        """By how much a field grew a second, up to each point. One that shrank (a router was deleted) counts as at rest."""
+        """Returns the growth of a field per second, up to each point. If the field shrank (a router was deleted), the rate is
+        0."""
         rates: list[float | None] = [None]
         step = (self.times[1] - self.times[0]) / 1000 if len(self.times) > 1 else 1.0
         for before, now in zip(self.points, self.points[1:], strict=False):
@@ -60,7 +61,7 @@ class Series(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A range of time as a page shows it: its points, and in which of them somebody sampled."""
+    """A range of time on a page: its points, and the indexes of the points with samples."""
 
     times: list[int]
     sampled: set[int]
@@ -75,7 +76,7 @@ def bounds_of(times: list[int]) -> dict[str, int]:
 
 
 def window(chosen: str, now: int) -> Window:
-    """A range of RANGES, up to the last minute. One query, for any number of series."""
+    """Returns a range of RANGES that ends at the last full minute. One query serves any number of series."""
     length, step = RANGES[chosen]
     until = now // MINUTE_MS * MINUTE_MS
     times = list(range(until - length, until + 1, step))
@@ -84,7 +85,7 @@ def window(chosen: str, now: int) -> Window:
 
 
 def read(kind: str, ids: Iterable[int], shown: Window) -> dict[int, Series]:
-    """The series of some objects of one kind. One query, however many."""
+    """Returns the series of several objects of one kind, with one query."""
     found: dict[int, list[tuple[int, Point]]] = {id: [] for id in ids}
     for id, ts, *fields in prepared(ROWS, {"kind": kind, "ids": list(found), **shown.bounds}):
         found[id].append((ts, Point(*fields)))
@@ -92,7 +93,7 @@ def read(kind: str, ids: Iterable[int], shown: Window) -> dict[int, Series]:
 
 
 def laid_out(times: list[int], rows: list[tuple[int, Point]], sampled: set[int]) -> list[Point | None]:
-    """The last row up to each time, where somebody sampled since the time before."""
+    """Returns the last row up to each time, or None if no sample was taken since the previous time."""
     points: list[Point | None] = []
     held, place = None, 0
     for at, time in enumerate(times):

@@ -1,7 +1,7 @@
-"""GET /: what is here and where to go, for whoever comes without knowing anything; as JSON for who asks for that.
+"""GET /: links to the server's pages for newcomers. As JSON for clients that accept JSON.
 
-Nobody has to log in or show a key, so that it tells nothing but what /v0/health and /v0/ready tell everybody. It asks no server
-either: it answers while PostgreSQL is away.
+The page needs no login and no key, so it contains only information that /v0/health and /v0/ready give to everyone. It runs no
+query, so it works while PostgreSQL is unavailable.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HTML, JSON = "text/html", "application/json"
 
 
 class Signpost(NamedTuple):
-    """What it leads to is `path`; `name` is its name in JSON."""
+    """A link to `path`. `name` is its name in JSON."""
 
     name: str
     path: str
@@ -41,12 +41,12 @@ SIGNPOSTS = (
 )
 
 
-@csrf_exempt  # whoever posts here is told 405, and nothing of a token
+@csrf_exempt  # a POST gets 405 instead of an error about a token
 @require_safe
 @never_cache
 @vary_on_headers("Accept")
 def signposts(request: HttpRequest) -> HttpResponse:
-    """The page, also for who accepts neither of the two."""
+    """Returns the page as JSON or HTML. Clients that accept neither get HTML."""
     running = signs.running(now_ms())
     if request.get_preferred_type([HTML, JSON]) == JSON:
         links = {each.name: each.path for each in SIGNPOSTS}

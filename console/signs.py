@@ -1,7 +1,7 @@
-"""Signs of life: each web process, worker and beat writes a row every two seconds, and reads who else is there.
+"""Heartbeats: each web process, worker and beat writes a row every two seconds, and reads the rows of the others.
 
-They stand in PostgreSQL and not in Redis, so that Redis' own death can be told. A thread of its own does it in every process: one
-that is busy lives, and one whose interpreter stands still does not.
+The rows are in PostgreSQL, not in Redis, so that a failure of Redis is visible. Each process has its own thread for this. So a
+busy process has a heartbeat, and a process whose interpreter hangs has none.
 """
 
 from __future__ import annotations
@@ -26,44 +26,45 @@ from wire import metrics
 
 log = logging.getLogger(__name__)
 BEAT_SECONDS = 2.0
-STALE_MS = 15_000  # a process that said nothing for so long is taken for dead
-FORGET_MS = 3_600_000  # and is no longer named
-GRACE_MS = 20_000  # after our own start: the others may still be starting
-QUEUE = "celery"  # Celery's default queue, a list in Redis; nothing is sent to another
-NEEDED = ("worker", "beat")  # every site needs them. Without them forwarding and upkeep stop
+STALE_MS = 15_000  # after so long without a heartbeat, a process counts as dead
+FORGET_MS = 3_600_000  # after so long, its row is deleted
+GRACE_MS = 20_000  # after our own start, because the others may still be starting
+QUEUE = "celery"  # Celery's default queue, a list in Redis; all tasks are sent to it
+NEEDED = ("worker", "beat")  # every site needs these; without them, forwarding and upkeep stop
 
 SAY = """
 INSERT INTO console_process (id, kind, host, pid, started_ts, seen_ts, worked_ts)
 VALUES (%(id)s, %(kind)s, %(host)s, %(pid)s, %(started_ts)s, %(now)s, %(worked_ts)s)
     ON CONFLICT (id) DO UPDATE SET seen_ts = excluded.seen_ts, worked_ts = excluded.worked_ts
 """
-# In order of name, as everybody takes these rows.
+# Locks the rows in order of name, because all processes do, and another order could deadlock.
 ADD = """
 INSERT INTO console_count (name, value)
 SELECT name, by FROM unnest(%(names)s::text[], %(bys)s::bigint[]) AS more (name, by) ORDER BY name
     ON CONFLICT (name) DO UPDATE SET value = console_count.value + excluded.value
 """
 ALIVE = "SELECT kind, max(seen_ts) FROM console_process GROUP BY kind"
-# Also what was written by a clock that was ahead: who died then would live until that time. Who lives writes it anew in a moment.
+# Also deletes rows from a clock that was ahead. A dead process with such a clock would otherwise count as alive until that time.
+# Living processes write their rows again within two seconds.
 FORGET = """
 DELETE FROM console_process WHERE seen_ts NOT BETWEEN %(now)s::bigint - %(forget_ms)s AND %(now)s::bigint + %(stale_ms)s
 """
-# What the web processes count together, by the metric that it is counted as; answers with a 5xx are "errors".
+# Counts of the web processes together, by metric. Answers with a 5xx are counted as "errors".
 COUNTED = {"topics_appended_records_total": "appended", "topics_read_records_total": "read"}
 REQUESTS = "topics_http_requests_total"
 
 
 class Seen(NamedTuple):
-    """What this process knew of the others at its last sign."""
+    """This process's view of the others at its last heartbeat."""
 
     ts: int
     last: dict[str, int]  # when each kind was last seen
     queue_length: int | None  # None: Redis does not answer
-    redis_ts: int  # when it last did; 0: never
+    redis_ts: int  # when Redis last answered; 0: never
 
 
 class Signs:
-    """The signs of one process, and its thread."""
+    """The heartbeats of one process, and their thread."""
 
     def __init__(self, kind: str) -> None:
         self.kind, self.host, self.pid = kind, socket.gethostname()[:64], os.getpid()
@@ -80,7 +81,7 @@ class Signs:
         threading.Thread(target=self.beat_forever, name="signs", daemon=True).start()
 
     def note(self, sums: dict[tuple[str | int, ...], int]) -> None:
-        """Told by the metrics what was counted since it was last told."""
+        """Adds the increments since the last call. The metrics call this."""
         with self.lock:
             for (name, *labels), by in sums.items():
                 if name in COUNTED:
@@ -89,7 +90,7 @@ class Signs:
                     self.counts["errors"] += by
 
     def worked(self, **_: Any) -> None:
-        """It did what it is for."""
+        """Notes that this process has taken or sent a task."""
         self.worked_ts = now_ms()
 
     def beat_forever(self) -> None:
@@ -100,11 +101,11 @@ class Signs:
                 connection.close()
                 if not isinstance(error, TopicsError):
                     log.exception("this process could not say that it lives")
-                # PostgreSQL is away: nobody can be told, and readiness says so by itself.
+                # PostgreSQL is unavailable. Then no row can be written, and readiness reports PostgreSQL itself.
             time.sleep(BEAT_SECONDS)
 
     def beat(self, now: int) -> None:
-        """Say that we live, hand over what was counted, and see who else lives."""
+        """Writes our heartbeat and our counts, and reads the heartbeats of others."""
         mend()
         prepared(
             SAY,
@@ -139,13 +140,13 @@ class Signs:
             return None
 
     def degraded(self, now: int) -> list[str]:
-        """What is not as it should be, as this process saw it a moment ago."""
+        """Returns the parts that are silent in this process's last view."""
         seen = self.seen
         if seen is None:
             return []
         wrong = ["redis"] if seen.queue_length is None else []
         if now - self.started_ts > GRACE_MS:
-            # As of that look: while PostgreSQL takes no writes nobody can say that he lives.
+            # Compares with the time of that view: while PostgreSQL accepts no writes, no process can write a heartbeat.
             wrong += [kind for kind in expected(seen.last) if seen.ts - seen.last.get(kind, 0) > STALE_MS]
         return wrong
 
@@ -153,7 +154,7 @@ class Signs:
 def expected(seen: Collection[str]) -> list[str]:
     """Returns the kinds of processes whose silence is a problem, given the kinds seen in the last hour.
 
-    A site without the push bus runs no push process. So push is expected only if it was seen.
+    A site without the push bus runs no push process, so only a push process that was seen is expected.
     """
     return [*NEEDED, "push"] if "push" in seen else [*NEEDED]
 
@@ -162,9 +163,9 @@ _ours: Signs | None = None
 
 
 def start(kind: str) -> Signs:
-    """Have this process say from now on that it lives. A second call, in the same process, does nothing."""
+    """Starts the heartbeats of this process. A second call in the same process does nothing."""
     global _ours
-    if _ours is None or _ours.pid != os.getpid():  # a fork inherits the object, and not the thread
+    if _ours is None or _ours.pid != os.getpid():  # a fork inherits the object, but not the thread
         _ours = Signs(kind)
         _ours.start()
     return _ours
@@ -176,17 +177,20 @@ def degraded() -> list[str]:
 
 
 def running(now: int) -> dict[str, bool]:
-    """The kinds of processes that there were in the last hour, and whether one of each gave a sign of life a moment ago."""
+    """Returns each kind of process seen in the last hour, and whether a heartbeat of that kind is fresh."""
     found = seen()
     last = {} if found is None else found.last
-    return {kind: now - ts < STALE_MS for kind, ts in sorted({**last, "web": now}.items())}  # we are one of those
+    return {
+        kind: now - ts < STALE_MS for kind, ts in sorted({**last, "web": now}.items())
+    }  # this process is a web process
 
 
 def queue_length() -> int | None:
-    """How many messages waited in Celery's queue a moment ago; None: Redis did not answer, or this process does not look."""
+    """Returns the number of messages in Celery's queue at the last heartbeat. None if Redis did not answer or no heartbeat
+    runs here."""
     return None if _ours is None or _ours.seen is None else _ours.seen.queue_length
 
 
 def seen() -> Seen | None:
-    """What this process knows of the others; None: it does not look."""
+    """Returns this process's view of the others, or None if this process has no heartbeat."""
     return None if _ours is None else _ours.seen

@@ -1,4 +1,4 @@
-"""The frame of every page in the admin: navigation, guards, and what Django's templates are given (pages.py adds the pages)."""
+"""The frame of every admin page: navigation, guards, and the context of templates. pages.py adds the pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from django.utils.functional import SimpleLazyObject
 
 from base.errors import TopicsError
 
-# What the head of each page leads to, the permission to see it, and where below the admin's root further pages of it are.
+# Title, URL name, permission, and the path below the admin's root of further pages that belong to the entry.
 NAV: tuple[tuple[str, str, str, str | None], ...] = (
     ("Overview", "admin:index", "topics.view_topic", None),
     ("Topics", "admin:topics_topic_changelist", "topics.view_topic", "topic/"),
@@ -34,7 +34,8 @@ NAV: tuple[tuple[str, str, str, str | None], ...] = (
 
 
 def lies_below(path: str, url: str, below: str | None) -> bool:
-    """Whether a page is one of those that the navigation leads to by this address. Every page lies below the root's."""
+    """Returns True if a page belongs to this entry of the navigation. Every path begins with the root's, so the root must
+    match exactly."""
     root = reverse("admin:index")
     return (
         path == url or (url != root and path.startswith(url)) or (below is not None and path.startswith(root + below))
@@ -42,7 +43,7 @@ def lies_below(path: str, url: str, below: str | None) -> bool:
 
 
 class Console(AdminSite):
-    """Django's site with one navigation for its pages and those of the console."""
+    """Django's admin site with one navigation for Django's pages and the console's pages."""
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
         context = super().each_context(request)
@@ -57,16 +58,17 @@ class Console(AdminSite):
         }
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> Any:
-        """Django's list, drawn up when it is read: it gives it to every page, for a sidebar that is off."""
+        """Returns Django's list of models, computed on first use. Django passes it to every page for a sidebar that is
+        switched off."""
         return SimpleLazyObject(lambda: super(Console, self).get_app_list(request, app_label))
 
     def page(self, request: HttpRequest, template: str, **context: Any) -> HttpResponse:
-        """A page of the console."""
+        """Returns a page of the console."""
         return TemplateResponse(request, template, {**self.each_context(request), **context})
 
     def admin_view(self, view: Any, cacheable: bool = False) -> Any:
-        """Guards Django's pages as ours. Django hands a NUL that stands in an address to PostgreSQL, which takes none; and what
-        is deleted while its page is made is not there."""
+        """Guards Django's pages and our pages. A NUL character in an address gets 400, because PostgreSQL would reject it. An
+        object that is deleted while its page is made gets 404."""
 
         @wraps(view)
         def checked(request: HttpRequest, *places: Any, **arguments: Any) -> HttpResponse:

@@ -1,4 +1,4 @@
-"""What streams at a path: the console's own streams, and those of /v0."""
+"""The handler of each stream's path: the console's own streams, and the streams of /v0."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from watch.serve import Served
 
 
 def stream_at(path: str) -> Served | None:
-    """Returns what serves this path, if it is one of a stream."""
+    """Returns the handler of this path, or None if the path is not that of a stream."""
     if not path.startswith("/admin/"):
         return serve.stream_at(path)
     if path.startswith(live.PREFIX):

@@ -1,6 +1,6 @@
-"""The Live page's stream: records of some topics as they come, for somebody who is logged in.
+"""The Live page's stream: new records of several topics, for a user who is logged in.
 
-It is a watch stream (watch/stream.py) without a session in the database: where it goes on, the browser's last id says.
+The stream is a watch stream (watch/stream.py) without a session in the database. It continues after the browser's last id.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_TOPICS = 20
 
 
 def wanted(query: bytes) -> Watch:
-    """What the page asks for, as the body of a watch: `topic` as often as need be, `node`, `tag`. Raises InvalidRequest."""
+    """Returns the page's query as the body of a watch: `topic` (1 to 20 times), `node`, `tag`. Raises InvalidRequest."""
     pairs = [(name, value) for name, value in query_pairs(query) if value]
     names = [value for name, value in pairs if name == "topic"]
     given = dict(pairs)
@@ -40,7 +40,7 @@ def wanted(query: bytes) -> Watch:
 
 
 async def stream(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """Serve GET /admin/tail/ to its end. Raises TopicsError before it has begun."""
+    """Serves GET /admin/tail/ to its end. Raises TopicsError before the response starts."""
     shutdown.check()
     key = key_of(await enter(scope, PERMISSION))
     watch = wanted(scope["query_string"])

@@ -1,4 +1,4 @@
-"""Celery's entries: the sampler, and what keeps its table small."""
+"""Celery tasks: the sampler, and the upkeep of its table."""
 
 from __future__ import annotations
 

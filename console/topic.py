@@ -1,4 +1,4 @@
-"""A topic's pages: how it stands, who writes and reads it, its records one by one, and a test record."""
+"""A topic's pages: its state, writers and readers, its records, and a form for a test record."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ MOST_COMPLETED = 20
 
 
 def found(name: str) -> Held:
-    """Raises Http404."""
+    """Returns the topic. Raises Http404."""
     try:
         return run(held(name, now_ms()))
-    except (TopicNotFound, InvalidRequest) as error:  # a name that no topic can have is none, either
+    except (TopicNotFound, InvalidRequest) as error:  # also for a name that no topic can have
         raise Http404(error.message) from error
 
 
 def around(name: str, here: str) -> dict[str, Any]:
-    """What all pages of a topic show: its name, and the way to the others."""
+    """Returns the context of all pages of a topic: its name and its tabs."""
     return {"name": name, "title": name, "tab": here}
 
 
 def state(topic: Held, chosen: str, now: int) -> dict[str, Any]:
-    """What changes while one looks."""
+    """Returns the part of the context that changes while the page is open."""
     shown = series.window(chosen, now)
     own = series.read("topic", [topic.state.id], shown)[topic.state.id]
     rates = own.rates("head_seq")
@@ -82,7 +82,7 @@ def page(site: Console, request: HttpRequest, name: str) -> HttpResponse:
 
 @part("topic", "topics.view_topic")
 def live(subject: str) -> str:
-    """Raises TopicNotFound."""
+    """Returns the part of the page as HTML. Raises TopicNotFound."""
     chosen, _, name = subject.partition("/")
     topic = run(held(name, now_ms()))
     chosen = chosen if chosen in series.RANGES else "3h"
@@ -90,7 +90,7 @@ def live(subject: str) -> str:
 
 
 def records(site: Console, request: HttpRequest, name: str) -> HttpResponse:
-    """The record browser."""
+    """Returns a page of the record browser."""
     topic = found(name)
     form = browse.JumpForm(request.GET)
     try:
@@ -106,7 +106,7 @@ def records(site: Console, request: HttpRequest, name: str) -> HttpResponse:
 
 
 def record(site: Console, request: HttpRequest, name: str, seq: int) -> HttpResponse:
-    """One record, whole, and the way it came. Raises TopicNotFound or NotFound."""
+    """Returns a page with one record and the routers that forwarded it. Raises Http404, TopicNotFound or NotFound."""
     topic = found(name)
     if seq > browse.LONGEST_SEQ:
         raise Http404(f"no record has the seq {seq}")
@@ -120,7 +120,7 @@ def record(site: Console, request: HttpRequest, name: str, seq: int) -> HttpResp
 
 
 def may_download(request: HttpRequest) -> bool:
-    """Whether to offer records as files."""
+    """Returns True if the page offers downloads."""
     return settings.TOPICS_CONSOLE_DOWNLOADS and request.user.has_perm("console.export_records")
 
 
@@ -132,10 +132,10 @@ class AppendForm(forms.Form):
     node = forms.CharField(required=False, strip=False)
 
     def wanted(self) -> Append:
-        """The form as the body of an append. Raises InvalidRequest in the API's words."""
+        """Returns the form as the body of an append. Raises InvalidRequest with the API's messages."""
         given = self.cleaned_data
         try:
-            msgspec.json.decode(given["data"].encode(), type=msgspec.Raw)  # one value, and nothing behind it
+            msgspec.json.decode(given["data"].encode(), type=msgspec.Raw)  # exactly one JSON value
         except msgspec.DecodeError as error:
             raise InvalidRequest(f"data is no JSON value: {error}") from error
         except RecursionError as error:
@@ -146,7 +146,7 @@ class AppendForm(forms.Form):
 
 
 def append(site: Console, request: HttpRequest, name: str) -> HttpResponse:
-    """A form for one test record."""
+    """Returns a form for one test record, or appends the record."""
     topic = found(name)
     form = AppendForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
@@ -155,7 +155,8 @@ def append(site: Console, request: HttpRequest, name: str) -> HttpResponse:
             with transaction.atomic():
                 done = run(append_records(name, wanted, check_rows(wanted), now_ms()))
                 run(audit.note("create", "records", name, after={"seq": done.first_seq, "by": "a form of the console"}))
-                # Whoever was told by the append itself may have looked before our commit, and found nothing.
+                # A follower that the append itself woke may have read before our commit. So we wake followers again after the
+                # commit.
                 transaction.on_commit(lambda: wake.announce(topic.state.id, done.last_seq, routed=True))
         except TopicsError as error:
             form.add_error(None, error.message)
@@ -167,7 +168,8 @@ def append(site: Console, request: HttpRequest, name: str) -> HttpResponse:
 
 
 def complete(site: Console, request: HttpRequest) -> HttpResponse:
-    """Topics whose names hold what was typed, for the fields that complete: those that begin with it first."""
+    """Returns topics whose names contain the typed text, for fields with completion. Names that begin with the text come
+    first."""
     typed = request.GET.get("q", "")[:255]
     names = list(
         Topic.objects.filter(name__startswith=typed).order_by("name").values_list("name", flat=True)[:MOST_COMPLETED]

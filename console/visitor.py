@@ -1,4 +1,4 @@
-"""Who is logged in, for what is served in plain ASGI: Django's session and permissions, looked up in a thread."""
+"""Authentication for streams in plain ASGI: Django's session and permissions, queried in a thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _threads: Threads | None = None
 
 
 def threads() -> Threads:
-    """The threads of this process for the console's streams: what they ask takes milliseconds, and two take turns."""
+    """Returns this process's two threads for the queries of the console's streams. Each query takes milliseconds."""
     global _threads
     if _threads is None:
         _threads = Threads(2, "console")
@@ -20,7 +20,7 @@ def threads() -> Threads:
 
 
 def visitor(cookie: str, permission: str) -> Any:
-    """The user of a session who may do this. Raises Unauthorized or Forbidden. Runs queries."""
+    """Returns the user of a session with this permission. Raises Unauthorized or Forbidden. Runs queries."""
     user = staff(cookie)
     if user is None:
         raise Unauthorized("log in to the admin first")
@@ -30,7 +30,7 @@ def visitor(cookie: str, permission: str) -> Any:
 
 
 async def enter(scope: dict[str, Any], permission: str) -> Any:
-    """Who asks for a page's stream: somebody who is logged in and may. Raises TopicsError."""
+    """Returns the logged-in user of the request, who has this permission. Raises TopicsError."""
     if scope["method"] != "GET":
         raise MethodNotAllowed(f"a stream is asked for by GET, not {scope['method']}")
     cookie = dict(scope["headers"]).get(b"cookie", b"").decode("latin-1")

@@ -1,4 +1,4 @@
-"""The Jobs page: Celery's queue, its workers, what beat sends, and what failed."""
+"""The Jobs page: Celery's queue, workers, beat's schedule, and failed tasks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_FAILURES = 50
 
 
 def state(now: int) -> dict[str, Any]:
-    """What changes while one looks."""
+    """Returns the part of the context that changes while the page is open."""
     scheduled = jobs.schedule()
     known = {each.task for each in scheduled}
     return {

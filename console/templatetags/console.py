@@ -1,4 +1,4 @@
-"""How the console's pages write numbers, times and states: the same everywhere."""
+"""The format of numbers, times and states on all pages of the console."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from base import units
 from base.clock import now_ms
 
 register = template.Library()
-MIDDLE = 48  # characters of a name that is shown whole; of a longer one both ends
+MIDDLE = 48  # characters of a name; a longer name shows both ends
 
 
 @register.filter
 def amount(number: int | Literal[""] | None) -> str:
-    """A number with separators. A template has "" for what is behind nothing: that is not known either."""
+    """Returns a number with separators. Templates pass "" for a field of None, which also means unknown."""
     return "–" if number is None or number == "" else units.amount(number)
 
 
 @register.filter
 def size(count: int | None) -> SafeString | str:
-    """Bytes in a readable unit; hovering tells all of them."""
+    """Returns bytes in a readable unit, with the exact number as a tooltip."""
     return (
         "–"
         if count is None
@@ -41,7 +41,7 @@ def duration(ms: float | None) -> str:
 
 @register.filter
 def rate(value: float | None) -> str:
-    """So many a second."""
+    """Returns a rate per second."""
     if value is None:
         return "–"
     return f"{value:,.0f}/s" if value >= 10 else f"{value:.1f}/s"
@@ -49,7 +49,7 @@ def rate(value: float | None) -> str:
 
 @register.filter
 def when(ts: int | None) -> SafeString | str:
-    """A time: how long ago, and when exactly."""
+    """Returns a time and its age."""
     if not ts:
         return "never"
     exact = f"{datetime.fromtimestamp(ts / 1000, UTC):%Y-%m-%d %H:%M:%S}"
@@ -61,20 +61,21 @@ def when(ts: int | None) -> SafeString | str:
 
 @register.filter
 def since(ts: int) -> str:
-    """The time from then until now."""
+    """Returns the time from `ts` until now."""
     return units.duration(now_ms() - ts)
 
 
 @register.filter
 def name(text: str) -> SafeString:
-    """A name of any length: both ends of a long one, and all of it on hovering. Its direction is its own affair."""
+    """Returns a name of any length: a long name shows both ends, with all of it as a tooltip. <bdi> isolates its text
+    direction."""
     shown = text if len(text) <= MIDDLE else f"{text[: MIDDLE // 2]}…{text[-MIDDLE // 2 + 1 :]}"
     return format_html('<bdi title="{}">{}</bdi>', text, shown)
 
 
 @register.filter
 def topic(name_of: str) -> SafeString:
-    """A topic as a link to its page."""
+    """Returns a topic's name as a link to its page."""
     return format_html('<a href="{}">{}</a>', topic_url(name_of), name(name_of))
 
 
@@ -85,7 +86,7 @@ def router(name_of: str) -> SafeString:
 
 @register.filter
 def state(value: str) -> SafeString:
-    """A state as a mark in its colour: running, paused, blocked, stalled; ok, silent."""
+    """Returns a state as a coloured mark: running, paused, blocked, stalled, ok, silent."""
     return format_html('<span class="state {}">{}</span>', value, value)
 
 
@@ -99,7 +100,7 @@ def router_url(name_of: str) -> str:
 
 @register.simple_tag(takes_context=True)
 def with_query(context: Any, **changes: Any) -> str:
-    """The query of this page with some parameters changed, or, where a change is None, without them."""
+    """Returns this page's query with some parameters changed. A change to None removes the parameter."""
     query = context["request"].GET.copy()
     for key, value in changes.items():
         query.pop(key, None)

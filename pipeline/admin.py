@@ -1,4 +1,4 @@
-"""The pipeline in the admin: schedules to edit; what jobs did and found, and the rollups, to read."""
+"""The pipeline's pages in the admin: schedules can be edited; runs, rollups and delays are read-only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from topics.models import Topic
 
 
 class ReadOnly(DomainAdmin):
-    """Nobody edits what a job wrote."""
+    """Base of admin pages without add, change and delete, because only jobs write these rows."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -38,7 +38,7 @@ class ReadOnly(DomainAdmin):
 
 @admin.register(Run)
 class RunAdmin(ReadOnly):
-    """Also the reports of audits: what was wrong, router by router."""
+    """Runs of jobs. The report of an audit lists the problems of each router."""
 
     nothing_yet = mark_safe(
         'No job has run yet. <a href="../schedule/">Schedules</a> start them, or <code>manage.py pipeline …</code>'
@@ -92,7 +92,7 @@ def told(options: Any) -> str:
 
 
 class OptionsField(forms.JSONField):
-    """Shows what was sent as it was sent: of some that is refused, no page could be made once it was read."""
+    """A JSON field that shows the submitted text unparsed. Parsing refused JSON for the page again could fail."""
 
     def to_python(self, value: Any) -> Any:
         try:
@@ -160,7 +160,7 @@ TOPIC = Subquery(Topic.objects.filter(pk=OuterRef("topic_id")).values("name"))
 
 
 class ByMinute(ReadOnly):
-    """Rows of a topic and a minute, the latest first."""
+    """Base of pages with a row per topic and minute, the latest minute first."""
 
     ordering = ("-minute_ts", "-id")
 

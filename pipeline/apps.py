@@ -1,4 +1,4 @@
-"""The pipeline as a Django app: tables, commands, tasks and pages. Starting it imports no PySpark."""
+"""The pipeline as a Django app: tables, commands, tasks and pages. Starting the app imports no PySpark."""
 
 from django.apps import AppConfig
 

@@ -1,4 +1,7 @@
-"""Where the store is, as libpq and as JDBC are told it. Knows nothing of Django: analysts import it into a notebook."""
+"""Parses the address of the database and formats the address for libpq and for JDBC.
+
+The module imports no Django, because analysts import the module into notebooks.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from base.secret import secret
 
 DRIVER = "org.postgresql.Driver"
 JDBC = "jdbc:postgresql://"
-# Of libpq's parameters those that the JDBC driver knows, by its names for them.
+# Parameters of libpq that the JDBC driver supports, each with the driver's name of the parameter.
 JDBC_NAMES = {
     "sslmode": "sslmode",
     "sslrootcert": "sslrootcert",
@@ -27,19 +30,20 @@ JDBC_NAMES = {
 
 
 class Database(NamedTuple):
-    """A PostgreSQL, by a connection string of libpq's."""
+    """A PostgreSQL database. `dsn` is a connection string of libpq."""
 
     dsn: str
 
     def connect(self) -> psycopg.Connection[Any]:
-        """A connection in which each statement is a transaction of its own. Raises psycopg.OperationalError."""
+        """Opens a connection in autocommit mode. Raises psycopg.OperationalError."""
         return psycopg.connect(self.dsn, autocommit=True, application_name="topics pipeline")
 
     @property
     def jdbc(self) -> dict[str, str]:
-        """What Spark's JDBC reader and writer want to know: url, driver, user and password.
+        """Returns the options of Spark's JDBC reader and writer: url, driver, user and password.
 
-        JDBC speaks TCP only: a server that libpq finds by its socket is taken to listen on this machine's loopback, too.
+        JDBC uses TCP only. For a server with a socket path, the URL names 127.0.0.1, so the server must also listen on
+        loopback.
         """
         parts = {name: str(value) for name, value in conninfo_to_dict(self.dsn).items() if value is not None}
         host = parts.get("host") or parts.get("hostaddr") or "localhost"
@@ -56,13 +60,16 @@ class Database(NamedTuple):
 
 
 def ports(given: str | None, hosts: str) -> list[str]:
-    """A port for each of the hosts, as libpq understands a list of them."""
+    """Returns a port for each host, by libpq's rules for lists of hosts. The default is 5432."""
     named, count = (given or "5432").split(","), len(hosts.split(","))
     return named * count if len(named) == 1 else named
 
 
 def database(dsn: str | None = None) -> Database:
-    """The database of a connection string: libpq's, a URL, or a JDBC URL; DATABASE_URL where none is given. Raises Refusal."""
+    """Parses a connection string of libpq, a URL, or a JDBC URL.
+
+    The default is DATABASE_URL. Raises Refusal if `dsn` is invalid and if no database is configured.
+    """
     dsn = dsn or database_url(secret("DATABASE_URL"), secret("DATABASE_PASSWORD"))
     if not dsn:
         raise Refusal("no database is named: give a dsn, or set DATABASE_URL.")

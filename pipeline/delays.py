@@ -1,6 +1,6 @@
-"""Forwarding delays as a histogram: each bucket is 5% wider than the one before, so that a percentile is right to 5%.
+"""Histograms of forwarding delays. Each bucket is 5 % wider than the bucket before, so percentiles are accurate to 5 %.
 
-Histograms of two steps add up, which percentiles do not: that is why they are what is stored.
+The tables store histograms because histograms of two steps can be added. Percentiles cannot.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ GROWTH = math.log(1.05)
 
 
 def bucket(delay_ms: int) -> int:
-    """The bucket of a delay. Clocks of several machines differ a little: nothing came before it was sent."""
+    """Returns the bucket of a delay. A negative delay counts as 0, because the clocks of machines differ a little."""
     return int(math.log(max(delay_ms, 0) + 1) / GROWTH)
 
 
 def bucket_column(name: str) -> Column:
-    """bucket() of a column, on executors."""
+    """Returns bucket() of a column as a Spark expression, which executors evaluate."""
     from pyspark.sql import functions as f
 
     return f.floor(f.log(f.greatest(f.col(name), f.lit(0)) + 1) / GROWTH).cast("int")
 
 
 def delay_ms(number: int) -> float:
-    """The middle of a bucket."""
+    """Returns the delay in ms at the middle of a bucket."""
     return math.exp((number + 0.5) * GROWTH) - 1
 
 
 def percentile(histogram: Mapping[int, int], part: float) -> float | None:
-    """The delay in ms that this part (0 to 1) of the records did not exceed; None where there are no records."""
+    """Returns the delay in ms that the share `part` (0 to 1) of the records did not exceed. None if the histogram is empty."""
     left = math.ceil(sum(histogram.values()) * part)
     for number in sorted(histogram):
         left -= histogram[number]

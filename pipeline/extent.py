@@ -1,6 +1,6 @@
-"""What a topic holds when somebody begins to read it, and how that is divided into parts of equally many records.
+"""Looks up the range of seqs that a topic holds, and divides the range into parts with equal numbers of records.
 
-All of it is read by anybody who may SELECT as the role `topics_analyst` does.
+The queries need only the SELECT rights of the role `topics_analyst`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import psycopg
 
 from base.errors import TopicNotFound
 
-# The floor is that of readers: what is over its time is below it.
+# `s.earliest_seq - 1` is the floor that readers see: expired records are below.
 EXTENT = """
 SELECT t.id, t.name, h.head_seq, s.earliest_seq - 1, h.ragged_seq, h.recreated_seq
   FROM topics_topic t
@@ -20,7 +20,7 @@ SELECT t.id, t.name, h.head_seq, s.earliest_seq - 1, h.ragged_seq, h.recreated_s
                                        THEN (extract(epoch FROM statement_timestamp()) * 1000)::bigint - t.ttl_ms END) s
 """
 ONE = f"{EXTENT} WHERE t.name = %s"
-# A range of the unique index on the name; no character of a name sorts behind "~".
+# A range of the unique index on the name. No character of a name sorts after "~".
 BY_PREFIX = f"{EXTENT} WHERE t.name >= %(prefix)s AND t.name < %(prefix)s || '~' ORDER BY t.name"
 RECORDS = "SELECT records, bytes FROM topic_extent(%s, %s, %s, %s)"
 SEQ_AT = "SELECT topic_seq_at(%s, %s, %s, %s)"
@@ -31,9 +31,10 @@ LEAST_FETCH, MOST_FETCH = 20, 10_000  # records
 
 
 class Extent(NamedTuple):
-    """A topic as of one moment. Whoever reads its seqs above `floor` and up to `head` reads a prefix of what it ever held.
+    """A topic at one moment. The seqs above `floor` up to `head` are all records that the topic shows at this moment.
 
-    `recreated`: the last head of the topics that had the name before; its own first seq is above it.
+    `ragged`: at or below this seq the topic may have holes and forwarded records. `recreated`: the last head of deleted topics
+    with the same name. The first seq of this topic is above `recreated`.
     """
 
     id: int
@@ -45,7 +46,7 @@ class Extent(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Seqs first..last, which hold so many records; `mean_bytes` is how large those of the whole range are on average."""
+    """Seqs first..last with `records` records. `mean_bytes` is the average record size of the whole divided range."""
 
     first: int
     last: int
@@ -54,12 +55,12 @@ class Part(NamedTuple):
 
     @property
     def fetch(self) -> int:
-        """How many records to ask for at once, so that these fit into memory, however large they are."""
+        """Returns how many records to fetch at once, so that about 8 MiB are in memory."""
         return max(LEAST_FETCH, min(MOST_FETCH, FETCH_BYTES // max(self.mean_bytes, 1)))
 
 
 def extent(connection: psycopg.Connection[Any], topic: str) -> Extent:
-    """The topic of that name as it is now. Raises TopicNotFound."""
+    """Returns the topic as it is now. Raises TopicNotFound."""
     row = connection.execute(ONE, [topic]).fetchone()
     if row is None:
         raise TopicNotFound(f"there is no topic {topic!r}", topic=topic)
@@ -67,21 +68,23 @@ def extent(connection: psycopg.Connection[Any], topic: str) -> Extent:
 
 
 def extents(connection: psycopg.Connection[Any], prefix: str) -> list[Extent]:
-    """The topics whose names begin so, by name."""
+    """Returns the topics whose names start with `prefix`, ordered by name."""
     return [Extent(*row) for row in connection.execute(BY_PREFIX, {"prefix": prefix})]
 
 
 def seq_at(connection: psycopg.Connection[Any], topic: Extent, ts: int) -> int:
-    """The first seq whose `ts` is at or after a time; the head + 1 where all are older."""
+    """Returns the first seq whose `ts` is at or after `ts` (ms). Returns head + 1 if all records are older."""
     row = connection.execute(SEQ_AT, [topic.id, topic.floor, topic.head, ts]).fetchone()
     assert row is not None
     return int(row[0])
 
 
 def divide(connection: psycopg.Connection[Any], topic: Extent, first: int, last: int, most: int) -> list[Part]:
-    """first..last in at most so many parts of equally many records, but for one. Empty where there is no record.
+    """Divides first..last into at most `most` parts. The numbers of records differ by at most 1. Returns [] if the range has no
+    records.
 
-    Above `ragged` seqs count records; below it halves are counted until the border is found, a range and a half in all.
+    Above `ragged`, the difference of seqs is the number of records. Below, a binary search counts records for each border, and
+    reads about one and a half times the range.
     """
     first = max(first, topic.floor + 1)
     last = min(last, topic.head)
@@ -97,7 +100,7 @@ def divide(connection: psycopg.Connection[Any], topic: Extent, first: int, last:
 
 
 def nth(connection: psycopg.Connection[Any], topic: Extent, first: int, last: int, n: int) -> int:
-    """The seq of the n-th record of first..last, which holds as many."""
+    """Returns the seq of the n-th record of first..last. The range must have at least n records."""
     while first < last:
         middle = (first + last) // 2
         below, _ = measure(connection, topic, first, middle)
@@ -109,7 +112,7 @@ def nth(connection: psycopg.Connection[Any], topic: Extent, first: int, last: in
 
 
 def measure(connection: psycopg.Connection[Any], topic: Extent, first: int, last: int) -> tuple[int, int]:
-    """How many records first..last hold, and how many bytes these have."""
+    """Returns (number of records in first..last, bytes of these records)."""
     if first > last:
         return 0, 0
     row = connection.execute(RECORDS, [topic.id, first, last, topic.ragged]).fetchone()

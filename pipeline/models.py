@@ -1,7 +1,7 @@
-"""What jobs keep: how far they have read, what they have written, what they found, and when they are to run again.
+"""The tables of jobs: read positions, written batches, results, and schedules.
 
-No row refers to a topic by a foreign key: a topic is deleted by the log, which knows nothing of jobs. A topic's id is never
-used twice, so a row of a topic that is gone stands for nothing else, and the next job drops it.
+No row has a foreign key to a topic, because the log deletes topics and does not know jobs. Topic ids are never reused. So a row
+of a deleted topic is harmless, and the next job deletes the row.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from django.db import models
 
 
 class Reading(models.Model):
-    """A job that reads a topic on and on, into one target. How far it has come is its cursor, of kind `pipeline`, and this name.
+    """A job that repeatedly reads a topic into one target. Its position is the cursor with the kind `pipeline` and the same
+    name.
 
-    `upto_seq` is the end of the step under way: it is kept before anything of the step is written, so that after a kill the same
-    range is written again, over what was left of it.
+    `upto_seq` is the end of the current step, or null. The job stores `upto_seq` before the step writes its first output. So
+    after a kill the next run writes the same range again and replaces the leftovers.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -29,11 +30,11 @@ class Reading(models.Model):
 
 
 class Written(models.Model):
-    """The last batch that a writer appended to a topic from a partition, kept in the transaction of the append itself."""
+    """The last batch that a writer appended to a topic from a partition. The transaction of the append writes this row."""
 
     id = models.BigAutoField(primary_key=True)
     topic_id = models.BigIntegerField()
-    writer = models.CharField(max_length=255, db_collation="C")  # a streaming query, a batch write, a restore
+    writer = models.CharField(max_length=255, db_collation="C")  # id of a streaming query, a batch write, or a restore
     partition = models.IntegerField()
     batch = models.BigIntegerField()
     records = models.BigIntegerField()
@@ -46,7 +47,7 @@ class Written(models.Model):
 
 
 class Rollup(models.Model):
-    """What one topic got in one minute from one node under one tag prefix. "" stands for no node, and for no tag."""
+    """The records that a topic got in one minute from one node with one tag prefix. "" means no node, or no tag."""
 
     id = models.BigAutoField(primary_key=True)
     topic_id = models.BigIntegerField()
@@ -60,13 +61,16 @@ class Rollup(models.Model):
 
     class Meta:
         constraints = [
-            # Also the chart of a topic: its minutes in order.
+            # The index also serves the topic's chart, which reads minutes in order.
             models.UniqueConstraint(fields=["topic_id", "minute_ts", "node", "tag_prefix"], name="pipeline_rollup_key"),
         ]
 
 
 class Delay(models.Model):
-    """How many records of one minute a router brought within a delay: a histogram, so that late records only add to it."""
+    """How many records of a minute a router forwarded within a delay.
+
+    The rows are a histogram, so late records only add to counts.
+    """
 
     id = models.BigAutoField(primary_key=True)
     topic_id = models.BigIntegerField()  # the dest
@@ -77,13 +81,16 @@ class Delay(models.Model):
 
     class Meta:
         constraints = [
-            # Also the chart of a router.
+            # The index also serves the router's chart.
             models.UniqueConstraint(fields=["router", "topic_id", "minute_ts", "bucket"], name="pipeline_delay_key"),
         ]
 
 
 class Staged(models.Model):
-    """What executors found in a step of a rollup, until the step moves it to Rollup or Delay together with its cursor."""
+    """The results of executors in one step of a rollup.
+
+    The end of the step moves the rows to Rollup or Delay and advances the cursor.
+    """
 
     id = models.BigAutoField(primary_key=True)
     reading_id = models.BigIntegerField()
@@ -98,7 +105,7 @@ class Staged(models.Model):
     last_seq = models.BigIntegerField(null=True)
 
     class Meta:
-        indexes = [models.Index(fields=["reading_id"], name="pipeline_staged_by_reading")]  # the end of a step
+        indexes = [models.Index(fields=["reading_id"], name="pipeline_staged_by_reading")]  # for the end of a step
 
 
 class Job(models.TextChoices):
@@ -111,7 +118,7 @@ class Job(models.TextChoices):
 
 
 class Run(models.Model):
-    """One run of a job: what it read and wrote, and what it reports."""
+    """One run of a job, with the counts of read and written records and the report."""
 
     class State(models.TextChoices):
         RUNNING = "running"
@@ -131,14 +138,14 @@ class Run(models.Model):
     report = models.JSONField(null=True)
 
     class Meta:
-        indexes = [models.Index(fields=["-started_ts"], name="pipeline_run_by_start")]  # the list in the admin
+        indexes = [models.Index(fields=["-started_ts"], name="pipeline_run_by_start")]  # for the list in the admin
 
     def __str__(self) -> str:
         return f"{self.job} {self.id}"
 
 
 class Schedule(models.Model):
-    """A job that a worker starts every so many minutes (pipeline/tasks.py)."""
+    """A job that a worker starts every `every_minutes` minutes (pipeline/tasks.py)."""
 
     id = models.BigAutoField(primary_key=True)
     job = models.CharField(max_length=8, choices=Job)
@@ -147,7 +154,7 @@ class Schedule(models.Model):
     )
     every_minutes = models.PositiveIntegerField(default=60)
     enabled = models.BooleanField(default=True)
-    next_ts = models.BigIntegerField(default=0, editable=False)  # due from then on
+    next_ts = models.BigIntegerField(default=0, editable=False)  # when the job is due
     last_run = models.ForeignKey(Run, models.SET_NULL, null=True, blank=True, editable=False)
 
     def __str__(self) -> str:
@@ -155,5 +162,5 @@ class Schedule(models.Model):
 
 
 def as_dict(options: Any) -> dict[str, Any]:
-    """Options as they are, and none of anything else: what a form holds before it is checked."""
+    """Returns options that are a dict, otherwise {}. A form can hold any JSON before validation."""
     return options if isinstance(options, dict) else {}

@@ -1,4 +1,4 @@
-"""Options of the data source `topics`, read once: what is not known, or cannot be, is refused before anything is read."""
+"""Options of the data source `topics`. Unknown options and invalid values are refused before any read."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from base.bigint import bigint
 from base.errors import InvalidRequest
 from pipeline.database import Database, database
 
-# Spark's own, which it hands on to every source.
+# Spark's own options, which Spark passes to every source.
 OF_SPARK = {"checkpointlocation", "queryname"}
 
 
 class Options:
-    """The options that somebody gave, by name; Spark does not tell capitals from small letters."""
+    """The given options. Names ignore case, like in Spark."""
 
     def __init__(self, given: Mapping[str, str], known: set[str]) -> None:
-        """Raises InvalidRequest for an option that is not known."""
+        """Raises InvalidRequest for an unknown option."""
         self.given = {name.lower(): value for name, value in given.items()}
         if unknown := self.given.keys() - {name.lower() for name in known} - OF_SPARK:
             raise InvalidRequest(
@@ -27,7 +27,7 @@ class Options:
         return self.given.get(name.lower()) or None
 
     def number(self, name: str, least: int = 0) -> int | None:
-        """Raises InvalidRequest for what is no whole number of at least that."""
+        """Returns a whole number, or None if the option is missing. Raises InvalidRequest below `least` or for other text."""
         value = self.text(name)
         if value is None:
             return None
@@ -37,14 +37,17 @@ class Options:
         return number
 
     def flag(self, name: str, default: bool) -> bool:
-        """Raises InvalidRequest for what is neither true nor false."""
+        """Returns a boolean. Raises InvalidRequest unless the value is true or false."""
         value = (self.text(name) or str(default)).lower()
         if value not in ("true", "false"):
             raise InvalidRequest(f"{name}={value} is neither true nor false")
         return value == "true"
 
     def database(self) -> Database:
-        """By `dsn` or `url`, else DATABASE_URL. Raises InvalidRequest where both are given, or Refusal."""
+        """Returns the database of `dsn` or `url`, by default of DATABASE_URL.
+
+        Raises InvalidRequest if both options are given, or Refusal.
+        """
         dsn, url = self.text("dsn"), self.text("url")
         if dsn and url:
             raise InvalidRequest("dsn and url say the same: give one of them")

@@ -1,7 +1,8 @@
 """A topic as a DataFrame, over JDBC: `read_topic(spark, "orders")`.
 
-A read is a clean prefix: its upper bound is looked up once, and all seqs up to it are committed. Each partition is a range of
-seqs that PostgreSQL finds by index (topic_log_range), and looks in its own snapshot whether what was planned is still there.
+A read is a prefix of the log without gaps: the upper bound is looked up once, and all seqs up to the bound are committed. Each
+partition is a range of seqs, which PostgreSQL finds by index (topic_log_range). Each partition checks in its own snapshot that
+the planned records still exist.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-SAMPLE = 10_000  # records, the last ones, by which a schema is inferred
+SAMPLE = 10_000  # number of last records from which a schema is inferred
 
-# What a topic shows, own and forwarded records. json comes as the text that was sent.
+# Selects the records that a topic shows, own and forwarded. JSON columns are the text that was sent.
 LOG = """
 SELECT part.n AS part, log.topic::text AS topic, log.seq, log.ts, log.node, log.tag,
        log.meta::text AS meta, log.data::text AS data,
@@ -29,7 +30,7 @@ SELECT part.n AS part, log.topic::text AS topic, log.seq, log.ts, log.node, log.
   FROM {parts}
  CROSS JOIN LATERAL topic_log_range({topic}, part.first, part.last) log
 """
-# The ranges of all partitions. The look whether they are still there comes after the choice of one of them, being dearer.
+# The ranges of all partitions. The check for lost records costs more, and so runs after the choice of a partition.
 PARTS = """
 (SELECT n, first, last FROM (VALUES {rows}) planned (n, first, last) WHERE {check}) part
 """
@@ -50,13 +51,15 @@ def read_topic(
     fail_on_data_loss: bool = True,
     dsn: str | None = None,
 ) -> DataFrame:
-    """The records of a topic: above `from_seq` and up to `to_seq`, from `from_ts` and before `to_ts` (ms); up to its head
-    as it is now where nothing is said.
+    """Returns the records of a topic above `from_seq` up to `to_seq`, and from `from_ts` to before `to_ts` (ms).
 
-    `schema` parses `data`, by a schema of Spark's, its DDL, or "infer", which looks at the last records; without one it is
-    the text that was sent. `partitions` (one for each core) hold equally many records, and are
-    fetched by the `fetch_size`, which follows the size of the records where it is not given. What goes from the topic between
-    now and the read fails it, unless `fail_on_data_loss` is False. `dsn` is DATABASE_URL if not given.
+    By default the read ends at the current head.
+
+    `schema` parses `data`: a Spark schema, its DDL, or "infer", which samples the last 10,000 records. Without `schema`, `data`
+    is text. `partitions` (default: the number of cores) have equal numbers of records. `fetch_size` is the number of records
+    per fetch; the default depends on the size of the records. If records are deleted between this call and the read, the read
+    fails, unless `fail_on_data_loss` is False. `dsn` defaults to DATABASE_URL.
+
     Raises TopicNotFound, InvalidRequest, or Refusal.
     """
     if partitions is not None and partitions < 1:
@@ -84,7 +87,10 @@ def read_parts(
     fetch_size: int | None = None,
     fail_on_data_loss: bool = True,
 ) -> DataFrame:
-    """What a query finds in ranges of a topic, each a partition. It has `{topic}`, `{id}` and `{parts}`, and selects `part`."""
+    """Returns the result of a query, with a partition for each range of a topic.
+
+    The query contains `{topic}`, `{id}` and `{parts}`, and selects `part`.
+    """
     rows = [(n, part.first, part.last) for n, part in enumerate(parts)] or [(0, 1, 0)]
     values = sql.SQL(", ").join(sql.SQL("({}, {}::bigint, {}::bigint)").format(*map(sql.Literal, row)) for row in rows)
     names = {"topic": sql.Literal(topic.name), "id": sql.Literal(topic.id), "floor": sql.Literal(topic.floor)}
@@ -98,7 +104,7 @@ def read_parts(
 
 
 def parsed(spark: SparkSession, read: DataFrame, schema: StructType | str, topic: Extent) -> DataFrame:
-    """With `data` as what its JSON holds; null where it does not fit the schema."""
+    """Parses the JSON in `data`. `data` becomes null if the JSON does not match the schema."""
     from pyspark.sql import functions as f
 
     if schema == "infer":

@@ -1,7 +1,7 @@
-"""How far a job has read a topic into a target: a cursor among all others, and the step that is under way.
+"""The position of a job that reads a topic into a target: a cursor of the topic, and the current step.
 
-A step is planned in the database before anything of it is written elsewhere, and its end moves the cursor. So a job that is
-killed at any moment does the same range again, over what it left, and none twice.
+The plan of a step is stored before the step writes output. The end of the step advances the cursor. So a job that is killed
+repeats the same range, overwrites the leftovers, and never writes a range twice.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from base.clock import now_ms
 from base.errors import NotReady
 from store.script import Script, Statement, atomically
 
-# The topic's row is locked against a delete, since a cursor must not outlive it.
+# Locks the topic's row against a delete, because a cursor must not outlive its topic.
 LOCK_TOPIC = "SELECT FROM topics_topic WHERE id = %s FOR KEY SHARE"
 MAKE_CURSOR = """
 INSERT INTO topics_cursor (topic_id, kind, name, seq, forwarded_total, updated_ts)
@@ -23,7 +23,7 @@ ON CONFLICT (topic_id, name, kind) DO NOTHING
 MAKE_READING = """
 INSERT INTO pipeline_reading (topic_id, name, target) VALUES (%s, %s, %s) ON CONFLICT (topic_id, name) DO NOTHING
 """
-# What readings leave behind whose topics are gone.
+# Deletes the readings of deleted topics.
 DROP_ORPHANS = "DELETE FROM pipeline_reading r WHERE NOT EXISTS (SELECT FROM topics_topic WHERE id = r.topic_id)"
 FIND = """
 SELECT r.id, r.topic_id, c.seq, r.upto_seq
@@ -32,7 +32,7 @@ SELECT r.id, r.topic_id, c.seq, r.upto_seq
 """
 PLAN = "UPDATE pipeline_reading SET upto_seq = %s WHERE id = %s AND upto_seq IS NULL RETURNING id"
 END = "UPDATE pipeline_reading SET upto_seq = NULL WHERE id = %s AND upto_seq = %s RETURNING name"
-# The run that has the turn (pipeline/turns.py) is alone here; the seq is compared all the same.
+# The turn (pipeline/turns.py) already excludes other runs. The comparison of the seq is a second check.
 MOVE = """
 UPDATE topics_cursor SET seq = %(upto)s, updated_ts = %(now)s
  WHERE topic_id = %(topic_id)s AND name = %(name)s AND kind = 'pipeline' AND seq = %(seq)s
@@ -41,7 +41,7 @@ RETURNING id
 
 
 class Place(NamedTuple):
-    """A reading: everything up to `seq` is done; up to `upto`, where there is one, a step has begun."""
+    """The position of a reading. Everything up to `seq` is done. A step up to `upto` has begun, unless `upto` is None."""
 
     id: int
     topic_id: int
@@ -50,12 +50,12 @@ class Place(NamedTuple):
 
 
 def reading_name(job: str, target: str) -> str:
-    """What the cursor of a job with this target is called: a name that a cursor may have, whatever the target is."""
+    """Returns the cursor's name for a job and a target. The target is hashed, so the name is always valid."""
     return f"{job}.{hashlib.sha256(target.encode()).hexdigest()[:12]}"
 
 
 def find(topic_id: int, name: str, target: str) -> Script[Place]:
-    """The reading of that name, made where there is none. Raises NotReady when the topic is gone."""
+    """Returns the reading with that name, and creates a missing reading. Raises NotReady if the topic was deleted."""
     return atomically(find_once(topic_id, name, target))
 
 
@@ -72,14 +72,20 @@ def find_once(topic_id: int, name: str, target: str) -> Script[Place]:
 
 
 def plan(place: Place, upto: int) -> Script[Place]:
-    """Begin a step: from now on it ends there, whoever does it. Raises NotReady when another one has begun."""
+    """Stores the plan of a step up to `upto`.
+
+    Every later run ends the step there. Raises NotReady if another step has begun.
+    """
     if not (yield Statement(PLAN, (upto, place.id))):
         raise NotReady("another run of this job is at work")
     return place._replace(upto=upto)
 
 
 def end(place: Place, also: Script[Any] | None = None) -> Script[Place]:
-    """End the step, together with what `also` writes. Raises NotReady when the topic was deleted, or the step is not ours."""
+    """Ends the step in one transaction with the writes of `also`.
+
+    Raises NotReady if the topic was deleted, or another run ended the step.
+    """
     return atomically(end_once(place, also))
 
 

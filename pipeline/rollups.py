@@ -1,4 +1,4 @@
-"""What rollups say of a topic and of a router, by the minute: for charts and reports."""
+"""Reads rollups of a topic or a router by minute, for charts and reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipeline.models import Delay, Rollup
 
 
 class Minute(NamedTuple):
-    """What a topic got in a minute."""
+    """The traffic of a topic in one minute."""
 
     minute_ts: int
     records: int
@@ -22,7 +22,9 @@ class Minute(NamedTuple):
 
 
 class Forwarded(NamedTuple):
-    """What a router brought in a minute, and how long that took from append to append (ms)."""
+    """The records that a router forwarded in one minute, and the delays (ms) from append in the source to append in the
+    dest.
+    """
 
     minute_ts: int
     records: int
@@ -32,14 +34,14 @@ class Forwarded(NamedTuple):
 
 
 def minutes(topic_id: int, since_ts: int) -> list[Minute]:
-    """A topic's minutes from a time on, in order; those without a record are not in it."""
+    """Returns a topic's minutes from `since_ts` (ms) on, in order. Minutes without records are left out."""
     kept = Rollup.objects.filter(topic_id=topic_id, minute_ts__gte=since_ts).values("minute_ts").order_by("minute_ts")
     sums = kept.annotate(n=Sum("records"), size=Sum("bytes"), first=Min("first_seq"), last=Max("last_seq"))
     return [Minute(row["minute_ts"], row["n"], row["size"], row["first"], row["last"]) for row in sums]
 
 
 def delays(router: str, since_ts: int) -> list[Forwarded]:
-    """A router's minutes from a time on, in order."""
+    """Returns a router's minutes from `since_ts` (ms) on, in order."""
     histograms: dict[int, dict[int, int]] = defaultdict(dict)
     kept = Delay.objects.filter(router=router, minute_ts__gte=since_ts)
     for minute_ts, bucket, records in kept.values_list("minute_ts", "bucket").annotate(n=Sum("records")):

@@ -1,4 +1,4 @@
-"""Run a job: its options are checked, its row in the admin kept, and how it ended told in one line."""
+"""Runs a job: checks the options, keeps the row in the admin, and reports the result in one line."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from pipeline.work import Outcome, Work, database_of_django, spark_trouble
 from store.database import translating
 
 log = logging.getLogger(__name__)
-# The run's number is known before its row exists, so the run is locked whenever the row says that it is running.
+# The run's number is drawn before its row is inserted. So the run holds its lock whenever the row says "running".
 NUMBER = "SELECT nextval(pg_get_serial_sequence('pipeline_run', 'id'))"
-# A run's own lock, as long as its process lives. The lock is free: only a run that is buried was ever taken by another one.
+# A run's own lock, held while its process runs. HOLD does not wait: another session takes the lock only for a killed run.
 HOLD = "SELECT pg_advisory_lock(7202, %s)"
 TRY = "SELECT pg_try_advisory_lock(7202, %s)"
 RELEASE = "SELECT pg_advisory_unlock(7202, %s)"
-UNKEPT = re.compile("[\0\ud800-\udfff]")  # in no text of PostgreSQL, and so in no row of a run
+UNKEPT = re.compile("[\0\ud800-\udfff]")  # characters that PostgreSQL cannot store in text
 
 
 class Kind(NamedTuple):
-    """A job, and the shape of its options."""
+    """A job, and the type of its options."""
 
     options: type[msgspec.Struct]
     do: Callable[[Work, Any], Outcome]
@@ -52,7 +52,7 @@ KINDS = {
 
 
 def check(job: str, options: dict[str, Any]) -> msgspec.Struct:
-    """The options of a job. Raises InvalidRequest for what it does not know, or cannot be."""
+    """Returns the checked options of a job. Raises InvalidRequest for unknown options and invalid values."""
     try:
         checked = msgspec.convert(options, KINDS[Job(job)].options)
     except msgspec.ValidationError as error:
@@ -64,9 +64,9 @@ def check(job: str, options: dict[str, Any]) -> msgspec.Struct:
 
 
 def perform(job: str, options: dict[str, Any], schedule: Schedule | None = None) -> Run:
-    """Do a job, for a schedule or for whoever asks, and return its row.
+    """Runs a job, optionally for a schedule, and returns its row.
 
-    Raises TopicsError or Refusal when it could not be done: the row says why.
+    Raises TopicsError or Refusal if the job fails. The row then has the reason.
     """
     checked = check(job, options)
     with database_of_django().connect() as session:
@@ -80,7 +80,7 @@ def perform(job: str, options: dict[str, Any], schedule: Schedule | None = None)
 
 
 def bury(session: psycopg.Connection[Any]) -> None:
-    """Write down of runs whose process was killed that they failed: nobody holds their lock any more."""
+    """Marks runs of killed processes as failed. The lock of such a run is free."""
     for run in Run.objects.filter(state=Run.State.RUNNING):
         key = [run.pk % 2**31]
         row = session.execute(TRY, key).fetchone()

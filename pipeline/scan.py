@@ -1,4 +1,7 @@
-"""A range of a topic's seqs, read by a Python worker of Spark's: Arrow batches of bounded size, by seq, from one snapshot."""
+"""Reads a range of a topic's seqs in a Python worker of Spark.
+
+Yields Arrow batches of bounded size, by seq, from one snapshot.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ ARROW = pa.schema(
         ("hops", pa.int32()),
     ]
 )
-# Of a topic's range, by index; in order, which for own records is the index's.
+# Reads a topic's range by index and in order. For own records the index already has this order.
 READ = """
 SELECT topic, seq, ts, node, tag, meta::text, data::text, home_topic, home_topic_id, home_seq, cardinality(path)
   FROM topic_log_range({topic}, {first}, {last}) log
@@ -54,9 +57,9 @@ SELECT topic, seq, ts, node, tag, meta::text, data::text, home_topic, home_topic
  ORDER BY seq
 """
 CHECK = "SELECT pipeline_check(%s, %s, %s, %s)"
-# Why a reader is told of a loss, and where a loss by a crash begins for it.
+# Selects the reason of a loss, and the first seq that a crash took from the reader.
 LOSS = "SELECT pipeline_loss(%s, %s, %s, %s), topic_lost_from(%s, %s)"
-MOST_ROWS = 2_000  # of a batch
+MOST_ROWS = 2_000  # rows per batch
 OPERATORS: dict[type[Filter], str] = {
     EqualTo: "=",
     GreaterThan: ">",
@@ -68,16 +71,16 @@ OPERATORS: dict[type[Filter], str] = {
     IsNull: "IS NULL",
     IsNotNull: "IS NOT NULL",
 }
-PUSHED = {"seq": int, "ts": int, "tag": str, "node": str}  # columns, and what they are compared with
+PUSHED = {"seq": int, "ts": int, "tag": str, "node": str}  # columns, and the types of their values
 
 
 class DataLoss(NotReady):
-    """Records that a query was to read are gone."""
+    """Records that a query was to read no longer exist."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A comparison that PostgreSQL makes."""
+    """A comparison that PostgreSQL evaluates."""
 
     column: str
     operator: str
@@ -93,7 +96,7 @@ class Condition:
 
 
 def condition(wanted: Filter) -> Condition | None:
-    """A filter of Spark's as PostgreSQL makes it; None for one that Spark has to make itself."""
+    """Translates a Spark filter for PostgreSQL. Returns None if Spark must evaluate the filter itself."""
     operator = OPERATORS.get(type(wanted))
     path: tuple[str, ...] = getattr(wanted, "attribute", ())
     if operator is None or len(path) != 1 or path[0] not in PUSHED:
@@ -102,7 +105,7 @@ def condition(wanted: Filter) -> Condition | None:
         return Condition(path[0], operator)
     values: Sequence[Any] = wanted.value if isinstance(wanted, In) else (wanted.value,)  # type: ignore[attr-defined]
     kind = PUSHED[path[0]]
-    # PostgreSQL orders text by bytes here, as Spark does, but holds no NUL.
+    # PostgreSQL orders this text by bytes, like Spark. PostgreSQL text cannot contain NUL.
     if not all(isinstance(value, kind) and "\0" not in str(value) for value in values):
         return None
     return Condition(path[0], operator, tuple(values) if isinstance(wanted, In) else wanted.value)  # type: ignore[attr-defined]
@@ -110,14 +113,14 @@ def condition(wanted: Filter) -> Condition | None:
 
 @dataclass
 class Range(InputPartition):
-    """Seqs first..last of a topic; `floor` is the topic's when this was planned."""
+    """Seqs first..last of a topic. `floor` is the topic's floor at planning."""
 
     topic: str
     topic_id: int
     floor: int
     first: int
     last: int
-    rows: int  # of a batch
+    rows: int  # rows per batch
 
 
 def planned(topic: Extent, parts: Iterable[Part]) -> list[Range]:
@@ -128,7 +131,10 @@ def planned(topic: Extent, parts: Iterable[Part]) -> list[Range]:
 
 @dataclass(frozen=True)
 class Scan:
-    """How ranges are read: from where, and what of them. `follows`: for a stream, which is told of tombstones and no deletes."""
+    """How to read ranges: the database, the filters, and the handling of losses.
+
+    `follows`: True for a stream, which fails at tombstones but not at deletes.
+    """
 
     database: Database
     fail_on_data_loss: bool
@@ -137,17 +143,17 @@ class Scan:
     without_nodes: tuple[str, ...] = ()
 
     def read(self, part: Range) -> Iterator[pa.RecordBatch]:
-        """The records of a range. Raises DataLoss, unless that is accepted."""
+        """Yields the records of a range. Raises DataLoss, unless losses are accepted."""
         conditions: list[sql.Composable] = [sql.SQL("true"), *(each.sql() for each in self.conditions)]
         if self.without_nodes:
             nodes = sql.Literal(list(self.without_nodes))
             conditions.append(sql.SQL("(node IS NULL OR node <> ALL ({}))").format(nodes))
-        # All of it literals: where there are parameters as well, a percent sign in one would be none.
+        # All values are literals, because with parameters a percent sign in a literal would be misread.
         ends = {"topic": sql.Literal(part.topic), "first": sql.Literal(part.first), "last": sql.Literal(part.last)}
         statement = sql.SQL(READ).format(**ends, conditions=sql.SQL(" AND ").join(conditions))
         with self.database.connect() as connection:
             connection.autocommit = False
-            connection.isolation_level = IsolationLevel.REPEATABLE_READ  # the look and the rows are of one moment
+            connection.isolation_level = IsolationLevel.REPEATABLE_READ  # the check and the rows use one snapshot
             connection.read_only = True
             if self.fail_on_data_loss:
                 self.check(connection, part)
@@ -159,7 +165,7 @@ class Scan:
                     yield pa.RecordBatch.from_arrays(arrays, schema=ARROW)
 
     def check(self, connection: psycopg.Connection[Any], part: Range) -> None:
-        """Raises DataLoss when some of the range is gone."""
+        """Raises DataLoss if records of the range were lost."""
         if self.follows:
             check_loss(connection, part.topic, part.topic_id, part.first - 1, part.last)
             return
@@ -170,7 +176,7 @@ class Scan:
 
 
 def check_loss(connection: psycopg.Connection[Any], topic: str, topic_id: int, after: int, upto: int) -> None:
-    """Raises DataLoss when a reader behind `after` is told of a tombstone on its way to `upto`."""
+    """Raises DataLoss if a reader at `after` would get a tombstone before `upto`."""
     row = connection.execute(LOSS, [topic, topic_id, after, upto, topic_id, after]).fetchone()
     if row is not None and row[0] is not None:
         if row[0] in ("restart", "mixed") and row[1] <= after:

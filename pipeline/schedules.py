@@ -1,4 +1,4 @@
-"""Jobs that run every so many minutes: which are due, and the one process at a time that runs them."""
+"""Jobs that run at an interval. One process at a time runs the jobs that are due."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from store.database import prepared
 
 log = logging.getLogger(__name__)
 
-# A time further ahead than one round was written by a clock that was ahead, or before the rounds were made shorter.
+# A `next_ts` more than one interval ahead is wrong: a fast clock set the time, or the interval was shortened since.
 IS_DUE = "enabled AND next_ts NOT BETWEEN %(now)s::bigint + 1 AND %(now)s::bigint + greatest(every_minutes, 1) * 60000::bigint"
 DUE = f"SELECT EXISTS (SELECT FROM pipeline_schedule WHERE {IS_DUE})"
-# Of two processes one gets the row, whatever else keeps them apart. What was due several times runs once.
+# If two processes claim at once, only one gets the row. A schedule that was due several times runs once.
 CLAIM = f"""
 UPDATE pipeline_schedule SET next_ts = %(now)s + greatest(every_minutes, 1) * 60000::bigint
  WHERE id = (SELECT id FROM pipeline_schedule WHERE {IS_DUE} ORDER BY next_ts LIMIT 1
                 FOR UPDATE SKIP LOCKED)
 RETURNING id
 """
-# A Spark takes a core and a GB: jobs of schedules take turns. Held in a session that does nothing else.
+# A Spark takes a core and 1 GB, so scheduled jobs run one after another. A separate session holds this lock.
 TAKE_TURN = "SELECT pg_try_advisory_lock(7201)"
 
 
 def due(now: int) -> bool:
-    """Whether some schedule's time has come."""
+    """Returns whether any schedule is due."""
     return bool(prepared(DUE, {"now": now})[0][0])
 
 
 def run_due(where: Database) -> int:
-    """Run what is due, one after another, unless another process is at it. Returns how many jobs ran.
+    """Runs the due jobs one after another, unless another process runs them. Returns how many jobs ran.
 
-    A job that fails says so in its row, and its schedule comes again in its time.
+    The row of a failed job has the reason. The schedule runs the job again at the next interval.
     """
     with where.connect() as session:
         row = session.execute(TAKE_TURN).fetchone()

@@ -1,10 +1,10 @@
-"""What an archive is made of: segments, each a range of a topic's seqs in Parquet files, with a file that says what is in it.
+"""The format of an archive: each segment is a range of a topic's seqs in Parquet files, with a JSON file of its contents.
 
-    topic=orders/day=2026-11-22/17-0000000000000000001-…-0.zstd.parquet      17 is the topic's id: a recreated topic has another
-    _segments/orders/17-0000000000000000001-0000000000001000000.json         written last, so a segment is there when this is
-    _staging/…                                                              what a step is writing
+    topic=orders/day=2026-11-22/17-0000000000000000001-…-0.zstd.parquet      17 is the topic's id; a recreated topic has a new id
+    _segments/orders/17-0000000000000000001-0000000000001000000.json         written last: this file makes the segment valid
+    _staging/…                                                              files of the current step
 
-Names that begin with _ are nothing to Spark and its like: who reads the archive's folder reads the records.
+Spark and similar tools ignore names that begin with _. So a read of the archive's folder returns only the records.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 COLUMNS = "topic_id LONG, seq LONG, ts LONG, node STRING, tag STRING, meta STRING, data STRING"
 COLUMNS += ", home_topic STRING, home_topic_id LONG, home_seq LONG, hops INT"
-TOGETHER = 1_000_000  # records of small segments that are read in one go
+TOGETHER = 1_000_000  # records of small segments that are read together
 
 
 class Segment(NamedTuple):
-    """Seqs first..last of a topic, as far as it showed them when they were archived, with their sum (`fingerprint`)."""
+    """Seqs first..last of a topic: the records that the topic showed at archiving, with their count and checksum (`sums`)."""
 
     topic: str
     topic_id: int
@@ -47,7 +47,10 @@ def folder(topic: str) -> str:
 
 
 def segments(files: Files, topic: str) -> list[Segment]:
-    """The segments of a topic, by its id and by seq, as their names tell: what is in them is not looked at."""
+    """Returns a topic's segments, ordered by topic id and seq.
+
+    The method reads only the names of the files, not their content.
+    """
     found = []
     for name in files.names(folder(topic)):
         stem, dot, kind = name.partition(".")
@@ -58,13 +61,13 @@ def segments(files: Files, topic: str) -> list[Segment]:
 
 
 def load(files: Files, segment: Segment) -> Segment:
-    """A segment with what is in it."""
+    """Returns the segment with its count, checksum and files."""
     kept = files.read_json(segment.path)
     return segment._replace(records=kept["records"], checksum=kept["checksum"], files=tuple(kept["files"]))
 
 
 def groups(files: Files, wanted: Iterable[Segment]) -> Iterator[list[Segment]]:
-    """Loaded segments, small ones together."""
+    """Yields loaded segments. Small segments are grouped."""
     group: list[Segment] = []
     for segment in wanted:
         group.append(load(files, segment))
@@ -76,29 +79,32 @@ def groups(files: Files, wanted: Iterable[Segment]) -> Iterator[list[Segment]]:
 
 
 def archived(files: Files, group: list[Segment]) -> DataFrame:
-    """The records of some segments."""
+    """Returns the records of some segments."""
     paths = [files.literal(path) for segment in group for path in segment.files]
     reader = files.spark.read.schema(COLUMNS)
     return reader.parquet(*paths) if paths else files.spark.createDataFrame([], COLUMNS)
 
 
 def fingerprint() -> Column:
-    """A number for a record as it was sent: of equal ones the same, and else hardly ever."""
+    """Returns a hash of a record as sent. Different records hardly ever have equal hashes."""
     from pyspark.sql import functions as f
 
-    # A hash passes over nulls: without their places a tag could be taken for a node.
+    # A hash ignores nulls. Without these flags, a tag could be mistaken for a node.
     absent = [f.isnull(name) for name in ("node", "tag", "meta")]
     return f.xxhash64("seq", "ts", *absent, "node", "tag", "meta", "data")
 
 
 def sums() -> tuple[Column, Column]:
-    """How many records, and their fingerprints put together in any order. No record comes twice: its seq is in it."""
+    """Returns columns for the number of records and the XOR of their fingerprints.
+
+    The XOR ignores the order. Equal fingerprints would cancel out, but each fingerprint includes the record's own seq.
+    """
     from pyspark.sql import functions as f
 
     return f.count("*").alias("records"), f.coalesce(f.bit_xor(fingerprint()), f.lit(0)).alias("checksum")
 
 
 def measured(frame: DataFrame) -> tuple[int, int]:
-    """Records and checksum of a frame."""
+    """Returns (records, checksum) of a frame."""
     row: Any = frame.agg(*sums()).first()
     return int(row.records), int(row.checksum)

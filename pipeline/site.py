@@ -1,7 +1,7 @@
-"""The site in a Python worker of Spark's: what writes to a topic runs the same scripts there as the server does.
+"""Starts the Django site in a Python worker of Spark. The worker then appends with the server's own scripts.
 
-The code comes as a zip (pipeline/session.py). Libraries have to be installed where executors run: django, psycopg, msgspec, and
-the rest of requirements.lock.
+The code arrives as a zip (pipeline/session.py). The machines of executors need the libraries: django, psycopg, msgspec, and the
+rest of requirements.lock.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from pathlib import Path
 
 from base.secret import given, put
 
-_entered = ""  # the database that this process is on
+_entered = ""  # the database of this process
 
 
 def enter(dsn: str) -> None:
-    """Have Django in this process, with its connection to that database. A worker of Spark's is used again, maybe for another."""
+    """Sets up Django in this process with a connection to `dsn`. Spark reuses a worker, possibly for another database."""
     global _entered
     if _entered == dsn:
         return
     put("DATABASE_URL", dsn)
-    put("DATABASE_PASSWORD", "")  # it is in there
-    if "REDIS_URL" in os.environ:  # as the driver told its executors; a file of it is the driver's
+    put("DATABASE_PASSWORD", "")  # the dsn contains the password
+    if "REDIS_URL" in os.environ:  # from the driver; a REDIS_URL_FILE would be a path on the driver's machine
         put("REDIS_URL", os.environ["REDIS_URL"])
     if not given("SECRET_KEY"):
-        put("SECRET_KEY", secrets.token_urlsafe(64))  # nothing is signed here
+        put("SECRET_KEY", secrets.token_urlsafe(64))  # this process signs nothing
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
     if not _entered:
         unpack()
@@ -40,17 +40,17 @@ def enter(dsn: str) -> None:
 
 
 def unpack() -> None:
-    """Settings read files that lie beside the code: where it came as a zip, they need it as a folder."""
+    """Unpacks the code if the code came as a zip, because the settings read files beside the code."""
     packed = next((parent for parent in Path(__file__).parents if parent.suffix == ".zip"), None)
     if packed is None:
         return
     folder = packed.with_name("topics-site")
     if not folder.exists():
-        # Several workers of an executor may be here at once: each unpacks for itself, and one folder stays.
+        # Several workers of an executor may unpack at once. Each uses its own folder, and the first rename succeeds.
         own = tempfile.mkdtemp(dir=packed.parent)
         with zipfile.ZipFile(packed) as site:
             site.extractall(own)
-        with contextlib.suppress(OSError):  # another was first, with the same files
+        with contextlib.suppress(OSError):  # another worker has already renamed the same files
             Path(own).rename(folder)
     sys.path.insert(0, str(folder))
 
@@ -63,12 +63,12 @@ def start() -> None:
 
     from store import timeouts
 
-    # As a Celery worker's connections: nothing that a task does may hold a lock for ever, or wait for one.
+    # Uses the timeouts of a Celery worker, so that no task holds a lock or waits for a lock without limit.
     timeouts.serve("spark", settings.TOPICS_WORKER_STATEMENT_TIMEOUT_MS)
 
 
 def change(dsn: str) -> None:
-    """Leave the database, and what was remembered of its topics, for another."""
+    """Switches to another database, and clears the cache of topics."""
     from django.db import connection
     from psycopg.conninfo import conninfo_to_dict
 

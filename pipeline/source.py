@@ -1,6 +1,7 @@
 """The data source `topics`: spark.read.format("topics"), spark.readStream.format("topics"), and both ways to write.
 
-An analyst's notebook registers it by `spark.dataSource.register(Topics)`; the sessions of jobs have it.
+In a notebook, register the source with `spark.dataSource.register(Topics)`. The sessions of jobs register the source
+themselves.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from pipeline.scan import SCHEMA, Condition, Range, Scan, condition, planned
 from pipeline.sink import BATCH_OPTIONS, OPTIONS, BatchWriter, StreamWriter
 
 READ_OPTIONS = stream.OPTIONS - {"maxRecordsPerTrigger", "cursor"} | {"endingSeq"}
-MOST_TS = 2**63 - 1  # neither Spark nor PostgreSQL knows a later one
+MOST_TS = 2**63 - 1  # the maximum in Spark and PostgreSQL
 
 
 class Topics(DataSource):
-    """Records of a topic, or of all whose names begin so; and a sink that appends to one."""
+    """Reads one topic, or all topics with a prefix. Appends to one topic."""
 
     @classmethod
     def name(cls) -> str:
@@ -58,7 +59,7 @@ class Topics(DataSource):
 
 
 class BatchReader(DataSourceReader):
-    """Reads the topics as they are when the query is planned."""
+    """Reads the topics as they are at planning."""
 
     def __init__(self, given: Options) -> None:
         self.selection = stream.Selection(given, starting="earliest")
@@ -74,7 +75,7 @@ class BatchReader(DataSourceReader):
                 self.conditions.append(made)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Ranges of equally many records for each topic, as far as the filters on seq and ts leave any."""
+        """Returns ranges with equal numbers of records for each topic. Filters on seq and ts narrow the ranges."""
         found: list[Range] = []
         for topic in self.selection.look().values():
             first = self.selection.start(topic) + 1
@@ -94,7 +95,7 @@ class BatchReader(DataSourceReader):
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, Range):  # Spark makes one where there is none
+        if not isinstance(partition, Range):  # Spark passes its own partition if there is no range
             return iter(())
         chosen = self.selection
         scan = Scan(chosen.database, chosen.fail_on_data_loss, False, self.conditions, chosen.without_nodes)

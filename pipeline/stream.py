@@ -1,7 +1,7 @@
-"""The streaming side of the data source: offsets are seqs, which Spark keeps in its checkpoint; a named cursor shows the lag.
+"""The streaming part of the data source. Offsets are seqs, and Spark's checkpoint stores them. A named cursor shows the lag.
 
-An offset holds each topic's id and the last seq read: {"orders": {"id": 17, "seq": 4711}}. Only Spark's checkpoint says where the
-query goes on; the cursor follows it.
+An offset has each topic's id and the last seq that was read: {"orders": {"id": 17, "seq": 4711}}. The query resumes from
+Spark's checkpoint only. The cursor follows the checkpoint.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ OPTIONS = {
     "failOnDataLoss",
     "cursor",
 }
-SMALL = 5_000  # records that are not worth a second task
+SMALL = 5_000  # up to this many records one task is enough
 Offset = dict[str, dict[str, int]]
 
 
 class Selection:
-    """Which topics are read, and where a reading of them begins."""
+    """The topics to read, and the start position in each topic."""
 
     def __init__(self, given: Options, starting: str) -> None:
-        """Raises InvalidRequest for options that contradict each other."""
+        """Raises InvalidRequest for contradictory options."""
         self.database = given.database()
         self.topic, self.prefix = given.text("topic"), given.text("prefix")
         if (self.topic is None) == (self.prefix is None):
@@ -56,7 +56,7 @@ class Selection:
         self.fail_on_data_loss = given.flag("failOnDataLoss", True)
 
     def look(self) -> dict[str, Extent]:
-        """The topics as they are now, by name. Raises TopicNotFound for one that is named and not there."""
+        """Returns the current topics by name. Raises TopicNotFound if the named topic does not exist."""
         with self.database.connect() as connection:
             found = (
                 extents(connection, self.prefix) if self.prefix is not None else [extent(connection, self.topic or "")]
@@ -64,7 +64,7 @@ class Selection:
         return {each.name: each for each in found}
 
     def start(self, topic: Extent) -> int:
-        """The seq behind which a reading of this topic begins."""
+        """Returns the seq after which the reading of a topic starts."""
         if self.starting_ts is not None:
             with self.database.connect() as connection:
                 return max(seq_at(connection, topic, self.starting_ts) - 1, topic.floor)
@@ -73,19 +73,23 @@ class Selection:
         if self.starting == "latest":
             return topic.head
         seq = int(self.starting)
-        # The last head of the topic's predecessor counts as a cursor of that one: such a reader is told, as one below it is.
+        # The predecessor's last head counts as a cursor of the predecessor. Such a reader gets a tombstone, like a reader
+        # below.
         return seq - 1 if seq == topic.recreated > 0 else seq
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads what is appended, trigger by trigger. `read` runs on executors; all else in one process beside the driver."""
+    """Reads appended records, trigger by trigger.
+
+    `read` runs on executors. All other methods run in one process beside the driver.
+    """
 
     def __init__(self, given: Options) -> None:
         self.selection = Selection(given, starting="latest")
         self.most = given.number("maxRecordsPerTrigger", least=1)
         self.cursor = given.text("cursor")
-        self.target: Offset | None = None  # of Trigger.AvailableNow
-        self.followed: Offset = {}  # where the cursor is
+        self.target: Offset | None = None  # end for Trigger.AvailableNow
+        self.followed: Offset = {}  # position of the cursor
         chosen = self.selection
         self.scan = Scan(chosen.database, chosen.fail_on_data_loss, True, [], chosen.without_nodes)
 
@@ -103,17 +107,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return heads(self.topics())
 
     def topics(self) -> dict[str, Extent]:
-        """Returns the topics as they are now. A named topic that was deleted is missing: latestOffset tells the query, if it has
-        read of it."""
+        """Returns the current topics.
+
+        A deleted topic is left out. latestOffset raises DataLoss if the query has read the topic.
+        """
         try:
             return self.selection.look()
         except TopicNotFound:
             return {}
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        """Where the next batch ends: the heads, or as far as the limit goes. Raises DataLoss.
+        """Returns the end of the next batch: the heads, or less if the limit is lower. Raises DataLoss.
 
-        Spark asks when the batch that ended at `start` is done, and says so by commit() only when there is another.
+        Spark calls this method after the batch that ended at `start`. Spark calls commit() for that batch only if another batch
+        follows.
         """
         self.commit(start)
         topics = self.topics()
@@ -139,7 +146,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             check_loss(connection, name, place["id"], place["seq"], upto)
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """The ranges of a batch, by topic and seq. Raises DataLoss."""
+        """Returns the ranges of a batch, by topic and seq. Raises DataLoss."""
         found: list[Range] = []
         topics = self.topics()
         for name, to in end.items():
@@ -166,7 +173,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.scan.read(partition)
 
     def commit(self, end: Offset) -> None:
-        """Spark has this batch in its checkpoint: the named cursor follows, for people who look at lags."""
+        """Moves the named cursor to `end`, which is now in Spark's checkpoint. The cursor only shows lags to people."""
         if self.cursor is None or end == self.followed:
             return
         from pipeline.site import enter
@@ -180,7 +187,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             try:
                 run(move(name, self.cursor, place["seq"], None, now_ms()))
             except TopicNotFound:
-                continue  # deleted since: its cursors went along
+                continue  # the topic was deleted, with its cursors
         self.followed = end
 
 
@@ -189,14 +196,17 @@ def heads(topics: dict[str, Extent]) -> Offset:
 
 
 def position(start: Offset, topic: Extent) -> int:
-    """Up to where a topic was read. One that was created after the query began is read from its first record."""
+    """Returns the last seq that was read. A topic that was created after the query started is read from its first record."""
     place: dict[str, Any] = start.get(topic.name, {})
     return int(place["seq"]) if place.get("id") == topic.id else topic.recreated
 
 
 def share(after: dict[str, int], ends: Offset, most: int) -> None:
-    """Cut the ends so that no more than so many seqs are read: those who have little get all of it, the others as much as is left
-    for each. `after`: up to where each topic was read."""
+    """Lowers `ends` so that a batch reads at most `most` seqs.
+
+    Topics with small lags get all of their lag. The other topics share the rest equally. `after`: the last seq that was read,
+    by topic.
+    """
     lags = {name: end["seq"] - after[name] for name, end in ends.items()}
     behind = sorted((name for name in lags if lags[name] > 0), key=lambda name: lags[name])
     for place, name in enumerate(behind):

@@ -1,6 +1,6 @@
-"""Celery's entries: a job is a process of its own, so that no worker holds a JVM, or waits for one.
+"""Celery tasks that start jobs. Each job is a separate process, so no worker holds a JVM or waits for a JVM.
 
-The process ends with the worker that started it; a job may be killed at any moment, and goes on at its next run.
+The process exits with the worker that started the process. A job can be killed at any time, and continues at its next run.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pipeline.running import check
 from pipeline.schedules import due
 
 DAY_MS = 86_400_000
-KEPT_DAYS = 7  # of a write that nobody named: its last try is over long before
+KEPT_DAYS = 7  # for unnamed writes; their last attempt is long over by then
 
-_started: list[subprocess.Popen[bytes]] = []  # looked at so that none stays as a zombie
+_started: list[subprocess.Popen[bytes]] = []  # polled, so that no exited process stays a zombie
 
 
 @shared_task(name="pipeline.start_due")
 def start_due() -> None:
-    """Start what runs the schedules that are due. Where it runs already, the second one ends at once."""
+    """Starts the process that runs due schedules. If such a process already runs, the second process exits at once."""
     Written.objects.filter(writer__startswith="once:", ts__lt=now_ms() - KEPT_DAYS * DAY_MS).delete()
     if due(now_ms()):
         start("due")
@@ -34,13 +34,13 @@ def start_due() -> None:
 
 @shared_task(name="pipeline.run")
 def run_job(job: str, options: dict[str, Any]) -> None:
-    """Start a job now, with options as on the command line. Raises InvalidRequest for those that it does not have."""
+    """Starts a job now, with options like on the command line. Raises InvalidRequest for unknown options."""
     check(job, options)
     start(job, *arguments(options))
 
 
 def arguments(options: dict[str, Any]) -> list[str]:
-    """Options as the command line has them."""
+    """Converts options to command-line arguments."""
     found = []
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
@@ -50,7 +50,7 @@ def arguments(options: dict[str, Any]) -> list[str]:
 
 
 def start(*argv: str) -> None:
-    """Start `manage.py pipeline …`; what it says is in the worker's log."""
+    """Starts `manage.py pipeline …`. Its output goes to the worker's log."""
     _started[:] = [each for each in _started if each.poll() is None]
     parent = os.getpid()
     _started.append(

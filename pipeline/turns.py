@@ -1,4 +1,4 @@
-"""Which run works at what: locks of PostgreSQL in the run's own session, which are gone with its process."""
+"""Locks that keep runs apart: advisory locks in the run's own PostgreSQL session, which end with the process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from base.errors import NotReady
 from base.refusal import Refusal
 from pipeline.models import Run
 
-# Only tried: a run never waits for another one. The key is what is worked at (`number`).
+# A run never waits for another run. The lock's key is a hash of the work's name (`number`).
 TAKE = {
     False: "SELECT pg_try_advisory_lock(7200, %s)",
     True: "SELECT pg_try_advisory_lock_shared(7200, %s)",
@@ -23,7 +23,7 @@ RELEASE = {
     False: "SELECT pg_advisory_unlock(7200, %s)",
     True: "SELECT pg_advisory_unlock_shared(7200, %s)",
 }
-# A run's session holds the run's own lock (7202) as long as it lives.
+# A run's session holds the run's own lock (7202) until the process exits.
 HOLDER = """
 SELECT alive.objid
   FROM pg_locks turn JOIN pg_locks alive USING (pid, locktype, database, objsubid)
@@ -35,13 +35,13 @@ SELECT alive.objid
 
 
 class Turn:
-    """A run's right to work at something. It ends with the run's session."""
+    """A run's lock on a piece of work. The lock ends with the run's session."""
 
     def __init__(self, session: psycopg.Connection[Any]) -> None:
         self.session = session
 
     def check(self) -> None:
-        """Raises NotReady when the session ended, and the turn with it: another run may have begun."""
+        """Raises NotReady if the session ended. The lock ended with the session, so another run may have begun."""
         try:
             self.session.execute("SELECT")
         except psycopg.Error as error:
@@ -50,18 +50,18 @@ class Turn:
 
 @contextmanager
 def turn(session: psycopg.Connection[Any], what: str, shared: bool = False) -> Iterator[Turn]:
-    """Work at something alone, or beside others that share it. Raises Refusal, which names the run that is in the way."""
+    """Holds the lock on `what`, alone or shared. Raises Refusal with the name of the run that holds the lock."""
     key = number(what)
     if not taken(session, key, shared):
         in_the_way = holder(session, key)
-        # A run that ended between the two looks is not in the way.
+        # A run that ended between the two checks does not block this run.
         if in_the_way or not taken(session, key, shared):
             other = in_the_way or "another session of PostgreSQL"
             raise Refusal(f"{other} works at {what}: wait until it has ended, or stop it.")
     try:
         yield Turn(session)
     finally:
-        with suppress(psycopg.Error):  # a session that ended has nothing to release
+        with suppress(psycopg.Error):  # a closed session has released the lock
             session.execute(RELEASE[shared], [key])
 
 
@@ -71,12 +71,12 @@ def taken(session: psycopg.Connection[Any], key: int, shared: bool) -> bool:
 
 
 def number(what: str) -> int:
-    """The key of PostgreSQL's lock. Two things with one number would only keep runs apart that need not be."""
+    """Returns the key of the advisory lock. A collision of keys only delays a run that could have run."""
     return int.from_bytes(hashlib.sha256(what.encode()).digest()[:4]) >> 1
 
 
 def holder(session: psycopg.Connection[Any], key: int) -> str | None:
-    """The run that has the turn; None when no run has it."""
+    """Returns a description of the run that holds the lock, or None."""
     row = session.execute(HOLDER, [key]).fetchone()
     run = Run.objects.filter(pk=row[0]).first() if row else None
     if run is None:

@@ -1,4 +1,4 @@
-"""What every job has: its Spark, its database, a bar for people, a row in the admin, and a log of what it read and wrote."""
+"""Shared parts of all jobs: Spark, the database, a progress bar, a row in the admin, and a log of read and written records."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class Outcome(NamedTuple):
-    """How a job ended: a sentence, what it reports, and whether it found something wrong."""
+    """The result of a job: a sentence, a report, and whether the job found something wrong."""
 
     summary: str
     report: Any = None
@@ -40,7 +40,7 @@ class Outcome(NamedTuple):
 
 
 class Work:
-    """One run of a job, with the session of PostgreSQL that holds its locks."""
+    """One run of a job, with the PostgreSQL session that holds its locks."""
 
     def __init__(self, run: Run, session: psycopg.Connection[Any]) -> None:
         self.run, self.session = run, session
@@ -58,16 +58,16 @@ class Work:
         return database_of_django()
 
     def turn(self, what: str, shared: bool = False) -> AbstractContextManager[Turn]:
-        """Work at something alone, or beside others that share it. Raises Refusal, which names the run that is in the way."""
+        """Holds the lock on `what`, alone or shared. Raises Refusal with the name of the run that holds the lock."""
         return turn(self.session, what, shared)
 
     def begin(self, records: int) -> None:
-        """So many records are there to be done."""
+        """Starts the progress bar with the number of records to process."""
         self.progress.clear()
         self.progress = Progress(max(records, 1))
 
     def did(self, what: str, records: int, written: int = 0) -> None:
-        """So many records more are read, and written; `what` goes to the log."""
+        """Adds read and written records to the run's counts. `what` goes to the log."""
         self.run.read += records
         self.run.written += written
         Run.objects.filter(pk=self.run.pk).update(read=self.run.read, written=self.run.written)
@@ -76,7 +76,10 @@ class Work:
         self.progress.tick(self.run.read, self.run.read)
 
     def topic(self, name: str) -> Extent:
-        """A topic as it is now, with all that was acked upstream of it. Raises TopicNotFound or NotReady."""
+        """Returns a topic as it is now, with all acknowledged records of its upstream topics.
+
+        Raises TopicNotFound or NotReady.
+        """
         topic = run_script(topic_called(name))
         if topic.derived:
             run_script(hooks.before_read(topic, now_ms()))
@@ -84,7 +87,7 @@ class Work:
             return extent(session, name)
 
     def topics(self, patterns: list[str]) -> list[Extent]:
-        """The topics of these names; one with a * at its end stands for all that begin so. Raises TopicNotFound."""
+        """Returns the topics with these names. A name that ends in * is a prefix. Raises TopicNotFound."""
         found: dict[str, Extent] = {}
         for pattern in patterns:
             if pattern.endswith("*"):
@@ -96,14 +99,14 @@ class Work:
 
 
 def database_of_django() -> Database:
-    """The one that the scripts are on."""
+    """Returns the database of Django's connection."""
     options = connection.get_connection_params()
     known = ("dbname", "user", "password", "host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey")
     return Database(make_conninfo(**{name: options[name] for name in known if options.get(name)}))
 
 
 def spark_trouble(error: Exception) -> TopicsError | None:
-    """The one line of a Spark's failure that says why; None for an exception of something else."""
+    """Returns the line of a Spark error that has the cause. Returns None for other exceptions."""
     if find_spec("pyspark") is None:
         return None
     from py4j.protocol import Py4JJavaError
@@ -115,6 +118,6 @@ def spark_trouble(error: Exception) -> TopicsError | None:
     lines = [
         line.removeprefix(": ") for line in lines if line and not line.startswith("An error occurred while calling")
     ]
-    told = [line.partition("ERROR: ")[2] for line in lines if "ERROR: " in line]  # PostgreSQL's
+    told = [line.partition("ERROR: ")[2] for line in lines if "ERROR: " in line]  # errors of PostgreSQL
     raised = [line for line in lines if line.startswith(("base.errors.", "psycopg.", "pipeline."))]
     return NotReady((told or raised or lines or ["Spark failed"])[0])

@@ -1,7 +1,7 @@
-"""Append what a partition holds, once, however often and however late Spark sends it.
+"""Appends the records of a partition once, even if Spark sends the partition late or several times.
 
-What was appended is written down (Written) in the transaction of the append itself. The topic's head is taken first, and
-everything else under it: of a task and its late double the second finds what the first has written.
+The transaction of the append stores the batch in Written. The transaction locks the topic's head before all other steps. So the
+late copy of a task sees the batch of the first copy.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ ON CONFLICT (topic_id, writer, partition) DO UPDATE
    SET batch = excluded.batch, ts = excluded.ts,
        records = excluded.records + CASE WHEN w.batch = excluded.batch THEN w.records ELSE 0 END
 """
-# Spark does not send again what it was told is written: the commit waits for the disk, whatever the topic's durability.
+# Spark never resends a committed batch. So the commit waits for the disk, whatever the topic's durability is.
 FLUSH = "SELECT set_config('synchronous_commit', 'on', true)"
 
 
 class Claim(NamedTuple):
-    """Whose batch it is, and which partition of it."""
+    """Identifies a batch: topic, writer, partition and batch number."""
 
     topic: str
     writer: str
@@ -48,18 +48,19 @@ class Claim(NamedTuple):
 
 
 def append_whole(claim: Claim, records: Iterable[NewRecord]) -> int:
-    """Append all of a partition in one transaction, or nothing of it. Returns how many: 0 when it is there already.
+    """Appends a whole partition in one transaction. Returns the number of appended records: 0 if the batch is already stored.
 
-    A second try may have its records in another order, so that it could not go on in the middle. `records` are there to be read
-    at once: the topic is locked meanwhile. Raises InvalidRequest, TopicFull and what else an append does.
+    A retry can have its records in another order, so a partial append could not be continued. `records` must be ready to read,
+    because the topic is locked during the append. Raises InvalidRequest, TopicFull and the other errors of an append.
     """
     return run(append_chunks(claim, chunks(records), None))
 
 
 def append_in_order(claim: Claim, records: Iterable[NewRecord]) -> int:
-    """Append a partition chunk by chunk, each in a transaction of its own: every try has the same records in the same order.
+    """Appends a partition chunk by chunk, each chunk in its own transaction.
 
-    Returns how many were appended now. Raises as append_whole does; what was appended before stays, and is not appended again.
+    Every attempt must have the same records in the same order. Returns how many records this call appended. Raises the errors
+    of append_whole. Chunks from before an error stay, and are not appended again.
     """
     incoming = iter(records)
     before = done = run(so_far(claim))
@@ -71,14 +72,14 @@ def append_in_order(claim: Claim, records: Iterable[NewRecord]) -> int:
 
 
 def so_far(claim: Claim) -> Script[int]:
-    """How many records of the batch are in the topic."""
+    """Returns how many records of the batch are stored in the topic."""
     topic = cached(claim.topic) or (yield from load_topic(claim.topic))
     rows = (yield Statement(FIND, (topic.id, claim.writer, claim.partition))) if topic else []
     return int(rows[0][1]) if rows and rows[0][0] == claim.batch else 0
 
 
 def chunks(records: Iterable[NewRecord]) -> Iterator[Rows]:
-    """Checked records, in statements of a bounded size. Raises InvalidRequest or RecordTooLarge."""
+    """Yields checked records in statements of bounded size. Raises InvalidRequest or RecordTooLarge."""
     chunk: list[NewRecord] = []
     size = 0
     for record in records:
@@ -92,9 +93,10 @@ def chunks(records: Iterable[NewRecord]) -> Iterator[Rows]:
 
 
 def append_chunks(claim: Claim, parts: Iterable[Rows], expected: int | None) -> Script[int]:
-    """Append all parts in one transaction, where so many records of the batch are in the topic; None: where it was not begun.
+    """Appends all parts in one transaction. Returns the number of appended records.
 
-    Returns how many were appended. Raises NotReady when another try of the same task got further meanwhile.
+    `expected` is the number of the batch's records that are already stored; None means that the batch must be new. Raises
+    NotReady if another attempt of the same task has stored more.
     """
     while True:
         topic = cached(claim.topic) or (yield from load_topic(claim.topic))
@@ -108,7 +110,7 @@ def append_chunks(claim: Claim, parts: Iterable[Rows], expected: int | None) -> 
             if done is not None:
                 committed(topic, done, started)
             return count
-        forget(claim.topic)  # configured anew, deleted or created since we looked; nothing was read of `parts`
+        forget(claim.topic)  # the topic was reconfigured, deleted or created since the lookup; `parts` is still unread
 
 
 def append_once(
@@ -120,7 +122,7 @@ def append_once(
     rows = yield Statement(FIND, place)
     batch, records = rows[0] if rows else (-1, 0)
     if batch > claim.batch or (batch == claim.batch and expected is None):
-        return 0, None  # a try that came late
+        return 0, None  # a late attempt
     if expected not in (None, records if batch == claim.batch else 0):
         raise NotReady("another try of this task is writing the same records")
     count, done = 0, None

@@ -1,4 +1,4 @@
-"""The site: where all is put together."""
+"""The site: settings, endpoints, the web application, and the processes."""
 
-# The one place of the version: the package's, what /v0/health and the admin say, and the tag of the image.
+# The only definition of the version: for the package, /v0/health, the admin, and the image's tag.
 __version__ = "0.1.0"

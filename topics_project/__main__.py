@@ -1,7 +1,7 @@
-"""The command line: `topics` where the package is installed, `manage.py` in a clone, `python -m topics_project` in either.
+"""The command line: `topics` if the package is installed, `manage.py` in a clone, and `python -m topics_project` in both.
 
-Commands at a shell go by their names (shell.py), with or without `topics` before them; all others are those of `manage.py`.
-Without DATABASE_URL it brings its own servers (embedded/servers.py).
+Shell commands (shell.py) have their own names, with or without `topics` before the name. All other commands are commands of
+`manage.py`. Without DATABASE_URL the command starts embedded servers (embedded/servers.py).
 """
 
 import gc
@@ -23,26 +23,27 @@ usage: {0} run                       everything, on http://127.0.0.1:4000; HOST,
 
 
 def main() -> None:
-    """`manage.py` and `topics`, with the arguments of this process."""
-    # Of what is loaded now nothing is garbage, and to look for it at every 700th object takes a quarter of the time.
+    """Runs `manage.py` and `topics` with the arguments of this process."""
+    # Startup creates no garbage. A collection every 700 objects, Python's default, would take a quarter of the startup time.
     gc.set_threshold(50_000)
     arguments = sys.argv[1:]
     if arguments in (["--version"], ["version"]):
         print(f"topics {__version__}")
         return
-    if arguments in ([], ["--help"], ["-h"]) and not shell.is_called(arguments):  # a shell that completes gives none
+    # shell completion runs without arguments
+    if arguments in ([], ["--help"], ["-h"]) and not shell.is_called(arguments):
         name = Path(sys.argv[0]).name
         print(USAGE.format("python -m topics_project" if name == "__main__.py" else name))
         return
     words = arguments[1:] if arguments[:1] == ["topics"] else arguments
     if words[:1] == ["gateway"]:
-        from gateway import cli  # it needs neither Django nor servers of this machine
+        from gateway import cli  # the gateway needs neither Django nor local servers
 
         cli.main(words[1:], f"{Path(sys.argv[0]).name} gateway")
         return
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
     try:
-        if shell.is_called(arguments):  # it starts servers, and Django, only where it is told of no other
+        if shell.is_called(arguments):  # shell commands start servers and Django only if no other server is given
             shell.run(arguments)
             return
         with embedded.environment():

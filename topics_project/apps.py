@@ -1,4 +1,4 @@
-"""The site as an app, so that its commands (`manage.py run`) are found."""
+"""Makes the site a Django app, so that Django finds its commands (`manage.py run`)."""
 
 from django.apps import AppConfig
 
@@ -7,4 +7,4 @@ class TopicsProjectConfig(AppConfig):
     name = "topics_project"
 
     def ready(self) -> None:
-        from topics_project import celery  # noqa: F401 - whoever publishes a task needs the app, not the worker alone
+        from topics_project import celery  # noqa: F401 - every publisher of a task needs the app, not only the worker

@@ -1,4 +1,4 @@
-"""The web application, put together: the front (wire/front.py), and what it serves."""
+"""The web application: the front (wire/front.py) and the endpoints that the front serves."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from wire.front import Front  # noqa: E402
 
 
 def load_all() -> None:
-    """Have all that stays loaded, and out of the garbage collector's sight: its looks at everything took 80 ms each."""
+    """Loads all long-lived modules and excludes their objects from garbage collection. A full collection took 80 ms."""
     import_module(settings.ROOT_URLCONF)
     signs.start("web")
     heartbeats.in_loop("web")
@@ -38,7 +38,7 @@ def load_all() -> None:
 
 server = multiprocessing.parent_process()
 if server and os.environ.get("TOPICS_SUPERVISED"):
-    # This worker of granian's must not outlive its server, and keep the port.
+    # A granian worker must exit with its server. Otherwise the worker would keep the port.
     die_with_parent(server.pid)
 shutdown.install()
 timeouts.serve("web", settings.TOPICS_STATEMENT_TIMEOUT_MS)

@@ -1,7 +1,8 @@
-"""Celery beat's scheduler: by a clock that nobody sets, without a file, and one beat at a time.
+"""Celery beat's scheduler: uses the monotonic clock, needs no file, and runs in one beat at a time.
 
-Celery's own counts in the time of day: set back by an hour, the clock stopped it for an hour. It also writes down what
-it sent, which nobody needs: all of settings.CELERY_BEAT_SCHEDULE may as well run at once when beat starts.
+Celery's own scheduler uses the time of day: a clock that was set back by an hour stopped the schedule for an hour. Celery's own
+scheduler also stores the last runs. This scheduler stores nothing, because all tasks of settings.CELERY_BEAT_SCHEDULE can run
+at the start of beat.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ import psycopg
 from django.conf import settings
 
 log = logging.getLogger(__name__)
-LOOK_SECONDS = 1.0  # between two looks whether it is our turn; so a lost turn is noticed, and a free one taken
-LOCK = 7100  # of PostgreSQL's advisory locks; it is held for as long as beat runs, so nobody else may want this one
-# PostgreSQL ends the session, and with it the turn, of a beat that hangs or was stopped.
+LOOK_SECONDS = 1.0  # between two checks for the turn, so that a lost turn is noticed and a free turn is taken
+LOCK = 7100  # an advisory lock of PostgreSQL; beat holds the lock while beat runs, so no other code may use the number
+# PostgreSQL ends the session of a beat that hangs or was stopped. The turn ends with the session.
 IDLE = "SET idle_session_timeout = '10s'"
-# A host that is gone says nothing: the session is given up as well.
+# A dead host closes no connection, so the timeouts also end the session.
 LIMITS: dict[str, Any] = {
     "application_name": "topics beat",
     "connect_timeout": 5,
@@ -30,11 +31,11 @@ LIMITS: dict[str, Any] = {
 
 
 class Turn:
-    """Whether this beat is the one that schedules: it holds a lock of PostgreSQL in a session of its own.
+    """The right to schedule: a PostgreSQL lock in a session of its own.
 
-    Not a lease in Redis: that counts in the time of day, and what beat sends is of no use without PostgreSQL anyway.
-    The turn may be lost between ours() and what is sent then, so that for a moment two beats send. That is harmless:
-    every task is a bounded step that any number of workers may do at once. The lock keeps it from becoming the rule.
+    A lease in Redis would depend on the time of day. Without PostgreSQL beat's tasks are useless anyway. Beat can lose the turn
+    between ours() and the sending, so two beats can briefly send at once. Duplicates are harmless, because every task is a
+    bounded step that several workers can run at once. The lock only makes duplicates rare.
     """
 
     def __init__(self) -> None:
@@ -42,7 +43,7 @@ class Turn:
         self.held = False
 
     def ours(self) -> bool:
-        """Ask PostgreSQL, once a tick: take the turn if it is free, or see that it is still ours."""
+        """Returns whether this beat has the turn. Called once per tick. Takes a free turn."""
         had = self.held
         try:
             self.held = self.look()
@@ -59,7 +60,7 @@ class Turn:
             self.session = psycopg.connect(settings.DATABASE_URL, autocommit=True, **LIMITS)
             self.session.execute(IDLE)
         if self.held:
-            self.session.execute("SELECT")  # it fails where the session ended
+            self.session.execute("SELECT")  # fails if the session ended
             return True
         row = self.session.execute("SELECT pg_try_advisory_lock(%s)", [LOCK]).fetchone()
         return bool(row and row[0])
@@ -72,13 +73,13 @@ class Turn:
 
 
 class Scheduler(celery.beat.Scheduler):
-    """Sends each entry when its seconds are over, as time.monotonic() counts them."""
+    """Sends each entry when its interval has passed, measured by time.monotonic()."""
 
     max_interval = LOOK_SECONDS
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.turn = Turn()
-        self.due: dict[str, float] = {}  # when each entry is sent again; one that is not in here, now
+        self.due: dict[str, float] = {}  # when to send each entry again; a missing entry is due now
         self.ticking, self.ending = False, False
         super().__init__(*args, **kwargs)
 
@@ -86,7 +87,10 @@ class Scheduler(celery.beat.Scheduler):
         self.merge_inplace(self.app.conf.beat_schedule)
 
     def tick(self, *_: Any, **__: Any) -> float:
-        """Send what is due. Returns the seconds until the next tick. Raises SystemExit where a signal came meanwhile."""
+        """Sends the due entries.
+
+        Returns the seconds until the next tick. Raises SystemExit if a signal arrived during the tick.
+        """
         self.ticking = True
         seconds = self.send_due()
         self.ticking = False
@@ -106,8 +110,11 @@ class Scheduler(celery.beat.Scheduler):
         return min(LOOK_SECONDS, min(self.due.values(), default=now) - time.monotonic())
 
     def end(self, *_: Any) -> None:
-        """A signal asks for the end. Amid a tick it may have come anywhere, also where a lock is held that is needed to
-        end, or where no exception is let through: the tick is finished first."""
+        """Handles a signal to exit.
+
+        A signal can interrupt a tick at any line, for example while a lock is held that the exit needs. So the tick finishes
+        first.
+        """
         self.ending = True
         if not self.ticking:
             raise SystemExit

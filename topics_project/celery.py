@@ -1,4 +1,4 @@
-"""The Celery app and its beat schedule (settings.CELERY_BEAT_SCHEDULE). Each app has its tasks in a module `tasks`."""
+"""The Celery app and its beat schedule (settings.CELERY_BEAT_SCHEDULE). Each Django app has its tasks in a module `tasks`."""
 
 import os
 import signal
@@ -17,26 +17,26 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
 app = Celery("topics")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
-app.set_default()  # for every thread: otherwise it counts in this one alone, and others publish to a broker of nobody's
-_parent: int | None = None  # the worker whose pool this process belongs to
+app.set_default()  # the default app of all threads; otherwise other threads would publish to a wrong broker
+_parent: int | None = None  # the worker that owns this pool process
 
 
 @task_prerun.connect
 def mend_connection(**_: Any) -> None:
-    """As Django does before a request: a kept connection that PostgreSQL has closed is replaced, not used."""
+    """Replaces connections that PostgreSQL has closed, like Django before a request."""
     close_old_connections()
 
 
 @worker_init.connect
 def note_parent(**_: Any) -> None:
-    """Before the pool is made: its processes, which are forks, know by this whose they are."""
+    """Stores the worker's pid before the pool starts. The pool's processes are forks, and read the pid of their parent here."""
     global _parent
     _parent = os.getpid()
 
 
 @worker_init.connect
 def beat_as_worker(sender: Any, **_: Any) -> None:
-    """Early, because a process that stops before its first beat is not missed."""
+    """Starts the heartbeat early, because the supervisor does not notice a process that freezes before its first heartbeat."""
     heartbeats.in_thread("push" if str(sender.hostname).startswith("push-") else "worker")
 
 
@@ -52,7 +52,7 @@ def beat_as_beat(**_: Any) -> None:
 
 @worker_process_init.connect
 def limit_connections(**_: Any) -> None:
-    """Nothing that the pool's processes do in the background may hold a lock for ever, or wait for one."""
+    """Sets timeouts, so that no background task holds a lock or waits for a lock without limit."""
     from store import timeouts  # Django is set up by now
 
     timeouts.serve("worker", settings.TOPICS_WORKER_STATEMENT_TIMEOUT_MS)
@@ -60,13 +60,13 @@ def limit_connections(**_: Any) -> None:
 
 @worker_process_init.connect
 def follow_parent(**_: Any) -> None:
-    """A fork does not inherit what its parent asked the kernel for."""
+    """Makes a pool process exit with its worker. A fork does not inherit this request to the kernel."""
     if os.environ.get("TOPICS_SUPERVISED"):
         die_with_parent(_parent)
 
 
 @beat_init.connect
 def end_between_ticks(sender: Service, **_: Any) -> None:
-    """Instead of Celery's own handlers, which close everything wherever a signal finds beat (beat.py)."""
+    """Replaces Celery's signal handlers, which close everything at any point of a tick (beat.py)."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, sender.scheduler.end)

@@ -1,4 +1,4 @@
-"""What the schema says of /v0 as a whole, and of the names in its paths (wire/openapi.py puts it together)."""
+"""Descriptions in the API schema of /v0 as a whole, and of the names in paths (wire/openapi.py builds the schema)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TAGS = {
     "watch": "Follow topics over one stream of server-sent events.",
     "server": "Whether it lives, whether it can serve, and what it counts.",
 }
-# The names in paths. What an example deletes is called otherwise (wire/endpoint.py), so that each of them works at any time.
+# The names in paths. Examples that delete use other names (wire/endpoint.py), so every example works at any time.
 NAMES: dict[str, dict[str, Any]] = {
     "topic": {
         "description": "The topic's name: 1 to 255 of `A-Z a-z 0-9 . _ : -`, the first a letter or digit.",

@@ -1,7 +1,7 @@
-"""Readers of the environment. A value that cannot be used ends the process with one line that says what to change.
+"""Readers of environment variables. An invalid value ends the process with one line that names the fix.
 
-`DEFAULTS` and `BOUNDS` keep the default and the bounds of every name that was read. docs/settings.md is made from them
-(topics_project/reference.py).
+`DEFAULTS` and `BOUNDS` have the default and the bounds of every variable that was read. topics_project/reference.py builds
+docs/settings.md from them.
 """
 
 import difflib
@@ -15,17 +15,17 @@ import environ
 from base.refusal import Refusal
 from base.secret import secret
 
-MOST = 2**31 - 1  # what PostgreSQL, and the C below us, take for a number unless it is of bytes
+MOST = 2**31 - 1  # the maximum of a number in PostgreSQL and in C libraries, except for bytes
 MOST_BYTES = 2**62
 DEFAULTS: dict[str, Any] = {}
-BOUNDS: dict[str, tuple[int, int]] = {}  # of the numbers among them, both included
-SECRETS: set[str] = set()  # those of them that NAME_FILE may give as well
-# Read before there are settings (embedded/folder.py, embedded/programs.py), told to the supervisor's children, or for commands
-# (shell/command.py).
+BOUNDS: dict[str, tuple[int, int]] = {}  # bounds of numbers, inclusive
+SECRETS: set[str] = set()  # settings that a NAME_FILE can also give
+# Variables for code that runs before the settings (embedded/folder.py, embedded/programs.py), for the supervisor's children, or
+# for commands (shell/command.py).
 ELSEWHERE = frozenset(
     ("TOPICS_DATA", "TOPICS_POSTGRESQL", "TOPICS_REDIS", "TOPICS_SUPERVISED", "TOPICS_URL", "TOPICS_KEY")
 )
-# Kubernetes puts these into every container beside a service that is called topics.
+# Kubernetes sets these variables in every container beside a service with the name topics.
 SERVICE = re.compile(r"TOPICS_(SERVICE_|PORT$|PORT_)")
 _env = environ.Env()
 
@@ -36,7 +36,7 @@ def text(name: str, default: str = "") -> str:
 
 
 def hidden(name: str) -> str:
-    """A secret, which may also lie in the file that NAME_FILE names (base/secret.py)."""
+    """Returns a secret, from the variable or from the file in NAME_FILE (base/secret.py)."""
     DEFAULTS[name] = ""
     SECRETS.add(name)
     return secret(name)
@@ -71,7 +71,9 @@ def flag(name: str, default: bool) -> bool:
 
 
 def is_origin(value: str) -> bool:
-    """Whether it is what a browser sends as `Origin`: scheme and host in small letters, a port unless it is the scheme's own."""
+    """Returns whether a browser could send `value` as `Origin`: lower-case scheme and host, and a port only if the port is
+    unusual.
+    """
     try:
         parts = urlsplit(value)
         port = parts.port
@@ -84,7 +86,10 @@ def is_origin(value: str) -> bool:
 
 
 def refuse_unknown() -> None:
-    """To be called when all settings were read: a name of ours that nobody asked for is a mistake of whoever set it."""
+    """Raises Refusal for an unknown TOPICS_ variable, which is probably a typo.
+
+    Call this function after all settings are read.
+    """
     known = {*ELSEWHERE, *DEFAULTS, *(f"{name}_FILE" for name in SECRETS)}
     for name in sorted(os.environ):
         if name.startswith("TOPICS_") and name not in known and not SERVICE.match(name):

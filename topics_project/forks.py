@@ -1,7 +1,7 @@
-"""Processes that begin as a copy of this one, so that what is loaded once need not be loaded again.
+"""Starts processes as forks of this process, so that code is loaded only once.
 
-To load Django and every app takes more than a second of a core. The supervisor has them loaded; the web server, the
-workers and beat each run their own program in a fork of it, and share the memory of all that code.
+Loading Django and all apps takes more than a second of a core. The supervisor loads them. The web server, the workers and beat
+each run their own program in a fork, and share the memory of the code.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from typing import BinaryIO
 
 from setproctitle import setproctitle
 
-LOOK_SECONDS = 0.01  # between two looks whether it has ended
+LOOK_SECONDS = 0.01  # between two checks whether the process has ended
 CONTEXT = multiprocessing.get_context("fork")
 
 
 def fork(argv: Sequence[str], output: BinaryIO, env: Mapping[str, str], before_it_runs: Callable[[], object]) -> Fork:
-    """Begin `python -m MODULE …` in a fork (embedded/children.py says what it is given). Whoever calls has no thread but
-    the main one, and no connection open, which the fork would go on to use."""
+    """Starts `python -m MODULE …` in a fork (embedded/children.py explains the arguments).
+
+    The caller must have no thread except the main thread, and no open connection, because the fork would share the connection.
+    """
 
     def become() -> None:
         os.setsid()
@@ -40,7 +42,7 @@ def fork(argv: Sequence[str], output: BinaryIO, env: Mapping[str, str], before_i
         os.environ.update(env)
         run(argv)
 
-    # A signal that comes before the fork has put our handlers aside would be taken by its copy of them, and be lost.
+    # Before the fork resets the handlers, its copies of the handlers would take a signal, and the signal would be lost.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         process = CONTEXT.Process(target=become)
@@ -51,7 +53,7 @@ def fork(argv: Sequence[str], output: BinaryIO, env: Mapping[str, str], before_i
 
 
 def run(argv: Sequence[str]) -> None:
-    """Be what this command line starts, under its name."""
+    """Runs the program of this command line in this process, and sets the process title."""
     setproctitle(" ".join(argv))
     _python, _m, module, *arguments = argv
     sys.argv = [module, *arguments]
@@ -59,7 +61,7 @@ def run(argv: Sequence[str]) -> None:
 
 
 class Fork:
-    """A process that began as a fork, as subprocess.Popen has one."""
+    """A forked process with the interface of subprocess.Popen."""
 
     def __init__(self, process: multiprocessing.process.BaseProcess) -> None:
         assert process.pid is not None, "it has been started"
@@ -69,9 +71,9 @@ class Fork:
         return self.process.exitcode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Returns what it ended with. Raises subprocess.TimeoutExpired where it has not ended after so many seconds."""
+        """Returns the exit code. Raises subprocess.TimeoutExpired after `timeout` seconds."""
         deadline = math.inf if timeout is None else time.monotonic() + timeout
-        # Not multiprocessing's own join(): that waits for the processes that this one has begun, too.
+        # multiprocessing's own join() would also wait for the children of the process.
         while (code := self.poll()) is None:
             if time.monotonic() > deadline:
                 raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)

@@ -1,11 +1,11 @@
-"""Heartbeats of the processes of an instance, in memory that they share with the supervisor (docs/deploy.md).
+"""Heartbeats of the processes of an instance, in memory that is shared with the supervisor (docs/deploy.md).
 
-A process that is stopped, or whose event loop stands still, keeps its sockets: the kernel goes on to accept connections that
-nothing answers. So the processes write the time into a file that is mapped into memory, and the supervisor ends one that is late.
-A web process writes from its event loop. The others write from a thread.
+A process that is stopped, or whose event loop hangs, keeps its sockets: the kernel still accepts connections, but no process
+answers. So each process writes the time into a file that is mapped into memory. The supervisor kills a process whose heartbeat
+is late. A web process writes from its event loop. The other processes write from a thread.
 
-Only a process with a supervisor of ours does this, and only on Linux. There the kernel tells when a process started, and so
-whether a number still belongs to the process that had it.
+Only processes with a supervisor have heartbeats, and only on Linux. Linux shows the start time of a process, and so whether a
+pid still belongs to the same process.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from django.conf import settings
 from base.locks import take_lock
 
 BEAT_SECONDS = 0.5
-LATE_LOOK_SECONDS = 2.0  # a supervisor that looks this late was stopped or slow itself, and the others perhaps with it
-SLOT = struct.Struct("<16sqqq")  # name, process, when it started (kernel ticks), its last beat (ns, monotonic)
+# after a later check the supervisor was stopped or slow itself, and perhaps the other processes too
+LATE_LOOK_SECONDS = 2.0
+SLOT = struct.Struct("<16sqqq")  # name, pid, start time (kernel ticks), last heartbeat (ns, monotonic)
 SLOTS = 1024
 Beat = Callable[[], None]
 
@@ -43,28 +44,28 @@ class Slot(NamedTuple):
 
     @property
     def is_alive(self) -> bool:
-        """Whether the very process that took the slot is there."""
+        """Whether the process that took the slot still runs."""
         return started(self.pid) == self.started
 
 
 class Heartbeats:
-    """The file of an instance. Each process writes to its own slot. Slots are taken and cleared under a lock."""
+    """The heartbeat file of an instance. Each process writes to its own slot. A lock protects taking and clearing of slots."""
 
     def __init__(self, data: Path) -> None:
-        """Raises OSError where `make` has not made the file."""
+        """Raises OSError if `make` has not created the file."""
         self.lock = data / "locks" / "heartbeats"
         with (data / "heartbeats").open("r+b") as file:
             self.memory = mmap.mmap(file.fileno(), SLOT.size * SLOTS)
 
     def slots(self) -> Iterator[tuple[int, Slot]]:
-        """The taken slots, with their places."""
+        """Yields the taken slots with their positions."""
         for place in range(SLOTS):
             name, *rest = SLOT.unpack_from(self.memory, place * SLOT.size)
             if rest[0]:
                 yield place, Slot(name.rstrip(b"\0").decode(), *rest)
 
     def take(self, name: str) -> Beat:
-        """Take a slot for this process. Returns what writes its beat. Raises OSError where all slots are taken."""
+        """Takes a slot for this process. Returns a function that writes a heartbeat. Raises OSError if all slots are taken."""
         with self.locked():
             taken = {place for place, slot in self.slots() if slot.is_alive}
             free = next((place for place in range(SLOTS) if place not in taken), None)
@@ -76,7 +77,7 @@ class Heartbeats:
         return lambda: struct.pack_into("<q", self.memory, at, time.monotonic_ns())
 
     def late(self, now_ns: int, seconds: float) -> list[Slot]:
-        """Returns the living processes whose last beat is older than that. Slots of dead ones are free again."""
+        """Returns the living processes whose last heartbeat is older than `seconds`. Frees the slots of exited processes."""
         found = [slot for _, slot in self.slots() if now_ns - slot.beat_ns > seconds * 1e9]
         if any(not slot.is_alive for slot in found):
             with self.locked():
@@ -96,16 +97,16 @@ class Heartbeats:
 
 
 class Watch:
-    """The supervisor's look at the heartbeats. One bounded step; the loop is the caller's."""
+    """The supervisor's check of heartbeats. Each call is one bounded step of the caller's loop."""
 
     def __init__(self, heartbeats: Heartbeats, seconds: float) -> None:
-        """`seconds`: a process that gave no beat for so long is ended. 0: none is."""
+        """`seconds`: a process without a heartbeat for this long is killed. 0: no process is killed."""
         self.heartbeats, self.seconds = heartbeats, seconds
         self.looked_ns = time.monotonic_ns()
         self.grace_until_ns = 0
 
     def end_frozen(self, say: Callable[[str], object]) -> None:
-        """Kill the processes that are late. Their parents start others."""
+        """Kills the processes whose heartbeat is late. Their parents start new processes."""
         now = time.monotonic_ns()
         if now - self.looked_ns > LATE_LOOK_SECONDS * 1e9:
             self.grace_until_ns = now + int(self.seconds * 1e9)
@@ -119,8 +120,11 @@ class Watch:
 
 
 def make(data: Path) -> Heartbeats:
-    """Make the file, empty. It takes the place of an older one, because processes of a former supervisor may still write to that.
-    The pages are written here, so that a full disk is an error here and not a signal later."""
+    """Creates an empty heartbeat file.
+
+    The new file replaces an old file, because processes of a former supervisor can still write to the old file. The function
+    writes all pages, so a full disk raises an error here. Otherwise a full disk would raise a signal later.
+    """
     new = data / "heartbeats.new"
     new.write_bytes(bytes(SLOT.size * SLOTS))
     new.rename(data / "heartbeats")
@@ -128,7 +132,7 @@ def make(data: Path) -> Heartbeats:
 
 
 def in_thread(name: str) -> None:
-    """Beat as long as threads of this process run."""
+    """Sends heartbeats while threads of this process run."""
     if (beat := slot_of(name)) is not None:
 
         def beat_forever() -> None:
@@ -140,7 +144,7 @@ def in_thread(name: str) -> None:
 
 
 def in_loop(name: str) -> None:
-    """Beat as long as the running event loop does."""
+    """Sends heartbeats while the running event loop works."""
     if (beat := slot_of(name)) is not None:
         loop = asyncio.get_running_loop()
 
@@ -152,7 +156,7 @@ def in_loop(name: str) -> None:
 
 
 def slot_of(name: str) -> Beat | None:
-    """Returns the beat of this process, None where no supervisor looks at it."""
+    """Returns the heartbeat function of this process, or None without a supervisor."""
     if sys.platform != "linux" or not os.environ.get("TOPICS_SUPERVISED"):
         return None
     with contextlib.suppress(OSError):
@@ -161,7 +165,7 @@ def slot_of(name: str) -> Beat | None:
 
 
 def started(pid: int) -> int:
-    """Returns when a process started, in the kernel's ticks. 0: there is none. A zombie has ended."""
+    """Returns the start time of a process in kernel ticks, or 0 if the process does not exist. A zombie counts as ended."""
     try:
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

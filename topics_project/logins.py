@@ -1,4 +1,4 @@
-"""A client that guesses passwords of the admin waits: django-axes counts failed logins by address (settings.AXES_…)."""
+"""Delays clients that guess admin passwords: django-axes counts failed logins by address (settings.AXES_…)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from wire.client import told
 
 
 def address(request: HttpRequest) -> str | None:
-    """Returns the address that a login comes from."""
+    """Returns the address of the client that logs in."""
     return told(request.META.get("REMOTE_ADDR", ""), request.META.get("HTTP_X_FORWARDED_FOR", "")) or None
 
 
 def locked_out(request: HttpRequest, *_: Any) -> HttpResponse:
-    """The answer to a login from an address that has failed too often."""
+    """Returns the answer to a login from an address with too many failures."""
     seconds = seconds_left(address(request))
     minutes = -(-seconds // 60)
     page = render(request, "admin/locked_out.html", {"title": "Too many failed logins", "minutes": minutes}, status=429)
@@ -29,7 +29,7 @@ def locked_out(request: HttpRequest, *_: Any) -> HttpResponse:
 
 
 def seconds_left(address: str | None) -> int:
-    """Returns the seconds until the failures of an address are too old to lock it."""
+    """Returns the seconds until the failures of an address no longer lock the address."""
     failures, most = 0, settings.AXES_FAILURE_LIMIT
     attempts = AccessAttempt.objects.filter(ip_address=address).order_by("-attempt_time")[:most]
     for attempt in attempts:

@@ -1,6 +1,7 @@
-"""What is done before the processes of a host start: migrations, emptying the `ephemeral` topics, the first admin.
+"""Prepares a host before its processes start: migrations, emptying of `ephemeral` topics, the first admin.
 
-Every host may do it, and several at once: one does it while the others wait, and then find it done.
+Every host can run the preparation, and several can at once: one host works while the others wait, and the others then find no
+work.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from topics_project.embedded.folder import keep_secret
 from topics_project.privileges import close_database
 
 Say = Callable[[str], object]
-# Of PostgreSQL's advisory locks. Who prepares holds nothing else yet, so whoever waits for it keeps nobody waiting.
+# An advisory lock of PostgreSQL. The holder has no other lock yet, so a waiting host blocks no other work.
 LOCK = 7301
 OPEN_DATABASE = (
     "every login of this database can take the locks of this server, because only a superuser can revoke that: "
@@ -36,22 +37,28 @@ OPEN_DATABASE = (
 
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
-    """Django's migrations take no lock of their own: two hosts at once would each begin to make the same tables."""
+    """Holds a lock during the preparation.
+
+    Django's migrations take no lock: two hosts at once would both create the same tables.
+    """
     try:
         check_sessions()
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_lock(%s)", [LOCK])
             yield
-            # Where we fail, this process ends, and the lock with it.
+            # If the block fails, this process exits and releases the lock.
             cursor.execute("SELECT pg_advisory_unlock(%s)", [LOCK])
     except (OperationalError, psycopg.OperationalError) as error:
         raise Refusal(f"the database does not answer: {str(error).strip().splitlines()[0]}") from error
-    except NotSupportedError as error:  # it is too old, and Django says so
+    except NotSupportedError as error:  # Django reports a PostgreSQL that is too old
         raise Refusal(str(error)) from error
 
 
 def prepare_database(say: Say) -> None:
-    """Raises Refusal where the database does not answer."""
+    """Migrates the database, restricts its locks, and empties ephemeral topics.
+
+    Raises Refusal if the database does not answer.
+    """
     executor = MigrationExecutor(connection)
     if executor.migration_plan(executor.loader.graph.leaf_nodes()):
         call_command("migrate", interactive=False, verbosity=0)
@@ -62,7 +69,10 @@ def prepare_database(say: Say) -> None:
 
 
 def given_admin() -> bool:
-    """Make the admin of TOPICS_ADMIN_PASSWORD where nobody is one yet. Returns whether somebody is by now. Raises Refusal."""
+    """Creates the admin with TOPICS_ADMIN_PASSWORD if no superuser exists.
+
+    Returns whether a superuser exists now. Raises Refusal.
+    """
     users, password = get_user_model()._default_manager, settings.TOPICS_ADMIN_PASSWORD
     there = users.filter(is_superuser=True).exists()
     if password and not there:
@@ -75,7 +85,7 @@ def given_admin() -> bool:
 
 
 def first_admin(data: Path) -> str:
-    """Make the admin where nobody is one yet, and say how to log in."""
+    """Creates the admin if no superuser exists. Returns how to log in."""
     users, password = get_user_model()._default_manager, data / "admin-password"
     if not given_admin():
         users.create_superuser("admin", password=keep_secret(password))
@@ -88,8 +98,11 @@ def first_admin(data: Path) -> str:
 
 
 def opens(user: AbstractBaseUser, password: Path) -> bool:
-    """Whether the user's password is still the one in this file. To hash it takes most of a second of a core: what was
-    found once is kept beside it, and holds for as long as the database has that very hash."""
+    """Returns whether the file still has the user's password.
+
+    Hashing the password takes most of a second of a core. So a result is stored beside the file, and stays valid while the
+    database has the same hash.
+    """
     found, secret = password.with_suffix(".checked"), kept(password)
     if kept(found) == f"{secret}\n{user.password}":
         return True
@@ -101,7 +114,7 @@ def opens(user: AbstractBaseUser, password: Path) -> bool:
 
 
 def kept(path: Path) -> str:
-    """Returns a file's text. One that is absent or cannot be read is empty: then the operator knows the password."""
+    """Returns a file's text. Returns "" if the file is missing or unreadable; the operator then knows the password."""
     try:
         return path.read_text(errors="replace").strip()
     except OSError:

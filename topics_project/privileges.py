@@ -1,19 +1,19 @@
-"""What logins of analysts cannot take from this server: its locks, its disk, and names in its schema (docs/security.md).
+"""Protects the server from logins of analysts: its locks, its disk, and names in its schema (docs/security.md).
 
-PostgreSQL grants these to PUBLIC, which is every login. Logins that write topics keep them.
+PostgreSQL grants these rights to PUBLIC, and so to every login. Logins that write topics keep the rights.
 """
 
 from __future__ import annotations
 
 from django.db import connection
 
-# A lock that is only tried is a lock, too. To unlock harms nobody.
+# The try_ functions take locks, too. Unlocking is harmless.
 OPEN_FUNCTIONS = (
     "SELECT oid::regprocedure::text AS called FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace"
     " AND (proname ~ '^pg_(try_)?advisory_(xact_)?lock' OR proname IN ('lo_creat', 'lo_create', 'lo_from_bytea'))"
     " AND has_function_privilege('public', oid, 'EXECUTE')"
 )
-# For a superuser. On one line, as PostgreSQL's single-user mode wants it. First the grant: a login that writes is never without.
+# For a superuser, on one line for PostgreSQL's single-user mode. The grant is first, so logins that write never lack the right.
 CLOSE_FUNCTIONS = (
     "DO $$ DECLARE each text; BEGIN"
     f" FOR each IN {OPEN_FUNCTIONS} LOOP"
@@ -24,7 +24,7 @@ CLOSE_FUNCTIONS = (
 WRITERS = """
 SELECT quote_ident(rolname) FROM pg_roles WHERE rolcanlogin AND has_table_privilege(oid, 'topics_topichead', 'UPDATE')
 """
-# What an owner may revoke.
+# The rights that an owner can revoke.
 OPEN_PLACES = """
 SELECT format('TEMPORARY ON DATABASE %I', datname) FROM pg_database
  WHERE datname = current_database() AND has_database_privilege('public', oid, 'TEMPORARY') AND pg_has_role(datdba, 'USAGE')
@@ -36,9 +36,10 @@ SUPERUSER = "SELECT rolname FROM pg_roles WHERE rolname = current_user AND rolsu
 
 
 def close_database() -> bool:
-    """Revoke from PUBLIC what holds this server up. Returns False if our role is no superuser and locks stay open.
+    """Revokes rights from PUBLIC that could block this server.
 
-    A start in which all is closed writes nothing.
+    Returns False if the role is not a superuser and locks stay open. If all rights are already revoked, the function writes
+    nothing.
     """
     with connection.cursor() as cursor:
 

@@ -1,7 +1,7 @@
-"""The words of docs/settings.md: what each setting means and when to change it.
+"""The texts of docs/settings.md: the meaning of each setting and when to change the setting.
 
-Default, bounds and secrecy come from the declaration in topics_project/settings.py (`environment.DEFAULTS`, `BOUNDS`, `SECRETS`).
-`page` puts both together. A setting without words here, or words without a setting, raises KeyError.
+Default, bounds and secrecy come from the declaration in topics_project/settings.py (`environment.DEFAULTS`, `BOUNDS`,
+`SECRETS`). `page` joins both. A setting without text, or a text without a setting, raises KeyError.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ COMPUTED = {
     "FORCE_SSL": "`0` on loopback, else `1`",
 }
 
-# Group: {setting: (values if the declaration does not say them, meaning, when to change it)}.
+# Group: {setting: (values if the declaration lacks them, meaning, when to change)}.
 GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
     "Address and data": {
         "HOST": (
@@ -432,7 +432,7 @@ def default(name: str) -> str:
 
 
 def values(name: str, unit: str) -> str:
-    """The values that a setting takes, with their unit."""
+    """Returns the values that a setting takes, with their unit."""
     if name in SECRETS:
         return "secret"
     if name in BOUNDS:
@@ -450,7 +450,7 @@ def rows(group: dict[str, tuple[str, str, str]]) -> Iterator[str]:
 
 
 def page(declared: dict[str, Any]) -> str:
-    """docs/settings.md, for the settings of these names. Raises KeyError if the words are of other settings."""
+    """Returns docs/settings.md for these settings. Raises KeyError if the texts do not match the settings."""
     told = {name for group in GROUPS.values() for name in group}
     if told != (wanted := {*declared, "TOPICS_DATA", "TOPICS_POSTGRESQL", "TOPICS_REDIS"}):
         raise KeyError(*sorted(told ^ wanted))

@@ -1,7 +1,7 @@
-"""Every setting once: its type, its default and why. Read from the environment; docs/settings.md lists them all.
+"""All settings, each declared once, read from the environment. docs/settings.md lists them.
 
-A value that cannot be used refuses to start in one line, whatever process reads it. `manage.py` fills in
-DATABASE_URL, REDIS_URL and SECRET_KEY from the embedded servers when they are not given (embedded/servers.py).
+An invalid value stops any process at its start with a one-line message. Without DATABASE_URL, REDIS_URL or SECRET_KEY,
+`manage.py` sets the embedded servers' values (embedded/servers.py).
 """
 
 import ipaddress
@@ -22,21 +22,22 @@ from topics_project.environment import MOST_BYTES, flag, hidden, is_origin, list
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VERSION: str = __version__
-# The wheel has them within this package, as somebody else may have a `templates` beside it.
+# The wheel keeps templates inside this package, because another package could install a folder `templates` beside the package.
 TEMPLATES_DIR = BASE_DIR / "topics_project" / "templates"
 if not TEMPLATES_DIR.exists():
     TEMPLATES_DIR = BASE_DIR / "templates"
 
-# -- Where it listens and with what --------------------------------------------------------------------------------
+# -- Address and processes -----------------------------------------------------------------------------------------
 
 HOST: str = text("HOST", "127.0.0.1")
 PORT: int = number("PORT", 4000, least=1, most=65535)
-# Two processes saturate two cores; past four, PostgreSQL is what limits.
+# Two processes saturate two cores. Above four, PostgreSQL is the limit.
 WEB_WORKERS: int = number("WEB_WORKERS", min(os.cpu_count() or 1, 4), least=1)
-# Threads of each web process for what goes through Django; each holds a database connection.
+# Threads of each web process for Django's views. Each thread holds a database connection.
 WEB_THREADS: int = number("WEB_THREADS", 8, least=1)
 WORKER_PROCESSES: int = number("WORKER_PROCESSES", 2, least=1)  # of the Celery worker
-# What `manage.py run` starts beside the web server. Who has no use for the push bus, or runs beat on another host, leaves it out.
+# Processes that `manage.py run` starts beside the web server. Leave out push if you do not use the push bus, and beat if beat
+# runs on another host.
 TOPICS_PROCESSES: list[str] = words("TOPICS_PROCESSES", "worker,push,beat")
 if not {"worker", "push", "beat"}.issuperset(TOPICS_PROCESSES):
     raise Refusal("TOPICS_PROCESSES names what runs beside the web server: any of worker, push and beat, by commas.")
@@ -46,7 +47,7 @@ DEBUG: bool = flag("DEBUG", False)
 
 # -- Servers -------------------------------------------------------------------------------------------------------
 
-# Anything libpq understands. The password may be kept apart: then it is the very file that PostgreSQL's own container reads.
+# Any connection string of libpq. The password can be separate: then the file of PostgreSQL's own container works.
 DATABASE_URL: str = database_url(hidden("DATABASE_URL"), hidden("DATABASE_PASSWORD"))
 REDIS_URL: str = hidden("REDIS_URL")
 if not DATABASE_URL or not REDIS_URL:
@@ -56,33 +57,39 @@ if not REDIS_URL.startswith(("redis://", "rediss://")):
     raise Refusal("REDIS_URL is not a Redis URL: it starts with redis:// or rediss://.")
 
 
-# How long anybody waits for PostgreSQL, in milliseconds; for the first four, 0 is no limit. PostgreSQL keeps those four itself,
-# on the connections of web and worker processes (store/timeouts.py): migrations and commands take the time they need.
-# No write holds a head for longer than its own statements take, a few ms. One that has it for seconds does not go on.
+# Timeouts for PostgreSQL, in milliseconds. PostgreSQL enforces the lock, idle transaction, statement and worker statement
+# timeouts; 0 is no limit. These timeouts hold on connections of web and worker processes (store/timeouts.py), not for
+# migrations and commands. A write holds a head only while its own statements run, a few ms. A write that holds a head for
+# seconds hangs.
 TOPICS_LOCK_TIMEOUT_MS: int = number("TOPICS_LOCK_TIMEOUT_MS", 5_000)
-# The supervisor ends a process that gives no heartbeat for so long, and starts another (heartbeats.py). 0: never, for a debugger.
+# The supervisor kills a process without a heartbeat for this long, and starts another (heartbeats.py). 0: never, for a
+# debugger.
 TOPICS_FROZEN_SECONDS: int = number("TOPICS_FROZEN_SECONDS", 5, most=3600)
-# A burst opens connections to PostgreSQL. Those that rest for so long are closed. 0: never.
+# A burst opens connections to PostgreSQL. Connections that were idle for this long are closed. 0: never.
 TOPICS_IDLE_CONNECTION_SECONDS: int = number("TOPICS_IDLE_CONNECTION_SECONDS", 60, most=86_400)
-# A process that is stopped, or cut off, in the middle of a transaction holds heads. Ours rest in one only for as long as it takes
-# to make and send the next statement: seconds for a body of 64 MiB on a busy machine, else no time. Who rests for longer is gone:
-# its transaction is undone, and its topics can be written again.
+# A process that is stopped, or cut off, in the middle of a transaction holds heads. A healthy process is idle in a transaction
+# only while the process makes and sends the next statement: seconds for a body of 64 MiB on a busy machine, otherwise no time.
+# After this timeout PostgreSQL rolls the transaction back, so the topics can be written again.
 TOPICS_IDLE_TRANSACTION_TIMEOUT_MS: int = number("TOPICS_IDLE_TRANSACTION_TIMEOUT_MS", 10_000)
-# Few clients wait longer. The longest statement that we know, a delete of a million records by tag, took 18 s on a busy machine.
+# Few clients wait longer. The longest known statement, a delete of a million records by tag, took 18 s on a busy machine.
 TOPICS_STATEMENT_TIMEOUT_MS: int = number("TOPICS_STATEMENT_TIMEOUT_MS", 60_000)
-# A worker's steps are bounded by rows. No client waits for them, and to give one up undoes what it did: they get much longer.
+# A worker's steps have a bounded number of rows, and no client waits for a step. A timeout would undo the step's work, so the
+# limit is much longer.
 TOPICS_WORKER_STATEMENT_TIMEOUT_MS: int = number("TOPICS_WORKER_STATEMENT_TIMEOUT_MS", 300_000)
-# The event loop's own statements, appends and reads, take milliseconds. A connection that does not answer for so long is
-# closed, and another takes its place.
+# The event loop's own statements, appends and reads, take milliseconds. A connection without an answer for this long is closed
+# and replaced.
 TOPICS_ANSWER_TIMEOUT_MS: int = number("TOPICS_ANSWER_TIMEOUT_MS", 10_000, least=1000)
-# A PostgreSQL that is there accepts within milliseconds; libpq counts in seconds, and knows nothing below two.
+# A healthy PostgreSQL accepts within milliseconds. libpq counts in seconds, from two on.
 TOPICS_CONNECT_TIMEOUT_MS: int = number("TOPICS_CONNECT_TIMEOUT_MS", 3_000, least=2000)
-# How long a network may swallow everything before a connection over it counts as lost.
+# A connection counts as lost if the network delivers nothing for this long.
 TOPICS_TCP_TIMEOUT_MS: int = number("TOPICS_TCP_TIMEOUT_MS", 15_000, least=3000)
 
 
 def patience() -> dict[str, int]:
-    """libpq's options for the last two. A silent peer is asked twice after a third of the time each."""
+    """Returns libpq's options for the connect and TCP timeouts.
+
+    libpq probes a silent peer twice. The first probe, and each pause after a probe, takes a third of the TCP timeout.
+    """
     third = TOPICS_TCP_TIMEOUT_MS // 3000
     keepalives = {"keepalives_idle": third, "keepalives_interval": third, "keepalives_count": 2}
     return {
@@ -102,7 +109,7 @@ def database(url: str) -> dict[str, Any]:
         "HOST": parts.pop("host", ""),
         "PORT": parts.pop("port", ""),
         "OPTIONS": {**patience(), **parts},
-        "CONN_MAX_AGE": None,  # a connection costs more than most requests: keep it, and look if it still lives
+        "CONN_MAX_AGE": None,  # a new connection costs more than most requests, so connections are kept and checked
         "CONN_HEALTH_CHECKS": True,
     }
 
@@ -110,17 +117,18 @@ def database(url: str) -> dict[str, Any]:
 DATABASES = {"default": database(DATABASE_URL)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-# -- Who may come in -----------------------------------------------------------------------------------------------
+# -- Access --------------------------------------------------------------------------------------------------------
 
 SECRET_KEY: str = hidden("SECRET_KEY")
 if not SECRET_KEY:
     raise Refusal("SECRET_KEY is not set: set it to a long random string (the same for every process of this site).")
 if len(SECRET_KEY) < LEAST_SECRET or len(set(SECRET_KEY)) < 5 or SECRET_KEY.startswith("django-insecure-"):
     raise Refusal(f"SECRET_KEY is easy to guess: set it to a random string of at least {LEAST_SECRET} characters.")
-# The names it answers to, the API as the admin: wire/hosts.py says against what.
+# Host names that the API and the admin accept. wire/hosts.py explains the attack that the check prevents.
 ALLOWED_HOSTS: list[str] = words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS: list[str] = words("CSRF_TRUSTED_ORIGINS")  # https://… of a proxy in front of the admin
-# Pages of these origins may call /v0 from a browser (wire/cors.py). Each is named: where there are no keys, who calls may do all.
+# Pages of these origins can call /v0 from a browser (wire/cors.py). Each origin must be listed, because without keys a caller
+# may do everything.
 CORS_ALLOWED_ORIGINS: list[str] = words("CORS_ALLOWED_ORIGINS")
 for _origin in CORS_ALLOWED_ORIGINS:
     if not is_origin(_origin):
@@ -128,12 +136,12 @@ for _origin in CORS_ALLOWED_ORIGINS:
             f"CORS_ALLOWED_ORIGINS holds {_origin}, which is no origin: write it as a browser does, as https://app.example, "
             "or http://localhost:3000."
         )
-# One proxy in front ends TLS, sets X-Forwarded-Proto, and appends to X-Forwarded-For; nobody gets here but through it.
-# Without one, whoever asks could claim by these headers what he likes.
+# One proxy in front ends TLS, sets X-Forwarded-Proto, and appends to X-Forwarded-For. All requests must come through the proxy.
+# Without a proxy, a client could set these headers to any value.
 TOPICS_TLS_PROXY: bool = flag("TOPICS_TLS_PROXY", False)
-TOPICS_API_KEYS: str = hidden("TOPICS_API_KEYS")  # secret:scopes:prefix|prefix, by commas (wire/keys.py)
+TOPICS_API_KEYS: str = hidden("TOPICS_API_KEYS")  # secret:scopes:prefix|prefix, separated by commas (wire/keys.py)
 TOPICS_INSECURE: bool = flag("TOPICS_INSECURE", False)  # listen beyond this machine without keys
-# Whether a field of a body or query that nobody knows is refused (wire/parse.py). Where something is deleted it always is.
+# Whether unknown fields of a body or query are refused (wire/parse.py). Deletes always refuse unknown fields.
 TOPICS_STRICT: bool = flag("TOPICS_STRICT", True)
 
 
@@ -144,7 +152,7 @@ def loopback(host: str) -> bool:
         return host == "localhost"
 
 
-BEYOND_LOOPBACK = not loopback(HOST)  # others can reach the port
+BEYOND_LOOPBACK = not loopback(HOST)  # other machines can reach the port
 if not (loopback(HOST) or TOPICS_API_KEYS or TOPICS_INSECURE):
     raise Refusal(f"HOST={HOST} is open to others and there are no keys: set TOPICS_API_KEYS, or TOPICS_INSECURE=1.")
 if DEBUG and (TOPICS_TLS_PROXY or not loopback(HOST)):
@@ -160,19 +168,19 @@ if not os.environ.get("ALLOWED_HOSTS", "").strip() and HOST not in ("0.0.0.0", "
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if TOPICS_TLS_PROXY else None
 SECURE_SSL_REDIRECT = SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = TOPICS_TLS_PROXY
 SECURE_HSTS_SECONDS = 30 * 86_400 if TOPICS_TLS_PROXY else 0
-# Whether every name below this one speaks TLS for ever is for the owner of the domain to say, in the proxy.
+# The owner of the domain decides in the proxy whether all subdomains must use TLS permanently.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 
-# Who starts the first processes, and finds no admin, makes the user `admin` with this password (topics_project/prepare.py).
+# If no admin exists, the start of the first processes creates the user `admin` with this password (topics_project/prepare.py).
 TOPICS_ADMIN_PASSWORD: str = hidden("TOPICS_ADMIN_PASSWORD")
 
-# Failed logins to the admin (topics_project/logins.py), counted in the database for all processes by address: by name,
-# a stranger could lock the admin out.
+# Failed logins to the admin (topics_project/logins.py). The database counts failures of all processes by address. If failures
+# were counted by name, a stranger could lock the admin out.
 TOPICS_LOGIN_FAILURES: int = number("TOPICS_LOGIN_FAILURES", 10, least=1)
 TOPICS_LOGIN_LOCK_SECONDS: int = number("TOPICS_LOGIN_LOCK_SECONDS", 300, least=1)
 AXES_FAILURE_LIMIT = TOPICS_LOGIN_FAILURES
 AXES_COOLOFF_TIME = timedelta(seconds=TOPICS_LOGIN_LOCK_SECONDS)
-AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # who goes on trying waits no longer than who does not
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # further attempts during the lock do not extend the lock
 AXES_LOCKOUT_PARAMETERS = ["ip_address"]
 AXES_CLIENT_IP_CALLABLE = "topics_project.logins.address"
 AXES_LOCKOUT_CALLABLE = "topics_project.logins.locked_out"
@@ -190,54 +198,58 @@ TOPICS_MAX_TAG_BYTES: int = number("TOPICS_MAX_TAG_BYTES", 256, least=1)
 TOPICS_MAX_NODE_BYTES: int = number("TOPICS_MAX_NODE_BYTES", 128, least=1)
 TOPICS_DIFF_BYTES: int = number("TOPICS_DIFF_BYTES", 1024 * 1024, least=1)  # byte budget of one read
 TOPICS_DIFF_MAX_LIMIT: int = number("TOPICS_DIFF_MAX_LIMIT", 1000, least=1)
-TOPICS_MAX_NODES: int = number("TOPICS_MAX_NODES", 1000, least=1)  # that one read or watch leaves out: each is compared
+# nodes that one read or watch excludes; each record is compared with each node
+TOPICS_MAX_NODES: int = number("TOPICS_MAX_NODES", 1000, least=1)
 TOPICS_MAX_TOPICS: int = number("TOPICS_MAX_TOPICS", 100_000)
 TOPICS_MAX_ROUTERS: int = number("TOPICS_MAX_ROUTERS", 10_000)
 TOPICS_MAX_WATCH_SESSIONS: int = number("TOPICS_MAX_WATCH_SESSIONS", 10_000)
-# A tenth of all, so that one client that opens sessions and forgets them cannot use up everybody's. Without keys an address
-# counts as a key does, here and in the caps of streams and of requests in flight (wire/client.py).
+# A tenth of the total, so that one client that opens and forgets sessions cannot use up the total. Without keys, an address
+# counts like a key, also in the caps of streams and of requests in flight (wire/client.py).
 TOPICS_MAX_WATCH_SESSIONS_PER_KEY: int = number("TOPICS_MAX_WATCH_SESSIONS_PER_KEY", 1_000)
 TOPICS_MAX_STREAMS: int = number("TOPICS_MAX_STREAMS", 10_000)
 TOPICS_MAX_STREAMS_PER_KEY: int = number("TOPICS_MAX_STREAMS_PER_KEY", 1_000)
-# A stalled reader holds up to half a MiB here: a hundred of them may come back to what they left in each web process.
+# A stalled reader holds up to 512 KiB. So about 100 stalled readers can resume in each web process without a gap.
 TOPICS_MAX_STALLED_BYTES: int = number("TOPICS_MAX_STALLED_BYTES", 64 * 1024 * 1024, most=MOST_BYTES)
 TOPICS_MAX_IN_FLIGHT_PER_KEY: int = number("TOPICS_MAX_IN_FLIGHT_PER_KEY", 1_000)
-# Four of the largest bodies for each web process: more at once would be paid for in memory by everybody else.
+# Four of the largest bodies per web process. More bodies at once would take memory from all other requests.
 TOPICS_MAX_BODIES_BYTES: int = number("TOPICS_MAX_BODIES_BYTES", 256 * 1024 * 1024, most=MOST_BYTES)
 TOPICS_MAX_TOTAL_BYTES: int = number("TOPICS_MAX_TOTAL_BYTES", 0, most=MOST_BYTES)
-# A body is expected at this pace, on the average of so long, so that stalled uploads do not pile up. Any phone is
-# quicker, and a full server that reads slowly itself has 10 seconds to come round.
+# The average rate of an upload is checked after this time, so stalled uploads do not accumulate. Any phone is faster. A busy
+# server that reads slowly itself has 10 seconds to recover.
 TOPICS_UPLOAD_GRACE_MS: int = number("TOPICS_UPLOAD_GRACE_MS", 10_000, least=1)
-TOPICS_UPLOAD_LEAST_RATE: int = number("TOPICS_UPLOAD_LEAST_RATE", 16 * 1024, least=1)  # bytes a second
+TOPICS_UPLOAD_LEAST_RATE: int = number("TOPICS_UPLOAD_LEAST_RATE", 16 * 1024, least=1)  # bytes per second
 TOPICS_MAX_ROUTER_HOPS: int = number("TOPICS_MAX_ROUTER_HOPS", 8, least=1)
-TOPICS_FAST_LANE: bool = flag("TOPICS_FAST_LANE", True)  # calls of /v0 by wire/door.py; off: by views alone
+TOPICS_FAST_LANE: bool = flag("TOPICS_FAST_LANE", True)  # wire/door.py answers calls of /v0; off: only views answer
 TOPICS_AUDIT_DAYS: int = number("TOPICS_AUDIT_DAYS", 90, least=1)  # how long the audit log is kept
 TOPICS_WATCH_SESSION_TTL_MS: int = number("TOPICS_WATCH_SESSION_TTL_MS", 300_000, least=1)
 
-# -- The push bus (docs/push.md). Names and meanings are Routemaster's; those that begin with PUSH_ are ours ------------
+# -- The push bus (docs/push.md). Routemaster defined these names and meanings, except for PUSH_ names ------------------
 
-ROUTEMASTER_ROOT_KEY: str = hidden("ROUTEMASTER_ROOT_KEY")  # manages the tokens; without it nobody does
-ROUTEMASTER_CLIENTS: list[str] = listed(hidden("ROUTEMASTER_CLIENTS"))  # tokens that are there from the start
-# A subscription to a topic that no client has published to. Routemaster's page rejects it, Routemaster's code accepts it.
+# manages the tokens; without the key the tokens cannot be managed
+ROUTEMASTER_ROOT_KEY: str = hidden("ROUTEMASTER_ROOT_KEY")
+ROUTEMASTER_CLIENTS: list[str] = listed(hidden("ROUTEMASTER_CLIENTS"))  # tokens that exist from the start
+# For a subscription to a topic without any publication. Routemaster's page rejects such subscriptions, Routemaster's code
+# accepts them.
 ROUTEMASTER_UNKNOWN_TOPICS: str = text("ROUTEMASTER_UNKNOWN_TOPICS", "accept")
 if ROUTEMASTER_UNKNOWN_TOPICS not in ("accept", "reject"):
     raise Refusal(
         f"ROUTEMASTER_UNKNOWN_TOPICS={ROUTEMASTER_UNKNOWN_TOPICS} is neither accept nor reject: set it to one of the two."
     )
-# What the acknowledgement of an event promises, as the durability of a topic does. Less than `disk` is too little for a bus.
+# The guarantee of an acknowledged event, like a topic's durability. Levels below `disk` are too weak for a bus.
 TOPICS_BUS_DURABILITY: str = text("TOPICS_BUS_DURABILITY", "disk")
 if TOPICS_BUS_DURABILITY not in ("disk", "fsync"):
     raise Refusal(f"TOPICS_BUS_DURABILITY={TOPICS_BUS_DURABILITY} is neither disk nor fsync: set it to one of the two.")
-# A plain request for the bus gets a 308 to https. Off where nobody but this machine can come.
+# A plain HTTP request to the bus gets a 308 to https. Off if only this machine can connect.
 FORCE_SSL: bool = flag("FORCE_SSL", BEYOND_LOOPBACK)
-ROUTEMASTER_MAX_EVENT_DATA: int = number("ROUTEMASTER_MAX_EVENT_DATA", 0)  # bytes of MessagePack; 0: a record's size
+# bytes of MessagePack; 0: the limit of a record
+ROUTEMASTER_MAX_EVENT_DATA: int = number("ROUTEMASTER_MAX_EVENT_DATA", 0)
 ROUTEMASTER_HP_DAMAGE_RATE: int = number("ROUTEMASTER_HP_DAMAGE_RATE", -2, least=-100, most=0)
 ROUTEMASTER_HP_HEAL_RATE: int = number("ROUTEMASTER_HP_HEAL_RATE", 1, most=100)
 MAX_BACKOFF_MS: int = number("MAX_BACKOFF_MS", 60_000)
-ROUTEMASTER_CONNECT_TIMEOUT: int = number("ROUTEMASTER_CONNECT_TIMEOUT", 2, least=1)  # seconds, as the next
+ROUTEMASTER_CONNECT_TIMEOUT: int = number("ROUTEMASTER_CONNECT_TIMEOUT", 2, least=1)  # seconds
 ROUTEMASTER_TIMEOUT: int = number("ROUTEMASTER_TIMEOUT", 20, least=1)
 ROUTEMASTER_SSL_VERIFY: bool = flag("ROUTEMASTER_SSL_VERIFY", True)
-# Bytes of queued events of all subscribers, and how many of them are to stay free.
+# The cap for bytes of queued events of all subscribers, and the bytes of the cap to keep free.
 ROUTEMASTER_REDIS_MAX_MEM: int = number("ROUTEMASTER_REDIS_MAX_MEM", 100_000_000, most=MOST_BYTES)
 ROUTEMASTER_REDIS_MIN_FREE: int = number("ROUTEMASTER_REDIS_MIN_FREE", 10_000_000, most=MOST_BYTES)
 if ROUTEMASTER_REDIS_MAX_MEM and 2 * ROUTEMASTER_REDIS_MIN_FREE > ROUTEMASTER_REDIS_MAX_MEM:
@@ -250,11 +262,11 @@ ROUTEMASTER_SCALING_DEADLINE: int = number("ROUTEMASTER_SCALING_DEADLINE", 1_000
 METRIC_COLLECTION_SERVICE: str = text("METRIC_COLLECTION_SERVICE", "print")  # or datadog
 DATADOG_API_KEY: str = hidden("DATADOG_API_KEY")
 DATADOG_APP_KEY: str = hidden("DATADOG_APP_KEY")
-DATADOG_STATSD: str = text("DATADOG_STATSD")  # host:port of an agent; then no keys are needed
+DATADOG_STATSD: str = text("DATADOG_STATSD")  # host:port of an agent; no keys are needed then
 ROUTEMASTER_APP_NAME: str = text("ROUTEMASTER_APP_NAME")  # a tag of all metrics
 EXCEPTION_SERVICE: str = text("EXCEPTION_SERVICE", "print")  # or sentry, honeybadger, new_relic
 EXCEPTION_SERVICE_URL: str = hidden("EXCEPTION_SERVICE_URL")
-# Callbacks are attacker's ground: nobody may have us call what only this machine, or its cloud, is to reach.
+# An attacker can choose callback URLs. The server must not call addresses that only this machine or its cloud should reach.
 PUSH_CALLBACK_DENY: list[str] = words(
     "PUSH_CALLBACK_DENY",
     "169.254.0.0/16,fe80::/10,fd00:ec2::254/128,100.100.100.200/32,168.63.129.16/32,0.0.0.0/8,::/128",
@@ -264,25 +276,23 @@ for _network in PUSH_CALLBACK_DENY:
         ipaddress.ip_network(_network)
     except ValueError as error:
         raise Refusal(f"PUSH_CALLBACK_DENY holds {_network}, which is no network: write it as 10.0.0.0/8.") from error
-PUSH_CALLBACK_LOOPBACK_HTTP: bool = flag(
-    "PUSH_CALLBACK_LOOPBACK_HTTP", False
-)  # http:// to this machine, for trying it out
-PUSH_CALLBACK_CA: str = text("PUSH_CALLBACK_CA")  # certificates to trust besides the system's: a file
+PUSH_CALLBACK_LOOPBACK_HTTP: bool = flag("PUSH_CALLBACK_LOOPBACK_HTTP", False)  # http:// to this machine, for tests
+PUSH_CALLBACK_CA: str = text("PUSH_CALLBACK_CA")  # a file with certificates to trust besides the system's
 if PUSH_CALLBACK_CA and not Path(PUSH_CALLBACK_CA).is_file():
     raise Refusal(f"PUSH_CALLBACK_CA={PUSH_CALLBACK_CA} is no file: name one with certificates in PEM, or unset it.")
-# Callbacks that one worker process waits for at once, each in a thread that does nothing else (push/deliveries.py).
+# Callbacks that one worker process waits for at once, each in its own thread (push/deliveries.py).
 PUSH_CALLBACKS_AT_ONCE: int = number("PUSH_CALLBACKS_AT_ONCE", 256, least=4)
 PUSH_SLOW_MS: int = number("PUSH_SLOW_MS", 2_000, least=1)  # a callback that takes longer counts as failing
 PUSH_LOG_DAYS: int = number("PUSH_LOG_DAYS", 7, least=1)  # how long deliveries stay in the log
-PUSH_KEEP_DAYS: int = number("PUSH_KEEP_DAYS", 7, least=1)  # how long what was delivered can be delivered again
+PUSH_KEEP_DAYS: int = number("PUSH_KEEP_DAYS", 7, least=1)  # how long delivered events can be delivered again
 # -- The console (console/) ------------------------------------------------------------------------------------------
 
-# Samples of each topic and router: a minute apart for so many days, then an hour apart; and never more rows than that.
+# Samples of each topic and router: one per minute for the first days, then one per hour, up to a maximum number of rows.
 TOPICS_HISTORY_MINUTE_DAYS: int = number("TOPICS_HISTORY_MINUTE_DAYS", 3, least=1)
 TOPICS_HISTORY_HOUR_DAYS: int = number("TOPICS_HISTORY_HOUR_DAYS", 180, least=1)
-TOPICS_HISTORY_MAX_SAMPLES: int = number("TOPICS_HISTORY_MAX_SAMPLES", 2_000_000, least=10_000)  # some 250 bytes each
-TOPICS_CONSOLE_DOWNLOADS: bool = flag("TOPICS_CONSOLE_DOWNLOADS", True)  # of records, for who may
-TOPICS_GATEWAYS: list[str] = words("TOPICS_GATEWAYS")  # addresses that the graph page asks (console/gateways.py)
+TOPICS_HISTORY_MAX_SAMPLES: int = number("TOPICS_HISTORY_MAX_SAMPLES", 2_000_000, least=10_000)  # about 250 bytes each
+TOPICS_CONSOLE_DOWNLOADS: bool = flag("TOPICS_CONSOLE_DOWNLOADS", True)  # of records, for users with the permission
+TOPICS_GATEWAYS: list[str] = words("TOPICS_GATEWAYS")  # addresses that the graph page queries (console/gateways.py)
 for _gateway in TOPICS_GATEWAYS:
     if not is_origin(_gateway):
         raise Refusal(
@@ -293,11 +303,11 @@ if len(set(TOPICS_GATEWAYS)) != len(TOPICS_GATEWAYS) or len(TOPICS_GATEWAYS) > 3
         "TOPICS_GATEWAYS holds an address twice, or more than 32: name each gateway once, and at most 32 of them."
     )
 
-# -- Streams: what we use of django-eventstream (watch/wakes.py, watch/eventstream.py) -----------------------------
+# -- Streams: settings of django-eventstream (watch/wakes.py, watch/eventstream.py) --------------------------------
 
 
 def redis_options(url: str) -> dict[str, Any]:
-    """A Redis URL as the arguments of redis.Redis."""
+    """Returns the arguments of redis.Redis for a Redis URL. Raises Refusal for an invalid URL."""
     try:
         options: dict[str, Any] = dict(parse_url(url))
     except ValueError as error:
@@ -310,48 +320,48 @@ def redis_options(url: str) -> dict[str, Any]:
 
 EVENTSTREAM_REDIS = redis_options(REDIS_URL)
 
-# -- Celery: tasks advance what a lost message may leave behind, so nothing is kept of them ------------------------
+# -- Celery: tasks repair lost messages, so no results are stored --------------------------------------------------
 
 CELERY_BROKER_URL = REDIS_URL
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # Redis away: wait for it
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # if Redis is down, wait
 CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_connect_timeout": 2, "socket_keepalive": True}
-# Without it the worker connects anew for each task, and plans every statement anew in it.
+# Without this setting the worker would reconnect for each task, and plan every statement again.
 CELERY_DB_REUSE_MAX = 1000
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
-CELERY_TASK_PUBLISH_RETRY = False  # the sweep finds what a message did not tell
+CELERY_TASK_PUBLISH_RETRY = False  # the sweep finds the work of lost messages
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
-CELERY_TASK_ROUTES = {"push.*": {"queue": "push"}}  # a worker of its own: callbacks keep nothing else waiting
+CELERY_TASK_ROUTES = {"push.*": {"queue": "push"}}  # a separate worker, so that callbacks delay no other task
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-CELERY_WORKER_REDIRECT_STDOUTS = False  # what is printed is meant for standard output (push/reporters.py)
+CELERY_WORKER_REDIRECT_STDOUTS = False  # printed text is meant for standard output (push/reporters.py)
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULER = "topics_project.beat:Scheduler"
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
-    # A lost wake-up delays forwarding by a second at the most. One that waited longer than that is not worth running.
+    # A lost wake-up delays forwarding by at most a second. A task that waited longer is not worth running.
     "sweep routers": {"task": "routers.sweep", "schedule": 1.0, "options": {"expires": 1.0}},
     "expire": {"task": "topics.expire", "schedule": 2.0, "options": {"expires": 2.0}},
-    # One look at all heads. A topic that rested for 5 s gives back its reserved seqs, a thousand topics a time.
+    # One query over all heads. A topic without appends for 5 s gives back its reserved seqs, 1,000 topics per run.
     "rest": {"task": "topics.rest", "schedule": 5.0, "options": {"expires": 5.0}},
     "reclaim": {"task": "topics.reclaim", "schedule": 2.0, "options": {"expires": 2.0}},
-    # A look at a small table; a job that is due starts in a process of its own.
+    # A query of a small table. A due job starts in its own process.
     "pipeline": {"task": "pipeline.start_due", "schedule": 10.0, "options": {"expires": 10.0}},
     "report push metrics": {"task": "push.report", "schedule": 10.0, "options": {"expires": 10.0}},
     "autodrop": {"task": "push.autodrop", "schedule": 30.0, "options": {"expires": 30.0}},
     "let go of what was delivered": {"task": "push.tidy", "schedule": 60.0, "options": {"expires": 60.0}},
-    # Wake-ups go by Redis and timers; this finds what they lost, and what a worker left behind that was killed.
+    # Wake-ups use Redis and timers. The sweep finds lost wake-ups, and deliveries that a killed worker left behind.
     "sweep deliveries": {"task": "push.sweep", "schedule": 1.0, "options": {"expires": 1.0}},
-    # An expired session is refused, swept or not: this only gives its row back.
+    # An expired session is refused even before the sweep. The sweep only deletes its row.
     "sweep watch sessions": {"task": "topics.sweep_watch_sessions", "schedule": 30.0, "options": {"expires": 30.0}},
-    # Twice a minute, so that a late message leaves no minute out; the second finds that minute written.
+    # Twice a minute, so that a late message skips no minute. The second run finds the minute already written.
     "sample": {"task": "console.sample", "schedule": 30.0, "options": {"expires": 30.0}},
     "thin samples": {"task": "console.thin", "schedule": 600.0, "options": {"expires": 600.0}},
 }
 
-# -- The pipeline (pipeline/session.py); nothing of it is looked at before a job runs --------------------------------
+# -- The pipeline (pipeline/session.py). Values are checked when a job runs ------------------------------------------
 
-SPARK_MASTER: str = text("SPARK_MASTER", "local[*]")  # where jobs run; spark-submit says it better
-# Of each JVM: driver and executors. Where the master is local there is one, which is both.
+SPARK_MASTER: str = text("SPARK_MASTER", "local[*]")  # where jobs run; spark-submit can override the master
+# Memory of each JVM, driver and executors. A local master has only one JVM for both.
 TOPICS_SPARK_MEMORY: str = text("TOPICS_SPARK_MEMORY", "1g")
 TOPICS_JDBC_DRIVER: str = text("TOPICS_JDBC_DRIVER", "org.postgresql:postgresql:42.7.8")
 if not TOPICS_JDBC_DRIVER.endswith(".jar") and TOPICS_JDBC_DRIVER.count(":") != 2:
@@ -424,15 +434,15 @@ AUTH_PASSWORD_VALIDATORS = [
 USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en-us"
-USE_I18N = False  # looking up each word of Django's in a catalog of English took a quarter of a page's time
+USE_I18N = False  # lookups of Django's texts in an English catalog took a quarter of a page's time
 
 STATIC_URL = "/static/"
-WHITENOISE_ALLOW_ALL_ORIGINS = False  # no page elsewhere needs them
-WHITENOISE_USE_FINDERS = True  # the admin's files straight from their packages: no collectstatic
+WHITENOISE_ALLOW_ALL_ORIGINS = False  # no page of another site needs the files
+WHITENOISE_USE_FINDERS = True  # serves the admin's files from their packages, without collectstatic
 
 REST_FRAMEWORK = {
-    "UNAUTHENTICATED_USER": None,  # keys say who asks (wire/endpoint.py)
-    "URL_FORMAT_OVERRIDE": None,  # Accept says what is wanted
+    "UNAUTHENTICATED_USER": None,  # keys identify the caller (wire/endpoint.py)
+    "URL_FORMAT_OVERRIDE": None,  # the Accept header chooses the format
 }
 
 LOGGING = {
@@ -443,6 +453,6 @@ LOGGING = {
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {
         "django": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
-        "django.request": {"level": "ERROR"},  # a 4xx is told to the client, not to the log
+        "django.request": {"level": "ERROR"},  # a 4xx is reported to the client, not in the log
     },
 }

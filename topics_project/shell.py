@@ -1,4 +1,4 @@
-"""`topics …` at a shell (shell/cli.py): on the servers of this instance, unless it is told of others."""
+"""`topics …` in a shell (shell/cli.py). Commands use this instance's servers, unless another server is given."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from topics_project import embedded
 
 @contextmanager
 def entered() -> Iterator[None]:
-    """With the database of this instance, and Django, which knows its tables."""
+    """Sets up the database of this instance, and Django."""
     with embedded.environment():
         import django
 
         django.setup()
-        logging.getLogger("store.database").setLevel(logging.ERROR)  # what is wrong with it, the command says itself
+        # the command reports problems of the database itself
+        logging.getLogger("store.database").setLevel(logging.ERROR)
         yield
 
 
@@ -31,7 +32,7 @@ def is_up() -> bool:
 
 
 def is_called(arguments: Sequence[str]) -> bool:
-    """Whether a command at a shell is meant, by `topics` or by its own name, or a shell asks what may follow."""
+    """Returns whether the arguments are a shell command, by `topics` or by its own name, or a shell completion."""
     first = arguments[0] if arguments else ""
     return (
         COMPLETE in os.environ or first == "topics" or first in program.commands or first.startswith(("--url", "--key"))
@@ -39,12 +40,12 @@ def is_called(arguments: Sequence[str]) -> bool:
 
 
 def run(arguments: Sequence[str]) -> None:
-    """Do what they say. Raises SystemExit where it does not end well."""
+    """Runs a shell command. Raises SystemExit if the command fails."""
     main(arguments[1:] if arguments[:1] == ["topics"] else arguments, called(), Site(entered, is_up))
 
 
 def called() -> str:
-    """This program, as somebody here would type it: what a help text prints is to run as it is printed."""
+    """Returns the name of this program as a user would type the name. Commands in help texts then run as printed."""
     given, python, here = Path(sys.argv[0]), Path(sys.executable), Path.cwd()
     if given.name == "topics":
         return "topics"

@@ -1,7 +1,7 @@
-"""One instance in the foreground: migrate, make the first admin, run web, worker and beat until a signal.
+"""Runs one instance in the foreground: migrates, creates the first admin, and runs web, workers and beat until a signal.
 
-A child that dies is started again; a second supervisor on the same folder is refused. PostgreSQL and Redis are not
-children of this process: their guard (embedded/servers.py) outlives it until the last user has left.
+The supervisor restarts children that exit. A second supervisor in the same folder is refused. PostgreSQL and Redis are not
+children of this process. Their guard (embedded/servers.py) runs until the last user of the servers exits.
 """
 
 import contextlib
@@ -34,20 +34,20 @@ from topics_project.forks import fork
 from topics_project.heartbeats import Watch
 from topics_project.prepare import Say, first_admin, one_at_a_time, prepare_database
 
-TICK = 0.25  # seconds between two looks at the children
-# Elsewhere than on Linux, a fork cannot count on the libraries of the system: there each child loads its code itself.
+TICK = 0.25  # seconds between two checks of the children
+# Outside of Linux, a fork may crash in system libraries, so each child loads the code itself.
 BEGIN: Begin = fork if sys.platform == "linux" else execute
-STREAMS_PER_WORKER = 16_384  # requests a web worker holds at once; TOPICS_MAX_STREAMS is the limit people meet
+STREAMS_PER_WORKER = 16_384  # requests that a web worker holds at once; users meet TOPICS_MAX_STREAMS first
 CONNECTION_BYTES = 208 * 1024
-# To granian's own allocator: what is free for a second goes back to the system, with the next few hundred requests. At
-# once would cost each request its page faults, and a large answer a fifth of its time.
+# For granian's own allocator: memory that is free for a second returns to the system, during the next few hundred requests. A
+# return at once would cost each request page faults, and a large answer a fifth of its time.
 GIVE_BACK = ("_RJEM_MALLOC_CONF", "dirty_decay_ms:1000,muzzy_decay_ms:0")
 
 
 def run(say: Say) -> None:
     data: Path = settings.TOPICS_DATA
     stopping = on_signals()
-    os.umask(0o077)  # for the children, too: what they write is for us alone
+    os.umask(0o077)  # also for the children: only this user can read their files
     make(data)
     held = take_lock(data / "locks" / "run", fcntl.LOCK_EX | fcntl.LOCK_NB)
     if held is None:
@@ -61,7 +61,7 @@ def run(say: Say) -> None:
     frozen = Watch(heartbeats.make(data), settings.TOPICS_FROZEN_SECONDS)
     children = [supervised(name, data) for name in PROCESSES if name == "web" or name in settings.TOPICS_PROCESSES]
     try:
-        # The web server alone at first: people wait for it.
+        # The web server starts first, because people wait for the web server.
         connection.close()
         children[0].start()
         with one_at_a_time():
@@ -80,7 +80,7 @@ def run(say: Say) -> None:
 def on_signals() -> threading.Event:
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # From a thread of its own: a handler may interrupt the event's wait() while that holds the event's lock.
+        # A handler can interrupt the event's wait() while wait() holds the event's lock. So another thread sets the event.
         signal.signal(number, lambda *_: threading.Thread(target=stopping.set, daemon=True).start())
     return stopping
 
@@ -96,17 +96,19 @@ def check_address() -> None:
 
 
 def load() -> None:
-    """All the code that the children run, once for all of them; out of sight of the garbage collector, which would have
-    each of them copy it only by looking at it."""
+    """Loads the code of all children once, and excludes its objects from garbage collection.
+
+    Otherwise the collector would copy the memory pages of each child.
+    """
     for module in (settings.ROOT_URLCONF, "celery.bin.celery", "celery.apps.worker", "kombu.transport.redis"):
         import_module(module)
     gc.collect()
     gc.freeze()
-    gc.set_threshold(700)  # as Python has it, for who serves: a rare look is a long one
+    gc.set_threshold(700)  # Python's default, for the children: rare collections are long
 
 
 def clear_metrics(data: Path) -> None:
-    """What the processes of an instance count starts at nothing with it; between them it adds up in these files."""
+    """Deletes the metrics of the previous run. The processes of an instance add up their counts in these files."""
     shutil.rmtree(data / "metrics", ignore_errors=True)
     (data / "metrics").mkdir(mode=0o700)
 
@@ -115,10 +117,10 @@ def web() -> list[str]:
     argv = [sys.executable, "-m", "granian", "--interface", "asgi", "--loop", "uvloop", "--http", "auto"]
     argv += ["--host", settings.HOST.strip("[]"), "--port", str(settings.PORT), "--workers", str(settings.WEB_WORKERS)]
     argv += ["--backlog", "4096", "--backpressure", str(STREAMS_PER_WORKER), "--http2-max-concurrent-streams", "1000"]
-    # Of each connection, what is read and not yet parsed, and what is written and not yet taken: no more than a head
-    # with the longest Last-Event-ID, and what a stream may hold (watch/outflow.py).
+    # Limits per connection: unparsed input, and unsent output. The limit is a head with the longest Last-Event-ID, and the
+    # buffer of a stream (watch/outflow.py).
     argv += ["--http1-buffer-size", str(CONNECTION_BYTES), "--http2-max-send-buffer-size", str(CONNECTION_BYTES)]
-    # Streams never end by themselves: after five seconds a stopping worker is ended with those it still holds.
+    # Streams never end by themselves. After five seconds, a stopping worker is killed with its remaining streams.
     argv += ["--respawn-failed-workers", "--respawn-interval", "0.5", "--workers-kill-timeout", "5"]
     return [*argv, "--no-access-log", "--log-level", "warning", "topics_project.asgi:application"]
 
@@ -129,7 +131,10 @@ def worker() -> list[str]:
 
 
 def push() -> list[str]:
-    """Delivers to callbacks, in a courier beside these threads (push/courier.py); the threads are for what beat asks for."""
+    """Returns the command of the push worker.
+
+    The dispatcher (push/courier.py) delivers to callbacks. The Celery threads run the tasks of beat.
+    """
     argv = [sys.executable, "-m", "celery", "-A", "topics_project.celery", "worker", "--loglevel", "WARNING"]
     argv += ["--queues", "push", "--hostname", f"push-{secrets.token_hex(4)}@%h", "--pool", "threads"]
     return [*argv, "--concurrency", "4", "--without-gossip", "--without-mingle"]
@@ -144,30 +149,30 @@ PROCESSES = {"web": web, "worker": worker, "push": push, "beat": beat}
 
 
 def become(name: str) -> None:
-    """This process turns into one of them, for a machine whose own supervisor (systemd, Docker) runs them singly."""
+    """Turns this process into one of the processes, for a machine whose own supervisor (systemd, Docker) runs each process."""
     os.umask(0o077)
     make(settings.TOPICS_DATA)
     if embedded.guarded(settings.TOPICS_DATA):
         raise Refusal(f"run {name} does not bring servers: set DATABASE_URL and REDIS_URL, or run all of it.")
-    with contextlib.suppress(psycopg.OperationalError):  # PostgreSQL is away: the process waits for it
+    with contextlib.suppress(psycopg.OperationalError):  # PostgreSQL is down: the process waits for PostgreSQL
         check_sessions()
     argv = PROCESSES[name]()
-    if name == "beat":  # it answers `celery inspect ping` while it ticks, for who looks after its health
+    if name == "beat":  # beat answers `celery inspect ping` while beat ticks, for health checks
         argv.append("--enable-remote-control")
     if name == "web":
         os.environ.setdefault(*GIVE_BACK)
-        # Its workers add up what they count in there.
+        # The web workers add up their metrics in this folder.
         os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.mkdtemp(prefix="topics-metrics-"))
     os.execve(argv[0], argv, {**os.environ, **found_anywhere()})
 
 
 def found_anywhere() -> dict[str, str]:
-    """The environment in which this code is found from any working directory."""
+    """Returns the environment variables that let Python find this code from any working directory."""
     return {"PYTHONPATH": os.pathsep.join([str(settings.BASE_DIR), *filter(None, [os.getenv("PYTHONPATH")])])}
 
 
 def supervised(name: str, data: Path) -> Child:
-    """With its own children told to end with it (asgi.py, celery.py)."""
+    """Returns a child whose own children exit with the child (asgi.py, celery.py)."""
     env = {"TOPICS_SUPERVISED": "1", **found_anywhere()}
     if name == "web":
         env["PROMETHEUS_MULTIPROC_DIR"] = str(data / "metrics")
@@ -231,6 +236,6 @@ def bring_back(data: Path, stopping: threading.Event, say: Say) -> None:
     say("the guard of the embedded servers is gone; starting another")
     try:
         embedded.ensure(data)
-    except SystemExit as refusal:  # a full disk, say: it may have room again later
+    except SystemExit as refusal:  # a full disk, for example, can have room again later
         say(f"{refusal}; again in 5 s")
         stopping.wait(5)

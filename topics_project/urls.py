@@ -1,4 +1,4 @@
-"""Table of contents of everything that is served: the endpoints of /v0 and of the bus, and what Django serves over WSGI."""
+"""All URLs: the endpoints of /v0 and of the bus, and the WSGI pages of Django."""
 
 from django.contrib import admin
 from django.urls import path, re_path

@@ -1,1 +1,1 @@
-"""The jobs, a module each: what `manage.py pipeline` and the schedules of the admin run."""
+"""The jobs, one module each. `manage.py pipeline` and the admin's schedules run them."""

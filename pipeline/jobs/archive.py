@@ -1,8 +1,11 @@
-"""archive: new records of topics to Parquet, each once, whenever it is killed; then, if asked, the topics are trimmed.
+"""archive: writes new records of topics to Parquet, each record once, and can then trim the topics.
 
-A step of at most STEP seqs is planned in the database, written to a staging folder, moved into place under names that tell the
-range, and ended by a file that lists them (pipeline/segments.py); only then the cursor moves. Who finds a step that was begun
-and not ended removes what is left of it, unless the list is there, and does it again.
+The job can be killed at any time. A step has at most `step` seqs. The database stores the plan of the step. Then the job writes
+the files to a staging folder, and moves the files to names that contain the range. A file with the list of the files ends the
+step (pipeline/segments.py). Only then the cursor advances.
+
+If a run finds an unfinished step with a list, the run uses the list. Otherwise the run deletes the step's files and repeats the
+step.
 """
 
 from __future__ import annotations
@@ -30,13 +33,13 @@ from topics.models import Topic
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-STEP = 1_000_000  # seqs: what a kill costs, and what PostgreSQL keeps a snapshot for
-# The times of a segment's first and last record. ts never decreases with seq, so those between lie between.
+STEP = 1_000_000  # seqs: the most work that a kill repeats, and the range of one PostgreSQL snapshot
+# Selects the times of a segment's first and last record. ts never decreases with seq, so all other times are in between.
 ENDS = "SELECT topic_next_ts(%s, %s), (SELECT ts FROM topic_log_range(%s, %s, %s))"
 
 
 class Archive(msgspec.Struct, forbid_unknown_fields=True):
-    """The options of a run. A topic may be a prefix, with a * at its end."""
+    """Options of a run. A topic that ends in * is a prefix."""
 
     topic: list[str] | str
     out: str
@@ -45,7 +48,7 @@ class Archive(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def archive(work: Work, options: Archive) -> Outcome:
-    """Bring the archive up to each topic's head as it is now. Raises TopicNotFound, Refusal or NotReady."""
+    """Archives each topic up to its current head. Raises TopicNotFound, Refusal or NotReady."""
     if options.step < 1:
         raise Refusal(f"step={options.step} is not at least 1.")
     topics = work.topics([options.topic] if isinstance(options.topic, str) else options.topic)
@@ -66,7 +69,7 @@ def archive(work: Work, options: Archive) -> Outcome:
 
 
 class TopicArchive:
-    """One topic's way into an archive."""
+    """The archiving of one topic."""
 
     def __init__(self, work: Work, files: Files, topic: Extent, step: int) -> None:
         self.work, self.files, self.topic, self.step = work, files, topic, step
@@ -78,9 +81,9 @@ class TopicArchive:
         return found | {"missed": self.missed, "trimmed": self.trimmed}
 
     def write(self) -> None:
-        """Archive step by step up to the head."""
+        """Archives step by step, up to the head."""
         with self.work.turn(f"the archive of topic {self.topic.name} in {self.files.place}") as turn:
-            # Looked up again: the one who had the turn before may have moved it.
+            # Look up the position again, because the previous holder of the turn may have advanced the cursor.
             self.place = run(
                 reading.find(self.topic.id, reading.reading_name("archive", self.files.root), self.files.root)
             )
@@ -96,7 +99,7 @@ class TopicArchive:
                 self.work.did(f"{where}: {segment.records} records archived", segment.records, segment.records)
 
     def check_before(self) -> None:
-        """Raises Refusal where the archive holds what this database has not archived: it is an older one, or another."""
+        """Raises Refusal if the archive is ahead of this database: the database is an older copy, or another database."""
         known = [each for each in segments(self.files, self.topic.name) if each.topic_id == self.topic.id]
         reached = max((each.last for each in known), default=0)
         if reached > max(self.place.seq, self.place.upto or 0):
@@ -106,7 +109,7 @@ class TopicArchive:
             )
 
     def write_step(self) -> Segment:
-        """Write the step that is planned, or take what a run before had finished of it."""
+        """Writes the planned step, or loads the segment if a previous run finished the step."""
         assert self.place.upto is not None
         segment = Segment(self.topic.name, self.topic.id, self.place.seq + 1, self.place.upto)
         if self.files.exists(segment.path):
@@ -114,12 +117,12 @@ class TopicArchive:
         left = [f"_staging/{segment.stem}-*", f"topic={self.hive_name}/day=*/{segment.stem}-*"]
         for path in [path for pattern in left for path in self.files.matching(pattern)]:
             self.files.delete(path)
-        # A folder of our own: the JVM of a driver that was killed may still write into its.
+        # Use a unique folder, because the JVM of a killed driver may still write into the old folder.
         staging = f"_staging/{segment.stem}-{uuid.uuid4()}"
         planned, frame, day = self.frame(segment)
         records, checksum = self.write_parquet(frame, day, staging)
         if not Topic.objects.filter(pk=self.topic.id).exists():
-            self.files.delete(staging)  # of a topic that is gone nobody could say what is missing
+            self.files.delete(staging)  # without the topic, missing records cannot be identified
             raise NotReady(f"topic {self.topic.name!r} was deleted while it was read")
         self.missed += planned - records
         segment = segment._replace(records=records, checksum=checksum, files=tuple(self.publish(segment, staging)))
@@ -131,8 +134,11 @@ class TopicArchive:
         return self.topic.name.replace(":", "%3A")
 
     def frame(self, segment: Segment) -> tuple[int, DataFrame, str | None]:
-        """How many records the segment holds now, and they; and the day where all are of one. Some may yet go before they are
-        read, which is told."""
+        """Returns (number of records in the segment, the records, the day).
+
+        The day is None if the records are of several days. Records can still be evicted before Spark reads them; the report
+        counts these records as missed.
+        """
         from pyspark.sql import functions as f
 
         with self.work.database.connect() as session:
@@ -148,14 +154,14 @@ class TopicArchive:
         return sum(part.records for part in parts), read.select(*columns), days.pop() if len(days) == 1 else None
 
     def write_parquet(self, frame: DataFrame, day: str | None, path: str) -> tuple[int, int]:
-        """Returns records and checksum, counted while they are written. Each file is sorted by seq."""
+        """Writes files that are each sorted by seq. Returns (records, checksum), computed during the write."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
         seen = Observation()
         seen_frame = frame.observe(seen, *sums())
         if day is not None:
-            # To deal the rows out to days would take half as long again.
+            # One day needs no partitioning by day, which would take 50 % longer.
             one = self.files.url(f"{path}/topic={self.hive_name}/day={day}")
             seen_frame.sortWithinPartitions("seq").write.mode("overwrite").parquet(one)
         else:
@@ -165,7 +171,7 @@ class TopicArchive:
         return int(seen.get["records"] or 0), int(seen.get["checksum"] or 0)
 
     def publish(self, segment: Segment, staging: str) -> list[str]:
-        """Move what was written into place; returns the paths there."""
+        """Moves the staged files to their final paths and returns these paths."""
         placed = []
         for n, path in enumerate(self.files.matching(f"{staging}/topic=*/day=*/*.parquet")):
             folders = path.removeprefix(f"{staging}/").rpartition("/")[0]
@@ -175,7 +181,10 @@ class TopicArchive:
         return placed
 
     def trim(self) -> None:
-        """Delete from the topic what is safely archived: up to the cursor, once the files have been read again."""
+        """Deletes archived records from the topic, up to the cursor.
+
+        First, the method reads the archive's files again and compares checksums.
+        """
         known = [each for each in segments(self.files, self.topic.name) if each.topic_id == self.topic.id]
         for segment in known:
             if self.topic.floor < segment.last <= self.place.seq:
@@ -189,5 +198,5 @@ class TopicArchive:
 
 
 def day_of(ts: int | None) -> str | None:
-    """The day of a time, in UTC."""
+    """Returns the UTC day of a time in ms, or None for None."""
     return None if ts is None else f"{datetime.fromtimestamp(ts / 1000, UTC):%Y-%m-%d}"

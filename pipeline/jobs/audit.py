@@ -1,8 +1,8 @@
-"""audit: whether each router brought what it should: compares its source with its dest, over what both still hold.
+"""audit: compares the source and the dest of each router, over the records that both still hold.
 
-Both sides are read as their readers see them, and matched by the record they show (its home topic and seq). What a router should
-have brought begins with the first record of it that the dest still holds, and ends at its cursor. Since a change of the router's
-options, which the audit log knows, its records are judged by what it is now; older ones only by their number and order.
+Both sides are read like readers see them, and are matched by home topic and seq. The check starts at the first source record
+that the dest still holds, and ends at the router's cursor. The audit log has the time of the last change of the router's
+options. Records after that change are checked against the current options. Older records are checked only by number and order.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from topics.models import AuditEntry
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-EXAMPLES = 20  # seqs that a report names for each kind
-BIN = 100_000  # dest seqs whose order is looked at by one task
+EXAMPLES = 20  # seqs per kind of problem in a report
+BIN = 100_000  # dest seqs in which one task checks the order
 KINDS = ("missing", "duplicated", "out_of_order", "altered", "wrong_filter", "miscounted")
 
-# What a source shows. The hash stands for data: what is compared need not be sent.
+# Selects the records that a source shows. A hash replaces data, so that Spark need not transfer the data.
 SOURCE = """
 SELECT part.n AS part, log.seq AS source_seq, log.node, log.tag, log.meta::text AS meta, cardinality(log.path) AS hops,
        hashtextextended(log.data::text, 0) AS data, log.home_topic_id AS home_id, log.home_seq
   FROM {parts}
  CROSS JOIN LATERAL topic_log_range({topic}, part.first, part.last) log
 """
-# What routers brought into a dest, also what is hidden there and kept as evidence. A row that is not as long as when it was
-# appended is not what was appended.
+# Selects the records that routers brought into a dest, including hidden records that are kept as evidence. A row whose length
+# changed after the append was altered.
 DEST = """
 SELECT part.n AS part, record.seq AS dest_seq, span.shown, span.ts AS dest_ts, span.path[cardinality(span.path)] AS router,
        record.node AS dest_node, record.tag AS dest_tag, record.meta AS dest_meta,
@@ -53,7 +53,7 @@ SELECT part.n AS part, record.seq AS dest_seq, span.shown, span.ts AS dest_ts, s
        OFFSET 0) home
  CROSS JOIN LATERAL span_record(span, home.seq, home.node, home.tag, home.meta) record
 """
-# What the head says it shows, against what it shows: both of one moment.
+# Selects the difference between the head's count and the number of shown records, in one snapshot.
 MISCOUNTED = """
 SELECT h.count - e.records
   FROM topics_topichead h CROSS JOIN LATERAL topic_extent(h.topic_id, h.floor_seq + 1, h.head_seq, h.ragged_seq) e
@@ -62,13 +62,16 @@ SELECT h.count - e.records
 
 
 class Audit(msgspec.Struct, forbid_unknown_fields=True):
-    """The options of a run: all routers where none is named."""
+    """Options of a run. Without `router`, all routers are audited."""
 
     router: str | None = None
 
 
 def audit(work: Work, options: Audit) -> Outcome:
-    """Compare. The outcome is wrong where any router is. Raises RouterNotFound, or NotReady when a topic goes meanwhile."""
+    """Audits the routers.
+
+    The outcome is wrong if any router has a problem. Raises RouterNotFound, or NotReady if a topic is deleted during the audit.
+    """
     routers = Router.objects.select_related("source", "dest", "cursor").order_by("name")
     chosen = list(routers if options.router is None else routers.filter(name=options.router))
     if options.router is not None and not chosen:
@@ -85,7 +88,7 @@ def audit(work: Work, options: Audit) -> Outcome:
 
 
 class Comparison:
-    """One router, as of one moment: its cursor is looked at first, so the dest has everything up to it."""
+    """One router at one moment. The cursor is read first, so the dest contains all records up to the cursor."""
 
     def __init__(self, work: Work, router: Router) -> None:
         self.work, self.router = work, router
@@ -128,12 +131,12 @@ class Comparison:
         parallel = self.work.spark.sparkContext.defaultParallelism
         with self.work.database.connect() as session:
             parts = divide(session, topic, topic.floor + 1, upto, parallel)
-        # Where nothing is shown something may be hidden.
+        # A range without shown records can still have hidden records.
         parts = parts or [Part(topic.floor + 1, min(upto, topic.head), 0)]
         return read_parts(self.work.spark, self.work.database, topic, parts, query)
 
     def passes(self, column: str) -> Column:
-        """Whether a tag passes the router's filter. A record without a tag passes none."""
+        """Returns whether a tag passes the router's filter. A record without a tag passes no filter."""
         from pyspark.sql import functions as f
 
         if self.router.filter_op is None:
@@ -143,7 +146,7 @@ class Comparison:
         return f.col(column).isNotNull() & fits
 
     def is_altered(self) -> Column:
-        """Whether a record in the dest differs from what the router makes of the source's."""
+        """Returns whether a dest record differs from the record that the router would make from the source record."""
         from pyspark.sql import functions as f
 
         node = f.col("node") if self.router.preserve_node else f.lit(None)
@@ -159,9 +162,10 @@ class Comparison:
     def missing(
         self, source: DataFrame, dest: DataFrame, matched: DataFrame, first: int | None
     ) -> tuple[dict[str, Any], int]:
-        """What the router should have brought from seq `first` on and the dest does not hold; and how much was deleted there.
+        """Returns (missing records from seq `first` on, number of records that were deleted in the dest).
 
-        A deleted record has left evidence, or its seq between its neighbours in the dest, and is no longer in the dest's count.
+        A deleted record left evidence, or an empty seq between its neighbours in the dest. The dest's count no longer includes
+        the record.
         """
         from pyspark.sql import functions as f
 
@@ -174,7 +178,7 @@ class Comparison:
         if self.router.cyclic:
             due = due.where(f.col("hops") < settings.TOPICS_MAX_ROUTER_HOPS)
         places = held.groupBy("home_id", "home_seq").agg(f.bool_or("shown").alias("shown"))
-        # true: shown; false: deleted there, with evidence; null: nothing is known of it there.
+        # true: shown; false: deleted in the dest, with evidence; null: the dest has no trace of the record.
         absent = (
             due.join(places, ["home_id", "home_seq"], "left").where("shown IS NOT TRUE").select("source_seq", "shown")
         )
@@ -187,7 +191,7 @@ class Comparison:
         return found, counted.all - found["count"]
 
     def without_a_hole(self, absent: DataFrame, matched: DataFrame) -> DataFrame:
-        """Of what is absent that for which there is no empty seq between its neighbours in the dest."""
+        """Returns the absent records without an empty seq between their neighbours in the dest."""
         from pyspark.sql import Window
         from pyspark.sql import functions as f
 
@@ -207,14 +211,17 @@ class Comparison:
         return runs.where("length > after - before - 1").select(f.explode("seqs").alias("source_seq"))
 
     def miscounted(self) -> dict[str, Any]:
-        """How far the dest's count is from what it shows: records that vanished, or came, behind the log's back."""
+        """Returns by how many records the dest's count differs from its shown records.
+
+        A difference means that records appeared or vanished without the log.
+        """
         with self.work.database.connect() as session:
             row = session.execute(MISCOUNTED, [self.dest.id]).fetchone()
         return {"count": abs(int(row[0])) if row else 0, "examples": []}
 
 
 def duplicated(brought: DataFrame) -> DataFrame:
-    """Every record that came again."""
+    """Returns the records that the dest has more than once."""
     from pyspark.sql import functions as f
 
     again = brought.groupBy("home_id", "home_seq").agg(f.count("*").alias("times"), f.max("dest_seq").alias("dest_seq"))
@@ -222,7 +229,10 @@ def duplicated(brought: DataFrame) -> DataFrame:
 
 
 def out_of_order(matched: DataFrame) -> DataFrame:
-    """Records that come after one that their source has later: within bins of the dest, and between these."""
+    """Returns the records that follow a record with a higher source seq.
+
+    The check runs within bins of the dest, and between bins.
+    """
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -237,7 +247,7 @@ def out_of_order(matched: DataFrame) -> DataFrame:
 
 
 def examples(found: DataFrame, column: str, count: int | None = None) -> dict[str, Any]:
-    """How many, counted unless that is known, and the first of them."""
+    """Returns the count of `found` and its first values. Counts the rows if `count` is None."""
     count = found.count() if count is None else count
     first = found.select(column).orderBy(column).limit(EXAMPLES).collect() if count else []
     return {"count": count, "examples": [row[0] for row in first]}

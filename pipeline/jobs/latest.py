@@ -1,7 +1,7 @@
-"""latest: the last record of each tag, as Parquet, or into a topic: a log as the table it describes.
+"""latest: writes the last record of each tag to Parquet, or into a topic, like a table that the log describes.
 
-As Parquet it is made again and takes the place of the one before. Into a topic come the tags that changed since the last run: who
-reads that topic to its end knows the last record of each.
+A run with `out` replaces the previous Parquet folder. A run with `into` appends the tags that changed since the last run. A
+reader of the whole target topic gets the last record of each tag.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from store.script import run
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-OURS = "_latest.json"  # what tells a folder of this job from one that somebody needs
-WRITTEN = (OURS, "_SUCCESS", "part-")  # how the names in such a folder begin
-# Tags are dealt out to so many tasks, always: a step that is done again has the same records in each.
+OURS = "_latest.json"  # marks a folder as written by this job
+WRITTEN = (OURS, "_SUCCESS", "part-")  # prefixes of the names in the job's folder
+# The number of tasks is constant. So a repeated step has the same records in each task.
 TASKS = 16
 
 
 class Latest(msgspec.Struct, forbid_unknown_fields=True):
-    """The options of a run: `out` or `into`."""
+    """Options of a run: exactly one of `out` and `into`."""
 
     topic: str
     out: str | None = None
@@ -42,7 +42,7 @@ class Latest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def latest(work: Work, options: Latest) -> Outcome:
-    """Raises TopicNotFound, InvalidRequest or Refusal."""
+    """Runs the job. Raises TopicNotFound, InvalidRequest or Refusal."""
     if (options.out is None) == (options.into is None):
         raise InvalidRequest("say out, a path, or into, a topic")
     topic = work.topic(options.topic)
@@ -52,7 +52,7 @@ def latest(work: Work, options: Latest) -> Outcome:
 
 
 def last_of_each(work: Work, topic: Extent, from_seq: int, to_seq: int) -> DataFrame:
-    """The last record of each tag among these seqs. What is deleted meanwhile is not in it."""
+    """Returns the last record of each tag in from_seq..to_seq, without records that are deleted during the read."""
     from pyspark.sql import functions as f
 
     read = read_topic(
@@ -69,7 +69,7 @@ def to_parquet(work: Work, topic: Extent, out: str) -> Outcome:
 
 
 def replace(work: Work, topic: Extent, root: str, turn: Turn) -> Outcome:
-    """Make the folder again, beside the one that is there, and put it in that one's place."""
+    """Writes a new folder beside the existing folder, then replaces the existing folder."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as f
 
@@ -79,7 +79,7 @@ def replace(work: Work, topic: Extent, root: str, turn: Turn) -> Outcome:
     work.begin(topic.head - topic.floor)
     for left in files.matching(f"_{escaped(name)}.new-*"):
         files.delete(left)
-    # A folder of our own: the JVM of a driver that was killed may still write into its.
+    # Use a unique folder, because the JVM of a killed driver may still write into the old folder.
     new, seen = f"_{name}.new-{uuid.uuid4()}", Observation()
     frame = last_of_each(work, topic, topic.floor, topic.head).observe(seen, f.count("*").alias("tags"))
     frame.write.parquet(files.url(new))
@@ -93,7 +93,7 @@ def replace(work: Work, topic: Extent, root: str, turn: Turn) -> Outcome:
 
 
 def check_ours(files: Files, name: str) -> None:
-    """Raises Refusal for a folder that holds something else: it will be deleted."""
+    """Raises Refusal if the folder contains other files, because the job will delete the folder."""
     names = files.names(name)
     if names and (OURS not in names or any(not each.startswith(WRITTEN) for each in names)):
         raise Refusal(

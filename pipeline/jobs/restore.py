@@ -1,7 +1,7 @@
-"""restore: append an archived range to a topic, byte for byte, in its order; a second run goes on where the first was killed.
+"""restore: appends an archived range to a topic, byte for byte and in order. A second run continues after a kill.
 
-Records get new seqs and times, as every append does. Each chunk is written together with how far the restore has come (Written),
-so none comes twice; the same archive is restored into the same topic once.
+Records get new seqs and times. Each chunk is stored together with the progress of the restore (Written), so no record is
+appended twice. An archive can be restored into a topic only once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ from topics.config import Config, put_topic
 
 
 class Restore(msgspec.Struct, forbid_unknown_fields=True):
-    """The options of a run. `source` is the topic's name in the archive, if another; `epoch` its id, where there were several."""
+    """Options of a run.
+
+    `source` is the topic's name in the archive, by default `topic`. `epoch` is the topic's id in the archive, required if
+    several topics had the name.
+    """
 
     archive: str
     topic: str
@@ -36,7 +40,7 @@ class Restore(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def restore(work: Work, options: Restore) -> Outcome:
-    """Append what the archive holds above `from_seq` and up to `to_seq`. Raises NotFound, InvalidRequest or Refusal."""
+    """Appends the archived records above `from_seq` up to `to_seq`. Raises NotFound, InvalidRequest or Refusal."""
     check_topic_name(options.topic)
     files = Files(work.spark, options.archive)
     source = options.source or options.topic
@@ -46,7 +50,7 @@ def restore(work: Work, options: Restore) -> Outcome:
     )
     writer = f"restore:{digest(files.root, source, options)}"
     written = 0
-    # Records of two restores would lie between each other, in the order of neither archive.
+    # Two restores at once would mix their records, and break the order of both archives.
     with work.turn(f"the restore into topic {options.topic}"):
         run(put_topic(options.topic, Config(), now_ms()))
         for group in groups(files, wanted):
@@ -55,7 +59,10 @@ def restore(work: Work, options: Restore) -> Outcome:
 
 
 def chosen(files: Files, source: str, options: Restore) -> list[Segment]:
-    """The segments that hold the range. Raises NotFound, or Refusal where it is not clear of which topic."""
+    """Returns the segments that contain the range.
+
+    Raises NotFound, or Refusal if several topics had the name and no epoch is given.
+    """
     known = segments(files, source)
     epochs = sorted({each.topic_id for each in known})
     if not known or (options.epoch is not None and options.epoch not in epochs):
@@ -71,13 +78,16 @@ def chosen(files: Files, source: str, options: Restore) -> list[Segment]:
 
 
 def digest(root: str, source: str, options: Restore) -> str:
-    """What tells this restore from others into the same topic."""
+    """Returns a name that distinguishes this restore from other restores into the same topic."""
     told = repr((root, source, options.epoch, options.from_seq, options.to_seq))
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
 def append(work: Work, files: Files, group: list[Segment], options: Restore, writer: str) -> int:
-    """Append the group's records that are wanted, by one executor, since they have one order. Returns how many were new."""
+    """Appends the group's selected records in one task, because the records have one order.
+
+    Returns the number of new records.
+    """
     frame = archived(files, group).where(f"seq > {options.from_seq}")
     if options.to_seq is not None:
         frame = frame.where(f"seq <= {options.to_seq}")
@@ -85,7 +95,7 @@ def append(work: Work, files: Files, group: list[Segment], options: Restore, wri
     before = so_far(topic_id, writer, group[0].first)
     ordered = frame.coalesce(1).sortWithinPartitions("seq").select("data", "tag", "node", "meta")
     sink = ordered.write.format("topics").mode("append").option("dsn", work.database.dsn).option("topic", options.topic)
-    # The batches of a writer only go up: the group's first seq is such a number.
+    # The batch numbers of a writer must increase. The first seqs of the groups do.
     sink.option("writeId", writer).option("batch", str(group[0].first)).option("inOrder", "true").save()
     records = so_far(topic_id, writer, group[0].first) - before
     work.did(f"{group[0].topic} {group[0].first}..{group[-1].last} restored", sum(s.records for s in group), records)
@@ -93,6 +103,6 @@ def append(work: Work, files: Files, group: list[Segment], options: Restore, wri
 
 
 def so_far(topic_id: int, writer: str, batch: int) -> int:
-    """How many records of this batch the writer has appended."""
+    """Returns how many records of the batch the writer has appended."""
     kept = Written.objects.filter(topic_id=topic_id, writer=f"write:{writer}", batch=batch)
     return sum(kept.values_list("records", flat=True))

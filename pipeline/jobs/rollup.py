@@ -1,7 +1,7 @@
-"""rollup: what topics got, by minute, node and tag prefix, and how long routers took; kept in tables that only grow.
+"""rollup: counts records by minute, node and tag prefix, and measures the delays of routers.
 
-A step aggregates a range of seqs on the executors, which put what they find aside (Staged). Its end adds that to the tables in
-the transaction that moves the cursor, so that each record counts once, and one that comes late is added to its minute.
+A step aggregates a range of seqs on the executors, and stores the result in Staged. The end of the step adds the staged rows to
+the tables and advances the cursor in one transaction. So each record counts once, and a late record is added to its minute.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ SELECT part.n AS part, log.seq, log.ts, log.node, log.tag,
   FROM {parts}
  CROSS JOIN LATERAL topic_log_range({topic}, part.first, part.last) log
 """
-# Spans by their index, home rows by their key (OFFSET 0 keeps it so). The last router of the path brought the record here.
+# Reads spans by their index, and home rows by their key; OFFSET 0 keeps this plan. The last router of the path forwarded the
+# record to this topic.
 DELAYS = """
 SELECT part.n AS part, span.path[cardinality(span.path)] AS router, span.ts, span.ts - home.ts AS delay_ms
   FROM {parts}
@@ -45,7 +46,8 @@ SELECT part.n AS part, span.path[cardinality(span.path)] AS router, span.ts, spa
  WHERE span.shown
 """
 CLEAR = "DELETE FROM pipeline_staged WHERE reading_id = %s"
-# A task that Spark ran twice has staged the same rows twice: DISTINCT takes them for one, as their keys are a step's own.
+# If Spark runs a task twice, the same rows are staged twice. DISTINCT removes the copies, because keys are unique within a
+# step.
 ADD_TRAFFIC = """
 INSERT INTO pipeline_rollup AS r (topic_id, minute_ts, node, tag_prefix, records, bytes, first_seq, last_seq)
 SELECT DISTINCT %s::bigint, minute_ts, node, tag_prefix, records, bytes, first_seq, last_seq
@@ -63,13 +65,13 @@ ON CONFLICT (router, topic_id, minute_ts, bucket) DO UPDATE SET records = d.reco
 
 
 class Rollup(msgspec.Struct, forbid_unknown_fields=True):
-    """The options of a run: all topics where none is named."""
+    """Options of a run. By default all topics are rolled up."""
 
     topic: list[str] | str = "*"
 
 
 def rollup(work: Work, options: Rollup) -> Outcome:
-    """Roll up what came since the last run. Raises TopicNotFound or NotReady."""
+    """Rolls up the records since the last run. Raises TopicNotFound or NotReady."""
     topics = work.topics([options.topic] if isinstance(options.topic, str) else options.topic)
     places = [run(reading.find(topic.id, "rollup", "rollup")) for topic in topics]
     new = [max(topic.head - max(place.seq, topic.floor), 0) for topic, place in zip(topics, places, strict=True)]
@@ -94,7 +96,7 @@ def roll_up(work: Work, topic: Extent, place: reading.Place) -> None:
 
 
 def clear(reading_id: int) -> Script[None]:
-    """What a step before has left, which was killed."""
+    """Deletes the staged rows of a killed step."""
     yield Statement(CLEAR, (reading_id,))
 
 
@@ -105,7 +107,7 @@ def add(place: reading.Place) -> Script[None]:
 
 
 def stage(work: Work, topic: Extent, place: reading.Place) -> tuple[int, int]:
-    """Aggregate the step's range. Returns how many records it has, and how many partitions they were read in."""
+    """Aggregates the step's range. Returns (number of records, number of partitions)."""
     assert place.upto is not None
     with work.database.connect() as session:
         parallel = work.spark.sparkContext.defaultParallelism

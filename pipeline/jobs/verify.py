@@ -1,7 +1,7 @@
-"""verify: whether an archive holds what the topic does, by count and checksum; where these differ, record by record.
+"""verify: compares an archive with its topic by count and checksum, and, if these differ, record by record.
 
-What the topic dropped since (cap, ttl, trim, deletes) is in the archive alone, and that is what an archive is for. Anything else
-that differs is wrong: a record that the archive lacks, or holds otherwise, or files that no longer read as they were written.
+Records that the topic dropped since the archiving (cap, ttl, trim, deletes) count as deleted, not as wrong. Wrong are: records
+missing in the archive, altered records, and files that differ from their checksum.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from pipeline.segments import Segment, archived, fingerprint, groups, measured, 
 from pipeline.work import Outcome, Work
 from topics.models import Topic
 
-EXAMPLES = 20  # seqs that a report names
+EXAMPLES = 20  # seqs that a report lists
 
 
 class Verify(msgspec.Struct, forbid_unknown_fields=True):
-    """The options of a run."""
+    """Options of a run."""
 
     topic: str
     archive: str
 
 
 def verify(work: Work, options: Verify) -> Outcome:
-    """Compare an archive with its topic. Raises TopicNotFound, NotFound or Refusal."""
+    """Compares an archive with its topic. Raises TopicNotFound, NotFound or Refusal."""
     topic = work.topic(options.topic)
     files = Files(work.spark, options.archive)
     known = [each for each in segments(files, topic.name) if each.topic_id == topic.id]
@@ -52,13 +52,13 @@ def verify(work: Work, options: Verify) -> Outcome:
 
 
 def gaps(known: list[Segment]) -> list[str]:
-    """Ranges of seqs between segments, which none holds."""
+    """Returns the ranges of seqs between segments that no segment covers."""
     pairs = pairwise(known)
     return [f"{one.last + 1}..{other.first - 1}" for one, other in pairs if one.last + 1 != other.first]
 
 
 def compare(work: Work, files: Files, topic: Extent, group: list[Segment], found: dict[str, Any]) -> None:
-    """Add what differs in these segments to `found`."""
+    """Adds the differences in these segments to `found`."""
     from pyspark.sql import functions as f
 
     held = archived(files, group)
@@ -70,7 +70,7 @@ def compare(work: Work, files: Files, topic: Extent, group: list[Segment], found
     with work.database.connect() as session:
         parallel = work.spark.sparkContext.defaultParallelism
         parts = divide(session, topic, group[0].first, group[-1].last, parallel)
-    # Records that a cap, a ttl or an `archive --trim` takes while they are read count as deleted since.
+    # Records that a cap, a ttl or an `archive --trim` deletes during the read count as deleted since the archiving.
     shown = read_parts(work.spark, work.database, topic, parts, LOG, fail_on_data_loss=False)
     kept = held.where(f.col("seq") > topic.floor)
     found["records"] += sum(each.records for each in group)

@@ -1,4 +1,7 @@
-"""PostgreSQL and Redis for a machine that has neither: downloaded with the other dependencies, in a data folder of ours."""
+"""PostgreSQL and Redis for a machine without them.
+
+The programs are installed with the other dependencies. The data is in TOPICS_DATA.
+"""
 
 from topics_project.embedded.servers import Servers, ensure, environment, guarded, running, use
 

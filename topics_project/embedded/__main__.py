@@ -1,4 +1,4 @@
-"""`python -m topics_project.embedded DATA`: the guard of the embedded servers of a data folder (servers.py)."""
+"""`python -m topics_project.embedded DATA`: starts the guard of the embedded servers of a data folder (servers.py)."""
 
 import sys
 from pathlib import Path

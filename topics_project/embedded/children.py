@@ -1,8 +1,9 @@
-"""Child processes of the supervisor and of the embedded servers' guard: a log each, one restart policy, one way down.
+"""Child processes of the supervisor and of the embedded servers' guard: logs, restarts and shutdown.
 
-A child never outlives its parent, whatever killed that: the kernel kills it (prctl(2)). SIGKILL, since any other
-signal is lost on a process that gets it while it starts, or that ignores it, and the kernel sends it only once. All
-that we keep survives that. PostgreSQL alone is asked first, for what it has not flushed yet, and is watched (leash.py).
+A child never outlives its parent, however the parent ends: the kernel kills the child (prctl(2)). The kernel sends the signal
+only once, and a starting process can lose any signal except SIGKILL, or can ignore the signal. So the signal is SIGKILL, and
+all stored data survives a SIGKILL. PostgreSQL is the exception: PostgreSQL gets a softer signal first, to flush its data, and
+has a watcher (leash.py).
 """
 
 import contextlib
@@ -20,14 +21,14 @@ from base.processes import die_with_parent
 from topics_project.embedded import leash
 from topics_project.embedded.folder import open_log, shorten
 
-FIRST_DELAY, LONGEST_DELAY = 0.5, 15.0  # seconds before a child that died is started again
-LONGEST_LOG = 64 * 2**20  # bytes; a log that grew past it is put aside, and what was put aside before is gone
-STEADY = 30.0  # a child that lived this long is forgiven what it did before
+FIRST_DELAY, LONGEST_DELAY = 0.5, 15.0  # seconds before an exited child is started again
+LONGEST_LOG = 64 * 2**20  # bytes; a longer log is moved aside and replaces the previous old log
+STEADY = 30.0  # seconds; a child that ran this long restarts with the first delay
 QUIT_SECONDS = 10.0  # that a child has after `harsh_signal`
 
 
 class Running(Protocol):
-    """A process, as subprocess.Popen has it."""
+    """A process with the interface of subprocess.Popen."""
 
     pid: int
 
@@ -36,16 +37,16 @@ class Running(Protocol):
     def send_signal(self, number: int, /) -> None: ...
 
 
-# What begins a process: its command line, where its output goes, what its environment has beside ours, and what is done
-# in it before it runs. It has a session of its own: Ctrl-C reaches the supervisor only, which takes the children down in
-# order.
+# Starts a process. Arguments: the command line, the output file, additional environment variables, and a function that runs in
+# the process before the program. The process has its own session. So Ctrl-C reaches only the supervisor, which stops the
+# children in order.
 Begin = Callable[[Sequence[str], BinaryIO, Mapping[str, str], Callable[[], object]], Running]
 
 
 def execute(
     argv: Sequence[str], output: BinaryIO, env: Mapping[str, str], before_it_runs: Callable[[], object]
 ) -> Running:
-    """Begin any program."""
+    """Starts any program."""
     return subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
@@ -64,9 +65,10 @@ class Child:
     log: Path
     env: Mapping[str, str] = field(default_factory=dict)
     stop_signal: signal.Signals = signal.SIGTERM
-    patience: float = 20.0  # seconds it gets to end before it is killed
-    harsh_signal: signal.Signals | None = None  # sent after its patience to a child that SIGKILL would end badly
-    orphan_signal: signal.Signals = signal.SIGKILL  # what the kernel sends it when we die; if another, it is on a leash
+    patience: float = 20.0  # seconds from the stop signal to the next signal
+    harsh_signal: signal.Signals | None = None  # sent after `patience` to a child that SIGKILL would damage
+    # from the kernel when the parent exits; with another signal the child is on a leash
+    orphan_signal: signal.Signals = signal.SIGKILL
     longest_log: int = LONGEST_LOG
     begin: Begin = execute
     process: Running | None = None
@@ -89,8 +91,11 @@ class Child:
         self.started = time.monotonic()
 
     def _before_it_runs(self, parent: int) -> None:
-        """In the new process. What runs in a shell's background ignores SIGINT and SIGQUIT, and its children would inherit
-        that: the signals that are to end this one have to reach it."""
+        """Restores signal handling in the new process.
+
+        A process in a shell's background ignores SIGINT and SIGQUIT, and its children inherit that. The stop signals must reach
+        this process.
+        """
         for number, _ in self._ways_to_end(self.stop_signal):
             signal.signal(number, signal.SIG_DFL)
         die_with_parent(parent, self.orphan_signal)
@@ -99,7 +104,7 @@ class Child:
         return self.process.poll() if self.process else None
 
     def revive(self, now: float, say: Callable[[str], object]) -> None:
-        """Start it again if it died, at growing intervals. One bounded step; the loop is the caller's."""
+        """Restarts an exited child after growing delays. Each call is one bounded step of the caller's loop."""
         code = self.exited()
         if code is None:
             return
@@ -113,7 +118,7 @@ class Child:
             self.start()
 
     def bound_log(self) -> None:
-        """Put the log aside if it grew too long. One bounded step; the loop is the caller's."""
+        """Moves a long log aside. Each call is one bounded step of the caller's loop."""
         shorten(self.log, self.longest_log)
 
     def ask_to_stop(self) -> None:
@@ -131,7 +136,7 @@ class Child:
         self.process.wait()
 
     def _ways_to_end(self, first: signal.Signals) -> list[tuple[int, float]]:
-        """The signals that end it, and the seconds it has after each; SIGKILL comes last by itself."""
+        """Returns the stop signals, each with the seconds to wait. A final SIGKILL is not in the list."""
         ways = [(int(first), self.patience)]
         return [*ways, (int(self.harsh_signal), QUIT_SECONDS)] if self.harsh_signal else ways
 
@@ -141,7 +146,7 @@ class Child:
                 self.process.send_signal(number)
 
     def _kill_group(self) -> None:
-        """What the child itself left behind: it had a session of its own, so its pid is the group's."""
+        """Kills the processes that the child left behind. The child leads its own session, so its pid is the group's id."""
         if self.process:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -152,7 +157,7 @@ class Child:
 
 
 def stop_all(children: Sequence[Child]) -> None:
-    """All at once; each gets its patience."""
+    """Stops all children at the same time. Each child gets its patience."""
     for child in children:
         child.ask_to_stop()
     for child in children:

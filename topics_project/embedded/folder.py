@@ -1,6 +1,6 @@
-"""The folder of one instance (TOPICS_DATA): its generated secrets, its ports, its locks, and who still lives in it.
+"""The folder of one instance (TOPICS_DATA): generated secrets, ports, locks, and the processes in the folder.
 
-Files in it are made whole or not at all: written beside their place, then renamed into it.
+Files are replaced in one step: written under a temporary name, then renamed.
 """
 
 import contextlib
@@ -18,15 +18,15 @@ from typing import BinaryIO
 
 from base.refusal import Refusal
 
-LEAST_SECRET = 50  # characters of a SECRET_KEY, as `manage.py check --deploy` wants them
+LEAST_SECRET = 50  # characters of a SECRET_KEY, the minimum of `manage.py check --deploy`
 LONGEST_SOCKET_PATH = 107  # bytes, unix(7)
-# A secret goes into a URL, a line of SQL and a line of a configuration. Text with other characters is not of our making.
+# A secret is used in a URL, in SQL and in a configuration. This code generates no text with other characters.
 SECRET = re.compile(r"[!-~]+")
 URL_SAFE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def data_dir() -> Path:
-    """TOPICS_DATA; else `.data` beside manage.py; else, as topics is installed, a folder of the user's."""
+    """Returns TOPICS_DATA, or `.data` beside manage.py, or, for an installed package, a folder of the user."""
     given = os.environ.get("TOPICS_DATA", "").strip()
     root = Path(__file__).parent.parent.parent
     if given:
@@ -47,7 +47,7 @@ def make(data: Path) -> None:
 
 
 def write(path: Path, text: str) -> None:
-    """Readable by us alone, and never seen half-written."""
+    """Writes a file in one step: no process reads partial text. Only this user can read the file."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     with os.fdopen(descriptor, "w") as file:
         file.write(text)
@@ -55,16 +55,16 @@ def write(path: Path, text: str) -> None:
 
 
 def open_log(path: Path) -> BinaryIO:
-    """For appending, readable by us alone. Whoever writes to it writes at its end, also after shorten()."""
+    """Opens a log for appending. Only this user can read the log. Writers append at the end, also after shorten()."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.fchmod(descriptor, 0o600)
     return os.fdopen(descriptor, "ab")
 
 
 def shorten(log: Path, most: int) -> None:
-    """Put a log of more than `most` bytes aside, as .log.old, while its writers go on writing to it.
+    """Copies a log of more than `most` bytes to .log.old and empties the log.
 
-    They hold the file open, so it is copied and emptied in place: a line written between the two is lost.
+    Writers hold the file open, so the log is not renamed. A line that is written between the copy and the emptying is lost.
     """
     if not log.exists() or log.stat().st_size <= most:
         return
@@ -73,15 +73,15 @@ def shorten(log: Path, most: int) -> None:
     try:
         with log.open("rb") as source, open_log(old) as copy:
             shutil.copyfileobj(source, copy)
-    except OSError:  # no room for both: then the room is worth more than what the log says
+    except OSError:  # the disk has no room for both files: free room is worth more than the log
         old.unlink(missing_ok=True)
     os.truncate(log, 0)
 
 
 def keep_secret(path: Path, least: int = 1, form: re.Pattern[str] = SECRET) -> str:
-    """Returns the secret of that file. A file that does not exist, or holds no secret of this form, gets a new one.
+    """Returns the secret in the file. If the file is missing or its secret has another form, the function writes a new secret.
 
-    Raises Refusal for a file that cannot be read or written.
+    Raises Refusal if the file cannot be read or written.
     """
     with usable():
         found = path.read_text(errors="replace").strip() if path.exists() else ""
@@ -93,7 +93,7 @@ def keep_secret(path: Path, least: int = 1, form: re.Pattern[str] = SECRET) -> s
 
 @contextlib.contextmanager
 def usable() -> Iterator[None]:
-    """Turns the error of a file into a Refusal that names the file."""
+    """Turns the error of a file into a Refusal with the name of the file."""
     try:
         yield
     except OSError as error:
@@ -104,7 +104,7 @@ def usable() -> Iterator[None]:
 
 
 def take_port(path: Path) -> int:
-    """The port noted in that file if it is still free, else another free one, noted."""
+    """Returns the port in the file if the port is free. Otherwise stores and returns another free port."""
     try:
         port = bind("127.0.0.1", int(path.read_text()))
     except (OSError, ValueError, OverflowError):
@@ -115,7 +115,7 @@ def take_port(path: Path) -> int:
 
 
 def bind(host: str, port: int) -> int:
-    """The port (one that is free for 0) if a server could listen there; OSError says why it could not."""
+    """Returns the port if a server could listen on the port. For port 0, returns a free port. Raises OSError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -124,19 +124,19 @@ def bind(host: str, port: int) -> int:
 
 
 def processes_in(folder: Path) -> list[int]:
-    """Processes whose working directory is `folder` (Linux; elsewhere none are found)."""
+    """Returns the processes whose working directory is `folder`. Works only on Linux; elsewhere the list is empty."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/cwd"):
         try:
             if entry.readlink() == folder.resolve():
                 found.append(int(entry.parent.name))
         except OSError:
-            continue  # gone meanwhile, or somebody else's
+            continue  # the process has exited, or belongs to another user
     return found
 
 
 def short_folder(data: Path, longest_name: str) -> Path:
-    """A folder for Unix sockets: in `data`, or in /tmp when that path is too long for a socket's address."""
+    """Returns a folder for Unix sockets: in `data`, or in /tmp if that path is too long for a socket's address."""
     folder = data / "run"
     if len(os.fsencode(folder / longest_name)) > LONGEST_SOCKET_PATH:
         name = hashlib.sha256(os.fsencode(data.resolve())).hexdigest()[:16]
@@ -149,6 +149,6 @@ def short_folder(data: Path, longest_name: str) -> Path:
 
 
 def last_line(log: Path, about: str = "") -> str:
-    """What went wrong, in the words of who it happened to: of its last lines the one about that, or the very last."""
+    """Returns the last line that contains `about`, of the log's last 10 lines. Otherwise returns the very last line."""
     lines = log.read_text(errors="replace").strip().splitlines()[-10:] if log.exists() else []
     return next((line for line in reversed(lines) if about in line), lines[-1] if lines else "it said nothing")

@@ -1,8 +1,9 @@
-"""A watch on one process that ends it when the one that started both dies, however that died.
+"""Watches a process, and ends the process when its parent exits for any reason.
 
-For PostgreSQL, which the kernel only asks to end when its parent dies (children.py): that one request may come before
-PostgreSQL could hear it, or PostgreSQL may wait for a stopped backend for ever. Runs as a program of its own, with
-nothing but the standard library: `leash.py PARENT CHILD SIGNAL:SECONDS …`. It ends with the child.
+PostgreSQL needs this watcher, because the kernel sends PostgreSQL only one soft signal when its parent dies (children.py). The
+signal may arrive before PostgreSQL can handle signals, or PostgreSQL may wait without limit for a stopped backend. The watcher
+is a separate program that uses only the standard library: `leash.py PARENT CHILD SIGNAL:SECONDS …`. The watcher exits with the
+child.
 """
 
 import contextlib
@@ -13,9 +14,9 @@ import sys
 
 
 def main(parent: int, child: int, ways: list[tuple[int, float]]) -> None:
-    # Descriptors instead of numbers: a number may belong to another process by the time it is used.
+    # Use descriptors, because a pid can belong to another process later.
     watched = os.pidfd_open(child)
-    with contextlib.suppress(ProcessLookupError):  # already dead, and buried: then we have another parent by now
+    with contextlib.suppress(ProcessLookupError):  # the parent has already exited, and this process has a new parent
         of_parent = os.pidfd_open(parent)
         if os.getppid() == parent and watched in ended(watched, of_parent):
             return
@@ -27,7 +28,7 @@ def main(parent: int, child: int, ways: list[tuple[int, float]]) -> None:
 
 
 def ended(*descriptors: int, seconds: float | None = None) -> set[int]:
-    """Returns which of these processes have ended, after waiting for the first at most so long."""
+    """Waits until the first of these processes has ended, at most `seconds`. Returns the processes that have ended."""
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)

@@ -1,7 +1,7 @@
-"""One embedded PostgreSQL in a folder, by the programs that programs.py finds, with settings of our own.
+"""One embedded PostgreSQL in a folder, with the programs from programs.py and its own settings.
 
-Half-made never counts: the cluster is made beside its place and renamed into it. PostgreSQL refuses to run as root:
-root starts it as an unprivileged user, which then owns the cluster.
+A new cluster is created under a temporary name and renamed, so a partial cluster is never used. PostgreSQL refuses to run as
+root, so root starts PostgreSQL as an unprivileged user. That user owns the cluster.
 """
 
 import contextlib
@@ -41,8 +41,8 @@ CREATE DATABASE {DATABASE} OWNER {USER}
 PASSWORD = f"ALTER ROLE {USER} PASSWORD '{{password}}'\n"
 LEAST_WAL, MOST_WAL = 64 * 2**20, 4 * 2**30  # bytes
 LEAST_MARGIN = 96 * 2**20
-LEFTOVER_SECONDS = 30  # that a PostgreSQL of a killed guard has to end well, before it is told to end at once
-# Capabilities that let an unprivileged PostgreSQL through parent folders that only root may enter (/root), best first.
+LEFTOVER_SECONDS = 30  # that the PostgreSQL of a killed guard has for a fast shutdown, before SIGQUIT
+# With these capabilities an unprivileged PostgreSQL passes through parent folders that only root may enter (/root), best first.
 READ_SEARCH, OVERRIDE = (2, "dac_read_search"), (1, "dac_override")
 
 
@@ -51,7 +51,7 @@ class Postgres:
     data: Path  # the instance's folder, TOPICS_DATA
     child: Child | None = None
     port: int = 0
-    most_wal: int = 0  # bytes, as margin
+    most_wal: int = 0  # bytes, like margin
     margin: int = 0
 
     @property
@@ -60,7 +60,9 @@ class Postgres:
 
     @cached_property
     def binaries(self) -> Path:
-        """Of the version that made the data; of any that is fit where there is none yet."""
+        """Returns the folder of the programs: of the version that created the data, or, without data, of any suitable
+        version.
+        """
         made_by = self.cluster / "PG_VERSION"
         try:
             major = int(made_by.read_text()) if made_by.exists() else None
@@ -93,17 +95,16 @@ class Postgres:
         return short_folder(self.data, ".s.PGSQL.65535.lock")
 
     def start(self) -> None:
-        """Up and answering, or Refusal. The caller makes sure that nobody else does this for the same folder."""
+        """Starts PostgreSQL and waits for an answer, or raises Refusal. The caller prevents two starts in one folder."""
         if not (self.cluster / "PG_VERSION").exists():
             self._make_cluster()
         self._clear_leftovers()
         self._close()
         self.port = take_port(self.data / "postgresql-port")
         self._own(self.sockets)
-        # SIGINT: end the sessions, flush everything and exit. SIGQUIT: exit at once, with every stopped backend; the
-        # next start recovers. A SIGKILL would leave the backends to themselves.
-        # Told to end just as it begins to recover from a crash of its own, PostgreSQL does not: then our patience is how long
-        # the next start waits.
+        # SIGINT ends the sessions, flushes everything and exits. SIGQUIT exits at once, with every stopped backend, and the
+        # next start recovers. SIGKILL would leave the backends running. PostgreSQL ignores SIGINT at the start of its own crash
+        # recovery, so the patience is also the longest delay of the next start.
         self.child = Child(
             "PostgreSQL",
             self._argv(),
@@ -129,20 +130,20 @@ class Postgres:
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(mode=0o700)
         self._own(new)
-        superuser = self.data / "postgresql.pw"  # only initdb reads it; nobody keeps the superuser's password
+        superuser = self.data / "postgresql.pw"  # only initdb reads the file; the superuser's password is not kept
         keep_secret(superuser)
         self._own(superuser)
-        # Both order text by its bytes; macOS knows no C.UTF-8.
+        # Both locales order text by bytes. macOS has no C.UTF-8.
         locale = "C" if sys.platform == "darwin" else "C.UTF-8"
         options = ["-U", "postgres", "-A", "scram-sha-256", "-E", "UTF8", f"--locale={locale}"]
         self._run(["initdb", "-D", str(new), "--pwfile", str(superuser), *options])
-        # Two roles: the site's may not read files or run programs, so neither may a mistake in it.
+        # Two roles: the site's role may not read files or run programs, so an error in the site cannot do so either.
         self._run(["postgres", "--single", "-D", str(new), "postgres"], SETUP.format(password=self.password))
         superuser.unlink()
         new.rename(self.cluster)
 
     def _opens(self) -> bool:
-        """Whether the password of our file is the role's. The file may have been lost, or come from elsewhere."""
+        """Returns whether the role has the password of the file. The file can be lost, or come from elsewhere."""
         try:
             psycopg.connect(self.url).close()
         except psycopg.OperationalError as error:
@@ -152,7 +153,10 @@ class Postgres:
         return True
 
     def _set_password(self) -> None:
-        """Give the role the password of our file. Its data is the owner's of this folder, who needs no password for that."""
+        """Sets the role's password to the password of the file.
+
+        The data belongs to the owner of this folder. The owner needs no password for the change.
+        """
         assert self.child is not None
         self.child.stop()
         self._run(
@@ -163,7 +167,7 @@ class Postgres:
         self._wait()
 
     def _close(self) -> None:
-        """Once for each cluster: nobody but the site's role may take its locks. Nobody else can log in as a superuser."""
+        """Restricts locks to the site's role, once for each cluster. Only this code logs in as a superuser."""
         closed = self.cluster / "topics-closed"
         if not closed.exists():
             close = CLOSE_FUNCTIONS.replace("{writers}", USER)
@@ -180,18 +184,19 @@ class Postgres:
             raise Refusal(f"PostgreSQL could not be set up in {self.data}: {line}")
 
     def _clear_leftovers(self) -> None:
-        """What a kill -9 of our predecessor may have left: processes still going down, then a postmaster.pid."""
+        """Removes the leftovers of a predecessor that was killed with kill -9: its running processes, then postmaster.pid."""
         began = time.monotonic()
         while left := processes_in(self.cluster):
             waited = time.monotonic() - began
             if waited > LEFTOVER_SECONDS + 15:
                 raise Refusal(f"another PostgreSQL (process {left[0]}) still uses {self.cluster}: stop it.")
             number = signal.SIGINT if waited < LEFTOVER_SECONDS else signal.SIGQUIT
-            with contextlib.suppress(OSError, ValueError, IndexError):  # it ended meanwhile, or the file was changed
+            # the process exited meanwhile, or the file was changed
+            with contextlib.suppress(OSError, ValueError, IndexError):
                 os.kill(int((self.cluster / "postmaster.pid").read_text().split()[0]), number)
             time.sleep(0.2)
-        # Nobody has this folder as its working directory, as every PostgreSQL process has: these files are stale,
-        # and the number in them may belong to anyone by now (or to a zombie), which would keep it from starting.
+        # No process has this folder as its working directory, and every PostgreSQL process would. So these files are stale. The
+        # pid in postmaster.pid can belong to any other process, or to a zombie, and would prevent the start.
         for stale in (self.cluster / "postmaster.pid", *self.sockets.iterdir()):
             stale.unlink(missing_ok=True)
 
@@ -206,26 +211,28 @@ class Postgres:
         return {
             "port": self.port,
             "unix_socket_directories": self.sockets,
-            "unix_socket_permissions": "0700",  # root gets through
+            "unix_socket_permissions": "0700",  # root can still connect
             "max_wal_size": f"{self.most_wal // 2**20}MB",
         }
 
     def room(self) -> int:
-        """How many bytes of records may still be written; below zero, none may. PostgreSQL refuses a statement whose
-        rows find no room, but ends when its WAL finds none: so what the WAL may yet grow by is kept free, and a
-        margin. The margin is never spent on a WAL that is larger than it should be: until the checkpoint that makes it
-        smaller is done, it goes on to grow, and deletes have to work, too."""
+        """Returns how many bytes of records can still be written. If the result is negative, no records can be written.
+
+        PostgreSQL refuses a statement whose rows find no room, but exits if its WAL finds no room. So the method reserves the
+        growth of the WAL, and a margin. The margin is also reserved while the WAL is larger than its limit. Until a checkpoint
+        shrinks the WAL, the WAL still grows, and deletes must work.
+        """
         return free_bytes(self.cluster) - max(0, self.most_wal - self._wal_bytes()) - self.margin
 
     def _wal_bytes(self) -> int:
         found = 0
         for segment in (self.cluster / "pg_wal").glob("[0-9A-F]*"):
-            with contextlib.suppress(FileNotFoundError):  # PostgreSQL has just removed it, or given it another name
+            with contextlib.suppress(FileNotFoundError):  # PostgreSQL has just removed or renamed the file
                 found += segment.stat().st_size
         return found
 
     def _wait(self) -> None:
-        """Until it accepts connections; crash recovery of a large WAL may take a while."""
+        """Waits until PostgreSQL accepts connections. Crash recovery of a large WAL can take minutes."""
         deadline = time.monotonic() + 300
         probe = [str(self.binaries / "pg_isready"), "-q", "-h", str(self.sockets), "-p", str(self.port)]
         while subprocess.run(probe, check=False).returncode != 0:
@@ -237,7 +244,7 @@ class Postgres:
     # -- root: an unprivileged user in between --------------------------------------------------------------------
 
     def as_user(self) -> list[str]:
-        """What stands before a command of root's, so that it runs as the server does."""
+        """Returns the prefix of a command that root runs as the server's user."""
         if os.geteuid() != 0:
             return []
         user = self.user()
@@ -246,7 +253,7 @@ class Postgres:
             capability = held_capability()
             if not capability:
                 raise Refusal(f"PostgreSQL runs as {user.pw_name}, who may not enter {closed}: chmod o+x {closed}")
-            # no_setuid_fixup: access(2) then honours the capability, which PostgreSQL's own checks rely on.
+            # no_setuid_fixup: access(2) then honours the capability. PostgreSQL's own checks use access(2).
             argv += [f"--inh-caps=+{capability}", f"--ambient-caps=+{capability}", "--securebits=+no_setuid_fixup"]
         return [*argv, "--"]
 
@@ -264,19 +271,19 @@ class Postgres:
 
 
 def settings() -> dict[str, object]:
-    """For this machine and for queue-like tables; fsync and full_page_writes stay on."""
+    """Returns settings for this machine and for queue-like tables. fsync and full_page_writes stay on."""
     megabytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
     return {
         "listen_addresses": "127.0.0.1",
         "max_connections": 300,
         "shared_buffers": f"{max(32, min(megabytes // 8, 1024))}MB",
         "effective_cache_size": f"{max(64, megabytes // 2)}MB",
-        "wal_level": "minimal",  # nobody replicates an embedded server
+        "wal_level": "minimal",  # an embedded server has no replicas
         "max_wal_senders": 0,
         "checkpoint_timeout": "15min",
         "checkpoint_completion_target": 0.9,
         "random_page_cost": 1.1,
-        "jit": "off",  # statements take microseconds, compiling them milliseconds
+        "jit": "off",  # statements take microseconds, compilation would take milliseconds
         "autovacuum_naptime": "10s",
         "autovacuum_vacuum_cost_limit": 2000,
         "timezone": "UTC",
@@ -289,13 +296,15 @@ def free_bytes(folder: Path) -> int:
 
 
 def wal_limits(free: int) -> tuple[int, int]:
-    """How much WAL to keep, and how much to leave free beside it, on a disk with so many bytes for both and for the
-    records. More WAL means fewer checkpoints."""
+    """Returns (bytes of WAL to keep, bytes to leave free beside the WAL).
+
+    `free`: free bytes for the WAL, the margin and the records. More WAL means fewer checkpoints.
+    """
     return max(LEAST_WAL, min(free // 10, MOST_WAL)), max(LEAST_MARGIN, min(free // 20, MOST_WAL // 4))
 
 
 def closed_folder(*paths: Path) -> Path | None:
-    """The first folder on the way to `paths` that others may not enter."""
+    """Returns the first folder on the paths that other users may not enter, or None."""
     for path in paths:
         for folder in reversed([path.resolve(), *path.resolve().parents]):
             if not folder.stat().st_mode & 0o001:

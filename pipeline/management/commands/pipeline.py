@@ -1,6 +1,6 @@
-"""`manage.py pipeline …`: the jobs on Spark, at a shell (docs/pipeline.md).
+"""`manage.py pipeline …`: runs the Spark jobs from a shell (docs/pipeline.md).
 
-Exit code 0 when the job did what it was asked, 1 when it could not, 2 when it found something wrong, 130 after Ctrl-C.
+Exit codes: 0 if the job succeeded, 1 if the job failed, 2 if the job found something wrong, 130 after Ctrl-C.
 """
 
 from __future__ import annotations

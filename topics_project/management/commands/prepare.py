@@ -1,4 +1,4 @@
-"""`manage.py prepare`: once on each host before its processes are started singly (topics_project/prepare.py)."""
+"""`manage.py prepare`: prepares a host before its processes are started separately (topics_project/prepare.py)."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ class Command(BaseCommand):
         "Bring the database up to date, empty the ephemeral topics unless somebody serves it already, and make the first admin "
         "with TOPICS_ADMIN_PASSWORD. For every host, before `run web` and the others; `run` alone does it by itself."
     )
-    requires_system_checks: list[str] = []  # migrating runs them
+    requires_system_checks: list[str] = []  # the migration runs the checks
 
     def handle(self, *args: Any, **options: Any) -> None:
         with one_at_a_time():

@@ -1,4 +1,4 @@
-"""`manage.py run`: the whole product in the foreground (topics_project/supervisor.py)."""
+"""`manage.py run`: runs the whole product in the foreground (topics_project/supervisor.py)."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from topics_project import supervisor
 
 class Command(BaseCommand):
     help = "Run the web server, the Celery worker and beat until Ctrl-C; bring PostgreSQL and Redis if none are given."
-    requires_system_checks: list[str] = []  # migrating runs them, and the web server's own start does
+    requires_system_checks: list[str] = []  # the migration and the web server run the checks
 
     def get_version(self) -> str:
         return f"topics {settings.VERSION}"
@@ -26,6 +26,6 @@ class Command(BaseCommand):
             supervisor.run(self.say)
 
     def say(self, message: str) -> None:
-        """At once, also where the output is a file: somebody waits for it."""
+        """Prints without buffering, also into a file, because a caller may wait for the line."""
         self.stdout.write(message)
         self.stdout.flush()

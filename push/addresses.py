@@ -1,7 +1,7 @@
-"""Where callbacks may lead: looked at on the very address that is connected to, at each connection.
+"""Checks where callbacks may lead: at each connection, and on the exact address that is connected to.
 
-A name is looked up once, here, and what it stands for is what we connect to: a name server that tells the check one thing and
-the connection another gains nothing.
+Each name is resolved once, here, and the connection goes to the resolved address. So a name server that gives the check and the
+connection different addresses gains nothing.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ def networks(*written: str) -> list[ipaddress.IPv6Network]:
     return [ipaddress.IPv6Network(each) for each in written]
 
 
-# IPv6 networks whose addresses stand for IPv4 ones: IPv4-compatible, IPv4-mapped, IPv4-translated, and both NAT64 prefixes.
+# IPv6 networks whose addresses contain an IPv4 address: IPv4-compatible, IPv4-mapped, IPv4-translated, and both NAT64 prefixes.
 LAST_32_BITS = networks("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48")
-# A network operator chooses how long the prefix within 64:ff9b:1::/48 is, and so which bytes hold the IPv4 address (RFC 6052).
+# A network operator chooses the length of the prefix within 64:ff9b:1::/48. The length decides which bytes contain the IPv4
+# address (RFC 6052).
 LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
 LOCAL_PLACES = ((6, 7, 9, 10), (7, 9, 10, 11), (9, 10, 11, 12))
-ISATAP = (b"\x00\x00\x5e\xfe", b"\x02\x00\x5e\xfe")  # in front of an IPv4 address, behind any prefix
+ISATAP = (b"\x00\x00\x5e\xfe", b"\x02\x00\x5e\xfe")  # before the IPv4 address, after any prefix
 OWN = ipaddress.IPv6Address("::1")
 
 
 class AddressRefused(Exception):
-    """The callback leads to where nobody may have us call."""
+    """The callback leads to an address that callbacks must not reach."""
 
 
 def meant(address: Address) -> set[Address]:
-    """The address itself, and each IPv4 address that it may stand for."""
+    """Returns the address itself, and each IPv4 address that the address may contain."""
     if isinstance(address, ipaddress.IPv4Address) or address == OWN:
         return {address}
     parts = address.packed
@@ -42,7 +43,7 @@ def meant(address: Address) -> set[Address]:
     if any(address in network for network in LAST_32_BITS) or parts[8:12] in ISATAP:
         found.add(ipaddress.IPv4Address(parts[12:]))
     if address in LOCAL_NAT64:
-        # 0.0.0.0/8 is left out: with a longer prefix these bytes are zero, and no gateway leads there.
+        # 0.0.0.0/8 is left out: with a longer prefix these bytes are zero, and no gateway leads to such addresses.
         found |= {
             ipaddress.IPv4Address(bytes(parts[at] for at in places)) for places in LOCAL_PLACES if parts[places[0]]
         }
@@ -54,7 +55,7 @@ def meant(address: Address) -> set[Address]:
 
 
 def check(text: str, *, loopback_only: bool) -> None:
-    """Raises AddressRefused."""
+    """Raises AddressRefused if callbacks must not reach this address."""
     given = ipaddress.ip_address(text.partition("%")[0])
     if any(address in network for address in meant(given) for network in DENIED):
         raise AddressRefused(f"{text} is in PUSH_CALLBACK_DENY")
@@ -66,11 +67,11 @@ def check(text: str, *, loopback_only: bool) -> None:
 def connect(
     host: str, port: int, timeout: float | None, options: Sequence[tuple[int, int, int | bytes]], *, loopback_only: bool
 ) -> socket.socket:
-    """A connection to the first address of the host that accepts one. Raises AddressRefused or OSError."""
+    """Returns a connection to the first address of the host that accepts one. Raises AddressRefused or OSError."""
     trouble: OSError = OSError(f"{host} has no address")
     try:
         found = socket.getaddrinfo(host.strip("[]"), port, 0, socket.SOCK_STREAM)
-    except UnicodeError:  # a part of it is empty, or longer than 63 characters: no name server is asked
+    except UnicodeError:  # a label is empty, or longer than 63 characters: no name server is asked
         raise OSError(f"{host} is no name of a host") from None
     for family, kind, protocol, _, address in found:
         check(str(address[0]), loopback_only=loopback_only)

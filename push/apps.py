@@ -13,7 +13,7 @@ class PushConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Join in where the rooms below leave room for it."""
+        """Checks the settings, and registers the bus with the packages below it: hooks, metrics and periodic work."""
         from push import counters, exceptions, fill, health, metrics, reporters
         from push.names import check_queue
         from topics import hooks
@@ -35,7 +35,7 @@ class PushConfig(AppConfig):
 
 
 def check_clients(root: str) -> None:
-    """Raises Refusal for a token of ROUTEMASTER_CLIENTS that is malformed, or that can be taken for another one."""
+    """Raises Refusal for a token of ROUTEMASTER_CLIENTS that is malformed, or confusable with another token."""
     from push.clients import CONFUSABLE, are_confusable
     from push.names import check_token
 

@@ -1,7 +1,7 @@
-"""Autodrop: the oldest queued events go when all queues together hold too much, so that publishing always goes on.
+"""Autodrop: deletes the oldest queued events if all queues together hold too many bytes, so that clients can keep publishing.
 
-It is for the subscriber that is gone and forgot to unsubscribe: the queue whose oldest event is the oldest of all loses first.
-What went is counted, logged, and told to the subscriber with its next batch (`Topics-Dropped`).
+Autodrop is for subscribers that stopped reading and did not unsubscribe: the queue with the oldest event of all loses first.
+Dropped events are counted and logged. The subscriber's next batch reports the number (`Topics-Dropped`).
 """
 
 from __future__ import annotations
@@ -17,28 +17,27 @@ from store.script import Script, Statement, atomically, run
 log = logging.getLogger(__name__)
 MOST, LEAST_FREE = settings.ROUTEMASTER_REDIS_MAX_MEM, settings.ROUTEMASTER_REDIS_MIN_FREE
 HIGH_MARK, LOW_MARK = MOST - LEAST_FREE, MOST - 2 * LEAST_FREE
-STEP = 1_000  # events that go in one transaction
+STEP = 1_000  # events dropped in one transaction
 
 USED = "SELECT coalesce(sum(bytes), 0)::bigint FROM push_queues"
 STALEST = """
 SELECT q.client_id, q.queue_id FROM push_queues q
  WHERE q.bytes > 0 AND q.client_id <> ALL (%s) ORDER BY q.oldest_ts, q.client_id LIMIT 1
 """
-# The subscriber first, then the queue's head: nobody takes them the other way round.
+# Locks the subscriber first, then the queue's head. No other code locks them in the opposite order.
 LOCK = "SELECT FROM push_subscriber WHERE client_id = %s FOR NO KEY UPDATE"
 LOCK_HEAD = "SELECT FROM topics_topichead WHERE topic_id = %s FOR UPDATE"
 FIRST = """
 SELECT topic_first_live(h.topic_id, greatest(c.seq, h.floor_seq))
   FROM topics_cursor c JOIN topics_topichead h USING (topic_id) WHERE c.topic_id = %s AND c.kind = 'subscription'
 """
-# The oldest records above the cursor, as many as hold so many bytes, up to a step. It reads sizes and never data,
-# which may be unreadable.
+# The oldest records above the cursor that together hold %(bytes)s, at most a step. Reads only sizes, because data may be damaged.
 OLDEST = """
 SELECT count(*), coalesce(sum(size), 0)::bigint, max(seq)
   FROM (SELECT seq, size, sum(size) OVER (ORDER BY seq) - size AS before FROM push_queued(%(queue)s, %(first)s, %(upto)s)) event
  WHERE before < %(bytes)s
 """
-# Lost, for whoever reads the queue as a topic; a batch that was made of these is another one from now on (push_batch).
+# Readers of the queue as a topic get a tombstone. If a prepared batch contained these records, push_batch makes a new batch.
 TRIM = "SELECT records FROM topic_trim(%s, %s, 'cap')"
 NOTE = """
 UPDATE push_subscriber SET dropped = dropped + %(events)s, dropped_total = dropped_total + %(events)s WHERE client_id = %(id)s
@@ -46,7 +45,7 @@ UPDATE push_subscriber SET dropped = dropped + %(events)s, dropped_total = dropp
 
 
 class Dropped(NamedTuple):
-    """What a step dropped, and of whose events."""
+    """The events and bytes that one step dropped, and their subscriber."""
 
     client_id: int
     events: int
@@ -54,18 +53,18 @@ class Dropped(NamedTuple):
 
 
 def used_bytes() -> Script[int]:
-    """What all queues hold that is not delivered."""
+    """Returns the bytes of the undelivered events of all queues."""
     ((used,),) = yield Statement(USED)
     return int(used)
 
 
 def autodrop() -> list[Dropped]:
-    """Drop until there is room again, if there is too little. Returns what went, step by step."""
+    """Drops events until there is enough room again, if there is too little. Returns the steps that dropped events."""
     used = run(used_bytes())
     gone: list[Dropped] = []
     if not MOST or used <= HIGH_MARK:
         return gone
-    spared: list[int] = []  # subscribers that gave nothing
+    spared: list[int] = []  # subscribers whose step dropped nothing
     while used > LOW_MARK:
         stalest = run(find_stalest(spared))
         if stalest is None:
@@ -81,13 +80,13 @@ def autodrop() -> list[Dropped]:
 
 
 def find_stalest(spared: list[int]) -> Script[tuple[int, int] | None]:
-    """The subscriber whose oldest event is the oldest of all, and its queue's id. None: only spared ones have events."""
+    """Returns the subscriber with the oldest event of all, and its queue's id, or None if only spared ones have events."""
     found = yield Statement(STALEST, (spared,))
     return found[0] if found else None
 
 
 def drop_step(client_id: int, queue_id: int, bytes: int) -> Dropped:
-    """Drop the oldest events of a queue, so many bytes or a step. A queue with a fault gives nothing, and others have to."""
+    """Drops the oldest events of a queue: `bytes`, or a step. A faulty queue drops nothing, and other queues have to."""
     try:
         return run(atomically(drop_oldest(client_id, queue_id, bytes)))
     except (NotReady, StorageFull):

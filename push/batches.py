@@ -1,4 +1,4 @@
-"""A subscriber's batches: the next one under a lease, and what became of it (sql/push_batch.sql, sql/push_settle.2.sql)."""
+"""A subscriber's batches: take the next one under a lease, and store the outcome (sql/push_batch.sql, sql/push_settle.2.sql)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from push.events import is_event
 from store.script import Script, Statement
 from topics.upkeep.retention import MOST_LEAD_MS
 
-# A lease outlasts the longest call by this. In the first part of it a call may begin (deliveries.py), the rest is for clocks that
-# run unlike PostgreSQL's.
+# A lease outlasts the longest call by BEGIN_SECONDS and MARGIN_SECONDS. A call may begin within BEGIN_SECONDS (deliveries.py).
+# The margin is for clocks that run differently from PostgreSQL's.
 BEGIN_SECONDS, MARGIN_SECONDS = 8.0, 2.0
 LEASE_MS = int((MOST_SECONDS + BEGIN_SECONDS + MARGIN_SECONDS) * 1000)
-MOST_BYTES = 8 * 1024 * 1024  # of a batch's events; one event always fits
+MOST_BYTES = 8 * 1024 * 1024  # of a batch's events. A single event always fits
 LONGEST_PAUSE_MS = settings.MAX_BACKOFF_MS * 3 // 2  # sql/push_settle.2.sql
 RATES = (settings.ROUTEMASTER_HP_HEAL_RATE, settings.ROUTEMASTER_HP_DAMAGE_RATE, settings.MAX_BACKOFF_MS)
 
 COLUMNS = "verdict, wait_ms, full_seq, lease, batch_id, attempt, age_ms, callback, uuid, dropped, unreadable, records"
 BETWEEN_RECORDS, BEHIND_TOPIC = "\x1e", "\x1f"
 TAKE = f"SELECT {COLUMNS} FROM push_batch(%(id)s, %(lease_ms)s, %(bytes)s)"
-# A batch that is acknowledged, and the one that comes next where it is wanted, in one transaction and one round trip.
+# Settles a batch. After an acknowledgement, and if wanted, takes the next batch in the same transaction and round trip.
 SETTLE_AND_TAKE = f"""
 SELECT settled.held, settled.retry_ms, taken.*
   FROM push_settle(%(id)s, %(lease)s, %(batch_id)s, %(acknowledged)s, %(status)s, %(error)s, %(duration_ms)s, %(events)s,
@@ -32,8 +32,8 @@ SELECT settled.held, settled.retry_ms, taken.*
          FROM push_batch(CASE WHEN settled.held AND %(acknowledged)s AND %(go_on)s THEN %(id)s END::bigint,
                          %(lease_ms)s, %(most_bytes)s)) taken
 """
-# No lease lasts longer than LEASE_MS, and no pause longer than the longest: what ends later began while PostgreSQL's clock was
-# ahead. Whoever holds such a lease counts it by a clock of its own, and is through by the new end, too.
+# A lease lasts at most LEASE_MS, and a pause at most LONGEST_PAUSE_MS. If PostgreSQL's clock was ahead, stored ends are later.
+# The holder of such a lease measures the lease by its own clock, and has finished by the corrected end too.
 SET_BACK = """
 WITH latest AS (
     SELECT ts + %(lease_ms)s::bigint AS lease_ts, ts + %(pause_ms)s::bigint AS retry_ts
@@ -47,11 +47,11 @@ UPDATE push_subscriber s
   FROM latest
  WHERE s.client_id IN (SELECT client_id FROM late)
 """
-# Whether the oldest event of a queue will have waited long enough in %(ms)s, as push_batch has it. So has one from more than
-# %(lead_ms)s ahead: a clock that was ahead has stamped it.
+# Whether the oldest event of a queue will have waited long enough in %(ms)s, by the same rule as push_batch. An event from more
+# than %(lead_ms)s ahead is also due: a clock that was ahead has stamped the event.
 OLDEST_IS_DUE = """topic_next_ts(t.id, greatest(c.seq, h.floor_seq))
              NOT BETWEEN %(now)s::bigint + %(ms)s::bigint - s.timeout_ms + 1 AND %(now)s::bigint + %(lead_ms)s::bigint"""
-# Overdue: nobody is at it, though its time has come. By the subscribers' rows; the log is asked for those that lag.
+# Overdue subscribers: a delivery is due, but no process serves them. Reads the subscribers' rows, and the log of those that lag.
 OVERDUE = f"""
 SELECT s.client_id
   FROM push_subscriber s
@@ -65,9 +65,9 @@ SELECT s.client_id
                      JOIN topics_cursor rc ON rc.id = r.cursor_id JOIN topics_topichead rh ON rh.topic_id = r.source_id
                     WHERE r.dest_id = t.id AND r.ordered AND rc.seq < rh.head_seq))
 """
-# By the heads' primary key.
+# Uses the heads' primary key.
 HEADS = "SELECT topic_id, head_seq FROM topics_topichead WHERE topic_id = ANY (%s)"
-# Deliveries that are due within so many ms: batches that are full, and the last one where its time comes.
+# Deliveries that are due within %(ms)s: all full batches, and the last batch of a queue if its time comes.
 DUE_WITHIN = f"""
 SELECT coalesce(sum(batches), 0)::bigint FROM (
     SELECT CASE WHEN s.batch_id IS NOT NULL
@@ -82,7 +82,7 @@ SELECT coalesce(sum(batches), 0)::bigint FROM (
 
 
 class Taken(NamedTuple):
-    """An answer of push_batch. A batch may hold no event at all: nothing is sent then."""
+    """An answer of push_batch. If a batch contains no event, nothing is sent."""
 
     verdict: str
     wait_ms: int | None = None
@@ -94,27 +94,27 @@ class Taken(NamedTuple):
     callback: str = ""
     uuid: str | None = None
     dropped: int = 0
-    unreadable: int = 0  # records that this take put aside
+    unreadable: int = 0  # records that this call put aside
     events: int = 0
-    passed: int = 0  # records of the batch that are no events
+    passed: int = 0  # records of the batch that are not events
     body: bytes = b""
 
 
 class Settled(NamedTuple):
-    """An answer of push_settle. Not `held`: somebody else has the queue."""
+    """An answer of push_settle. `held` is False if another process has taken over the queue, or an operator has changed it."""
 
     held: bool
     retry_ms: int
 
 
 def take(id: int) -> Script[Taken]:
-    """The subscriber's next batch, under a lease from now on, if one is due."""
+    """Takes the subscriber's next batch under a new lease, if a batch is due."""
     rows = yield Statement(TAKE, {"id": id, "lease_ms": LEASE_MS, "bytes": MOST_BYTES})
     return opened(*rows[0])
 
 
 def opened(*answer: Any) -> Taken:
-    """The answer with its records looked into: the events are the body, and the others are counted."""
+    """Parses an answer of push_batch: events become the body, other records are only counted."""
     *columns, records = answer
     taken = Taken(*columns)
     if records is None:
@@ -128,7 +128,7 @@ def opened(*answer: Any) -> Taken:
 def settle_and_take(
     id: int, taken: Taken, outcome: Outcome, duration_ms: float, *, go_on: bool
 ) -> Script[tuple[Settled, Taken]]:
-    """Say what became of a batch. Where it was acknowledged, and it is to `go_on`, take the next one."""
+    """Stores the outcome of a batch. After an acknowledgement, and if `go_on`, takes the next batch."""
     heal, damage, max_backoff_ms = RATES
     rows = yield Statement(
         SETTLE_AND_TAKE,
@@ -144,7 +144,7 @@ def settle_and_take(
             "events": taken.events,
             "passed": taken.passed,
             "bytes": len(taken.body),
-            "dropped": taken.dropped if taken.events else 0,  # who is sent nothing is told nothing
+            "dropped": taken.dropped if taken.events else 0,  # a batch that was not sent told the subscriber nothing
             "heal": heal,
             "damage": damage,
             "max_backoff_ms": max_backoff_ms,
@@ -157,22 +157,22 @@ def settle_and_take(
 
 
 def set_back() -> Script[None]:
-    """Have no subscriber wait until the time of a clock that was ahead."""
+    """Shortens leases and pauses that PostgreSQL's clock set too late while it was ahead."""
     yield Statement(SET_BACK, {"lease_ms": LEASE_MS, "pause_ms": LONGEST_PAUSE_MS})
 
 
 def overdue(now: int) -> Script[list[int]]:
-    """The subscribers that somebody should deliver to, and nobody is at."""
+    """Returns the ids of subscribers with a due delivery that no process serves."""
     rows = yield Statement(OVERDUE, {"now": now, "ms": 0, "lead_ms": MOST_LEAD_MS})
     return [id for (id,) in rows]
 
 
 def heads_of(topic_ids: list[int]) -> Script[dict[int, int]]:
-    """The heads of those topics that are there."""
+    """Returns the heads of the topics that exist, by id."""
     return dict((yield Statement(HEADS, (topic_ids,))))
 
 
 def due_within(ms: int, now: int) -> Script[int]:
-    """How many deliveries are due within so many milliseconds."""
+    """Returns how many deliveries are due within `ms` milliseconds of `now`."""
     ((due,),) = yield Statement(DUE_WITHIN, {"now": now, "ms": ms, "lead_ms": MOST_LEAD_MS})
     return int(due)

@@ -1,7 +1,8 @@
-"""POST a batch to its callback: over TLS, to no address that is denied, following nothing, and reading little of what comes back.
+"""POSTs a batch to a callback: over TLS, not to denied addresses, without redirects, and reading little of the answer.
 
-A call runs in a thread and holds it until the callback answers, or until another thread cuts it off (deliveries.py). The status
-is the answer. A callback that takes long over the status or over the body counts as failing, even if it acknowledges.
+A call runs in a thread and holds the thread until the callback answers, or until another thread cuts the call off
+(deliveries.py). Only the status acknowledges. A callback that is slow with the status or the body counts as failing, even if
+it acknowledges.
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ from push import addresses
 from push.addresses import AddressRefused
 
 CONNECT_SECONDS, ANSWER_SECONDS = settings.ROUTEMASTER_CONNECT_TIMEOUT, settings.ROUTEMASTER_TIMEOUT
-MOST_SECONDS = CONNECT_SECONDS + ANSWER_SECONDS  # of a call, whatever the callback does
-BODY_SECONDS = 0.25  # between an answer's status and the end of its body; behind that the connection is closed
-SLOW_SECONDS = settings.PUSH_SLOW_MS / 1000  # a call that takes longer counts as failing
-MOST_READ = 64 * 1024  # bytes of an answer's body; nobody looks at them, but the connection can be used again
+MOST_SECONDS = CONNECT_SECONDS + ANSWER_SECONDS  # maximum length of a call, whatever the callback does
+BODY_SECONDS = 0.25  # from an answer's status to the end of the body. Then the connection is closed
+SLOW_SECONDS = settings.PUSH_SLOW_MS / 1000  # a callback counts as failing if a call takes longer
+MOST_READ = 64 * 1024  # bytes of an answer's body, read and ignored, so that the connection can be used again
 ACKNOWLEDGED = (200, 204)
 LATE = f"no answer within {ANSWER_SECONDS} s"
 MOST_ERROR = 300  # characters
-HOSTS, KEPT = 1_000, 8  # connections that are kept: to so many hosts, so many to each
+HOSTS, KEPT = 1_000, 8  # kept connections: number of hosts, and connections per host
 
 
 class Outcome(NamedTuple):
-    """The outcome of a call. `error` of an acknowledgement: why the callback counts as failing all the same."""
+    """The outcome of a call. If `acknowledged`, `error` says why the callback still counts as failing (None: well)."""
 
     status: int | None
     error: str | None
@@ -55,22 +56,21 @@ class Outcome(NamedTuple):
 
 
 class LeaseOver(Exception):
-    """Nothing was sent: the queue may be somebody else's by now."""
+    """Nothing was sent, because another process may have leased the queue by now."""
 
 
 class Call:
-    """One call, and the socket that it uses. `may_send` is asked right before each byte goes out. `cut_in` has the call cut off
-    after so many seconds."""
+    """One call and its socket. `may_send()` is asked right before each write. `cut_in(seconds)` schedules cut()."""
 
     def __init__(self, may_send: Callable[[], bool], cut_in: Callable[[float], object]) -> None:
         self.may_send, self.cut_in = may_send, cut_in
         self.began = time.monotonic()
         self.socket: socket.socket | None = None
         self.cut_off = False
-        self.reused = False  # whether the connection was there before
+        self.reused = False  # whether the connection served a request before
 
     def cut(self) -> None:
-        """End it, from another thread: whoever reads from or writes to the socket hears of it at once."""
+        """Ends the call, from another thread. The thread that reads from or writes to the socket gets an error at once."""
         self.cut_off = True
         if (ours := self.socket) is not None:
             with contextlib.suppress(OSError):
@@ -78,18 +78,18 @@ class Call:
 
     def opened(self, opened: socket.socket) -> None:
         self.socket = opened
-        if self.cut_off:  # just before
+        if self.cut_off:  # before the socket existed
             self.cut()
 
 
-_here = threading.local()  # `call`: what this thread is at
+_here = threading.local()  # `call`: the call that this thread makes
 
 
 class Guarded:
-    """A connection that looks where it leads to, and asks before it sends."""
+    """A connection that checks the address before connecting, and asks `may_send` before sending."""
 
     loopback_only = False
-    used = False  # for a request, since it was opened
+    used = False  # whether a request was made since the connection was opened
 
     def _new_conn(self: Any) -> socket.socket:
         call: Call = _here.call
@@ -123,7 +123,7 @@ class GuardedHTTPS(Guarded, HTTPSConnection):
 
 
 class GuardedHTTP(Guarded, HTTPConnection):
-    """To this machine alone, where a setting allows it."""
+    """Plain HTTP, only to this machine, and only if PUSH_CALLBACK_LOOPBACK_HTTP is set."""
 
     loopback_only = True
 
@@ -137,7 +137,10 @@ class HTTPPool(urllib3.HTTPConnectionPool):
 
 
 def trusted() -> ssl.SSLContext:
-    """Whom we believe: the system's authorities and PUSH_CALLBACK_CA, or anybody where ROUTEMASTER_SSL_VERIFY is off."""
+    """Returns a context that trusts the system's authorities and PUSH_CALLBACK_CA.
+
+    If ROUTEMASTER_SSL_VERIFY is off, the context trusts every server.
+    """
     context = ssl.create_default_context()
     if settings.PUSH_CALLBACK_CA:
         context.load_verify_locations(settings.PUSH_CALLBACK_CA)
@@ -158,10 +161,10 @@ class Callbacks:
         self.pools.pool_classes_by_scheme = {"https": HTTPSPool, "http": HTTPPool}
 
     def post(self, callback: str, uuid: str | None, body: bytes, headers: dict[str, str], call: Call) -> Outcome:
-        """Returns what the callback made of it. Raises LeaseOver: nothing went out that anybody could take for a batch."""
+        """Sends a batch and returns the outcome. Raises LeaseOver if nothing was sent that a callback could take for a batch."""
         try:
             url = parse_url(callback)
-        except LocationParseError:  # its message repeats the URL, which may hold credentials
+        except LocationParseError:  # the error's message repeats the URL, which may contain credentials
             return Outcome(None, "the callback is no URL")
         if url.scheme != "https" and not settings.PUSH_CALLBACK_LOOPBACK_HTTP:
             return Outcome(None, "the callback is not https")
@@ -173,7 +176,7 @@ class Callbacks:
             except AddressRefused as error:
                 return Outcome(None, str(error))
             except (HTTPError, OSError, http.client.HTTPException) as error:
-                # A callback may have closed a kept connection just when we took it. That is no failure of its.
+                # A callback can close a kept connection just when we take it. The call is repeated, not counted as failed.
                 if not (call.reused and gone(error)) or call.cut_off:
                     return Outcome(None, told(error, call))
 
@@ -181,7 +184,7 @@ class Callbacks:
         answer = self.pools.urlopen(
             "POST", url._replace(auth=None).url, body=body, headers=headers, redirect=False, preload_content=False
         )
-        if call.cut_off:  # what looks like the end of its headers is where it was cut off
+        if call.cut_off:  # the cut looks like the end of the headers
             answer.close()
             return Outcome(None, LATE)
         late = not drained(answer, call)
@@ -200,16 +203,19 @@ class Callbacks:
 
 
 def drained(answer: BaseHTTPResponse, call: Call) -> bool:
-    """Read the body, so that the connection can be used again; close it where that takes too long. False: it was cut off."""
+    """Reads the body, so that the connection can be used again. Closes the connection if reading takes too long.
+
+    Returns False if the call was cut off.
+    """
     if answer.length_remaining != 0:
         call.cut_in(BODY_SECONDS)
     try:
         rest = answer.read(MOST_READ + 1, decode_content=False)
         if len(rest) > MOST_READ:
             answer.close()
-    except (HTTPError, OSError):  # its status is what counts; the connection is of no more use
+    except (HTTPError, OSError):  # only the status counts, but the connection cannot be used again
         answer.close()
-    # The connection may serve another call from here on. A cut that comes just now ends that one, which is sent again.
+    # From here on the connection may serve another call. A late cut would end the other call, which is then sent again.
     call.socket = None
     if call.cut_off:
         answer.close()
@@ -218,7 +224,10 @@ def drained(answer: BaseHTTPResponse, call: Call) -> bool:
 
 
 def credentials(uuid: str | None, url: Url) -> dict[str, str]:
-    """The subscription's uuid as username, else what the URL says, where an @ in a password can only be written as %40."""
+    """Returns the Authorization header: the subscription's uuid as username, else the URL's credentials. Empty without either.
+
+    In the URL, a password's @ must be written as %40.
+    """
     if uuid is not None:
         said = f"{uuid}:x"
     elif url.auth:
@@ -232,12 +241,12 @@ CLOSED = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError,
 
 
 def gone(error: BaseException) -> bool:
-    """Whether the other side had closed the connection before it read anything. urllib3 keeps the cause among its arguments."""
+    """Returns whether the callback closed the connection before reading anything. urllib3 keeps the cause in `error.args`."""
     return any(isinstance(each, CLOSED) for each in (error, error.__cause__, *error.args))
 
 
 def told(error: Exception, call: Call) -> str:
-    """For people: what went wrong, without the callback's address, which they know, and its secrets."""
+    """Describes an error for people, without the callback's address, which they know, and without its secrets."""
     if call.cut_off or isinstance(error, ReadTimeoutError):
         return LATE
     if isinstance(error, ConnectTimeoutError) and not isinstance(error, NewConnectionError):

@@ -1,7 +1,8 @@
-"""Who may use the bus: clients with a token each, and whoever has the root key (docs/push.md).
+"""Authentication of the bus: clients with one token each, and the root key (docs/push.md).
 
-A token is HTTP Basic's username; the password is ignored. Tokens can be listed, as the page demands, so they are kept as they
-are. They are shown to the root key alone, stand in no log, and are looked up by a keyed hash, whose time tells nothing of them.
+A token is the username of HTTP Basic. The password is ignored. Routemaster's page demands that tokens can be listed, so they are
+stored in plain text. Tokens are shown to the root key alone, and appear in no log. Each lookup uses a keyed hash, so that the
+lookup's time reveals nothing about tokens.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from store.script import Script, Statement, atomically, run
 from topics import audit
 from wire.keys import FRESH_SECONDS, Key
 
-# A delete and another creation wait here, so that none of the statements below misses a token. Publishing and subscribing,
-# which refer to clients by foreign keys, do not wait. There are few clients: no statement needs an index.
+# Other creations and deletes wait here, so that none of the statements below misses a token. Publishing and subscribing do not
+# wait: they refer to clients by foreign keys. There are few clients, so no statement needs an index.
 LOCK = "LOCK TABLE push_busclient IN SHARE ROW EXCLUSIVE MODE"
 OTHERS = "SELECT token FROM push_busclient WHERE token IS NOT NULL AND token <> %(token)s"
-# A deleted token that is made again is its client again: it has its topics and its subscription. While processes of an
-# earlier version ran, the token may have been deleted twice: the client of the last time counts.
+# Creating a deleted token again restores its client, with the client's topics and subscription. Processes of an earlier version
+# may have deleted the same token twice. Then the client that was deleted last counts.
 RESTORE = """
 UPDATE push_busclient SET token = %(token)s, name = %(name)s, token_sha256 = NULL, deleted_ts = NULL
  WHERE id = (SELECT max(id) FROM push_busclient WHERE token_sha256 = sha256(convert_to(%(token)s, 'UTF8')))
@@ -50,12 +51,12 @@ RETURNING id, name
 ALL = "SELECT id, name, token FROM push_busclient WHERE token IS NOT NULL ORDER BY id"
 CONFUSABLE = "cannot be told apart by HTTP Basic: one is the beginning of the other, up to a colon"
 NOBODY = "the bus wants a token that it knows, as the username of HTTP Basic"
-MOST_NAME = 128  # characters of a username that is looked at: no token has more
+MOST_NAME = 128  # characters of a username that are looked at: no token is longer
 
 
 @dataclass(frozen=True, slots=True)
 class BusKey(Key):
-    """A client, or the root key. Its scopes are `client` or `root`, and what both may do."""
+    """A client or the root key. Scopes: `client` or `root`, and the scopes that both have."""
 
     def check(self, *scopes: str) -> None:
         for scope in scopes:
@@ -88,12 +89,12 @@ class Client(NamedTuple):
 
 
 class Clients:
-    """The clients as this process knows them, a second old at the most. As wire.keys.Keyring, for Basic credentials."""
+    """The clients known to this process, read at most a second ago. Like wire.keys.Keyring, for Basic credentials."""
 
     def __init__(self) -> None:
-        self.pepper = secrets.token_bytes(32)  # of the hashes that tokens are looked up by, here and now
+        self.pepper = secrets.token_bytes(32)  # key of the hashes of tokens, for this process only
         self.keys: dict[bytes, BusKey] = {}
-        self.seen: dict[str, BusKey] = {}  # headers that were let in since: of most requests the same
+        self.seen: dict[str, BusKey] = {}  # accepted headers since the last refresh: most requests repeat one
         self.fresh_until = self.read_at = 0.0
         self.seeded = False
         self.lock = threading.Lock()
@@ -107,10 +108,10 @@ class Clients:
         return time.monotonic() >= self.fresh_until - FRESH_SECONDS / 2
 
     def refresh(self) -> None:
-        """Read the clients again. Runs queries: not for an event loop."""
+        """Reads the clients again. Runs queries, so call it outside of event loops."""
         with self.lock:
             if not self.aging:
-                return  # somebody just did
+                return  # another thread has just refreshed
             mend()
             if not self.seeded:
                 run(seed(now_ms()))
@@ -123,11 +124,11 @@ class Clients:
             self.fresh_until = time.monotonic() + FRESH_SECONDS
 
     def forget(self) -> None:
-        """Read them again at the next request."""
+        """Makes the next request read the clients again."""
         self.fresh_until = 0.0
 
     def doubt(self, came: float) -> None:
-        """Read them again if they were read before: another process may have made a token since."""
+        """Calls forget() if the clients were read before `came`: another process may have created a token since."""
         if self.read_at < came:
             self.forget()
 
@@ -135,7 +136,7 @@ class Clients:
         return hmac.digest(self.pepper, token.encode(), hashlib.sha256)
 
     def authenticate(self, authorization: str | None) -> Key:
-        """The key behind an Authorization header. Raises Unauthorized. Call refresh() first where `stale`."""
+        """Returns the key of an Authorization header. Raises Unauthorized. If `stale`, call refresh() first."""
         if authorization is None:
             raise Unauthorized(NOBODY)
         if (seen := self.seen.get(authorization)) is not None:
@@ -149,8 +150,10 @@ class Clients:
 
 
 def usernames(authorization: str) -> list[str]:
-    """Returns each possible username of Basic credentials, the longest first. A username ends at a colon, and a token can
-    hold colons itself."""
+    """Returns each possible username of Basic credentials, the longest first.
+
+    A username ends at a colon, but tokens may contain colons too.
+    """
     scheme, _, encoded = authorization.partition(" ")
     if scheme.lower() != "basic":
         return []
@@ -163,7 +166,7 @@ def usernames(authorization: str) -> list[str]:
 
 
 def are_confusable(one: str, other: str) -> bool:
-    """Whether credentials can be those of both tokens: one token is the other, or its beginning up to a colon."""
+    """Returns whether credentials can mean either token: both are equal, or one is the other's part before a colon."""
     return one == other or one.startswith(f"{other}:") or other.startswith(f"{one}:")
 
 
@@ -171,13 +174,13 @@ bus_clients = Clients()
 
 
 def name_in(token: str) -> str:
-    """What a token says that its client is called. It is a secret where it says nothing."""
+    """Returns the name in a token, the part before `--`. Without a name: `client`, because the whole token is a secret."""
     name, dashes, _ = token.partition("--")
     return name if dashes and name else "client"
 
 
 def seed(now: int) -> Script[None]:
-    """Add the clients of ROUTEMASTER_CLIENTS. A client that exists keeps its name."""
+    """Adds the clients of ROUTEMASTER_CLIENTS. Existing clients keep their names."""
     known = {client.token for client in (yield from clients())}
     for token in settings.ROUTEMASTER_CLIENTS:
         if token not in known:
@@ -196,7 +199,7 @@ def clients() -> Script[list[Client]]:
 
 
 def add_client(name: str, token: str | None, now: int) -> Script[Client]:
-    """Makes a client, restores a deleted one, or renames the one with this token. Raises InvalidRequest."""
+    """Creates a client, restores a deleted one, or renames the client of this token. Raises InvalidRequest."""
     check_token(name, "name")
     token = f"{name}--{secrets.token_hex(16)}" if token is None else check_token(token, "token")
     root = settings.ROUTEMASTER_ROOT_KEY
@@ -220,7 +223,7 @@ def add_locked(name: str, token: str, now: int) -> Script[Client]:
 
 
 def restore_or_add(name: str, token: str, now: int) -> Script[tuple[int, bool]]:
-    """Returns the client's id, and whether the token is new or restored. The caller holds the table."""
+    """Returns the client's id, and whether the token is new or restored. The caller holds the table's lock."""
     values = {"name": name, "token": token, "now": now}
     restored = yield Statement(RESTORE, values)
     if restored:

@@ -1,5 +1,8 @@
-"""What happened, counted for the metrics of Routemaster's page (metrics.py): added up here, and every few seconds in a table that
-all processes share. Nothing is decided by it, and what a process did not write yet is lost with it."""
+"""Counts events for the metrics of Routemaster's page (metrics.py).
+
+Counts are added up in the process, and every few seconds in a table that all processes share. No decision depends on the counts.
+A process that is killed loses its unwritten counts.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
     from push.batches import Taken
 
 FLUSH_SECONDS = 5.0
-# In order, so that two processes that add to the same counters take turns.
+# Sorted, so that two processes that add to the same counters cannot deadlock.
 ADD = """
 INSERT INTO push_counter AS counter (name, tags, total, reported)
 SELECT name, tags, total, 0 FROM unnest(%(names)s::text[], %(tags)s::text[], %(totals)s::float8[]) AS more (name, tags, total)
@@ -33,7 +36,7 @@ def add(name: str, tags: str, by: float = 1) -> None:
 
 
 def delivered(id: int, taken: Taken, acknowledged: bool, duration_ms: float) -> None:
-    """An attempt to deliver a batch. Subscribers are told apart by id until somebody reads it: names may change."""
+    """Counts one attempt to deliver a batch. The tag has the subscriber's id, because names can change before a read."""
     tags = f"status:{'success' if acknowledged else 'failure'},queue:{id}"
     add("delivery.events", tags, taken.events)
     add("delivery.batches", tags)
@@ -51,7 +54,7 @@ _started = False
 
 
 def note_start() -> None:
-    """Once in each web process, when its pulse begins."""
+    """Counts the start of a web process, once in the process."""
     global _started
     if not _started:
         _started = True
@@ -59,13 +62,13 @@ def note_start() -> None:
 
 
 async def note_stop() -> None:
-    """When a web process is about to end (topics_project/asgi.py)."""
+    """Counts the end of a web process (topics_project/asgi.py)."""
     add("process", "status:stop,type:web")
     await flush_soon(here())
 
 
 def write() -> Script[None]:
-    """Add up what was counted here. What could not be written is counted still."""
+    """Adds this process's counts to the table. If the write fails, the counts stay for the next write."""
     global _sums
     with _lock:
         sums, _sums = _sums, {}
@@ -80,7 +83,7 @@ def write() -> Script[None]:
 
 
 def flush() -> None:
-    """From a thread of a process that serves."""
+    """Calls write(), from a thread of a web process."""
     run(write())
 
 

@@ -1,7 +1,7 @@
 """Deliveries of one worker process: an event loop that knows which subscribers are due (docs/push.md).
 
-Wake-ups come from Redis (topics/wake.py), and times from the loop's timers. Both are hints that may be lost: the sweep
-(tasks.py) finds who is overdue. Who may deliver is settled by leases alone (sql/push_batch.sql).
+Wake-ups come from Redis (topics/wake.py), and times from the loop's timers. Both are hints and can be lost: the sweep
+(tasks.py) finds overdue subscribers. Only leases decide which process may deliver (sql/push_batch.sql).
 """
 
 from __future__ import annotations
@@ -30,15 +30,19 @@ from store.loop import Loop
 from topics.wake import CHANNEL
 
 log = logging.getLogger(__name__)
-OURS_MS = 10_000  # a subscriber that we looked after is left to us by other processes: its connection is here
-REST_SECONDS = 0.05  # between two looks at a queue that waits for its time, and whose topics get event after event
-LOOK_SECONDS = 0.1  # between two looks at heads, while publishers want the cores
-AWAY_SECONDS = 1.0  # after PostgreSQL or Redis did not answer
-STOP_SECONDS = 5.0  # for calls under way when the process is to end
+OURS_MS = (
+    10_000  # a claim in Redis lasts this long: other processes leave a subscriber to us, because we have the connection
+)
+REST_SECONDS = (
+    0.05  # between two looks at a queue that waits for its timeout while its topics receive event after event
+)
+LOOK_SECONDS = 0.1  # between two reads of the heads, while publishers need the cores
+AWAY_SECONDS = 1.0  # pause after PostgreSQL or Redis did not answer
+STOP_SECONDS = 5.0  # time for running calls when the process stops
 
 
 class Courier:
-    """Lives in an event loop of its own, in a thread of its own."""
+    """Delivers the queues of all subscribers. Lives in its own event loop and thread."""
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
@@ -48,32 +52,34 @@ class Courier:
         self.queues = Queues(self.store)
         self.forwarding = Forwarding(self.store, self.redis, self.crowd, self.forwarded)
         self.deliveries = Deliveries(self.store, self.queues, self.crowd)
-        self.name = secrets.token_hex(8)  # of this process, in Redis
-        self.heads: dict[int, int] = {}  # of queues and what fills them, where we last looked for ourselves
+        self.name = secrets.token_hex(8)  # name of this process in Redis
+        self.heads: dict[int, int] = {}  # heads of queues and of their sources, at the last look_once()
         self.busy: dict[
             int, int
-        ] = {}  # subscribers we are at, and what we were told of meanwhile: a head, 1 for any, 0 for none
-        self.waiting: dict[int, int | None] = {}  # those with a timer: the head from which on it need not be waited for
+        ] = {}  # subscribers being served: the hint received meanwhile (a head, 1: head unknown, 0: no hint)
+        self.waiting: dict[int, int | None] = {}  # subscribers with a timer: the head that ends the wait early
         self.timers: dict[int, asyncio.TimerHandle] = {}
-        self.looked: dict[int, float] = {}  # when we were last at a subscriber
-        self.ours: dict[int, float] = {}  # subscribers we have claimed, and until when nobody else does
+        self.looked: dict[int, float] = {}  # subscriber: when its last delivery ended (loop time)
+        self.ours: dict[int, float] = {}  # claimed subscribers: until when no other process claims them
         self.tasks: set[asyncio.Task[None]] = set()
         self.stopping = False
 
-    # -- Who is due ---------------------------------------------------------------------------------------------------
+    # -- Due subscribers ----------------------------------------------------------------------------------------------
 
     async def listen(self) -> None:
-        """Hear of topics that moved, for ever."""
+        """Receives new heads of topics forever."""
         while not self.stopping:
             try:
                 await self.queues.learn()
-                if not self.queues:  # to hear of every topic would cost whoever only appends a tenth of a core
+                if (
+                    not self.queues
+                ):  # without subscribers, wake-ups of all topics would cost a tenth of a core for nothing
                     await asyncio.sleep(KNOWN_SECONDS)
                     continue
                 await self.look()
                 async with self.redis.pubsub(ignore_subscribe_messages=True) as heard:
                     await heard.subscribe(CHANNEL)
-                    await self.look_once()  # for what moved before we could be told
+                    await self.look_once()  # finds heads that advanced before we had subscribed
                     async for message in heard.listen():
                         words = json.loads(message["data"])["data"].split()
                         await self.moved(dict(zip(map(int, words[::2]), map(int, words[1::2]), strict=True)))
@@ -87,22 +93,25 @@ class Courier:
                 await asyncio.sleep(AWAY_SECONDS)
 
     async def look(self) -> None:
-        """While publishers want the cores, see for ourselves what moved: each of their processes would tell us of it 200 times a
-        second, and to listen costs a tenth of what they need themselves."""
+        """Polls heads instead of listening, while publishers need the cores.
+
+        Each publishing process would send 200 wake-ups a second. Receiving them costs a tenth of the CPU time that the
+        publishers need themselves.
+        """
         while self.crowd.dense and not self.stopping:
             began = self.loop.time()
             await self.look_once()
             await asyncio.sleep(max(self.crowd.rest_after(self.loop.time() - began), LOOK_SECONDS))
 
     async def look_once(self) -> None:
-        """What we see for the first time may have moved before: that is the sweep's to find."""
+        """Reads the heads once, and handles the changed ones. For a topic that is new here, the sweep finds earlier events."""
         heads = await self.store.drive(heads_of(self.queues.topics()))
         moved = {id: head for id, head in heads.items() if head != self.heads.get(id, head)}
         self.heads = heads
         await self.moved(moved)
 
     async def moved(self, heads: dict[int, int]) -> None:
-        """These topics have these heads now."""
+        """Handles new heads, by topic: forwards events, and starts or hints at deliveries."""
         queues = self.queues
         await queues.keep_up(heads.keys())
         strangers: list[int] = []
@@ -119,12 +128,15 @@ class Courier:
                 self.attend(id)
 
     def forwarded(self, move: Moved) -> None:
-        """We filled a queue ourselves."""
+        """Hints at the events that this process itself forwarded into a queue."""
         if (id := self.queues.owners.get(move.topic_id)) is not None:
             self.hint(id, move.head_seq)
 
     def hint(self, id: int, head: int | None) -> bool:
-        """Something came into a subscriber's queue, whose head this is where we know it. False: it may be another process's."""
+        """Handles new events in a subscriber's queue. `head`: the queue's new head, or None if unknown.
+
+        Returns False if another process may serve the subscriber.
+        """
         if id in self.busy:
             self.busy[id] = max(self.busy[id], head or 1)
         elif id in self.waiting:
@@ -142,8 +154,11 @@ class Courier:
         return True
 
     async def claim(self, ids: list[int]) -> list[int]:
-        """Of these subscribers, those that this process looks after: of several that hear of one the first does, until it rests
-        for long. A hint as all of this: who delivers is settled by leases."""
+        """Claims subscribers for this process. Returns the claimed ones.
+
+        The first process that hears of a subscriber claims the subscriber, until a long pause lets the claim expire. Claims
+        are only hints: leases decide which process delivers.
+        """
         keys = [f"push:courier:{id}" for id in ids]
         async with self.redis.pipeline(transaction=False) as pipeline:
             for key in keys:
@@ -159,7 +174,7 @@ class Courier:
         return ours
 
     async def sweep(self) -> int:
-        """Look after those that nobody is at. Returns how many."""
+        """Delivers to overdue subscribers that no process serves. Returns the number of those subscribers."""
         await self.queues.learn()
         await self.store.drive(set_back())
         ids = await self.store.drive(overdue(now_ms()))
@@ -169,7 +184,7 @@ class Courier:
         return len(ids)
 
     def later(self, id: int, seconds: float, full_seq: int | None) -> None:
-        """Look at a subscriber again after a while, or once its queue's head is there."""
+        """Attends to a subscriber after some seconds, or once the head of the queue reaches `full_seq`."""
         if (timer := self.timers.pop(id, None)) is not None:
             timer.cancel()
         self.waiting[id] = full_seq
@@ -178,7 +193,7 @@ class Courier:
     # -- Delivering ---------------------------------------------------------------------------------------------------
 
     def attend(self, id: int) -> None:
-        """Start to deliver to a subscriber. Where we are at it, look once more before we end."""
+        """Starts a delivery to a subscriber. A delivery that already runs looks once more before the end."""
         if id in self.busy:
             self.busy[id] = max(self.busy[id], 1)
         if id in self.busy or self.stopping:
@@ -195,17 +210,17 @@ class Courier:
         task.add_done_callback(self.tasks.discard)
 
     async def deliver(self, id: int) -> None:
-        """Deliver to a subscriber all that is due."""
+        """Delivers everything that is due to a subscriber."""
         taken = Taken("idle")
         try:
             while not self.stopping:
                 self.busy[id] = 0
                 taken = await self.deliveries.deliver(id)
-                # Somebody told us of more than we saw: one more look, unless it is too little to make a difference.
+                # A hint named more events than this delivery saw: look again, unless they are too few for a full batch.
                 told = self.busy[id]
                 if not told or (taken.verdict == "wait" and (taken.full_seq is None or 1 < told < taken.full_seq)):
                     break
-                if taken.verdict == "wait" and told == 1:  # of a queue with several topics: not for each single event
+                if taken.verdict == "wait" and told == 1:  # a queue of several topics: no look for each event
                     taken = taken._replace(wait_ms=min(taken.wait_ms or 0, int(REST_SECONDS * 1000)))
                     break
         except TopicsError as error:
@@ -221,7 +236,7 @@ class Courier:
             self.later(id, (taken.wait_ms or 0) / 1000 + 0.001, taken.full_seq)
 
     async def close(self) -> None:
-        """Begin nothing more, and give what is under way a moment to end."""
+        """Starts nothing more, and gives running work STOP_SECONDS to end."""
         self.stopping = self.forwarding.stopping = True
         for timer in self.timers.values():
             timer.cancel()

@@ -1,8 +1,8 @@
-"""Deliveries make room for publishers: what is queued can wait, and whoever publishes cannot.
+"""Throttles deliveries while publishers need the cores: queued events can wait, publishers cannot.
 
-Where publishers send event after event while processes wait for a core, deliveries of this worker ask PostgreSQL one at a time,
-and rest for longer than it took; so does what fills the queues. Where there are cores enough, as on most machines at most times,
-nobody waits.
+If publishers send event after event while processes wait for a core, deliveries of this worker query PostgreSQL one at a time.
+After each query they pause for longer than the query took. Filling queues is throttled in the same way. If cores are free, as
+on most machines at most times, deliveries do not wait.
 """
 
 from __future__ import annotations
@@ -16,31 +16,35 @@ from store.loop import Loop
 from store.script import Script
 
 T = TypeVar("T")
-FLOOD = 1_000  # events a second that are published
-SCARCE = 0.3  # of the time, in which somebody waited for a core
-LOOK_SECONDS = 0.25  # between two looks at that
-CALM_SECONDS = 0.5  # after the last look that found a flood: it does not end with a moment in which we heard of nothing
-PRESSURE = Path("/proc/pressure/cpu")  # Linux tells there how long anybody has waited for a core
-REST, MOST_REST_SECONDS = 8, 1.0  # times what it took, and no longer than that
-REST_A_QUEUE = 0.0015  # s, after queues were filled while cores are free: a hundred of them take larger steps
-AT_ONCE = 4  # questions to PostgreSQL at a time: who waits for his turn sees that a flood has begun
+FLOOD = 1_000  # published events per second
+SCARCE = 0.3  # share of the time in which some process waited for a core
+LOOK_SECONDS = 0.25  # between two measurements
+CALM_SECONDS = (
+    0.5  # from the last measurement of a flood to the end of throttling. One moment without wake-ups ends no flood
+)
+PRESSURE = Path("/proc/pressure/cpu")  # Linux reports here how long processes have waited for a core
+REST, MOST_REST_SECONDS = 8, 1.0  # length of a pause: REST times the length of the query, at most MOST_REST_SECONDS
+REST_A_QUEUE = (
+    0.0015  # s of pause for each filled queue while cores are free. A hundred queues then advance in larger steps
+)
+AT_ONCE = 4  # queries of deliveries at a time. A query that waits for its turn notices when a flood begins
 CLOCK = getattr(
     time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC
-)  # goes on while this process, or its machine, stands still
+)  # continues while this process or its machine is suspended
 
 
 def clock() -> float:
-    """The time (s) that leases are counted by."""
+    """Returns the time (s) by which leases are measured."""
     return time.clock_gettime(CLOCK)
 
 
 class Crowd:
-    """Whether publishers want the cores, and what deliveries ask of PostgreSQL meanwhile. Lives in an event loop."""
+    """Detects whether publishers need the cores, and throttles the queries of deliveries meanwhile. Lives in an event loop."""
 
     def __init__(self, store: Loop) -> None:
         self.store = store
-        self.heads: dict[int, int] = {}  # of topics that are published to
-        self.published = 0  # events since the last look
+        self.heads: dict[int, int] = {}  # topic id: head, for topics with publishers
+        self.published = 0  # events since the last measurement
         self.dense_until = self.rest_until = 0.0
         self.places, self.gate = asyncio.Semaphore(AT_ONCE), asyncio.Lock()
 
@@ -49,12 +53,12 @@ class Crowd:
         return clock() < self.dense_until
 
     def heard(self, topic_id: int, head: int) -> None:
-        """A topic that is published to has this head now."""
+        """Notes the new head of a topic with publishers."""
         self.published += max(head - self.heads.get(topic_id, head), 0)
         self.heads[topic_id] = head
 
     async def look_out(self) -> None:
-        """Look around, for ever."""
+        """Measures forever whether events flood in while cores are scarce."""
         waited, at = waited_seconds(), clock()
         while True:
             await asyncio.sleep(LOOK_SECONDS)
@@ -66,13 +70,13 @@ class Crowd:
             self.published = 0
 
     def rest_after(self, took: float, queues: int = 0) -> float:
-        """How long (s) deliveries rest after something that took so long, where it was to fill queues: so many."""
+        """Returns how long (s) to pause after work that took `took` s. `queues`: the number of queues that the work filled."""
         if self.dense:
             return min(REST * took, MOST_REST_SECONDS)
         return min(REST * took, REST_A_QUEUE * queues)
 
     async def ask(self, script: Script[T]) -> tuple[T, float]:
-        """The result of a delivery's script, and when PostgreSQL was asked for it (clock())."""
+        """Runs a script of a delivery. Returns the result, and the time (clock()) right before PostgreSQL was queried."""
         async with self.places:
             if not self.dense:
                 asked = clock()
@@ -86,7 +90,7 @@ class Crowd:
 
 
 def waited_seconds() -> float:
-    """How long anybody on this machine has waited for a core; all the time, where nobody says."""
+    """Returns how long (s) processes of this machine have waited for a core. Without Linux's figure: clock(), as if always."""
     try:
         return int(PRESSURE.read_text().split("total=", 1)[1].split()[0]) / 1e6
     except (OSError, IndexError, ValueError):

@@ -1,7 +1,7 @@
-"""The courier delivers a subscriber's batches, one after another, each under its lease (sql/push_batch.sql).
+"""Delivers a subscriber's batches for the courier: one after another, each under a lease (sql/push_batch.sql).
 
-A callback that hangs holds a thread, and nothing else: PostgreSQL is asked by the event loop, on a few connections. Subscribers
-that failed or were slow last time share half of the threads. So any number of slow callbacks leaves the other half to quick ones.
+A hanging callback holds only a thread, because the event loop queries PostgreSQL, on a few connections. Subscribers whose last
+delivery failed or was slow share half of the threads. The other half stays free for quick callbacks, however many are slow.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ THREADS = settings.PUSH_CALLBACKS_AT_ONCE
 
 
 class Deliveries:
-    """Lives in the courier's event loop, with threads that wait for callbacks."""
+    """Delivers in the courier's event loop, with a pool of threads that wait for callbacks."""
 
     def __init__(self, store: Loop, queues: Queues, crowd: Crowd) -> None:
         self.store, self.queues, self.crowd = store, queues, crowd
         self.callbacks = Callbacks()
         self.threads = ThreadPoolExecutor(THREADS, "callback")
         self.well, self.failing = asyncio.Semaphore(THREADS - THREADS // 2), asyncio.Semaphore(THREADS // 2)
-        self.failed: set[int] = set()  # subscribers whose last delivery did, or was slow
+        self.failed: set[int] = set()  # subscribers whose last delivery failed or was slow
 
     async def deliver(self, id: int) -> Taken:
-        """Deliver batch after batch. Returns why there is none now."""
+        """Delivers batch after batch. Returns the answer `wait` or `idle`, which says why no batch is due now."""
         failing = id in self.failed
         async with self.failing if failing else self.well:
             if (queue_id := self.queues.ordered.get(id)) is not None:
@@ -52,7 +52,7 @@ class Deliveries:
                 duration_ms = (time.perf_counter() - began) * 1000
                 if taken.events:
                     counters.delivered(id, taken, outcome.acknowledged, duration_ms)
-                # At once: were it to wait for its turn, the lease might be over, and the batch be sent by somebody else, too.
+                # This query is not throttled: the lease could end meanwhile, and another process would send the batch again.
                 go_on, asked = outcome.error is None and not self.crowd.dense, clock()
                 settled, following = await self.store.drive(
                     settle_and_take(id, taken, outcome, duration_ms, go_on=go_on)
@@ -63,7 +63,7 @@ class Deliveries:
                 if outcome.error is not None:
                     if not outcome.acknowledged:
                         log.warning("failed to deliver %d events to subscriber %d: %s", taken.events, id, outcome.error)
-                    self.failed.add(id)  # it comes again among those that failed
+                    self.failed.add(id)  # the next delivery uses the threads for failed subscribers
                     return Taken("wait", settled.retry_ms)
                 self.failed.discard(id)
                 taken = following
@@ -72,10 +72,10 @@ class Deliveries:
             return taken
 
     async def call(self, taken: Taken, asked: float) -> Outcome | None:
-        """What the callback made of a batch. None: nothing was sent, since the lease may be somebody else's by now.
+        """Sends a batch. Returns the outcome, or None if nothing was sent because another process may hold the lease by now.
 
-        `asked`: when we asked for the lease, which began later. A call that begins within BEGIN_SECONDS of that, and takes
-        no longer than a call may, ends before the lease does.
+        `asked`: when PostgreSQL was asked for the lease, which began later. A call that begins within BEGIN_SECONDS of `asked`,
+        and takes no longer than a call may, ends before the lease does.
         """
         loop = asyncio.get_running_loop()
 
@@ -95,7 +95,7 @@ class Deliveries:
             return None
         except (
             Exception
-        ) as error:  # it is in the delivery log like any failure, and the queue's next attempt waits as long
+        ) as error:  # in the delivery log like any failure, and with the same pause before the next attempt
             log.exception("a batch could not be sent")
             return Outcome(None, f"the batch could not be sent: {type(error).__name__}")
         finally:
@@ -104,7 +104,7 @@ class Deliveries:
 
 
 def told(id: int, taken: Taken) -> Taken:
-    """Returns what was taken. The log gets a line for the records that were put aside."""
+    """Returns `taken`. Logs the records that were put aside as unreadable."""
     if taken.unreadable:
         log.error("put aside %d records of subscriber %d that PostgreSQL cannot read", taken.unreadable, id)
     return taken

@@ -1,7 +1,7 @@
-"""What counts as an event where a batch is made: a record exactly as this server publishes it (publish.py).
+"""Decides which records of a queue are events: records exactly as this server publishes them (publish.py).
 
-A key of `/v0` may write any JSON below `bus:`. Such a record may claim another topic, or name a field twice, which receivers read
-in two ways. PostgreSQL raises for some JSON when it takes text out of it, so the look is taken here.
+A `/v0` key may append any JSON to topics below `bus:`. Such a record may name another topic, or contain a field twice, and
+receivers read a repeated field in two ways. PostgreSQL raises for some JSON when it extracts text, so Python does the check.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MARK = re.compile(rf"{TEXT}|[\[\]{{}},]", re.ASCII)
 
 
 def is_event(topic: str, record: str) -> bool:
-    """Whether a record, which is JSON, is an event of this bus topic. Without a topic: a test event that an operator sent."""
+    """Returns whether a JSON record is an event of this bus topic. If `topic` is empty: a test event of an operator."""
     head = HEAD.match(record)
     if head is None or head[1] != (topic or TEST_TOPIC):
         return False
@@ -38,20 +38,20 @@ def is_event(topic: str, record: str) -> bool:
 
 
 def is_one_value(text: str) -> bool:
-    """Whether the last value of a JSON object is all of this text, and no field follows it."""
+    """Returns whether `text` is exactly one JSON value, with no further field of the object after the value."""
     if "," not in text:
         return True
     try:
         msgspec.json.decode(text, type=msgspec.Raw)
     except msgspec.DecodeError:
         return False
-    except RecursionError:  # as deep as a publisher may go, from a stack that is deeper than the publisher's
+    except RecursionError:  # publishers may nest this deep, but the stack is deeper here than in their check
         return not has_comma_outside(text)
     return True
 
 
 def has_comma_outside(text: str) -> bool:
-    """Whether a comma stands in no array, object or string of the text."""
+    """Returns whether the text contains a comma outside of all arrays, objects and strings."""
     depth = 0
     for mark in MARK.finditer(text):
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(mark[0], 0)

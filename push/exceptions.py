@@ -1,7 +1,7 @@
-"""Faults of ours go to EXCEPTION_SERVICE, by the vendor's own library: whatever is logged with an exception, and nothing else.
+"""Reports faults of the server to EXCEPTION_SERVICE, by the vendor's own library: exceptions that are logged, and nothing else.
 
-Callbacks that fail are none of these: they stand in the delivery log. No library is let see local variables or headers, where
-tokens are.
+Failing callbacks are not faults of the server. They are in the delivery log. No library may see local variables or headers,
+because these contain tokens.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ LIBRARIES = {
     "new_relic": ("newrelic", "newrelic>=11"),
 }
 
-REGISTER_SECONDS = 10.0  # to wait for New Relic, before the first fault is told
-MOST_WAITING = 100  # faults for it meanwhile
+REGISTER_SECONDS = 10.0  # to wait for New Relic before the first fault is reported
+MOST_WAITING = 100  # faults that can wait for New Relic meanwhile
 
 
 class Reporting(logging.Handler):
@@ -60,10 +60,12 @@ def honeybadger(url: str) -> Report:
 
 
 class NewRelic:
-    """Hands exceptions to New Relic's agent, from a thread that begins with the first one: to register waits for the network, and
-    neither the agent's threads nor its session go along into a fork, as which our processes begin (topics_project/forks.py).
+    """Hands exceptions to New Relic's agent, from a thread that starts with the first exception.
 
-    The agent is not initialized: it would instrument Django and the log, and send what has not to do with faults.
+    Registering waits for the network. The agent's threads and session do not survive a fork, and our processes start as forks
+    (topics_project/forks.py).
+
+    The agent is not initialized. Otherwise the agent would instrument Django and the log, and send data unrelated to faults.
     """
 
     def __init__(self) -> None:
@@ -76,7 +78,7 @@ class NewRelic:
             if self.thread is None or not self.thread.is_alive():
                 self.thread = threading.Thread(target=self.report_forever, name="new-relic", daemon=True)
                 self.thread.start()
-        with contextlib.suppress(queue.Full):  # it stands in the log
+        with contextlib.suppress(queue.Full):  # the exception is still in the log
             self.waiting.put_nowait(error)
 
     def report_forever(self) -> None:
@@ -90,7 +92,10 @@ class NewRelic:
 
 
 def new_relic(url: str) -> Report:
-    """Its settings are the agent's own, as NEW_RELIC_LICENSE_KEY and NEW_RELIC_APP_NAME. Raises Refusal without the first."""
+    """Uses the agent's own settings, such as NEW_RELIC_LICENSE_KEY and NEW_RELIC_APP_NAME.
+
+    Raises Refusal without a license key.
+    """
     from newrelic import agent
 
     settings = agent.global_settings()
@@ -106,7 +111,10 @@ SERVICES: dict[str, Callable[[str], Report]] = {"sentry": sentry, "honeybadger":
 
 
 def report_to(service: str, url: str) -> None:
-    """From here on faults are reported, too. Raises Refusal when they cannot be. `print`: they stand in the log, as always."""
+    """Starts reporting faults. For `print` nothing starts, because faults are in the log anyway.
+
+    Raises Refusal if the service cannot be used.
+    """
     if service == "print":
         return
     if service not in SERVICES:

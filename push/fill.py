@@ -1,6 +1,6 @@
-"""Bring a queue whose events come from several topics up to date (sql/push_fill.sql).
+"""Fills a queue whose events come from several topics (sql/push_fill.sql).
 
-A queue of one topic is filled by its router, as any dest is: routers/advance.py moves all routers of a source at once.
+A router fills a queue of one topic like any dest: routers/advance.py advances all routers of a source at once.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ FILL = "SELECT ordered, queue_head, moved, more FROM push_fill(%s, %s, %s)"
 
 
 def before_read(topic: CachedTopic, now: int) -> Script[None]:
-    """As routers.advance.before_read, which this stands in front of: whoever reads a queue finds all that was acknowledged."""
+    """Fills a queue before a read, then calls routers.advance.before_read. A reader of a queue finds all acknowledged events."""
     if topic.name.startswith(QUEUE):
         yield from fill(topic.id, now)
     yield from advance.before_read(topic, now)
 
 
 def fill(queue_id: int, now: int) -> Script[None]:
-    """Bring the queue up to date with all its topics, if they have to be taken in order."""
+    """Brings a queue up to date with all its topics, if the queue merges several topics in order. Otherwise does nothing."""
     more, head = True, 0
     while more:
         ((_, step_head, moved, more),) = yield Statement(FILL, (queue_id, STEP, now), turn=queue_id)

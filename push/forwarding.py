@@ -1,6 +1,7 @@
-"""The courier forwards what a topic got into the queues that are filled from it alone: all of them in one statement.
+"""The courier forwards new events of a topic into the queues that only this topic fills: all queues in one statement.
 
-A worker of routers was told, too, and whoever gets a router's cursor does it. The courier needs no message to be carried.
+Router workers learn of the same events. The process that locks a router's cursor first forwards. The courier itself needs no
+Celery message.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from store.loop import Loop
 from topics import wake
 
 log = logging.getLogger(__name__)
-HOLD_MS = 3_000  # for so long after we forwarded in a flood, workers of routers leave the topic to us
+HOLD_MS = 3_000  # after the courier forwarded in a flood, router workers leave the topic to the courier for this long
 
 
 class Forwarding:
-    """One topic at a time is forwarded once at a time; what it gets meanwhile goes with the next step."""
+    """Forwards each topic in one call at a time. Events that arrive meanwhile are forwarded by the next step."""
 
     def __init__(self, store: Loop, client: redis.Redis, crowd: Crowd, moved: Callable[[Moved], None]) -> None:
-        """`moved` is told of each queue that something came into."""
+        """`moved` is called for each queue that received events."""
         self.store, self.client, self.crowd, self.moved = store, client, crowd, moved
-        self.more: dict[int, bool] = {}  # by topic that is forwarded now: whether it got more meanwhile
+        self.more: dict[int, bool] = {}  # topics being forwarded now: whether more events arrived meanwhile
         self.stopping = False
 
     async def forward(self, source_id: int) -> None:
-        """Forward until nothing is left. Where somebody here is at it, he goes on for us."""
+        """Forwards until nothing is left. If a call for this topic already runs, the running call forwards the new events."""
         if source_id in self.more:
             self.more[source_id] = True
             return
@@ -48,7 +49,7 @@ class Forwarding:
             del self.more[source_id]
 
     async def step(self, source_id: int) -> bool:
-        """Returns whether there was more than a step takes."""
+        """Forwards one step. Returns whether more events are left."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         steps = await self.store.drive(advancing(source_id, now_ms()))
@@ -59,6 +60,6 @@ class Forwarding:
                 self.moved(step)
         if self.crowd.dense:
             await self.client.set(flag(source_id), HELD, px=HOLD_MS)
-        # A topic that gets event after event is left alone for a while: its publishers need the cores as well.
+        # Publishers of a topic that receives event after event need the cores too: the pause leaves the cores to them.
         await asyncio.sleep(self.crowd.rest_after(took, len(steps)))
         return any(step.more for step in steps)

@@ -1,4 +1,4 @@
-"""Whether PostgreSQL and Redis are there, for publishers and for /pulse."""
+"""Checks whether PostgreSQL and Redis answer, for publishers and for /pulse."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def ping() -> bool:
 
 
 def look_at_redis() -> None:
-    """Once a second in each web process: a publisher hears 503 while Redis is away, rather than that all is well."""
+    """Checks Redis, once a second in each web process. While Redis does not answer, publishers get 503."""
     publish.redis_away = not ping()
 
 
 class Ping(Shared):
-    """Whether Redis answers."""
+    """A request whose result says whether Redis answers."""
 
     def alone(self) -> Script[bool]:
         yield from ()
@@ -43,21 +43,21 @@ class Ping(Shared):
 
 
 class Rest(Pause):
-    """A second in which nothing is done: how /pulse/scaling says that there is much to do."""
+    """A pause of one second, by which /pulse/scaling signals many due deliveries."""
 
     async def over(self) -> Any:
         await asyncio.sleep(1)
 
 
 def check() -> Script[None]:
-    """Raises NotReady."""
+    """Raises NotReady if PostgreSQL or Redis does not answer."""
     yield Statement("SELECT 1")
     if not (yield Ping()):
         raise NotReady("Redis is not reachable")
 
 
 def cpu_ms() -> dict[str, float]:
-    """The CPU that Redis has used since its start, in ms; nothing where it is away."""
+    """Returns the CPU time (ms) that Redis has used since its start. Empty if Redis does not answer."""
     try:
         info = client().info("cpu")
     except (redis.RedisError, OSError):

@@ -1,7 +1,7 @@
-"""The metrics of Routemaster's page, under its names and tags, and two of ours: `events.unreadable` and `events.passed_over`.
+"""The metrics of Routemaster's page, with its names and tags, and two more: `events.unreadable` and `events.passed_over`.
 
-What the tables know is read from them; the rest was counted (counters.py). Prometheus gets the same with underscores for dots,
-and `push_` in front.
+Some values are read from the tables. The others were counted (counters.py). Prometheus gets the same metrics, with underscores
+instead of dots and with the prefix `push_`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from push.topics import list_topics
 from store.script import Script, Statement
 from wire.keys import Key
 
-# By the subscriber, as the page has it: its name, and its id where names are not told apart.
+# By subscriber, as on the page. The id follows the name, because several clients can have the same name.
 QUEUES = """
 SELECT s.client_id, c.name || '.' || c.id, q.records, (q.records + s.max_events - 1) / s.max_events, q.bytes,
        s.sent_total + s.dropped_total + s.unreadable_total + s.passed_total + q.records,
@@ -32,7 +32,7 @@ COUNTED = "SELECT name, tags, total::text FROM push_counter WHERE name NOT LIKE 
 
 
 class Sample(NamedTuple):
-    """A value of a metric. `tags`: name by name. `counted`: the tags that it was counted under, where it was."""
+    """A value of a metric. `tags`: tag values by tag name. `counted`: the tags in push_counter, if the value was counted."""
 
     name: str
     value: float
@@ -41,7 +41,7 @@ class Sample(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Its tags as push_counter has them."""
+        """Returns the tags as one string, as in push_counter."""
         return (
             ",".join(f"{name}:{value}" for name, value in self.tags.items()) if self.counted is None else self.counted
         )
@@ -53,7 +53,7 @@ class Samples(NamedTuple):
 
 
 def samples(now: int) -> Script[Samples]:
-    """All metrics as they are now."""
+    """Returns the current values of all metrics."""
     gauges: list[Sample] = []
     counters = [Sample("events.published", events, {"topic": name}) for name, _, events in (yield from list_topics())]
     used, batches, names = 0, 0, dict[str, str]()
@@ -77,7 +77,7 @@ def samples(now: int) -> Script[Samples]:
 
 
 def tagged(tags: str, names: dict[str, str]) -> dict[str, str]:
-    """Tags as they were counted, with the names of subscribers, which are counted by id."""
+    """Parses the tags of a count. The tag `queue` with a subscriber's id becomes `subscriber` with the name."""
     found = dict(tag.split(":", 1) for tag in tags.split(",")) if tags else {}
     if "queue" in found:
         found["subscriber"] = names.get(found["queue"], found["queue"])
@@ -86,7 +86,7 @@ def tagged(tags: str, names: dict[str, str]) -> dict[str, str]:
 
 
 def collect(key: Key) -> Script[list[Metric]]:
-    """For Prometheus, where the key may know what concerns the whole server."""
+    """Returns the metrics for Prometheus. Empty if the key may not see the whole server."""
     if not key.sees_all:
         return []
     found = yield from samples(now_ms())
@@ -94,7 +94,7 @@ def collect(key: Key) -> Script[list[Metric]]:
 
 
 def families(samples: Iterable[Sample], kind: type[GaugeMetricFamily] | type[CounterMetricFamily]) -> list[Metric]:
-    """Each metric with all its values."""
+    """Groups samples into metrics, each with all its values."""
     made: dict[str, Metric] = {}
     for name, value, tags, _ in samples:
         family = made.setdefault(

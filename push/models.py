@@ -1,4 +1,4 @@
-"""The bus's tables. What it carries stands in the log: bus topics and queues are topics, subscriptions to a topic are routers.
+"""The bus's tables. Events are stored in the log: bus topics and queues are topics, subscriptions to a topic are routers.
 
 Times are integer milliseconds since the Unix epoch.
 """
@@ -9,8 +9,11 @@ from django.db import models
 
 
 class BusClient(models.Model):
-    """A client that may publish and subscribe. Its token is its identity: after a delete `token` is null, `token_sha256` is set,
-    and whoever is given the same token again has the topics and the subscription of this client."""
+    """A client that may publish and subscribe. The token is the client's identity.
+
+    After a delete `token` is null, and `token_sha256` is set. If the same token is created again, this client is restored, with
+    its topics and its subscription.
+    """
 
     id = models.BigAutoField(primary_key=True)
     name = models.CharField(max_length=64, db_collation="C")
@@ -27,7 +30,7 @@ class BusTopic(models.Model):
     """A topic and its publisher. The events are in the topic `bus:NAME`."""
 
     name = models.CharField(primary_key=True, max_length=32, db_collation="C")
-    # Null: clients have subscribed to it, and the first client that publishes becomes the publisher.
+    # Null: the topic has only subscribers yet. The first client that publishes becomes the publisher.
     publisher = models.ForeignKey(BusClient, models.PROTECT, related_name="topics", null=True)
     created_ts = models.BigIntegerField()
 
@@ -39,10 +42,10 @@ class BusTopic(models.Model):
 
 
 class Subscriber(models.Model):
-    """A client's subscription: where its queue is delivered to, how healthy that is, and the batch that is under way.
+    """A client's subscription: the callback of its queue, the health of deliveries, and the current batch.
 
-    How far it has come is a Cursor of its queue. `lease` counts the leases it was given out under: who holds an older one may
-    change nothing any more (sql/push_settle.2.sql). A batch, once made, stays what it is until it is acknowledged.
+    The position of delivery is a Cursor of the queue. `lease` is the number of the last lease. The holder of an older lease can
+    change nothing (sql/push_settle.2.sql). A batch does not change until it is acknowledged.
     """
 
     client = models.OneToOneField(BusClient, models.PROTECT, primary_key=True, related_name="subscriber")
@@ -52,18 +55,18 @@ class Subscriber(models.Model):
     timeout_ms = models.IntegerField(default=500)
     max_events = models.IntegerField(default=100)
     paused = models.BooleanField(default=False)
-    unsubscribed_ts = models.BigIntegerField(null=True, blank=True)  # what is queued is still delivered
+    unsubscribed_ts = models.BigIntegerField(null=True, blank=True)  # queued events are still delivered
     created_ts = models.BigIntegerField()
 
     health = models.IntegerField(default=100)
-    retry_ts = models.BigIntegerField(default=0)  # it is not tried again before
+    retry_ts = models.BigIntegerField(default=0)  # the next attempt is not earlier
     last_error = models.TextField(null=True, blank=True)
-    last_delivery_ts = models.BigIntegerField(null=True, blank=True)  # the last that was acknowledged
+    last_delivery_ts = models.BigIntegerField(null=True, blank=True)  # the last acknowledged delivery
     sent_total = models.BigIntegerField(default=0)
     dropped_total = models.BigIntegerField(default=0)  # by autodrop
-    unreadable_total = models.BigIntegerField(default=0, db_default=0)  # put aside: PostgreSQL could not read them
-    passed_total = models.BigIntegerField(default=0, db_default=0)  # records that are no events (events.py)
-    dropped = models.BigIntegerField(default=0)  # dropped or put aside: what the next batch tells
+    unreadable_total = models.BigIntegerField(default=0, db_default=0)  # put aside, because PostgreSQL cannot read them
+    passed_total = models.BigIntegerField(default=0, db_default=0)  # records that are not events (events.py)
+    dropped = models.BigIntegerField(default=0)  # dropped or put aside: the next batch reports this number
 
     lease = models.BigIntegerField(default=0)
     leased_until_ts = models.BigIntegerField(default=0)
@@ -85,7 +88,7 @@ class Delivery(models.Model):
     ts = models.BigIntegerField()
     batch_id = models.CharField(max_length=36)
     attempt = models.IntegerField()
-    status = models.IntegerField(null=True)  # of HTTP; null: there was no answer
+    status = models.IntegerField(null=True)  # of HTTP. Null: no answer
     error = models.TextField(null=True)  # null: acknowledged
     duration_ms = models.FloatField()
     events = models.IntegerField()
@@ -103,13 +106,13 @@ class Delivery(models.Model):
 
 
 class Counter(models.Model):
-    """What all processes counted for the metrics of the page (metrics.py): added to every few seconds, never read to decide."""
+    """Counts of all processes for the metrics of the page (metrics.py). Updated every few seconds, never read to decide."""
 
     id = models.BigAutoField(primary_key=True)
     name = models.CharField(max_length=64, db_collation="C")
     tags = models.CharField(max_length=255, db_collation="C")  # "status:success,queue:billing"
     total = models.FloatField()
-    reported = models.FloatField(default=0)  # of these, what a collection service was told
+    reported = models.FloatField(default=0)  # the part of `total` that a collection service has received
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["name", "tags"], name="push_counter_name")]

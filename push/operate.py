@@ -1,6 +1,6 @@
-"""What operators do with a subscriber: pause it, deliver again, try it, drop what is queued (admin/subscribers.py).
+"""Operators' actions on a subscriber: pause, redeliver, send a test event, drop the queue (admin/subscribers.py).
 
-Each of these takes the lease away from whoever delivers: the batch under way may still arrive, and moves nothing any more.
+Redelivering and dropping end the current lease. A batch that is being sent may still arrive, but its outcome changes nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from topics.records import Append, NewRecord, check_rows
 
 LOCK = "SELECT queue, paused FROM push_subscriber WHERE client_id = %s FOR NO KEY UPDATE"
 PAUSE = "UPDATE push_subscriber SET paused = %s, retry_ts = 0 WHERE client_id = %s"
-# The lease that is out is void, and so is the batch that was made.
+# Voids the current lease and the prepared batch.
 TAKE_BACK = """
 UPDATE push_subscriber
    SET lease = lease + 1, leased_until_ts = 0, retry_ts = 0, batch_id = NULL, batch_first_seq = NULL, batch_last_seq = NULL,
@@ -43,7 +43,7 @@ HEAD = "SELECT t.id, h.head_seq FROM topics_topic t JOIN topics_topichead h ON h
 
 
 class Place(NamedTuple):
-    """Where delivery from a queue stands, and what the queue holds."""
+    """The position of delivery in a queue, and the seqs that the queue holds."""
 
     seq: int
     floor_seq: int
@@ -51,7 +51,7 @@ class Place(NamedTuple):
 
 
 def set_paused(client_id: int, paused: bool) -> Script[None]:
-    """Deliver nothing, or go on. Raises NotFound."""
+    """Pauses or resumes deliveries to a subscriber. Raises NotFound."""
     queue = yield from atomically(set_paused_locked(client_id, paused))
     yield from wake_courier(queue)
 
@@ -64,7 +64,7 @@ def set_paused_locked(client_id: int, paused: bool) -> Script[str]:
 
 
 def locked(client_id: int) -> Script[tuple[str, bool]]:
-    """A subscriber's queue, and whether it is paused; nobody else changes it until the transaction ends. Raises NotFound."""
+    """Locks a subscriber until the transaction ends. Returns the queue, and whether the subscriber is paused. Raises NotFound."""
     found = yield Statement(LOCK, (client_id,))
     if not found:
         raise NotFound("there is no such subscriber")
@@ -73,16 +73,16 @@ def locked(client_id: int) -> Script[tuple[str, bool]]:
 
 
 def wake_courier(queue: str) -> Script[None]:
-    """Have a worker look at the queue."""
+    """Wakes a worker for this queue."""
     found = yield Statement(HEAD, (queue,))
     for topic_id, head_seq in found:
         wake.announce(topic_id, head_seq, routed=False)
 
 
 def redeliver(client_id: int, queue: str, seq: int | None, ts: int | None, now: int) -> Script[Place]:
-    """Deliver again from a seq of the queue on, or (None) from what came at a time on. Returns where delivery goes on.
+    """Redelivers from a seq of the queue, or (if `ts` is set) from the first event of that time or later.
 
-    What is not held any more is passed over. Raises NotFound.
+    Returns the new position. Events that the queue no longer holds are skipped. Raises NotFound.
     """
     if ts is not None:
         seq = (yield from seq_before(queue, ts, now)) + 1
@@ -92,17 +92,17 @@ def redeliver(client_id: int, queue: str, seq: int | None, ts: int | None, now: 
 
 
 def drop_queue(client_id: int, queue: str, now: int) -> Script[int]:
-    """Deliver nothing of what is queued now. Returns how many seqs that are. Raises NotFound."""
+    """Skips all events that are queued now. Returns the number of skipped seqs. Raises NotFound."""
     topic = yield from load_topic(queue)
     if topic is not None and topic.derived:
-        yield from before_read(topic, now)  # what was published until now is queued, and goes
+        yield from before_read(topic, now)  # events published until now are queued first, then dropped
     before = yield Statement(PLACE.partition(" FOR UPDATE")[0], (queue,))
     place = yield from atomically(move_locked(client_id, None, now, "drop"))
     return place.seq - max(Place(*before[0]).seq, place.floor_seq) if before else 0
 
 
 def move_locked(client_id: int, seq: int | None, now: int, why: str) -> Script[Place]:
-    """Let delivery go on after a seq, within what the queue holds; None: after all of it."""
+    """Sets the position of delivery to `seq`, within the seqs that the queue holds, or (None) after all of them."""
     queue, _ = yield from locked(client_id)
     yield Statement(TAKE_BACK, (client_id,))
     found = yield Statement(PLACE, (queue,))
@@ -117,7 +117,7 @@ def move_locked(client_id: int, seq: int | None, now: int, why: str) -> Script[P
 
 
 def send_test(queue: str, now: int) -> Script[None]:
-    """Queue an event that says that it is a test. Raises NotFound."""
+    """Queues a test event. Raises NotFound."""
     event = Event("noop", TEST_URL + queue.removeprefix(QUEUE))
     wanted = Append([NewRecord(msgspec.Raw(rendered(TEST_TOPIC, event, now)))], create=False)
     yield from append(queue, wanted, check_rows(wanted), now)

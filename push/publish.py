@@ -1,4 +1,4 @@
-"""Publish an event: an append to the bus topic's topic, by the one client that may (docs/push.md)."""
+"""Publishes an event: an append to the topic of the bus topic, by the one client that may publish there (docs/push.md)."""
 
 from __future__ import annotations
 
@@ -20,22 +20,24 @@ from topics.config import change_once, insert_topic
 from topics.records import MAX_RECORD_BYTES, NO_META, Append, Rows
 
 MAX_URL = 1024  # characters
-TEST_TOPIC, TEST_URL = "test", "https://test.invalid/"  # of an event that an operator sends (operate.py)
-MAX_DATA = settings.ROUTEMASTER_MAX_EVENT_DATA  # read once: each event asks for it
+TEST_TOPIC, TEST_URL = "test", "https://test.invalid/"  # of an operator's test event (operate.py)
+MAX_DATA = settings.ROUTEMASTER_MAX_EVENT_DATA  # read once here, because every event needs the value
 NULL = msgspec.Raw(b"null")
-PLAIN = re.compile(r"https://[a-z0-9.-]*[a-z0-9](?:/[!-~]*)?", re.ASCII)  # most URLs, which need no closer look
-NEW_TOPIC = {"durability": settings.TOPICS_BUS_DURABILITY}  # what a bus topic is made with
+PLAIN = re.compile(
+    r"https://[a-z0-9.-]*[a-z0-9](?:/[!-~]*)?", re.ASCII
+)  # matches most URLs, which then need no parsing
+NEW_TOPIC = {"durability": settings.TOPICS_BUS_DURABILITY}  # config of new bus topics
 LEAST_TIME, MOST_TIME = -(2**63), 2**63 - 1
 
-# By the unique indexes on the names. The version is that of the very look at the publisher: who hands a topic over raises it, and
-# then no append that was made by this look finds its row.
+# Uses the unique indexes on the names. The version and the publisher are read together. Handing over a topic raises the version:
+# an append that was prepared with the older version then finds no row.
 OWNER = """
 SELECT t.id, h.version, p.publisher_id
   FROM push_bustopic p JOIN topics_topic t ON t.name = 'bus:' || p.name JOIN topics_topichead h ON h.topic_id = t.id
  WHERE p.name = %s AND p.publisher_id IS NOT NULL
 """
-# Of two clients that are the first at once, the second waits here for the first's commit, and then finds its row. A row without a
-# publisher was made by a subscription (subscriptions.py).
+# If two clients publish first at the same time, the second waits here for the first one's commit, and then finds the row. A
+# subscription creates a row without a publisher (subscriptions.py).
 CLAIM = """
 INSERT INTO push_bustopic AS topic (name, publisher_id, created_ts) VALUES (%s, %s, %s)
 ON CONFLICT (name) DO UPDATE SET publisher_id = excluded.publisher_id WHERE topic.publisher_id IS NULL
@@ -44,7 +46,7 @@ OWNED_BY = "SELECT publisher_id FROM push_bustopic WHERE name = %s"
 
 
 class Event(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of a publish. `data` stays the very bytes that were sent."""
+    """The body of a publish. `data` keeps the bytes of the request."""
 
     type: Literal["create", "update", "delete", "noop"]
     url: str
@@ -53,23 +55,23 @@ class Event(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Owner(NamedTuple):
-    """Who publishes to a topic, as of a version of it."""
+    """The publisher of a topic, at one version of the topic."""
 
     topic_id: int
     version: int
     publisher_id: int
 
     def of(self, topic: CachedTopic) -> bool:
-        """Whether it is of this topic as we know it."""
+        """Returns whether this publisher belongs to the known id and version of the topic."""
         return (self.topic_id, self.version) == (topic.id, topic.version)
 
 
-_owners: dict[str, Owner] = {}  # by bus topic, as this process remembers it; there are as many as topics remembered
-redis_away = False  # as of a second ago (apps.py)
+_owners: dict[str, Owner] = {}  # by bus topic, remembered by this process for as many topics as the cache
+redis_away = False  # set every second (health.look_at_redis)
 
 
 def check_event(event: Event) -> None:
-    """Raises InvalidRequest."""
+    """Raises InvalidRequest for an invalid URL or timestamp, or for data over ROUTEMASTER_MAX_EVENT_DATA."""
     check_url(event.url, "url", MAX_URL)
     if event.timestamp is not None and not (
         LEAST_TIME <= event.timestamp <= MOST_TIME and event.timestamp == int(event.timestamp)
@@ -85,7 +87,7 @@ def check_event(event: Event) -> None:
 
 
 def check_url(url: str, what: str, most: int, schemes: tuple[str, ...] = ("https",)) -> None:
-    """Raises InvalidRequest when the URL is too long, or not one of these schemes with a host."""
+    """Raises InvalidRequest if the URL is too long, has no host, or has none of these schemes."""
     if len(url) > most:
         raise InvalidRequest(f"{what} has {len(url)} characters, at most {most} are allowed")
     if PLAIN.fullmatch(url):
@@ -100,7 +102,7 @@ def check_url(url: str, what: str, most: int, schemes: tuple[str, ...] = ("https
 
 
 def rendered(topic: str, event: Event, now: int) -> bytes:
-    """The event as subscribers get it."""
+    """Returns the event as JSON, as subscribers get it."""
     t = now if event.timestamp is None else event.timestamp
     data = b"" if event.data == NULL else b',"data":%b' % bytes(event.data)
     head = f'{{"topic":"{topic}","type":"{event.type}","url":'.encode()
@@ -108,10 +110,10 @@ def rendered(topic: str, event: Event, now: int) -> bytes:
 
 
 def publish(topic: str, event: Event, client_id: int, now: int) -> Script[None]:
-    """Publish, as the topic's first publisher where there is none yet.
+    """Publishes an event. On a topic without a publisher, the client becomes the publisher.
 
-    Raises InvalidRequest, Forbidden (somebody else's topic), TopicSealed, TopicFull, Throttled or NotReady: nothing was
-    published.
+    Raises InvalidRequest, Forbidden (another client publishes to this topic), TopicSealed, TopicFull, Throttled or NotReady.
+    Then nothing was published.
     """
     check_topic(topic)
     check_event(event)
@@ -123,11 +125,11 @@ def publish(topic: str, event: Event, client_id: int, now: int) -> Script[None]:
         known = yield from topic_of(topic, name, client_id, now)
         if known is not None and (yield from write(known, name, rows, now)):
             return
-        forget(name)  # configured anew, handed over or deleted since we looked
+        forget(name)  # the topic was changed, handed over or deleted meanwhile
 
 
 def one_row(data: bytes) -> Rows:
-    """A record of this data, as topics.records.check_rows() has it. Raises RecordTooLarge or StorageFull."""
+    """Returns a record of this data in the form of topics.records.check_rows(). Raises RecordTooLarge or StorageFull."""
     disk.check()
     size = len(data)
     if size > MAX_RECORD_BYTES:
@@ -138,20 +140,21 @@ def one_row(data: bytes) -> Rows:
 
 
 def write(topic: CachedTopic, name: str, rows: Rows, now: int) -> Script[bool]:
-    """False: the topic is another than the one we knew, and nothing was written."""
+    """Appends the rows. Returns False if the topic has changed since `topic` was read: then nothing was written."""
     if topic.rejects or topic.sealed:
         return (yield from look_and_write(topic, name, Append([]), rows, now)) is not None
     return (yield Write(topic, rows, now)) is not None
 
 
 def topic_of(topic: str, name: str, client_id: int, now: int) -> Script[CachedTopic | None]:
-    """The topic, which the client publishes to as of its version; made where there is none. None: look again.
+    """Returns the topic, if the client is its publisher at the version of the returned topic. Creates a missing topic.
 
-    A topic of an earlier start becomes as durable as TOPICS_BUS_DURABILITY demands. Raises Forbidden.
+    Returns None if the caller has to look again. Raises Forbidden. A topic from before a change of TOPICS_BUS_DURABILITY to
+    `fsync` becomes `fsync`.
     """
     known = cached(name) or (yield from load_topic(name))
     owner = _owners.get(topic)
-    # Nobody is refused by what is remembered: the topic may have been handed over, or deleted, by another process.
+    # A remembered publisher alone refuses no client: another process may have handed over or deleted the topic.
     if not (known and owner and owner.of(known) and owner.publisher_id == client_id):
         rows = yield Statement(OWNER, (topic,), quick=True)
         if not rows:
@@ -163,13 +166,13 @@ def topic_of(topic: str, name: str, client_id: int, now: int) -> Script[CachedTo
         if not (known and owner.of(known)):
             return None
     if settings.TOPICS_BUS_DURABILITY == "fsync" and known.durability != "fsync":
-        yield from atomically(change_once(name, NEW_TOPIC, now))  # which gives it another version
+        yield from atomically(change_once(name, NEW_TOPIC, now))  # raises the version
         return None
     return known
 
 
 def claim(topic: str, name: str, client_id: int, now: int) -> Script[None]:
-    """Make the topic, and the client its publisher, unless somebody is. Raises Forbidden: nothing is made."""
+    """Makes the client the publisher, if the topic has none, and creates the topic. Raises Forbidden: nothing is created."""
     yield Statement(CLAIM, (topic, client_id, now))
     ((publisher_id,),) = yield Statement(OWNED_BY, (topic,))
     if publisher_id != client_id:

@@ -1,4 +1,4 @@
-"""What a process knows of the subscribers' queues: whose each is, and which topics it is filled from. Read anew each second."""
+"""A process's knowledge of the subscribers' queues: their owners, and the topics that fill them. Refreshed every second."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from store.loop import Loop
 from store.script import Script, Statement
 
-KNOWN_SECONDS = 1.0  # so old may be what we know
+KNOWN_SECONDS = 1.0  # maximum age of the knowledge
 
-# Whose queue a topic is; and which topics a queue takes its events from, and whether it takes them together.
+# QUEUES: each queue and its subscriber. SOURCES: the topics that fill each queue, and whether the queue merges several of them.
 QUEUES = "SELECT t.id, s.client_id FROM push_subscriber s JOIN topics_topic t ON t.name = s.queue"
 SOURCES = """
 SELECT r.source_id, s.client_id, t.id, r.ordered
@@ -20,35 +20,37 @@ SELECT r.source_id, s.client_id, t.id, r.ordered
 
 
 class Queues:
-    """Topics and subscribers are told by their ids. Whoever subscribes is known here a second later: until then the sweep
-    (courier.py) delivers to it."""
+    """Owners and sources of queues, by ids of topics and of subscribers.
+
+    A new subscriber is known here at most a second later. Until then the sweep (courier.py) delivers to the subscriber.
+    """
 
     def __init__(self, store: Loop) -> None:
         self.store = store
-        self.owners: dict[int, int] = {}  # by queue: whose it is
-        self.ordered: dict[int, int] = {}  # by subscriber: the queue that is filled from several topics
-        self.sources: dict[int, set[int]] = {}  # by topic: the subscribers whose queues those are
-        self.plain: set[int] = set()  # topics that are all that some queue gets
-        self.others: set[int] = set()  # topics that are no queue's business
+        self.owners: dict[int, int] = {}  # queue: its subscriber
+        self.ordered: dict[int, int] = {}  # subscriber: its queue, if several topics fill the queue
+        self.sources: dict[int, set[int]] = {}  # topic: the subscribers whose `ordered` queues the topic fills
+        self.plain: set[int] = set()  # topics that are the only source of some queue
+        self.others: set[int] = set()  # topics that neither are nor fill a queue
         self.known_until = 0.0
 
     def __bool__(self) -> bool:
         return bool(self.owners or self.sources or self.plain)
 
     def topics(self) -> list[int]:
-        """All queues and what they are filled from."""
+        """Returns the ids of all queues and of the topics that fill them."""
         return [*self.owners, *self.sources.keys() | self.plain]
 
     def knows(self, topic_id: int) -> bool:
         return any(topic_id in each for each in (self.others, self.owners, self.sources, self.plain))
 
     async def keep_up(self, topic_ids: Collection[int]) -> None:
-        """Learn anew where it is time, or where there is a topic among these that we do not know."""
+        """Calls learn() if the knowledge is too old, or if one of these topics is unknown."""
         if time.monotonic() > self.known_until or not all(map(self.knows, topic_ids)):
             await self.learn(topic_ids)
 
     async def learn(self, topic_ids: Collection[int] = ()) -> None:
-        """Find out whose queues there are. Those of these topics that are no queue's business are remembered for a second."""
+        """Reads all queues and their sources. Remembers for a second which of `topic_ids` have to do with no queue."""
         owners = dict(await self.store.drive(rows(QUEUES)))
         sources: dict[int, set[int]] = {}
         ordered: dict[int, int] = {}
@@ -59,7 +61,7 @@ class Queues:
                 ordered[id] = queue_id
             else:
                 plain.add(source_id)
-        # All at once: others of this loop read them while we wait for PostgreSQL.
+        # All four change at once, because other tasks of this loop read them while this task waits for PostgreSQL.
         self.owners, self.ordered, self.sources, self.plain = owners, ordered, sources, plain
         if time.monotonic() > self.known_until:
             self.others.clear()

@@ -1,4 +1,4 @@
-"""Metrics go to METRIC_COLLECTION_SERVICE every 10 seconds: to standard output, or to Datadog by its own library."""
+"""Reports metrics to METRIC_COLLECTION_SERVICE every 10 seconds: to standard output, or to Datadog by its own library."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from base.refusal import Refusal
 from push.metrics import Sample, samples
 from store.script import Script, Statement, atomically, run
 
-# What the tables know stands beside what was counted, so that both are told alike.
+# Values from the tables are stored beside the counted values, so that both are reported in the same way.
 KEEP = """
 INSERT INTO push_counter AS counter (name, tags, total, reported)
 SELECT name, tags, total, 0 FROM unnest(%(names)s::text[], %(tags)s::text[], %(totals)s::float8[]) AS now (name, tags, total)
  ORDER BY name, tags
 ON CONFLICT (name, tags) DO UPDATE SET total = excluded.total
 """
-# How much each counter grew since the service was last told. Of two workers that report at once the second finds nothing new.
+# The growth of each counter since the last report. If two workers report at the same time, the second finds nothing new.
 GROWN = """
 WITH due AS (
     SELECT id, name, tags, total - reported AS grown FROM push_counter WHERE total <> reported ORDER BY id FOR UPDATE)
 UPDATE push_counter counter SET reported = counter.total FROM due WHERE counter.id = due.id
 RETURNING due.name, due.tags, due.grown::text
 """
-Reporter = Callable[[list[Sample], list[Sample]], None]  # gauges, and how much counters grew
+Reporter = Callable[[list[Sample], list[Sample]], None]  # gauges, and the growth of counters
 
 
 def report(now: int) -> None:
-    """Tell the service all gauges, and how much each counter grew."""
+    """Reports all gauges, and the growth of each counter, to the service."""
     found = run(samples(now))
     grown = run(atomically(grew(found.counters)))
     REPORTERS[settings.METRIC_COLLECTION_SERVICE]()(found.gauges, grown)
@@ -52,7 +52,7 @@ def tags_of(sample: Sample) -> list[str]:
 
 
 def print_all() -> Reporter:
-    """A line a metric on standard output, as Routemaster prints them."""
+    """Returns a reporter that prints one line per metric to standard output, like Routemaster."""
 
     def tell(gauges: list[Sample], grown: list[Sample]) -> None:
         for kind, found in (("gauge", gauges), ("counter", grown)):
@@ -63,7 +63,7 @@ def print_all() -> Reporter:
 
 
 def datadog() -> Reporter:
-    """By an agent where DATADOG_STATSD names one, else by the HTTP API."""
+    """Returns a reporter that uses the agent DATADOG_STATSD, if it is set, or else the HTTP API."""
     import datadog
 
     if settings.DATADOG_STATSD:
@@ -98,7 +98,7 @@ REPORTERS: dict[str, Callable[[], Reporter]] = {"print": print_all, "datadog": d
 
 
 def check(service: str) -> None:
-    """Raises Refusal when the settings do not allow to report."""
+    """Raises Refusal if the service is unknown, or if its settings or its library are missing."""
     if service not in REPORTERS:
         raise Refusal(f"METRIC_COLLECTION_SERVICE={service} is none of {', '.join(REPORTERS)}: change it, or unset it.")
     if service != "datadog":

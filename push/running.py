@@ -1,4 +1,4 @@
-"""The courier of this process, in a thread and an event loop of its own, and what other threads may ask of it."""
+"""The courier of this process, in its own thread and event loop, with the calls that other threads may make."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from push.courier import STOP_SECONDS, Courier
 
 
 class Running:
-    """Starts it, and returns when it runs."""
+    """Runs the courier. The constructor returns once the courier is ready."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -40,29 +40,29 @@ class Running:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         await self.courier.close()
-        # What is left was given its moment, or looks after connections that are closed by now.
+        # The remaining tasks had time to end, or belong to connections that are closed by now.
         left = asyncio.all_tasks() - {asyncio.current_task()}
         for each in left:
             each.cancel()
         await asyncio.gather(*left, return_exceptions=True)
-        await self.courier.store.close()  # connections that came back only now
+        await self.courier.store.close()  # closes connections that were returned only now
 
     def sweep(self) -> int:
-        """Look after those that nobody is at. Returns how many, 0 where the courier ends meanwhile. Raises NotReady."""
+        """Runs Courier.sweep() and returns its result, or 0 if the courier ends meanwhile. Raises NotReady."""
         sweep = self.courier.sweep()
         try:
             asked = asyncio.run_coroutine_threadsafe(sweep, self.loop)
         except RuntimeError:  # the loop has ended, and is closed
             sweep.close()
             return 0
-        # A loop that is about to end may leave undone what it was asked for, and tell nobody: a worker that waited for that
-        # would not end by itself.
+        # A loop that is about to end can drop the sweep without a result. A worker that waited only for the result would
+        # never end.
         while self.thread.is_alive() and not asked.done():
             wait([asked], timeout=1)
         return asked.result() if asked.done() and not asked.cancelled() else 0
 
     def stop(self) -> None:
-        with contextlib.suppress(RuntimeError):  # it has ended before
+        with contextlib.suppress(RuntimeError):  # the loop has ended before
             self.loop.call_soon_threadsafe(self.ended.set)
         self.thread.join(STOP_SECONDS + 2)
 
@@ -71,7 +71,7 @@ running: Running | None = None
 
 
 def start() -> Running:
-    """The courier of this process, started if it does not run."""
+    """Returns the courier of this process, and starts one if none exists."""
     global running
     if running is None:
         running = Running()

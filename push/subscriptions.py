@@ -1,6 +1,6 @@
-"""Subscribe, unsubscribe, and what there is (docs/push.md). A subscription to a topic is a router into the client's queue.
+"""Subscribe, unsubscribe, and list subscriptions (docs/push.md). A subscription to a topic is a router into the client's queue.
 
-Unsubscribing leaves the queue, and what is in it is still delivered.
+Unsubscribing leaves the queue. Queued events are still delivered.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ from topics.cache import forget, load_topic
 from topics.config import insert_topic
 
 MAX_CALLBACK = 2048  # characters
-CREDENTIALS, HIDDEN = re.compile(r"(?<=://)[^/]*@"), "***@"  # of a callback: who sends it credentials may not tell them
+CREDENTIALS, HIDDEN = (
+    re.compile(r"(?<=://)[^/]*@"),
+    "***@",
+)  # of a callback. Credentials are secrets, so they are not shown
 MOST_TOPICS = 1000
 Start = Annotated[int, Meta(ge=0, le=2**63 - 1)] | str | None
 
@@ -40,9 +43,10 @@ PUBLISHED = """
 SELECT p.name FROM push_bustopic p JOIN topics_topic t ON t.name = 'bus:' || p.name
  WHERE p.name = ANY (%s) AND p.publisher_id IS NOT NULL
 """
-# A client that publishes to the topic for the first time at this moment holds the row: this waits, and finds its publisher there.
+# A client that publishes to the topic for the first time at this moment holds the row. This statement waits for that client, and
+# then leaves the row with the client as publisher.
 EXPECT = "INSERT INTO push_bustopic (name, created_ts) VALUES (%s, %s) ON CONFLICT (name) DO NOTHING"
-# The lock order (docs/concurrency.md): rows of topics, cursors, heads; the last by what is called.
+# The lock order (docs/concurrency.md): rows of topics, cursors, heads. The called functions lock the heads.
 LOCK_TOPICS = "SELECT FROM topics_topic WHERE name = ANY (%s) ORDER BY id FOR NO KEY UPDATE"
 ROUTERS = f"{COLUMNS} WHERE dest.name = %s AND source.name ^@ 'bus:' ORDER BY source.name"
 OF = """
@@ -57,7 +61,7 @@ ON CONFLICT (client_id) DO UPDATE
    SET callback = excluded.callback, uuid = excluded.uuid, timeout_ms = excluded.timeout_ms, max_events = excluded.max_events,
        unsubscribed_ts = NULL
 """
-# Delivery begins where the queue stands when it is made, which is at its beginning.
+# Delivery starts at the head of the queue when the cursor is created. The queue is new and empty then.
 CURSOR = """
 INSERT INTO topics_cursor (topic_id, kind, name, seq, forwarded_total, updated_ts)
 SELECT t.id, 'subscription', %(name)s, h.head_seq, 0, %(now)s
@@ -76,7 +80,7 @@ SELECT c.id, c.name FROM push_subscriber s JOIN push_busclient c ON c.id = s.cli
 QUEUE_OF = "SELECT queue FROM push_subscriber WHERE client_id = %s"
 WHOSE = f"{QUEUE_OF} AND unsubscribed_ts IS NULL"
 END = "UPDATE push_subscriber SET unsubscribed_ts = %s WHERE client_id = %s AND unsubscribed_ts IS NULL"
-# One row each. A client that has unsubscribed is there as long as something is queued for it.
+# One row per subscription. A client that has unsubscribed is listed as long as its queue holds events.
 ALL = """
 SELECT c.id, c.name, s.uuid, s.callback, s.max_events, s.timeout_ms,
        coalesce((SELECT string_agg(substr(source.name, 5), ',' ORDER BY source.name)
@@ -90,7 +94,7 @@ SELECT c.id, c.name, s.uuid, s.callback, s.max_events, s.timeout_ms,
 
 
 class Wanted(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of a subscription. `from` is ours: what new topics begin with."""
+    """The body of a subscription. `from` is an addition of this server: where newly subscribed topics begin."""
 
     topics: list[str]
     callback: str
@@ -100,7 +104,7 @@ class Wanted(msgspec.Struct, forbid_unknown_fields=True):
     start: Start = msgspec.field(default=None, name="from")
 
     def check(self) -> None:
-        """Raises InvalidRequest."""
+        """Raises InvalidRequest for too many topics, or an invalid topic, callback or uuid."""
         if len(self.topics) > MOST_TOPICS:
             raise InvalidRequest(f"topics names {len(self.topics)} topics, at most {MOST_TOPICS} are allowed")
         for name in self.topics:
@@ -110,7 +114,7 @@ class Wanted(msgspec.Struct, forbid_unknown_fields=True):
             raise InvalidRequest("uuid goes out as the username of HTTP Basic: printable ASCII without a colon")
 
     def begins(self) -> dict[str, Any]:
-        """`from` as a router says it. Raises InvalidRequest."""
+        """Returns `from` as fields of RouterConfig. Raises InvalidRequest."""
         if self.start is None:
             return {"start": "head"}
         if isinstance(self.start, int) or self.start == "earliest":
@@ -125,13 +129,13 @@ class Wanted(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def check_callback(url: str) -> None:
-    """Raises InvalidRequest. Where it leads to is looked at when it is called (addresses.py)."""
+    """Raises InvalidRequest for an invalid URL. Each call checks the address that the URL leads to (addresses.py)."""
     schemes = ("https", "http") if settings.PUSH_CALLBACK_LOOPBACK_HTTP else ("https",)
     check_url(url, "callback", MAX_CALLBACK, schemes)
     if "?" in url or "#" in url:
         raise InvalidRequest("callback must not have a query string or a fragment")
     try:
-        host = parse_url(url).host  # as it is called: there, a host ends at a backslash
+        host = parse_url(url).host  # parsed as for calls: there, a host ends at a backslash
     except LocationParseError:
         host = None
     if not host or "\\" in url:
@@ -145,12 +149,12 @@ def check_callback(url: str) -> None:
 
 
 def shown_callback(url: str) -> str:
-    """A callback as people and clients see it: without the credentials that it may hold."""
+    """Returns a callback without its credentials, for people and clients."""
     return CREDENTIALS.sub(HIDDEN, url, count=1)
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether a host says so itself. What another name stands for is known when it is called."""
+    """Returns whether a host is `localhost` or a loopback address. Other names are resolved only when the callback is called."""
     if host == "localhost":
         return True
     try:
@@ -160,16 +164,16 @@ def is_this_machine(host: str) -> bool:
 
 
 def subscribe(client_id: int, client_name: str, wanted: Wanted, now: int) -> Script[None]:
-    """Make or change a client's subscription in one step: callback, uuid, timeout, max and the set of topics.
+    """Creates or changes a client's subscription in one step: callback, uuid, timeout, max and the set of topics.
 
-    Raises InvalidRequest, NotFound (a topic is unknown, and such are rejected) or Throttled: nothing changed.
+    Raises InvalidRequest, NotFound (a topic is unknown, and unknown topics are rejected) or Throttled. Then nothing changed.
     """
     wanted.check()
     begins = wanted.begins()
     names = sorted(set(wanted.topics))
     queues = yield Statement(QUEUE_OF, (client_id,))
     for (queue,) in queues:
-        yield from catch_up(queue, now)  # what was published to a topic that goes is queued before
+        yield from catch_up(queue, now)  # events of topics that are left now are queued first
     topics, sources = yield from atomically(subscribe_locked(client_id, client_name, names, wanted, begins, now))
     for topic in topics:
         forget(topic)
@@ -178,7 +182,7 @@ def subscribe(client_id: int, client_name: str, wanted: Wanted, now: int) -> Scr
 
 
 def catch_up(queue: str, now: int) -> Script[None]:
-    """Bring into a queue all that was acknowledged until now."""
+    """Brings all events that were acknowledged until now into a queue."""
     topic = yield from load_topic(queue)
     if topic is not None and topic.derived:
         yield from before_read(topic, now)
@@ -187,7 +191,7 @@ def catch_up(queue: str, now: int) -> Script[None]:
 def subscribe_locked(
     client_id: int, client_name: str, names: list[str], wanted: Wanted, begins: dict[str, Any], now: int
 ) -> Script[tuple[list[str], list[int]]]:
-    """Returns the topics that were touched, and the ids of those that may have something to forward."""
+    """Returns the names of the changed topics, and the ids of the sources that may have something to forward."""
     yield from graph.lock_graph()
     published = {name for (name,) in (yield Statement(PUBLISHED, (names,)))}
     yield from expect([name for name in names if name not in published], now)
@@ -215,7 +219,7 @@ def subscribe_locked(
         if source not in there:
             config = RouterConfig(source=source, dest=queue, allow_fan_in=True, **begins)
             yield from create_router(router_of(source.removeprefix(BUS), queue), config, now)
-    # Several topics are taken together from here on, in the order of publishing.
+    # From here on, several topics are merged in the order of publishing.
     yield Statement(ORDER, {"queue": queue, "ordered": len(sources) > 1})
     yield from note_change(queue, before, routers, {**values, "topics": names})
     made = [Found(*row) for row in (yield Statement(ROUTERS, (queue,)))]
@@ -223,9 +227,9 @@ def subscribe_locked(
 
 
 def expect(names: list[str], now: int) -> Script[None]:
-    """Makes the topics that no client has published to. Their first event makes its client the publisher.
+    """Creates the topics that no client has published to. The first client that publishes becomes the publisher.
 
-    Raises NotFound where such topics are rejected, and Throttled where there are too many topics.
+    Raises NotFound if the settings reject unknown topics, and Throttled if there are too many topics.
     """
     if names and settings.ROUTEMASTER_UNKNOWN_TOPICS == "reject":
         raise NotFound(f"no client has published to {names[0]!r} yet")
@@ -235,7 +239,7 @@ def expect(names: list[str], now: int) -> Script[None]:
 
 
 def note_change(queue: str, before: Sequence[Any], routers: list[Found], after: dict[str, Any]) -> Script[None]:
-    """Writes the audit entry. The uuid and the callback's credentials are secrets: the entry says only that they changed."""
+    """Writes the audit entry. For secrets (uuid, the callback's credentials), the entry shows only the fact of a change."""
     was: dict[str, Any] = {}
     now = {**after, "callback": shown_callback(after["callback"]), "uuid": None}
     if before:
@@ -250,9 +254,9 @@ def note_change(queue: str, before: Sequence[Any], routers: list[Found], after: 
 
 
 def unsubscribe(client_id: int, topic: str | None, now: int) -> Script[None]:
-    """End a client's subscription to a topic, or (None) to all. What is queued is still delivered.
+    """Ends a client's subscription to a topic, or (None) to all topics. Queued events are still delivered.
 
-    Raises NotFound: the client has no subscription, or not this one.
+    Raises NotFound if the client has no subscription, or none to this topic.
     """
     if topic is not None:
         check_topic(topic)
@@ -266,7 +270,7 @@ def unsubscribe(client_id: int, topic: str | None, now: int) -> Script[None]:
 
 
 def unsubscribe_locked(client_id: int, queue: str, topic: str | None, now: int) -> Script[list[str]]:
-    """Returns the names of the topics at the ends of the routers that went."""
+    """Returns the names of the topics at the ends of the deleted routers."""
     yield from graph.lock_graph()
     routers = [Found(*row) for row in (yield Statement(ROUTERS, (queue,)))]
     gone = routers if topic is None else [each for each in routers if each.source == bus_topic(topic)]
@@ -284,7 +288,7 @@ def unsubscribe_locked(client_id: int, queue: str, topic: str | None, now: int) 
 
 
 def subscriber_named(name: str) -> Script[int]:
-    """Returns the client of the subscription that has this name, or this NAME.ID. Raises NotFound or InvalidRequest."""
+    """Returns the id of the client whose subscription has this name, or this NAME.ID. Raises NotFound or InvalidRequest."""
     check_token(name.partition(".")[0], "name")
     found = yield Statement(NAMED, {"name": name})
     if not found:
@@ -296,8 +300,10 @@ def subscriber_named(name: str) -> Script[int]:
 
 
 class Listed(NamedTuple):
-    """A subscription as it is stored, its callback without credentials. `oldest_ts`: when the oldest event came that is not
-    delivered. None: every event is delivered."""
+    """A stored subscription, with the callback's credentials hidden.
+
+    `oldest_ts`: when the oldest undelivered event was queued, or None if every event is delivered.
+    """
 
     client_id: int
     subscriber: str

@@ -1,4 +1,4 @@
-"""Celery's entries, in the worker of the queue `push`: the courier, which delivers, and what beat asks for around it."""
+"""Celery tasks of the worker of the queue `push`: the courier, which delivers, and the periodic tasks around it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from push import autodrop, reporters, running, upkeep
 from store import timeouts
 
 QUEUE = "push"
-NICE = 5  # where cores are scarce, publishers come first: what is queued can wait, and whoever publishes cannot
+NICE = 5  # if cores are scarce, publishers come first: queued events can wait, publishers cannot
 
 
 @worker_ready.connect
 def start_courier(sender: Any, **_: Any) -> None:
-    """Only in a worker that takes this queue: others have other things to do."""
+    """Starts the courier, but only in a worker that serves this queue."""
     if QUEUE in sender.app.amqp.queues.consume_from:
         os.nice(NICE)
         timeouts.serve("push", settings.TOPICS_WORKER_STATEMENT_TIMEOUT_MS)

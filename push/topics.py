@@ -1,4 +1,4 @@
-"""Bus topics: a list, what goes when one is deleted, and handing one to another publisher (docs/push.md)."""
+"""Bus topics: list, delete, and hand over to another publisher (docs/push.md)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from topics import audit, wake
 from topics.cache import forget
 from topics.delete import delete_locked
 
-# All that was ever published to the topic: its seqs, without those of deleted topics of the name, and without those that a crash
-# took before anybody saw them (pieces without a home).
+# The number of all events that were ever published to each topic: its seqs, without seqs of deleted topics of the same name, and
+# without seqs that a crash took before a reader saw them (pieces without a home).
 ALL = """
 SELECT p.name, client.name,
        coalesce(h.head_seq - h.recreated_seq - (SELECT coalesce(sum(last_seq - first_seq + 1), 0)::bigint FROM routers_span lost
@@ -44,13 +44,13 @@ SELECT FROM topics_cursor
 """
 LOCK_HEADS = "SELECT FROM topics_topichead WHERE topic_id = ANY (%s) ORDER BY topic_id FOR UPDATE"
 HAND_OVER = "UPDATE push_bustopic SET publisher_id = %s WHERE name = %s"
-# From the commit on nobody's append finds the version that it knew, and all look at the publisher again (publish.py).
+# After the commit, an append that was prepared with the old version finds no row, and looks at the publisher again (publish.py).
 OUTDATE = "UPDATE topics_topichead SET version = version + 1 FROM topics_topic t WHERE t.id = topic_id AND t.name = %s"
 CLIENT = "SELECT name FROM push_busclient WHERE id = %s AND token IS NOT NULL"
 
 
 class Listed(NamedTuple):
-    """A topic, its publisher, and how many events it ever got. `publisher` is None until a client publishes."""
+    """A topic, its publisher, and the number of events ever published. `publisher` is None until a client publishes."""
 
     name: str
     publisher: str | None
@@ -63,9 +63,9 @@ def list_topics() -> Script[list[Listed]]:
 
 
 def delete_topic(name: str, key: BusKey, now: int) -> Script[None]:
-    """Delete a topic. Its subscribers are unsubscribed from it, and still get what was published before.
+    """Deletes a topic. Its subscribers are unsubscribed from the topic, and still get the events published before.
 
-    Raises InvalidRequest, NotFound, or Forbidden for who neither publishes to it nor has the root key.
+    Raises InvalidRequest, NotFound, or Forbidden if the key is neither the publisher's nor the root key.
     """
     check_topic(name)
     topic_id, head_seq, moved = yield from atomically(delete_all_of(name, key, now))
@@ -77,7 +77,7 @@ def delete_topic(name: str, key: BusKey, now: int) -> Script[None]:
 
 
 def delete_all_of(name: str, key: BusKey, now: int) -> Script[tuple[int | None, int, list[tuple[int, int]]]]:
-    """Returns what topics.delete.delete_locked() does, and the heads of the queues that were filled."""
+    """Returns the topic's id and head from topics.delete.delete_locked(), and the heads of the filled queues."""
     yield from graph.lock_graph()
     owner = yield Statement(LOCK, (name,))
     if not owner:
@@ -96,8 +96,10 @@ def delete_all_of(name: str, key: BusKey, now: int) -> Script[tuple[int | None, 
 
 
 def fill_queues(topic_id: int, now: int) -> Script[list[tuple[int, int]]]:
-    """Bring all that was published to a topic into its queues, and keep everybody from publishing more. The caller holds the
-    topic's row. Returns the queues' heads."""
+    """Forwards all events of a topic into its queues, and blocks further publishing. Returns the heads of the filled queues.
+
+    The caller holds the topic's row.
+    """
     yield Statement(LOCK_ADVANCES)
     queues = yield Statement(QUEUES, (topic_id, QUEUE))
     ids = [queue_id for queue_id, _ in queues]
@@ -119,7 +121,7 @@ def fill_queues(topic_id: int, now: int) -> Script[list[tuple[int, int]]]:
 
 
 def hand_over(name: str, client_id: int) -> Script[None]:
-    """Let another client publish to a topic, and the one before no more. Raises NotFound."""
+    """Makes another client the publisher of a topic. The former publisher can no longer publish. Raises NotFound."""
     yield from atomically(hand_over_locked(name, client_id))
     forget(bus_topic(name))
 

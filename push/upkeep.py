@@ -1,6 +1,6 @@
-"""What the bus lets go of: the delivery log after PUSH_LOG_DAYS, and what was delivered after PUSH_KEEP_DAYS, in bounded steps.
+"""Deletes old data of the bus in bounded steps: the delivery log after PUSH_LOG_DAYS, delivered events after PUSH_KEEP_DAYS.
 
-Until then it can be delivered again. What is not delivered stays, however old (autodrop.py is another matter).
+Until then, operators can redeliver delivered events. Undelivered events stay, however old (but see autodrop.py).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from topics.delete import delete_locked
 from wire.keys import OPEN
 
 DAY_MS = 86_400_000
-STEP = 5_000  # lines of the log that go in one statement
+STEP = 5_000  # log lines deleted in one statement
 
-# By the index on ts.
+# Uses the index on ts.
 DROP_LOG = """
 DELETE FROM push_delivery WHERE id IN (SELECT id FROM push_delivery WHERE ts < %s ORDER BY ts LIMIT %s)
 """
-# Queues with delivered events of that age, and the last of them.
+# Queues with delivered events older than a time, and the last seq of these events.
 DELIVERED = """
 SELECT * FROM (
     SELECT h.topic_id, least(c.seq, topic_seq_at(h.topic_id, h.floor_seq, h.head_seq, %s) - 1) AS upto, h.floor_seq
@@ -33,7 +33,7 @@ SELECT * FROM (
 """
 LOCK_HEAD = "SELECT FROM topics_topichead WHERE topic_id = %s FOR UPDATE"
 TRIM = "SELECT records FROM topic_trim(%s, %s, 'delete')"
-# Those that left long ago, and got all that was theirs.
+# Subscribers that unsubscribed before a time, and whose events are all delivered.
 LEFT = """
 SELECT s.client_id, s.queue FROM push_subscriber s JOIN push_queues q ON q.client_id = s.client_id
  WHERE s.unsubscribed_ts < %s AND q.records = 0
@@ -43,14 +43,14 @@ FORGET = "DELETE FROM push_subscriber WHERE client_id = %s AND unsubscribed_ts I
 
 
 def drop_old_deliveries(now: int, limit: int = STEP) -> int:
-    """Returns how many lines of the log went: `limit` at the most."""
+    """Deletes old lines of the delivery log. Returns how many: at most `limit`."""
     with connection.cursor() as cursor:
         cursor.execute(DROP_LOG, [now - settings.PUSH_LOG_DAYS * DAY_MS, limit])
         return int(cursor.rowcount)
 
 
 def trim_delivered(now: int) -> int:
-    """Let go of what was delivered long ago. Returns of how many queues."""
+    """Deletes events that were delivered long ago. Returns the number of trimmed queues."""
     queues = run(rows(DELIVERED, now - settings.PUSH_KEEP_DAYS * DAY_MS))
     for queue_id, upto, _ in queues:
         run(atomically(trim(queue_id, upto)))
@@ -58,7 +58,7 @@ def trim_delivered(now: int) -> int:
 
 
 def forget_left(now: int) -> int:
-    """Forget those that unsubscribed long ago, with their queues. Returns how many."""
+    """Deletes subscribers that unsubscribed long ago, with their queues. Returns how many."""
     left = run(rows(LEFT, now - settings.PUSH_KEEP_DAYS * DAY_MS))
     for client_id, _ in left:
         run(atomically(forget(client_id, now)))
@@ -66,7 +66,7 @@ def forget_left(now: int) -> int:
 
 
 def forget(client_id: int, now: int) -> Script[None]:
-    """Unless it has subscribed again: nobody does while the graph is ours."""
+    """Deletes a subscriber, unless the client has subscribed again. While the graph is locked, no client can subscribe."""
     yield from graph.lock_graph()
     yield Statement(FORGET_LOG, (client_id,))
     for (queue,) in (yield Statement(FORGET, (client_id,))):

@@ -1,4 +1,4 @@
-"""The bus in the admin: subscribers and what operators do with them, their deliveries, and who publishes what."""
+"""The bus in the admin: subscribers and operators' actions on them, their deliveries, and topics with their publishers."""
 
 from push.admin import deliveries, subscribers, topics
 

@@ -1,4 +1,4 @@
-"""The delivery log: each attempt of the last PUSH_LOG_DAYS. Nobody edits it."""
+"""The delivery log: each attempt of the last PUSH_LOG_DAYS. The log is read-only."""
 
 from __future__ import annotations
 

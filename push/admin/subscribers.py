@@ -1,4 +1,4 @@
-"""Subscribers in the admin: how they are, and what operators do with them. One query a page, and none of it shows a secret."""
+"""Subscribers in the admin: their state, and operators' actions. Each page needs one query, and no page shows a secret."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class SubscriberAdmin(DomainAdmin):
         ("Subscription", {"fields": ("topics", "shown_callback", "timeout_ms", "max_events", "queue_topic", "since")}),
     )
 
-    # -- What it shows ------------------------------------------------------------------------------------------------
+    # -- Display ------------------------------------------------------------------------------------------------------
 
     @admin.display
     def state(self, subscriber: Subscriber) -> str:
@@ -167,9 +167,9 @@ class SubscriberAdmin(DomainAdmin):
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Subscriber | None = None) -> bool:
-        return False  # what it was sent stays in the delivery log; the action ends its subscription
+        return False  # the delivery log keeps its deliveries. An action ends its subscription
 
-    # -- What it does -------------------------------------------------------------------------------------------------
+    # -- Actions ------------------------------------------------------------------------------------------------------
 
     @admin.action(description="Pause deliveries to selected subscribers", permissions=["change"])
     def pause(self, request: HttpRequest, queryset: QuerySet[Subscriber]) -> None:
@@ -181,7 +181,7 @@ class SubscriberAdmin(DomainAdmin):
 
     @admin.action(description="Unsubscribe selected subscribers from all topics", permissions=["change"])
     def unsubscribe(self, request: HttpRequest, queryset: QuerySet[Subscriber]) -> None:
-        """For clients that are gone. What is queued is still delivered."""
+        """Unsubscribes clients that are no longer used. Queued events are still delivered."""
         ids = list(queryset.filter(unsubscribed_ts__isnull=True).values_list("pk", flat=True))
         for id in ids:
             run(unsubscribe(id, None, now_ms()))
@@ -203,7 +203,7 @@ class SubscriberAdmin(DomainAdmin):
         ]
 
     def found(self, request: HttpRequest, id: int) -> Subscriber:
-        """Raises Http404 or PermissionDenied."""
+        """Returns the subscriber, if the user may change it. Raises Http404 or PermissionDenied."""
         subscriber: Subscriber | None = self.get_object(request, str(id))
         if subscriber is None:
             raise Http404
@@ -221,7 +221,7 @@ class SubscriberAdmin(DomainAdmin):
         return HttpResponseRedirect(reverse("admin:push_subscriber_change", args=[subscriber.pk]))
 
     def redeliver_view(self, request: HttpRequest, id: int) -> HttpResponse:
-        """A form; once it is sent, delivery goes on from there."""
+        """Shows a form for a seq or a time. After a valid POST, delivery continues from there."""
         subscriber = self.found(request, id)
         form = RedeliverForm(request.POST or None)
         if request.method == "POST" and form.is_valid():
@@ -236,7 +236,7 @@ class SubscriberAdmin(DomainAdmin):
         return self.page(request, subscriber, "redeliver", title="Redeliver", form=form)
 
     def drop_view(self, request: HttpRequest, id: int) -> HttpResponse:
-        """What would be dropped; once that is confirmed, it is."""
+        """Shows the number of events that would be dropped. A POST drops them."""
         subscriber = self.found(request, id)
         if request.method == "POST":
             try:
@@ -248,7 +248,7 @@ class SubscriberAdmin(DomainAdmin):
         return self.page(request, subscriber, "drop", title="Drop the queue", queued=self.queued(subscriber))
 
     def test_view(self, request: HttpRequest, id: int) -> HttpResponse:
-        """A page that says what is sent; once that is confirmed, it is."""
+        """Describes the test event. A POST sends the event."""
         subscriber = self.found(request, id)
         if request.method == "POST":
             try:

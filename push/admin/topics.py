@@ -1,4 +1,4 @@
-"""Bus topics in the admin: who publishes to each, and handing one to another client. Tokens are no page: they are secrets."""
+"""Bus topics in the admin: the publisher of each, and a form to change the publisher. Tokens have no page: they are secrets."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ class BusTopicAdmin(DomainAdmin):
         return self.now
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        return False  # it is made by the first event
+        return False  # the first event creates a topic
 
     def save_model(self, request: HttpRequest, obj: BusTopic, form: Any, change: bool) -> None:
-        """Hands it over. Raises TopicsError."""
+        """Makes the selected client the publisher. Raises TopicsError."""
         run(hand_over(obj.name, obj.publisher_id))
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Deletion:

@@ -1,4 +1,4 @@
-"""How the bus speaks on the common port: HTTP Basic, TLS asked for, and refusals as a plain sentence."""
+"""The bus's API on the common port: HTTP Basic, required TLS, and error responses of one plain sentence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLAIN = (b"content-type", b"text/plain; charset=utf-8")
 
 
 class TLSWanted(TopicsError):
-    """The request came in the clear, and is to come again to `location`."""
+    """The request came without TLS, and has to be sent again to `location`."""
 
     status, code = 308, "tls_wanted"
 
@@ -28,19 +28,19 @@ class TLSWanted(TopicsError):
 
 
 def check_tls(scope: dict[str, Any], headers: dict[bytes, bytes]) -> None:
-    """Raises TLSWanted for a request in the clear, before anybody looks at the token that it shows to the whole network."""
+    """Raises TLSWanted for a request without TLS, before its token is looked at: the whole network may have read the token."""
     if not settings.FORCE_SSL or scope.get("scheme") == "https":
         return
     if settings.TOPICS_TLS_PROXY and headers.get(b"x-forwarded-proto") == b"https":
         return
     host = headers.get(b"host", b"localhost").decode("latin-1")
-    host = host if host.endswith("]") else host.rpartition(":")[0] or host  # its port is not the one that speaks TLS
+    host = host if host.endswith("]") else host.rpartition(":")[0] or host  # without the port, which has no TLS
     query = scope["query_string"].decode("latin-1")
     raise TLSWanted(f"https://{host}{quote(scope['path'])}{'?' if query else ''}{query}")
 
 
 def refusal(error: Exception, started: float, key: Key = OPEN) -> Answer:
-    """As wire.answer.refusal(), in a sentence."""
+    """Returns the error response, like wire.answer.refusal(), but as a sentence."""
     known = answer.domain_error(error)
     if known is None:
         answer.log.exception("a request failed", exc_info=error)
@@ -55,5 +55,5 @@ def refusal(error: Exception, started: float, key: Key = OPEN) -> Answer:
     return Answer(known.status, f"{known.message}\n".encode(), tuple(headers))
 
 
-# Routemaster looks at no query, and its clients may send one.
+# Not strict: Routemaster ignores queries, and its clients may send them.
 BUS = Dialect(bus_clients, refusal, check_tls, bus_clients.doubt, is_strict=False)

@@ -1,4 +1,4 @@
-"""/pulse: for who looks after the bus, and for who scales it."""
+"""/pulse: health of the bus for monitoring, and for autoscaling."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from wire.endpoint import Asked, Endpoint
 
 @Endpoint("GET", "pulse", "pulse", scope="monitor", dialect=BUS, answers={})
 def pulse(asked: Asked[None, None]) -> Script[Answer]:
-    """Whether PostgreSQL and Redis answer: 204, else 503."""
+    """Answers 204 if PostgreSQL and Redis answer, else 503."""
     yield from check()
     return NOTHING
 
 
 @Endpoint("GET", "pulse/scaling", "scaling", scope="monitor", dialect=BUS, answers={})
 def scaling(asked: Asked[None, None]) -> Script[Answer]:
-    """Takes a second when many deliveries are due: then it is time for more workers."""
+    """Answers after one second if many deliveries are due, else at once. A slow answer means: start more workers."""
     yield from check()
     if (
         yield from due_within(settings.ROUTEMASTER_SCALING_DEADLINE, now_ms())

@@ -1,4 +1,4 @@
-"""/subscription and /subscriber: subscribe, unsubscribe, and a list of all."""
+"""/subscription and /subscriber: subscribe, unsubscribe, and list all subscriptions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wire.keys import Key
 
 
 class Events(msgspec.Struct):
-    """`oldest`: seconds since the epoch; null where nothing is queued."""
+    """`oldest`: time of the oldest queued event in seconds since the epoch. Null if no event is queued."""
 
     sent: int
     queued: int
@@ -27,7 +27,7 @@ class Events(msgspec.Struct):
 
 
 class ListedSubscription(msgspec.Struct):
-    """`uuid`: a secret, which its own client and the root key see; null for others. The callback's credentials are hidden."""
+    """`uuid`: a secret, shown only to its own client and to the root key, else null. The callback's credentials are hidden."""
 
     subscriber: str
     uuid: str | None
@@ -39,13 +39,13 @@ class ListedSubscription(msgspec.Struct):
 
 
 def put(asked: Asked[Wanted, None]) -> Script[Answer]:
-    """Subscribe to these topics and no others, or change how."""
+    """Subscribe to exactly these topics, or change the subscription."""
     yield from subscribe(asked.key.client_id, asked.key.name, asked.body, now_ms())  # type: ignore[attr-defined]
     return NOTHING
 
 
 def list_all(asked: Asked[None, None]) -> Script[Answer]:
-    """All subscriptions, with what each was sent and what is queued for it."""
+    """List all subscriptions, with the numbers of their sent and queued events."""
     listed = [
         ListedSubscription(
             each.subscriber,
@@ -62,7 +62,7 @@ def list_all(asked: Asked[None, None]) -> Script[Answer]:
 
 
 def own(key: Key) -> int:
-    """The client. Raises NotFound for the root key, which subscribes to nothing."""
+    """Returns the client's id. Raises NotFound for the root key, which has no subscription."""
     if not isinstance(key, BusKey) or "root" in key.scopes:
         raise NotFound("the root key has no subscription: DELETE /subscribers/NAME ends that of a client")
     return key.client_id
@@ -70,21 +70,21 @@ def own(key: Key) -> int:
 
 @Endpoint("DELETE", "subscriber", "unsubscribe_all", scope="delete", dialect=BUS, answers={})
 def delete_all(asked: Asked[Any, None]) -> Script[Answer]:
-    """Unsubscribe from everything. What is queued is still delivered."""
+    """Unsubscribe from all topics. Queued events are still delivered."""
     yield from unsubscribe(own(asked.key), None, now_ms())
     return NOTHING
 
 
 @Endpoint("DELETE", "subscriber/topics/<str:topic>", "unsubscribe", scope="delete", dialect=BUS, answers={})
 def delete_one(asked: Asked[Any, None], topic: str) -> Script[Answer]:
-    """Unsubscribe from a topic. What is queued is still delivered."""
+    """Unsubscribe from a topic. Queued events are still delivered."""
     yield from unsubscribe(own(asked.key), topic, now_ms())
     return NOTHING
 
 
 @Endpoint("DELETE", "subscribers/<str:subscriber>", "unsubscribe_client", scope="root", dialect=BUS, answers={})
 def delete_named(asked: Asked[Any, None], subscriber: str) -> Script[Answer]:
-    """End a client's subscription, whether its token exists or not. What is queued is still delivered."""
+    """End a client's subscription, even if its token was deleted. Queued events are still delivered."""
     client_id = yield from subscriber_named(subscriber)
     yield from unsubscribe(client_id, None, now_ms())
     return NOTHING

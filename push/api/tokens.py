@@ -1,4 +1,4 @@
-"""/api_tokens: who may use the bus, for the root key."""
+"""/api_tokens: the clients of the bus and their tokens. Only for the root key."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Token(msgspec.Struct):
 
 @Endpoint("GET", "api_tokens", "list_tokens", scope="root", dialect=BUS, answers={200: Token})
 def list_tokens(asked: Asked[None, None]) -> Script[Answer]:
-    """All clients with their tokens; 204 where there is none."""
+    """List all clients with their tokens. 204 if there are none."""
     known = yield from clients()
     if not known:
         return NOTHING
@@ -37,13 +37,13 @@ def list_tokens(asked: Asked[None, None]) -> Script[Answer]:
 
 @Endpoint("POST", "api_tokens", "add_token", scope="root", dialect=BUS, body=NewToken, answers={201: Token})
 def add_token(asked: Asked[NewToken, None]) -> Script[Answer]:
-    """Make a client, with a token of ours or of yours."""
+    """Create a client. Without `token`, the server creates one."""
     made = yield from add_client(asked.body.name, asked.body.token, now_ms())
     return asked.answer(Token(made.name, made.token), 201)
 
 
 @Endpoint("DELETE", "api_tokens/<str:token>", "delete_token", scope="root", dialect=BUS, answers={})
 def delete_token(asked: Asked[Any, None], token: str) -> Script[Answer]:
-    """Forget a token. What its client publishes and gets goes on."""
+    """Delete a token. The client's topics and its subscription remain."""
     yield from delete_client(token, now_ms())
     return NOTHING

@@ -24,25 +24,25 @@ class ListedTopic(msgspec.Struct):
 
 @Endpoint("GET", "topics", "bus_topics", scope="monitor", dialect=BUS, answers={200: ListedTopic})
 def list_all(asked: Asked[None, None]) -> Script[Answer]:
-    """All topics, who publishes to each, and how many events it ever got."""
+    """List all topics, each with its publisher and the number of events ever published."""
     listed = yield from list_topics()
     return Answer(200, msgspec.json.encode([ListedTopic(*each) for each in listed]))
 
 
 @Endpoint("POST", "topics/<str:topic>", "publish", scope="client", dialect=BUS, body=Event, answers={})
 def publish_event(asked: Asked[Event, None], topic: str) -> Script[Answer]:
-    """Publish an event; the first client that does so is the topic's publisher from then on."""
+    """Publish an event. The first client that publishes to a topic becomes its only publisher."""
     yield from publish(topic, asked.body, asked.key.client_id, now_ms())  # type: ignore[attr-defined]
     return NOTHING
 
 
 def delete(asked: Asked[Any, None], topic: str) -> Script[Answer]:
-    """Delete a topic. Who subscribed to it gets what was published, and is unsubscribed."""
+    """Delete a topic. Its subscribers still get the published events, and are unsubscribed."""
     yield from delete_topic(topic, asked.key, now_ms())  # type: ignore[arg-type]
     return NOTHING
 
 
-# The page says /topic/:name, and the clients say /topics/:name.
+# Routemaster's page documents /topic/:name, but its clients use /topics/:name.
 delete_one = Endpoint("DELETE", "topic/<str:topic>", "delete_bus_topic", scope="delete", dialect=BUS, answers={})(
     delete
 )

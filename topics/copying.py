@@ -1,7 +1,7 @@
-"""Copies: records of another server, written into a sealed topic with the seqs that they have there (docs/wire.md, "Copies").
+"""Copies: records of another server, written into a sealed topic with their seqs of that server (docs/wire.md, "Copies").
 
-A copy that is sent again changes nothing, because the records up to the head are skipped. The head's lock orders copies as it
-orders appends.
+A copy that is sent again changes nothing, because the server skips records up to the head. The head's lock orders copies
+like it orders appends.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from topics.cache import CachedTopic, as_known
 from topics.insert import LOGGED, MAKE_ROOM, SYNC, VOLATILE, array, records, room
 from topics.records import MAX_RECORDS, OBJECT, Rows, columns, no_meta
 
-MOST_SEQ = 2**62  # so that a topic has as many seqs left as it can ever give out
+MOST_SEQ = 2**62  # so that a topic has enough seqs left for its whole life
 MOST_LEAD_MS = 10_000  # of a $ts: a head whose ts leads by more is set back (upkeep/retention.py)
 STAMP_BYTES = 2048  # more than the stamp of an exactly_once router takes, which a diff shows as a part of `meta`
 
 LOCK_HEAD = "SELECT head_seq, last_ts FROM topics_topichead WHERE topic_id = %s AND version = %s FOR UPDATE"
-# The caller holds the head's lock. A seq that is left out is a hole, like that of a deleted record. In a topic that holds no
-# record, the seqs before the first one lie below the floor, so that the copy of a log that begins late has no hole.
-# A copy reserves no seq above its head. A crash would move the head over reserved seqs, and a copy that is sent again would skip
+# The caller holds the head's lock. A seq that is left out is a hole, like that of a deleted record. In a topic without
+# records, the seqs before the first one are below the floor. So the copy of a log that starts late has no hole. A copy
+# reserves no seq above its head. A crash would move the head over reserved seqs, and a copy that is sent again would skip
 # their records. So each copy waits for the disk (SYNC), whatever the topic's durability is.
 COPY = """
 WITH moved AS (
@@ -60,8 +60,9 @@ SELECT moved.topic_id, new.seq, new.ts, moved.base_total + new.run, new.size, {v
             AS new (data, tag, node, meta, size, run, seq, ts)
 """
 COPIES = {volatile: COPY.format(**kind) for volatile, kind in ((False, LOGGED), (True, VOLATILE))}
-# What the source lost below a seq is lost here, too: records there go, and a reader from below gets a tombstone.
-TRIM = "SELECT topic_trim(%s, %s, 'delete')"  # in silence: LOSE says why
+# If the source lost everything below a seq, the copy loses it, too: TRIM removes the records, and readers from below get a
+# tombstone.
+TRIM = "SELECT topic_trim(%s, %s, 'delete')"  # without a reason: LOSE notes the reason
 LOSE = """
 UPDATE topics_topichead
    SET cap_lost_seq = greatest(cap_lost_seq, CASE WHEN %(cap)s::boolean THEN %(seq)s::bigint END),
@@ -70,8 +71,8 @@ UPDATE topics_topichead
        source_lost_seq = greatest(source_lost_seq, CASE WHEN %(source_trim)s::boolean THEN %(seq)s::bigint END)
  WHERE topic_id = %(id)s::bigint
 """
-# A loss behind live records is a piece without a home, like those of topics_recover and router_lose. A topic without records has
-# its losses below the floor (topic_shrink).
+# A loss behind live records is a piece without a home, like the pieces of topics_recover and router_lose. A topic without
+# records has its losses below the floor (topic_shrink).
 LOSE_BEHIND = """
 WITH piece AS (
     INSERT INTO routers_span (topic_id, first_seq, last_seq, home_id, home_first_seq, home_last_seq, ts, shown, keep_node,
@@ -83,7 +84,7 @@ UPDATE topics_topichead
  WHERE topic_id = %(id)s::bigint
 """
 SINK_IF_EMPTY = "SELECT topic_shrink(topic_id, floor_seq, 0, 0) FROM topics_topichead WHERE topic_id = %s AND count = 0"
-# Which records a reader of the source had to undo (sql/topic_lost_from.sql).
+# Notes the records that a reader of the source had to undo (sql/topic_lost_from.sql).
 NOTE_CRASH = """
 INSERT INTO topics_crashloss (topic_id, first_seq, last_seq) VALUES (%s, %s, %s) ON CONFLICT (topic_id, last_seq) DO NOTHING
 """
@@ -99,49 +100,50 @@ LOSSES = {
     "mixed": {"cap", "ttl"},
     "recreated": {"cap"},
 }
-REASONS = ("cap", "ttl", "restart", "source_trim")  # of which LOSE knows
+REASONS = ("cap", "ttl", "restart", "source_trim")  # the reasons that LOSE knows
 
 
 class CopiedRecord(msgspec.Struct, forbid_unknown_fields=True):
-    """A record as a diff shows it. `data` and `meta` stay the very bytes that were sent."""
+    """A record as a diff shows it. `data` and `meta` keep exactly the bytes that were sent."""
 
     data: msgspec.Raw
-    """Any JSON value, null too. With `meta` 1 MiB at most."""
+    """Any JSON value, also null. With `meta` at most 1 MiB."""
     seq: Annotated[int, Meta(ge=1, le=MOST_SEQ)] = msgspec.field(name="$seq")
-    """Its seq, which it keeps. Seqs ascend."""
+    """The record's seq, which the copy keeps. Seqs must ascend."""
     ts: Annotated[int, Meta(ge=0, le=2**62)] = msgspec.field(name="$ts")
-    """When it was appended, in milliseconds since the epoch. Times do not descend."""
+    """Time of the append, in milliseconds since the epoch. Times must not descend."""
     node: str | None = msgspec.field(name="$node", default=None)
-    """Who wrote it: 1 to 128 bytes."""
+    """Name of the writer: 1 to 128 bytes."""
     tag: str | None = msgspec.field(name="$tag", default=None)
-    """What deletes, reads and routers choose by: 1 to 256 bytes."""
+    """A label for deletes, filters and routers: 1 to 256 bytes."""
     meta: Annotated[msgspec.Raw, OBJECT] = msgspec.field(default_factory=no_meta)
-    """A small object beside the data. The stamp of an `exactly_once` router stays in it as it was shown."""
+    """A small object beside the data. It keeps the stamp of an `exactly_once` router as the diff showed it."""
     topic: str | None = msgspec.field(name="$topic", default=None)
-    """Taken, and does nothing."""
+    """Accepted, without an effect."""
 
 
 class CopiedTombstone(msgspec.Struct, forbid_unknown_fields=True):
-    """The tombstone of a diff answer, as it is."""
+    """The tombstone of a diff answer, unchanged."""
 
     gap_to: LostSeq
-    """The last seq that is lost. The records of the same answer are above it."""
+    """The last lost seq. The records of the same answer are above it."""
     reason: Literal["cap", "ttl", "restart", "source_trim", "mixed", "recreated"]
-    """Why."""
+    """Reason of the loss."""
     earliest_seq: LostSeq
-    """The first live record of the source. If it is above `gap_to`, everything below it is lost. Else only the gap is lost."""
+    """The first live record of the source. If it is above `gap_to`, everything below it is lost. Otherwise only the gap is
+    lost."""
     lost_from: Annotated[int, Meta(ge=1, le=MOST_SEQ)] | None = None
-    """Where a loss by a crash begins."""
+    """The first seq of a loss by a crash."""
     gap_from: int | None = None
-    """Taken, and does nothing: the gap begins above the head of the copy."""
+    """Accepted, without an effect: the gap starts above the head of the copy."""
     missed_estimate: int | None = None
-    """Taken, and does nothing."""
+    """Accepted, without an effect."""
     head_seq: int | None = None
-    """Taken, and does nothing."""
+    """Accepted, without an effect."""
 
     @property
     def lies_behind(self) -> bool:
-        """Whether the loss lies behind records that are there."""
+        """Whether the loss lies behind live records."""
         return self.gap_to >= self.earliest_seq
 
 
@@ -151,33 +153,33 @@ class Copy(msgspec.Struct, forbid_unknown_fields=True):
     copy: bool
     """True: the records come from another server and keep their seqs."""
     records: list[CopiedRecord]
-    """Up to 10000 records, as a diff with `include_tags` shows them. Records up to the head are skipped."""
+    """Up to 10000 records, as a diff with `include_tags` shows them. The server skips records up to the head."""
     head_seq: Annotated[int, Meta(ge=0, le=MOST_SEQ)] | None = None
-    """The head that the topic has then, at least: the seqs between the last record and it are holes."""
+    """The topic's head after the copy, at least. Seqs between the last record and this head are holes."""
     earliest_seq: LostSeq | None = None
-    """All records below this seq are lost, as by a cap or a ttl: readers from below get a tombstone."""
+    """All records below this seq are lost, like by a cap or a ttl. Readers from below get a tombstone."""
     tombstone: CopiedTombstone | None = None
-    """In place of `earliest_seq`: the tombstone of the diff answer. Readers get one with the same reason."""
+    """In place of `earliest_seq`: the tombstone of the diff answer. Readers get a tombstone with the same reason."""
 
 
 class Marked(msgspec.Struct):
-    """What tells a copy from an append."""
+    """The field that distinguishes a copy from an append."""
 
     copy: bool = False
 
 
 def is_copy(body: bytes) -> bool:
-    """Whether the body of an append is that of a copy."""
+    """Returns whether the body of an append is the body of a copy."""
     if b'"copy"' not in body:
         return False
     try:
         return msgspec.json.decode(body, type=Marked).copy
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return False  # the refusal is that of an append
+        return False  # then the error is one of an append
 
 
 class Copied(NamedTuple):
-    """The seqs that a copy wrote, the head then, and how long the statements and the commit took (ms)."""
+    """The written seqs, the head after the copy, and the time of the statements and of the commit in ms."""
 
     seqs: Sequence[int]
     head_seq: int
@@ -186,7 +188,8 @@ class Copied(NamedTuple):
 
 
 def check_copy(wanted: Copy, now: int) -> Rows:
-    """The records as rows. Raises InvalidRequest, BatchTooLarge, RecordTooLarge or StorageFull: none may be written."""
+    """Returns the records as rows. Raises InvalidRequest, BatchTooLarge, RecordTooLarge or StorageFull if they must not be
+    written."""
     disk.check()
     found = wanted.records
     if len(found) > MAX_RECORDS:
@@ -225,9 +228,9 @@ def descends(seq: int, ts: int, before: int) -> InvalidRequest:
 
 
 def copy(name: str, wanted: Copy, rows: Rows, now: int) -> Script[Copied]:
-    """Write the records that lie above the head, move the head, and lose what the source lost.
+    """Writes the records above the head, moves the head, and loses the seqs that the source lost.
 
-    Raises TopicNotFound, TopicNotSealed, TopicFull, InvalidRequest or NotReady: then nothing changed.
+    Raises TopicNotFound, TopicNotSealed, TopicFull, InvalidRequest or NotReady, and then changes nothing.
     """
     if limits.MOST_TOTAL_BYTES:
         yield from limits.check_total_bytes(rows.bytes)
@@ -249,7 +252,7 @@ def copy(name: str, wanted: Copy, rows: Rows, now: int) -> Script[Copied]:
 
 
 def copy_once(topic: CachedTopic, wanted: Copy, rows: Rows, now: int) -> Script[Copied | None]:
-    """None: the topic is another than the one we knew."""
+    """Copies once. Returns None if the topic's version differs from the cached one."""
     started = time.perf_counter()
     yield Statement(SYNC, ("on",))
     held = yield Statement(LOCK_HEAD, (topic.id, topic.version))
@@ -286,14 +289,14 @@ def copy_once(topic: CachedTopic, wanted: Copy, rows: Rows, now: int) -> Script[
 
 
 def lose_behind(topic: CachedTopic, tombstone: CopiedTombstone) -> Script[None]:
-    """Lose what follows the head, up to the end of the gap."""
+    """Loses the seqs from the head to the end of the gap."""
     path = [] if tombstone.reason == "restart" else ["copy"]
     yield Statement(LOSE_BEHIND, {"id": topic.id, "gap_to": tombstone.gap_to, "path": path})
     yield Statement(SINK_IF_EMPTY, (topic.id,))
 
 
 def lost_below(topic: CachedTopic, wanted: Copy) -> tuple[int, set[str]]:
-    """The seq up to which everything is lost, and why. 0: nothing is."""
+    """Returns the seq up to which everything is lost (0 or less if nothing is), and the kinds of the loss."""
     tombstone = wanted.tombstone
     if tombstone is None:
         has_ttl_alone = topic.ttl_ms and not (topic.cap_records or topic.cap_bytes)
@@ -304,7 +307,7 @@ def lost_below(topic: CachedTopic, wanted: Copy) -> tuple[int, set[str]]:
 def parameters(
     topic: CachedTopic, before: int, head_seq: int, seqs: Sequence[int], times: Sequence[int], rows: Rows
 ) -> dict[str, Any]:
-    """What COPY wants."""
+    """Returns the arguments of COPY."""
     hole = last_hole([before, *seqs], head_seq)
     return {
         "id": topic.id,
@@ -323,7 +326,7 @@ def parameters(
 
 
 def last_hole(seqs: Sequence[int], head_seq: int) -> int:
-    """The last seq up to the head that is above the first of these and none of them; 0 where there is none."""
+    """Returns the last seq up to the head that is missing in `seqs` and above its first one. 0: none is missing."""
     if head_seq > seqs[-1]:
         return head_seq
     return next((seq - 1 for before, seq in reversed(list(pairwise(seqs))) if seq - before > 1), 0)

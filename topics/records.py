@@ -1,4 +1,4 @@
-"""Records as a client writes them: the body of an append, what is checked of it, and its columns (docs/wire.md)."""
+"""Records as a client sends them: the body of an append, its checks, and its columns (docs/wire.md)."""
 
 from __future__ import annotations
 
@@ -20,62 +20,63 @@ from wire.keys import Key
 from wire.parse import Request
 
 NO_META = msgspec.Raw(b"null")
-no_meta = repeat(NO_META).__next__  # always that one; a function of our own would take longer than reading a record
-# Read once: looking a setting up takes longer than checking a record by it.
+no_meta = repeat(NO_META).__next__  # always NO_META; a Python function would take longer than reading a record
+# Read once: looking up a setting takes longer than checking a record by it.
 MAX_RECORDS, MAX_RECORD_BYTES = settings.TOPICS_MAX_RECORDS_PER_APPEND, settings.TOPICS_MAX_RECORD_BYTES
 OBJECT = Meta(extra_json_schema={"type": ["object", "null"]})
 
 
 class NewRecord(Request):
-    """A record as a client writes it. `data` and `meta` stay the very bytes that were sent."""
+    """A record as a client sends it. `data` and `meta` keep exactly the bytes that were sent."""
 
     data: msgspec.Raw
-    """Any JSON value, null too; comes back byte for byte. With `meta` 1 MiB at most."""
+    """Any JSON value, also null. Reads return it byte for byte. With `meta` at most 1 MiB."""
     tag: str | None = None
-    """What deletes, reads and routers choose by: 1 to 256 bytes."""
+    """A label for deletes, filters and routers: 1 to 256 bytes."""
     node: str | None = None
-    """Who wrote it: 1 to 128 bytes. Null: the `node` of the append."""
+    """Name of the writer: 1 to 128 bytes. Null: the `node` of the append."""
     meta: Annotated[msgspec.Raw, OBJECT] = msgspec.field(default_factory=no_meta)
-    """A small object beside the data: 16 KiB and 64 keys at most. `_topics_router` in it is the routers'."""
+    """A small object beside the data: at most 16 KiB and 64 keys. The key `_topics_router` is reserved for routers."""
 
 
 class Append(Request):
     """The body of an append."""
 
     records: list[NewRecord]
-    """1 to 10000 records: all are appended, next to each other and in this order, or none."""
+    """1 to 10000 records. The server appends all of them, in this order and next to each other, or none."""
     node: str | None = None
-    """Who wrote the records that name no node: 1 to 128 bytes."""
+    """Name of the writer of records without a `node`: 1 to 128 bytes."""
     idempotency_key: str | None = None
-    """Names this append, in 1 to 256 characters: sent again within the topic's `idempotency_window_ms`, it appends
-    nothing and answers the first one's seqs. The header `Idempotency-Key` says the same; this one wins."""
+    """Name of this append: 1 to 256 characters. If you send it again within the topic's `idempotency_window_ms`, the server
+    appends nothing and answers the seqs of the first append. You can also send the header `Idempotency-Key`. If both are
+    sent, this field wins."""
     create: bool = True
-    """False: 404 where the topic is absent. True: it is made."""
+    """True: the append creates an absent topic. False: if the topic is absent, the answer is 404."""
     config: Config | None = None
     """The config of the topic, if this append creates it."""
     disable_backpressure: bool = False
-    """Taken, and does nothing."""
+    """Accepted, without an effect."""
     expected_head: Seq | None = None
-    """The head that the topic has to have: where it is another, 409 `head_mismatch` and nothing is appended. A new topic
-    has the last head of its name, which is 0 unless a topic of the name was deleted."""
+    """The head that the topic must have. If the head differs, the server answers 409 `head_mismatch` and appends nothing. A
+    new topic has the last head of its name, which is 0 unless a topic of the name was deleted."""
     return_seqs: bool = True
-    """False leaves `seqs` out of the answer, as the query's `return_seqs` does."""
+    """False leaves `seqs` out of the answer, like `return_seqs` of the query."""
     copy: bool = False
-    """True: the records come from another server and keep their seqs. The body is then that of a copy."""
+    """True: the records come from another server and keep their seqs. The body is then the body of a copy."""
 
     @property
     def plain(self) -> bool:
-        """Whether it may share a transaction: nothing to look at before it writes."""
+        """Whether the append can share a transaction, because it needs no check before it writes."""
         return self.idempotency_key is None and self.expected_head is None
 
     def check_names(self, key: Key) -> None:
-        """Raises Forbidden when it names a topic outside the key's prefixes."""
+        """Raises Forbidden if `config` names a topic outside the key's prefixes."""
         if self.config is not None:
             self.config.check_names(key)
 
 
 class Rows(NamedTuple):
-    """Checked records, column by column."""
+    """Checked records, column by column. Sizes are in bytes; `bytes` is their sum."""
 
     data: list[msgspec.Raw]
     tags: list[str | None]
@@ -85,22 +86,23 @@ class Rows(NamedTuple):
     bytes: int
 
     def behind(self, count: int) -> Rows:
-        """These rows without the first ones."""
+        """Returns these rows without the first `count`."""
         data, tags, nodes, metas, sizes, _ = self
         left = sizes[count:]
         return Rows(data[count:], tags[count:], nodes[count:], metas[count:], left, sum(left))
 
     def digest(self) -> str:
-        """Tells these records from others, to the byte; as PostgreSQL writes a bytea.
+        """Returns a digest of the records, byte for byte, in PostgreSQL's format of a bytea.
 
-        It stays as it is: kept keys have it, and in an upgrade processes of two versions compare theirs.
+        The digest must not change, because kept keys have it. During an upgrade, processes of two versions compare digests.
         """
         written = msgspec.json.encode((self.data, self.tags, self.nodes, self.metas))
         return f"\\x{blake2b(written, digest_size=16).hexdigest()}"
 
 
 def check_rows(wanted: Append) -> Rows:
-    """The records as rows. Raises InvalidRequest, BatchTooLarge, RecordTooLarge or StorageFull: none may be written."""
+    """Returns the records as rows. Raises InvalidRequest, BatchTooLarge, RecordTooLarge or StorageFull if they must not be
+    written."""
     disk.check()
     records = wanted.records
     if not records:
@@ -125,9 +127,9 @@ class Written(Protocol):
 
 
 def columns(records: Sequence[Written], node: str | None, stamp_bytes: int = 0) -> Rows:
-    """Checked records as rows. `node` wrote those that name none. `stamp_bytes`: what `meta` may hold beyond the limits.
+    """Checks records and returns them as rows. `node`: the writer of records without a node.
 
-    Raises InvalidRequest or RecordTooLarge.
+    `stamp_bytes`: bytes that `meta` may have beyond its limit. Raises InvalidRequest or RecordTooLarge.
     """
     if node is not None:
         check_node(node)
@@ -155,7 +157,7 @@ def columns(records: Sequence[Written], node: str | None, stamp_bytes: int = 0) 
 
 
 def check_meta(meta: bytes, stamp_bytes: int = 0) -> int:
-    """The size of a meta object in bytes, 0 of null; raises InvalidRequest when it is no small object."""
+    """Returns the size of a meta object in bytes, 0 for null. Raises InvalidRequest if it is not a small object."""
     if meta == b"null":
         return 0
     most_bytes = settings.TOPICS_MAX_META_BYTES + stamp_bytes

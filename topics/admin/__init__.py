@@ -1,6 +1,6 @@
-"""The Django admin of the log, plainly: topics, API keys, cursors, the audit log. It changes what the API's functions change.
+"""The Django admin of the log: topics, API keys, cursors and the audit log. It calls the functions that the API calls.
 
-The hot tables (TopicHead, Record, Span) and idempotency keys are no pages of it: nobody edits those by hand.
+The hot tables (TopicHead, Record, Span) and idempotency keys have no pages, because nobody edits them by hand.
 """
 
 from django.contrib import admin
@@ -12,4 +12,4 @@ __all__ = ["audit", "cursors", "keys", "topics"]
 admin.site.site_header = admin.site.site_title = "topics"
 admin.site.index_title = "Operations"
 admin.site.site_url = "/v0/docs"
-admin.site.enable_nav_sidebar = False  # its width belongs to the columns
+admin.site.enable_nav_sidebar = False  # the columns need its width

@@ -1,4 +1,4 @@
-"""The audit log in the admin: who changed or deleted what, by time, name, kind and actor. Nobody edits it."""
+"""The audit log in the admin: changes and deletes, by time, name, kind and actor. The entries are read-only."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from topics.models import AuditEntry
 
 HOUR_MS = 3_600_000
 KINDS = ("topic", "router", "records", "cursor", "key", "bus")
-# What was there before and after, as one text. It is looked for entry by entry, from the newest: some 5 µs each.
+# The states before and after, as one text. A search reads entry by entry, from the newest: about 5 µs each.
 SAID = Concat(Cast("before", TextField()), Cast("after", TextField()))
 ACTIONS = ("create", "change", "delete", "revoke", "rotate")
 
 
 class Word(admin.SimpleListFilter):
-    """A filter by one of a few words, which no query has to look for."""
+    """A filter with a few fixed words, so that it needs no query for them."""
 
     words: tuple[str, ...]
 

@@ -1,4 +1,4 @@
-"""Cursors in the admin: named ones are set as the API's PUT sets them; those of routers and others are only shown."""
+"""Cursors in the admin. A page sets named cursors like the API's PUT. The cursors of routers and other owners are read-only."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class CursorForm(DomainForm):
         choices=[("seq", "behind the seq below"), ("head", "at the head"), ("earliest", "before the earliest record")],
     )
     seq = forms.IntegerField(required=False, help_text="The last seq examined: reading goes on after it.")
-    # Where it stood when the page was made: the API's own fence against overwriting a reader's progress.
+    # The seq when the page was made. It is the API's check against overwriting a reader's progress.
     expected_seq = forms.IntegerField(required=False, widget=forms.HiddenInput)
 
     class Meta:
@@ -55,7 +55,7 @@ class CursorForm(DomainForm):
 
 @admin.register(Cursor)
 class CursorAdmin(DomainAdmin):
-    """One query a page; lag is the head minus the cursor, computed there and then."""
+    """The pages of cursors: one query a page. Lag is the head minus the cursor, computed by this query."""
 
     nothing_yet = mark_safe(
         "No cursors yet. A reader that keeps its place here makes one: <code>PUT /v0/topics/…/cursors/…</code>"
@@ -68,7 +68,7 @@ class CursorAdmin(DomainAdmin):
     search_help_text = "A part of a cursor's or a topic's name."
     now = ("kind", "of_topic", "head_seq", "lag", "oldest_unread", "updated")
 
-    # -- What it shows ------------------------------------------------------------------------------------------------
+    # -- Columns and fields --------------------------------------------------------------------------------------------
 
     @admin.display(ordering="topic__name", description="topic")
     def of_topic(self, cursor: Cursor) -> str:
@@ -104,7 +104,7 @@ class CursorAdmin(DomainAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Cursor | None = None) -> Sequence[str]:
         return () if obj is None else ("name", *self.now)
 
-    # -- What it does -------------------------------------------------------------------------------------------------
+    # -- Actions -------------------------------------------------------------------------------------------------------
 
     def has_change_permission(self, request: HttpRequest, obj: Cursor | None = None) -> bool:
         return super().has_change_permission(request, obj) and (obj is None or obj.kind == Cursor.Kind.NAMED)
@@ -113,7 +113,7 @@ class CursorAdmin(DomainAdmin):
         return super().has_delete_permission(request, obj) and (obj is None or obj.kind == Cursor.Kind.NAMED)
 
     def save_model(self, request: HttpRequest, obj: Cursor, form: CursorForm, change: bool) -> None:
-        """Sets it. Raises TopicsError: also when it moved while the page was open."""
+        """Sets the cursor. Raises TopicsError, also if the cursor moved while the page was open."""
         given = form.cleaned_data
         topic = obj.topic.name if change else given["topic_name"]
         place = {"seq": given["seq"]} if given["at"] == "seq" else {"at": given["at"]}
@@ -129,7 +129,7 @@ class CursorAdmin(DomainAdmin):
         obj.pk, obj.topic, obj.seq = made.pk, made.topic, made.seq
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Deletion:
-        """Named cursors go; those of routers stay with them, and stand in the way of a delete."""
+        """Returns the cursors that a delete removes. Cursors of routers and other owners prevent the delete."""
         owned = [f"Cursor {each.name} belongs to a {each.kind}" for each in objs if each.kind != Cursor.Kind.NAMED]
         lost = [f"Cursor {each.name} of {each.topic.name} at {amount(each.seq)}" for each in objs]
         return lost, {"cursors": len(lost)}, set(), owned

@@ -1,6 +1,7 @@
-"""API keys in the admin: made with the secret shown once, then scoped, limited to prefixes, rotated, and revoked.
+"""API keys in the admin: create (the page shows the secret once), set scopes and prefixes, rotate and revoke.
 
-Nobody deletes a key: a revoked one still says that keys are configured, where none would open the server.
+Keys cannot be deleted, only revoked. A revoked key keeps the server closed. Without any key, the server would accept every
+request.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ COLUMN = {scope: "delete_scope" if scope == "delete" else scope for scope in SCO
 
 
 class ExpiryWidget(AdminSplitDateTime):
-    """Django's two fields for a time, each with a name for who cannot see the word that stands before it."""
+    """Django's two fields for a time. Each has a label for readers who cannot see the word before it."""
 
     def __init__(self, attrs: dict[str, Any] | None = None) -> None:
         super().__init__(attrs)
@@ -90,7 +91,7 @@ class ApiKeyForm(forms.ModelForm):
         return self.cleaned_data
 
     def lost(self) -> list[str]:
-        """What nobody could do any more once this is saved."""
+        """Returns the actions that no key could do after this form is saved."""
         before = lockout.kept()
         wanted = ApiKey(write=self.cleaned_data["write"], admin=self.cleaned_data["admin"])
         expires: datetime | None = self.cleaned_data.get("expires")
@@ -137,7 +138,7 @@ class ApiKeyAdmin(DomainAdmin):
     )
     times = ("created", "old_secret_until", "last_used", "revoked")
 
-    # -- What it shows: never the secret, nor its hash ----------------------------------------------------------------
+    # -- Columns and fields: never the secret or its hash ----------------------------------------------------------------
 
     @admin.display
     def scopes(self, key: ApiKey) -> str:
@@ -175,7 +176,7 @@ class ApiKeyAdmin(DomainAdmin):
         if warning := warning_of(obj):
             fieldsets.insert(
                 2, ("Who else gets in", {"fields": ("confirmed",), "description": warning})
-            )  # below what it may
+            )  # below the scopes
         return fieldsets if obj is None else (*fieldsets, ("Until now", {"fields": self.times}))
 
     def get_readonly_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> Sequence[str]:
@@ -185,13 +186,13 @@ class ApiKeyAdmin(DomainAdmin):
         view = self.admin_site.admin_view(lambda request, id: rotate.rotate(self, request, id))
         return [path("<int:id>/rotate/", view, name="topics_apikey_rotate"), *super().get_urls()]
 
-    # -- What it does -------------------------------------------------------------------------------------------------
+    # -- Actions -------------------------------------------------------------------------------------------------------
 
     def has_delete_permission(self, request: HttpRequest, obj: ApiKey | None = None) -> bool:
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: ApiKey | None = None) -> bool:
-        """A revoked key is over: there is nothing to change."""
+        """A revoked key cannot be changed."""
         return super().has_change_permission(request, obj) and (obj is None or obj.revoked_ts is None)
 
     def save_model(self, request: HttpRequest, obj: ApiKey, form: ApiKeyForm, change: bool) -> None:
@@ -199,14 +200,14 @@ class ApiKeyAdmin(DomainAdmin):
         obj.expires_ts = None if expires is None else round(expires.timestamp() * 1000)
         if change:
             before = described(ApiKey.objects.get(pk=obj.pk))
-            # Only what was changed here: a key revoked while the page was open stays revoked.
+            # Save only the fields that were changed here: a key that was revoked while the page was open stays revoked.
             columns = ("expires_ts" if name == "expires" else name for name in form.changed_data if name != "confirmed")
             obj.save(update_fields=list(columns))
             run(audit.note_difference("key", obj.name, before, described(obj)))
         else:
             secret = new_secret()
             obj.secret_sha256, obj.created_ts = sha256(secret), now_ms()
-            request.secret = secret  # for response_add, which shows it; nothing else ever holds it
+            request.secret = secret  # for response_add, which shows the secret; nothing else stores it
             obj.save()
             run(audit.note("create", "key", obj.name, after=described(obj)))
         transaction.on_commit(keyring.forget)
@@ -216,7 +217,7 @@ class ApiKeyAdmin(DomainAdmin):
 
     @admin.action(description="Revoke selected keys", permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> HttpResponse | None:
-        """Asks first: it is for good."""
+        """Asks for confirmation first, because a revocation is permanent."""
         if "confirmed" not in request.POST:
             return self.ask_to_revoke(request, list(queryset.filter(revoked_ts=None)))
         with transaction.atomic():
@@ -234,7 +235,7 @@ class ApiKeyAdmin(DomainAdmin):
             messages.info(request, "These keys are revoked already.")
             return None
         before, ids = lockout.kept(), {key.pk for key in keys}
-        # A revoked key still counts as one: the end of the last does not open the server.
+        # A revoked key still counts as a key, so revoking the last one does not open the server.
         after = [ApiKey(revoked_ts=now_ms()) if key.pk in ids else key for key in before]
         context = {
             **self.admin_site.each_context(request),
@@ -248,7 +249,7 @@ class ApiKeyAdmin(DomainAdmin):
 
 
 def warning_of(key: ApiKey | None) -> str:
-    """What is said where saving this key (None: a new one) may leave nobody who can write, or configure; else nothing."""
+    """Returns a warning if saving this key (None: a new key) could leave no key that can write or configure. Otherwise ""."""
     before = lockout.kept()
     without = [each for each in before if key is None or each.pk != key.pk]
     lost = lockout.lost(before, [*without, ApiKey(write=False, admin=False)])
@@ -259,7 +260,7 @@ def warning_of(key: ApiKey | None) -> str:
 
 
 def described(key: ApiKey) -> dict[str, Any]:
-    """A key as the audit log shows it: neither its secrets nor their hashes."""
+    """Returns a key as the audit log shows it, without its secrets and hashes."""
     scopes = [scope for scope in SCOPES if getattr(key, COLUMN[scope])]
     shown = {"id": key.pk, "name": key.name, "scopes": scopes, "prefixes": key.prefixes.split()}
     return {**shown, "expires": moment(key.expires_ts)}

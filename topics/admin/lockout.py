@@ -1,6 +1,6 @@
-"""Whether a change of keys would leave nobody who may write, or nobody who may configure: the pages of keys then ask first.
+"""Finds changes of keys that would leave no key to write or no key to configure. The pages of keys then ask for confirmation.
 
-Without any key everybody may do everything. From the first one on, whoever shows none is refused.
+Without any key, the server accepts every request. With the first key, it refuses requests without a key.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ NEEDED = {"write": "append", "admin": "create or configure topics, cursors and r
 
 
 def kept() -> list[ApiKey]:
-    """The admin's keys, without their secrets. There are few."""
+    """Returns the admin's keys, which are few, without their secrets."""
     return list(ApiKey.objects.defer("secret_sha256", "previous_sha256"))
 
 
 def not_held(keys: Iterable[ApiKey]) -> set[str]:
-    """Of `write` and `admin`, what nobody could do any more if these were the admin's keys, beside those of the environment."""
+    """Returns the scopes of `write` and `admin` that no client would have.
+
+    `keys` are the admin's keys. The keys of the environment count, too.
+    """
     fixed, keys = parse_keys(settings.TOPICS_API_KEYS), list(keys)
     if not fixed and not keys:
         return set()
@@ -33,5 +36,5 @@ def not_held(keys: Iterable[ApiKey]) -> set[str]:
 
 
 def lost(before: Iterable[ApiKey], after: Iterable[ApiKey]) -> list[str]:
-    """What somebody may do now and nobody could do then, in words."""
+    """Returns, in words, the actions that clients can do with the keys `before`, but not with the keys `after`."""
     return [NEEDED[scope] for scope in NEEDED if scope in not_held(after) - not_held(before)]

@@ -1,4 +1,4 @@
-"""What the pages of this admin share: one query a list, and the domain's refusals as errors of the form."""
+"""Base classes of the admin's pages: one query for a list, and errors of the domain as errors of the form."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from django.utils.text import capfirst
 from base.errors import InvalidRequest, TopicsError
 from wire import hints
 
-PATH = re.compile(r" - at `\$\.(\w+)(?:\[\.\.\.\])?`$")  # where msgspec found what it refuses
-MOST_PAGES = 10**12  # whatever an address asks for: PostgreSQL counts rows up to 2**63
+PATH = re.compile(r" - at `\$\.(\w+)(?:\[\.\.\.\])?`$")  # the place of msgspec's error
+MOST_PAGES = 10**12  # limits the page of an address: PostgreSQL counts rows up to 2**63
 S = TypeVar("S", bound=msgspec.Struct)
-# What a confirmation page shows: lines, a number for each kind, permissions that lack, and what stands in the way.
+# Contents of a confirmation page: lines, a number for each kind, missing permissions, and obstacles.
 Deletion = tuple[list[Any], dict[str, Any], set[str], list[Any]]
 
 
 class OneQuery(ChangeList):
-    """A page of a list, read together with one row of the next: nothing is counted, however long the list is."""
+    """A page of a list. One query reads its rows and one row of the next page. Rows are never counted, so long lists stay
+    fast."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -37,7 +38,7 @@ class OneQuery(ChangeList):
         rows = list(self.queryset[start : start + self.list_per_page + 1])
         self.result_list = rows[: self.list_per_page]
         self.first, self.last = start + 1, start + len(self.result_list)
-        # As many as are shown: an action is for the rows of the page, never for "all", which nobody has counted.
+        # The number of shown rows: an action applies to the rows of the page, never to "all", because no query counted them.
         self.result_count = self.full_result_count = len(self.result_list)
         self.show_full_result_count = self.can_show_all = self.multi_page = False
         self.show_admin_actions = bool(rows)
@@ -48,7 +49,7 @@ class OneQuery(ChangeList):
 
 
 class DomainForm(forms.ModelForm):
-    """A form whose values the domain judges. `refusal` is why it would not take what was sent."""
+    """A form that shows an error of the domain. `refusal`: the reason why the domain refused the values."""
 
     refusal: TopicsError | None = None
 
@@ -63,9 +64,10 @@ class DomainForm(forms.ModelForm):
 
 
 class DomainAdmin(admin.ModelAdmin):
-    """Pages over the functions that the API calls: what they refuse changes nothing, and the form says why.
+    """Pages that call the functions of the API. If a function raises an error, nothing changes, and the form shows the reason.
 
-    Lists go by templates/admin/topics/pagination.html, which each app includes as its own. `nothing_yet`: what an empty one says.
+    Lists use templates/admin/topics/pagination.html, which each app includes under its own path. `nothing_yet`: the text of
+    an empty list.
     """
 
     nothing_yet: str
@@ -78,7 +80,7 @@ class DomainAdmin(admin.ModelAdmin):
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form = super().get_form(request, obj, change, **kwargs)
-        # Fields of the form's own, beside the model's, are there only where the page shows them.
+        # The form has fields beside those of the model. Keep only the fields that the page shows.
         shown = flatten_fieldsets(self.get_fieldsets(request, obj))
         form.base_fields = {name: field for name, field in form.base_fields.items() if name in shown}
         form.refusal = getattr(request, "refusal", None)
@@ -88,7 +90,7 @@ class DomainAdmin(admin.ModelAdmin):
         try:
             return super().changeform_view(request, *args, **kwargs)
         except TopicsError as error:
-            # Its transaction is rolled back. The second time the form is invalid, and shows the reason.
+            # The transaction is rolled back. The second call shows the form as invalid, with the reason.
             request.refusal = error
             return super().changeform_view(request, *args, **kwargs)
 
@@ -101,7 +103,7 @@ class DomainAdmin(admin.ModelAdmin):
     def changelist_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         try:
             return super().changelist_view(request, *args, **kwargs)
-        except TopicsError as error:  # by an action
+        except TopicsError as error:  # from an action
             return refused(request, error)
 
 
@@ -111,7 +113,7 @@ def refused(request: HttpRequest, error: TopicsError) -> HttpResponse:
 
 
 def as_struct(values: dict[str, Any], shape: type[S]) -> S:
-    """The values as one of the API's bodies. Raises InvalidRequest with the API's words."""
+    """Returns the values as a body of the API. Raises InvalidRequest with the API's message."""
     try:
         return msgspec.convert(values, shape)
     except msgspec.ValidationError as error:
@@ -119,7 +121,7 @@ def as_struct(values: dict[str, Any], shape: type[S]) -> S:
 
 
 def choice_column(field: str) -> Any:
-    """A column of a list with a choice as the API spells it."""
+    """Returns a list column that shows a choice as the API spells it."""
 
     @admin.display(ordering=field, description=field)
     def value(obj: Any) -> str:

@@ -1,4 +1,4 @@
-"""Rotate a key in the admin: a new secret, shown once, while the old one still opens the same for a chosen time."""
+"""Rotates a key in the admin: the page shows a new secret once, and the old secret stays valid for a chosen time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RotateForm(forms.Form):
 
 
 def rotate(admin: DomainAdmin, request: HttpRequest, id: int) -> HttpResponse:
-    """A form; once it is sent, the new secret, on that page and never again."""
+    """Shows a form. After the form is sent, shows the new secret once."""
     key = admin.get_object(request, str(id))
     if key is None:
         raise Http404
@@ -58,10 +58,11 @@ def rotate(admin: DomainAdmin, request: HttpRequest, id: int) -> HttpResponse:
 
 
 def rotate_now(id: int, overlap_ms: int, now: int) -> tuple[str, ApiKey]:
-    """Give the key a new secret and keep its old one for `overlap_ms`. Returns the new secret and the key."""
+    """Gives the key a new secret and keeps its old secret for `overlap_ms`. Returns the new secret and the key."""
     secret = new_secret()
     with transaction.atomic():
-        # Of two who rotate at once the second replaces what the first made: both see a secret, and both are valid for a while.
+        # If two people rotate at once, the second call replaces the secret of the first. Both see a secret, and both
+        # secrets are valid for a while.
         key = ApiKey.objects.select_for_update().get(pk=id)
         key.previous_sha256, key.previous_until_ts = key.secret_sha256, now + overlap_ms
         key.secret_sha256 = sha256(secret)

@@ -11,7 +11,7 @@ from topics.models import ApiKey
 
 
 def show_secret(admin: DomainAdmin, request: HttpRequest, key: ApiKey, secret: str, title: str) -> HttpResponse:
-    """Returns the page with the secret. No browser or proxy keeps it."""
+    """Returns the page with the secret. The page forbids browsers and proxies to store it."""
     context = {
         **admin.admin_site.each_context(request),
         "title": title,

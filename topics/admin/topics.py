@@ -25,7 +25,7 @@ from topics.config import COLUMNS, MAX_PRIORITY, QUEUES_ONLY, Config, put_topic
 from topics.delete import delete_topic
 from topics.models import Cursor, Topic
 
-MOST_NAMED = 100  # routers and cursors that a confirmation spells out
+MOST_NAMED = 100  # routers and cursors that a confirmation lists by name
 MS = "Milliseconds."
 HELP = {
     "name": "1 to 255 of A-Z a-z 0-9 . _ : - with a letter or digit first.",
@@ -47,7 +47,7 @@ ASKED = tuple(name for name in COLUMNS if name != "type" and name not in QUEUES_
 
 
 class TopicForm(DomainForm):
-    # The API keeps the nearest that is allowed and says so in its answer (`clamped`). A form can ask again, so it refuses.
+    # The API clamps the value and reports it in the answer (`clamped`). A form can ask again, so it refuses the value.
     priority = forms.IntegerField(
         required=False,
         min_value=-MAX_PRIORITY,
@@ -67,7 +67,7 @@ class TopicForm(DomainForm):
 
 @admin.register(Topic)
 class TopicAdmin(DomainAdmin):
-    """One query a page: by the unique index on name, with each topic's head."""
+    """The pages of topics: one query a page, by the unique index on name, with each topic's head."""
 
     nothing_yet = mark_safe('No topics yet. The first append makes one, or <a href="add/">make it here</a>.')
     form = TopicForm
@@ -76,7 +76,7 @@ class TopicAdmin(DomainAdmin):
     list_select_related = ("head",)
     list_filter = ("type", "durability", "discard")
     ordering = ("name",)
-    # Without an index: 10,000 names are looked through in 3 ms.
+    # No index: PostgreSQL scans 10,000 names in 3 ms.
     search_fields = ("name__contains",)
     search_help_text = "A part of a name."
     fieldsets = (
@@ -89,7 +89,7 @@ class TopicAdmin(DomainAdmin):
     )
     now = ("type", *columns, "created")
 
-    # -- What it shows ------------------------------------------------------------------------------------------------
+    # -- Columns and fields --------------------------------------------------------------------------------------------
 
     @admin.display(ordering="head__head_seq")
     def head_seq(self, topic: Topic) -> str:
@@ -125,10 +125,10 @@ class TopicAdmin(DomainAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Topic | None = None) -> Sequence[str]:
         return () if obj is None else ("name", *self.now)
 
-    # -- What it does -------------------------------------------------------------------------------------------------
+    # -- Actions -------------------------------------------------------------------------------------------------------
 
     def save_model(self, request: HttpRequest, obj: Topic, form: TopicForm, change: bool) -> None:
-        """Creates, or changes what the form changed. Raises TopicsError."""
+        """Creates the topic, or changes the fields that the form changed. Raises TopicsError."""
         names = [name for name in (form.changed_data if change else ASKED) if name in ASKED]
         config = as_struct({name: form.cleaned_data[name] for name in names}, Config)
         created = run(put_topic(obj.name, config, now_ms())).created
@@ -140,7 +140,7 @@ class TopicAdmin(DomainAdmin):
         obj.pk = topic.pk
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Deletion:
-        """What a delete will take away, in three queries for any number of topics."""
+        """Returns the objects that a delete removes, with three queries for any number of topics."""
         return lost_by_delete(objs, request)
 
     def delete_model(self, request: HttpRequest, obj: Topic) -> None:

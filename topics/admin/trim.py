@@ -1,4 +1,4 @@
-"""Trim a topic in the admin: first what will be lost, then the delete that clients have, too (docs/wire.md)."""
+"""Trims a topic in the admin: shows the loss first, then deletes like the API's delete (docs/wire.md)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from topics.delete import Delete, after_prefix, delete_records
 from topics.diff import check_match
 from topics.models import Topic
 
-# Two index probes where the topic is plain.
+# Two index probes if the topic is plain.
 LOST_BEFORE = """
 SELECT e.records, e.bytes FROM topics_topichead h
  CROSS JOIN LATERAL topic_extent(h.topic_id, h.floor_seq + 1, least(%(before)s - 1, h.head_seq), h.ragged_seq) e
  WHERE h.topic_id = %(id)s
 """
-# By the index on the tag: own records, and those that spans show with their tags. No lock: nothing goes yet.
+# Uses the index on the tag: own records, and records that spans show with their tags. Needs no lock, because it deletes nothing.
 LOST_MATCHING = """
 SELECT count(*), coalesce(sum(size), 0) FROM (
     SELECT r.size FROM topics_topichead h JOIN topics_record r USING (topic_id)
@@ -67,7 +67,7 @@ class TrimForm(forms.Form):
     wanted: Delete
 
     def clean(self) -> dict[str, Any]:
-        """The API's own check, in its words."""
+        """Checks the values like the API, with the API's messages."""
         cleaned: dict[str, Any] = self.cleaned_data
         match = ["tag", cleaned["op"], cleaned["tag"]] if cleaned.get("op") else None
         try:
@@ -83,7 +83,7 @@ class TrimForm(forms.Form):
 
 
 def lost_by_trim(topic: Topic, wanted: Delete) -> Lost:
-    """What a trim would delete now."""
+    """Returns the loss if the topic were trimmed now."""
     before = EVERYTHING if wanted.before_seq is None else wanted.before_seq
     op, literal = check_match(wanted.match)
     arguments = {"id": topic.pk, "before": min(before, EVERYTHING), "tag": literal}
@@ -100,7 +100,7 @@ def lost_by_trim(topic: Topic, wanted: Delete) -> Lost:
 
 
 def trim(admin: DomainAdmin, request: HttpRequest, id: int) -> HttpResponse:
-    """A form; once it is sent, what it would delete; once that is confirmed, the delete."""
+    """Shows a form. After the form is sent, shows the loss. After a confirmation, deletes."""
     topic = admin.get_object(request, str(id))
     if topic is None:
         raise Http404

@@ -1,4 +1,4 @@
-"""Which append came last under a key (docs/wire.md): where a client that was interrupted goes on."""
+"""Returns the last append under a prefix of keys (docs/wire.md), so that an interrupted client knows where to continue."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from wire.endpoint import Asked, Endpoint
 from wire.parse import Request
 from wire.schema import Performance
 
-# Nobody finds out the keys of others letter by letter: who knows so much of a key was told it.
+# A client must not find the keys of others letter by letter. A client that knows 16 characters got them from somebody.
 LEAST_PREFIX = 16
 
 
 class AppendsQuery(Request):
     key_prefix: str = ""
-    """How the keys begin: 16 to 256 characters."""
+    """Start of the keys: 16 to 256 characters."""
 
 
 class KeyedAppend(msgspec.Struct):
     """An append under an idempotency key that the topic remembers."""
 
     key: str
-    """Its idempotency key."""
+    """The idempotency key of the append."""
     first_seq: int
     """The seq of its first record."""
     last_seq: int
-    """The seq of its last one."""
+    """The seq of its last record."""
     ts: int
-    """When it was, in milliseconds since the epoch."""
+    """Time of the append, in milliseconds since the epoch."""
 
 
 class LastAppendAnswer(msgspec.Struct, kw_only=True):
     topic: TopicName
     last: KeyedAppend | None
-    """The last append under such a key; null: the topic remembers none."""
+    """The last append under a key with this prefix. Null: the topic remembers no such key."""
     performance: Performance
 
 
@@ -58,7 +58,10 @@ class LastAppendAnswer(msgspec.Struct, kw_only=True):
     tells=DESCRIBED,
 )
 def last_append(asked: Asked[None, AppendsQuery], topic: str) -> Script[Answer]:
-    """The last append under a key that begins so. A client whose keys count, or name its place in a file, goes on behind it."""
+    """Get the last append under a key with this prefix.
+
+    A client whose keys have a number or a position in a file continues after it.
+    """
     prefix = asked.query.key_prefix
     if not LEAST_PREFIX <= len(prefix) <= 256:
         raise InvalidRequest(f"key_prefix has to be {LEAST_PREFIX} to 256 characters long")

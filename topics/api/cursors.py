@@ -26,16 +26,16 @@ CURSOR, TAG = f"{TOPIC}/cursors/<str:cursor>", "cursors"
 
 
 class PutCursor(Request):
-    """Where a cursor is to stand: one of seq, from_ts and at. `expected_seq`: where its owner thinks it stands."""
+    """The new position of a cursor: exactly one of `seq`, `from_ts` and `at`. `expected_seq` is its expected old position."""
 
     seq: Seq | None = None
-    """The last seq that was read, not above the head."""
+    """The last seq that the reader has read, at most the head."""
     from_ts: Seq | None = None
-    """Before the first record with `$ts` at or above this, in milliseconds since the epoch."""
+    """Before the first record with this `$ts` or a later one, in milliseconds since the epoch."""
     at: Literal["head", "earliest"] | None = None
-    """`head`: behind the newest record. `earliest`: before the oldest."""
+    """`head`: after the newest record. `earliest`: before the oldest record."""
     expected_seq: Seq | None = None
-    """Where its owner thinks that the cursor stands, 0 where there is none: elsewhere is 409 `cursor_moved`."""
+    """The seq that the cursor must have, 0 if the cursor is absent. If the seq differs, the server answers 409 `cursor_moved`."""
 
 
 @Endpoint(
@@ -70,7 +70,7 @@ def put(asked: Asked[PutCursor, None], topic: str, cursor: str) -> Script[Answer
     tells=DESCRIBED,
 )
 def get(asked: Asked[None, None], topic: str, cursor: str) -> Script[Answer]:
-    """How far a cursor has come, and how far it is behind now."""
+    """Get a cursor and its lag."""
     return show(asked, topic, (yield from cursors.cursor(topic, cursor, now_ms(), asked.key)))
 
 
@@ -86,7 +86,7 @@ def get(asked: Asked[None, None], topic: str, cursor: str) -> Script[Answer]:
     names={"cursor": "no-longer-wanted"},
 )
 def delete(asked: Asked[None, None], topic: str, cursor: str) -> Script[Answer]:
-    """Forget a cursor."""
+    """Delete a cursor."""
     deleted, is_sealed = yield from cursors.delete_cursor(topic, check_topic_name(cursor, "cursor"), asked.key)
     return asked.answer(
         DeleteCursorAnswer(topic=topic, cursor=cursor, deleted=deleted, performance=asked.performance()),
@@ -113,7 +113,7 @@ def show(asked: Asked[Any, None], topic: str, found: cursors.Shown, created: boo
     tells=DESCRIBED,
 )
 def list_cursors(asked: Asked[None, PageQuery], topic: str) -> Script[Answer]:
-    """Everybody who reads this topic: named cursors, and those of routers and others."""
+    """List the cursors of a topic: named cursors, and the cursors of routers and other owners."""
     wanted = asked.query
     page = yield from cursors.page_of_cursors(topic, page_after(wanted), wanted.size + 1, now_ms(), asked.key)
     found, is_sealed = page
@@ -133,7 +133,7 @@ def list_cursors(asked: Asked[None, PageQuery], topic: str) -> Script[Answer]:
 
 
 def page_after(asked: PageQuery) -> cursors.After:
-    """Where the page begins. Raises InvalidRequest."""
+    """Returns the cursor after which the page starts. Raises InvalidRequest."""
     name, kind, id = asked.after(3)
     number = bigint(id or "0")
     if number is None:

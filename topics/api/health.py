@@ -1,4 +1,4 @@
-"""Whether the server lives, whether it can serve, and what it counts (docs/wire.md)."""
+"""Endpoints of the server itself: health, readiness and metrics (docs/wire.md)."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ TAG = "server"
 
 class HealthAnswer(msgspec.Struct, kw_only=True):
     status: Literal["ok"] = "ok"
-    """It lives."""
+    """The process runs."""
     version: str
-    """Of this server."""
+    """Version of this server."""
     uptime_ms: int
     """Milliseconds since this process started."""
     performance: Performance
@@ -36,24 +36,24 @@ class HealthAnswer(msgspec.Struct, kw_only=True):
 
 class ReadyAnswer(msgspec.Struct, kw_only=True):
     status: Literal["ready"] = "ready"
-    """It can serve."""
+    """The server can serve requests."""
     wal_replay_complete: bool
-    """True: PostgreSQL is no longer catching up after a crash."""
+    """True: PostgreSQL has replayed its log after a crash."""
     topics: int
-    """How many topics there are."""
+    """Number of topics."""
     degraded: list[Literal["storage_full", "redis", "worker", "beat", "push"]] | UnsetType = UNSET
-    """Problems that do not stop this process from serving. `storage_full`: appends are refused, because the disk is
-    full. `redis`, `worker`, `beat`, `push`: silent for 15 s. Forwarding, upkeep and callbacks lag. Absent if there is none."""
+    """Problems that do not stop this process from serving. `storage_full`: appends are refused, because the disk is full.
+    `redis`, `worker`, `beat`, `push`: silent for 15 s. Forwarding, upkeep and callbacks lag. Absent without a problem."""
     performance: Performance
 
 
-# What else is not as it should be, by those names; other apps add theirs. They look at what is known: nothing is waited for.
+# Other apps add functions that return more of these names. A function must not wait, and returns only problems that are known.
 degraded: list[Callable[[], list[Any]]] = [lambda: ["storage_full"] if disk.full() else []]
 
 
 @Endpoint("GET", "v0/health", "health", scope=None, answers={200: HealthAnswer}, tag=TAG)
 def health(asked: Asked[None, None]) -> Script[Answer]:
-    """This process lives."""
+    """Check that this process runs."""
     yield from ()
     uptime_ms = int((time.monotonic() - clock.started) * 1000)
     return asked.answer(HealthAnswer(version=settings.VERSION, uptime_ms=uptime_ms, performance=asked.performance()))
@@ -61,8 +61,11 @@ def health(asked: Asked[None, None]) -> Script[Answer]:
 
 @Endpoint("GET", "v0/ready", "ready", scope=None, answers={200: ReadyAnswer}, tag=TAG)
 def ready(asked: Asked[None, None]) -> Script[Answer]:
-    """It can serve: PostgreSQL is there, has replayed its log, and holds our tables. What does not work all the same is named in
-    `degraded`: reads go on while the disk is full, and appends and reads while forwarding stands still."""
+    """Check that this process can serve requests.
+
+    PostgreSQL answers, has replayed its log, and has the tables. `degraded` names parts that do not work. With a full disk,
+    reads still work. Without forwarding, appends and reads still work.
+    """
     try:
         ((replaying, topics),) = yield Statement(READY)
     except NotReady:
@@ -79,7 +82,7 @@ def ready(asked: Asked[None, None]) -> Script[Answer]:
 
 class MetricsAnswer(msgspec.Struct, kw_only=True):
     metrics: dict[str, Any]
-    """By name, each with its type, its help and its samples."""
+    """Each metric by name, with its type, help and samples."""
     performance: Performance
 
 
@@ -93,7 +96,7 @@ class MetricsAnswer(msgspec.Struct, kw_only=True):
     media=("text/plain", JSON),
 )
 def tell_metrics(asked: Asked[None, None]) -> Script[Answer]:
-    """Prometheus' text format, or JSON for who accepts that."""
+    """Get the metrics in Prometheus' text format, or in JSON if the client accepts JSON."""
     gathered = yield from metrics.gather(asked.key)
     if asked.accept == JSON:
         return asked.answer(MetricsAnswer(metrics=metrics.as_dict(gathered), performance=asked.performance()))

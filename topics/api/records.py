@@ -42,7 +42,7 @@ TOPIC, TAG = "v0/topics/<str:topic>", "records"
 
 
 def render_appended(topic: str, done: Appended, with_seqs: bool, used: Clamped, started: float) -> bytes:
-    """The body of an append's answer."""
+    """Returns the body of an append's answer."""
     first, last, head, created, deduped, wal_append_ms, fsync_ms, _ = done
     clamped = "" if used is UNSET else f'"clamped":{msgspec.json.encode(used).decode()},'
     seqs = f'"seqs":{seqs_between(first, last)},' if with_seqs else ""
@@ -55,7 +55,7 @@ def render_appended(topic: str, done: Appended, with_seqs: bool, used: Clamped, 
 
 
 def seqs_between(first: int, last: int) -> str:
-    """The seqs from the first to the last one, as a JSON array."""
+    """Returns the seqs from the first to the last one, as a JSON array."""
     return f"[{first}]" if first == last else msgspec.json.encode(list(range(first, last + 1))).decode()
 
 
@@ -100,8 +100,9 @@ class AppendQuery(Request):
 def append_records(asked: Asked[Append | Copy, AppendQuery], topic: str) -> Script[Answer]:
     """Append records, all or none.
 
-    With `copy`: write records of another server into a sealed topic, with the seqs that they have there. This also needs the
-    scope `admin`."""
+    With `copy`: write records of another server into a sealed topic, with their seqs of that server. A copy also needs the
+    scope `admin`.
+    """
     wanted = asked.body
     if isinstance(wanted, Copy):
         return (yield from copy_records(asked, topic, wanted))
@@ -172,12 +173,12 @@ class RecordsQuery(Read):
     """A diff as a query."""
 
     node: list[str] = []
-    """Who reads: records with this `$node` are left out. As often as wanted, up to 1000."""
+    """Nodes of the reader. The answer leaves out records with one of these as `$node`. You can repeat it up to 1000 times."""
     match: str | None = None
-    """Only records with this tag, or such as the predicate in JSON chooses: `["tag","Glob","order:*"]`."""
+    """Only records with this tag, or with a tag that matches a predicate in JSON: `["tag","Glob","order:*"]`."""
 
     def diff(self) -> Diff:
-        """Raises InvalidRequest."""
+        """Returns the body of a diff with the same fields. Raises InvalidRequest."""
         given = {name: getattr(self, name) for name in self.__struct_fields__ if name not in ("match", "node")}
         match: Match | None = self.match
         if self.match is not None and self.match.startswith("["):
@@ -213,7 +214,7 @@ def read_by_get(asked: Asked[None, RecordsQuery], topic: str) -> Script[Answer]:
     tag=TAG,
 )
 def one_record(asked: Asked[None, None], topic: str, seq: str) -> Script[Answer]:
-    """One record, and the way it came here."""
+    """Get one record with its lineage."""
     number = bigint(seq)
     if not number:  # the first seq is 1
         raise InvalidRequest(f"{seq[:30]!r} is no seq", seq=seq[:30])
@@ -240,7 +241,7 @@ def one_record(asked: Asked[None, None], topic: str, seq: str) -> Script[Answer]
     instead="DELETE /v0/topics/:topic removes the topic itself",
 )
 def delete(asked: Asked[Delete, None], topic: str) -> Script[Answer]:
-    """Delete what is there now, below a seq, by tag or by seq: silently, and for good."""
+    """Delete live records below a seq, by tag or by seq, permanently and without a tombstone."""
     wanted = asked.body
     if wanted.copy:
         asked.key.check("admin")

@@ -1,4 +1,4 @@
-"""What the answers of /v0/topics look like, field by field (docs/wire.md)."""
+"""The answers of /v0/topics, field by field (docs/wire.md)."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ Bytes = Annotated[int, Meta(description="Bytes of `data` and `meta` of the live 
 
 
 class WritePerformance(Performance):
-    """Where the time of a write went, in ms."""
+    """Durations of a write, in ms."""
 
     wal_append_ms: float
-    """Milliseconds that PostgreSQL took to write it."""
+    """Milliseconds of PostgreSQL's write."""
     fsync_ms: float
     """Milliseconds of waiting for the disk."""
 
 
 class ReadPerformance(Performance):
-    """Where the time of a read went, in ms, and how many records it looked at."""
+    """Durations of a read in ms, and its number of examined records."""
 
     records_scanned: int
-    """How many records were looked at."""
+    """Number of records that the read examined."""
 
 
 class PutTopicAnswer(msgspec.Struct, kw_only=True):
     topic: TopicName
     created: bool
-    """False: the topic was there before."""
+    """False: the topic existed before."""
     config: WholeConfig
-    """The whole config, as it is now."""
+    """The whole config after this call."""
     clamped: Clamped = UNSET
     performance: Performance
 
@@ -52,21 +52,21 @@ class PutTopicAnswer(msgspec.Struct, kw_only=True):
 class TopicAnswer(msgspec.Struct, kw_only=True):
     topic: TopicName
     type: Literal["log", "queue"]
-    """What the topic is."""
+    """Type of the topic."""
     head_seq: HeadSeq
     earliest_seq: EarliestSeq
     next_seq: int
-    """`head_seq + 1`. After a crash of PostgreSQL the next append may get a higher one."""
+    """`head_seq + 1`. After a crash of PostgreSQL the next append can get a higher seq."""
     count: Count
     bytes: Bytes
     config: WholeConfig
     """The whole config."""
     effective_priority: int
-    """`priority`, or minus the whole seconds since the topic was last read or written, -1000 at the least."""
+    """`priority`, or minus the whole seconds since the topic was last read or written, at least -1000."""
     last_write_ts: int | None
-    """When it was last appended to, in milliseconds since the epoch; null: never."""
+    """Time of the last append, in milliseconds since the epoch. Null: never."""
     last_read_ts: int | None
-    """When it was last read, in milliseconds since the epoch; null: never. Written down once a second."""
+    """Time of the last read, in milliseconds since the epoch. Null: never. The server updates this time once a second."""
     performance: Performance
 
 
@@ -81,7 +81,7 @@ class ListedTopic(msgspec.Struct):
     durable: bool
     """Whether `durability` is `fsync`."""
     effective_priority: int
-    """`priority`, or minus the whole seconds since the topic was last read or written, -1000 at the least."""
+    """`priority`, or minus the whole seconds since the topic was last read or written, at least -1000."""
 
 
 class TopicsAnswer(msgspec.Struct, kw_only=True):
@@ -95,9 +95,9 @@ class TopicsAnswer(msgspec.Struct, kw_only=True):
 class DeleteTopicAnswer(msgspec.Struct, kw_only=True):
     topic: TopicName
     deleted: bool
-    """False: there was none."""
+    """False: the topic did not exist."""
     routers_removed: list[str]
-    """The names of the routers that went with it."""
+    """Names of the routers that were deleted with the topic."""
     performance: Performance
 
 
@@ -106,55 +106,55 @@ class AppendAnswer(msgspec.Struct, kw_only=True):
     first_seq: int
     """The seq of the first record."""
     last_seq: int
-    """The seq of the last one."""
+    """The seq of the last record."""
     seqs: list[int] | UnsetType = UNSET
-    """The seqs of all of them, in order; absent with `return_seqs=false`."""
+    """The seqs of all records, in order. Absent with `return_seqs=false`."""
     head_seq: HeadSeq
     count: int
-    """How many records were appended."""
+    """Number of appended records."""
     created: bool
     """True: this append created the topic."""
     deduped: bool
-    """True: the idempotency key was known, and nothing was appended now."""
+    """True: the topic knew the idempotency key, and this call appended nothing."""
     copied: int | UnsetType = UNSET
-    """How many records a copy wrote. With `copy` only."""
+    """Number of records that a copy wrote. Only with `copy`."""
     clamped: Clamped = UNSET
     performance: WritePerformance
 
 
 class RecordShown(msgspec.Struct, kw_only=True):
-    """A record. What was not set is absent."""
+    """A record. Fields that were not set are absent."""
 
     seq: int = msgspec.field(name="$seq")
-    """Where it stands in the topic: 1, 2, 3, …, in the order of commits."""
+    """Number of the record in its topic: 1, 2, 3, …, in the order of commits."""
     ts: int = msgspec.field(name="$ts")
-    """When it was appended, in milliseconds since the epoch; never below the record before."""
+    """Time of the append, in milliseconds since the epoch, never below the time of the record before."""
     node: str | UnsetType = msgspec.field(name="$node", default=UNSET)
-    """Who wrote it."""
+    """Name of the writer."""
     tag: str | UnsetType = msgspec.field(name="$tag", default=UNSET)
-    """What it is chosen by; shown with `include_tags`."""
+    """Label of the record. Only with `include_tags`."""
     meta: dict[str, Any] | UnsetType = UNSET
-    """The very object that was sent."""
+    """Exactly the object that was sent."""
     data: Any
-    """The very JSON that was sent."""
+    """Exactly the JSON that was sent."""
 
 
 class Tombstone(msgspec.Struct, kw_only=True):
-    """What was lost above from_seq without anybody asking for it."""
+    """Records above `from_seq` that were lost without a request to delete them."""
 
     gap_from: int
-    """The first seq of the gap; `gap_to + 1` where no seq lies between."""
+    """The first seq of the gap. If the gap has no seq, `gap_to + 1`."""
     gap_to: int
     """The last seq of the gap. The records of the same answer are above it."""
     reason: str
-    """`cap`, `ttl`: evicted by a cap, over its time. `restart`: lost with a crash or restart. `source_trim`: a
-    router's source lost it first. `mixed`: several of these. `recreated`: `from_seq` is of a topic of this
-    name that was deleted."""
+    """`cap`: evicted by a cap. `ttl`: expired. `restart`: lost in a crash or restart. `source_trim`: a router's source lost
+    the records before they were forwarded. `mixed`: several of these reasons. `recreated`: `from_seq` belongs to a deleted
+    topic of the same name."""
     lost_from: int | UnsetType = UNSET
-    """Of a loss by a crash or restart: where it begins. If that is below `gap_from`, you were shown records that are no more:
-    all you have from `lost_from` on. Undo what you did with them."""
+    """The first seq of a loss by a crash or restart. If it is below `gap_from`, you have records that no longer exist: all
+    from `lost_from` on. Undo their effects."""
     missed_estimate: int
-    """How many seqs lie in the gap: records at the most."""
+    """Number of seqs in the gap: an upper bound for the lost records."""
     earliest_seq: EarliestSeq
     head_seq: HeadSeq
 
@@ -162,15 +162,15 @@ class Tombstone(msgspec.Struct, kw_only=True):
 class DiffAnswer(msgspec.Struct, kw_only=True):
     topic: TopicName
     records: list[RecordShown]
-    """May be short or empty with more to come: `caught_up` tells, not their number."""
+    """Can be short or empty although more records follow. Check `caught_up`, not their number."""
     next_from_seq: int
-    """The last seq that was looked at: `from_seq` of the next read."""
+    """The last examined seq. Send it as `from_seq` of the next read."""
     head_seq: HeadSeq
     earliest_seq: EarliestSeq
     caught_up: bool
     """Whether `next_from_seq` is the head."""
     tombstone: Tombstone | None
-    """What was lost above `from_seq` without anybody asking for it; null: nothing."""
+    """Loss above `from_seq` without a request to delete. Null: no loss."""
     lag: int
     """`head_seq - next_from_seq`."""
     clamped: Clamped = UNSET
@@ -178,26 +178,26 @@ class DiffAnswer(msgspec.Struct, kw_only=True):
 
 
 class Path(msgspec.Struct):
-    """Where a record lies, and the routers it came through, first to last."""
+    """Home of a record, and the routers on its way, from first to last."""
 
     topic: str
-    """The topic that it was written to."""
+    """The topic that the record was appended to."""
     seq: int
-    """Its seq there."""
+    """The record's seq in this topic."""
     routers: list[str]
-    """The routers that it came through, first to last."""
+    """The routers that forwarded the record, from first to last."""
 
 
 class RecordAnswer(RecordShown, kw_only=True):
     path: Path
-    """Where it was written, and how it came here."""
+    """Home of the record, and the routers on its way."""
     performance: Performance
 
 
 class DeleteRecordsAnswer(msgspec.Struct, kw_only=True):
     topic: TopicName
     deleted: int
-    """How many records went."""
+    """Number of deleted records."""
     earliest_seq: EarliestSeq
     head_seq: HeadSeq
     count: Count
@@ -206,26 +206,26 @@ class DeleteRecordsAnswer(msgspec.Struct, kw_only=True):
 
 
 class CursorShown(msgspec.Struct, kw_only=True):
-    """A cursor. `kind` is `named`, or what it belongs to: then it is read-only."""
+    """A cursor. `kind` is `named`, or the kind of its owner. Only a named cursor can be set."""
 
     topic: TopicName
     cursor: str
     """The cursor's name."""
     kind: str
-    """`named`, or what it belongs to, and then it is read-only: `router`, `pipeline`."""
+    """`named`, or the kind of the owner: `router`, `pipeline`, `subscription`. A cursor with an owner is read-only."""
     seq: int
-    """The last seq that was read."""
+    """The last seq that the reader has read."""
     lag: int
-    """The head minus `seq`, computed now."""
+    """The head minus `seq`, computed at this call."""
     oldest_unread_ms: int | None
-    """Milliseconds since the first record behind it was appended; null where nothing is unread."""
+    """Milliseconds since the append of the first record after the cursor. Null: no unread record."""
     updated_ts: int
-    """When it last moved, in milliseconds since the epoch."""
+    """Time of the last move, in milliseconds since the epoch."""
 
 
 class CursorAnswer(CursorShown, kw_only=True):
     created: bool | UnsetType = UNSET
-    """True: this call made the cursor. With a PUT only."""
+    """True: this call created the cursor. Only with a PUT."""
     performance: Performance
 
 
@@ -243,5 +243,5 @@ class DeleteCursorAnswer(msgspec.Struct, kw_only=True):
     cursor: str
     """The cursor's name."""
     deleted: bool
-    """False: there was none."""
+    """False: the cursor did not exist."""
     performance: Performance

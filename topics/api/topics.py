@@ -23,7 +23,7 @@ from wire.parse import Destruction, Request
 
 class PutTopicQuery(Request):
     create: bool = True
-    """False: 404 `topic_not_found` where the topic is absent."""
+    """False: if the topic is absent, the server answers 404 `topic_not_found`."""
 
 
 @Endpoint(
@@ -65,7 +65,7 @@ class TopicQuery(Request):
     tells=DESCRIBED,
 )
 def get(asked: Asked[None, TopicQuery], topic: str) -> Script[Answer]:
-    """What a topic holds, and its config."""
+    """Get the counts and the config of a topic."""
     now = now_ms()
     found, config = yield from held(topic, now)
     if asked.query.touch:
@@ -91,11 +91,11 @@ def get(asked: Asked[None, TopicQuery], topic: str) -> Script[Answer]:
 
 class DeleteTopicQuery(Destruction):
     if_empty: bool = False
-    """True: 409 `topic_not_empty` where the topic holds records."""
+    """True: if the topic holds records, the server answers 409 `topic_not_empty`."""
     if_sealed: bool = False
-    """True: 409 `topic_not_sealed` where the topic is not sealed."""
+    """True: if the topic is not sealed, the server answers 409 `topic_not_sealed`."""
     keep_head: bool = True
-    """False: the next topic of this name starts at seq 1. For copies, whose seqs are those of another server."""
+    """False: the next topic of this name starts at seq 1. For copies, because their seqs are those of another server."""
 
 
 @Endpoint(
@@ -109,7 +109,7 @@ class DeleteTopicQuery(Destruction):
     names={"topic": "example-no-longer-wanted"},
 )
 def delete(asked: Asked[None, DeleteTopicQuery], topic: str) -> Script[Answer]:
-    """Delete a topic, what it holds, and every router that names it."""
+    """Delete a topic, its records, and every router that names it."""
     gone = yield from delete_topic(
         check_topic_name(topic),
         asked.query.if_empty,
@@ -127,7 +127,7 @@ def delete(asked: Asked[None, DeleteTopicQuery], topic: str) -> Script[Answer]:
 
 class ListQuery(PageQuery):
     prefix: str = ""
-    """Only names that begin so."""
+    """Only names that start with this prefix."""
 
 
 @Endpoint(
@@ -140,7 +140,7 @@ class ListQuery(PageQuery):
     instead="PUT /v0/topics/:topic makes one",
 )
 def list_topics(asked: Asked[None, ListQuery]) -> Script[Answer]:
-    """Topics by name, those within the key's prefixes."""
+    """List topics by name, within the key's prefixes."""
     wanted = asked.query
     (after,) = wanted.after()
     found = yield from page_of_topics(wanted.prefix, asked.key.prefixes, after, wanted.size + 1, now_ms())

@@ -1,4 +1,4 @@
-"""Table of contents of /v0/topics, and of what tells of the server."""
+"""The endpoints of /v0/topics, and those of the server itself."""
 
 from topics.api import appends, cursors, health, records, topics
 

@@ -1,1 +1,1 @@
-"""PostgreSQL without a domain: connections, what goes over them, and what their errors mean."""
+"""PostgreSQL without a domain: connections, scripts, and the meaning of errors."""

@@ -1,7 +1,7 @@
-"""Statements and values as libpq (psycopg.pq) takes and gives them: psycopg's cursors take longer than most of our statements.
+"""Converts statements and values for libpq (psycopg.pq), because psycopg's cursors take longer than most of our statements.
 
-Statements are written as for psycopg (`%s` or `%(name)s`). Arguments go as text and without a type: the statement says what
-they are.
+Statements have psycopg's placeholders (`%s` or `%(name)s`). Arguments are sent as text without a type. The statement determines
+their types.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 import psycopg
 from psycopg import pq
 
-FINE = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK, pq.ExecStatus.PIPELINE_SYNC)  # what is no refusal
+FINE = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK, pq.ExecStatus.PIPELINE_SYNC)  # others are refusals
 LOADERS: dict[int, Callable[[bytes], Any]] = {
     16: b"t".__eq__,  # boolean
     20: int,  # bigint
     23: int,  # integer
-}  # by type; what else the statements answer is text
+}  # by type. Values of all other types are text.
 
 Arguments = Sequence[Any] | Mapping[str, Any]
 Rows = list[tuple[Any, ...]]
@@ -27,7 +27,7 @@ Rows = list[tuple[Any, ...]]
 
 @functools.cache
 def numbered(statement: str) -> tuple[bytes, list[str] | None]:
-    """A statement with psycopg's placeholders as PostgreSQL wants it, and which argument each `$n` is (None: in order)."""
+    """Returns a statement with `$n` instead of psycopg's placeholders, and the argument name of each `$n` (None: by order)."""
     names = list(dict.fromkeys(re.findall(r"%\((\w+)\)s", statement)))
     places = iter(range(1, statement.count("%s") + 1))
     text = re.sub(r"%\((\w+)\)s", lambda match: f"${names.index(match[1]) + 1}", statement)
@@ -35,15 +35,15 @@ def numbered(statement: str) -> tuple[bytes, list[str] | None]:
 
 
 def dump(statement: str, arguments: Arguments) -> list[Any]:
-    """A statement's arguments, in the order of its `$n`. Raises psycopg.DataError."""
+    """Returns a statement's arguments in the order of its `$n`. Raises psycopg.DataError."""
     _, names = numbered(statement)
     wanted = arguments if names is None else [arguments[each] for each in names]  # type: ignore[call-overload]
     return [dumped(value) for value in wanted]
 
 
 def dumped(value: Any) -> bytes | None:
-    """An argument as PostgreSQL reads it. Raises psycopg.DataError for a NUL, at which libpq would cut the text off."""
-    kind = type(value)  # most are of these two, and there are many
+    """Returns an argument in PostgreSQL's text format. Raises psycopg.DataError for a NUL, where libpq would cut the text."""
+    kind = type(value)  # int and str come first, because most arguments have these types
     if kind is int:
         return b"%d" % value
     if kind is not str:
@@ -60,21 +60,20 @@ def dumped(value: Any) -> bytes | None:
 
 
 def element(value: Any) -> bytes:
-    """A value as it stands in an array."""
+    """Returns a value in the format of an array element."""
     if isinstance(value, str):
         value = '"{}"'.format(value.replace("\\", r"\\").replace('"', r"\""))
     return dumped(value) or b"NULL"
 
 
 def refused(result: pq.abc.PGresult) -> psycopg.Error:
-    """The error of a result that is no success. One without an SQLSTATE is not the server's but libpq's own, which says that
-    the connection was lost."""
+    """Returns the error of a refused result. An error without an SQLSTATE comes from libpq and means a lost connection."""
     error = psycopg.errors.error_from_result(result)
     return error if error.sqlstate else psycopg.OperationalError(str(error))
 
 
 def load(result: pq.abc.PGresult) -> Rows:
-    """The rows of a result."""
+    """Returns the rows of a result."""
     if not result.ntuples:
         return []
     loaders, value_at = [LOADERS.get(result.ftype(n), bytes.decode) for n in range(result.nfields)], result.get_value

@@ -1,7 +1,7 @@
-"""A connection of an event loop to PostgreSQL, for the statements of the hot paths: each is prepared once and then goes
-straight through libpq (psycopg.pq). psycopg's own AsyncConnection takes 100 µs of the loop for what takes 30 here.
+"""A connection of an event loop to PostgreSQL, for the statements of the hot paths.
 
-Nobody waits here without a limit: an answer that does not come ends the connection, and whoever asked is told.
+Each statement is prepared once and then sent through libpq (psycopg.pq). A statement takes 30 µs of the loop here, and 100 µs
+with psycopg's AsyncConnection. Each wait has a limit. If no answer comes, the connection is closed and the caller gets an error.
 """
 
 from __future__ import annotations
@@ -20,52 +20,56 @@ from store import liveness, timeouts
 from store.codec import FINE, Arguments, Rows, dump, load, numbered, refused
 from store.database import check_version
 
-# Plans are for all sizes of a batch and all states of the tables: by index, found once.
+# The planner makes one plan, by index, for all batch sizes and all states of the tables.
 SESSION = """
 SET plan_cache_mode = force_generic_plan;
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 SET enable_mergejoin = off
 """
-ANSWER_MS = settings.TOPICS_ANSWER_TIMEOUT_MS  # after which PostgreSQL gives a statement up
-# What each new connection runs first: the log adds its look for a crash of PostgreSQL (topics/apps.py).
+ANSWER_MS = settings.TOPICS_ANSWER_TIMEOUT_MS  # PostgreSQL cancels a statement after this time
+# Statements that each new connection runs first. The log adds its check for a crash of PostgreSQL (topics/apps.py).
 on_connect: list[str] = []
-GRACE_SECONDS = 1.0  # that we wait longer than that: normally PostgreSQL says so itself, and the connection goes on
+# Extra wait after ANSWER_MS. Normally PostgreSQL cancels the statement in this time, and the connection stays usable.
+GRACE_SECONDS = 1.0
 
 
 class Part(NamedTuple):
-    """A part of an answer, and when it was here (s)."""
+    """A part of an answer, and its arrival (s)."""
 
     result: pq.abc.PGresult
     at: float
 
 
 class Outcome(NamedTuple):
-    """What came of a transaction: the rows of each statement, and when the last of them were here (s)."""
+    """The outcome of a transaction: the rows of each statement, and the arrival of the last rows (s)."""
 
     rows: list[Rows]
     at: float
 
 
 class Connection:
-    """One statement at a time. Lives in the event loop that opened it; closed once the server or anybody ends it."""
+    """A connection that runs one statement at a time, in the event loop that opened it.
+
+    The server or any caller can close it.
+    """
 
     def __init__(self, opened: psycopg.AsyncConnection) -> None:
-        self.opened = opened  # keeps `server` open, and says what the server notices
+        self.opened = opened  # keeps `server` open, and passes on the server's notices
         self.server = opened.pgconn
         self.server.nonblocking = 1
         self.socket = self.server.socket
         self.hangup = select.poll()
-        self.hangup.register(self.socket, 0)  # POLLERR and POLLHUP are told without being asked for
+        self.hangup.register(self.socket, 0)  # poll() always reports POLLERR and POLLHUP
         self.prepared: dict[str, bytes] = {}
-        self.parts: list[Part] = []  # of the answer that is coming in
-        self.syncs = 0  # how many ends of transactions it has, in a pipeline
+        self.parts: list[Part] = []  # parts of the arriving answer
+        self.syncs = 0  # ends of transactions that are still to come, in a pipeline
         self.done: asyncio.Future[list[Part]] | None = None
         self.liveness = liveness.here()
-        self.since, self.most = 0.0, ANSWER_MS / 1000 + GRACE_SECONDS  # of the wait for an answer
-        self.rests_since = 0.0  # while it is idle: by the loop's clock (readers.py)
+        self.since, self.most = 0.0, ANSWER_MS / 1000 + GRACE_SECONDS  # start and limit of the wait for an answer
+        self.rests_since = 0.0  # start of the idle time, by the loop's clock (readers.py)
         self.loop = asyncio.get_running_loop()
-        self.loop.add_reader(self.socket, self.readable)  # also while nothing is asked: then the server has hung up
+        self.loop.add_reader(self.socket, self.readable)  # an idle socket becomes readable if the server has hung up
 
     @property
     def closed(self) -> bool:
@@ -79,33 +83,38 @@ class Connection:
         return self.socket
 
     async def execute(self, statement: str, arguments: Arguments = ()) -> Rows:
-        """The rows of a statement, a transaction of its own outside of BEGIN and COMMIT. Raises psycopg.Error."""
+        """Returns the rows of a statement. Outside of BEGIN and COMMIT it is its own transaction. Raises psycopg.Error."""
         name, values = await self.prepare(statement), dump(statement, arguments)
         *_, last = await self.ask(lambda: self.server.send_query_prepared(name, values))
         return load(last.result)
 
     async def run(self, statements: str) -> None:
-        """Statements without arguments, whose rows nobody wants. Raises psycopg.Error."""
+        """Run statements without arguments and discard their rows. Raises psycopg.Error."""
         await self.ask(lambda: self.server.send_query(statements.encode()))
 
     async def together(self, statements: Sequence[tuple[str, Arguments]]) -> tuple[list[Rows], float, float]:
-        """The rows of several statements in one transaction and one round trip; when the last of them was through, and when it
-        was committed (s). Raises psycopg.Error: then nothing was committed, unless the connection was lost."""
+        """Run several statements in one transaction and one round trip.
+
+        Returns the rows of each, the end of the last statement, and the time of the commit (s). Raises psycopg.Error. Then
+        nothing was committed, unless the connection was lost.
+        """
         prepared = [(await self.prepare(statement), dump(statement, arguments)) for statement, arguments in statements]
 
         def send() -> None:
             self.server.enter_pipeline_mode()
             for name, values in prepared:
                 self.server.send_query_prepared(name, values)
-            self.server.send_flush_request()  # the rows are here before the disk has them
-            self.server.pipeline_sync()  # ends the transaction: committed, or rolled back whole
+            self.server.send_flush_request()  # the rows arrive before they are on disk
+            self.server.pipeline_sync()  # commits the transaction, or rolls all of it back
 
         *parts, committed = await self.ask(send)
         return [load(part.result) for part in parts], parts[-1].at, committed.at
 
     async def each(self, transactions: Sequence[Sequence[tuple[str, Arguments]]]) -> list[Outcome | psycopg.Error]:
-        """Several transactions in one round trip, and what came of each. Raises psycopg.Error when the connection was lost:
-        then nobody knows what of it was committed."""
+        """Run several transactions in one round trip. Returns the outcome or the error of each.
+
+        Raises psycopg.Error if the connection was lost. Then it is unknown which transactions were committed.
+        """
         outcomes: list[Outcome | psycopg.Error | None] = []
         prepared: list[list[tuple[bytes, list[bytes | None]]]] = []
         for statements in transactions:
@@ -126,10 +135,10 @@ class Connection:
             answered = iter(by_transaction(await self.talk(send, syncs=len(prepared))))
             self.server.exit_pipeline_mode()
             outcomes = [next(answered) if each is None else each for each in outcomes]
-        return outcomes  # type: ignore[return-value]  # none is None any more
+        return outcomes  # type: ignore[return-value]  # every None was replaced
 
     async def prepare(self, statement: str) -> bytes:
-        """The name that the server knows a statement by."""
+        """Prepare a statement unless it is prepared. Returns its name on the server."""
         name = self.prepared.get(statement)
         if name is None:
             name = b"s%d" % len(self.prepared)
@@ -138,7 +147,7 @@ class Connection:
         return name
 
     async def ask(self, send: Callable[[], None]) -> list[Part]:
-        """Send something, and wait for the server's whole answer, but not for ever. Raises psycopg.Error."""
+        """Call `send` and wait for the server's whole answer, within the limit. Raises psycopg.Error."""
         answer = await self.talk(send)
         if self.pipelining:
             self.server.exit_pipeline_mode()
@@ -148,7 +157,7 @@ class Connection:
         return answer
 
     async def talk(self, send: Callable[[], None], syncs: int = 1) -> list[Part]:
-        """As ask(), and what the server refuses is part of the answer. `syncs`: the transactions that a pipeline has."""
+        """Like ask(), but refusals of the server are parts of the answer. `syncs`: the number of transactions in a pipeline."""
         if self.closed:
             raise psycopg.OperationalError("the connection is closed")
         self.liveness.check()
@@ -160,7 +169,7 @@ class Connection:
             self.flush()
             answer = await self.done
             self.liveness.heard = self.loop.time()
-        except BaseException:  # cancelled, or what was sent is half sent: nobody can tell what comes next
+        except BaseException:  # cancelled, or only half of the request was sent: the next answer would be ambiguous
             self.end()
             raise
         finally:
@@ -168,12 +177,12 @@ class Connection:
             self.liveness.leave(self)
         for part in answer:
             if part.result.status not in FINE and fatal(part.result):
-                self.end()  # what was sent may have been committed, and must not be sent again here
+                self.end()  # the statement may have been committed, and must not be sent again here
                 raise refused(part.result)
         return answer
 
     def flush(self) -> None:
-        """Send what is left to send, as the socket takes it."""
+        """Send the unsent data. If the socket does not take all of them, writable() continues."""
         if self.server.flush():
             self.loop.add_writer(self.socket, self.writable)
 
@@ -185,7 +194,7 @@ class Connection:
             self.fail(error)
 
     def readable(self) -> None:
-        if self.closed:  # since this call was put off
+        if self.closed:  # closed after this call was scheduled
             return
         server = self.server
         try:
@@ -197,7 +206,7 @@ class Connection:
                     self.syncs -= result.status == pq.ExecStatus.PIPELINE_SYNC
                     whole = self.pipelining and not self.syncs
                 else:
-                    # In a pipeline each statement's results end so, and a lost connection's for ever.
+                    # In a pipeline, None ends the results of each statement. A lost connection returns only None.
                     whole = not self.pipelining or server.status == pq.ConnStatus.BAD
                 if whole:
                     self.answer()
@@ -206,8 +215,8 @@ class Connection:
                 self.end()
         except psycopg.Error as error:
             self.fail(error)
-        # After data and a reset in one, uvloop stops watching the socket and calls nobody again. What is left to read then, at
-        # last the reset itself, is read in the next turn of the loop.
+        # If data and a reset arrive together, uvloop stops watching the socket and makes no more calls. So the next turn of the
+        # loop reads the rest, and at last the reset itself.
         if not self.closed and self.hangup.poll(0):
             self.loop.call_soon(self.readable)
 
@@ -217,7 +226,7 @@ class Connection:
             self.done.set_result(parts)
 
     def give_up(self, error: psycopg.OperationalError) -> None:
-        """No answer comes (liveness.py)."""
+        """End the wait with this error, because no answer came (liveness.py)."""
         self.fail(error)
 
     def fail(self, error: psycopg.Error) -> None:
@@ -226,7 +235,7 @@ class Connection:
             self.done.set_exception(error)
 
     def end(self) -> None:
-        """Close it, from wherever."""
+        """Close the connection. Any caller may call this at any time."""
         if not self.closed:
             self.loop.remove_reader(self.socket)
             self.loop.remove_writer(self.socket)
@@ -239,7 +248,7 @@ class Connection:
 
 
 def by_transaction(parts: list[Part]) -> Iterator[Outcome | psycopg.Error]:
-    """What came of each transaction of a pipeline."""
+    """Yields the outcome or the error of each transaction of a pipeline."""
     rows: list[Rows] = []
     error: psycopg.Error | None = None
     at = 0.0
@@ -251,19 +260,19 @@ def by_transaction(parts: list[Part]) -> Iterator[Outcome | psycopg.Error]:
         elif status in FINE:
             rows.append(load(part.result))
             at = part.at
-        elif error is None:  # the statements behind it in its transaction are only said to be left out
+        elif error is None:  # later statements of this transaction only report that they were skipped
             error = refused(part.result)
 
 
 def fatal(result: pq.abc.PGresult) -> bool:
-    """Whether the connection ends with this refusal. A statement left out of a pipeline has no severity."""
+    """Returns whether the connection ends with this refusal. A skipped statement of a pipeline has no severity."""
     if result.status == pq.ExecStatus.PIPELINE_ABORTED:
         return False
     return result.error_field(pq.DiagnosticField.SEVERITY_NONLOCALIZED) != b"ERROR"
 
 
 async def connect(lock_ms: int = settings.TOPICS_LOCK_TIMEOUT_MS, session: str = "") -> Connection:
-    """A connection with Django's settings, and those in `session`. Raises psycopg.Error or NotReady."""
+    """Returns a connection with Django's settings and the settings in `session`. Raises psycopg.Error or NotReady."""
     watched = liveness.here()
     watched.check()
     most = settings.TOPICS_CONNECT_TIMEOUT_MS / 1000 + GRACE_SECONDS
@@ -271,7 +280,7 @@ async def connect(lock_ms: int = settings.TOPICS_LOCK_TIMEOUT_MS, session: str =
     connection = Connection(await watched.answered(connecting, most))
     try:
         check_version(connection.server.server_version)
-        for statements in on_connect:  # before any limit: to recover from a crash may take its time
+        for statements in on_connect:  # before the limits are set, because recovery from a crash may take long
             await connection.run(statements)
         await connection.run(f"{SESSION}; {timeouts.session('web', ANSWER_MS, lock_ms)}; {session}")
     except BaseException:

@@ -1,4 +1,4 @@
-"""PostgreSQL's errors become the domain's here, and nowhere else; the cause stays attached."""
+"""Translates PostgreSQL's errors into the domain's errors. No other module does this. The cause stays attached."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from base.errors import InvalidRequest, NotReady, Outdated, StorageFull, TopicsE
 from store.codec import FINE, Arguments, Rows, dump, load, numbered, refused
 
 log = logging.getLogger(__name__)
-# A value that PostgreSQL cannot hold: only a client can have sent it.
+# PostgreSQL cannot hold a value. Only a client can have sent such a value.
 REFUSED = (
     psycopg.errors.InvalidTextRepresentation,
     psycopg.errors.CharacterNotInRepertoire,
@@ -27,21 +27,21 @@ REFUSED = (
     psycopg.errors.NumericValueOutOfRange,
     psycopg.DataError,
 )
-# What is not there before `migrate`, nor after an upgrade until then.
+# Objects that are missing before the first `migrate`, or between an upgrade and its `migrate`.
 UNMIGRATED = (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedFunction)
-OLDEST = 14  # of PostgreSQL's versions
+OLDEST = 14  # oldest supported version of PostgreSQL
 
 
 def check_version(server_version: int) -> None:
-    """Raises NotReady for a PostgreSQL older than our statements."""
+    """Raises NotReady if PostgreSQL is too old for our statements."""
     if server_version < OLDEST * 10_000:
         raise NotReady(f"PostgreSQL {server_version // 10_000} is too old: {OLDEST} or later is required")
 
 
 def translated(error: BaseException) -> TopicsError | None:
-    """The domain's error for one of psycopg's or Django's; None when it is a fault of ours."""
+    """Returns the domain's error for an error of psycopg or Django, or None for an error of our own code."""
     cause = error.__cause__ if isinstance(error, django.db.Error) and error.__cause__ else error
-    if isinstance(error, django.db.NotSupportedError):  # Django looks at the version, too
+    if isinstance(error, django.db.NotSupportedError):  # Django checks the version, too
         return NotReady(str(error))
     if isinstance(cause, UNMIGRATED):
         return NotReady(lacking(str(cause).splitlines()[0]))
@@ -66,19 +66,19 @@ def translated(error: BaseException) -> TopicsError | None:
 
 @functools.cache
 def lacking(missing: str) -> str:
-    """What to say of what PostgreSQL does not find, in its own words. Logged once for all who look for it."""
+    """Returns the message about an object that PostgreSQL does not find. `missing`: PostgreSQL's message. Logs each only once."""
     told = f"the database lacks what this version needs ({missing}): run `manage.py migrate`; if that changes nothing, restore it"
     log.warning(told)
     return told
 
 
-# What each of Django's connections has prepared, by statement: the server's name for it.
+# The prepared statements of each of Django's connections: their names on the server, by statement.
 _prepared: WeakKeyDictionary[psycopg.Connection[Any], dict[str, bytes]] = WeakKeyDictionary()
 
 
 @contextmanager
 def translating() -> Iterator[None]:
-    """Raise the domain's error for a database's."""
+    """Raise the domain's error for an error of the database."""
     try:
         yield
     except (django.db.Error, psycopg.Error) as error:
@@ -89,7 +89,7 @@ def translating() -> Iterator[None]:
 
 
 class Idle(Protocol):
-    """A connection that waits for nothing: psycopg's, or an event loop's (connection.py)."""
+    """An idle connection: psycopg's, or an event loop's (connection.py)."""
 
     @property
     def closed(self) -> bool: ...
@@ -98,7 +98,7 @@ class Idle(Protocol):
 
 
 def hung_up(idle: Idle) -> bool:
-    """Whether a connection has ended. While nothing is asked, there is nothing to read but that the server closes it."""
+    """Returns whether an idle connection has ended. An idle connection is readable only if the server has closed it."""
     if idle.closed:
         return True
     poll = select.poll()
@@ -107,25 +107,28 @@ def hung_up(idle: Idle) -> bool:
 
 
 def mend() -> None:
-    """Let go of this thread's connection where it has ended, so that the next statement makes another."""
+    """Close this thread's connection if it has ended. The next statement opens another."""
     if connection.connection is not None and hung_up(connection.connection):
         connection.close()
 
 
 def prepared(statement: str, arguments: Arguments) -> Rows:
-    """Rows of a statement that PostgreSQL plans once a connection; Django's own cursors have each call planned anew,
-    which takes longer than most of ours. Runs on Django's connection, in its transaction. Raises NotReady."""
+    """Returns the rows of a statement that PostgreSQL plans once for each connection. Raises NotReady.
+
+    With Django's own cursors PostgreSQL plans each call again, which takes longer than most of our statements. The statement runs
+    on Django's connection, in its transaction.
+    """
     with translating():
         if not connection.health_check_done:
             mend()
-            connection.health_check_done = True  # Django would ask the server, which takes as long as what we want
+            connection.health_check_done = True  # Django's check is a query, which takes as long as our statement
         connection.ensure_connection()
         with connection.wrap_database_errors:
             return run(connection.connection, statement, arguments)
 
 
 def run(opened: psycopg.Connection[Any], statement: str, arguments: Arguments) -> Rows:
-    """Straight through libpq: one call, and one turn at the interpreter."""
+    """Runs a statement through libpq, in one call that takes the interpreter's lock once."""
     server, names = opened.pgconn, _prepared.setdefault(opened, {})
     if not opened.autocommit and server.transaction_status == pq.TransactionStatus.IDLE:
         checked(server, server.exec_(b"BEGIN"))  # as psycopg does before the first statement of a transaction
@@ -138,7 +141,7 @@ def run(opened: psycopg.Connection[Any], statement: str, arguments: Arguments) -
 
 
 def checked(server: pq.abc.PGconn, result: pq.abc.PGresult) -> pq.abc.PGresult:
-    """Raises psycopg.Error where the server refused."""
+    """Returns the result. Raises psycopg.Error if the server refused the statement."""
     if server.status == pq.ConnStatus.BAD:
         raise psycopg.OperationalError(result.get_error_message())
     if result.status not in FINE:

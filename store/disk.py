@@ -1,5 +1,8 @@
-"""Whether the disk has room for records. Only the embedded servers say so beforehand
-(topics_project/embedded/servers.py); on servers of one's own PostgreSQL does when it runs out (database.py)."""
+"""Checks the free space of the disk before a write.
+
+Only the embedded servers report a full disk beforehand (topics_project/embedded/servers.py). An external PostgreSQL refuses
+writes when its disk is full (database.py).
+"""
 
 from __future__ import annotations
 
@@ -11,26 +14,26 @@ from django.conf import settings
 from base.errors import StorageFull
 from base.locks import is_locked
 
-LOOK_SECONDS = 0.05  # between two looks: an append should not have to make three calls of the system
+LOOK_SECONDS = 0.05  # between two checks, because a check makes three system calls, too many for each append
 
 _looked, _full = 0.0, False
 
 
 def check() -> None:
-    """Raises StorageFull where records may not be written now."""
+    """Raises StorageFull if the disk is full."""
     if full():
         raise StorageFull("the disk is full: delete what is no longer needed, or make the disk larger")
 
 
 def full() -> bool:
-    """Whether the guard of the embedded servers holds its lock: their disk is full."""
+    """Returns whether the disk of the embedded servers is full. Then their guard holds a lock."""
     global _looked, _full
     now = time.monotonic()
     if now - _looked > LOOK_SECONDS:
         try:
-            # Shared: two processes that look at once do not take each other for the guard.
+            # The lock of the check is shared, so that two processes that check at once do not mistake each other for the guard.
             _full = is_locked(settings.TOPICS_DATA / "locks" / "full", fcntl.LOCK_SH)
-        except OSError:  # no such folder: no embedded servers
+        except OSError:  # without the folder there are no embedded servers
             _full = False
         _looked = now
     return _full

@@ -1,9 +1,10 @@
-"""Whether PostgreSQL answers, for an event loop whose requests wait for it.
+"""Checks whether PostgreSQL answers, for an event loop whose requests wait for it.
 
-A statement may be slow while PostgreSQL is well: it waits for a lock, or reads a lot. So when somebody has waited for
-SLOW_SECONDS, we try to connect anew. If that works, the slow statement goes on up to its own limit. If nothing comes back at
-all, PostgreSQL is away: it was stopped, or the network swallows what we send. Then everybody who waits is told, and everybody
-who comes is told at once, until we can connect again.
+A statement can be slow while PostgreSQL works well: it waits for a lock, or reads a lot. So when a request has waited for
+SLOW_SECONDS, the loop tries to open a new connection. If this works, the slow statement continues up to its own limit.
+
+If no answer comes at all, PostgreSQL is away: it was stopped, or the network drops packets. Then all waiting requests fail, and
+new requests fail at once, until a new connection works.
 """
 
 from __future__ import annotations
@@ -19,35 +20,35 @@ from django.db import connections
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-TICK_SECONDS = 0.25  # between two looks at those who wait
-SLOW_SECONDS = 0.5  # after which we ask whether PostgreSQL is still there
-# For it to say so; with the two above, who waits is told within 2.5 s. Ticks and not seconds: on a machine or in a loop that has
-# too much to do, PostgreSQL answers late, but our own ticks come late as well.
+TICK_SECONDS = 0.25  # between two checks of the waiting requests
+SLOW_SECONDS = 0.5  # after this wait the loop checks whether PostgreSQL answers
+# Ticks until a probe counts as failed. With the two times above, a waiting request fails within 2.5 s. The unit is ticks, because
+# an overloaded machine or loop delays not only PostgreSQL's answer but also our ticks.
 PROBE_TICKS = 7
 AWAY = "PostgreSQL does not answer"
 
-when_away: list[Callable[[], None]] = []  # called once each time PostgreSQL turns out to be away
+when_away: list[Callable[[], None]] = []  # called each time when PostgreSQL is found to be away
 
 
 class Waiting(Protocol):
-    """Somebody who waits for PostgreSQL: since when (by the loop's clock), and for how many seconds at most."""
+    """A wait for PostgreSQL. `since`: its start by the loop's clock. `most`: its limit in seconds."""
 
     since: float
     most: float
 
     def give_up(self, error: psycopg.OperationalError) -> None:
-        """Wait no longer, and raise this error."""
+        """End the wait and raise this error."""
 
 
 class Liveness:
-    """Those who wait in one event loop, and what is known of PostgreSQL there."""
+    """The waits for PostgreSQL in one event loop, and PostgreSQL's state as that loop knows it."""
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self.waiting: dict[Waiting, None] = {}  # who has waited longest comes first
+        self.waiting: dict[Waiting, None] = {}  # the longest wait is first
         self.away = False
         self.probed = 0.0
-        self.heard = 0.0  # when PostgreSQL last answered anything here
+        self.heard = 0.0  # time of PostgreSQL's last answer in this loop
         self.watching: asyncio.Task[None] | None = None
 
     def check(self) -> None:
@@ -65,9 +66,9 @@ class Liveness:
         self.waiting.pop(waiting, None)
 
     async def answered(self, future: asyncio.Future[T], most: float, hang_up: Callable[[], None] | None = None) -> T:
-        """The result of a future that waits for PostgreSQL. When it is given up, the future is cancelled and `hang_up` called.
+        """Returns the result of a future that waits for PostgreSQL, for at most `most` seconds.
 
-        Raises psycopg.OperationalError then.
+        When the wait is given up, this cancels the future, calls `hang_up` and raises psycopg.OperationalError.
         """
         waiting = Answer(future, most, hang_up)
         self.enter(waiting)
@@ -81,7 +82,7 @@ class Liveness:
             self.leave(waiting)
 
     async def watch(self) -> None:
-        """Look after those who wait, for as long as anybody does."""
+        """Check the waits at each tick, until no wait is left and PostgreSQL answers."""
         try:
             while self.waiting or self.away:
                 await asyncio.sleep(TICK_SECONDS)
@@ -90,8 +91,7 @@ class Liveness:
             self.watching = None
 
     async def look(self) -> None:
-        """Give up those whose time is up. Where somebody has waited long, and nobody was answered meanwhile, find out whether
-        PostgreSQL is there."""
+        """End the waits that have reached their limit. Probe PostgreSQL if a wait is long and no answer came meanwhile."""
         now = self.loop.time()
         slow = [each for each in self.waiting if now - each.since > SLOW_SECONDS]
         for each in slow:
@@ -103,9 +103,10 @@ class Liveness:
             self.probed = self.loop.time()
 
     async def probe(self) -> None:
-        """Connect, which takes a backend that works. Silence tells that PostgreSQL is away; only success, that it is back.
+        """Open a connection, which needs a working backend. PostgreSQL is away if no answer comes, and back if this succeeds.
 
-        A refusal tells nothing new: PostgreSQL restarts, or has no connection to spare. Who waits for one that is gone hears so.
+        A refusal changes nothing: PostgreSQL is restarting, or has no free connection. A request whose backend is gone gets an
+        error from its own connection.
         """
         began = self.loop.time()
         connecting = asyncio.ensure_future(psycopg.AsyncConnection.connect(**parameters()))
@@ -115,14 +116,14 @@ class Liveness:
                 if connecting.done():
                     self.tell(connecting.exception())
                     return
-            if not self.away and self.heard < began:  # else something was answered meanwhile
+            if not self.away and self.heard < began:  # no answer came meanwhile
                 self.lose()
         finally:
             connecting.cancel()
             connecting.add_done_callback(discard)
 
     def tell(self, error: BaseException | None) -> None:
-        """Take note of how it went to connect."""
+        """Note the result of a probe. `error`: the refusal, or None for a connection."""
         if error is not None and not self.away:
             log.warning("PostgreSQL refuses a connection: %s", error)
         elif error is None and self.away:
@@ -130,7 +131,7 @@ class Liveness:
             self.away = False
 
     def lose(self) -> None:
-        """PostgreSQL is away."""
+        """Note that PostgreSQL is away, and end all waits."""
         log.error("%s: %d requests are told so, and all that come from now on", AWAY, len(self.waiting))
         self.away = True
         waiting, self.waiting = list(self.waiting), {}
@@ -141,7 +142,7 @@ class Liveness:
 
 
 class Answer:
-    """Somebody who waits for the result of a future."""
+    """A wait for the result of a future."""
 
     def __init__(self, future: asyncio.Future[Any], most: float, hang_up: Callable[[], None] | None) -> None:
         self.future, self.most, self.hang_up, self.since = future, most, hang_up, 0.0
@@ -155,13 +156,13 @@ class Answer:
 
 
 def discard(connecting: asyncio.Task[psycopg.AsyncConnection]) -> None:
-    """Close what nobody wants, now or when it is there."""
+    """Close the connection of a finished probe, which has no user."""
     if not connecting.cancelled() and connecting.exception() is None:
         connecting.result().pgconn.finish()
 
 
 def parameters() -> dict[str, Any]:
-    """How to connect: as Django does."""
+    """Returns Django's connection parameters."""
     options: dict[str, Any] = connections["default"].get_connection_params()
     options.pop("cursor_factory", None)
     options.pop("context", None)
@@ -172,7 +173,7 @@ _here: Liveness | None = None
 
 
 def here() -> Liveness:
-    """The liveness of the event loop that runs."""
+    """Returns the Liveness of the running event loop."""
     global _here
     if _here is None or _here.loop is not asyncio.get_running_loop():
         _here = Liveness()

@@ -1,4 +1,4 @@
-"""Scripts in an event loop (script.py): its connections to PostgreSQL, and the driver that runs a script on them."""
+"""Scripts in an event loop (script.py): the loop's connections to PostgreSQL, and the driver that runs a script on them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from store.turns import Turns
 from store.writes import Writes
 
 T = TypeVar("T")
-READS = 2  # connections for quick reads, which share their round trips
-WRITES = 2  # connections for transactions that are known beforehand, which share theirs
-READERS = 4  # connections for other statements that are transactions of their own
+READS = 2  # connections for quick reads, which share round trips
+WRITES = 2  # connections for transactions that are known beforehand, which share round trips
+READERS = 4  # connections for other single statements, each its own transaction
 WRITERS = 8  # connections for transactions of several statements, which may have to wait for a lock
 
 
@@ -36,7 +36,7 @@ class Loop:
         self.joints: dict[Hashable, Any] = {}  # store/joint.py
 
     async def drive(self, script: Script[T]) -> T:
-        """The result of a script. Raises what the script raises, and the domain's errors for the database's."""
+        """Returns the result of a script. Raises the script's errors, and the domain's errors for errors of the database."""
         transaction: Transaction | None = None
         resume: Callable[[Any], Any] = script.send
         answer: Any = None
@@ -74,7 +74,7 @@ class Loop:
                 await transaction.abandon()
 
     def execute(self, statement: Statement) -> Awaitable[Rows]:
-        """Its rows, to be awaited at once."""
+        """Returns an awaitable of the rows. The caller must await it at once."""
         if statement.quick:
             return self.reads.execute(statement.sql, statement.arguments)
         if statement.turn:
@@ -84,7 +84,7 @@ class Loop:
         return self.readers.execute(statement.sql, statement.arguments)
 
     async def check(self) -> None:
-        """A round trip on the very connections that serve. Raises NotReady."""
+        """Make a round trip on each serving connection. Raises NotReady."""
         await asyncio.gather(
             *(
                 each.check()
@@ -100,14 +100,14 @@ class Loop:
 
 
 class Transaction:
-    """A transaction under way, on a connection of its own. `until`: what gives the connection back."""
+    """A running transaction on its own connection. `until` gives the connection back."""
 
     def __init__(self, connection: Connection, until: AsyncExitStack) -> None:
         self.connection, self.until = connection, until
 
     @classmethod
     async def begin(cls, loop: Loop, lock: Hashable) -> Transaction:
-        """Raises NotReady."""
+        """Take a connection and begin a transaction on it. Raises NotReady."""
         async with AsyncExitStack() as stack:
             if lock is None:
                 connection = await loop.writers.take()
@@ -130,7 +130,7 @@ class Transaction:
             return await self.connection.execute(statement.sql, statement.arguments)
 
     async def end(self, bound: Bound) -> None:
-        """Commit, or roll back. Raises NotReady when the connection ends in the middle of a commit: nobody knows then."""
+        """Commit, or roll back. Raises NotReady if the connection ends during a commit. Then the outcome is unknown."""
         try:
             if not (bound is Bound.ROLLBACK and self.connection.closed):
                 await self.execute(Statement(bound.value))
@@ -138,7 +138,7 @@ class Transaction:
             await self.until.aclose()
 
     async def abandon(self) -> None:
-        """Nobody goes on with it. PostgreSQL rolls back what is open on a connection that ends."""
+        """Close the connection. PostgreSQL then rolls the transaction back."""
         self.connection.end()
         await self.until.aclose()
 
@@ -147,7 +147,7 @@ _here: Loop | None = None
 
 
 def here() -> Loop:
-    """The Loop of the event loop that runs."""
+    """Returns the Loop of the running event loop."""
     global _here
     if _here is None or _here.loop is not asyncio.get_running_loop():
         _here = Loop()
@@ -155,7 +155,7 @@ def here() -> Loop:
 
 
 async def check() -> None:
-    """A round trip on the very connections that serve scripts. Raises NotReady."""
+    """Make a round trip on each connection that serves scripts. Raises NotReady."""
     await here().check()
 
 

@@ -1,4 +1,4 @@
-"""A process's connections for reading in its event loop: few, so that 1,000 readers do not become 1,000 backends."""
+"""Pools of a few connections in an event loop. With them, 1,000 readers do not need 1,000 backends."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ T = TypeVar("T")
 
 
 class Readers:
-    """At most `most` connections, taken in the order of asking. None of them waits for a lock longer than `lock_ms`."""
+    """At most `most` connections, given out in the order of requests. A statement waits for a lock for at most `lock_ms`."""
 
     def __init__(self, most: int, lock_ms: int = settings.TOPICS_LOCK_TIMEOUT_MS, session: str = "") -> None:
-        self.idle: list[Connection] = []  # the one that was used last is at the end, and is taken first
-        self.resting: asyncio.TimerHandle | None = None  # when the idle ones are looked at
+        self.idle: list[Connection] = []  # the last used connection is at the end, and is taken first
+        self.resting: asyncio.TimerHandle | None = None  # time of the next check of idle connections
         self.free = asyncio.Semaphore(most)
-        self.lock_ms, self.session = lock_ms, session  # of each connection
+        self.lock_ms, self.session = lock_ms, session  # settings of each connection
 
     async def read(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Do some work that may be done twice, on a connection of our own. Raises NotReady.
+        """Call `work` with a connection of the pool, and return its result. `work` may run twice. Raises NotReady.
 
-        A connection may have died while it was idle, with PostgreSQL: that costs no reader its answer. One that does not answer
-        is closed after a while (connection.py), so that its place is never lost.
+        An idle connection may have ended with PostgreSQL. Then `work` runs again on another connection. A connection that does
+        not answer is closed after a limit (connection.py), so that the pool never loses its place.
         """
         async with self.free:
             try:
@@ -44,7 +44,7 @@ class Readers:
                         if not connection.closed:
                             raise
                         log.warning("a reader's connection has ended, another takes its place: %s", error)
-                        if isinstance(error, psycopg.errors.QueryCanceled):  # once more would take as long again
+                        if isinstance(error, psycopg.errors.QueryCanceled):  # a second try would take as long
                             raise
                 return await self.use(await connect(self.lock_ms, self.session), work)
             except psycopg.Error as error:
@@ -60,8 +60,10 @@ class Readers:
             self.rest(connection)
 
     def rest(self, connection: Connection) -> None:
-        """Keep a connection for the next use. After TOPICS_IDLE_CONNECTION_SECONDS without one it is closed: a burst must not
-        leave backends behind for ever."""
+        """Keep a connection for the next use. After TOPICS_IDLE_CONNECTION_SECONDS without use it is closed.
+
+        Otherwise the backends of a burst would stay forever.
+        """
         if connection.closed:
             return
         loop = asyncio.get_running_loop()
@@ -71,7 +73,7 @@ class Readers:
             self.resting = loop.call_later(IDLE_SECONDS, self.end_idle)
 
     def end_idle(self) -> None:
-        """Close the connections that have rested for long, and look again when the next one will have."""
+        """Close the connections that have been idle for too long, and schedule the next check."""
         loop = asyncio.get_running_loop()
         while self.idle and loop.time() - self.idle[0].rests_since >= IDLE_SECONDS:
             self.idle.pop(0).end()
@@ -79,11 +81,11 @@ class Readers:
         self.resting = None if again is None else loop.call_at(again, self.end_idle)
 
     async def execute(self, sql: str, arguments: Arguments) -> Rows:
-        """The rows of a statement that may be done twice. Raises NotReady."""
+        """Returns the rows of a statement. The statement may run twice. Raises NotReady."""
         return await self.read(lambda connection: connection.execute(sql, arguments))
 
     async def take(self) -> Connection:
-        """A connection for the caller alone, until give_back(). Raises NotReady."""
+        """Returns a connection for the caller alone, until give_back(). Raises NotReady."""
         await self.free.acquire()
         try:
             while self.idle:
@@ -98,12 +100,12 @@ class Readers:
             raise
 
     def give_back(self, connection: Connection) -> None:
-        """The caller of take() is through with it, or has ended it."""
+        """Return a connection of take() to the pool. It may be closed."""
         self.free.release()
         self.rest(connection)
 
     async def check(self) -> None:
-        """A round trip on each connection that is idle, or on a new one where none is. Raises NotReady."""
+        """Make a round trip on each idle connection, or on a new one if no connection is idle. Raises NotReady."""
         await asyncio.gather(*(self.read(ping) for _ in range(max(1, len(self.idle)))))
 
     async def close(self) -> None:

@@ -1,6 +1,9 @@
-"""Simultaneous reads of an event loop share a round trip (roundtrips.py). Should one of them fail, each is asked again alone,
-so that none is told of another's trouble. Those that ask the same share the statement, too: many who wait at the end of one topic
-cost PostgreSQL what one of them does. None of them was sent yet, so each sees all that was there when it came."""
+"""Simultaneous reads of an event loop share a round trip (roundtrips.py).
+
+If one of the reads fails, each read is sent again alone, so that no read gets the error of another. Equal reads also share the
+statement, so many readers at the end of one topic cost PostgreSQL as much as one. Only unsent reads are shared, so each read sees
+all records that were committed when it was asked.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +18,20 @@ Read = tuple[str, Arguments]
 
 
 class Reads(RoundTrips[Read, Rows]):
-    """Nothing that is asked here may wait for a lock: others would wait with it."""
+    """Shared reads. A read must not wait for a lock, because all others would wait with it."""
 
     def __init__(self, connections: int) -> None:
         super().__init__(connections)
         self.readers = Readers(connections)
 
     def execute(self, sql: str, arguments: Arguments) -> Awaitable[Rows]:
-        """The rows of a read that may be done twice, to be awaited at once. Raises NotReady."""
+        """Returns an awaitable of a read's rows. The caller must await it at once. The read may run twice. Raises NotReady."""
         return self.ask((sql, arguments))
 
     def same(self, asked: Read) -> Hashable:
         try:
             hash(asked)
-        except TypeError:  # some argument of it is a list
+        except TypeError:  # an argument is a list
             return object()
         return asked
 

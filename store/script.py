@@ -1,8 +1,8 @@
 """An operation on the store, written once: a script.
 
-A script is a generator. It yields what it needs done (a statement, the bounds of a transaction), takes the answer, and returns
-its result. Two drivers run any script: `run` on Django's connection of a thread, for the admin, Celery, commands and views;
-and a `Loop` (loop.py) on connections of an event loop. A script knows neither of them.
+A script is a generator. It yields steps (a statement, the bounds of a transaction), takes their answers, and returns its result.
+Two drivers run any script. `run` uses Django's connection of a thread, for the admin, Celery, commands and views. A `Loop`
+(loop.py) uses connections of an event loop. A script does not depend on its driver.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ T = TypeVar("T")
 class Statement(NamedTuple):
     """SQL with psycopg's placeholders, and its arguments. The answer is its rows.
 
-    Outside of a transaction it is one of its own, and may be sent twice when a connection ends under it: what changes
-    something says so in a way that does nothing the second time, or stands in atomically().
-    An event loop keeps apart what waits and what does not. `turn`: a topic whose head the statement may have to wait for.
-    `quick`: a read by index that waits for no lock; simultaneous ones share a round trip.
+    Outside of a transaction, the statement is its own transaction. It may be sent twice if a connection ends. So a statement that
+    writes must have no effect the second time, or must be in atomically().
+    An event loop separates statements that wait from others. `turn`: a topic whose head the statement may have to wait for.
+    `quick`: a read by index that waits for no lock. Simultaneous quick reads share a round trip.
     """
 
     sql: str
@@ -37,20 +37,20 @@ class Statement(NamedTuple):
 
 
 class Begin(NamedTuple):
-    """The start of a transaction: see atomically()."""
+    """The start of a transaction. See atomically()."""
 
     lock: Hashable = None
 
 
 class Bound(Enum):
-    """The end of a transaction: see atomically()."""
+    """The end of a transaction. See atomically()."""
 
     COMMIT = "COMMIT"
     ROLLBACK = "ROLLBACK"
 
 
 class Done(NamedTuple):
-    """What came of a Whole: the rows of each statement; when these were here, and when all was committed (s)."""
+    """The answer to a Whole: the rows of each statement, their arrival, and the time of the commit (s)."""
 
     rows: list[Rows]
     wrote: float
@@ -58,10 +58,11 @@ class Done(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """A transaction whose statements are all known beforehand: none of them is made of what another answers. The answer is Done.
+    """A transaction whose statements are all known beforehand. No statement depends on the answer to another. The answer is Done.
 
-    An event loop sends those of many scripts in one round trip. `durable`: whoever is answered knows it on disk; else a
-    crash of PostgreSQL may undo it within the next second. `lock`: the lock that it may have to wait for (held.py).
+    An event loop sends the transactions of many scripts in one round trip. `durable`: the answer comes after the commit is on
+    disk. Otherwise a crash of PostgreSQL can undo the transaction within the next second. `lock`: the lock that the transaction
+    may have to wait for (held.py).
     """
 
     statements: Sequence[Statement]
@@ -70,7 +71,7 @@ class Whole(NamedTuple):
 
 
 class Shared(ABC):
-    """A step that an event loop does for many scripts at once, and a thread for one alone."""
+    """A step that an event loop does for many scripts at once, and a thread for one script."""
 
     @abstractmethod
     def alone(self) -> Script[Any]: ...
@@ -80,7 +81,7 @@ class Shared(ABC):
 
 
 class Pause(ABC):
-    """A step that waits for something to happen, however long: it holds neither a thread nor a connection meanwhile."""
+    """A step that waits for an event for any time. It holds neither a thread nor a connection while it waits."""
 
     @abstractmethod
     async def over(self) -> Any: ...
@@ -91,18 +92,18 @@ Script = Generator[Step, Any, T]
 
 
 class Suspended(Exception):
-    """The script has come to a pause: run() goes on with it when that is over."""
+    """The script has reached a pause. After the pause, run() resumes the script."""
 
     def __init__(self, script: Script[Any], pause: Pause) -> None:
         self.script, self.pause = script, pause
 
 
 class Undone(Exception):
-    """Tells Django that a transaction is to be rolled back."""
+    """Makes Django roll back a transaction."""
 
 
 def atomically(script: Script[T], lock: Hashable = None) -> Script[T]:
-    """Everything in `script` is one transaction: all of it is done, or nothing. Not within another.
+    """Run `script` in one transaction, which commits all or nothing. It must not be inside another transaction.
 
     `lock`: the lock that it may have to wait for. An event loop then runs one transaction for that lock at a time (held.py).
     """
@@ -117,7 +118,7 @@ def atomically(script: Script[T], lock: Hashable = None) -> Script[T]:
 
 
 def one_by_one(whole: Whole) -> Script[Done]:
-    """A Whole by a thread. As for any transaction there, the commit itself waits for the disk."""
+    """Run a Whole in a thread. The commit waits for the disk, as in every transaction of a thread."""
 
     def statements() -> Script[tuple[list[Rows], float]]:
         rows = []
@@ -130,10 +131,10 @@ def one_by_one(whole: Whole) -> Script[Done]:
 
 
 def run(script: Script[T], *, suspend: bool = False, answer: Any = None) -> T:
-    """The result of a script on Django's connection of this thread, within its transaction where it is in one.
+    """Returns the result of a script. It runs on Django's connection of this thread, inside an open transaction if there is one.
 
-    A pause ends at once, or, where the caller can come back later, raises Suspended: to go on, call this again with the
-    `answer` of the pause. Raises what the script raises, and the domain's errors for the database's.
+    Without `suspend`, a pause ends at once. With `suspend`, it raises Suspended. To resume, call this again with the `answer` of
+    the pause. Raises the script's errors, and the domain's errors for errors of the database.
     """
     blocks: list[transaction.Atomic] = []
     error: Exception | None = None
@@ -156,7 +157,7 @@ def run(script: Script[T], *, suspend: bool = False, answer: Any = None) -> T:
 
 
 def perform(step: Statement | Whole | Begin | Bound | Shared, blocks: list[transaction.Atomic]) -> Any:
-    """The answer to one step. `blocks` are the transactions that the script is in."""
+    """Returns the answer to one step. `blocks`: the open transactions of the script."""
     if isinstance(step, Statement):
         return prepared(step.sql, step.arguments)
     if isinstance(step, Shared):

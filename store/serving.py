@@ -1,7 +1,8 @@
-"""Whether anybody serves this database: each connection of a web process holds a lock of PostgreSQL for as long as it lives.
+"""A lock that shows whether a web process serves this database. Each connection of a web process holds the lock of PostgreSQL.
 
-What belongs to the start of a service as a whole, as emptying the `ephemeral` topics does (topics/upkeep/recovery.py), is by this
-not done again when a second host joins. A lock and no row: it ends with its connection, however that ended.
+Some work belongs to the start of the whole service, for example emptying the `ephemeral` topics (topics/upkeep/recovery.py). With
+the lock, a second host does not repeat this work when it joins. It is a lock and not a row, because a lock always ends with its
+connection.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from django.db.backends.signals import connection_created
 
 from store.connection import on_connect
 
-LOCK = 7300  # of PostgreSQL's advisory locks: shared by all who serve, taken alone by who begins
+LOCK = 7300  # advisory lock of PostgreSQL: shared by all serving connections, exclusive for the first start
 HOLD = f"SELECT pg_advisory_lock_shared({LOCK})"
 TRY_ALONE = f"SELECT pg_try_advisory_lock({LOCK})"
 RELEASE = f"SELECT pg_advisory_unlock({LOCK})"
-# A process that was just killed is gone before PostgreSQL has noticed, which takes it milliseconds.
+# PostgreSQL needs milliseconds to notice that a process was killed. Until then the lock of the process remains.
 GONE_SECONDS = 1.0
 
 
 def announce() -> None:
-    """From here on each connection that this process opens, its event loop's and Django's, says that we serve."""
+    """Let each new connection of this process hold the lock, both the event loop's and Django's."""
     on_connect.append(HOLD)
     connection_created.connect(hold)
 
@@ -37,8 +38,10 @@ def hold(connection: Any, **_: Any) -> None:
 
 @contextmanager
 def alone() -> Iterator[bool]:
-    """Whether nobody serves the database. If so, nobody begins to before the block ends: new connections of web processes
-    wait for it. It never waits in line for the lock itself, since those who come behind would wait with it."""
+    """Yields whether no process serves the database. If True, new connections of web processes wait until the block ends.
+
+    This function never queues for the lock, because all later connections would wait behind it.
+    """
     deadline = time.monotonic() + GONE_SECONDS
     with connection.cursor() as cursor:
         while not (held := _value(cursor, TRY_ALONE)) and time.monotonic() < deadline:

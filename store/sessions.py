@@ -1,7 +1,7 @@
-"""Whether each connection has a session of PostgreSQL of its own, without which nothing here keeps its promises.
+"""Checks that each connection has its own session of PostgreSQL. Without it, no guarantee of this server holds.
 
-Prepared statements, limits of time, and the locks by which beat and the start of a service know of each other are a session's. A
-pooler that gives sessions to transactions (PgBouncer in transaction or statement mode) hands one client's to the next.
+Prepared statements, timeouts, and the locks of beat and of the service's start belong to a session. A pooler that gives sessions
+to transactions (PgBouncer in transaction or statement mode) passes the session of one client to the next.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from django.conf import settings
 
 from base.refusal import Refusal
 
-LOOKS = 5  # a busy pool may give two clients two sessions by chance
+LOOKS = 5  # several checks, because a busy pool can give two clients two sessions by chance
 
 
 def check_sessions() -> None:
-    """Raises Refusal where two connections that are open at once have one session, and psycopg.OperationalError."""
+    """Raises Refusal if two simultaneous connections share a session. Raises psycopg.OperationalError without a connection."""
     with connect() as first, connect() as second:
         for _ in range(LOOKS):
             if backend(first) == backend(second):

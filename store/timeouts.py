@@ -1,7 +1,7 @@
-"""How long PostgreSQL lets the connections of a serving process take, wait for a lock, or rest in a transaction.
+"""PostgreSQL's timeouts for connections of a serving process: for a statement, a lock, and an idle transaction.
 
-PostgreSQL itself keeps these times, so they also hold for a process that was stopped, or whose machine is gone. Migrations
-and management commands have none: a person waits for them and may end them. Each time is a setting with its reason.
+PostgreSQL enforces these times, so they also hold if a process is stopped or its machine is gone. Migrations and management
+commands have no limits, because a person waits for them and can end them. Each time is a setting with its reason.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any
 
 from django.conf import settings
 
-_session = ""  # what each new connection of Django's runs in this process
+_session = ""  # statements that each new connection of Django runs in this process
 
 
 def session(role: str, statement_ms: int, lock_ms: int = settings.TOPICS_LOCK_TIMEOUT_MS) -> str:
-    """The statements that give a connection its times, and the name that pg_stat_activity shows. 0 is no limit."""
+    """Returns the statements that set a connection's timeouts and its name in pg_stat_activity. 0: no limit."""
     return (
         f"SET application_name = 'topics {role} {os.getpid()}'; "
         f"SET statement_timeout = {statement_ms}; SET lock_timeout = {lock_ms}; "
@@ -24,13 +24,13 @@ def session(role: str, statement_ms: int, lock_ms: int = settings.TOPICS_LOCK_TI
 
 
 def serve(role: str, statement_ms: int) -> None:
-    """From here on Django's connections of this process have limits."""
+    """Give new connections of Django in this process limits."""
     global _session
     _session = session(role, statement_ms)
 
 
 def limit(connection: Any, **_: Any) -> None:
-    """On each new connection of Django's (topics/apps.py), after it has looked for a crash: recovering may take its time."""
+    """Set the limits of a new connection of Django (topics/apps.py), after its check for a crash. Recovery has no limits."""
     if _session:
         with connection.cursor() as cursor:
             cursor.execute(_session)

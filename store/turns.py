@@ -1,8 +1,8 @@
 """Statements that may have to wait for a topic's head, on connections that other statements do not need.
 
-A read of a topic that routers lead into first forwards what lies upstream, and may find the topic's head locked by somebody
-who does not go on. It then gives its connection back and tries again, in the line of that head (held.py): so that neither the
-topics that nothing leads into nor the other ones wait for it.
+A read of a router's dest first forwards the records upstream. It may find the topic's head locked by a transaction that does not
+end. Then the read gives its connection back and tries again, in the queue of that head (held.py). So reads of other topics do not
+wait, whether the topics have routers or not.
 """
 
 from __future__ import annotations
@@ -19,18 +19,21 @@ from store.held import LONG_MS, HeldLocks
 from store.readers import Readers
 
 T = TypeVar("T")
-READERS = 3  # connections of an event loop for them
+READERS = 3  # connections of an event loop for such statements
 
 
 class Turns:
-    """Lives in an event loop."""
+    """The connections and queues of one event loop for such statements."""
 
     def __init__(self, held: HeldLocks) -> None:
         self.readers = Readers(READERS, min(LONG_MS, settings.TOPICS_LOCK_TIMEOUT_MS) or LONG_MS)
         self.held = held
 
     async def read(self, topic_id: int, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Do some work that may be done twice. Raises NotReady, also when the topic stays locked for too long."""
+        """Call `work` with a connection, and return its result. `work` may run twice.
+
+        Raises NotReady, also if the topic stays locked for too long.
+        """
         if not self.held.is_held(topic_id):
             try:
                 return await self.readers.read(work)

@@ -1,8 +1,8 @@
 """The audit log: each change or delete of a topic, router, key or cursor, with its author, origin and the state before.
 
-The functions that make a change write the entry in the same transaction, so both exist or neither. The log leaves out
-appends, reads and moves of cursors. It also leaves out records that a key deletes, because some clients delete thousands a
-second. Records that a person deletes in the admin are in the log. Only the admin shows the log. No key can read it. Rules:
+The function of a change writes the entry in the same transaction. So either both exist or neither. The log leaves out
+appends, reads and moves of cursors. The log also leaves out a key's deletes of records, because some clients delete
+thousands a second. Deletes of records in the admin are in the log. Only the admin shows the log. No key can read it. Rules:
 docs/security.md.
 """
 

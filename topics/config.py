@@ -1,4 +1,4 @@
-"""The config of a topic: its fields, their defaults, and the functions that create a topic and change its config.
+"""The config of a topic: fields, defaults, and the functions to create a topic and to change a config.
 
 Rules: docs/wire.md, "Topics".
 """
@@ -82,7 +82,7 @@ class Config(Request):
             key.check_name(self.dead_letter)
 
     def clamped(self) -> Clamped:
-        """Returns the fields that were clamped, each with the value that is stored instead."""
+        """Returns the clamped fields, each with the stored value."""
         return (
             clamped(priority=(self.priority, within_bounds(self.priority))) if isinstance(self.priority, int) else UNSET
         )
@@ -95,7 +95,7 @@ class Config(Request):
         if given.get("priority") is not None:
             given["priority"] = within_bounds(given["priority"])
         for name in QUEUES_ONLY & given.keys():
-            # A client may send back the value that it was shown. Any other value would be stored without an effect.
+            # A client may send back the value of an answer. Any other value would be stored without an effect.
             if given[name] != TOPIC[name]:
                 raise InvalidRequest(f"{name} is for queues, and there are none yet: leave it out", field=name)
         return given
@@ -200,9 +200,9 @@ def begun(column: str) -> str:
     return column if default == "NULL" else f"coalesce({column}, {default})"
 
 
-# MAKE returns no row for a name that is taken. Such a name uses up no id, because the WHERE leaves it out before the
-# insert. MAKE looks up each name by itself: a join might read all topics to find a few new ones. The names are in order, so
-# that two statements that make the same topics cannot deadlock.
+# MAKE returns no row for a name that is taken. A taken name uses up no id, because the WHERE leaves the name out before the
+# insert. MAKE looks up each name by itself: a join might read all topics to find a few new ones. The names are in order. So
+# two statements with the same topics cannot deadlock.
 MAKE = """
     INSERT INTO topics_topic (name, created_ts, {columns})
     SELECT name, {created_ts}, {values}
@@ -218,7 +218,7 @@ MAKE_CONFIGURED = MAKE.format(
     asked="json_populate_recordset(NULL::topics_topic, %(topics)s::json)",
 )
 # CREATE also makes the heads. `entries` are rows of the audit log, which shows the config as as_dict() does. `made` gets
-# its row after the name is taken. So the last head that topic_last_head then finds is final.
+# its row after the name is taken. So the last head from topic_last_head is final.
 CREATE = f"""
 WITH made AS ({MAKE_CONFIGURED}),
 headed AS (
@@ -237,7 +237,7 @@ SELECT name, id FROM made
 class Creation(Joined[int | None]):
     """Creates a topic with these columns, and waits for the disk.
 
-    The result is the topic's id, or None if another topic of this name was there first.
+    The result is the topic's id, or None if another call created the topic first.
     """
 
     def __init__(self, name: str, fields: dict[str, Any], now: int, *, noted: bool) -> None:
@@ -271,8 +271,7 @@ def creating(batch: Sequence[Creation]) -> Statement:
 
 
 def create_topic(name: str, fields: dict[str, Any], now: int, *, noted: bool) -> Script[bool]:
-    """Creates a topic with these columns, and waits for the disk. Returns False if another topic of this name was there
-    first.
+    """Creates a topic with these columns, and waits for the disk. Returns False if another call created the topic first.
 
     `noted`: whether the audit log gets an entry. Raises Throttled or InvalidRequest.
     """
@@ -286,8 +285,8 @@ def create_topic(name: str, fields: dict[str, Any], now: int, *, noted: bool) ->
 def insert_topic(name: str, fields: dict[str, Any], now: int) -> Script[CachedTopic | None]:
     """Creates a topic in the caller's transaction, without an entry in the audit log.
 
-    Returns the topic, or None if another topic of this name was there first. The topic is not cached, because the caller
-    can still roll back. Raises Throttled or InvalidRequest.
+    Returns the topic, or None if another call created the topic first. The topic is not cached, because the caller can
+    still roll back. Raises Throttled or InvalidRequest.
     """
     yield from check_new(name, fields)
     made = yield creating([Creation(name, fields, now, noted=False)])
@@ -303,7 +302,7 @@ def check_new(name: str, fields: dict[str, Any]) -> Script[None]:
 
 
 def new_topic(id: int, name: str, fields: dict[str, Any], now: int) -> CachedTopic:
-    """Returns the cache entry of a topic that was made with these columns at time `now`."""
+    """Returns the cache entry of a topic with these columns, created at `now`."""
     return CachedTopic(
         id=id, name=name, version=HEAD["version"], routed=False, derived=False, created_ts=now, **(TOPIC | fields)
     )
@@ -325,8 +324,8 @@ LOCK_CONFIG = f"SELECT id, {', '.join(COLUMNS)} FROM topics_topic WHERE name = %
 # Takes the head's lock. After the commit, a statement with the old version gets no row, and its caller looks the topic up
 # again (cache.py).
 OUTDATE = "UPDATE topics_topichead SET version = version + 1 WHERE topic_id = %s"
-# A sealed topic needs no reserved seqs, and a crash would move its head over them. This commit waits for the disk, and
-# therefore for every append before it. The topic gives the seqs back like a topic at rest does (upkeep/retention.py).
+# A sealed topic needs no reserved seqs, and a crash would move the head over these seqs. This commit waits for the disk,
+# and therefore for every append before it. The topic gives the seqs back like a topic at rest does (upkeep/retention.py).
 SEAL = "UPDATE topics_topichead SET version = version + 1, reserved_seq = head_seq WHERE topic_id = %s"
 SAVE = f"UPDATE topics_topic SET {', '.join(f'{column} = %({column})s' for column in COLUMNS)} WHERE id = %(id)s"
 EXPIRE = "SELECT topic_expire(id, %s - ttl_ms) FROM topics_topic WHERE id = %s AND ttl_ms > 0"

@@ -1,7 +1,7 @@
 """Copies: records of another server, written into a sealed topic with their seqs of that server (docs/wire.md, "Copies").
 
-A copy that is sent again changes nothing, because the server skips records up to the head. The head's lock orders copies
-like it orders appends.
+A repeated copy changes nothing, because the server skips records up to the head. The head's lock orders copies like it
+orders appends.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ MOST_LEAD_MS = 10_000  # of a $ts: a head whose ts leads by more is set back (up
 STAMP_BYTES = 2048  # more than the stamp of an exactly_once router takes, which a diff shows as a part of `meta`
 
 LOCK_HEAD = "SELECT head_seq, last_ts FROM topics_topichead WHERE topic_id = %s AND version = %s FOR UPDATE"
-# The caller holds the head's lock. A seq that is left out is a hole, like that of a deleted record. In a topic without
-# records, the seqs before the first one are below the floor. So the copy of a log that starts late has no hole. A copy
-# reserves no seq above its head. A crash would move the head over reserved seqs, and a copy that is sent again would skip
-# their records. So each copy waits for the disk (SYNC), whatever the topic's durability is.
+# The caller holds the head's lock. A missing seq is a hole, like the hole of a deleted record. In a topic without records,
+# the seqs before the first one are below the floor. So the copy of a log that starts late has no hole. A copy reserves no
+# seq above its head. A crash would move the head over reserved seqs, and a repeated copy would skip the records of these
+# seqs. So each copy waits for the disk (SYNC), at every durability.
 COPY = """
 WITH moved AS (
     UPDATE topics_topichead head
@@ -326,7 +326,7 @@ def parameters(
 
 
 def last_hole(seqs: Sequence[int], head_seq: int) -> int:
-    """Returns the last seq up to the head that is missing in `seqs` and above its first one. 0: none is missing."""
+    """Returns the last missing seq between the first of `seqs` and the head, or 0."""
     if head_seq > seqs[-1]:
         return head_seq
     return next((seq - 1 for before, seq in reversed(list(pairwise(seqs))) if seq - before > 1), 0)

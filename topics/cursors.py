@@ -69,7 +69,7 @@ class Shown(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """A cursor as it was set, and whether it is new."""
+    """The new state of a cursor, and whether the cursor is new."""
 
     made: bool
     cursor: Shown
@@ -180,7 +180,7 @@ def lock_topic(name: str) -> Script[tuple[int, bool]]:
 
 
 def check_named(topic_id: int, name: str, is_sealed: bool, key: Key) -> Script[None]:
-    """Raises Incompatible if the cursor belongs to a router or another owner, because only its owner may move it.
+    """Raises Incompatible if the cursor belongs to a router or another owner, because only an owner may move the cursor.
 
     A key that may not see a router's name may have a named cursor with this name.
     """

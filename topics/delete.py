@@ -34,8 +34,8 @@ TAKE_HEAD = "UPDATE topics_topichead SET version = version + 1 WHERE topic_id = 
 LOCK_TOPIC = "SELECT FROM topics_topic WHERE id = %s FOR UPDATE"
 # A topic that is created later under the name continues above this head. A crash cannot lose this row and keep a record of
 # the later topic: the first append to the later topic waits for the disk (topic_reserve), and therefore for every earlier
-# commit. If a crash loses this row, the deleted topic exists again, and continues above its reserved_seq. The head in the
-# row never falls.
+# commit. If a crash loses the row, the deleted topic exists again, and continues above reserved_seq. The head in the row
+# never falls.
 DROP_HEAD = """
 WITH dropped AS (DELETE FROM topics_topichead WHERE topic_id = %s RETURNING head_seq)
 INSERT INTO topics_lasthead AS kept (name, head_seq) SELECT %s, head_seq FROM dropped WHERE head_seq > 0
@@ -146,7 +146,7 @@ def after_prefix(prefix: str) -> str | None:
 
 
 class Gone(NamedTuple):
-    """Whether the topic existed, and the names of the routers that were deleted with it."""
+    """Whether the topic existed, and the names of the deleted routers."""
 
     deleted: bool
     routers: list[str]
@@ -173,7 +173,7 @@ def delete_topic(
 def delete_locked(
     name: str, if_empty: bool, now: int, key: Key, *, if_sealed: bool = False, keep_head: bool = True
 ) -> Script[tuple[int | None, int, list[str]]]:
-    """Returns the topic's id (None: the topic does not exist), its head, and the names of its routers."""
+    """Returns the topic's id (None: the topic does not exist), the head, and the names of the routers."""
     yield from hooks.before_delete()
     # This lock keeps the config unchanged. Not FOR UPDATE: making a cursor, which refers to this row, need not wait yet.
     found = yield Statement(LOCK_CONFIG, (name,))

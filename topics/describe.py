@@ -12,7 +12,7 @@ from topics.models import Topic
 from topics.recency import effective_priority, last_read
 
 COLUMNS = "h.head_seq, s.earliest_seq, s.records, s.payload, h.last_ts, h.last_read_ts"
-# Describes one cached topic. Calls for the same topic at the same time share the statement.
+# Describes one cached topic. Simultaneous calls for a topic share the statement.
 ONE = f"""
 SELECT {COLUMNS} FROM topics_topichead h CROSS JOIN LATERAL topic_stat(h, %s) s WHERE h.topic_id = %s AND h.version = %s
 """
@@ -74,15 +74,16 @@ def held(name: str, now: int) -> Script[Held]:
 
 
 def page_of_topics(prefix: str, allowed: Iterable[str], after: str, limit: int, now: int) -> Script[list[State]]:
-    """Returns the next topics by name that start with `prefix`. If `allowed` is not empty, a name must also start with one
-    of it."""
+    """Returns the next topics by name that start with `prefix`. If `allowed` is not empty, a name must also start with a
+    prefix of `allowed`."""
     prefixes = intersection(prefix, allowed)
     rows = yield Statement(PAGE, {"prefixes": prefixes, "after": after, "limit": limit, "now": now})
     return [from_row(row, now) for row in rows]
 
 
 def intersection(prefix: str, allowed: Iterable[str]) -> list[str]:
-    """Returns the prefixes of all names that start with `prefix` and with one of `allowed`. No prefix covers another."""
+    """Returns prefixes that together cover all names that start with `prefix` and with one of `allowed`. No prefix covers
+    another."""
     if not allowed:
         return [prefix]
     meeting = [each for each in allowed if each.startswith(prefix) or prefix.startswith(each)]

@@ -67,8 +67,8 @@ class Diff(Read):
 class Window(NamedTuple):
     """The result of a read. `records` is the JSON of the records, joined by commas.
 
-    `lost_from`: the first seq of a loss by a crash or a restart. If it is not above the reader's seq, the crash took
-    records that the reader has.
+    `lost_from`: the first seq of a loss by a crash or a restart. If `lost_from` is not above the reader's seq, the crash
+    took records that the reader has.
     """
 
     records: str | None
@@ -86,7 +86,7 @@ class Window(NamedTuple):
         return self.next_from_seq == self.head_seq
 
     def seen_by(self, key: Key) -> Window:
-        """Returns the window with "*" in place of names in its records that the key may not see."""
+        """Returns the window with "*" in place of hidden names in the records."""
         return self._replace(records=seen(self.records, key.prefixes)) if self.records and key.prefixes else self
 
     def gap(self, from_seq: int) -> dict[str, int]:
@@ -105,7 +105,7 @@ class Window(NamedTuple):
 
 
 def check_nodes(node: str | list[str] | None) -> list[str] | None:
-    """Returns the reader's own nodes. Raises InvalidRequest if there are too many, or for a node that no record can have."""
+    """Returns the reader's own nodes. Raises InvalidRequest for too many nodes, and for a node that no record can have."""
     if node is None:
         return None
     nodes = [node] if isinstance(node, str) else node
@@ -121,7 +121,7 @@ def check_match(match: Match | None) -> tuple[str | None, str | None]:
     if match is None:
         return None, None
     op, pattern = ("Eq", match) if isinstance(match, str) else (match[1], match[2])
-    # A tag has at most MAX_TAG_BYTES. A Glob can have a prefix of this length, and its `*`.
+    # A tag has at most MAX_TAG_BYTES. A Glob can have a prefix of this length, and the `*`.
     check_token("match", pattern, MAX_TAG_BYTES + (op == "Glob"))
     if op == "Eq":
         return op, pattern
@@ -238,7 +238,8 @@ def seq_before(name: str, from_ts: int, now: int) -> Script[int]:
     """Returns the seq after which a read starts that asks for records from time `from_ts` on. Raises TopicNotFound."""
 
     def look(topic: CachedTopic) -> Script[int | None]:
-        # A reader that starts at a time never had the expired records. So the read starts after them, without a tombstone.
+        # A reader that starts at a time never had the expired records. So the read starts after the expired records,
+        # without a tombstone.
         since = max(from_ts, topic.expired_ts(now) or 0)
         rows = yield Statement(SEQ_BEFORE, (since, topic.id, topic.version), quick=True)
         return int(rows[0][0]) if rows else None

@@ -1,4 +1,4 @@
-"""Functions that other apps replace when they start (apps.py).
+"""Hooks: functions for other apps to replace at their start (apps.py).
 
 The log does not import routers or streams. Without these apps, the functions do nothing.
 """
@@ -48,7 +48,7 @@ before_delete: Callable[[], Script[None]] = _no_script
 # objects that name the topic. Returns the names of the deleted routers.
 with_delete: Callable[[int, str, Key], Script[list[str]]] = _nothing_removed
 
-# Returns the names of the routers that name one of these topics (ids). A page shows them before a delete.
+# Returns the names of the routers into or out of topics (ids). A page shows the names before a delete.
 named_by: Callable[[list[int]], list[str]] = _nobody
 
 # Returns when a topic's head differs from a seq, when the topic is sealed, or after the time (topic id, seq, seconds). The

@@ -22,13 +22,13 @@ _total = [0.0, 0]  # time until which the sum of all bytes counts as fresh, and 
 
 
 class Granted:
-    """The number of topics that this process may make before it counts again.
+    """The number of topics that this process may make without another count.
 
-    A count reads all topics and costs 10 ms of PostgreSQL for 100,000. With a count for each new topic, a store that is four
-    fifths full would make 200 topics a second instead of thousands. A full store would be busy with refusals. So after a count a
-    process makes a share of the free topics without another count. Shares shrink with the room. At the end the share is 0
-    and each new topic needs a count. If topics are made one after the other, the cap is exact. If many processes make
-    topics at once, the cap is exact to a sixteenth of the last room.
+    A count reads all topics and costs 10 ms of PostgreSQL for 100,000. With a count for each new topic, a store that is
+    four fifths full would make 200 topics a second instead of thousands. A full store would be busy with refusals. So after
+    a count a process makes a share of the free topics without another count. Shares shrink with the room. At the end the
+    share is 0 and each new topic needs a count. If topics are made one after the other, the cap is exact. If many processes
+    make topics at once, the cap is exact to a sixteenth of the last room.
     """
 
     most = 0  # the cap of this share: a test may set another
@@ -50,8 +50,8 @@ class Granted:
         return self.full and now < self.until
 
     def lend(self, now: float) -> None:
-        """Called when a count starts. Other calls would count the same until it ends. So they are refused as before, or
-        take another share on credit."""
+        """Called when a count starts. Other calls would count the same until it ends. So other calls are refused as before,
+        or take another share on credit."""
         self.left, self.until = self.share, now + FRESH_SECONDS
 
     def renew(self, room: int, now: float) -> None:
@@ -82,7 +82,8 @@ def check_topics(name: str) -> Script[None]:
 def check_total_bytes(more: int) -> Script[None]:
     """Raises Throttled if the topics would hold too many bytes.
 
-    A call that finds the sum over all topics one second old renews it. The cap protects disks. It is not exact to the byte.
+    If the sum over all topics is one second old, the next call renews the sum. The cap protects disks and is not exact to
+    the byte.
     """
     most = MOST_TOTAL_BYTES
     if (now := time.monotonic()) >= _total[0]:

@@ -1,4 +1,4 @@
-"""Reads one record by topic and seq, with its lineage (docs/wire.md): its home, and each router in between."""
+"""Reads one record by topic and seq, with its lineage (docs/wire.md): home and routers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from topics import hooks
 from topics.cache import absent, load_topic
 from topics.sealed import marked
 
-# The topic's own record by the primary key, or else the one span that covers the seq, by its key, and then the home's row.
-# The record is NULL if the topic does not show the seq: it is below the floor, expired or deleted.
+# The topic's own record by the primary key, or else the span of the seq, by its key, and then the home's row. The record is
+# NULL if the topic does not show the seq: it is below the floor, expired or deleted.
 RECORD = """
 WITH topic AS (
     SELECT t.id, t.name, t.sealed, h.floor_seq, CASE WHEN t.ttl_ms > 0 THEN %(now)s - t.ttl_ms ELSE 0 END AS expired_ts
@@ -36,7 +36,7 @@ SELECT record_json(shown.seq, shown.ts, shown.node, shown.tag, shown.meta, shown
 
 
 class Found(NamedTuple):
-    """A record as the API shows it, with its lineage: the topic it was appended to, its seq there, and the routers since.
+    """A record as the API shows it, with its lineage: home, seq in the home, and the routers since.
 
     `sealed`: whether the topic that shows the record is sealed.
     """

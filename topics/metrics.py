@@ -1,4 +1,4 @@
-"""The log's metrics for Prometheus: one query for all topics, and one for all cursors, at each scrape."""
+"""The log's metrics for Prometheus: a query for all topics and a query for all cursors at each scrape."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The tables of the store. A comment at each constraint and index names the query that needs it.
+"""The tables of the store. A comment at each constraint and index names its query.
 
 Times are integer milliseconds since the Unix epoch. A topic's id is never reused, and neither are the seqs of a name: a
-topic that is created again continues above the last head of its name (LastHead).
+recreated topic continues above the last head of its name (LastHead).
 """
 
 from __future__ import annotations
@@ -67,13 +67,12 @@ class Topic(models.Model):
 
     @property
     def volatile(self) -> bool:
-        """Whether records that are appended now go to the unlogged partition."""
+        """Whether new records go to the unlogged partition."""
         return self.durability in (self.Durability.MEMORY, self.Durability.EPHEMERAL)
 
 
 class TopicHead(models.Model):
-    """The one hot row of a topic. The row is narrow, and no index covers a column that changes, so each append is a HOT
-    update.
+    """The one hot row of a topic. The row is narrow, and no index covers a changing column. So each append is a HOT update.
 
     `floor_seq + 1` is the first live seq. A seq at or below `*_lost_seq` was lost without a request to delete it. Every seq
     above `ragged_seq` is a live, logged record of this topic: no hole, no span. No seq above `reserved_seq` was ever
@@ -102,7 +101,7 @@ class TopicHead(models.Model):
     # The facts about routers that the log needs. Each change of routers writes them here (routers/routers.py, write_on_heads).
     routed = models.BooleanField(default=False, db_default=False)  # routers lead out: an append has to wake them
     derived = models.BooleanField(default=False, db_default=False)  # routers lead in: they are advanced before a read
-    # A router that leads in lies on a cycle: a span that shows nothing must keep its record from coming back.
+    # A router into the topic is on a cycle: a hidden span must keep its record from coming back.
     keeps_evidence = models.BooleanField(default=False, db_default=False)
 
 
@@ -133,7 +132,7 @@ class CrashLoss(models.Model):
 
 
 class Record(models.Model):
-    """One record, stored once, under the topic that it was appended to (its home). See sql/record.sql."""
+    """A record, stored once, under its home: the topic of its append. See sql/record.sql."""
 
     pk = models.CompositePrimaryKey("topic_id", "seq")
     topic_id = models.BigIntegerField()  # no foreign key: spans may show a record after its topic is deleted
@@ -154,11 +153,11 @@ class Record(models.Model):
 
 
 class Span(models.Model):
-    """Seqs first_seq to last_seq of a topic are the home's records from home_first_seq on, in order. The records are not
-    copied.
+    """Seqs first_seq to last_seq of a topic are the home's records from home_first_seq on, in order. The records are not copied.
 
-    If `shown` is false, the span is a piece that was deleted here and is kept so that no cycle brings it back. Without a
-    home, the span is records that the source lost before they could be forwarded. The table keeps its first name.
+    If `shown` is false, the span is a deleted piece. The row stays, because otherwise a cycle could bring the records back.
+    Without a home, the span is a loss: the source lost these records before a router forwarded them. The table keeps its
+    first name.
     """
 
     pk = models.CompositePrimaryKey("topic_id", "last_seq")
@@ -182,11 +181,11 @@ class Span(models.Model):
     class Meta:
         db_table = "routers_span"
         indexes = [
-            # Finds the spans that show these home records, for reclaim.
+            # Finds the spans of home records, for reclaim.
             models.Index(fields=["home_id", "home_last_seq"], name="routers_span_by_home"),
             # Finds whether a topic already has a home record, for routers on a cycle.
             models.Index(fields=["home_id", "topic_id", "home_last_seq"], name="routers_span_by_home_in_topic"),
-            # Finds the source seqs that an exactly_once router already forwarded here, by the last one.
+            # Finds the source seqs of an exactly_once router in this topic, by the last seq.
             models.Index(
                 "topic_id",
                 "stamp_router",
@@ -195,7 +194,7 @@ class Span(models.Model):
                 condition=models.Q(stamp_router__isnull=False),
                 name="routers_span_by_stamp",
             ),
-            # Finds the next loss that a reader must learn about.
+            # Finds the next loss above a reader's seq.
             models.Index(
                 fields=["topic_id", "last_seq"], condition=models.Q(home_id__isnull=True), name="routers_span_lost"
             ),
@@ -203,7 +202,7 @@ class Span(models.Model):
 
 
 class DeletedTopic(models.Model):
-    """A deleted topic with records that are still stored, because a span can show them. Reclaim deletes the row."""
+    """A deleted topic with stored records, because a span can show them. Reclaim deletes the row."""
 
     id = models.BigIntegerField(primary_key=True)
     name = models.CharField(max_length=255, db_collation="C")
@@ -317,7 +316,7 @@ class ApiKey(models.Model):
     prefixes = models.TextField(blank=True, default="", help_text="One name prefix a line. Empty: every name.")
     created_ts = models.BigIntegerField()
     expires_ts = models.BigIntegerField(null=True, blank=True)  # the key is invalid from this time on
-    # The secret before this one. Both secrets work until this time, so that clients can change without a gap.
+    # The previous secret. Until this time both secrets work, and clients can change without a gap.
     previous_sha256 = models.BinaryField(max_length=32, unique=True, null=True, editable=False)
     previous_until_ts = models.BigIntegerField(null=True, editable=False)
     last_used_ts = models.BigIntegerField(null=True, blank=True)

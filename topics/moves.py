@@ -1,4 +1,4 @@
-"""Sets named cursors. Calls that arrive while a transaction runs share the next one, whatever their topics."""
+"""Sets named cursors. Calls that arrive while another transaction runs share the next one, also for different topics."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import NamedTuple, Self
 from store.joint import Joined
 from store.script import Done, Statement, Whole
 
-# MOVE sets cursors that are all different and in order, so that two of these statements cannot deadlock. MOVE locks the row
-# of each topic against a delete, because a cursor must not outlive its topic. Then MOVE locks the row of the cursor. If two
-# owners set a cursor at once, the second waits for the first, on the row or on its unique index. Then the second compares
-# with the new seq. An absent cursor counts as seq 0. If another call creates the cursor meanwhile, MOVE compares its seq
-# under its lock. If MOVE changed nothing, the other columns say why: the head, and the kind of owner of the name (if the
-# key may learn about it). The search for the oldest unread record starts at the cursor, the floor or the expiry time,
-# whichever is last.
+# MOVE sets different cursors in order. So two MOVE statements cannot deadlock. MOVE locks the row of each topic against a
+# delete, because a cursor must not outlive its topic. Then MOVE locks the row of the cursor. If two owners set a cursor at
+# once, the second waits for the first, on the row or on its unique index. Then the second compares with the new seq. An
+# absent cursor counts as seq 0. If another call creates the cursor meanwhile, MOVE compares the seq under the cursor's
+# lock. If MOVE changed nothing, the other columns say why: the head, and the kind of owner of the name (if the key may
+# learn about it). The search for the oldest unread record starts at the cursor, the floor or the expiry time, whichever is
+# last.
 MOVE = """
 WITH known AS MATERIALIZED (
     SELECT n, topic.id, sealed, name, coalesce(seq, head_seq) AS seq, expected, head_seq, head,
@@ -64,8 +64,8 @@ class Found(NamedTuple):
 class Move(Joined[Found | None]):
     """Sets a named cursor. The result is None if the topic does not exist.
 
-    `seq`: None means the head. `expected`: the seq that the cursor must have; None means any. `others`: whether a cursor of
-    a router with this name prevents the move.
+    `seq`: None means the head. `expected`: the seq that the cursor must have, or None for any seq. `others`: whether a
+    cursor of a router with this name prevents the move.
     """
 
     topic: str
@@ -85,7 +85,7 @@ class Move(Joined[Found | None]):
 
     @classmethod
     def chosen(cls, batch: Sequence[Self]) -> list[Self]:
-        """Returns the first move of each cursor, and the moves that repeat it without a condition."""
+        """Returns the first move of each cursor, and its repetitions without a condition."""
         moves = leading(batch)
         return [each for each in batch if each is moves[each.cursor] or repeats(each, moves[each.cursor])]
 
@@ -105,7 +105,7 @@ class Move(Joined[Found | None]):
 
     @classmethod
     def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> list[Found | None]:
-        """If a cursor was absent, only the first move of this cursor reports that it made the cursor."""
+        """If a cursor was absent, only its first move reports `made`."""
         moves = leading(batch)
         cursors = list(moves)
         found = {cursors[place]: Found(*rest) for place, *rest in done.rows[0]}
@@ -123,5 +123,5 @@ def leading(batch: Sequence[Move]) -> dict[tuple[str, str], Move]:
 
 
 def repeats(move: Move, first: Move) -> bool:
-    """Whether the move has the same effect as the first of its cursor, whatever the result of the first was."""
+    """Whether both moves of a cursor have no condition and ask for the same. The result of `first` does not matter."""
     return move.expected is None and first.expected is None and (move.seq, move.others) == (first.seq, first.others)

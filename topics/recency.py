@@ -8,8 +8,8 @@ from django.db import connection
 MAX_PRIORITY = 1000
 MOST = 100_000  # topics noted between two flushes
 
-# The statement skips a head that an append holds, and the next flush tries it again. An append waits at most for the commit
-# of this statement, which does not wait for the disk.
+# The statement skips a head that an append holds, and the next flush tries again. An append waits at most for the commit of
+# this statement, which does not wait for the disk.
 FLUSH = """
 WITH noted AS (SELECT * FROM unnest(%s::bigint[], %s::bigint[]) AS noted (topic_id, ts)),
 free AS (
@@ -34,7 +34,7 @@ def note(topic_id: int, now: int) -> None:
 
 
 def last_read(topic_id: int, written_ts: int) -> int:
-    """Returns the time of the last read that this process knows of. `written_ts` is the time that the head has."""
+    """Returns the time of the last known read. `written_ts` is the time in the head."""
     return max(_noted.get(topic_id, 0), written_ts)
 
 

@@ -1,4 +1,4 @@
-"""Records as a client sends them: the body of an append, its checks, and its columns (docs/wire.md)."""
+"""Records as a client sends them: the body of an append, the checks, and the columns (docs/wire.md)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Append(Request):
 
     @property
     def plain(self) -> bool:
-        """Whether the append can share a transaction, because it needs no check before it writes."""
+        """Whether the append can share a transaction, because no check comes before the write."""
         return self.idempotency_key is None and self.expected_head is None
 
     def check_names(self, key: Key) -> None:

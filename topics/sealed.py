@@ -1,7 +1,7 @@
 """Sealed topics: a sealed topic takes no records and no deletes (docs/wire.md, "Sealed topics").
 
-A PUT that seals a topic raises the version of its head, and each write compares the version under the head's lock. So every write
-that was acked is older than the seal, and no write follows the seal.
+A PUT that seals a topic raises the version of the head, and each write compares the version under the head's lock. So every
+acknowledged write is older than the seal, and no write follows the seal.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def not_sealed(name: str) -> TopicNotSealed:
 
 
 def check_seal(topic: CachedTopic, is_copy: bool) -> Script[bool]:
-    """Returns True if the topic's seal allows the write. Copies need a sealed topic, other writes one that is not sealed.
+    """Returns True if the topic's seal allows the write. Copies need a sealed topic, other writes an unsealed topic.
 
     Raises TopicSealed or TopicNotSealed. Returns False if the topic's version differs from the cached one.
     """

@@ -21,7 +21,7 @@ class Stamped(msgspec.Struct):
 
 
 class Stamp(msgspec.Struct):
-    """The fields as sql/stamped_meta.sql writes them, in this order."""
+    """The fields of sql/stamped_meta.sql, in the same order."""
 
     router: str
     source: str
@@ -32,7 +32,8 @@ class Stamp(msgspec.Struct):
 
 
 def seen(records: str, prefixes: tuple[str, ...]) -> str:
-    """Returns records, joined by commas as PostgreSQL wrote them, as a key with these prefixes may see them."""
+    """Returns records with the stamps as a key with these prefixes may see them. Commas join the records, as PostgreSQL
+    wrote them."""
     if not prefixes or MARK.decode() not in records:
         return records
     each = msgspec.json.decode(f"[{records}]", type=list[msgspec.Raw])

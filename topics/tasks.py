@@ -18,8 +18,8 @@ ROUND_SECONDS = 1.5  # of expiring, or of reclaiming; beat starts the next round
 
 @shared_task(name="topics.expire")
 def expire() -> None:
-    """Expires records, idempotency keys and audit entries. Each topic gets one step in turn, so that a large topic delays
-    no other."""
+    """Expires records, idempotency keys and audit entries. Topics take turns of one step, because a large topic must not
+    delay others."""
     ends = time.monotonic() + ROUND_SECONDS
     steps: list[Callable[[], int]] = [lambda: retention.drop_old_keys(now_ms()), lambda: audit.drop_old(now_ms())]
     steps += [partial(expire_topic, topic_id) for topic_id in retention.expired_topics(now_ms())]
@@ -38,7 +38,7 @@ def expire_topic(topic_id: int) -> int:
 
 @shared_task(name="topics.reclaim")
 def reclaim_rows() -> None:
-    """Reclaims a chunk of each topic in turn, so that a large topic does not delay the others."""
+    """Reclaims a chunk of each topic in turn, because a large topic must not delay others."""
     ends = time.monotonic() + ROUND_SECONDS
     removed = True
     while removed:
@@ -51,6 +51,6 @@ def reclaim_rows() -> None:
 
 @shared_task(name="topics.rest")
 def rest() -> None:
-    """Settles heads: releases reserved seqs that are not needed, and limits the lead of a clock that was ahead."""
+    """Settles heads: releases unused reserved seqs, and limits the lead of a fast clock."""
     retention.give_back_seqs(now_ms())
     retention.set_clocks(retention.server_now_ms())

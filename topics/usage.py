@@ -1,4 +1,4 @@
-"""Reports the rows that are stored and shown, and the spans that keep rows from being reclaimed (upkeep/reclaim.py)."""
+"""Reports stored rows, shown records, and the spans that keep rows from being reclaimed (upkeep/reclaim.py)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from django.db import connection
 
-# COUNTS reads stored rows as the planner estimates them, and their disk space. It reads the records that topics show, and
-# the rows that reclaim removed or had to leave. Seqs below the floors that reclaim has not examined are an upper bound,
-# because some have no row.
+# COUNTS reads stored rows as the planner estimates them, and their disk space. COUNTS also reads the shown records, and the
+# rows that reclaim removed or had to leave. The number of unexamined seqs below the floors is an upper bound, because some
+# seqs have no row.
 COUNTS = """
 SELECT *
   FROM (SELECT sum(greatest(reltuples, 0))::bigint, sum(pg_total_relation_size(oid))::bigint
@@ -21,7 +21,7 @@ SELECT *
        (SELECT coalesce(sum(held_records), 0)::bigint, coalesce(sum(reclaimed_records), 0)::bigint
           FROM topics_reclaim) passes
 """
-# PINNED reads records that their home no longer shows, and the topics with spans that still show them. It reads every span.
+# PINNED finds records that their home no longer shows, and the topics that still show them. PINNED reads every span.
 PINNED = """
 SELECT coalesce(t.name, d.name, home_id::text), d.id IS NOT NULL, by.name, sum(records)::bigint AS records
   FROM (SELECT s.home_id, s.topic_id,
@@ -42,7 +42,7 @@ SELECT coalesce(t.name, d.name, home_id::text), d.id IS NOT NULL, by.name, sum(r
 
 
 class Pinned(NamedTuple):
-    """Records that their home no longer shows, and the topic that still shows them."""
+    """Records that their home no longer shows, and a topic that still shows them."""
 
     home: str
     home_deleted: bool
@@ -52,7 +52,7 @@ class Pinned(NamedTuple):
 
 class Usage(NamedTuple):
     """Rows and bytes: stored (estimated), shown, waiting for reclaim, reclaimed, and held back, with the topics that hold
-    them."""
+    records."""
 
     stored_records: int
     stored_bytes: int

@@ -27,25 +27,25 @@ READER_SECONDS = 0.002  # before a worker is asked: a client that reads its own 
 RETRY_SECONDS = 1.0  # after Redis failed
 
 Listener = Callable[[int, int], None]  # topic id, head seq; called in the thread that appended
-# Gets topics with routers that moved. Returns the topics that a worker already handles: the worker looks at these again by
+# Gets moved topics with routers. Returns the topics that a worker already handles: the worker looks at them again by
 # itself. Called in the sender's thread, with the sender's connection to Redis.
 RoutedHook = Callable[["redis.Redis", set[int]], set[int]]
 
 
 class Wake:
-    """The wake-ups of one process: any thread announces, and one thread of this object sends.
+    """The wake-ups of one process: any thread announces, and a single thread sends.
 
-    `lock` guards `heads` and `routed`: every announcing thread writes them, and the sender takes and empties them. A thread
-    holds the lock for a few instructions, and calls nothing under it, so a deadlock is impossible. `starting` guards
-    `thread`, so that two threads that announce at once start one sender.
+    `lock` guards `heads` and `routed`: every announcing thread writes to them, and the sender empties them. A thread holds
+    the lock for a few instructions and makes no calls under the lock, so a deadlock is impossible. `starting` guards
+    `thread`, so that two announcing threads start only one sender.
 
-    `busy` needs no lock. Only the sender writes it, each time as a whole new set. An announcing thread that still sees the
-    old set does no harm: it hurries the sender without need, or leaves it in its pause of 50 ms.
+    `busy` needs no lock. Only the sender writes it, each time as a whole new set. An announcing thread with the old set
+    does no harm: the sender hurries without need, or finishes its pause of 50 ms.
 
-    The event `pending` means that there is something to send. The event `hurry` means that a worker has something to
-    forward. The sender clears both before it takes the entries, and a thread that announces sets them after it has added
-    its entry. So a wake-up that arrives in between can be sent twice, but is never left behind. A wake-up that Redis did
-    not accept is lost. Its readers then look for themselves within a second.
+    The event `pending` means: the sender has entries to send. The event `hurry` means: a worker has records to forward. The
+    sender first clears both, then takes the entries. An announcing thread first adds its entry, then sets the events. So a
+    wake-up in between can be sent twice, but is never left behind. If Redis does not accept a wake-up, the wake-up is lost.
+    Readers look by themselves within a second.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Wake:
         for listener in self.listeners:
             listener(topic_id, head_seq)
         with self.lock:
-            # If two threads announce one topic, the one that committed first can get here last. A head that seems to fall
+            # If two threads announce a topic, the thread with the first commit can get here last. A head that seems to fall
             # is harmless: a reader looks for itself, or already knows the higher head.
             self.heads[topic_id] = head_seq
             if routed:
@@ -101,7 +101,7 @@ class Wake:
                 time.sleep(RETRY_SECONDS)
 
     def take(self) -> tuple[dict[int, int], set[int]]:
-        """Returns the heads of all topics that moved, and the ids of those that have routers."""
+        """Returns the heads of all moved topics, and the ids of the topics with routers."""
         self.pending.clear()
         self.hurry.clear()
         with self.lock:
@@ -111,7 +111,7 @@ class Wake:
 
     def send(self, client: redis.Redis, heads: dict[int, int], routed: set[int]) -> bool:
         """Sends to the other processes, then to the routers. Returns whether any process listens."""
-        # One message for all topics: one command for each would take the interpreter away from the appends.
+        # One message for all topics: a command per topic would take the interpreter away from the appends.
         message = MESSAGE % " ".join(f"{id} {head}" for id, head in heads.items())
         heard: int = client.execute_command("PUBLISH", CHANNEL, message)
         if routed and self.on_routed:

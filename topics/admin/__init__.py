@@ -1,4 +1,4 @@
-"""The Django admin of the log: topics, API keys, cursors and the audit log. It calls the functions that the API calls.
+"""The Django admin of the log: topics, API keys, cursors and the audit log. The pages call the functions of the API.
 
 The hot tables (TopicHead, Record, Span) and idempotency keys have no pages, because nobody edits them by hand.
 """

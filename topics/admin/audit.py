@@ -24,7 +24,7 @@ ACTIONS = ("create", "change", "delete", "revoke", "rotate")
 
 
 class Word(admin.SimpleListFilter):
-    """A filter with a few fixed words, so that it needs no query for them."""
+    """A filter with a few fixed words, which need no query."""
 
     words: tuple[str, ...]
 

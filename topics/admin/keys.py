@@ -91,7 +91,7 @@ class ApiKeyForm(forms.ModelForm):
         return self.cleaned_data
 
     def lost(self) -> list[str]:
-        """Returns the actions that no key could do after this form is saved."""
+        """Returns the actions that no key could do after a save."""
         before = lockout.kept()
         wanted = ApiKey(write=self.cleaned_data["write"], admin=self.cleaned_data["admin"])
         expires: datetime | None = self.cleaned_data.get("expires")
@@ -200,7 +200,7 @@ class ApiKeyAdmin(DomainAdmin):
         obj.expires_ts = None if expires is None else round(expires.timestamp() * 1000)
         if change:
             before = described(ApiKey.objects.get(pk=obj.pk))
-            # Save only the fields that were changed here: a key that was revoked while the page was open stays revoked.
+            # Save only the changed fields. Otherwise a save could undo a revocation from another page.
             columns = ("expires_ts" if name == "expires" else name for name in form.changed_data if name != "confirmed")
             obj.save(update_fields=list(columns))
             run(audit.note_difference("key", obj.name, before, described(obj)))
@@ -235,7 +235,7 @@ class ApiKeyAdmin(DomainAdmin):
             messages.info(request, "These keys are revoked already.")
             return None
         before, ids = lockout.kept(), {key.pk for key in keys}
-        # A revoked key still counts as a key, so revoking the last one does not open the server.
+        # A revoked key still counts as a key: without any valid key, the server stays closed.
         after = [ApiKey(revoked_ts=now_ms()) if key.pk in ids else key for key in before]
         context = {
             **self.admin_site.each_context(request),
@@ -249,7 +249,7 @@ class ApiKeyAdmin(DomainAdmin):
 
 
 def warning_of(key: ApiKey | None) -> str:
-    """Returns a warning if saving this key (None: a new key) could leave no key that can write or configure. Otherwise ""."""
+    """Returns a warning if saving this key (None: a new key) could leave no key to write or to configure. Otherwise ""."""
     before = lockout.kept()
     without = [each for each in before if key is None or each.pk != key.pk]
     lost = lockout.lost(before, [*without, ApiKey(write=False, admin=False)])

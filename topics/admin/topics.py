@@ -47,7 +47,7 @@ ASKED = tuple(name for name in COLUMNS if name != "type" and name not in QUEUES_
 
 
 class TopicForm(DomainForm):
-    # The API clamps the value and reports it in the answer (`clamped`). A form can ask again, so it refuses the value.
+    # The API clamps the value and reports it in the answer (`clamped`). A form refuses the value, because a form can ask again.
     priority = forms.IntegerField(
         required=False,
         min_value=-MAX_PRIORITY,

@@ -1,4 +1,4 @@
-"""Returns the last append under a prefix of keys (docs/wire.md), so that an interrupted client knows where to continue."""
+"""The last append under a prefix of keys (docs/wire.md), so that an interrupted client knows where to continue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wire.endpoint import Asked, Endpoint
 from wire.parse import Request
 from wire.schema import Performance
 
-# A client must not find the keys of others letter by letter. A client that knows 16 characters got them from somebody.
+# A client must not find the keys of others letter by letter. A client with 16 characters of a key already knows the key.
 LEAST_PREFIX = 16
 
 

@@ -140,7 +140,7 @@ class RecordShown(msgspec.Struct, kw_only=True):
 
 
 class Tombstone(msgspec.Struct, kw_only=True):
-    """Records above `from_seq` that were lost without a request to delete them."""
+    """The loss of records above `from_seq` without a request to delete."""
 
     gap_from: int
     """The first seq of the gap. If the gap has no seq, `gap_to + 1`."""

@@ -1,7 +1,7 @@
 """Frees the disk space of records that no topic shows any more (docs/routers.md).
 
-A row can be removed if its home and all spans no longer show it. A step examines a chunk of one topic and commits. It holds
-no lock that an append needs. A step counts the rows that it has to leave, and a later step examines them again.
+A row can be removed if its home and all spans no longer show it. A step examines a chunk of one topic and commits. A step
+holds no lock of appends. A step counts the rows that must stay, and a later step examines these again.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ CHUNK = 2_000  # rows: about 10 ms, which an advance may have to wait
 AGAIN_MS = 60_000  # held rows are examined again after this time
 FEW, REST_MS = 100, 10_000  # up to FEW seqs wait until the topic had no append and no step for REST_MS
 
-# DUE finds topics with rows to examine: below the floor, marked deleted, or of a deleted topic. It also finds topics with
-# held rows that a step must examine again. Topics in use wait until enough rows are due. Otherwise transactions for a few
-# rows of many topics would cost the appends a fifth of PostgreSQL's capacity. If a clock was ahead, a pass or a head can
-# have a future time: DUE does not wait for this time.
+# DUE finds topics with rows to examine: below the floor, marked deleted, or of a deleted topic. DUE also finds topics with
+# held rows for another examination. Topics in use wait until enough rows are due. Otherwise transactions for a few rows of
+# many topics would cost the appends a fifth of PostgreSQL's capacity. If a clock was ahead, a pass or a head can have a
+# future time: DUE does not wait for this time.
 DUE = """
 SELECT topic.id
   FROM (SELECT topic_id AS id, floor_seq, last_ts FROM topics_topichead WHERE floor_seq > 0 OR ragged_seq > 0
@@ -41,8 +41,8 @@ START = """
 INSERT INTO topics_reclaim (topic_id, next_seq, held_records, reclaimed_records, updated_ts) VALUES (%s, 0, 0, 0, %s)
 ON CONFLICT DO NOTHING
 """
-# SKIP LOCKED leaves a topic to the worker that is already at it. No commit waits for the disk: if a crash loses a step, a
-# later pass does it again.
+# SKIP LOCKED leaves a topic to the worker with its lock. No commit waits for the disk: if a crash loses a step, a later
+# pass does it again.
 TAKE = """
 SELECT next_seq, held_records, updated_ts,
        EXISTS (SELECT FROM topics_topichead head WHERE head.topic_id = pass.topic_id AND NOT routed),
@@ -50,10 +50,10 @@ SELECT next_seq, held_records, updated_ts,
   FROM topics_reclaim pass WHERE topic_id = %s FOR UPDATE SKIP LOCKED
 """
 EXAMINE = "SELECT examined, free, last_seq, floor_seq FROM reclaim_chunk(%s, %s, %s, %s)"
-# Advances hold this lock shared while they look at records and insert spans over them. This statement waits at most 100 ms,
-# so that no advance waits long behind it.
+# An advance holds this lock shared while it looks at records and inserts spans. This statement waits at most 100 ms,
+# because advances wait behind it.
 LOCK_ADVANCE = "SET LOCAL lock_timeout = '100ms'; SELECT pg_advisory_xact_lock(7001)"
-# A delete by tag holds this lock before it locks rows of this topic. Then reclaim of the topic has to wait.
+# A delete by tag takes this lock, and then locks rows of the topic. Then reclaim of the topic has to wait.
 TRY_LOCK_DELETE = "SELECT pg_try_advisory_xact_lock(7003, (%s %% 2147483648)::integer)"
 SAVE = """
 UPDATE topics_reclaim
@@ -91,7 +91,7 @@ NOTHING = Reclaimed(0, 0, False)
 
 
 def due(now: int) -> list[int]:
-    """Returns ids of up to 1000 topics, live and deleted, that may have rows to reclaim."""
+    """Returns ids of up to 1000 topics, live and deleted, with rows to examine."""
     with connection.cursor() as cursor:
         cursor.execute(DUE, {"few": FEW, "now": now, "rested": now - REST_MS, "again": now - AGAIN_MS})
         return [row[0] for row in cursor.fetchall()]
@@ -113,7 +113,7 @@ def reclaim_chunk(cursor: Any, topic_id: int, now: int, limit: int) -> Reclaimed
     if not rows:
         return NOTHING
     next_seq, held, started_ts, unrouted, _ = rows[0]
-    # If no router leads out and no row is held, the rows that are due are usually free, so the step deletes them at once.
+    # If no router leads out and no row is held, the due rows are usually free. Then the step deletes the rows at once.
     # Otherwise a look without locks comes first. Then the step takes the locks, examines the rows again and deletes the
     # free ones.
     locked = unrouted and not held
@@ -130,7 +130,7 @@ def reclaim_chunk(cursor: Any, topic_id: int, now: int, limit: int) -> Reclaimed
     held += chunk.examined - chunk.free
     above_floor = chunk.floor_seq + 1
     examined = max(next_seq, above_floor) if chunk.last_seq is None else chunk.last_seq + 1
-    # Rows above the floor can be marked at any time. So only if a row is held, this pass does not examine them again.
+    # Rows above the floor can be marked at any time. Only if a row is held, this pass skips examined rows above the floor.
     next_seq = examined if held else min(examined, above_floor)
     prepared(SAVE, (next_seq, held, started_ts if held else now, chunk.free, topic_id))
     if chunk.last_seq is None and not held:

@@ -1,8 +1,8 @@
-"""Removes old data: expired records, idempotency keys after their window, reserved seqs of a head at rest, and
-the lead of a clock that was ahead.
+"""Removes old data: expired records, idempotency keys after their window, reserved seqs of a head at rest, and the lead of
+a fast clock.
 
-Reads and appends are exact without this module. It raises floors, so that rows can be reclaimed, and keeps tables small.
-Each function is one bounded step. tasks.py repeats the steps.
+Reads and appends are exact without this module. Its steps raise floors, because only then rows can be reclaimed, and keep
+tables small. Each function is one bounded step. tasks.py repeats the steps.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ REST_MS = 5_000  # a topic without an append for this time is at rest
 MOST_LEAD_MS = 10_000  # a head whose last ts is further in the future was written with a clock that was ahead
 MOST_HEADS = 1_000  # in one step
 
-# EXPIRED finds topics with an expired oldest record. For each topic with a ttl, it finds the ts of this record with two
-# index probes. If a clock was ahead, this ts can be in the future, and only EXPIRE can decide.
+# EXPIRED finds topics with an expired oldest record. Two index probes find the record's ts for each topic with a ttl. If a
+# clock was ahead, this ts can be in the future, and only EXPIRE can decide.
 EXPIRED = """
 SELECT t.id
   FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id
@@ -24,23 +24,22 @@ SELECT t.id
  ORDER BY t.id
 """
 LOCK = "SELECT FROM topics_topichead WHERE topic_id = %s FOR UPDATE"
-# Uses the ttl of this moment, under the head's lock, so that it cannot change. Reads never show expired records, also
-# before their step.
+# Uses the ttl of this moment. The head's lock keeps the ttl unchanged. Reads never show expired records, also before their step.
 EXPIRE = """
 SELECT (topic_trim(id, least(topic_seq_at(id, floor_seq, head_seq, %s - ttl_ms) - 1, floor_seq + %s), 'ttl')).records
   FROM topics_topichead JOIN topics_topic ON id = topic_id
  WHERE id = %s AND ttl_ms > 0
 """
-# Uses the index on ts. SKIP LOCKED leaves out a key that an append renews now, because this key is not old any more.
+# Uses the index on ts. SKIP LOCKED leaves out a key that an append renews now.
 OLD_KEYS = """
 DELETE FROM topics_idempotencykey WHERE (topic_id, key) IN (
     SELECT k.topic_id, k.key FROM topics_idempotencykey k JOIN topics_topic t ON t.id = k.topic_id
      WHERE k.ts <= %s - t.idempotency_window_ms
      ORDER BY k.ts LIMIT %s FOR UPDATE OF k SKIP LOCKED)
 """
-# SKIP LOCKED leaves out a head that an append holds now, because it is not at rest. This commit need not wait for the disk.
-# If a crash loses the commit, the topic has more reserved seqs than it needs. If the commit stays, every earlier append
-# stays, too.
+# SKIP LOCKED leaves out a head that an append holds, because the topic is not at rest. This commit need not wait for the
+# disk. If a crash loses the commit, the topic has more reserved seqs than it needs. If the commit stays, every earlier
+# append stays, too.
 GIVE_BACK = """
 UPDATE topics_topichead SET reserved_seq = head_seq
  WHERE topic_id IN (SELECT topic_id FROM topics_topichead WHERE reserved_seq > head_seq AND last_ts < %s
@@ -59,7 +58,7 @@ told AS (
        SET upto_seq = excluded.upto_seq, ts = excluded.ts, until_ts = greatest(step.until_ts, excluded.until_ts))
 UPDATE topics_topichead SET last_ts = %(now)s WHERE topic_id IN (SELECT topic_id FROM ahead)
 """
-# A step is needed while the topic shows a record that is older than the step, or whose ts is below the latest
+# A step is needed while the topic shows a record from before the step, or a record with a ts below the latest
 # (topic_seq_at.3.sql).
 PAST_STEPS = """
 DELETE FROM topics_clockstep step USING topics_topichead head
@@ -93,8 +92,7 @@ def drop_old_keys(now: int, limit: int = STEP) -> int:
 
 
 def give_back_seqs(now: int, limit: int = MOST_HEADS) -> int:
-    """Releases the unused reserved seqs of topics at rest, so that a crash leaves no gap in them. Returns the number of
-    topics."""
+    """Releases unused reserved seqs of topics at rest: then a crash leaves no gap. Returns the number of topics."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET LOCAL synchronous_commit = off")
         cursor.execute(GIVE_BACK, [now - REST_MS, limit])

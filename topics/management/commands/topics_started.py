@@ -1,4 +1,5 @@
-"""`manage.py topics_started`: for processes that are started one by one, before the first of them (topics/upkeep/recovery.py)."""
+"""`manage.py topics_started`: run this command before the first process, if you start processes one by one
+(topics/upkeep/recovery.py)."""
 
 from typing import Any
 

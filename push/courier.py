@@ -30,12 +30,8 @@ from store.loop import Loop
 from topics.wake import CHANNEL
 
 log = logging.getLogger(__name__)
-OURS_MS = (
-    10_000  # a claim in Redis lasts this long: other processes leave a subscriber to us, because we have the connection
-)
-REST_SECONDS = (
-    0.05  # between two looks at a queue that waits for its timeout while its topics receive event after event
-)
+OURS_MS = 10_000  # length of a claim in Redis: other processes leave a subscriber to us, because we have the connection
+REST_SECONDS = 0.05  # between two looks at a queue that waits for its timeout while event after event arrives
 LOOK_SECONDS = 0.1  # between two reads of the heads, while publishers need the cores
 AWAY_SECONDS = 1.0  # pause after PostgreSQL or Redis did not answer
 STOP_SECONDS = 5.0  # time for running calls when the process stops

@@ -19,14 +19,10 @@ T = TypeVar("T")
 FLOOD = 1_000  # published events per second
 SCARCE = 0.3  # share of the time in which some process waited for a core
 LOOK_SECONDS = 0.25  # between two measurements
-CALM_SECONDS = (
-    0.5  # from the last measurement of a flood to the end of throttling. One moment without wake-ups ends no flood
-)
+CALM_SECONDS = 0.5  # throttling ends this long after the last measurement of a flood. One quiet moment does not end it
 PRESSURE = Path("/proc/pressure/cpu")  # Linux reports here how long processes have waited for a core
 REST, MOST_REST_SECONDS = 8, 1.0  # length of a pause: REST times the length of the query, at most MOST_REST_SECONDS
-REST_A_QUEUE = (
-    0.0015  # s of pause for each filled queue while cores are free. A hundred queues then advance in larger steps
-)
+REST_A_QUEUE = 0.0015  # s of pause per filled queue while cores are free, so that a hundred queues take larger steps
 AT_ONCE = 4  # queries of deliveries at a time. A query that waits for its turn notices when a flood begins
 CLOCK = getattr(
     time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC

@@ -31,10 +31,7 @@ from topics.cache import forget, load_topic
 from topics.config import insert_topic
 
 MAX_CALLBACK = 2048  # characters
-CREDENTIALS, HIDDEN = (
-    re.compile(r"(?<=://)[^/]*@"),
-    "***@",
-)  # of a callback. Credentials are secrets, so they are not shown
+CREDENTIALS, HIDDEN = re.compile(r"(?<=://)[^/]*@"), "***@"  # of a callback: secrets, which are not shown
 MOST_TOPICS = 1000
 Start = Annotated[int, Meta(ge=0, le=2**63 - 1)] | str | None
 

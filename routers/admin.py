@@ -1,4 +1,4 @@
-"""Routers in the admin: one query a page, and every change through the functions that the API calls."""
+"""Routers in the admin. Each page needs one query, and every change uses the same functions as the API."""
 
 from __future__ import annotations
 
@@ -87,13 +87,13 @@ class RouterForm(DomainForm):
                 self.initial[name] = value
 
     def options(self) -> dict[str, Any]:
-        """What is set, as the body of a PUT says it."""
+        """Returns the options of the form in the format of a PUT's body."""
         given = self.cleaned_data
         filtered = ["tag", given["filter_op"], given["filter_tag"]] if given["filter_op"] else None
         return {**{name: given[name] for name in OPTIONS}, "filter": filtered}
 
     def endpoints(self) -> dict[str, Any]:
-        """What is said once, when a router is created."""
+        """Returns the fields that are only set at creation: source, dest and start."""
         given = self.cleaned_data
         start = given["start_seq"] if given["start"] == "seq" else given["start"]
         names = {"source": given["source_name"], "dest": given["dest_name"]}
@@ -101,7 +101,7 @@ class RouterForm(DomainForm):
 
 
 class StateNow(admin.SimpleListFilter):
-    """A router's state as the list shows it: "stalled" is one that runs, and that nobody moves."""
+    """Filters by the state shown in the list. "stalled": the router runs and lags, but its cursor does not advance."""
 
     title, parameter_name = "state", "state"
 
@@ -115,7 +115,7 @@ class StateNow(admin.SimpleListFilter):
             case "stalled":
                 return queryset.filter(stalled)
             case Router.State.RUNNING:
-                # What waits is looked up only where a router lags; NULL, where nothing does, is no reason to leave it out.
+                # The first waiting record is needed only where a router lags. NULL means none: the filter keeps such routers.
                 return queryset.filter(state=Router.State.RUNNING).exclude(Q(next_ts__isnull=False) & stalled)
             case value if value in Router.State.values:
                 return queryset.filter(state=value)
@@ -124,7 +124,7 @@ class StateNow(admin.SimpleListFilter):
 
 @admin.register(Router)
 class RouterAdmin(DomainAdmin):
-    """Lag is the source's head minus the cursor, computed there and then."""
+    """The lag is the source's head minus the cursor, computed by the query of the page."""
 
     nothing_yet = mark_safe(
         'No routers yet. <a href="add/">Make one</a>: it forwards what is appended to one topic into another.'
@@ -149,7 +149,7 @@ class RouterAdmin(DomainAdmin):
     now = ("from_topic", "to_topic", "state_now", "lag", "behind", "forwarded", "last_error", "errors", "created")
     options = ("filter_op", "filter_tag", *FLAGS, "guarantee", "paused")
 
-    # -- What it shows ------------------------------------------------------------------------------------------------
+    # -- Display ------------------------------------------------------------------------------------------------------
 
     @admin.display(ordering="source__name", description="source")
     def from_topic(self, router: Router) -> str:
@@ -201,10 +201,10 @@ class RouterAdmin(DomainAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Router | None = None) -> Sequence[str]:
         return () if obj is None else ("name", *self.now)
 
-    # -- What it does -------------------------------------------------------------------------------------------------
+    # -- Actions ------------------------------------------------------------------------------------------------------
 
     def save_model(self, request: HttpRequest, obj: Router, form: RouterForm, change: bool) -> None:
-        """Creates, or changes what differs. Raises TopicsError."""
+        """Creates the router, or changes the fields that differ. Raises TopicsError."""
         ends = {"source": obj.source.name, "dest": obj.dest.name} if change else form.endpoints()
         config = as_struct({**ends, **form.options()}, RouterConfig)
         router, created = run(put_router(obj.name, config, now_ms()))
@@ -215,7 +215,7 @@ class RouterAdmin(DomainAdmin):
         obj.pk = router.id
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Deletion:
-        """A router goes with its cursor; what it forwarded stays."""
+        """Lists the effects of a delete. The cursor is deleted with the router. Forwarded records stay in the dest."""
         lost = [
             f"Router {each.name}: {amount(each.lag)} records of {each.source.name} are not yet in {each.dest.name}"
             for each in objs
@@ -238,7 +238,7 @@ class RouterAdmin(DomainAdmin):
         return self.set_paused(request, queryset, False)
 
     def set_paused(self, request: HttpRequest, queryset: QuerySet[Router], paused: bool) -> HttpResponse | None:
-        """Once it was said what that means for whom, and confirmed."""
+        """Pauses or resumes routers. First shows a page with the effects, which the operator has to confirm."""
         if request.POST.get("confirmed") != "yes":
             return self.ask(request, queryset, paused)
         done = "Paused." if paused else "Resumed."

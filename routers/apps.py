@@ -8,7 +8,7 @@ class RoutersConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Join in where the log leaves room for it (topics/hooks.py)."""
+        """Registers routers with the log (topics/hooks.py), with wake-ups and with metrics."""
         from routers import advance, metrics, routers, stored
         from routers.tasks import request_advance
         from store.script import run

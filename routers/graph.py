@@ -1,4 +1,4 @@
-"""The graph of routers: no cycle by default, and which routers lie on one (docs/routers.md)."""
+"""The graph of routers: forbids cycles by default, and finds the routers on cycles (docs/routers.md)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Edge = tuple[int, int]  # source id, dest id
 
 NOBODY: Mapping[int, bool] = {}
 
-# Two PUTs that each add half of a cycle must not both find none: changes of the graph go one at a time.
+# Changes of the graph run one at a time. Otherwise two PUTs could each add half of a cycle, and both find no cycle.
 LOCK_GRAPH = "SELECT pg_advisory_xact_lock(7002)"
 EDGES = "SELECT source_id, dest_id FROM routers_router"
 NAMES = "SELECT id, name FROM topics_topic WHERE id = ANY (%s)"
@@ -33,12 +33,12 @@ class Member(NamedTuple):
 
 
 def lock_graph() -> Script[None]:
-    """Keep others from changing the graph until this transaction ends. Before any other lock."""
+    """Locks the graph against other changes until this transaction ends. Take this lock before any other lock."""
     yield Statement(LOCK_GRAPH)
 
 
 def path(start: int, end: int, edges: Iterable[Edge]) -> list[int] | None:
-    """The shortest way from start to end, both included; None when there is none."""
+    """Returns the shortest path from start to end, both included, or None if no path exists."""
     after: dict[int, list[int]] = {}
     for source, dest in edges:
         after.setdefault(source, []).append(dest)
@@ -62,7 +62,7 @@ def path(start: int, end: int, edges: Iterable[Edge]) -> list[int] | None:
 
 
 def check_no_cycle(source_id: int, dest_id: int) -> Script[None]:
-    """Raises RouterCycle, with the cycle's path, when dest already leads to source. The caller holds the graph."""
+    """Raises RouterCycle, with the cycle's path, if dest already leads to source. The caller holds the graph's lock."""
     edges = yield Statement(EDGES)
     way = path(dest_id, source_id, edges)
     if way is None:
@@ -72,13 +72,13 @@ def check_no_cycle(source_id: int, dest_id: int) -> Script[None]:
 
 
 def on_cycles(edges: Iterable[Edge]) -> set[Edge]:
-    """The edges that lie on some cycle: those whose ends reach each other (Tarjan's components)."""
+    """Returns the edges that are on a cycle: their ends are in the same strongly connected component."""
     component = components(edges := list(edges))
     return {(source, dest) for source, dest in edges if component[source] == component[dest]}
 
 
 def components(edges: Iterable[Edge]) -> dict[int, int]:
-    """Each topic's strongly connected component, named by one of its topics. Two passes (Kosaraju), without recursion."""
+    """Returns the strongly connected component of each topic, named by one of its topics (Kosaraju, without recursion)."""
     after: dict[int, list[int]] = {}
     before: dict[int, list[int]] = {}
     for source, dest in edges:
@@ -109,8 +109,10 @@ def components(edges: Iterable[Edge]) -> dict[int, int]:
 
 
 def stale(gone: Iterable[int] = (), allows: Mapping[int, bool] = NOBODY) -> Script[list[Member]]:
-    """Routers whose `cyclic` will not be what the graph makes it, once those that go are gone and the others' `allow_cycle` is as
-    `allows` has it. The caller holds the graph."""
+    """Returns the routers whose `cyclic` has to be flipped.
+
+    `gone`: the routers about to be deleted. `allows`: new values of `allow_cycle` by router. The caller holds the graph's lock.
+    """
     rows = yield Statement(MEMBERS, (list(gone),))
     found = [Member(*row) for row in rows]
     members = [each._replace(allow_cycle=allows.get(each.id, each.allow_cycle)) for each in found]

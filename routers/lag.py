@@ -1,6 +1,6 @@
-"""How far routers are behind: always source head minus cursor, computed when asked, for any number in one query.
+"""The lag of routers: the source's head minus the cursor, always computed at the call, for any number of routers in one query.
 
-A link that is stuck can so never say it has no lag.
+So a stuck router can never report a lag of 0.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from store.script import Script, Statement
 
-STALLED_MS = 10_000  # not paused, with something to do, and not moved for so long
+STALLED_MS = 10_000  # a router is stalled if it lags, is not paused, and its cursor did not advance for this long
 
-# Of a router that has caught up nobody asks for the oldest: its probe of the log is left out.
+# For a router that has caught up, the query skips the search for the oldest record in the log.
 LAG = """
        head.head_seq - c.seq AS lag,
        CASE WHEN c.seq < head.head_seq
@@ -24,12 +24,12 @@ FROM = """
   JOIN topics_topichead head ON head.topic_id = r.source_id
 """
 OF_ALL = f"SELECT r.id, {LAG} {FROM}"
-# By the primary key. Apart from the other one: a plan for both would read every router.
+# Uses the primary key. A separate statement, because one plan for both cases would read every router.
 OF_SOME = f"{OF_ALL} WHERE r.id = ANY (%(ids)s)"
 
 
 class Lagging(NamedTuple):
-    """Records not yet forwarded, the age of the oldest of them (ms, None: there is none), and whether nobody moves it."""
+    """The number of records not yet forwarded, the age (ms) of the oldest (None: none waits), and whether the router stalled."""
 
     lag: int
     oldest_unread_ms: int | None
@@ -37,7 +37,7 @@ class Lagging(NamedTuple):
 
 
 def lagging(router_ids: list[int] | None, now: int) -> Script[dict[int, Lagging]]:
-    """The lag of these routers, or of all, by id."""
+    """Returns the lag of these routers, or (None) of all routers, by id."""
     rows = yield Statement(
         OF_ALL if router_ids is None else OF_SOME, {"ids": router_ids, "now": now, "stalled_ms": STALLED_MS}
     )

@@ -1,4 +1,4 @@
-"""What Prometheus is told of routers: one query for all of them at each scrape, so that none can look idle that is stuck."""
+"""Metrics of routers for Prometheus. Each scrape queries all routers at once, so that a stuck router cannot look idle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LABELS = ("router", "source", "dest")
 
 
 def collect(key: Key) -> Script[list[Metric]]:
-    """The routers whose name, source and dest this key may see."""
+    """Returns the metrics of the routers whose name, source and dest the key may see."""
     lag_records = GaugeMetricFamily("topics_router_lag_records", "Source head minus cursor", labels=LABELS)
     lag_seconds = GaugeMetricFamily("topics_router_lag_seconds", "Age of the oldest not forwarded", labels=LABELS)
     forwarded = CounterMetricFamily("topics_router_forwarded_total", "Records forwarded", labels=LABELS)

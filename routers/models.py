@@ -1,4 +1,4 @@
-"""Routers (docs/routers.md). What they forward stands in the log, as spans (topics/models.py)."""
+"""Routers (docs/routers.md). Forwarded records are stored in the log, as spans (topics/models.py)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from topics.models import Cursor, Topic
 
 
 class Router(models.Model):
-    """A forwarding rule. Its cursor and counter stand in Cursor: the row that moves is a narrow one."""
+    """A forwarding rule. The position and the counter are in Cursor, because a narrow row is cheaper to update often."""
 
     class Guarantee(models.TextChoices):
         AT_LEAST_ONCE = "at_least_once"
@@ -21,27 +21,27 @@ class Router(models.Model):
 
     id = models.BigAutoField(primary_key=True)
     name = models.CharField(max_length=255, unique=True, db_collation="C")
-    # The indexes that foreign keys bring serve the advance (by source) and the reader of a dest (by dest).
+    # The indexes of the foreign keys serve advances (by source) and readers of a dest (by dest).
     source = models.ForeignKey(Topic, models.CASCADE, related_name="routers_out")
     dest = models.ForeignKey(Topic, models.CASCADE, related_name="routers_in")
     cursor = models.OneToOneField(Cursor, models.PROTECT, related_name="router")
     preserve_node = models.BooleanField(default=True)
     preserve_tag = models.BooleanField(default=True)
     filter_op = models.CharField(max_length=4, null=True, blank=True)  # "Eq" or "Glob"
-    filter_tag = models.TextField(null=True, blank=True, db_collation="C")  # a Glob's without its "*"
+    filter_tag = models.TextField(null=True, blank=True, db_collation="C")  # for Glob without the "*"
     allow_cycle = models.BooleanField(default=False)
     allow_fan_in = models.BooleanField(default=False)
-    # allow_cycle, or on a cycle that another router's allow_cycle closed: skips what its dest already holds (graph.py).
+    # True with allow_cycle, or on a cycle that another router closed. Skips records that the dest already contains (graph.py).
     cyclic = models.BooleanField(default=False)
-    # Its dest takes its sources in the order of their writes: moved by the app that made it, and not by routers_advance.
+    # The dest merges its sources in the order of their writes. The app that created the router advances it, not routers_advance.
     ordered = models.BooleanField(default=False, db_default=False)
     guarantee = models.CharField(max_length=16, choices=Guarantee, default=Guarantee.AT_LEAST_ONCE)
     state = models.CharField(max_length=8, choices=State, default=State.RUNNING)
     last_error = models.TextField(null=True, blank=True)
     errors_total = models.BigIntegerField(default=0)
-    retry_ts = models.BigIntegerField(default=0)  # a blocked router is not tried again before
-    retry_ms = models.BigIntegerField(default=0)  # the pause until then: doubled each time
-    # Bytes of the record that the full dest rejected: once it fits, nobody waits for the pause to end. Null: another error.
+    retry_ts = models.BigIntegerField(default=0)  # a blocked router is not retried earlier
+    retry_ms = models.BigIntegerField(default=0)  # the length of the pause, doubled each time
+    # Size of the record that the full dest rejected. Once the record fits, the router is retried at once. Null: another error.
     retry_bytes = models.BigIntegerField(null=True, blank=True)
     created_ts = models.BigIntegerField()
 

@@ -1,6 +1,6 @@
-"""Move a router's cursor by hand (docs/console.md): back, to forward again, or on, past what its dest will not take.
+"""Moves a router's cursor by hand (docs/console.md): back to forward records again, or ahead past records that the dest rejects.
 
-Only while it stands still, paused or blocked: one that runs would move it meanwhile, and nobody could say what was skipped.
+The router must be paused or blocked. A running router would move the cursor meanwhile, and skipped records would be unknown.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from routers.stored import Found, absent, find
 from store.script import Script, Statement, atomically
 from topics import audit
 
-# Where the cursor stands, what the source still shows, and the first record that waits: own or forwarded.
+# The position of the cursor, the seqs that the source still shows, and the first waiting record, own or forwarded.
 PLACE = """
 SELECT c.seq, head.floor_seq, head.head_seq,
        (SELECT min(seq) FROM (
@@ -30,7 +30,7 @@ SELECT c.seq, head.floor_seq, head.head_seq,
  WHERE r.id = %s
 """
 SET = "UPDATE topics_cursor SET seq = %(seq)s, updated_ts = %(now)s WHERE id = %(cursor_id)s"
-# It is tried again at once; one that was blocked may be blocked again, by what comes next.
+# Retries a blocked router at once. The next records may block the router again.
 RESUME = """
 UPDATE routers_router SET state = CASE WHEN state = 'blocked' THEN 'running' ELSE state END,
        last_error = NULL, retry_ts = 0, retry_ms = 0, retry_bytes = NULL WHERE id = %s
@@ -38,7 +38,7 @@ UPDATE routers_router SET state = CASE WHEN state = 'blocked' THEN 'running' ELS
 
 
 class Place(NamedTuple):
-    """Where a router stands in its source. `next_seq` is the first record that it has not forwarded; None: there is none."""
+    """The position of a router in its source. `next_seq` is the first record that is not forwarded yet. None: no record waits."""
 
     seq: int
     floor_seq: int
@@ -48,7 +48,7 @@ class Place(NamedTuple):
 
 
 def place(router: Found) -> Script[Place]:
-    """Where the router stands now. Raises RouterNotFound where it has been deleted since it was found."""
+    """Returns the current position of the router. Raises RouterNotFound if the router was deleted meanwhile."""
     rows = yield Statement(PLACE, (router.id,))
     if not rows:
         raise absent(router.name)
@@ -56,9 +56,9 @@ def place(router: Found) -> Script[Place]:
 
 
 def move(name: str, seq: int, expected_seq: int, now: int) -> Script[Place]:
-    """Have the router go on after `seq`. `expected_seq` is where its cursor was when somebody decided that.
+    """Makes the router continue after `seq`. `expected_seq` is the position of the cursor when the operator decided to move it.
 
-    Raises RouterNotFound, Incompatible (it runs), CursorMoved, or InvalidRequest (the source shows nothing there).
+    Raises RouterNotFound, Incompatible (the router runs), CursorMoved, or InvalidRequest (`seq` is outside of the source).
     """
     router, moved = yield from atomically(move_locked(name, seq, expected_seq, now))
     yield from wake_source(router.source_id)
@@ -68,7 +68,7 @@ def move(name: str, seq: int, expected_seq: int, now: int) -> Script[Place]:
 def move_locked(name: str, seq: int, expected_seq: int, now: int) -> Script[tuple[Found, Place]]:
     yield from graph.lock_graph()
     router = yield from find(name)
-    # Whoever advances it is through from here on, and nobody else begins.
+    # Waits for a running advance of this router. No other advance can start until the commit.
     yield from lock_cursors([router.cursor_id])
     at = yield from place(router)
     if at.state == Router.State.RUNNING:

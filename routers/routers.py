@@ -29,21 +29,21 @@ from wire.keys import OPEN, Key
 from wire.parse import Request
 
 COUNT = "SELECT count(*) FROM routers_router"
-# Locked, so that nobody deletes it while a router is about to name it.
+# Locks the topic: no other transaction can delete the topic while a new router is about to refer to it.
 LOCK_TOPIC = "SELECT id FROM topics_topic WHERE name = %s FOR NO KEY UPDATE"
-# The router into a dest from another source that allows no other beside it, else any other one.
+# A router into a dest from another source: one without allow_fan_in, or else any.
 OTHER_SOURCE = """
 SELECT source.name, r.name, r.allow_fan_in FROM routers_router r JOIN topics_topic source ON source.id = r.source_id
  WHERE r.dest_id = %s AND r.source_id <> %s ORDER BY r.allow_fan_in, r.id LIMIT 1
 """
-# Where a source begins and ends for a reader right now, and the last seq below a time.
+# The first seq minus 1 and the last seq of a source for a reader right now, and the last seq before a time.
 ENDS = """
 SELECT greatest(floor_seq, CASE WHEN ttl_ms > 0 THEN topic_seq_at(topic_id, floor_seq, head_seq, %(now)s - ttl_ms) - 1 END),
        head_seq, topic_seq_at(topic_id, floor_seq, head_seq, %(from_ts)s) - 1
   FROM topics_topichead JOIN topics_topic ON id = topic_id
  WHERE topic_id = %(source_id)s
 """
-# By the indexes on source and dest.
+# Uses the indexes on source and dest.
 WRITE_ON_HEADS = """
 UPDATE topics_topichead head
    SET routed = EXISTS (SELECT FROM routers_router WHERE source_id = head.topic_id),
@@ -73,7 +73,7 @@ CHANGEABLE = (
     "filter_tag",
     "state",
 )
-# A router that is paused or resumed forgets what went wrong.
+# Pausing or resuming a router clears its error.
 SAVE = f"""
 UPDATE routers_router
    SET {", ".join(f"{name} = %({name})s" for name in CHANGEABLE if name != "state")}, state = %(state)s::text,
@@ -94,38 +94,38 @@ OUTDATE = "UPDATE topics_topichead SET version = version + 1 WHERE topic_id = AN
 
 
 class RouterConfig(Request):
-    """The body of a PUT. `from`, `from_ts`, `allow_fan_in` and `paused` are ours."""
+    """The body of a PUT. `from`, `from_ts`, `allow_fan_in` and `paused` are additions of this server."""
 
     source: str
-    """The topic to forward from, made where it is absent. Cannot change."""
+    """The topic to forward from. Created if missing. Cannot change."""
     dest: str
-    """The topic to forward to, another than `source`. Cannot change."""
+    """The topic to forward to. Must differ from `source`. Cannot change."""
     preserve_node: bool | UnsetType = UNSET
-    """False: copies have no `$node`; `true` for a new router."""
+    """If false, copies have no `$node`. Default: `true` for a new router."""
     preserve_tag: bool | UnsetType = UNSET
-    """False: copies have no `$tag`; `true` for a new router."""
+    """If false, copies have no `$tag`. Default: `true` for a new router."""
     create_dest: bool = True
-    """False: 404 where `dest` is absent. True: it is made."""
+    """If `dest` does not exist: `true` creates it, `false` answers 404."""
     filter: Match | UnsetType | None = UNSET
-    """Only records with such a tag, as `match` in a diff; `null` for a new router: all."""
+    """Forwards only records with a matching tag, as in `match` of a diff. Default: `null` for a new router, all records."""
     allow_cycle: bool | UnsetType = UNSET
-    """The router may close a cycle; `false` for a new router: 409 `router_cycle`."""
+    """If true, the router may close a cycle. If false, a cycle answers 409 `router_cycle`. Default: `false` for a new router."""
     allow_fan_in: bool | UnsetType = UNSET
-    """The dest may have other sources, whose routers say so, too; `false` for a new router."""
+    """If true, the dest may have other sources whose routers also set this. Default: `false` for a new router."""
     guarantee: Literal["at_least_once", "exactly_once"] | UnsetType = UNSET
-    """`exactly_once` stamps each copy's `meta` with where it came from; `"at_least_once"` for a new router."""
+    """`exactly_once` stamps each copy's `meta` with the copy's origin. Default: `"at_least_once"` for a new router."""
     paused: bool | UnsetType = UNSET
-    """Whether it rests; `false` for a new router."""
+    """If true, the router is paused. Default: `false` for a new router."""
     start: Literal["head", "earliest"] | Annotated[int, Meta(ge=0, le=2**63 - 1)] = msgspec.field(
         default="head", name="from"
     )
-    """Where a new router begins: behind the source's head, before its first record, or behind a seq. Means nothing
-    in a change."""
+    """Start of a new router: after the source's head (`"head"`), before its first record (`"earliest"`), or after a seq.
+    Ignored in a change."""
     from_ts: Seq | None = None
-    """In place of `from`: at the first record with `$ts` at or above this, in milliseconds since the epoch."""
+    """Instead of `from`: start at the first record with `$ts` at or above this time, in milliseconds since the epoch."""
 
     def fields(self, state: str) -> dict[str, Any]:
-        """Column values for what is set, for a router in that state. Raises InvalidRequest."""
+        """Returns column values for the fields that are set, for a router in this state. Raises InvalidRequest."""
         names = ("preserve_node", "preserve_tag", "allow_cycle", "allow_fan_in", "guarantee")
         given = {name: value for name in names if (value := getattr(self, name)) is not UNSET}
         if self.filter is not UNSET:
@@ -136,17 +136,17 @@ class RouterConfig(Request):
 
 
 class Put(NamedTuple):
-    """What a PUT did."""
+    """The router after a PUT, and whether the PUT created it."""
 
     router: Found
     created: bool
 
 
 def put_router(name: str, config: RouterConfig, now: int, key: Key = OPEN) -> Script[Put]:
-    """Create the router or change what differs, on behalf of this key.
+    """Creates the router, or changes the fields that differ, with the rights of this key.
 
-    Raises InvalidRequest, TopicNotFound (create_dest is false), Incompatible, RouterCycle, Forbidden (the router there is leads
-    from or to what the key may not see) or Throttled: nothing changed.
+    Raises InvalidRequest, TopicNotFound (create_dest is false), Incompatible, RouterCycle, Throttled, or Forbidden (an end of the
+    existing router is outside the key's prefixes). Then nothing changed.
     """
     check_router_name(name)
     check_topic_name(config.source, "source")
@@ -163,7 +163,7 @@ def put_router(name: str, config: RouterConfig, now: int, key: Key = OPEN) -> Sc
 
 
 def put_locked(name: str, config: RouterConfig, now: int, key: Key) -> Script[tuple[Put, bool]]:
-    """Returns what it did, and whether there may be something to forward now."""
+    """Returns the outcome, and whether there may be something to forward now."""
     yield from graph.lock_graph()
     rows = yield Statement(FIND, (name,))
     if rows:
@@ -177,7 +177,7 @@ def put_locked(name: str, config: RouterConfig, now: int, key: Key) -> Script[tu
 
 
 def wake_source(source_id: int) -> Script[None]:
-    """Have a worker look at the routers of a source: one is new, goes on, or goes on otherwise."""
+    """Wakes a worker for the routers of a source, after one was created, resumed or changed."""
     rows = yield Statement(HEAD, (source_id,))
     if rows:
         wake.announce(source_id, rows[0][0], routed=True)
@@ -203,7 +203,7 @@ def create_router(name: str, config: RouterConfig, now: int) -> Script[None]:
 
 
 def locked_topic(name: str, create: bool, now: int) -> Script[int]:
-    """The topic's id, made with all defaults when it is absent and may be. Raises TopicNotFound."""
+    """Locks a topic and returns its id. If `create`, a missing topic is created with all defaults. Raises TopicNotFound."""
     rows = yield Statement(LOCK_TOPIC, (name,))
     if not rows and create:
         yield from insert_topic(name, {}, now)
@@ -214,7 +214,7 @@ def locked_topic(name: str, create: bool, now: int) -> Script[int]:
 
 
 def check_fan_in(source_id: int, dest_id: int, dest: str, allow_fan_in: bool) -> Script[None]:
-    """A derived dest has one source, unless all its routers allow several. Raises DestFanIn."""
+    """Raises DestFanIn if the dest has another source and not all routers into the dest allow several sources."""
     rows = yield Statement(OTHER_SOURCE, (dest_id, source_id))
     if rows:
         ((source, router, allows),) = rows
@@ -223,7 +223,7 @@ def check_fan_in(source_id: int, dest_id: int, dest: str, allow_fan_in: bool) ->
 
 
 def start_seq(source_id: int, config: RouterConfig, now: int) -> Script[int]:
-    """Where a new router begins: after this seq. What was lost before there was a router is no loss of its."""
+    """Returns the seq after which a new router starts. Records lost before are not losses of the router."""
     ((floor_seq, head_seq, before_ts),) = yield Statement(
         ENDS, {"now": now, "from_ts": config.from_ts or 0, "source_id": source_id}
     )
@@ -239,7 +239,7 @@ def start_seq(source_id: int, config: RouterConfig, now: int) -> Script[int]:
 
 
 def change_router(router: Found, config: RouterConfig) -> Script[bool]:
-    """Save what differs. The caller holds the graph. Returns whether anything did."""
+    """Saves the fields that differ. Returns whether any did. The caller holds the graph's lock."""
     if (config.source, config.dest) != (router.source, router.dest):
         raise Incompatible(
             f"router {router.name!r} leads from {router.source!r} to {router.dest!r}: delete it to lead elsewhere",
@@ -250,8 +250,8 @@ def change_router(router: Found, config: RouterConfig) -> Script[bool]:
     stale: list[graph.Member] = []
     if config.allow_cycle not in (UNSET, router.allow_cycle):
         stale = yield from graph.stale(allows={router.id: bool(config.allow_cycle)})
-    # Whoever advances this router right now does so by its old config, and is through before it changes. With it all others
-    # whose `cyclic` will change: an advance holds several cursors, and two rounds could each wait for the other.
+    # A running advance of this router uses the old config, and ends before the config changes. The cursors of other routers whose
+    # `cyclic` will change are locked in the same statement. An advance holds several cursors, so two statements could deadlock.
     yield from lock_cursors([router.cursor_id, *(each.cursor_id for each in stale)])
     ((state,),) = yield Statement(STATE, (router.id,))
     router = router._replace(state=state)
@@ -272,7 +272,7 @@ def change_router(router: Found, config: RouterConfig) -> Script[bool]:
 
 
 def set_paused(name: str, paused: bool) -> Script[Found]:
-    """Pause or resume. Raises RouterNotFound."""
+    """Pauses or resumes a router. Raises RouterNotFound."""
     router = yield from atomically(set_paused_locked(name, paused))
     yield from wake_source(router.source_id)
     return router
@@ -286,7 +286,10 @@ def set_paused_locked(name: str, paused: bool) -> Script[Found]:
 
 
 def delete_router(name: str, key: Key = OPEN) -> Script[bool]:
-    """Stop forwarding at once and remove the router; what it forwarded stays. False: there was none. Raises Forbidden."""
+    """Stops forwarding at once and deletes the router. Forwarded records stay. Returns False if it did not exist.
+
+    Raises Forbidden.
+    """
     router = yield from atomically(delete_locked(name, key))
     if router is None:
         return False
@@ -308,14 +311,14 @@ def delete_locked(name: str, key: Key) -> Script[Found | None]:
 
 
 def before_delete() -> Script[None]:
-    """A topic is about to be deleted (topics/hooks.py)."""
+    """Locks the graph before a topic is deleted (topics/hooks.py)."""
     yield from graph.lock_graph()
 
 
 def with_delete(topic_id: int, name: str, key: Key) -> Script[list[str]]:
-    """Remove the routers of a topic that is being deleted; the caller holds the graph. Returns their names.
+    """Deletes the routers of a topic that is being deleted. Returns their names. The caller holds the graph's lock.
 
-    Raises RouterOutsidePrefixes.
+    Raises RouterOutsidePrefixes if the key may not see one of the routers.
     """
     rows = yield Statement(NAMING, {"id": topic_id})
     routers = [Found(*row) for row in rows]
@@ -329,7 +332,7 @@ def with_delete(topic_id: int, name: str, key: Key) -> Script[list[str]]:
 
 
 def remove(routers: Sequence[Found]) -> Script[None]:
-    """Delete routers with their cursors, after whoever advances them is through. The caller holds the graph."""
+    """Deletes routers with their cursors, after running advances have ended. The caller holds the graph's lock."""
     stale = yield from graph.stale(gone=[router.id for router in routers])
     cursors = [router.cursor_id for router in routers]
     yield from lock_cursors([*cursors, *(each.cursor_id for each in stale)])
@@ -342,7 +345,7 @@ def remove(routers: Sequence[Found]) -> Script[None]:
 
 
 def mark_cyclic(made: Found) -> Script[None]:
-    """Keep `cyclic`, and what heads say of routers, true of the graph with this new router. The caller holds the graph."""
+    """Updates `cyclic` and the heads' flags after a router was created. The caller holds the graph's lock."""
     stale = yield from graph.stale()
     yield from lock_cursors([each.cursor_id for each in stale])
     yield Statement(FLIP_CYCLIC, ([each.id for each in stale],))
@@ -350,17 +353,20 @@ def mark_cyclic(made: Found) -> Script[None]:
 
 
 def lock_cursors(cursor_ids: list[int]) -> Script[None]:
-    """Wait for whoever advances these cursors' routers: nobody else writes their rows from here on. All at once, in order of
-    id, since an advance holds several, too; and before any head, since an advance takes heads later
-    (sql/routers_advance.2.sql)."""
+    """Waits for running advances of these cursors' routers. Until the commit, no other transaction writes these rows.
+
+    Locks all cursors at once in order of id, because an advance also holds several. Locks them before any head, because an
+    advance locks heads later (sql/routers_advance.3.sql).
+    """
     yield Statement(LOCK_CURSORS, (cursor_ids,))
 
 
 def write_on_heads(routers: Sequence[Found | graph.Member]) -> Script[None]:
-    """Write on the heads at both ends of these routers what the log has to know of routers, which were made, changed or deleted.
+    """Updates the flags about routers on the heads at both ends of these routers, which were created, changed or deleted.
 
-    The caller holds the graph, so nobody else changes routers before it commits, and no longer takes cursors, which come before
-    heads. All heads at once, in order of id, as everybody takes them: `touch` finds those that it wants among them.
+    The caller holds the graph's lock until the commit, so no other transaction changes routers meanwhile. The caller locks no
+    more cursors, because cursors come before heads. Locks all heads at once in order of id, like all code. `touch` later finds
+    its heads already locked.
     """
     ids = sorted({end for router in routers for end in (router.source_id, router.dest_id)})
     yield Statement(LOCK_HEADS, (ids,))
@@ -368,6 +374,9 @@ def write_on_heads(routers: Sequence[Found | graph.Member]) -> Script[None]:
 
 
 def touch(topic_ids: list[int]) -> Script[None]:
-    """Make every process look these topics up again: routers lead in or out, or no longer do. Locks their heads, in order."""
+    """Makes every process read these topics again, because routers from or to them were created or deleted.
+
+    Locks their heads in order.
+    """
     yield Statement(LOCK_HEADS, (topic_ids,))
     yield Statement(OUTDATE, (topic_ids,))

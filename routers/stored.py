@@ -1,4 +1,4 @@
-"""Routers as they are stored: one by name, a page of them, and those that name a topic (docs/routers.md)."""
+"""Queries of stored routers: one by name, a page of routers, and all routers of a topic (docs/routers.md)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from routers.models import Router
 from store.script import Script, Statement
 from wire.keys import Key
 
-# A router with the names of its ends and how far it has come. By the unique index on name; the router's lag is lag.py's.
+# A router with the names of its ends and its position. Uses the unique index on name. The lag comes from lag.py.
 COLUMNS = """
 SELECT r.id, r.name, r.source_id, source.name, r.dest_id, dest.name, r.cursor_id, r.preserve_node, r.preserve_tag,
        r.filter_op, r.filter_tag, r.allow_cycle, r.allow_fan_in, r.guarantee, r.state, r.last_error, c.seq, c.forwarded_total
@@ -20,7 +20,7 @@ SELECT r.id, r.name, r.source_id, source.name, r.dest_id, dest.name, r.cursor_id
   JOIN topics_cursor c ON c.id = r.cursor_id
 """
 FIND = f"{COLUMNS} WHERE r.name = %s"
-# By the indexes on source and dest, one after the other.
+# Uses the indexes on source and dest, one after the other.
 NAMING = f"""{COLUMNS}
  WHERE r.id = ANY (ARRAY(SELECT id FROM routers_router WHERE source_id = %(id)s
                          UNION SELECT id FROM routers_router WHERE dest_id = %(id)s))
@@ -29,7 +29,7 @@ NAMING = f"""{COLUMNS}
 NAMES_NAMING = (
     "SELECT name FROM routers_router WHERE source_id = ANY (%(ids)s) OR dest_id = ANY (%(ids)s) ORDER BY name"
 )
-# No character of a name sorts behind "~".
+# No character of a name sorts after "~".
 PAGE = f"""{COLUMNS}
  WHERE r.name > %(after)s AND r.name ^@ %(prefix)s
    AND (%(source)s::text IS NULL OR source.name = %(source)s) AND (%(dest)s::text IS NULL OR dest.name = %(dest)s)
@@ -40,7 +40,7 @@ PAGE = f"""{COLUMNS}
 
 
 class Found(NamedTuple):
-    """A router as it is stored."""
+    """A stored router."""
 
     id: int
     name: str
@@ -62,7 +62,7 @@ class Found(NamedTuple):
     forwarded_total: int
 
     def config(self) -> dict[str, Any]:
-        """As answers show it."""
+        """Returns the config in the form of answers."""
         return {
             "router": self.name,
             "source": self.source,
@@ -82,18 +82,18 @@ class Found(NamedTuple):
         return ["tag", self.filter_op, (self.filter_tag or "") + ("*" if self.filter_op == "Glob" else "")]
 
     def seen_by(self, key: Key) -> bool:
-        """Whether the router's name and both its ends lie within the key's prefixes."""
+        """Returns whether the router's name and both ends are within the key's prefixes."""
         return all(key.allows(name) for name in (self.name, self.source, self.dest))
 
     def check_ends(self, key: Key) -> None:
-        """Raises Forbidden when an end lies outside the key's prefixes. It does not say which topic that is."""
+        """Raises Forbidden if an end is outside the key's prefixes. The message does not name the topic."""
         if not self.seen_by(key):
             message = f"{self.name!r} leads from or to a topic outside this key's prefixes"
             raise Forbidden(message, router=self.name)
 
 
 def find(name: str) -> Script[Found]:
-    """Raises RouterNotFound or InvalidRequest."""
+    """Returns a router by name. Raises RouterNotFound or InvalidRequest."""
     check_router_name(name)
     rows = yield Statement(FIND, (name,))
     if not rows:
@@ -108,13 +108,13 @@ def absent(name: str) -> RouterNotFound:
 def page_of_routers(
     prefix: str, source: str | None, dest: str | None, after: str, limit: int, key: Key
 ) -> Script[list[Found]]:
-    """The next routers by name, of those that the key may see."""
+    """Returns the next routers by name after `after`, at most `limit`. Includes only routers that the key may see."""
     wanted = {"prefix": prefix, "source": source, "dest": dest, "after": after, "limit": limit}
     rows = yield Statement(PAGE, {**wanted, "prefixes": list(key.prefixes) or None})
     return [Found(*row) for row in rows]
 
 
 def named_by(topic_ids: list[int]) -> Script[list[str]]:
-    """The names of the routers that lead from or to one of these topics."""
+    """Returns the names of the routers that lead from or to one of these topics."""
     rows = yield Statement(NAMES_NAMING, {"ids": topic_ids})
     return [name for (name,) in rows]

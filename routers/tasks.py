@@ -1,4 +1,4 @@
-"""Celery's entries: forward what was appended, and sweep for what a lost message or a dead worker left behind."""
+"""Celery tasks: forward new records, and sweep up after lost messages and crashed workers."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from routers.advance import behind, end_long_pauses, step
 from store.database import prepared
 from topics import wake
 
-SLICE_SECONDS = 1.0  # of one task: a source that never ends must not keep a worker from the others
-REST = 20  # times what a round took: forwarding must not take the cores from the appends it follows
+SLICE_SECONDS = 1.0  # length of one task: a source with endless appends must leave the worker time for other sources
+REST = 20  # length of a pause: REST times the length of a round, so that forwarding leaves the cores to appends
 MOST_REST_SECONDS = 0.3
-FLOOD = 1000  # records a second: a source that gets fewer needs no rest
-FIRST_LOOK_SECONDS, LOOK_SECONDS = 0.002, 0.02  # between two looks at how many it gets
-FLAG_SECONDS = 5  # a message that vanished blocks no other for longer; the sweep is back sooner anyway
-HELD = b"held"  # a flag that says: somebody else moves this source's routers, until the flag goes by itself
-IDLE_MS = 1000  # nobody is asked again for a source whose routers all stand still: until the sweep
+FLOOD = 1000  # records per second: a source with fewer needs no pause
+FIRST_LOOK_SECONDS, LOOK_SECONDS = 0.002, 0.02  # between two measurements of the source's rate
+FLAG_SECONDS = 5  # a lost message blocks other messages for at most this long, and the sweep runs sooner anyway
+HELD = b"held"  # value of a flag: another process advances this source's routers until the flag expires
+IDLE_MS = 1000  # a source without running routers gets no new task for this long. The sweep checks it meanwhile
 
 HEAD = "SELECT head_seq FROM topics_topichead WHERE topic_id = %s"
 RUNNING = "SELECT EXISTS (SELECT FROM routers_router WHERE source_id = %s AND state = 'running')"
@@ -31,7 +31,7 @@ RUNNING = "SELECT EXISTS (SELECT FROM routers_router WHERE source_id = %s AND st
 
 @cache
 def client() -> redis.Redis:
-    """This worker's connection to Redis, kept from task to task."""
+    """Returns this worker's connection to Redis, which is kept between tasks."""
     return redis.Redis.from_url(settings.REDIS_URL)
 
 
@@ -40,9 +40,9 @@ def flag(source_id: int) -> str:
 
 
 def request_advance(client: redis.Redis, source_ids: Iterable[int]) -> set[int]:
-    """Ask a worker to advance these sources' routers: at most one a source waits, or is worked on, at a time.
+    """Asks a worker to advance these sources' routers. At most one message per source waits or is worked on at a time.
 
-    Returns the sources that are busy: a worker was asked before, and looks at them again when it is through.
+    Returns the busy sources: a worker was asked before, and will look at them again at the end.
     """
     sources = list(source_ids)
     with client.pipeline(transaction=False) as pipeline:
@@ -59,9 +59,9 @@ def request_advance(client: redis.Redis, source_ids: Iterable[int]) -> set[int]:
 
 
 def forward(source_id: int) -> list[int]:
-    """Advance a source and all that follows from it, and tell who waits for the dests. Returns what is left to advance.
+    """Advances a source and everything downstream, and wakes the readers of the dests. Returns the sources left to advance.
 
-    A source that has more at once waits for a rest first.
+    If a source has more records at once, it pauses first.
     """
     began = time.monotonic()
     until = began + SLICE_SECONDS
@@ -78,7 +78,7 @@ def forward(source_id: int) -> list[int]:
 
 
 def rest(source_id: int, took: float) -> None:
-    """Leave a flooded source alone after a round that took so long: a few routers little, a hundred a lot."""
+    """Pauses after a round of `took` s on a flooded source: short for a few routers, long for a hundred."""
     until = time.monotonic() + min(REST * took, MOST_REST_SECONDS)
     pause, head = FIRST_LOOK_SECONDS, head_of(source_id)
     while time.monotonic() < until:
@@ -91,7 +91,7 @@ def rest(source_id: int, took: float) -> None:
 
 def head_of(source_id: int) -> int:
     found = prepared(HEAD, [source_id])
-    return int(found[0][0]) if found else 0  # deleted just now
+    return int(found[0][0]) if found else 0  # the topic was deleted meanwhile
 
 
 @shared_task(name="routers.advance")
@@ -102,7 +102,7 @@ def advance_source(source_id: int) -> None:
     if not left and not prepared(RUNNING, [source_id])[0][0]:
         client().pexpire(flag(source_id), IDLE_MS)
         return
-    # Only now may others ask again. Who was refused until here is found by a last look.
+    # From here on, other processes can ask again. A last check finds appends whose request was refused until now.
     client().delete(flag(source_id))
     request_advance(client(), left or behind(now_ms(), source_id))
 
@@ -111,4 +111,4 @@ def advance_source(source_id: int) -> None:
 def sweep() -> None:
     end_long_pauses(now_ms())
     for source_id in behind(now_ms()):
-        forward(source_id)  # what is left is still behind at the next sweep
+        forward(source_id)  # the next sweep finds the rest

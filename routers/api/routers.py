@@ -1,4 +1,4 @@
-"""/v0/routers (docs/routers.md): put, get, list, delete. A key's prefixes bind a router's name, its source and its dest."""
+"""/v0/routers (docs/routers.md): put, get, list, delete. A router's name, source and dest must be within the key's prefixes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def put(asked: Asked[RouterConfig, None], router: str) -> Script[Answer]:
 
 @Endpoint("GET", ROUTER, "get_router", scope="read", answers={200: RouterAnswer}, errors=(RouterNotFound,), tag=TAG)
 def get(asked: Asked[None, None], router: str) -> Script[Answer]:
-    """A router, how far it has come and what keeps it."""
+    """Get a router's config, position, lag and state."""
     found = yield from find(router)
     found.check_ends(asked.key)
     lag = yield from lagging([found.id], now_ms())
@@ -77,18 +77,18 @@ def get(asked: Asked[None, None], router: str) -> Script[Answer]:
     names={"router": "example-no-longer-wanted"},
 )
 def delete(asked: Asked[None, None], router: str) -> Script[Answer]:
-    """Stop forwarding at once and remove the router; what it forwarded stays."""
+    """Stop forwarding at once and delete the router. Forwarded records stay in the dest."""
     deleted = yield from delete_router(check_router_name(router), asked.key)
     return asked.answer(DeleteRouterAnswer(router=router, deleted=deleted, performance=asked.performance()))
 
 
 class RoutersQuery(PageQuery):
     prefix: str = ""
-    """Only names that begin so."""
+    """Only routers whose name starts with this prefix."""
     source: str | None = None
-    """Only routers from this topic."""
+    """Only routers with this topic as source."""
     dest: str | None = None
-    """Only routers to this topic."""
+    """Only routers with this topic as dest."""
 
 
 @Endpoint(
@@ -102,7 +102,7 @@ class RoutersQuery(PageQuery):
     instead="PUT /v0/routers/:router makes one",
 )
 def list_routers(asked: Asked[None, RoutersQuery]) -> Script[Answer]:
-    """Routers by name, those within the key's prefixes."""
+    """List the routers within the key's prefixes, sorted by name."""
     wanted = asked.query
     (after,) = wanted.after()
     found = yield from page_of_routers(wanted.prefix, wanted.source, wanted.dest, after, wanted.size + 1, asked.key)

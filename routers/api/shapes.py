@@ -1,4 +1,4 @@
-"""What the answers of /v0/routers look like, field by field (docs/wire.md)."""
+"""Field by field, the answers of /v0/routers (docs/wire.md)."""
 
 from __future__ import annotations
 
@@ -12,52 +12,52 @@ from wire.schema import Clamped, Performance
 
 
 class RouterSettings(msgspec.Struct, kw_only=True):
-    """A router's config. `filter` as it was given, a bare string as its Eq."""
+    """A router's config. `filter` always has the full form: a bare string in a PUT is shown as `Eq`."""
 
     router: str
     """The router's name."""
     source: str
-    """The topic that it forwards from."""
+    """The topic that the router forwards from."""
     dest: str
-    """The topic that it forwards to."""
+    """The topic that the router forwards to."""
     preserve_node: bool
-    """Whether copies have the `$node` of their record."""
+    """Whether copies keep the `$node` of the original record."""
     preserve_tag: bool
-    """Whether copies have the `$tag` of their record."""
+    """Whether copies keep the `$tag` of the original record."""
     filter: list[str] | None
-    """Only records with such a tag, as `["tag", "Eq" or "Glob", "…"]`; null: all."""
+    """Forwards only records with a matching tag: `["tag", "Eq" or "Glob", "…"]`. Null: all records."""
     allow_cycle: bool
-    """Whether it may close a cycle."""
+    """Whether the router may close a cycle."""
     guarantee: Literal["at_least_once", "exactly_once"]
-    """`exactly_once` stamps each copy with where it came from; both forward each record once."""
+    """`exactly_once` stamps each copy with its origin. Both guarantees forward each record once."""
     allow_fan_in: bool
-    """Whether its dest may have other sources."""
+    """Whether the dest may have other sources."""
     paused: bool
-    """Whether it rests."""
+    """Whether the router is paused."""
 
 
 class RouterShown(RouterSettings, kw_only=True):
-    """A router, how far it has come and what keeps it."""
+    """A router's config, position, lag and state."""
 
     forwarded_total: int
-    """Records that it has forwarded."""
+    """Number of records forwarded by this router."""
     cursor: int
-    """The last seq of its source that it looked at."""
+    """The last seq of the source that the router has examined."""
     lag: int
-    """The source's head minus `cursor`, computed now."""
+    """The source's head minus `cursor`, computed at the call."""
     oldest_unread_ms: int | None
-    """Milliseconds since the first record that waits was appended; null where none does."""
+    """Milliseconds since the oldest waiting record was appended. Null if no record waits."""
     state: Literal["running", "paused", "blocked"]
-    """`blocked`: it cannot go on, and `last_error` says why; it tries again by itself."""
+    """`blocked`: the router cannot forward, and `last_error` says why. The server retries automatically."""
     stalled: bool
-    """Whether it is behind, is not paused, and nobody moves it."""
+    """Whether the router lags, is not paused, and its cursor has not advanced for 10 s."""
     last_error: str | None
-    """Why it is blocked; null where it is not."""
+    """Why the router is blocked. Null if it is not blocked."""
 
 
 class PutRouterAnswer(RouterSettings, kw_only=True):
     created: bool
-    """False: the router was there before."""
+    """False: the router existed before."""
     performance: Performance
 
 
@@ -77,5 +77,5 @@ class DeleteRouterAnswer(msgspec.Struct, kw_only=True):
     router: str
     """The router's name."""
     deleted: bool
-    """False: there was none."""
+    """False: the router did not exist."""
     performance: Performance

@@ -29,7 +29,7 @@ BEAT_SECONDS = 2.0
 STALE_MS = 15_000  # after so long without a heartbeat, a process counts as dead
 FORGET_MS = 3_600_000  # after so long, its row is deleted
 GRACE_MS = 20_000  # after our own start, because the others may still be starting
-QUEUE = "celery"  # Celery's default queue, a list in Redis; all tasks are sent to it
+QUEUE = "celery"  # Celery's default queue, a list in Redis; only tasks of push go to another queue
 NEEDED = ("worker", "beat")  # every site needs these; without them, forwarding and upkeep stop
 
 SAY = """

@@ -1,1 +1,1 @@
-"""`topics …`: topics at a shell (docs/cli.md). Only local.py, local_stream.py and usage.py need Django and a database."""
+"""`topics …`: the command line (docs/cli.md). Only local.py, local_stream.py and usage.py need Django and a database."""

@@ -1,4 +1,4 @@
-"""How answers of the API are printed: as they are, one JSON object a line, or in words and tables."""
+"""Prints answers of the API: unchanged, with one JSON object a line, or as words and tables."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Answer = dict[str, Any]
 
 
 def print_json(answer: Answer) -> None:
-    """An answer as one line, without how long it took."""
+    """Prints an answer on one line, without the field `performance`."""
     click.echo(msgspec.json.encode({name: value for name, value in answer.items() if name != "performance"}))
 
 
 def print_one(answer: Answer, is_json: bool) -> None:
-    """One thing, by its fields."""
+    """Prints one object, field by field."""
     (print_json if is_json else print_fields)(answer)
 
 
 def print_listed(columns: Sequence[Column], found: Iterator[Answer], is_json: bool) -> None:
-    """What a list holds, a line each."""
+    """Prints the items of a list, one a line."""
     if not is_json:
         print_table(columns, found)
         return
@@ -33,7 +33,7 @@ def print_listed(columns: Sequence[Column], found: Iterator[Answer], is_json: bo
 
 
 def print_put(name: str, answer: Answer, is_json: bool) -> None:
-    """Whether a PUT created what it names."""
+    """Prints the result of a PUT: created, or already there."""
     if is_json:
         print_json(answer)
     else:
@@ -41,7 +41,7 @@ def print_put(name: str, answer: Answer, is_json: bool) -> None:
 
 
 def print_deleted(kind: str, name: str, answer: Answer, is_json: bool) -> None:
-    """Whether there was anything to delete."""
+    """Prints the result of a DELETE: deleted, or already absent."""
     if is_json:
         print_json(answer)
     else:

@@ -1,7 +1,7 @@
-"""The commands of `topics`, and how they end (docs/cli.md).
+"""The commands of `topics`, and their exit codes (docs/cli.md).
 
-Bad input ends with one line on standard error and exit code 1, a command that is written wrongly with 2, a closed pipe with 141,
-Ctrl-C with 130.
+Bad input prints one line on standard error and exits with 1. A wrong command line exits with 2, a closed pipe with 141, Ctrl-C
+with 130.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from shell.calls import append, completion, cursors, reading, routers, topics
 from shell.calls.completion import COMPLETE
 from shell.command import Calls, Connection, Site, addressing
 
-PIPE_CLOSED = 128 + 13  # what a shell sees of a process that SIGPIPE ended
+PIPE_CLOSED = 128 + 13  # exit code that a shell reports for a process that SIGPIPE ended
 INTERRUPTED = 128 + 2
 
 program = Calls(
@@ -67,9 +67,9 @@ program.command(
 
 
 def main(arguments: Sequence[str], name: str, site: Site) -> None:
-    """Do what the arguments say, or complete them where a shell asks for that. `name` is how the program was called.
+    """Runs the command in the arguments, or completes a command line if a shell asks for that. `name` is the program's name.
 
-    Raises SystemExit where it does not end well.
+    Raises SystemExit or Refusal after an error.
     """
     with ExitStack() as stack:
         connection = Connection(site, stack)
@@ -99,5 +99,5 @@ def main(arguments: Sequence[str], name: str, site: Site) -> None:
 
 
 def drop_output() -> None:
-    """What is left in the buffer has nowhere to go: at its exit Python would complain about it, or wait for a reader."""
+    """Discards buffered output that nobody can receive. Otherwise Python would complain at exit, or wait for a reader."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,5 +1,5 @@
-"""How every command is made: its options may stand anywhere, its help ends with examples that run as they are printed, and all of
-them take `--url` and `--key`, which say what server they are for."""
+"""The base of every command. Options may stand anywhere, and the help ends with examples that run exactly as printed. All
+commands take `--url` and `--key`, which choose the server."""
 
 from __future__ import annotations
 
@@ -15,30 +15,31 @@ from base.refusal import Refusal
 from shell.remote import Remote
 from shell.server import Server, listed, path
 
-COMPLETION_SECONDS = 2  # for a name; then none is offered
+COMPLETION_SECONDS = 2  # seconds to look up names; after them, no name is offered
 MOST_OFFERED = 200
 
 
 class Site(NamedTuple):
-    """The instance of this machine: what has to be entered before its database can be used, and whether its servers run."""
+    """The instance of this machine. `enter` is the context in which its database can be used, `is_up` tells whether its
+    servers run."""
 
     enter: Callable[[], AbstractContextManager[None]]
     is_up: Callable[[], bool]
 
 
 class Connection:
-    """Which server the commands speak to; made when the first one asks for it."""
+    """The server of the commands, created at first use."""
 
     def __init__(self, site: Site, stack: ExitStack) -> None:
         self.site, self.stack = site, stack
         self.url: str | None = None
         self.key: str | None = None
-        self.key_is_given = False  # in the command itself
+        self.key_is_given = False  # on the command line
         self._server: Server | None = None
 
     @property
     def server(self) -> Server:
-        """Raises Refusal."""
+        """Returns the server. Raises Refusal if --url or --key is invalid."""
         if self._server is None:
             self._server = self.local() if self.url is None else Remote(self.url, self.key)
         return self._server
@@ -49,25 +50,25 @@ class Connection:
                 "--key goes with --url: without one, the database of this machine is used, which asks for no key"
             )
         self.stack.enter_context(self.site.enter())
-        from shell.local import Local  # needs Django, which a server elsewhere does not
+        from shell.local import Local  # needs Django, unlike a remote server
 
         return Local()
 
     def only_local(self) -> None:
-        """Make sure that the database can be used itself. Raises Refusal for a server elsewhere."""
+        """Makes sure that commands can use the database directly. Raises Refusal for a remote server."""
         if self.url is not None:
             raise Refusal("this looks into the database itself: leave out --url, and unset TOPICS_URL")
         assert self.server
 
     def for_completion(self) -> Server | None:
-        """A server that answers at once, if there is one."""
+        """Returns a server that answers at once, or None."""
         if self.url is not None:
             return Remote(self.url, self.key, COMPLETION_SECONDS, retries=0)
         return self.local() if self.site.is_up() else None
 
 
 def take(context: click.Context, option: click.Parameter, value: str | None) -> None:
-    """Of --url and --key, that of the command counts, then that before the command, then the environment's."""
+    """Stores --url or --key. Options of the command win over options before the command, which win over the environment."""
     connection = context.find_root().obj
     if value is not None and isinstance(connection, Connection):
         setattr(connection, str(option.name), value)
@@ -77,7 +78,7 @@ def take(context: click.Context, option: click.Parameter, value: str | None) -> 
 
 
 def addressing(*, environment: bool) -> list[click.Parameter]:
-    """--url and --key, of all commands (they read the environment) or of one."""
+    """Returns --url and --key. For all commands together, the options also read the environment."""
     return [
         click.Option(
             ["--url"],
@@ -99,7 +100,7 @@ def addressing(*, environment: bool) -> list[click.Parameter]:
 
 
 class Call(click.Command):
-    """A command. `examples` are lines of a shell in which `topics` stands for the program."""
+    """A command. `examples` are shell command lines, in which `topics` stands for the program."""
 
     def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -120,7 +121,7 @@ class Calls(click.Group):
 
 
 class Named(click.ParamType):
-    """The name of something a server has. Completed from what is there."""
+    """The name of an object of the server, with completion."""
 
     def __init__(self, kind: str) -> None:
         self.name = self.kind = kind
@@ -135,11 +136,11 @@ class Named(click.ParamType):
                 return []
             return [CompletionItem(name) for name in names(server, self.kind, incomplete, context)]
         except (TopicsError, SystemExit, OSError):
-            return []  # nobody reads an error in the middle of a line
+            return []  # an error would disturb the line that the user types
 
 
 def names(server: Server, kind: str, prefix: str, context: click.Context) -> list[str]:
-    """So many of the names that begin so."""
+    """Returns the first MOST_OFFERED names with this prefix."""
     if kind == "cursor":
         found = listed(server, path("topics", context.params["topic"], "cursors"), "cursors")
     else:

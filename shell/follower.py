@@ -1,5 +1,5 @@
-"""What a watch stream tells (docs/watch.md), printed: the other end of one in this process (local_stream.py) or of one over
-HTTP (remote_stream.py)."""
+"""Prints the events of a watch stream (docs/watch.md). The stream runs in this process (local_stream.py) or comes over HTTP
+(remote_stream.py)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shell.printing import Tail, say, say_lost
 
 
 class Told(msgspec.Struct):
-    """Of an event's data, what is printed."""
+    """The fields of an event's data that are printed."""
 
     topic: str = ""
     records: list[msgspec.Raw] = []
@@ -28,21 +28,21 @@ class Told(msgspec.Struct):
 
 
 TOLD = msgspec.json.Decoder(Told)
-# Other errors end a stream that another one follows: the server shuts down, say.
+# All other errors end a stream that can be opened again, for example a shutdown of the server.
 FINAL = ("unauthorized", "forbidden")
 
 
 class Follower:
-    """Prints what is heard of several topics, some of which may not be there yet."""
+    """Prints the records of several topics, including topics that do not exist yet."""
 
     def __init__(self, printed: Tail, awaited: Iterable[str]) -> None:
         self.printed = printed
-        self.seqs = printed.seqs  # up to where each topic that is there was printed
+        self.seqs = printed.seqs  # last printed seq of each topic that exists or was deleted
         self.awaited = set(awaited)
         self.gone: set[str] = set()  # the topics that were deleted
 
     def hear(self, frames: bytes) -> None:
-        """Whole frames of a stream. Raises TopicsError when there is nothing left to follow, or to be seen."""
+        """Prints whole frames of a stream. Raises TopicsError if all topics are deleted, or if the key is no longer valid."""
         for name, data in events(frames):
             self.tell(name, TOLD.decode(data))
 
@@ -66,19 +66,20 @@ class Follower:
             self.seqs[told.topic] = told.to_seq
 
     def wait_for(self, topic: str) -> None:
-        """A topic that is not there, or not any more: it is printed from its beginning when it is."""
+        """Waits for an absent or deleted topic. The topic will be printed from its beginning."""
         self.seqs.pop(topic, None)
         self.gone.discard(topic)
         self.awaited.add(topic)
 
     def appear(self, topic: str) -> None:
-        """A topic that was waited for is there now, and is printed from its beginning."""
+        """Notes that an awaited topic exists now. It is printed from its beginning."""
         self.awaited.discard(topic)
         self.seqs[topic] = 0
         say(f"{topic} is there now")
 
     def lose(self, topic: str) -> None:
-        """The others go on, and this one too if it is created again. Raises TopicsError when none is left."""
+        """Notes that a topic was deleted. Other topics continue, and so does a topic of the same name that is created later.
+        Raises TopicsError if no topic is left."""
         self.gone.add(topic)
         if not self.awaited and self.gone == self.seqs.keys():
             raise TopicsError(f"there is no topic {topic!r}")
@@ -86,11 +87,11 @@ class Follower:
 
 
 def events(frames: bytes) -> Iterator[tuple[str, bytes]]:
-    """Name and data of each event in what a stream sent."""
+    """Yields name and data of each event in these frames."""
     for frame in frames.split(b"\n\n"):
         fields = defaultdict(list)
         for line in frame.split(b"\n"):
             field, _, value = line.partition(b": ")
             fields[field].append(value)
-        if b"data" in fields:  # others are heartbeats, or an id alone
+        if b"data" in fields:  # other frames are heartbeats, or only have an id
             yield fields[b"event"][-1].decode(), b"\n".join(fields[b"data"])

@@ -1,7 +1,7 @@
-"""Append a file's lines to a topic, in batches that a second run of the same command does not append again.
+"""Appends a file's lines to a topic in batches. A second run of the same command appends only what is missing.
 
-The idempotency key of a batch is made of all that was appended up to its end. A second run goes on behind the last
-batch whose key the topic remembers (docs/wire.md), provided that the file still begins with the same bytes.
+The idempotency key of a batch is a hash of everything up to the batch's end. A second run continues after the last batch whose
+key the topic remembers (docs/wire.md). For this, the file must still begin with the same bytes.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from shell.server import Server, ask, path
 from shell.source import Source
 
 CHUNK = 1 << 20
-MOST_BATCHES = 1000  # a crash takes back what the last 0.6 s appended
-NO_HEAD = 2**62  # no topic ever comes to it
-OF_A_RECORD = ("invalid_request", "record_too_large")  # how a record that is none is refused
+MOST_BATCHES = 1000  # a crash takes back only batches of the last 0.6 s
+NO_HEAD = 2**62  # higher than any head
+OF_A_RECORD = ("invalid_request", "record_too_large")  # error codes for an invalid record
 
-# What is done with a line that is no record: it gets the line, and the sentence that says what is wrong.
+# Handles a line that is no record. Arguments: the line, and a sentence about the error.
 Skip = Callable[[bytes, str], None]
 
 
@@ -46,11 +46,11 @@ class Appended(msgspec.Struct):
 
 
 class TakenBack(TopicsError):
-    """A crash of the server took back what this run had appended."""
+    """A crash of the server took back records that this run had appended."""
 
 
 class Batch(NamedTuple):
-    """An append that this run got an answer to."""
+    """An append that the server has confirmed."""
 
     first_line: int
     last_line: int
@@ -62,14 +62,14 @@ APPENDED = msgspec.json.Decoder(Appended)
 
 @dataclass
 class Import:
-    """One run: where from, where to, and how far it has come."""
+    """One run: its source, its topic, and its progress."""
 
     server: Server
     topic: str
     source: Source
     shape: Shape
     batch: int
-    identity: str | None  # of the run; None: not to be taken up again
+    identity: str | None  # of the run; None: a second run cannot continue this one
     node: str | None = None
     create: bool = True
     skip: Skip | None = None
@@ -86,7 +86,7 @@ class Import:
         self.batches: deque[Batch] = deque(maxlen=MOST_BATCHES)  # the last ones
 
     def append_all(self, tick: Callable[[], None]) -> None:
-        """Append what is missing. Raises TopicsError: what counts as `appended` then is so all the same."""
+        """Appends the missing lines. Raises TopicsError. The count `appended` is right even after an error."""
         if self.identity is not None:
             self.take_up()
         for lines in batches(self.source.file, self.batch):
@@ -95,7 +95,7 @@ class Import:
         self.check_kept()
 
     def take_up(self) -> None:
-        """Go on where the latest run with this identity ended."""
+        """Continues after the last batch of earlier runs with this identity."""
         if (latest := self.latest()) is None:
             return
         offset, digest = latest
@@ -103,10 +103,11 @@ class Import:
         if begun.hexdigest()[: len(digest)] == digest:
             self.digest, self.offset, self.lines, self.known = begun, offset, lines, lines
         else:
-            self.source.rewind()  # the file is another by now: all of it is new
+            self.source.rewind()  # the file has changed, so all lines are new
 
     def latest(self) -> tuple[int, str] | None:
-        """How far the latest batch of the run reached, and what everything up to there hashes to."""
+        """Returns the offset after the latest batch of the run, and the hash of all bytes before it. None without such a
+        batch."""
         try:
             answer = ask(self.server, "GET", path("topics", self.topic, "appends"), {"key_prefix": self.run})
         except TopicsError as error:
@@ -119,20 +120,20 @@ class Import:
         return int(offset), digest
 
     def read(self, size: int) -> tuple[hashlib._Hash, int]:
-        """The hash of so many of the source's next bytes, and their lines."""
+        """Reads the next `size` bytes. Returns their hash and their number of lines."""
         digest, lines, last = hashlib.sha256(), 0, b""
         while size and (chunk := self.source.file.read(min(size, CHUNK))):
             digest.update(chunk)
             lines += chunk.count(b"\n")
             size -= len(chunk)
             last = chunk
-        if size == 1 and not last.endswith(b"\n"):  # a last line without line feed: batches() counted one all the same
+        if size == 1 and not last.endswith(b"\n"):  # the last line has no line feed, but batches() counted one
             digest.update(b"\n")
             lines += 1
         return digest, lines
 
     def append(self, lines: list[bytes]) -> None:
-        """Append one batch: all of it, but for what is skipped, or nothing."""
+        """Appends one batch as a whole, without skipped lines."""
         for line in lines:
             self.digest.update(line)
         self.offset += sum(map(len, lines))
@@ -144,7 +145,7 @@ class Import:
         self.lines += len(lines)
 
     def records(self, lines: list[bytes]) -> tuple[list[int], list[NewRecord]]:
-        """The records of a batch, and in which of its lines each of them stands."""
+        """Returns the records of a batch, and the index of each record's line."""
         places, found = [], []
         for place, line in enumerate(lines):
             try:
@@ -158,7 +159,7 @@ class Import:
         return places, found
 
     def refuse(self, lines: list[bytes], place: int, what: str, error: TopicsError) -> None:
-        """Skip a line that is no record. Raises InvalidRequest where none is to be skipped."""
+        """Skips a line that is no record. Raises InvalidRequest if lines must not be skipped."""
         line = lines[place]
         message = f"{self.source.unit} {self.lines + place + 1} {what}: {excerpt(line)}"
         if self.skip is None:
@@ -167,18 +168,19 @@ class Import:
         self.skipped += 1
 
     def send(self, records: list[NewRecord], lines: int) -> bool:
-        """Append these, of a batch of so many lines. False: there is one among them that nobody could append."""
+        """Appends `records`, which come from a batch of `lines` lines. Returns False if the server refuses one of the records
+        itself."""
         key = None if self.identity is None else f"{self.run}{self.offset}:{self.digest.hexdigest()[:32]}"
         try:
             done = self.post(Append(records, self.node, key, self.create))
         except TopicsError as error:
-            # Where one record that is right is refused as well, it is not for what stands in the lines.
+            # If the server also refuses a record that is valid, the reason is not in the lines.
             if error.code not in OF_A_RECORD or self.refusal([NewRecord(NULL)]):
                 raise
             return False
         if (
             self.batches and done.first_seq > self.batches[-1].last_seq + 1
-        ):  # another writer's records lie between, or a loss
+        ):  # other writers have appended between, or records were lost
             self.check_kept()
         self.batches.append(Batch(self.lines + 1, self.lines + lines, done.last_seq))
         if done.deduped:
@@ -188,7 +190,8 @@ class Import:
         return True
 
     def check_kept(self) -> None:
-        """Raises TakenBack when a crash of the server took back a batch since its answer. A key that may not read is not told."""
+        """Raises TakenBack if a crash of the server took back a batch after its answer. A key without the scope read cannot
+        detect this."""
         if not self.batches:
             return
         latest = self.batches[-1]
@@ -209,15 +212,18 @@ class Import:
 
     def post(self, wanted: Append) -> Appended:
         body = msgspec.json.encode(wanted)
-        # An answer that was lost is asked for again where a key makes sure that nothing is appended twice.
+        # With an idempotency key, a request whose answer was lost can be repeated safely.
         again = wanted.idempotency_key is not None
         return APPENDED.decode(
             self.server.send("POST", path("topics", self.topic), {"return_seqs": False}, body, again)
         )
 
     def refused_record(self, records: list[NewRecord]) -> tuple[int, TopicsError]:
-        """The first of these that is refused, and why: half of them at a time."""
-        fine, bad = 0, len(records)  # so many from the beginning are fine, and among so many is one that is not
+        """Returns the index of the first refused record and its error, by bisection."""
+        fine, bad = (
+            0,
+            len(records),
+        )  # the first `fine` records are valid, and the first `bad` records contain an invalid one
         while bad - fine > 1:
             middle = (fine + bad) // 2
             fine, bad = (fine, middle) if self.refusal(records[:middle]) else (middle, bad)
@@ -226,7 +232,8 @@ class Import:
         return bad - 1, error
 
     def refusal(self, records: list[NewRecord]) -> TopicsError | None:
-        """Why these could not be appended, whatever the topic holds. Nothing is appended: no topic has such a head."""
+        """Returns the error of these records, whatever the topic contains, or None. Appends nothing, because no topic has such
+        a head."""
         try:
             self.post(Append(records, self.node, create=False, expected_head=NO_HEAD))
         except TopicsError as error:

@@ -1,6 +1,6 @@
-"""How a line of a file becomes a record, and a record a line again.
+"""Converts a line of a file into a record, and a record into a line.
 
-A line of JSON comes back byte for byte, but for whitespace around it; a raw line (any text) comes back as it was.
+A line of JSON comes back byte for byte, except whitespace around it. A raw line (any text) comes back unchanged.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import msgspec
 from base.errors import InvalidRequest, RecordTooLarge
 from base.surrogates import lone_surrogate
 
-BATCH_BYTES = 8 * 1024 * 1024  # of one append: few, if the lines are long
-LONGEST_LINE_BYTES = 64 * 1024 * 1024  # no server takes a larger body, unless it is told to
-MOST_SHOWN = 80  # characters of a line that is refused
+BATCH_BYTES = 8 * 1024 * 1024  # bytes of one append; long lines make smaller batches
+LONGEST_LINE_BYTES = 64 * 1024 * 1024  # by default, no server accepts a larger body
+MOST_SHOWN = 80  # characters of a refused line in a message
 NULL = msgspec.Raw(b"null")
 ANY_JSON = msgspec.json.Decoder(msgspec.Raw)
 A_STRING = msgspec.json.Decoder(str)
 
 
 class NewRecord(msgspec.Struct, omit_defaults=True):
-    """A record as an append carries it."""
+    """A record in the body of an append."""
 
     data: msgspec.Raw
     tag: str | None = None
@@ -32,14 +32,14 @@ class NewRecord(msgspec.Struct, omit_defaults=True):
 
 @dataclass(frozen=True)
 class Shape:
-    """What the lines are: JSON values, or text that becomes a JSON string."""
+    """The form of the lines: JSON values, or text that becomes a JSON string."""
 
     raw: bool = False
     encoding: str = "utf-8"
     tag_field: str | None = None
 
     def record(self, line: bytes) -> NewRecord | None:
-        """The record of a line; None of a blank one between JSON lines. Raises InvalidRequest."""
+        """Returns the record of a line, or None for a blank line between JSON lines. Raises InvalidRequest."""
         if self.raw:
             return NewRecord(msgspec.Raw(msgspec.json.encode(self.text(line.removesuffix(b"\n")))))
         if not (line := line.strip()):
@@ -58,7 +58,7 @@ class Shape:
             raise InvalidRequest(f"not {self.encoding} (byte {error.start + 1})") from error
 
     def tag(self, line: bytes) -> str | None:
-        """The value of the tag's field, if the line is an object that has it."""
+        """Returns the value of the tag's field, or None if the line is not an object with this field. Raises InvalidRequest."""
         if self.tag_field is None or not line.startswith(b"{"):
             return None
         value: bytes = bytes(self._tagged.decode(line).tag)
@@ -74,7 +74,7 @@ class Shape:
         return msgspec.json.Decoder(shape)
 
     def line(self, data: bytes) -> bytes:
-        """The line that a record's data came from. Raises InvalidRequest."""
+        """Returns the line that a record's data came from. Raises InvalidRequest."""
         if not self.raw:
             return one_line(data)
         try:
@@ -86,18 +86,19 @@ class Shape:
 
 
 def one_line(json: bytes) -> bytes:
-    """In JSON a line break can only stand between tokens, where a space says the same."""
+    """Returns JSON on one line. JSON has line breaks only between tokens, where a space has the same meaning."""
     return json.replace(b"\r", b" ").replace(b"\n", b" ") + b"\n"
 
 
 def excerpt(line: bytes) -> str:
-    """How a line begins, as a terminal can show it."""
+    """Returns the beginning of a line, in printable characters."""
     text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line.strip().decode(errors="replace"))
     return text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "…"
 
 
 def batches(source: BinaryIO, most: int) -> Iterator[list[bytes]]:
-    """The lines of a file, so many at a time. The last has its line feed too, even if the file forgot it."""
+    """Yields the lines of a file in batches of at most `most` lines. The last line also gets a line feed. Raises
+    RecordTooLarge."""
     lines: list[bytes] = []
     size = 0
     while line := source.readline(LONGEST_LINE_BYTES):

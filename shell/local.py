@@ -1,4 +1,4 @@
-"""The calls of /v0 without a web server: the endpoints' scripts, on the database, in this process."""
+"""The calls of /v0 without a web server: runs the endpoints' scripts on the database, in this process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEADERS = {b"content-type": b"application/json"}
 
 
 class Local:
-    """A Server (server.py). Whoever can read the secrets in TOPICS_DATA, or DATABASE_URL, needs no key."""
+    """A Server (server.py) on the local database. It needs no key, because its user can read TOPICS_DATA or DATABASE_URL."""
 
     def __init__(self) -> None:
         self.routes = Routes((*topics_endpoints, *routers_endpoints))

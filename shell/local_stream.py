@@ -1,6 +1,6 @@
-"""`tail -f`: a watch stream (watch/stream.py) in this process, which is heard where others send over HTTP.
+"""`tail -f` with a watch stream (watch/stream.py) in this process instead of HTTP.
 
-No web server has to run. The stream stays while PostgreSQL or Redis is away, and then goes on where it was.
+No web server has to run. If PostgreSQL or Redis becomes unavailable, the stream waits and then continues at its position.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from watch.sessions import Options, SavedPosition, Session
 from watch.stream import Stream
 from wire.keys import OPEN
 
-HEARTBEAT_MS = 60_000  # nobody needs one here
+HEARTBEAT_MS = 60_000  # the maximum, because nothing here needs heartbeats
 
 
 def follow(follower: Follower) -> None:
-    """Have it hear what comes behind what it knows, until somebody interrupts. Raises what it raises."""
+    """Passes new records to the follower until Ctrl-C. Raises the follower's errors."""
     positions = {name: SavedPosition(run(topic_called(name)).id, seq) for name, seq in follower.seqs.items()}
-    # As if it had been there and was deleted: the stream waits for another topic of the name. No topic has this id.
+    # An absent topic gets the position of a deleted topic, so the stream waits for a topic of its name. No topic has the id 0.
     positions |= {name: SavedPosition(0, 0, gone=True) for name in follower.awaited}
-    connection.close()  # a stream has connections of its own
+    connection.close()  # the stream has connections of its own
     asyncio.run(stream(follower, positions))
 
 
@@ -41,7 +41,7 @@ async def stream(follower: Follower, positions: dict[str, SavedPosition]) -> Non
             follower.hear(message["body"])
 
     options = Options(LIMIT, settings.TOPICS_DIFF_BYTES, HEARTBEAT_MS, tags=True)
-    # No row in the database: this session ends with its only stream.
+    # No row in the database, because this session ends with its only stream.
     ours = Stream(hub(), Session("", options, positions, stream=1, exact=True), OPEN, send)
     try:
         await ours.begin(None)
@@ -53,7 +53,7 @@ async def stream(follower: Follower, positions: dict[str, SavedPosition]) -> Non
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """asyncio notes a Ctrl-C and acts on it later: never, while a pipe that nobody reads holds up a write."""
+    """Lets Ctrl-C interrupt a write. asyncio only notes the signal, so a write to a pipe without a reader would never end."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield

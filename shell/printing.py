@@ -1,4 +1,4 @@
-"""How records are printed: lines on standard output, and what a reader must be told beside them on standard error."""
+"""Prints records on standard output, and messages about them on standard error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Line = Callable[[msgspec.Raw], bytes]
 
 
 class Shown(msgspec.Struct):
-    """Of a record, what a line of data is made of."""
+    """The part of a record that a line of data needs."""
 
     data: msgspec.Raw
 
@@ -25,7 +25,7 @@ DATA = msgspec.json.Decoder(Shown)
 
 
 def line_of(whole: bool, shape: Shape) -> Line:
-    """How a record is printed: whole, or only its data."""
+    """Returns the function that formats a record: the whole record, or only its data."""
     if whole:
         return lambda record: one_line(bytes(record))
     return lambda record: shape.line(bytes(DATA.decode(record).data))
@@ -45,10 +45,10 @@ def say_lost(name: str, reason: str, gap_from: int, gap_to: int, lost_from: int 
 
 
 class Tail:
-    """Prints several topics, with a heading where the topic changes, as tail(1) does."""
+    """Prints several topics, with a heading where the topic changes, like tail(1)."""
 
     def __init__(self, several: bool, line: Line, out: BinaryIO) -> None:
-        self.seqs: dict[str, int] = {}  # up to where each topic is printed
+        self.seqs: dict[str, int] = {}  # last printed seq of each topic
         self.several = several
         self.line = line
         self.out = out

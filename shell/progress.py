@@ -1,4 +1,4 @@
-"""A progress bar for people: on a terminal, on standard error, ten times a second at most."""
+"""A progress bar on standard error. It appears only on a terminal, and changes at most ten times a second."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PAUSE_SECONDS = 0.1
 
 
 class Progress:
-    """`size` is that of the whole work, 0 when nobody knows it."""
+    """A progress bar. `size` is the size of the whole work, or 0 if it is unknown."""
 
     def __init__(self, size: int = 0) -> None:
         self.size = size
@@ -23,7 +23,7 @@ class Progress:
         return max(time.monotonic() - self.started, 1e-9)
 
     def tick(self, done: int, records: int) -> None:
-        """So much of `size` is done, and so many records."""
+        """Updates the bar: `done` of `size` are done, with so many records."""
         if self.shown and time.monotonic() >= self.next:
             self.next = time.monotonic() + PAUSE_SECONDS
             sys.stderr.write("\r\033[K" + self.bar(done, records))

@@ -1,4 +1,4 @@
-"""Read a topic at the shell: its last records, or all of it. What comes next is heard (follower.py)."""
+"""Reads a topic: its last records, or all of it. follower.py prints later records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Tombstone(msgspec.Struct):
 
 
 class Window(msgspec.Struct):
-    """The answer to a diff, as far as it is printed."""
+    """The fields of a diff's answer that are used here."""
 
     records: list[msgspec.Raw]
     next_from_seq: int
@@ -35,15 +35,16 @@ WINDOW = msgspec.json.Decoder(Window)
 
 
 def diff(server: Server, name: str, from_seq: int = 0, limit: int = 1) -> Window:
-    """The window above a seq. Raises TopicsError."""
+    """Returns the window above a seq. Raises TopicsError."""
     body = msgspec.json.encode({"from_seq": from_seq, "limit": limit, "include_tags": True})
     return WINDOW.decode(server.send("POST", path("topics", name, "diff"), body=body, again=True))
 
 
 def windows(server: Server, name: str, from_seq: int, upto: int, floor: int | None = None) -> Iterator[Window]:
-    """What the topic shows above from_seq, up to its head, or to what that was when somebody looked.
+    """Yields the windows above from_seq up to the head, or until `upto` is reached.
 
-    `floor`: the seq below the topic's first record, looked up by the caller. A tombstone `recreated` that ends there is not said.
+    `floor`: the seq below the topic's first record, as the caller found it. A tombstone `recreated` that ends there is not
+    printed.
     """
     while True:
         window = diff(server, name, from_seq, LIMIT)
@@ -57,9 +58,9 @@ def windows(server: Server, name: str, from_seq: int, upto: int, floor: int | No
 
 
 def export(server: Server, name: str, from_seq: int, line: Line, out: BinaryIO, tick: Callable[[int], None]) -> int:
-    """Write every record that the topic shows now, above from_seq; returns how many.
+    """Writes all current records above from_seq. Returns their number.
 
-    Raises TopicsError if a crash of the server takes back what was written, here or by an export that ended at from_seq.
+    Raises TopicsError if a crash of the server took back records that this export wrote, or an export that ended at from_seq.
     """
     head_seq = diff(server, name).head_seq
     written = 0
@@ -76,7 +77,7 @@ def export(server: Server, name: str, from_seq: int, line: Line, out: BinaryIO, 
 
 
 def last(server: Server, name: str, count: int) -> tuple[deque[msgspec.Raw], int]:
-    """The last `count` records, and the seq to go on from. Looks further back where records were deleted."""
+    """Returns the last `count` records, and the seq to continue after. Reads further back if records were deleted."""
     now = diff(server, name)
     earliest, head_seq, reach = now.earliest_seq, now.head_seq, count
     while True:

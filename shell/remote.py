@@ -1,4 +1,4 @@
-"""The calls of /v0 over HTTP, to a server wherever it is: no database, Redis or setting of this machine is touched."""
+"""The calls of /v0 over HTTP to a remote server. Uses no database, Redis or setting of this machine."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from shell.follower import Follower
 from shell.server import Query, shown
 
 CONNECT_SECONDS, ANSWER_SECONDS = 5, 120
-# A server that is about to end, busy or silent has ten seconds or so to come back, as long as one takes to start anew.
+# A server that restarts, is busy or does not answer has about ten seconds to recover, which is enough for a restart.
 RETRIES, BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 6, 0.25, 4
 RETRIED = (429, 502, 503, 504)
-SECRET = re.compile(r"[!-~]+")  # what a header can carry
+SECRET = re.compile(r"[!-~]+")  # characters that a header can carry
 
 
 class Refused(TopicsError):
-    """What a server refused, in its words."""
+    """A refusal by the server, with the server's message."""
 
     def __init__(self, status: int, code: str, message: str, detail: dict[str, Any] | None = None) -> None:
         super().__init__(message, **(detail or {}))
@@ -32,7 +32,7 @@ class Refused(TopicsError):
 
 
 class Remote:
-    """A Server (server.py). Raises Refusal when its address or the key cannot be one."""
+    """A Server (server.py) over HTTP. Raises Refusal if the URL or the key is invalid."""
 
     def __init__(self, url: str, key: str | None, seconds: float = ANSWER_SECONDS, retries: int = RETRIES) -> None:
         parts = urlsplit(url)
@@ -59,7 +59,7 @@ class Remote:
         return answer.data
 
     def patience(self, again: bool) -> urllib3.Retry:
-        """How often a call is sent. What may not be sent twice is sent again only where it surely did not arrive."""
+        """Returns the retry policy. A call that must not run twice is only repeated if it surely did not arrive."""
         return urllib3.Retry(
             total=self.retries,
             read=None if again else 0,
@@ -83,7 +83,7 @@ class Remote:
         retries: Any,
         **how: Any,
     ) -> urllib3.BaseHTTPResponse:
-        """Raises Refused when the server does not answer."""
+        """Returns the response. Raises Refused if the server does not answer."""
         url = self.url + path + (f"?{urlencode(shown(query))}" if query else "")
         try:
             return self.pool.request(method, url, body=body, headers=headers, retries=retries, **how)
@@ -91,7 +91,7 @@ class Remote:
             raise Refused(503, "not_ready", f"{self.url} does not answer: {reason(error)}") from error
 
     def stream(self, path: str, last_id: str | None, silent_seconds: float) -> urllib3.BaseHTTPResponse:
-        """An open stream of events. Raises Refused; `silent_seconds` without a byte end it later."""
+        """Opens a stream of events. Raises Refused. After `silent_seconds` without a byte, reading the stream raises an error."""
         headers = {**self.headers, "accept": "text/event-stream", **({"last-event-id": last_id} if last_id else {})}
         timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=silent_seconds)
         answer = self.request("GET", path, None, None, headers, False, preload_content=False, timeout=timeout)
@@ -106,7 +106,7 @@ class Remote:
 
 
 def refused(url: str, status: int, body: bytes) -> Refused:
-    """What an answer that is no success says."""
+    """Returns the error in an answer without success."""
     try:
         error = msgspec.json.decode(body)["error"]
         return Refused(status, error["code"], error["message"], error.get("detail"))
@@ -116,7 +116,7 @@ def refused(url: str, status: int, body: bytes) -> Refused:
 
 
 def reason(error: BaseException) -> str:
-    """The innermost cause, without the objects that urllib3 shows around it."""
+    """Returns the innermost cause, without the objects that urllib3 prints around it."""
     while (inner := getattr(error, "reason", None)) is not None and isinstance(inner, BaseException):
         error = inner
     text = str(error).rpartition(": ")[2]

@@ -1,6 +1,6 @@
-"""`tail -f` over HTTP: a watch session (docs/watch.md), and another one when a topic that was waited for is there.
+"""`tail -f` over HTTP with a watch session (docs/watch.md). When an awaited topic appears, a new session starts.
 
-The server may go away and come back: the stream goes on where it was, by its last id, or by a new session.
+The server may restart meanwhile. The stream then continues at its position, by its last id or by a new session.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from shell.follower import Follower
 from shell.printing import LIMIT, say
 from shell.server import Server, ask, path
 
-HEARTBEAT_MS = 1000  # a quiet stream says something so often: time to look for the topics that are waited for
-SILENT_SECONDS = 15  # a stream that says nothing for so long is lost
+HEARTBEAT_MS = 1000  # interval at which a quiet stream gives a chance to look for awaited topics
+SILENT_SECONDS = 15  # a stream without a byte for so long counts as lost
 PAUSE_SECONDS = 1.0
-AWAY = ("not_ready", "shutting_down", "throttled")  # it is asked again
+AWAY = ("not_ready", "shutting_down", "throttled")  # errors after which the client retries
 PIECE_BYTES = 64 * 1024
 
 
@@ -28,7 +28,7 @@ class Streaming(Server, Protocol):
 
 
 def follow(server: Streaming, follower: Follower) -> None:
-    """Have it hear what comes behind what it knows, until somebody interrupts. Raises TopicsError."""
+    """Passes new records to the follower until Ctrl-C. Raises TopicsError."""
     following = Following(server, follower)
     while True:
         try:
@@ -45,7 +45,7 @@ def follow(server: Streaming, follower: Follower) -> None:
 class Following:
     def __init__(self, server: Streaming, follower: Follower) -> None:
         self.server, self.follower = server, follower
-        self.trouble = ""  # what was told since something was heard last
+        self.trouble = ""  # the last printed trouble; empty once the stream works
         self.looked = 0.0
 
     def tell_trouble(self, trouble: str) -> None:
@@ -54,7 +54,7 @@ class Following:
         self.trouble = trouble
 
     def look(self) -> bool:
-        """Returns whether one of the topics that are waited for is there now."""
+        """Returns True if one of the awaited topics exists now."""
         self.looked = time.monotonic()
         for name in sorted(self.follower.awaited):
             try:
@@ -68,7 +68,7 @@ class Following:
         return False
 
     def begin(self) -> str:
-        """The path of a new session's stream; empty where a topic was deleted since it was read."""
+        """Creates a session. Returns its stream's path, or "" if a topic was deleted since the last read."""
         body: dict[str, Any] = {
             "topics": {name: {"from_seq": seq} for name, seq in self.follower.seqs.items()},
             "include_tags": True,
@@ -84,7 +84,7 @@ class Following:
             return ""
 
     def listen(self, at: str) -> None:
-        """Until the session is forgotten, or another one has to begin."""
+        """Reads the stream until the session has expired, or an awaited topic needs a new session."""
         last_id: str | None = None
         while True:
             try:
@@ -108,7 +108,7 @@ class Following:
 
 
 def whole_frames(stream: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
-    """One or more frames at a time, as they come."""
+    """Yields whole frames, one or more at a time, as they arrive."""
     left = b""
     while piece := stream.read1(PIECE_BYTES):
         whole, end, left = (left + piece).rpartition(b"\n\n")
@@ -117,7 +117,7 @@ def whole_frames(stream: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
 
 
 def id_of(frames: bytes) -> str | None:
-    """The last id in them."""
+    """Returns the last id in these frames, or None."""
     for line in reversed(frames.split(b"\n")):
         if line.startswith(b"id: "):
             return line[4:].decode()

@@ -1,5 +1,5 @@
-"""What the commands speak to: a server elsewhere (remote.py), or the database beside us (local.py). Both know the calls of /v0
-(docs/wire.md), so that a command is written once, and can do what a client can do."""
+"""The interface of servers: remote (remote.py) or on the local database (local.py). Both take the calls of /v0 (docs/wire.md).
+So each command is written once, and can do what a client can do."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class Server(Protocol):
     def send(
         self, method: str, path: str, query: Query | None = None, body: bytes | None = None, again: bool = False
     ) -> bytes:
-        """Returns the body of the answer. Raises TopicsError where the call is refused.
+        """Returns the body of the answer. Raises TopicsError if the server refuses the call.
 
-        `again`: a POST that does nothing the second time, so that it is sent again when its answer was lost.
+        `again`: a POST that is safe to repeat, so it is sent again if its answer was lost.
         """
 
     def follow(self, follower: Follower) -> None:
-        """Have it hear what comes, until somebody interrupts or it raises."""
+        """Passes new records to the follower until Ctrl-C or an error."""
 
 
 def path(*segments: str) -> str:
-    """The path of a call. Raises InvalidRequest for a name that would lead to another path."""
+    """Returns the path of a call. Raises InvalidRequest for a name that would lead to another path."""
     for segment in segments:
         if not segment.strip("."):
             raise InvalidRequest(f"{segment!r} is no valid name")
@@ -38,21 +38,21 @@ def path(*segments: str) -> str:
 
 
 def shown(query: Query | None) -> dict[str, str | int]:
-    """The query as it stands in a URL."""
+    """Returns the query in the form of a URL."""
     return {name: str(value).lower() if isinstance(value, bool) else value for name, value in (query or {}).items()}
 
 
 def ask(
     server: Server, method: str, at: str, query: Query | None = None, body: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """A call whose body and answer are JSON."""
+    """Sends a call with a JSON body. Returns the decoded answer. Raises TopicsError."""
     sent = None if body is None else msgspec.json.encode(body)
     answer: dict[str, Any] = msgspec.json.decode(server.send(method, at, query, sent))
     return answer
 
 
 def listed(server: Server, at: str, field: str, query: Query | None = None) -> Iterator[dict[str, Any]]:
-    """What all pages of a list hold under `field`."""
+    """Yields the items under `field` from all pages of a list."""
     asked: dict[str, Any] = {**(query or {}), "page_size": MOST_OF_A_PAGE}
     while True:
         answer = ask(server, "GET", at, asked)

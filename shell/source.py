@@ -1,5 +1,5 @@
-"""What is appended from: a file, a pipe or a terminal, as it is or zipped, with or without a byte order mark, as lines or as one
-array of JSON. Whatever it was, what comes out are lines."""
+"""The input of an append: a file, pipe or terminal, plain or gzip, with or without a byte order mark, as lines or as one JSON
+array. The output is always lines."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Form = Literal["auto", "lines", "array"]
 GZIP = b"\x1f\x8b"
 UTF8_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-MOST_ARRAY_BYTES = 1 << 30  # it is held in memory
+MOST_ARRAY_BYTES = 1 << 30  # held in memory
 ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 ANY_JSON = msgspec.json.Decoder(msgspec.Raw)
 
 
 class Source(NamedTuple):
-    """Lines to append. `start`: where they begin in the file. `unit`: what one of them is called."""
+    """Lines to append. `start`: their offset in the file. `unit`: the name of one of them in messages."""
 
     file: BinaryIO
     raw: BinaryIO
@@ -38,16 +38,16 @@ class Source(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of what is read from; 0 of a pipe."""
+        """Returns the size of the input in bytes, or 0 for a pipe."""
         return os.fstat(self.raw.fileno()).st_size
 
     @property
     def done(self) -> int:
-        """How many of these were read."""
+        """Returns how many of these bytes were read."""
         return self.raw.tell() if self.raw.seekable() else 0
 
     def rewind(self) -> None:
-        """Raises InvalidRequest where it cannot be read once more."""
+        """Goes back to the first line. Raises InvalidRequest if the input cannot be read again."""
         if not self.file.seekable():
             raise InvalidRequest("standard input begins otherwise than what was appended under this key before")
         self.file.seek(self.start)
@@ -55,12 +55,12 @@ class Source(NamedTuple):
 
 @contextmanager
 def opened(name: str, form: Form, text: bool, encoding: str = "utf-8") -> Iterator[Source]:
-    """A file by its name, `-` for standard input. `text`: the lines are not JSON. Raises InvalidRequest or OSError."""
+    """Opens a file by its name, or standard input for `-`. `text`: the lines are not JSON. Raises InvalidRequest or OSError."""
     if name == "-" and sys.stdin.isatty():
         say(f"type {'a line of text' if text else 'JSON, one value a line'}, then Ctrl-D (or Ctrl-C to give up)")
     with sys.stdin.buffer if name == "-" else Path(name).open("rb") as raw:
         file = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if beginning(raw).startswith(GZIP) else raw
-        start = skip_mark(file) if encoding == "utf-8" else 0  # elsewhere those are letters
+        start = skip_mark(file) if encoding == "utf-8" else 0  # in other encodings, these bytes are letters
         if not text and (form == "array" or (form == "auto" and is_json_file(name))):
             yield from_json(file, raw, start, form)
         else:
@@ -68,12 +68,12 @@ def opened(name: str, form: Form, text: bool, encoding: str = "utf-8") -> Iterat
 
 
 def beginning(file: BinaryIO) -> bytes:
-    """The first bytes, which are read again."""
+    """Returns the first bytes without consuming them."""
     return cast(io.BufferedReader, file).peek(4)[:4]
 
 
 def skip_mark(file: BinaryIO) -> int:
-    """How many bytes a mark of UTF-8 took. Raises InvalidRequest for other marks."""
+    """Skips a UTF-8 byte order mark. Returns its length. Raises InvalidRequest for other byte order marks."""
     first = beginning(file)
     if first.startswith(UTF16_MARKS):
         raise InvalidRequest("it is in UTF-16: turn it into UTF-8 with `iconv -f UTF-16 -t UTF-8`")
@@ -85,7 +85,8 @@ def is_json_file(name: str) -> bool:
 
 
 def from_json(file: BinaryIO, raw: BinaryIO, start: int, form: Form) -> Source:
-    """An array, an element a line; or one other value; or, in a file that only is called so, lines. Raises InvalidRequest."""
+    """Returns the elements of an array as lines, or one other value as a line. Content that is already lines stays as it is,
+    unless `form` is "array". Raises InvalidRequest."""
     content = file.read(MOST_ARRAY_BYTES + 1)
     if len(content) > MOST_ARRAY_BYTES:
         raise InvalidRequest(
@@ -105,7 +106,7 @@ def from_json(file: BinaryIO, raw: BinaryIO, start: int, form: Form) -> Source:
 
 
 def is_lines(content: bytes) -> bool:
-    """Whether the first line that is not blank is a whole value, so that the rest may be some, too."""
+    """Returns True if the first line that is not blank is a complete value. Then the other lines may be values, too."""
     try:
         ANY_JSON.decode(content.lstrip().partition(b"\n")[0])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""Lists for people: numbers first, so that columns align while names may be long."""
+"""Tables for people. Numbers come first, so that columns align although names may be long."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Column(NamedTuple):
 
 
 def print_table(columns: Sequence[Column], rows: Iterator[dict[str, Any]]) -> None:
-    first = list(islice(rows, 1))  # no heading over what cannot be read
+    first = list(islice(rows, 1))  # reads first, so that an error prints no heading
     click.echo(" ".join(f"{each.heading:{each.width}}" for each in columns))
     for row in chain(first, rows):
         click.echo(" ".join(f"{shown(row[each.field]):{each.width}}" for each in columns).rstrip())
 
 
 def shown(value: Any) -> str:
-    """A value as people read it."""
+    """Returns a value as text for people."""
     match value:
         case None:
             return "-"
@@ -35,7 +35,7 @@ def shown(value: Any) -> str:
 
 
 def print_fields(answer: dict[str, Any]) -> None:
-    """One thing, a field a line."""
+    """Prints an object, one field a line."""
     for name, value in answer.items():
         if isinstance(value, dict) and name != "performance":
             print_fields({inner: each for inner, each in value.items() if inner not in answer})

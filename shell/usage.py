@@ -1,4 +1,4 @@
-"""What the store of this machine holds, as lines: numbers first, so that columns align while names may be long."""
+"""Reports the local store's usage as lines. Numbers come first, so that columns align although names may be long."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from topics.usage import report
 
 
 def lines() -> Iterator[str]:
-    """What the store holds against what it shows, and what keeps the rest."""
+    """Yields the stored and the shown records, and the reasons why the rest is kept."""
     with translating():
         found = report()
     yield f"{found.stored_records:>16,} records stored (estimated), {size(found.stored_bytes)} on disk with their indexes"

@@ -1,1 +1,1 @@
-"""A command a function: what it takes, and what it prints."""
+"""The commands, one function each: its arguments, and its output."""

@@ -21,7 +21,7 @@ from shell.progress import Progress
 from shell.source import opened
 
 MOST_OF_A_BATCH = 10_000
-MOST_TOLD = 10  # of the lines that are skipped
+MOST_TOLD = 10  # number of skipped lines in messages
 
 encoding = click.option(
     "--encoding", type=click.Choice(["utf-8", "latin-1"]), default="utf-8", help="of raw lines (utf-8)"
@@ -101,14 +101,14 @@ def unzipping() -> Iterator[None]:
 
 @contextmanager
 def skipping(name: str | None, source: str) -> Iterator[Skip | None]:
-    """What adds a line that is skipped to the file of that name, and tells of the first few."""
+    """Yields a function that appends a skipped line to the file `name`, and prints the first few. Yields None if `name` is None."""
     if name is None:
         yield None
         return
     if source != "-" and Path(name).resolve() == Path(source).resolve():
         raise click.UsageError("--skip-bad names the file that is read: name another")
     told = 0
-    # It is added to: the lines that an interrupted run skipped are still in there.
+    # The file is never overwritten, so lines that an interrupted run skipped stay in it.
     with Path(name).open("ab") as file:
 
         def skip(line: bytes, message: str) -> None:

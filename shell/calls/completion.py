@@ -1,12 +1,12 @@
-"""`topics completion`: what a shell reads to complete commands, options and names."""
+"""`topics completion`: prints a script that completes commands, options and names in a shell."""
 
 from __future__ import annotations
 
 import click
 from click.shell_completion import get_completion_class
 
-COMPLETE = "_TOPICS_COMPLETE"  # in the environment: the shell asks what may follow
-# Bash splits the line at colons too, and names have them.
+COMPLETE = "_TOPICS_COMPLETE"  # in the environment, when a shell asks for completions
+# Bash also splits words at colons, which names can contain.
 WHOLE_NAMES = "COMP_WORDBREAKS=${COMP_WORDBREAKS//:}"
 
 

@@ -1,4 +1,4 @@
-"""`topics create`, `get`, `delete` and `trim`: what the API does with PUT, GET, DELETE, and with POST …/delete."""
+"""`topics create`, `get`, `delete` and `trim`: PUT, GET and DELETE of a topic, and POST …/delete."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def delete(connection: Connection, topic: str, if_empty: bool, yes: bool, is_jso
 
 
 def confirm(connection: Connection, topic: str) -> None:
-    """Somebody at a terminal is asked first. Raises click.Abort."""
+    """Asks for confirmation at a terminal. Raises click.Abort."""
     if not sys.stdin.isatty():
         return
     try:
@@ -76,7 +76,7 @@ def confirm(connection: Connection, topic: str) -> None:
     except TopicsError as error:
         if error.code == "topic_not_found":
             return
-        count = "its"  # a key may delete what it may not read
+        count = "its"  # a key may delete a topic that it may not read
     click.confirm(f"Delete {topic} and {count} records?", abort=True, err=True)
 
 
@@ -99,7 +99,7 @@ def trim(connection: Connection, topic: str, before_seq: int | None, match: str 
 
 
 def predicate(match: str | None) -> Any:
-    """A tag, or the predicate that a text is in JSON. Raises click.UsageError."""
+    """Returns a tag, or the predicate if the text is a JSON array. Raises click.UsageError."""
     if match is None or not match.startswith("["):
         return match
     try:

@@ -1,4 +1,4 @@
-"""SVG charts, drawn on the server. So they work without JavaScript and have the page's colours."""
+"""SVG charts, drawn on the server. Server-side charts work without JavaScript and have the page's colours."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Downloads of the record browser: NDJSON or CSV, streamed page by page, so the length costs no memory.
 
-A download is a stream and counts against the caps of streams. It waits for its client before it reads the next page of records.
-If a download fails or the process shuts down, the server closes the connection before the end of the body. So a client notices
-that the file is incomplete.
+A download is a stream and counts against the caps of streams. The download waits for its client before each read of a page of
+records. If a download fails or the process shuts down, the server closes the connection before the end of the body. A client
+therefore notices the missing end.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class NodeRow(NamedTuple):
 
 
 class Served(NamedTuple):
-    """A configuration, with the gateways whose last answer has it."""
+    """A configuration, with the gateways that last answered with it."""
 
     configuration: str
     answer: Answer  # of one of the gateways, preferably of one that answers now

@@ -1,7 +1,7 @@
 """Reads /gateway/graph of the gateways in TOPICS_GATEWAYS while an operator looks at them.
 
-Each gateway has its own thread. So a gateway that does not answer delays no page and no other gateway. Pages show the last
-answers of the threads.
+Each gateway has its own thread. A silent gateway therefore delays no page and no other gateway. Pages show the last answers of
+the threads.
 """
 
 from __future__ import annotations

@@ -102,8 +102,8 @@ def listen() -> None:
 
 
 def worker_ready(sender: Any, **_: Any) -> None:
-    """Starts the signs of a worker's main process when it accepts tasks. Its pool was forked earlier. A worker that does not
-    consume the default queue only delivers to callbacks, so its kind is "push"."""
+    """Starts the signs of a worker's main process when it accepts tasks. Its pool was forked earlier. A worker without the
+    default queue only delivers to callbacks, and has the kind "push"."""
     kind = "worker" if QUEUE in sender.app.amqp.queues.consume_from else "push"
     signals.task_received.connect(signs.start(kind).worked, weak=False)
 

@@ -48,8 +48,8 @@ def graph_of(wanted: Wanted) -> str:
 
 
 def far(wanted: Wanted) -> set[str]:
-    """Returns the edges that span more than LONG ranks. Ranks come from the longest ways, so such an edge never sets its
-    head's rank."""
+    """Returns the edges that span more than LONG ranks. Ranks come from the longest ways, so a far edge never sets the rank of
+    its head."""
     ranks = ranked(wanted)
     return {id for id, (tail, head) in wanted.edges.items() if abs(ranks[head] - ranks[tail]) > LONG}
 

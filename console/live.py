@@ -60,7 +60,7 @@ def part(name: str, permission: str, event: str = "part") -> Callable[[Callable[
 
 
 class Board:
-    """One part of one object, with its viewers. It lives in an event loop, and ends with its last viewer."""
+    """A part of an object, with its viewers. A board lives in an event loop, and ends with the last viewer."""
 
     def __init__(self, part: Part, subject: str) -> None:
         self.part, self.subject = part, subject
@@ -76,7 +76,8 @@ class Board:
             except Exception as error:
                 if not isinstance(error, TopicsError) and translated(error) is None:
                     log.exception("a part of a page could not be drawn")
-                # PostgreSQL is unavailable, or the object was deleted. The page keeps its last content, whose age is visible.
+                # PostgreSQL is unavailable, or the object was deleted. The page keeps its last content and shows the content's
+                # age.
             else:
                 if frame != self.shown:
                     self.shown = frame
@@ -99,7 +100,7 @@ def pause_seconds(took_seconds: Iterable[float]) -> float:
 
 
 class Viewer:
-    """One open page. It keeps only the latest frame, so a slow client misses older frames."""
+    """One open page. A viewer keeps only the latest frame, so a slow client misses older frames."""
 
     def __init__(self, key: Key) -> None:
         self.key = key
@@ -163,7 +164,7 @@ shutdown.before_the_end(end_all, lambda: bool(_open))
 
 @contextlib.asynccontextmanager
 async def admitted(stream: Ending) -> AsyncIterator[None]:
-    """Runs an open stream: counts it against its user and ends it before this process exits. Raises Throttled."""
+    """Runs an open stream: counts the stream against its user, and ends the stream before the process exits. Raises Throttled."""
     streams = registry(hub())
     await streams.enter(stream.key)
     _open[stream] = None

@@ -37,7 +37,7 @@ class Sample(models.Model):
     """The state of a topic, a router or the whole instance at a minute (samples.py).
 
     A minute without changes has no row: the previous row still holds. The instance's own row (kind "all") exists for every
-    sampled minute. So if this row is missing, the state at that minute is unknown.
+    sampled minute. If the row is missing, the state at the minute is unknown.
     """
 
     class Kind(models.TextChoices):

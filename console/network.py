@@ -215,7 +215,7 @@ def around(start: set[int], ends: Iterable[tuple[int, int, int]], hops: int) -> 
 
 
 def readers(topic_ids: list[int]) -> list[Reader]:
-    """Returns cursors one by one, or as one node if a topic has many. Open watch sessions are always one node."""
+    """Returns each cursor, or a single node if a topic has many cursors. Open watch sessions are always one node."""
     by_topic: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
     for topic_id, name, lag in prepared(READERS, {"ids": topic_ids}):
         by_topic[topic_id].append((name, lag))

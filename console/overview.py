@@ -51,7 +51,7 @@ SELECT t.id, t.name, h.head_seq, h.head_seq - seen.head_seq, %(now)s::bigint - s
  WHERE h.head_seq > seen.head_seq
  ORDER BY (h.head_seq - seen.head_seq) / (%(now)s::bigint - seen.ts)::float8 DESC, t.id LIMIT %(most)s
 """
-# Blocked routers come first, whatever their lag. Paused routers come last, because an operator paused them.
+# Blocked routers come first, with any lag. Paused routers come last, because an operator paused them.
 BEHIND = f"""
 SELECT r.id, r.name, source.name, dest.name, r.state, r.last_error, {LAG}
 {FROM}
@@ -141,7 +141,7 @@ def totals_of(row: Any, now: int) -> dict[str, Any]:
 
 
 def behind(now: int) -> list[Behind]:
-    """Returns the routers that are furthest behind, blocked ones first."""
+    """Returns the routers furthest behind, and blocked routers first."""
     routers = []
     for *row, lag, oldest, still in prepared(BEHIND, {"now": now, "stalled_ms": STALLED_MS, "most": MOST}):
         lagging = lag_of(lag, oldest, still)

@@ -33,7 +33,7 @@ class Site(Console):
     """The admin's site with the console's pages."""
 
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """Returns the overview. A user who may see no topic gets Django's list of models."""
+        """Returns the overview. A user without the permission to see topics gets Django's list of models."""
         if not request.user.has_perm("topics.view_topic"):
             return super().index(request, extra_context)
         request.current_app = self.name

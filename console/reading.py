@@ -24,7 +24,7 @@ SELECT r.id, r.name, source.name, dest.name, r.source_id, r.state, r.last_error,
 CURSORS = """
 SELECT name, seq, updated_ts FROM topics_cursor WHERE topic_id = %(id)s AND kind <> 'router' ORDER BY seq, name LIMIT 200
 """
-# Scans all sessions. They are JSON, and there are at most 10,000.
+# Scans all sessions. Positions are JSON, and the table has at most 10,000 rows.
 SESSIONS = """
 SELECT wid, key_id, spots, open, seen_ts FROM topics_watchsession
  WHERE strpos(spots, %(name)s) > 0 ORDER BY open DESC, seen_ts DESC LIMIT %(most)s
@@ -116,11 +116,12 @@ def readers(topic_id: int, name: str, head: int, now: int) -> list[Reader]:
 
 
 def stored(topic_id: int) -> int | None:
-    """Returns the payload bytes of the records that are stored under this topic, or None if it stores no record."""
+    """Returns the payload bytes of the records stored under a topic, or None without records."""
     rows = prepared(STORED, {"id": topic_id})
     return rows[0][0] if rows else None
 
 
 def pinned(topic_id: int) -> list[tuple[str, int]]:
-    """Returns the topics that show records which this topic no longer shows, with their number. Their bytes cannot be freed."""
+    """Returns the topics that show records below this topic's floor, with the number of records. The records' bytes cannot be
+    freed."""
     return [(name, count) for name, count in prepared(PINNED, {"id": topic_id, "most": MOST_PIECES})]

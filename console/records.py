@@ -145,7 +145,7 @@ def page(
 ) -> Page:
     """Returns the next records from `start` on (inclusive), going up or down.
 
-    With a `budget`, no record is cut, and the page ends with the record that brings its text to so many bytes.
+    With a `budget`, no record is cut, and the page ends with the record that reaches `budget` bytes of text.
     """
     first, last = (max(start, floor + 1), head) if up else (floor + 1, min(start, head))
     if first > last:

@@ -13,7 +13,8 @@ from pipeline import rollups
 
 
 def volume(topic_id: int, shown: Window) -> SafeString | None:
-    """Returns payload bytes over the time of writing, of the records in the topic at its rollup. None if there is no rollup."""
+    """Returns a chart of payload bytes by time of writing, for the records in the topic at the time of the rollup. Returns
+    None without a rollup."""
     minutes = rollups.minutes(topic_id, shown.bounds["since"])
     if not minutes:
         return None
@@ -28,8 +29,8 @@ def volume(topic_id: int, shown: Window) -> SafeString | None:
 
 
 def delays(router: str, shown: Window) -> SafeString | None:
-    """Returns how long records took from source to dest, or None if there is no rollup. A point shows the worst of its
-    minutes."""
+    """Returns a chart of the time that records took from source to dest, or None without a rollup. A point shows the worst of
+    its minutes."""
     minutes = rollups.delays(router, shown.bounds["since"])
     if not minutes:
         return None

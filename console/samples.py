@@ -1,8 +1,8 @@
 """Samples of every topic, every router and the whole instance, a minute apart. They are thinned with age, and their number is
 bounded.
 
-One task a minute writes them in one transaction, and first inserts the whole instance's row for that minute. If two samplers run
-at once, the second waits at that row's key, finds the row, and writes nothing.
+A task writes samples each minute in a single transaction, and first inserts the whole instance's row. If two samplers run at
+once, the second waits at the row's key, finds the row, and writes nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SELECT 'all', 0, %(minute)s, counted.appended, counted.read, coalesce(router.for
     ON CONFLICT DO NOTHING
 RETURNING ts
 """
-# Inserts only changes since the last row, so a topic without appends takes no space. Finding that row is one index probe.
+# Inserts only changes since the last row, so a topic without appends takes no space. The last row is found by an index probe.
 LAST = """
   LEFT JOIN LATERAL (
       SELECT head_seq, count, bytes, lag, oldest_ms, errors FROM console_sample
@@ -109,8 +109,7 @@ def thin(now: int) -> None:
 
 
 def thin_before(before: int) -> None:
-    """Thins one day at a time, so that no statement runs long. Two processes may do this at once, because both delete the same
-    rows."""
+    """Thins a day at a time, to keep statements short. Two processes may do this at once, because both delete the same rows."""
     until = before // HOUR_MS * HOUR_MS
     ((oldest,),) = prepared(OLDEST, ())
     noted = prepared(SINCE, {"name": THINNED})

@@ -1,7 +1,7 @@
 """GET /: links to the server's pages for newcomers. As JSON for clients that accept JSON.
 
-The page needs no login and no key, so it contains only information that /v0/health and /v0/ready give to everyone. It runs no
-query, so it works while PostgreSQL is unavailable.
+The page needs no login and no key, so it contains only information that /v0/health and /v0/ready give to everyone. No query runs,
+so the page works while PostgreSQL is unavailable.
 """
 
 from __future__ import annotations

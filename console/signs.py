@@ -1,7 +1,7 @@
 """Heartbeats: each web process, worker and beat writes a row every two seconds, and reads the rows of the others.
 
-The rows are in PostgreSQL, not in Redis, so that a failure of Redis is visible. Each process has its own thread for this. So a
-busy process has a heartbeat, and a process whose interpreter hangs has none.
+The rows are in PostgreSQL, not in Redis, so that a failure of Redis is visible. Each process writes in its own thread. A busy
+process therefore has a heartbeat, and a process with a hanging interpreter has none.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def visitor(cookie: str, permission: str) -> Any:
 
 
 async def enter(scope: dict[str, Any], permission: str) -> Any:
-    """Returns the logged-in user of the request, who has this permission. Raises TopicsError."""
+    """Returns the logged-in user of the request if the user has this permission. Raises TopicsError."""
     if scope["method"] != "GET":
         raise MethodNotAllowed(f"a stream is asked for by GET, not {scope['method']}")
     cookie = dict(scope["headers"]).get(b"cookie", b"").decode("latin-1")

@@ -20,8 +20,7 @@ MOST_OFFERED = 200
 
 
 class Site(NamedTuple):
-    """The instance of this machine. `enter` is the context in which its database can be used, `is_up` tells whether its
-    servers run."""
+    """The instance of this machine. `enter` makes the database usable, `is_up` tells whether the servers run."""
 
     enter: Callable[[], AbstractContextManager[None]]
     is_up: Callable[[], bool]

@@ -72,14 +72,14 @@ class Follower:
         self.awaited.add(topic)
 
     def appear(self, topic: str) -> None:
-        """Notes that an awaited topic exists now. It is printed from its beginning."""
+        """Notes that an awaited topic exists now. The topic is printed from the beginning."""
         self.awaited.discard(topic)
         self.seqs[topic] = 0
         say(f"{topic} is there now")
 
     def lose(self, topic: str) -> None:
-        """Notes that a topic was deleted. Other topics continue, and so does a topic of the same name that is created later.
-        Raises TopicsError if no topic is left."""
+        """Notes that a topic was deleted. Other topics continue, and a new topic of the same name continues later. Raises
+        TopicsError if no topic is left."""
         self.gone.add(topic)
         if not self.awaited and self.gone == self.seqs.keys():
             raise TopicsError(f"there is no topic {topic!r}")

@@ -46,7 +46,7 @@ class Appended(msgspec.Struct):
 
 
 class TakenBack(TopicsError):
-    """A crash of the server took back records that this run had appended."""
+    """A crash of the server took back appended records of this run."""
 
 
 class Batch(NamedTuple):
@@ -62,7 +62,7 @@ APPENDED = msgspec.json.Decoder(Appended)
 
 @dataclass
 class Import:
-    """One run: its source, its topic, and its progress."""
+    """A run with its source, topic and progress."""
 
     server: Server
     topic: str
@@ -106,7 +106,7 @@ class Import:
             self.source.rewind()  # the file has changed, so all lines are new
 
     def latest(self) -> tuple[int, str] | None:
-        """Returns the offset after the latest batch of the run, and the hash of all bytes before it. None without such a
+        """Returns the offset after the latest batch of the run, and the hash of all bytes before it. Returns None without a
         batch."""
         try:
             answer = ask(self.server, "GET", path("topics", self.topic, "appends"), {"key_prefix": self.run})

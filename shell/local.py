@@ -23,7 +23,8 @@ HEADERS = {b"content-type": b"application/json"}
 
 
 class Local:
-    """A Server (server.py) on the local database. It needs no key, because its user can read TOPICS_DATA or DATABASE_URL."""
+    """A Server (server.py) on the local database. Needs no key, because the user can read the secrets in TOPICS_DATA, or
+    DATABASE_URL."""
 
     def __init__(self) -> None:
         self.routes = Routes((*topics_endpoints, *routers_endpoints))

@@ -29,7 +29,7 @@ HEARTBEAT_MS = 60_000  # the maximum, because nothing here needs heartbeats
 def follow(follower: Follower) -> None:
     """Passes new records to the follower until Ctrl-C. Raises the follower's errors."""
     positions = {name: SavedPosition(run(topic_called(name)).id, seq) for name, seq in follower.seqs.items()}
-    # An absent topic gets the position of a deleted topic, so the stream waits for a topic of its name. No topic has the id 0.
+    # An absent topic gets the position of a deleted topic, and the stream waits for a topic of the name. No topic has the id 0.
     positions |= {name: SavedPosition(0, 0, gone=True) for name in follower.awaited}
     connection.close()  # the stream has connections of its own
     asyncio.run(stream(follower, positions))
@@ -41,7 +41,7 @@ async def stream(follower: Follower, positions: dict[str, SavedPosition]) -> Non
             follower.hear(message["body"])
 
     options = Options(LIMIT, settings.TOPICS_DIFF_BYTES, HEARTBEAT_MS, tags=True)
-    # No row in the database, because this session ends with its only stream.
+    # No row in the database, because the session ends with its only stream.
     ours = Stream(hub(), Session("", options, positions, stream=1, exact=True), OPEN, send)
     try:
         await ours.begin(None)

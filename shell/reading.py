@@ -1,4 +1,4 @@
-"""Reads a topic: its last records, or all of it. follower.py prints later records."""
+"""Reads a topic: the last records, or all records. follower.py prints later records."""
 
 from __future__ import annotations
 
@@ -43,8 +43,7 @@ def diff(server: Server, name: str, from_seq: int = 0, limit: int = 1) -> Window
 def windows(server: Server, name: str, from_seq: int, upto: int, floor: int | None = None) -> Iterator[Window]:
     """Yields the windows above from_seq up to the head, or until `upto` is reached.
 
-    `floor`: the seq below the topic's first record, as the caller found it. A tombstone `recreated` that ends there is not
-    printed.
+    `floor`: the seq below the topic's first record, as the caller found it. A tombstone `recreated` up to `floor` is not printed.
     """
     while True:
         window = diff(server, name, from_seq, LIMIT)
@@ -60,7 +59,7 @@ def windows(server: Server, name: str, from_seq: int, upto: int, floor: int | No
 def export(server: Server, name: str, from_seq: int, line: Line, out: BinaryIO, tick: Callable[[int], None]) -> int:
     """Writes all current records above from_seq. Returns their number.
 
-    Raises TopicsError if a crash of the server took back records that this export wrote, or an export that ended at from_seq.
+    Raises TopicsError if a crash of the server took back records written by this export, or by an export up to from_seq.
     """
     head_seq = diff(server, name).head_seq
     written = 0

@@ -59,7 +59,8 @@ class Remote:
         return answer.data
 
     def patience(self, again: bool) -> urllib3.Retry:
-        """Returns the retry policy. A call that must not run twice is only repeated if it surely did not arrive."""
+        """Returns the retry policy. A call that must not run twice is only repeated if the first request surely did not
+        arrive."""
         return urllib3.Retry(
             total=self.retries,
             read=None if again else 0,

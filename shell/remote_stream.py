@@ -1,6 +1,6 @@
 """`tail -f` over HTTP with a watch session (docs/watch.md). When an awaited topic appears, a new session starts.
 
-The server may restart meanwhile. The stream then continues at its position, by its last id or by a new session.
+The server may restart meanwhile. The stream then continues after the last id, or with a new session.
 """
 
 from __future__ import annotations

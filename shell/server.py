@@ -1,5 +1,5 @@
 """The interface of servers: remote (remote.py) or on the local database (local.py). Both take the calls of /v0 (docs/wire.md).
-So each command is written once, and can do what a client can do."""
+Each command is therefore written once, and can do everything that a client can do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Server(Protocol):
     ) -> bytes:
         """Returns the body of the answer. Raises TopicsError if the server refuses the call.
 
-        `again`: a POST that is safe to repeat, so it is sent again if its answer was lost.
+        `again`: the POST is safe to repeat, and is sent again if the answer was lost.
         """
 
     def follow(self, follower: Follower) -> None:

@@ -29,7 +29,7 @@ ANY_JSON = msgspec.json.Decoder(msgspec.Raw)
 
 
 class Source(NamedTuple):
-    """Lines to append. `start`: their offset in the file. `unit`: the name of one of them in messages."""
+    """Lines to append. `start`: their offset in the file. `unit`: the name of a line in messages."""
 
     file: BinaryIO
     raw: BinaryIO
@@ -85,8 +85,8 @@ def is_json_file(name: str) -> bool:
 
 
 def from_json(file: BinaryIO, raw: BinaryIO, start: int, form: Form) -> Source:
-    """Returns the elements of an array as lines, or one other value as a line. Content that is already lines stays as it is,
-    unless `form` is "array". Raises InvalidRequest."""
+    """Returns the elements of an array as lines, or one other value as a line. Content in lines stays unchanged, unless `form`
+    is "array". Raises InvalidRequest."""
     content = file.read(MOST_ARRAY_BYTES + 1)
     if len(content) > MOST_ARRAY_BYTES:
         raise InvalidRequest(

@@ -1,4 +1,4 @@
-"""Tables for people. Numbers come first, so that columns align although names may be long."""
+"""Tables for people. Numbers come first, to align the columns in spite of long names."""
 
 from __future__ import annotations
 

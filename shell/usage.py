@@ -1,4 +1,4 @@
-"""Reports the local store's usage as lines. Numbers come first, so that columns align although names may be long."""
+"""Reports the local store's usage as lines. Numbers come first, to align the columns in spite of long names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams as a Django app: it has a task (tasks.py), and no models of its own."""
+"""Streams as a Django app, with a task (tasks.py) and without models."""
 
 from django.apps import AppConfig
 

@@ -1,9 +1,8 @@
 """How far a stream's client has surely come. A client without a Last-Event-ID continues there.
 
-A send returns when the web server below has taken the message. The client gets the message later. So a position counts as arrived
-only some time after it was sent. If the client reads nothing, the position counts as arrived only when more bytes were sent after
-it than all buffers on the way can hold. A position that is too low costs records sent twice. A position that is too high would
-lose records.
+A send returns when the web server below has taken the message. The client gets the message later. A position therefore counts as
+arrived only SETTLE_SECONDS after sending. If the client reads nothing, a position counts as arrived only after more bytes than
+all buffers on the way can hold. A position too low costs records sent twice. A position too high would lose records.
 """
 
 from __future__ import annotations
@@ -41,18 +40,18 @@ class Arrived:
     def __init__(self, positions: SavedPositions) -> None:
         self.sent_at = time.monotonic()  # when the last send returned
         self.sent_bytes = 0
-        # `newer` is at least SETTLE_SECONDS younger than `older`, so one of the two is always old enough.
+        # `newer` is at least SETTLE_SECONDS younger than `older`. Either `newer` or `older` is always old enough.
         self.newer = self.older = Sent(self.sent_at, positions)
         self.marks = deque([(0, positions)])  # (bytes sent, positions at that moment)
         self.next_mark = MARK_BYTES
 
     def before_send(self, current: Current) -> None:
-        """Keeps the positions that were sent so far, unless it did so less than SETTLE_SECONDS ago."""
+        """Keeps the positions sent so far, unless the last positions were kept less than SETTLE_SECONDS ago."""
         if time.monotonic() - self.newer.at >= SETTLE_SECONDS:
             self.older, self.newer = self.newer, Sent(self.sent_at, current())
 
     def sent(self, size: int, current: Current) -> None:
-        """Notes that a message of `size` bytes was sent. Drops the positions whose bytes can no longer be unread."""
+        """Counts a sent message of `size` bytes. Drops positions too old to be unread."""
         self.sent_at = time.monotonic()
         self.sent_bytes += size
         if self.sent_bytes < self.next_mark:
@@ -63,7 +62,7 @@ class Arrived:
             self.marks.popleft()
 
     def positions(self, current: Current, is_sending: bool, was_cut: bool) -> SavedPositions:
-        """Returns the positions that have surely arrived. `was_cut`: the stream was ended because its client read nothing."""
+        """Returns the surely arrived positions. `was_cut`: the stream was ended because the client read nothing."""
         if was_cut:
             return self.marks[0][1]
         long_ago = time.monotonic() - SETTLE_SECONDS

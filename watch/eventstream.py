@@ -1,9 +1,9 @@
 """GET /v0/topics/:topic/events: one topic in the form of django-eventstream, for a browser's `EventSource`.
 
-A channel is a topic, an event is a record, and an event's id is the record's seq. We use django-eventstream's request parser, its
-ids, its event encoding and its headers. We do not use its loop and its storage, because the loop queries the storage for each
-listener in a thread, on every wake-up. Our streams wait in the event loop. All streams at the same seq share one reading and one
-rendering (feeds.py). wakes.py explains how we use its listener.
+A channel is a topic, an event is a record, and an event's id is the record's seq. We use django-eventstream's request parser,
+ids, event encoding and headers. We do not use the library's loop and storage, because the loop queries the storage for each
+listener in a thread, on every wake-up. Our streams wait in the event loop. All streams at the same seq share a reading and a
+rendering (feeds.py). wakes.py explains the use of the library's listener.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ KEEP_ALIVE_SECONDS = 20.0
 LIMIT, MAX_BYTES = 100, 1024 * 1024  # of one read
 MAX_SEQ = 2**63 - 1
 
-# The padding makes browsers and proxies pass on a first block that they would buffer.
+# The padding makes browsers and proxies pass on the first block instead of buffering.
 OPENING = b":" + b" " * 2048 + b"\n\nevent: stream-open\ndata:\n\n"
 KEEP_ALIVE = b"event: keep-alive\ndata:\n\n"
 
@@ -46,7 +46,7 @@ class Seq(msgspec.Struct):
 
 
 class EventStream:
-    """One open stream. It follows its topic by id. After a delete, it waits for a topic of the same name.
+    """One open stream. A stream follows its topic by id. After a delete, it waits for a topic of the same name.
 
     All methods run in the hub's event loop, so nothing here needs a lock. Only `parts` and its helpers wait. The hub, the feeds
     and the registry call the other methods meanwhile. These methods wake `parts` through `news`.
@@ -55,7 +55,7 @@ class EventStream:
     def __init__(self, hub: Hub, name: str, key: Key, topic_id: int, seq: int) -> None:
         self.hub, self.name, self.key, self.topic_id = hub, name, key, topic_id
         self.seq = seq  # all records up to this seq were sent, or are not wanted
-        # No older reading is used, because its records may have been deleted before this client connected.
+        # No older reading is used, because older records may have been deleted before the client connected.
         self.since = time.monotonic()
         self.view = View(
             LIMIT, MAX_BYTES, None, None, True, True, True, strong=False, prefixes=key.prefixes, render=messages
@@ -93,7 +93,7 @@ class EventStream:
 
     def end(self, code: str, message: str) -> None:
         """Sends an `error` event and ends the stream. The event has no id, so an EventSource reconnects with the last record's
-        id. After one of django-eventstream's own errors, an EventSource would reconnect with an id that we refuse."""
+        id. After an error in django-eventstream's form, an EventSource would reconnect with an invalid id."""
         if self.last_words is None:
             self.last_words = frames.event("error", code=code, error=message)
             self.news.set()
@@ -156,7 +156,8 @@ class EventStream:
             reset = sse_encode_event("stream-reset", about, event_id=since, json_encode=True).encode()
             self.told_seq = window.gap_to if window.lost == "recreated" else None
         self.seq = window.next_from_seq
-        # The hub notes a head before it calls heard(). So the hub's head covers all heads that heard() got while we waited.
+        # The hub notes a head before the call of heard(). The hub's head therefore covers all heads passed to heard() during the
+        # wait.
         self.may_be_behind = self.seq < max(window.head_seq, self.hub.heads.get(self.topic_id, 0))
         return reset + reading.batch.record
 

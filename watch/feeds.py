@@ -1,9 +1,9 @@
-"""One read of the log and one rendering per topic, seq and view, shared by all streams that watch them (docs/watch.md).
+"""Reads and renders each topic, seq and view once for all streams (docs/watch.md).
 
-Streams with nodes of their own share them, too: Batch.without cuts the records of these nodes from the shared reading.
+Streams with own nodes also share readings: Batch.without cuts the own nodes' records from the shared reading.
 
-A reading is kept for at most a second. Only streams that existed before the reading started share it. So no stream gets a record
-that was deleted before the stream connected.
+A reading is kept for at most a second. Only streams opened before the start of a reading share the reading. Otherwise a stream
+could get a record deleted before the stream connected.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 FRESH_SECONDS = 1.0  # seconds for which a reading is shared
 MOST_BYTES = 8 * 1024 * 1024  # bytes of frames that a process keeps for sharing
 
-# True if a crash cannot take back anything that we have read: all WAL that was inserted until now is flushed.
+# True if a crash cannot take back our reads: all inserted WAL is flushed.
 FLUSHED = "SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn()"
 
 
@@ -59,10 +59,10 @@ class Node(msgspec.Struct):
 
 
 class Batch:
-    """One window of a topic, rendered. All its streams send the same objects, so do not change them.
+    """One window of a topic, rendered. All streams send the same objects, so do not change a batch.
 
-    `window` has no records. `record` is the frame with the records, without an id. `message` is this frame with its id, for a
-    stream that watches only this topic and has nothing to add.
+    `window` has no records. `record` is the frame with the records, without an id. `message` is the frame with an id, for a
+    stream with only one topic and nothing to add.
     """
 
     __slots__ = ("dedupes", "frame", "message", "name", "nodes", "pieces", "record", "records", "window")
@@ -106,8 +106,8 @@ class Waiter(Protocol):
 class Reading:
     """A read that is queued, runs, or is done.
 
-    A reading that is done has a batch or an error. If it has neither, no topic has this id any more. `started` is when the query
-    itself began, after the wait for a connection.
+    A reading that is done has a batch or an error. Without both, no topic has the id any more. `started` is when the query itself
+    began, after the wait for a connection.
     """
 
     __slots__ = ("batch", "done", "error", "started", "waiting")
@@ -128,7 +128,7 @@ Key = tuple[int, int, View]  # topic id, from_seq, view
 
 
 class Feeds:
-    """The reads of a process. They run in the hub's event loop, so nothing here needs a lock.
+    """The reads of a process. Feeds run in the hub's event loop and need no lock.
 
     `recent` holds the readings that can be shared, the oldest first. Each reading runs as its own task. The task always calls its
     waiters at the end, even after an error. Otherwise a waiter would wait for ever.
@@ -185,7 +185,7 @@ class Feeds:
     def keep(self, key: Key, reading: Reading) -> None:
         """Keeps a reading for other callers with the same key, and drops readings that are too old or too large together.
 
-        A reading that ends at its own from_seq is not kept. The next caller at this seq needs the records that arrived since.
+        A reading without progress beyond from_seq is not kept. The next caller at the same seq needs newer records.
         """
         batch = reading.batch
         if self.recent.get(key) is reading:
@@ -238,7 +238,7 @@ def arguments(topic: CachedTopic, from_seq: int, view: View) -> tuple[Any, ...]:
 
 
 def flush() -> Script[None]:
-    """Waits until no crash can take back the records that were visible before this call."""
+    """Waits until no crash can take back the currently visible records."""
     ((flushed,),) = yield Statement(FLUSHED)
     if not flushed:
         yield Statement(FLUSH)

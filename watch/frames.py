@@ -1,7 +1,6 @@
 """The bytes of a watch stream: server-sent events, and the ids that resume the stream.
 
-An id is base64url of a JSON map from topic to seq. It covers all records that the session has sent, including those of its own
-frame.
+An id is base64url of a JSON map from topic to seq. An id covers all records sent by the session, including its own frame.
 """
 
 from __future__ import annotations

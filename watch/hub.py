@@ -1,7 +1,7 @@
 """Calls the followers of a topic in this process when the topic's head advances.
 
 Wake-ups come from three sources: appends of this process, appends of other processes through Redis (wakes.py), and a query of all
-heads once a second. So a lost message delays a record by a second, and no record is lost.
+heads once a second. A lost message delays a record by a second, and no record is lost.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Seeker(Protocol):
 class Hub:
     """The followers of one process. The hub lives in one event loop. Other threads may only call hint().
 
-    So nothing here needs a lock: code between two awaits runs undisturbed. Followers may follow and leave while they are called.
-    So each loop over them iterates over a copy.
+    Nothing here needs a lock, because code between two awaits runs undisturbed. Followers may follow and leave while they are
+    called. Each loop over followers therefore iterates over a copy.
     """
 
     def __init__(self) -> None:
@@ -82,10 +82,10 @@ class Hub:
         wake.listeners.append(self.hint)
 
     def hint(self, topic_id: int, head_seq: int) -> None:
-        """A head advanced. The thread that appended calls this, which may be any thread.
+        """A head advanced. Called in the appending thread, which may be any thread.
 
-        A look-up in `followers` is one look-up in a dict, so it is safe from another thread. It may miss a follower that is added
-        at this moment. That follower reads the head after it was added, so it sees this append.
+        A look-up in the dict `followers` is safe from another thread. The look-up may miss a follower added at the same moment.
+        The new follower reads the head afterwards and sees the append.
         """
         if topic_id not in self.followers:
             return  # the common case on a server with few streams: it must cost an append nothing
@@ -162,9 +162,9 @@ class Hub:
                 for follower in list(followers):
                     follower.vanished()
             elif self.heads.get(topic_id) == known.get(topic_id):
-                # This head did not change while our query ran, so the result is at least as new as our value. We call the
-                # followers even if the head did not rise: a follower may have missed the message, and a crash of PostgreSQL may
-                # lower a head.
+                # The head did not change during our query, and the result is at least as new as our value. We call the followers
+                # even if the head did not rise: a follower may have missed the message, and a crash of PostgreSQL may lower a
+                # head.
                 self.tell(topic_id, heads[topic_id], followers)
 
     def listen_no_more(self) -> None:
@@ -183,7 +183,7 @@ class Hub:
                 seeker.appeared(found[seeker.name][0])
 
     async def find(self, names: list[str]) -> dict[str, tuple[int, int]]:
-        """Returns id and head seq of each of these topics that exists."""
+        """Returns id and head seq of each existing topic among `names`."""
         rows = await self.store.execute(Statement(BY_NAME, (names,), quick=True))
         return {name: (id, self.note(id, head_seq, *facts)) for name, id, head_seq, *facts in rows}
 

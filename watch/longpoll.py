@@ -1,4 +1,4 @@
-"""The long poll of a diff: a follower for one read. It waits in the event loop, without a thread or a connection."""
+"""The long poll of a diff: a follower for one read. Waits in the event loop, without a thread or a connection."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def until_moved(topic_id: int, head_seq: int, seconds: float) -> bool:
     """Returns when the topic's head is not at `head_seq`, when the topic is sealed, or after `seconds`. A hook of the log
     (topics/hooks.py).
 
-    The result is True if it is worth waiting again. It is False after the deadline, or if this process is about to exit.
+    Returns True if another wait is useful, and False after the deadline or before the process exits.
     """
     poll = Poll(topic_id, head_seq)
     deadline = poll.hub.loop.time() + seconds

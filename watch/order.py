@@ -1,7 +1,7 @@
-"""The order in which a stream reads its topics: by highest effective priority, and regularly the topic that waits longest.
+"""The order in which a stream reads its topics: by highest effective priority, and regularly the longest-waiting topic.
 
-So a backlog in one topic does not delay a more urgent topic, and every topic gets its turn: if n topics wait, each is read within
-`LONGEST_EVERY` times n readings.
+A backlog in a topic therefore does not delay a more urgent topic, and every topic gets a turn. If n topics wait, each topic is
+read within `LONGEST_EVERY` times n readings.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Order(dict[Item, None]):
         self.taken = 0
 
     def add(self, item: Item) -> None:
-        """Adds an item. An item that already waits keeps its position."""
+        """Adds an item. A waiting item keeps its position."""
         self[item] = None
 
     def drop(self, item: Item) -> None:
@@ -35,7 +35,7 @@ class Order(dict[Item, None]):
         if len(self) == 1:  # the case of most streams, which need no counting
             return self.popitem()[0]
         self.taken += 1
-        # max() takes the first item that was added among those with the same priority.
+        # Among items with the same priority, max() takes the first added item.
         by_priority = self.taken % LONGEST_EVERY
         item = max(self, key=self.priority) if by_priority else next(iter(self))
         del self[item]

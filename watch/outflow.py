@@ -1,9 +1,9 @@
 """Bounds the bytes that wait for stream clients which do not read.
 
 The web server below us takes a message as soon as it has room, long before the client has the message. The web server can hold
-four parts of a stream: its write buffer (208 KiB, topics_project/supervisor.py), the last piece that went into the buffer, one
-more piece in a queue, and the piece of our waiting send(). With pieces of 16 KiB, this is 256 KiB. We hold the frame that the
-pieces are cut from until its last piece. wire/sockets.py bounds the kernel's part.
+four parts of a stream: the write buffer (208 KiB, topics_project/supervisor.py), the last piece for the buffer, another piece in
+a queue, and the piece of our waiting send(). With pieces of 16 KiB, the sum is 256 KiB. We hold a frame until its last piece is
+sent. wire/sockets.py bounds the kernel's part.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class Outflow:
-    """The sending side of one stream. `waiting_since`: when the piece that waits for the client started to wait, or None."""
+    """The sending side of a stream. `waiting_since`: when the current piece started to wait for the client, or None."""
 
     __slots__ = ("_send", "client", "is_cut", "server", "task", "waiting_bytes", "waiting_since")
 
     def __init__(self, scope: dict[str, Any], send: Send) -> None:
         self._send = send
-        # A connection of HTTP/2 also carries other streams, so we must not shut it down.
+        # A connection of HTTP/2 also carries other streams, so we must not close the connection.
         alone = not scope.get("http_version", "1.1").startswith("2")
         self.client: Any = scope.get("client") if alone else None
         self.server: Any = scope.get("server")
@@ -59,7 +59,7 @@ class Outflow:
         self.waiting_since = None
 
     def cut(self) -> None:
-        """Ends the stream without another message, because its client takes none."""
+        """Ends the stream without another message, because the client takes no message."""
         self.is_cut = True
         if self.client is not None and self.server is not None and sockets.cut(self.client, self.server):
             return
@@ -76,8 +76,8 @@ class Outflows:
     async def shed(self) -> None:
         """Cuts off streams of stalled clients, the longest stalled first, until the waiting bytes are within MOST_BYTES.
 
-        A client that is cut off loses nothing: it continues after its Last-Event-ID when it connects again. A client that still
-        reads, however slowly, is never cut off. Each piece that it takes resets its timer.
+        A client loses nothing by the cut: after a reconnect, the stream continues after the Last-Event-ID. A client that still
+        reads, however slowly, is never cut off. Each taken piece resets the client's timer.
         """
         before = time.monotonic() - STALLED_SECONDS
         waiting = [(outflow.waiting_since, outflow) for outflow in self.open if outflow.waiting_since is not None]

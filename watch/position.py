@@ -1,7 +1,7 @@
-"""One topic of a watch stream: its state, how far it was sent, and the frames for each change.
+"""A topic of a watch stream: the state, the last sent seq, and the frames for each change.
 
-Events come from the hub (a head advanced, the topic was deleted, a topic of its name was created) and from the stream (it has
-resumed, it has read). All handlers run in the hub's event loop and never wait. So no two of them overlap.
+Events come from the hub (a head advanced, the topic was deleted, a topic of the name was created) and from the stream (resumed, a
+read is done). All handlers run in the hub's event loop and never wait, and therefore never overlap.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from watch.hub import Hub
 from watch.resume import FoundTopic
 from watch.sessions import SavedPosition, SavedPositions
 
-# If the first read of a topic finds one of these losses, the reader came too late: the reason becomes `from_seq_too_old`.
+# If the first read of a topic finds such a loss, the reader came too late: the reason becomes `from_seq_too_old`.
 LATE = ("cap", "ttl", "mixed", "restart")
 
 
@@ -46,8 +46,8 @@ class Position:
     """The position of a stream in one topic. `reached` says how far the topic was sent. A change replaces `reached` as a whole.
 
     `reached` changes when a frame is sent, not before. In GONE, `reached` still says that the topic exists until topic-deleted is
-    sent. `topic_id` is the topic that is read. A topic that is created again continues the numbers of its predecessor. So a
-    stream continues to read from its seq, and topic_diff knows whether this seq belongs to the predecessor.
+    sent. `topic_id` is the topic that is read. A recreated topic continues the numbers of its predecessor. A stream therefore
+    continues to read from its seq, and topic_diff knows whether the seq belongs to the predecessor.
 
     | state                   | event                                   | next        | what is sent            |
     |-------------------------|-----------------------------------------|-------------|-------------------------|
@@ -66,8 +66,8 @@ class Position:
     ¹ if records were lost. In state FIRST_READ, the reason is `from_seq_too_old` for the reasons LATE. A stream sends only one
     tombstone `recreated` for a topic, even if the read of the first record reports the loss a second time.
 
-    All other events in a state are ignored. In RESUMING, a hint is ignored because the look-up started after we followed the
-    topic, so the look-up sees the new head. In GONE, a hint is ignored because it is late.
+    All other events in a state are ignored. In RESUMING, a hint is ignored because the look-up started after the follow() and
+    sees the new head. In GONE, a hint is late.
 
     `announced_head_seq`: the head in the last frame. The head in the next frame must not be lower. `read_since`: a moment of the
     monotonic clock. Only reads that started later are used.
@@ -106,7 +106,7 @@ class Position:
         self.hub.follow(self.topic_id, self)
 
     def resume(self, reached: SavedPosition, found: FoundTopic | None) -> None:
-        """Leaves RESUMING. The stream sends the frames for this when all its topics have resumed."""
+        """Leaves RESUMING. The stream sends the frames when all topics have resumed."""
         if found is None or found.topic_id != self.topic_id:
             self.hub.leave(self.topic_id, self)
         self.reached = reached
@@ -153,15 +153,15 @@ class Position:
     # -- Advancing by a read ------------------------------------------------------------------------------------------
 
     def is_outdated(self, window: Window) -> bool:
-        """Returns True if this read is older than the head that we announced.
+        """Returns True if the read is older than the announced head.
 
-        Reads are shared for up to a second, so another stream may have started this read. A lower head would look like a loss to
+        Reads are shared for up to a second, and another stream may have started the read. A lower head would look like a loss to
         the client.
         """
         return window.head_seq < self.announced_head_seq
 
     def is_said_by(self, batch: Batch) -> bool:
-        """Returns True if the batch's shared message contains everything for a stream that watches only this topic."""
+        """Returns True if the batch's shared message contains everything for a stream with a single topic."""
         is_news = self.state is not State.LIVE and batch.window.caught_up
         return bool(batch.record) and batch.window.lost is None and not is_news
 
@@ -173,8 +173,7 @@ class Position:
         self.announced_head_seq = window.head_seq
 
     def advance(self, batch: Batch) -> Iterator[bytes]:
-        """Advances by a batch. Yields each frame without its id, at the moment when `id_line` gives the right id for that
-        frame."""
+        """Advances by a batch. Yields each frame without an id. At each yield, `id_line` returns the frame's id."""
         window, was_live = batch.window, self.state is State.LIVE
         if self.reached.told and self.reached.topic_id == self.topic_id:
             window = window.for_a_start_at(self.seq)
@@ -191,8 +190,7 @@ class Position:
             yield frames.event("caught-up", topic=self.name, head_seq=window.head_seq)
 
     def tombstone(self, window: Window) -> bytes | None:
-        """Returns the tombstone before this window if records were lost there, except by a client's delete. Returns None if
-        none were."""
+        """Returns the tombstone before the window if records were lost, except by a client's delete. Otherwise returns None."""
         reason = window.lost
         if reason is None:
             return None
@@ -212,7 +210,7 @@ class Position:
     # -- Frames and rows ----------------------------------------------------------------------------------------------
 
     def tell_gone(self) -> bytes:
-        """Marks the topic as deleted. Returns the frame that says so."""
+        """Marks the topic as deleted. Returns the frame `topic-deleted`."""
         frame = frames.event("topic-deleted", topic=self.name, head_seq=self.reached.seq, reason="deleted")
         self.reached = SavedPosition(self.reached.topic_id, self.reached.seq, gone=True)
         return frame
@@ -222,21 +220,22 @@ class Position:
         if self.state is State.RESUMING:
             return self.reached  # nothing was sent, so the saved position is still right
         is_same = arrived.topic_id == self.reached.topic_id
-        # A deletion that may not have arrived is sent again. So both positions must say that the topic is gone.
+        # A deletion is sent again unless the client surely got the event. Both positions must therefore be gone.
         is_gone = is_same and arrived.gone and self.reached.gone
         return SavedPosition(self.reached.topic_id, self.reached.seq, self.reached.told, is_gone, arrived.seq)
 
 
 def reached(positions: Iterable[Position]) -> SavedPositions:
-    """Returns how far each topic was sent. This is cheap, because a position replaces `reached` and never changes it in place."""
+    """Returns how far each topic was sent. The result is cheap, because a position replaces `reached` and never changes
+    `reached` in place."""
     return {position.name: position.reached for position in positions}
 
 
 def id_line(positions: Collection[Position]) -> bytes:
     """Returns the `id:` line of a frame that is sent now: how far each topic was sent.
 
-    The line is empty until all positions have resumed, so that the client keeps its old id. Until then, the saved positions may
-    be ahead of the client, or behind it.
+    Until all positions have resumed, the line is empty and the client keeps the old id. The saved positions may be ahead of the
+    client, or behind the client.
     """
     if any(position.state is State.RESUMING for position in positions):
         return b""

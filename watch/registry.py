@@ -1,4 +1,4 @@
-"""The open streams of this process: their caps, the validity of their keys, and the saved positions of their sessions.
+"""The open streams of a process: caps, validity of keys, and saved positions of sessions.
 
 The caps cover all processes together. Each process writes its number of streams to PostgreSQL and reads the numbers of the
 others.
@@ -37,7 +37,7 @@ READ_COUNTS = """
 SELECT key_id, sum(count) FROM topics_streamcount WHERE process <> %(process)s AND seen_ts > %(now)s::bigint - %(stale_ms)s
  GROUP BY key_id
 """
-# Also deletes counts from a clock that was ahead. A dead process with such a clock would otherwise count until that time. Living
+# Also deletes counts from a clock that was ahead. The row of a dead process would otherwise count until its clock's time. Living
 # processes write their counts again each second.
 FORGET_COUNTS = """
 DELETE FROM topics_streamcount
@@ -96,7 +96,7 @@ class Registry:
         check("streams_per_key", settings.TOPICS_MAX_STREAMS_PER_KEY, of_key)
 
     def near(self, key: Key) -> bool:
-        """Returns True if a cap is so near that the others' counts of a second ago are too old."""
+        """Returns True if a cap is near and the others' counts of a second ago are therefore too old."""
         caps = (
             (settings.TOPICS_MAX_STREAMS, self.own.total() + self.others.total()),
             (settings.TOPICS_MAX_STREAMS_PER_KEY, self.own[key.holder] + self.others[key.holder]),
@@ -106,7 +106,7 @@ class Registry:
     async def count(self) -> None:
         """Writes our counts, and then reads the others' counts.
 
-        If two processes do this at once, this order makes sure that at least one of them sees the other's new stream.
+        If two processes count at once, at least one process sees the other's new stream because of the order.
         """
         if self.own or self.others:
             await self.hub.store.drive(self.exchange())
@@ -124,14 +124,14 @@ class Registry:
     # -- Positions ----------------------------------------------------------------------------------------------------
 
     def closed(self, stream: Stream) -> None:
-        """A stream has ended: saves its last positions at once, together with those of other streams that end now."""
+        """Saves the last positions of an ended stream at once, together with the positions of other streams that end now."""
         self.closing.append(stream.to_save(open=False))
         self.hub.soon(self.save)
 
     async def save(self) -> None:
-        """Saves the positions of sessions. If this fails, the positions are kept and the next save writes them."""
-        # The chore of each second and streams that end may call this at once. If two saves overlapped, the earlier one could
-        # write older positions last. So the lock lets only one run.
+        """Saves the positions of sessions. After a failure, the next save writes the same positions."""
+        # The chore of each second and ending streams may save at once. If two saves overlapped, the earlier save could write
+        # older positions last. The lock lets only one save run.
         async with self.saving:
             moved = [s for s in self.streams if isinstance(s, Stream) and s.progress != s.saved_progress][:MOST_SAVES]
             for stream in moved:  # to the end of the order, so that the next save starts with the others
@@ -174,7 +174,7 @@ _registry: Registry | None = None
 
 
 def registry(hub: Hub) -> Registry:
-    """Returns the registry of this process, which has only one hub."""
+    """Returns the registry of the process, which has only one hub."""
     global _registry
     if _registry is None:
         _registry = Registry(hub)

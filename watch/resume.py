@@ -1,10 +1,10 @@
-"""Computes the position at which a stream continues in one topic: the session's saved position, or the client's Last-Event-ID if
-that is older (docs/watch.md, "Where a stream goes on").
+"""Computes the position at which a stream continues in one topic: the session's saved position or the client's Last-Event-ID,
+whichever is older (docs/watch.md, "Where a stream goes on").
 
-Without a Last-Event-ID, the last frames before the connection broke are sent again, because the server cannot know that they
-arrived. After a crash of the server, the Last-Event-ID may be newer than the session, which is saved once a second. It is then
-accepted up to the topic's head. A seq is a position in the name, whichever topic has the name now. A topic that is created again
-continues the numbers of its predecessor, and a read from there finds the tombstone.
+Without a Last-Event-ID, the last frames before the connection broke are sent again, because the server cannot know about their
+arrival. After a crash of the server, the Last-Event-ID may be newer than the session, which is saved once a second. The
+Last-Event-ID is then accepted up to the topic's head. A seq is a position in the name, whichever topic has the name now. A
+recreated topic continues the numbers of its predecessor, and a read finds the tombstone.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def resume(
     """Returns the client's position.
 
     `is_exact`: `saved` is what was sent, not what was saved before a crash. `shown`: the topic's seq in the Last-Event-ID.
-    `knows_gone`: the client sent an id of this session in which the topic is missing. Ids lack a topic from its `topic-deleted`
-    until the next frame of the topic that replaces it.
+    `knows_gone`: the client sent an id of this session in which the topic is missing. Ids lack a topic from `topic-deleted` until
+    the next frame of the recreated topic.
     """
     if found is None:
         return SavedPosition(saved.topic_id, saved.seq, saved.told, shown is None and (saved.gone or knows_gone))

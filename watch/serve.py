@@ -47,14 +47,14 @@ HEADERS = [
 
 
 class ReadEventsQuery(EventsQuery):
-    """All query parameters that django-eventstream reads, including those that eventstream.py refuses."""
+    """All query parameters of django-eventstream, including the parameters refused in eventstream.py."""
 
     es_meta: str | None = msgspec.field(default=None, name="es-meta")
     recover: str | None = None
 
 
 async def watch(scope: Scope, receive: Receive, send: Send) -> None:
-    """Serves a session's stream to its end. Raises TopicsError before the response starts."""
+    """Serves a session's stream to the end. Raises TopicsError before the response starts."""
     headers = dict(scope["headers"])
     key = await enter(scope, headers, receive, StreamQuery)
     last = headers.get(b"last-event-id", b"").decode("latin-1").strip()
@@ -112,7 +112,7 @@ async def pump(stream: Stream, receive: Receive, send: Send) -> None:
 
 
 async def events(scope: Scope, receive: Receive, send: Send) -> None:
-    """Serves django-eventstream's stream of one topic to its end. Raises TopicsError before the response starts."""
+    """Serves django-eventstream's stream of a topic to the end. Raises TopicsError before the response starts."""
     headers = dict(scope["headers"])
     key = await enter(scope, headers, receive, ReadEventsQuery)
     name = scope["path"].split("/")[3]
@@ -140,7 +140,7 @@ def django() -> ASGIHandler:
 
 
 def stream_at(path: str) -> Served | None:
-    """Returns the handler of this path, or None if the path is not that of a stream."""
+    """Returns the handler of this path, or None for a path without a stream."""
     if path.startswith(PREFIX):
         return watch
     if path.startswith("/v0/topics/") and path.endswith("/events") and path.count("/") == 4:
@@ -167,7 +167,7 @@ async def enter(scope: Scope, headers: dict[bytes, bytes], receive: Receive, que
 
 
 def bodiless(receive: Receive) -> Receive:
-    """Returns a `receive` for after the body. Without it, Django would wait for a body and keep it in a file."""
+    """Returns a `receive` for after the body. Django would otherwise wait for a body and store the body in a file."""
     empty: list[dict[str, Any]] = [{"type": "http.request", "body": b"", "more_body": False}]
 
     async def rest() -> dict[str, Any]:
@@ -190,11 +190,11 @@ async def who(scope: Scope, headers: dict[bytes, bytes]) -> Key:
 
 
 async def open_session(streams: Registry, wid: str, key: Key) -> Session:
-    """Takes the session for this stream and returns it. Raises NotFound or Forbidden."""
+    """Takes and returns the session for a new stream. Raises NotFound or Forbidden."""
     if "\0" in wid:
         raise NotFound("there is no such watch session")
     if any(saved.wid == wid for saved in streams.closing):
-        # The session's last stream ended in this process, and its positions are not saved yet. We save them first. After another
+        # The session's last stream ended in this process, with unsaved positions. We save the positions first. After another
         # stream has taken the session, SAVE matches no row for the earlier stream.
         await streams.save()
     return await streams.hub.store.drive(take(wid, key, now_ms()))

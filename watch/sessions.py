@@ -1,8 +1,8 @@
-"""Watch sessions: their options and how far their streams were sent. They live in PostgreSQL. So another process than that of the
-POST can serve the GET, and a restart loses no session.
+"""Watch sessions: their options and how far their streams were sent. They live in PostgreSQL. Any process can therefore serve the
+GET, and a restart loses no session.
 
 `stream` counts the streams of a session. Only the latest stream may save its positions. `open` is true from the start of a stream
-until the stream has ended well. Until then the row may be behind what the client has seen.
+until the stream has ended well. Until then the row may be behind the client.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SELECT t.name, t.id, diff.head_seq, diff.earliest_seq,
 EXPIRES = """
 seen_ts + CASE WHEN stream = 0 THEN %(first_ttl_ms)s WHEN open THEN %(ttl_ms)s::bigint + %(refresh_ms)s ELSE %(ttl_ms)s END
 """
-# Scans all sessions. There are at most 10,000, and an index on seen_ts would cost every save its HOT update.
+# Scans all sessions. The table has at most 10,000 rows, and an index on seen_ts would cost every save its HOT update.
 SWEEP = f"""
 WITH dropped AS (DELETE FROM topics_watchsession WHERE {EXPIRES} < %(now)s RETURNING wid)
 SELECT count(*) FROM dropped
@@ -145,8 +145,7 @@ class Options(msgspec.Struct, omit_defaults=True):
     strong: bool = False
 
     def view(self, topic: str, prefixes: tuple[str, ...]) -> View:
-        """Returns the view of a topic for a reader whose key has these prefixes. Only `meta` can hold names that are hidden
-        from a key."""
+        """Returns a topic's view for a key with `prefixes`. Only `meta` can hold names hidden from a key."""
         op, match = self.matches.get(topic, (None, None))
         what = (self.limit, self.max_bytes, op, match, self.tags, self.meta, self.data, self.strong)
         return View(*what, prefixes if self.meta else ())
@@ -155,9 +154,9 @@ class Options(msgspec.Struct, omit_defaults=True):
 class SavedPosition(msgspec.Struct, array_like=True, frozen=True):
     """How far a session's streams were sent in a topic: up to and including `seq`.
 
-    `told`: the client needs no tombstone `recreated` that ends at `seq`. It got this tombstone, or it chose this seq in the topic
-    `topic_id`. `gone`: the topic was deleted, and the client got `topic-deleted`. `arrived_seq`, only in a saved row: the client
-    has surely got everything up to this seq. The row is an array, so add a new field at the end.
+    `told`: the client needs no tombstone `recreated` that ends at `seq`. The client got the tombstone, or chose `seq` in the
+    topic `topic_id`. `gone`: the topic was deleted, and the client got `topic-deleted`. `arrived_seq`, only in a saved row: the
+    client has surely got everything up to this seq. The row is an array, so add a new field at the end.
     """
 
     topic_id: int
@@ -171,8 +170,7 @@ SavedPositions = dict[str, SavedPosition]
 
 
 class Session(NamedTuple):
-    """A session and its positions, for its stream. `exact`: the positions are what was sent, not what was saved before a
-    crash."""
+    """A session as its stream uses it. `exact`: the positions were sent, not saved before a crash."""
 
     wid: str
     options: Options
@@ -192,7 +190,7 @@ class Found(NamedTuple):
 
 
 def check_watch(wanted: Watch, key: Key) -> None:
-    """Raises InvalidRequest or Forbidden if this key may not start this session."""
+    """Raises InvalidRequest or Forbidden if the key may not start the session."""
     key.check("read")
     if not 1 <= len(wanted.topics) <= MOST_TOPICS:
         raise InvalidRequest(f"a session watches 1 to {MOST_TOPICS} topics, not {len(wanted.topics)}")
@@ -221,7 +219,7 @@ def options(wanted: Watch) -> Options:
 
 
 def clamped_by(wanted: Watch) -> Clamped:
-    """Returns the fields that were clamped, each with the value that is used instead."""
+    """Returns the clamped fields, each with the value used instead."""
     return clamped(
         limit=(wanted.limit, min(wanted.limit, MAX_LIMIT)),
         max_batch_bytes=(wanted.max_batch_bytes, min(wanted.max_batch_bytes, MAX_BATCH_BYTES)),
@@ -229,7 +227,7 @@ def clamped_by(wanted: Watch) -> Clamped:
 
 
 def create(wanted: Watch, key: Key, lenient: bool, now: int) -> Script[tuple[str, list[Found], SavedPositions]]:
-    """Creates a session. Returns its wid, its topics, and its position in each. Raises TopicsError."""
+    """Creates a session. Returns the wid, the topics, and the position in each topic. Raises TopicsError."""
     check_watch(wanted, key)
     chosen = options(wanted)
     topics = yield from survey(wanted, now)
@@ -254,8 +252,8 @@ def check_room(key: Key, now: int) -> Script[None]:
 def make_room(limit: str, most: int, holder: str | None, now: int) -> Script[None]:
     """Makes room under one cap: on the sessions of `holder`, or on all sessions if `holder` is None.
 
-    Deletes expired sessions first, because beat may be late or stopped. Then it deletes the oldest sessions that never had a
-    stream. So a client that only creates sessions cannot use up the room of others. A session that had a stream stays.
+    Deletes expired sessions first, because beat may be late or stopped. Then the oldest sessions without a first stream are
+    deleted, so a client cannot use up the room of others by creating sessions. A session with a stream in the past stays.
     """
     if not most:
         return

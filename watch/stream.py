@@ -1,7 +1,7 @@
-"""One watch stream: takes the readings of the feeds, topic by topic (order.py), and sends them at its client's pace.
+"""One watch stream: takes the readings of the feeds, topic by topic (order.py), and sends records at the client's pace.
 
-It has a position in each topic (position.py) and holds at most one message. While a send waits for a slow client, the stream
-reads nothing.
+The stream has a position in each topic (position.py) and holds at most one message. While a send waits for a slow client, the
+stream reads nothing.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 class Stream:
     """A session's stream, in the hub's event loop.
 
-    One coroutine awaits `begin` and then `pump`, and only this coroutine sends. The hub, the feeds, the registry and timers call
-    all other methods while that coroutine waits: in a send, in its sleep, or in `begin`. These methods never wait. They only
-    queue work and wake the pump.
+    A single coroutine awaits `begin` and then `pump`. Nothing else sends. The hub, the feeds, the registry and timers call all
+    other methods while the coroutine waits: in a send, in the sleep, or in `begin`. The other methods never wait. They only queue
+    work and wake the pump.
 
     - During a send, the stream asks for no reading. `read_soon` queues the topic, and the pump asks after the send.
-    - During the sleep, `wake` ends the sleep. The pump checks everything again, so a second wake does no harm.
+    - During the sleep, `wake` ends the sleep. The pump checks everything again. A second wake does no harm.
     - During `begin`, the positions are RESUMING, and the stream reads nothing for them.
     """
 
@@ -69,7 +69,7 @@ class Stream:
         for position in positions:
             position.follow()  # before the look-up, so that no later advance is missed
         found = await self.hub.find(list(self.positions))
-        # An id of this session names all its topics, except those that its client knows to be deleted.
+        # A session's id names all topics of the session, except the topics whose deletion the client has received.
         is_ours = last is not None and last.keys() <= self.positions.keys()
         for name, position in self.positions.items():
             shown = last.get(name) if last else None
@@ -98,7 +98,7 @@ class Stream:
         self.wake()
 
     def topic_deleted(self, position: Position) -> None:
-        """A position is GONE: drops its queued read and its reading. Queues the frame `topic-deleted`."""
+        """Drops the queued read and the reading of a position in GONE. Queues the frame `topic-deleted`."""
         self.to_read.drop(position)
         if self.reading_position is position:
             self.reading = None
@@ -123,13 +123,12 @@ class Stream:
         self.wake()
 
     def say(self, frame: bytes) -> None:
-        """Sends a frame that needs no reading. Its id has the positions of the moment when the frame is sent."""
+        """Sends a frame that needs no reading. The id has the positions of the moment of sending."""
         self.frames.append(lambda: self.id_line() + frame)
         self.wake()
 
     def beat(self) -> None:
-        """Sends a heartbeat if nothing was sent for `heartbeat_seconds`. The heartbeat carries the new id if no frame has sent
-        it."""
+        """Sends a heartbeat if nothing was sent for `heartbeat_seconds`. The heartbeat carries an id that no frame has sent."""
         left = self.heartbeat_seconds - (time.monotonic() - self.arrived.sent_at)
         if left > BEAT_SLACK_SECONDS:
             self.timer = self.hub.loop.call_later(left, self.beat)
@@ -145,10 +144,10 @@ class Stream:
         return frames.heartbeat(now_ms()) + id
 
     def to_save(self, open: bool) -> Saved:
-        """Returns the session's row. `open`: this stream continues, so the row may soon be behind what was sent."""
+        """Returns the session's row. `open`: the stream continues, and the row may soon be behind."""
         arrived = self.arrived.positions(self.reached, self.is_sending, self.was_cut)
         positions = {name: position.saved(arrived[name]) for name, position in self.positions.items()}
-        # After a crash, the row is behind until a stream has resumed. If this stream ends before that, the row stays behind.
+        # After a crash, the row is behind until a stream has resumed. If the stream ends earlier, the row stays behind.
         has_resumed = all(position.state is not State.RESUMING for position in self.positions.values())
         is_behind = not has_resumed and not self.session.exact
         return Saved(self.session.wid, self.session.stream, packed(positions), open or is_behind)
@@ -226,11 +225,12 @@ class Stream:
             return None
         window = reading.batch.window
         if position.is_outdated(window):
-            # A read that starts now is accepted whatever its head is. So this happens only once.
+            # The next read is accepted with any head, so a read is repeated only once.
             position.announced_head_seq, position.read_since = 0, time.monotonic()
             self.to_read.add(position)
             return None
-        # The hub notes a head before it calls heard(). So the hub's head covers all heads that heard() got while we read.
+        # The hub notes a head before the call of heard(). The hub's head therefore covers all heads passed to heard() during the
+        # read.
         if window.next_from_seq < max(window.head_seq, self.hub.heads.get(position.topic_id, 0)):
             self.to_read.add(position)
         else:
@@ -242,7 +242,7 @@ class Stream:
             self.has_moved_unsaid = False
             return batch.message
         seq = position.seq
-        # `id_line` has to run while the position is at the end of its frame, so each id is made inside this loop.
+        # `id_line` must run while the position is at the frame's end, so each id is made inside the loop.
         parts = [self.id_line() + frame for frame in position.advance(batch)]
         self.has_moved_unsaid = not parts and (self.has_moved_unsaid or position.seq != seq)
         return body(b"".join(parts)) if parts else None

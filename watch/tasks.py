@@ -11,5 +11,5 @@ from watch import sessions
 
 @shared_task(name="topics.sweep_watch_sessions")
 def sweep_watch_sessions() -> None:
-    """Deletes the sessions that had no stream for too long. The task keeps its old name, because queues may contain it."""
+    """Deletes the sessions that had no stream for too long. The task keeps its old name, because queues may contain the name."""
     run(sessions.sweep(now_ms()))

@@ -1,7 +1,7 @@
 """Receives the heads that other processes advance, with an adapted Redis listener of django-eventstream (topics/wake.py sends).
 
-We use `RedisListener`: its settings, its subscription to its channel, and its message parser. Other Django code may still publish
-on this channel with `send_event`. We ignore those messages.
+We use the settings, the subscription and the message parser of `RedisListener`. Other Django code may still publish on the
+channel with `send_event`. We ignore foreign messages.
 
 We replace two parts:
 - The listener manager, to which `RedisListener` passes each message. The original queues an event for each listener. Ours queues
@@ -36,7 +36,7 @@ class Wakes(views.RedisListener):
 
     def __init__(self, moved: Moved) -> None:
         super().__init__()
-        # RedisListener finds its receiver only in this global of its module. A process has one hub, so also only one Wakes.
+        # RedisListener finds the receiver only in a global of its module. A process has a single hub, and a single Wakes.
         views.listener_manager = Receiver(moved)
 
     async def start(self) -> None:

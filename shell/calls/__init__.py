@@ -1,1 +1,1 @@
-"""The commands, one function each: its arguments, and its output."""
+"""The commands, each a function with its arguments and output."""

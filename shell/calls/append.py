@@ -101,14 +101,15 @@ def unzipping() -> Iterator[None]:
 
 @contextmanager
 def skipping(name: str | None, source: str) -> Iterator[Skip | None]:
-    """Yields a function that appends a skipped line to the file `name`, and prints the first few. Yields None if `name` is None."""
+    """Yields a function that appends a skipped line to the file `name` and prints the first few lines. Yields None without a
+    `name`."""
     if name is None:
         yield None
         return
     if source != "-" and Path(name).resolve() == Path(source).resolve():
         raise click.UsageError("--skip-bad names the file that is read: name another")
     told = 0
-    # The file is never overwritten, so lines that an interrupted run skipped stay in it.
+    # Opened to append, because the file may contain the skipped lines of an interrupted run.
     with Path(name).open("ab") as file:
 
         def skip(line: bytes, message: str) -> None:

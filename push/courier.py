@@ -50,9 +50,7 @@ class Courier:
         self.deliveries = Deliveries(self.store, self.queues, self.crowd)
         self.name = secrets.token_hex(8)  # name of this process in Redis
         self.heads: dict[int, int] = {}  # heads of queues and of their sources, at the last look_once()
-        self.busy: dict[
-            int, int
-        ] = {}  # subscribers being served: the hint received meanwhile (a head, 1: head unknown, 0: no hint)
+        self.busy: dict[int, int] = {}  # subscribers being served: a hint's head, 1 for an unknown head, 0 for no hint
         self.waiting: dict[int, int | None] = {}  # subscribers with a timer: the head that ends the wait early
         self.timers: dict[int, asyncio.TimerHandle] = {}
         self.looked: dict[int, float] = {}  # subscriber: when its last delivery ended (loop time)
@@ -67,9 +65,8 @@ class Courier:
         while not self.stopping:
             try:
                 await self.queues.learn()
-                if (
-                    not self.queues
-                ):  # without subscribers, wake-ups of all topics would cost a tenth of a core for nothing
+                # Without subscribers nothing listens: wake-ups of all topics would cost an append-only server a tenth of a core.
+                if not self.queues:
                     await asyncio.sleep(KNOWN_SECONDS)
                     continue
                 await self.look()

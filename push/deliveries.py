@@ -93,9 +93,8 @@ class Deliveries:
             )
         except LeaseOver:
             return None
-        except (
-            Exception
-        ) as error:  # in the delivery log like any failure, and with the same pause before the next attempt
+        # The delivery log shows this error like any failure, and the pause before the queue's next attempt is the same.
+        except Exception as error:
             log.exception("a batch could not be sent")
             return Outcome(None, f"the batch could not be sent: {type(error).__name__}")
         finally:

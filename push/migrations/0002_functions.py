@@ -1,4 +1,4 @@
-"""Filling a queue in the order of publishing, and delivering from it under a lease."""
+"""Functions that fill a queue in the order of publishing, and deliver from a queue under a lease."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def added(name: str) -> migrations.RunSQL:
 class Migration(migrations.Migration):
     dependencies = [("push", "0001_tables"), ("routers", "0006_ordered"), ("topics", "0011_subscription_cursors")]
 
-    operations = [  # each after those it calls
+    operations = [  # sorted: a function comes after the functions that it calls
         added("push_fill"),
         added("push_event"),
         added("push_take"),

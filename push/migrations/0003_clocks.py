@@ -1,4 +1,4 @@
-"""A batch does not wait for the time of a clock that was ahead."""
+"""Delivers a batch without waiting for the time of a clock that was ahead."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A deleted token is remembered by its SHA-256, so that its client can come back."""
+"""Stores the SHA-256 of a deleted token, so that its client can be restored."""
 
 from django.db import migrations, models
 

@@ -1,10 +1,10 @@
-"""Earlier versions wrote the credentials of callbacks into the audit log. They are taken out."""
+"""Removes credentials of callbacks from the audit log. Earlier versions wrote them there."""
 
 from django.db import migrations
 
 
 def hidden(column: str) -> migrations.RunSQL:
-    """Puts *** in place of what is between :// and the last @ of the host. The audit log is JSONB, which holds no NUL."""
+    """Replaces the text between :// and the last @ of the host by ***. The audit log is JSONB, which cannot contain NUL."""
     return migrations.RunSQL(
         f"""
         UPDATE topics_auditentry

@@ -1,4 +1,4 @@
-"""A topic can have subscribers before it has a publisher."""
+"""Allows topics with subscribers and without a publisher."""
 
 import django.db.models.deletion
 from django.db import migrations, models
@@ -15,6 +15,6 @@ class Migration(migrations.Migration):
                 null=True, on_delete=django.db.models.deletion.PROTECT, related_name="topics", to="push.busclient"
             ),
         ),
-        # An earlier version knows no topic without a publisher. Its first event makes the row again.
+        # An earlier version cannot read a row without a publisher. The topic's first event creates the row again.
         migrations.RunSQL(migrations.RunSQL.noop, "DELETE FROM push_bustopic WHERE publisher_id IS NULL"),
     ]

@@ -1,4 +1,4 @@
-"""No text is taken out of what clients send, and a record that cannot be read stops no queue."""
+"""PostgreSQL no longer extracts text from clients' data, and a record that cannot be read no longer stops its queue."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ class Migration(migrations.Migration):
             migrations.AddField("Subscriber", name, models.BigIntegerField(default=0, db_default=0))
             for name in ("unreadable_total", "passed_total")
         ],
-        # push_take and the first push_settle stay for workers of earlier versions.
+        # push_take and the first version of push_settle stay for workers of earlier versions.
         migrations.RunSQL(sql("push_event.2"), sql("push_event")),
         migrations.RunSQL(sql("push_queued"), "DROP FUNCTION push_queued"),
         migrations.RunSQL(sql("push_unreadable"), "DROP FUNCTION push_unreadable"),

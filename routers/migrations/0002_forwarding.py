@@ -1,11 +1,11 @@
-"""The functions that forward: one object a file in routers/sql/."""
+"""The functions that forward. Each file in routers/sql/ contains one object."""
 
 from pathlib import Path
 
 from django.db import migrations
 
 SQL = Path(__file__).parent.parent / "sql"
-FUNCTIONS = [  # each after those it calls
+FUNCTIONS = [  # sorted: a function comes after the functions that it calls
     "router_due",
     "router_lose",
     "router_runs",

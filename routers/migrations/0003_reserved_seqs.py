@@ -1,4 +1,4 @@
-"""Forwarding moves the heads of dests as appends do: no seq is given out twice (topics/sql/topic_reserve.sql)."""
+"""Forwarding advances the heads of dests like appends do, so no seq is given out twice (topics/sql/topic_reserve.sql)."""
 
 from pathlib import Path
 

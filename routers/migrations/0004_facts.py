@@ -1,7 +1,7 @@
-"""The heads say what the log has to know of routers, and the log has the spans (topics 0007).
+"""The heads store the facts about routers that the log needs, and the log has the spans (topics 0007).
 
-From here on whoever changes routers keeps the facts true (routers/routers.py, write_on_heads). Processes of the version before
-do not: stop them before this runs, or what they make in between is forwarded by the sweep only.
+From here on, all code that changes routers keeps these facts true (routers/routers.py, write_on_heads). Processes of the version
+before do not. Stop them before this migration. Otherwise only the sweep forwards for routers that they create meanwhile.
 """
 
 from pathlib import Path
@@ -10,7 +10,7 @@ from django.db import migrations
 
 SQL = Path(__file__).parent.parent / "sql"
 
-# Nobody changes routers meanwhile (7002). Heads in order of id, as everybody takes them.
+# Lock 7002 keeps others from changing routers meanwhile. Heads are locked in order of id, like everywhere.
 FILL = """
 SELECT pg_advisory_xact_lock(7002);
 SELECT FROM topics_topichead
@@ -27,6 +27,8 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.SeparateDatabaseAndState(state_operations=[migrations.DeleteModel("Span")]),
-        migrations.RunSQL(FILL, migrations.RunSQL.noop),  # backwards, the columns go
-        migrations.RunSQL((SQL / "routers_analyst.sql").read_text(), ""),  # the grant goes with the table
+        migrations.RunSQL(FILL, migrations.RunSQL.noop),  # nothing to undo: the columns are dropped
+        migrations.RunSQL(
+            (SQL / "routers_analyst.sql").read_text(), ""
+        ),  # nothing to undo: the grant is dropped with the table
     ]

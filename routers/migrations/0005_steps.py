@@ -1,4 +1,4 @@
-"""Forwarding one router, in steps that can be read and tried apart."""
+"""Splits the forwarding of one router into steps that can be read and tested separately."""
 
 from pathlib import Path
 
@@ -23,6 +23,6 @@ class Migration(migrations.Migration):
         added("router_unsent"),
         added("router_fitting"),
         added("router_joined"),
-        # Back to the function as it was, which had no setting of its own: OR REPLACE puts that right, too.
+        # Backwards this restores the former function, which had no setting of its own. OR REPLACE also removes the setting.
         migrations.RunSQL(read("router_forward.3"), read("router_forward.2")),
     ]

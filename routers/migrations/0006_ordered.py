@@ -1,4 +1,4 @@
-"""A router may be moved together with the others into its dest, by who made it."""
+"""The app that created a router may advance it together with the other routers into its dest."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A sealed dest takes nothing from routers, and its routers wait."""
+"""A sealed dest accepts no records from routers. Its routers wait."""
 
 from pathlib import Path
 

@@ -25,7 +25,7 @@ from topics.insert import LOGGED, MAKE_ROOM, SYNC, VOLATILE, array, records, roo
 from topics.records import MAX_RECORDS, OBJECT, Rows, columns, no_meta
 
 MOST_SEQ = 2**62  # so that a topic has enough seqs left for its whole life
-MOST_LEAD_MS = 10_000  # of a $ts: a head whose ts leads by more is set back (upkeep/retention.py)
+MOST_LEAD_MS = 10_000  # maximum lead of a $ts: upkeep/retention.py sets a head with a larger lead back
 STAMP_BYTES = 2048  # more than the stamp of an exactly_once router takes, which a diff shows as a part of `meta`
 
 LOCK_HEAD = "SELECT head_seq, last_ts FROM topics_topichead WHERE topic_id = %s AND version = %s FOR UPDATE"

@@ -30,9 +30,9 @@ SEQ_BEFORE = """
 SELECT topic_seq_at(topic_id, floor_seq, head_seq, %s) - 1 FROM topics_topichead WHERE topic_id = %s AND version = %s
 """
 
-MAX_WAIT_MS = 30_000  # of a long poll
+MAX_WAIT_MS = 30_000  # maximum wait of a long poll
 MAX_NODES = settings.TOPICS_MAX_NODES
-MAX_LIMIT, MAX_BYTES = settings.TOPICS_DIFF_MAX_LIMIT, settings.TOPICS_DIFF_BYTES  # of a window
+MAX_LIMIT, MAX_BYTES = settings.TOPICS_DIFF_MAX_LIMIT, settings.TOPICS_DIFF_BYTES  # limits of a window
 Seq = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Match = tuple[Literal["tag"], Literal["Eq", "Glob"], str] | str
 

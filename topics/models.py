@@ -99,7 +99,7 @@ class TopicHead(models.Model):
     volatile_seq = models.BigIntegerField(default=0, db_default=0)
     recreated_seq = models.BigIntegerField(default=0, db_default=0)
     # The facts about routers that the log needs. Each change of routers writes them here (routers/routers.py, write_on_heads).
-    routed = models.BooleanField(default=False, db_default=False)  # routers lead out: an append has to wake them
+    routed = models.BooleanField(default=False, db_default=False)  # routers lead out: an append must wake them
     derived = models.BooleanField(default=False, db_default=False)  # routers lead in: they are advanced before a read
     # A router into the topic is on a cycle: a hidden span must keep its record from coming back.
     keeps_evidence = models.BooleanField(default=False, db_default=False)

@@ -165,7 +165,7 @@ def check_meta(meta: bytes, stamp_bytes: int = 0) -> int:
     if len(meta) > most_bytes:
         raise InvalidRequest(f"meta is {len(meta)} bytes, at most {most_bytes} are allowed")
     try:
-        fields = msgspec.json.decode(meta, type=dict[str, msgspec.Raw])  # a number may be one that no float holds
+        fields = msgspec.json.decode(meta, type=dict[str, msgspec.Raw])  # numbers can be too large for a float
     except msgspec.MsgspecError as error:
         raise InvalidRequest("meta has to be an object") from error
     if len(fields) > most_keys:

@@ -13,7 +13,7 @@ from base.clock import now_ms
 from topics import audit
 from topics.upkeep import reclaim, retention
 
-ROUND_SECONDS = 1.5  # of expiring, or of reclaiming; beat starts the next round
+ROUND_SECONDS = 1.5  # of a round of expiry or reclaim; beat starts the next round
 
 
 @shared_task(name="topics.expire")
@@ -51,6 +51,6 @@ def reclaim_rows() -> None:
 
 @shared_task(name="topics.rest")
 def rest() -> None:
-    """Settles heads: releases unused reserved seqs, and limits the lead of a fast clock."""
+    """Settles heads: releases unused reserved seqs, and limits the lead of a clock that was ahead."""
     retention.give_back_seqs(now_ms())
     retention.set_clocks(retention.server_now_ms())

@@ -60,7 +60,7 @@ class TopicForm(DomainForm):
     class Meta:
         model = Topic
         fields = ("name", *ASKED)
-        labels = {name: name for name in ASKED}  # as the API spells them, and its messages
+        labels = {name: name for name in ASKED}  # the API's names, which its messages use, too
         help_texts = HELP
         widgets = {"name": forms.TextInput(attrs={"size": 60})}
 

@@ -1,4 +1,4 @@
-"""The record table with its partitions, and the functions of the hot paths: one object a file in topics/sql/."""
+"""Creates the record table with its partitions, and the functions of the hot paths. Each object has a file in topics/sql/."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Watch sessions, and how many streams there are."""
+"""Creates watch sessions, and the number of streams of each process."""
 
 from django.db import migrations, models
 

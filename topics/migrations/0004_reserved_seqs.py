@@ -1,7 +1,7 @@
-"""No seq is given out twice, whatever a crash takes (sql/topic_reserve.sql), and a clock that was ahead keeps no record alive.
+"""No seq is used twice, also after a crash (sql/topic_reserve.sql). A clock that was ahead keeps no record alive.
 
-Also installs every function of the store anew, in its latest version: a database that was made while these files were still
-being written may hold older bodies of some.
+Also installs the latest version of every function of the store: a database from the time when these files were still being
+written can have older bodies.
 """
 
 from pathlib import Path
@@ -10,7 +10,7 @@ import django.db.models.deletion
 from django.db import migrations, models
 
 SQL = Path(__file__).parent.parent / "sql"
-# Until now volatile records were known to lie below ragged_seq only.
+# Before this migration, volatile records lie at or below ragged_seq. Nothing more is known about their place.
 FILL_VOLATILE = "UPDATE topics_topichead SET volatile_seq = ragged_seq WHERE ragged_seq > 0"
 
 UNCHANGED = [  # each after those it calls

@@ -1,4 +1,4 @@
-"""Keys expire, and have two secrets while they are being rotated."""
+"""Keys expire, and have two secrets during a rotation."""
 
 from django.db import migrations, models
 

@@ -1,4 +1,4 @@
-"""The audit log of configuration."""
+"""Creates the audit log of configuration."""
 
 from django.db import migrations, models
 

@@ -1,13 +1,13 @@
-"""The log knows its spans, and what it has to know of routers stands on the head.
+"""Moves spans into the log's app, and adds facts about routers to the heads.
 
-Spans are how the log stores what was forwarded: their model comes here from the routers' app. The table stays as it is, name and all,
-and so do the permissions that somebody may have been given on it. The facts on the heads are filled by routers 0004.
+The log stores forwarded records as spans. So the model of spans moves here from the routers' app. The table keeps its name,
+and permissions on the model stay. The migration routers 0004 fills the facts on the heads.
 """
 
 import django.contrib.postgres.fields
 from django.db import migrations, models
 
-# Permissions hang on the content type. Where there is one under the new name already, the old one is nobody's and stays.
+# Permissions belong to the content type. If a content type with the new name already exists, the old one has no use and stays.
 RENAME = """
 UPDATE django_content_type SET app_label = '{to}'
  WHERE app_label = '{of}' AND model = 'span'

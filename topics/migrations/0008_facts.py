@@ -1,4 +1,4 @@
-"""The log's own SQL no longer looks at routers: the heads say what it has to know of them, since routers 0004."""
+"""The log's SQL no longer reads routers. The heads have the facts about routers, since routers 0004."""
 
 from pathlib import Path
 

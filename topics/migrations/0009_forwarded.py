@@ -1,4 +1,5 @@
-"""What a span shows of a record is said once (span_record), and reads of what lies in spans stand apart from plain ones."""
+"""The function span_record defines how a span shows a record. Reads of spans get functions of their own, apart from plain
+reads."""
 
 from pathlib import Path
 
@@ -16,7 +17,7 @@ def added(name: str) -> migrations.RunSQL:
 
 
 def version_2(name: str) -> migrations.RunSQL:
-    # The view's first version says CREATE VIEW; it is there, whichever way this goes.
+    # The first version of the view says CREATE VIEW. The view exists in both directions of this migration.
     return migrations.RunSQL(read(f"{name}.2"), read(name).replace("CREATE VIEW", "CREATE OR REPLACE VIEW"))
 
 

@@ -1,4 +1,4 @@
-"""A delete by tag is a whole transaction in one statement: it undoes itself where the topic is another (topic_outdated)."""
+"""A delete by tag is a whole transaction in one statement: it rolls back if the topic's version differs (topic_outdated)."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Deliveries of the push bus have cursors, too. The database knows no kinds: nothing changes there."""
+"""Deliveries of the push bus have cursors, too. The database stores kinds as text, so nothing changes there."""
 
 from django.db import migrations, models
 

@@ -1,4 +1,4 @@
-"""Jobs of the pipeline have cursors, too. The database knows no kinds: nothing changes there."""
+"""Jobs of the pipeline have cursors, too. The database stores kinds as text, so nothing changes there."""
 
 from django.db import migrations, models
 

@@ -1,4 +1,4 @@
-"""Idempotency keys know what was appended under them. Those that are there do not, and are believed until they are over their window."""
+"""Idempotency keys get a digest of their records. Existing keys have none, and match any records until their window ends."""
 
 from django.db import migrations, models
 

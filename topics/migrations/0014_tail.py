@@ -1,4 +1,4 @@
-"""A read at the head looks for no records."""
+"""A read at the head does not search for records."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A delete by tag under a ttl takes off what it marked before expiry looks at the count."""
+"""A delete by tag under a ttl subtracts the marked records before expiry reads the count."""
 
 from pathlib import Path
 

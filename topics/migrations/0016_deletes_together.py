@@ -1,4 +1,5 @@
-"""Record deletes that arrive together share a transaction: below a seq, and by tag where a topic has only records of its own."""
+"""Simultaneous deletes of records share a transaction: deletes below a seq, and deletes by tag in topics without forwarded
+records."""
 
 from pathlib import Path
 

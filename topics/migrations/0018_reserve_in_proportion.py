@@ -11,7 +11,7 @@ def read(file: str) -> str:
     return (SQL / f"{file}.sql").read_text()
 
 
-# The first version is a CREATE, for a database that has none.
+# The first version says CREATE FUNCTION, for a database without the function.
 BEFORE = read("topic_reserve").replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION")
 
 

@@ -1,4 +1,4 @@
-"""What each delete, eviction, expiry and reclaim calls keeps its plan, instead of being set up anew at each call."""
+"""The functions that deletes, evictions, expiry and reclaim call keep their plans between calls."""
 
 from pathlib import Path
 

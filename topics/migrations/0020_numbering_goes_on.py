@@ -1,4 +1,4 @@
-"""A topic that is created again continues above the last head of its name, and its readers are told."""
+"""A topic that is created again continues above the last head of its name. Its readers get a tombstone."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ def read(file: str) -> str:
     return (SQL / f"{file}.sql").read_text()
 
 
-# Of topics that were deleted before, the records that are still stored say how far they came.
+# For topics that were deleted before, the last stored record gives the head.
 FILL = """
 INSERT INTO topics_lasthead (name, head_seq)
 SELECT gone.name, max(last.seq)

@@ -1,4 +1,4 @@
-"""A tombstone says from where on a crash of PostgreSQL took the log back."""
+"""A tombstone has the first seq of a loss by a crash of PostgreSQL (`lost_from`)."""
 
 from pathlib import Path
 
@@ -11,9 +11,9 @@ def read(file: str) -> str:
     return (SQL / f"{file}.sql").read_text()
 
 
-# What a function returns cannot change.
+# PostgreSQL cannot change the result columns of a function, so the migration drops it first.
 DROP_DIFF = "DROP FUNCTION topic_diff;\n"
-# The first version is a CREATE, for a database that has none.
+# The first version says CREATE FUNCTION, for a database without the function.
 SKIP_BEFORE = read("topics_skip_reserved").replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION")
 GRANT = """
 DO $$

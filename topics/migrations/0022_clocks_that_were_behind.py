@@ -1,4 +1,4 @@
-"""A ttl takes nothing early after a clock that was behind."""
+"""After a clock was behind, a ttl removes no record early."""
 
 from pathlib import Path
 

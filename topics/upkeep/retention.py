@@ -1,5 +1,5 @@
 """Removes old data: expired records, idempotency keys after their window, reserved seqs of a head at rest, and the lead of
-a fast clock.
+a clock that was ahead.
 
 Reads and appends are exact without this module. Its steps raise floors, because only then rows can be reclaimed, and keep
 tables small. Each function is one bounded step. tasks.py repeats the steps.
@@ -12,7 +12,7 @@ from django.db import connection, transaction
 STEP = 20_000  # seqs: the head is locked while the step counts the expired records
 REST_MS = 5_000  # a topic without an append for this time is at rest
 MOST_LEAD_MS = 10_000  # a head whose last ts is further in the future was written with a clock that was ahead
-MOST_HEADS = 1_000  # in one step
+MOST_HEADS = 1_000  # heads per step
 
 # EXPIRED finds topics with an expired oldest record. Two index probes find the record's ts for each topic with a ttl. If a
 # clock was ahead, this ts can be in the future, and only EXPIRE can decide.

@@ -1,4 +1,4 @@
-"""The gateway: several servers of ours behind one address, routed request by request (docs/gateway.md).
+"""The gateway: several topics servers behind one address, with a route for each request (docs/gateway.md).
 
-It knows neither Django nor a database, and keeps nothing but its configuration. `gateway/api.py` is for plugins.
+The gateway uses neither Django nor a database, and stores only its configuration. Plugins import `gateway/api.py`.
 """

@@ -1,4 +1,4 @@
-"""Refusals as answers: in the shape of `/v0`, or as the bus tells them."""
+"""Turns errors into answers, in the error format of `/v0` or of the bus."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from http1 import Refused
 
 
 def refusal(error: Exception, is_bus: bool = False) -> Response:
-    """The answer to a request that failed. Only a TopicsError, or a refusal of the HTTP layer, is told as it is."""
+    """Returns the answer to a request that failed.
+
+    A TopicsError, or a refusal of the HTTP layer, keeps its message. Other errors become a 500 without details.
+    """
     if isinstance(error, Refused):
         status, body = error.status, error.body()
         retry_after = None

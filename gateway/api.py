@@ -1,12 +1,12 @@
-"""What a plugin of the gateway is written against: routers and filters, requests and responses.
+"""The API for plugins of the gateway: routers and filters, requests and responses.
 
-A plugin is an ordinary Python package. It names its factory as an entry point, in the group `topics.routers` or `topics.filters`;
-the entry point's name is the `type` in the configuration:
+A plugin is an ordinary Python package. The package names its factory as an entry point, in the group `topics.routers` or
+`topics.filters`. The entry point's name is the `type` in the configuration:
 
     [project.entry-points."topics.routers"]
     ByHour = "my_package:ByHourFactory"
 
-A router decides for each request which route it takes:
+A router chooses the route of each request:
 
     import msgspec
     from gateway.api import Operation, Request, Router, RouterContext, RouterFactoryContext, RouterResponse
@@ -41,7 +41,7 @@ A router decides for each request which route it takes:
         def close(self, data: ByHourConfig) -> None:
             pass
 
-A filter looks at what passes, and may change it or answer itself:
+A filter can inspect and change requests and answers, and can answer requests:
 
     class Stamp:
         async def on_request(self, operation, request, context):
@@ -87,21 +87,23 @@ __all__ = [
 ]
 
 Headers = Sequence[tuple[bytes, bytes]]  # names in lower case
-MOST_BODY_BYTES = 64 * 1024 * 1024  # what `await request.body()` and `await response.read()` hold
+MOST_BODY_BYTES = 64 * 1024 * 1024  # limit of `await request.body()` and `await response.read()`
 C = TypeVar("C", contravariant=True)
 I = TypeVar("I")  # noqa: E741
 
 
 class PluginConfigError(Exception):
-    """The configuration of a plugin cannot work. The message says what to change. If it begins with a key (`nightRoute: …`), the
-    report has the line of that key."""
+    """The configuration of a plugin cannot work.
+
+    The message says what to change. If the message begins with a key (`nightRoute: …`), the report has the line of the key.
+    """
 
 
 @dataclass(frozen=True)
 class Subject:
-    """Who asks, as the virtual cluster's filters found out.
+    """The client that sends a request, as identified by the virtual cluster's filters.
 
-    Example: `Subject("billing", roles=("reader",))`. `name` is None for a client that said nothing of itself.
+    Example: `Subject("billing", roles=("reader",))`. `name` is None for an anonymous client.
     """
 
     name: str | None
@@ -126,10 +128,10 @@ class Stream(Protocol):
 
 
 class Request:
-    """One request on its way to a server. It is not changed: `replace` makes another one.
+    """One request on its way to a server. A request is immutable: `replace` returns a changed copy.
 
-    `path` begins with `/v0/…`, without the prefix of the virtual cluster. `topic` is the topic in the path, None where there is
-    none; `name` the other name in it (cursor, router, wid, seq). `query` is the raw query string.
+    `path` begins with `/v0/…`, without the prefix of the virtual cluster. `topic` is the topic in the path, or None. `name` is
+    the other name in the path (cursor, router, wid, seq). `query` is the raw query string.
 
     Example: `request.replace(topic=f"eu.{request.topic}", headers=without(request.headers, b"authorization"))`.
     """
@@ -153,20 +155,20 @@ class Request:
             self.operation = Operation.UPGRADE
 
     def header(self, name: bytes) -> bytes | None:
-        """Returns the first value of a header, None where it is absent."""
+        """Returns the first value of a header, or None."""
         for each, value in self.headers:
             if each == name:
                 return value
         return None
 
     async def body(self) -> bytes:
-        """Returns the whole body, and keeps it: the request may still be sent. Raises TopicsError for one that is too large."""
+        """Returns the whole body and keeps the body, so the request can still be sent. Raises TopicsError above 64 MiB."""
         if not isinstance(self._body, bytes):
             self._body = await self._body.read(MOST_BODY_BYTES)
         return self._body
 
     async def json(self, shape: Any = dict[str, Any]) -> Any:
-        """Returns the body as `shape`, an empty one as `{}`. Raises InvalidRequest."""
+        """Returns the body as `shape`. An empty body counts as `{}`. Raises InvalidRequest."""
         try:
             return msgspec.json.decode(await self.body() or b"{}", type=shape)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -174,7 +176,7 @@ class Request:
 
     @property
     def raw_body(self) -> bytes | Stream:
-        """The body as it is: bytes, or a stream that can be sent once."""
+        """The body without reading: bytes, or a stream that can be sent once."""
         return self._body
 
     def replace(
@@ -187,7 +189,7 @@ class Request:
         headers: Headers | None = None,
         body: bytes | Stream | None = None,
     ) -> Request:
-        """Returns this request with changes. `topic` changes the topic within the path."""
+        """Returns this request with changes. `topic` also changes the topic in the path."""
         if topic is not None and path is None and self.topic is not None:
             path = rename_topic(self.path, topic)
         return Request(
@@ -204,7 +206,7 @@ class Request:
 
 
 def rename_topic(path: str, topic: str) -> str:
-    """Returns the path with another topic in the place of its own: behind `topics/` or `topic/`."""
+    """Returns the path with another topic in the segment after `topics/` or `topic/`."""
     segments = path.split("/")
     for place_, segment in enumerate(segments[:-1]):
         if segment in ("topics", "topic"):
@@ -214,12 +216,14 @@ def rename_topic(path: str, topic: str) -> str:
 
 
 def without(headers: Headers, *names: bytes) -> Headers:
-    """Returns the headers without those of these names."""
+    """Returns the headers except the headers with these names."""
     return [each for each in headers if each[0] not in names]
 
 
 class Response:
-    """An answer on its way to the client. `body` is bytes, or an async iterator of chunks. `length`: of a stream.
+    """An answer on its way to the client.
+
+    `body` is bytes, or an async iterator of chunks. `length`: the length of a stream, if known.
 
     Example: `Response(200, [(b"content-type", b"application/json")], b"{}")`, or `Response.json(200, {"topics": []})`.
     """
@@ -236,14 +240,14 @@ class Response:
         return cls(status, [(b"content-type", b"application/json"), *headers], msgspec.json.encode(value))
 
     def header(self, name: bytes) -> bytes | None:
-        """Returns the first value of a header, None where it is absent."""
+        """Returns the first value of a header, or None."""
         for each, value in self.headers:
             if each == name:
                 return value
         return None
 
     async def read(self) -> bytes:
-        """Returns the whole body, and keeps it."""
+        """Returns the whole body and keeps the body. Raises TopicsError above 64 MiB."""
         if not isinstance(self.body, bytes):
             parts = []
             size = 0
@@ -256,7 +260,7 @@ class Response:
         return self.body
 
     async def decoded(self, shape: Any = dict[str, Any]) -> Any:
-        """Returns the body as `shape`. Raises msgspec.MsgspecError for one that is not of that shape."""
+        """Returns the body as `shape`. Raises msgspec.MsgspecError if the body has another shape."""
         return msgspec.json.decode(await self.read(), type=shape)
 
     def replace(
@@ -280,8 +284,9 @@ class Response:
 
 
 class VirtualNode:
-    """A node of a route, as routers know it: opaque, hashable, comparable. Routers get nodes from their context and hand them
-    back to `send_request`.
+    """A node of a route, from a router's view: opaque, hashable, comparable.
+
+    Routers get nodes from their context, and pass them to `send_request`.
 
     Example: `node = context.any_node("eu"); answer = await context.send_request(node, request)`.
     """
@@ -289,7 +294,7 @@ class VirtualNode:
     __slots__ = ("_is_any", "_node", "_place", "_route")
 
     def __init__(self, place: str, route: str, node: int | None, is_any: bool = False) -> None:
-        """For the runtime alone. `place`: the router in the graph. `node`: None where an inner router decides."""
+        """Only for the gateway itself. `place`: the router in the graph. `node`: None if an inner router decides."""
         self._place, self._route, self._node, self._is_any = place, route, node, is_any
 
     def __eq__(self, other: object) -> bool:
@@ -307,7 +312,7 @@ class VirtualNode:
 
 
 class RouterResponse:
-    """The decision of a router. Made by the builders of RouterContext alone.
+    """The decision of a router. Only the methods of RouterContext create decisions.
 
     Example: `return context.respond_with(response)`.
     """
@@ -321,42 +326,45 @@ class RouterResponse:
 
 @runtime_checkable
 class Router(Protocol):
-    """One instance for each client connection. It keeps what belongs to that connection in plain attributes.
+    """Decides on requests. Each client connection has its own instance, which can keep state in plain attributes.
 
     Example: see the head of this module.
     """
 
     async def on_request(self, operation: Operation, request: Request, context: RouterContext) -> RouterResponse:
-        """Decide on one request. Several requests of one connection may be in flight; the answers leave in their order.
+        """Decides on one request. Several requests of a connection can be in flight. Their answers leave in order.
 
-        An exception is 502 `router_failed`; a TopicsError is the answer that it says.
+        An exception becomes 502 `router_failed`. A TopicsError becomes its own answer.
         """
         ...
 
     def static_routes(self) -> Mapping[Operation, str] | str:
-        """The routes of operations that need no decision: those are sent without a call of `on_request`. A route's name alone
-        says that every operation goes there, so that whole connections pass unparsed."""
+        """Returns the routes of operations that need no decision.
+
+        Such operations are sent without a call of `on_request`. A single route name means that every operation takes the route.
+        Then whole connections pass unparsed.
+        """
         ...
 
     def close(self) -> None:
-        """The client's connection ended."""
+        """Called when the client's connection ends."""
         ...
 
 
 class RouterContext(Protocol):
-    """What a router may do with one request.
+    """The calls that a router can make for one request.
 
     Example: `return context.respond_with(await context.send_request(context.any_node("eu"), request))`.
     """
 
     virtual_node: VirtualNode | None
-    """The node whose address the client used; None at the virtual cluster's own address."""
+    """The node whose address the client used, or None at the virtual cluster's own address."""
     session_id: str
-    """Stays with the client connection, for all routers and filters."""
+    """The id of the client connection, for all routers and filters."""
     authenticated_subject: Subject
 
     def any_node(self, route: str) -> VirtualNode:
-        """Returns one of the route's live nodes, each in turn. Raises UnknownRoute, NodeUnreachable."""
+        """Returns one of the route's live nodes, in turn. Raises UnknownRoute, NodeUnreachable."""
         ...
 
     def node_for_id(self, virtual_node_id: int) -> VirtualNode:
@@ -364,7 +372,7 @@ class RouterContext(Protocol):
         ...
 
     async def send_request(self, node: VirtualNode, request: Request) -> Response:
-        """Send a request through the route's filters to its node. Raises TopicsError where no answer comes."""
+        """Sends a request through the route's filters to its node. Raises TopicsError if no answer arrives."""
         ...
 
     def respond_with(self, response: Response, *, close_connection: bool = False) -> RouterResponse: ...
@@ -372,25 +380,30 @@ class RouterContext(Protocol):
     def respond_with_error(
         self, request: Request, error: Exception, *, close_connection: bool = False
     ) -> RouterResponse:
-        """The error in the wire's shape. An error that is no TopicsError is told as 502 without its message."""
+        """Returns the error in the error format of `/v0`. An error other than a TopicsError becomes 502 without its message."""
         ...
 
     def respond_without_reply(self) -> RouterResponse:
-        """For a client that asked for no answer (`Prefer: respond-async`): 202 without a body."""
+        """Returns 202 without a body, for a client that wants no answer (`Prefer: respond-async`)."""
         ...
 
     def seal(self, kind: str, value: Any) -> str:
-        """Returns an identifier that holds `value`, JSON of the router's own, signed: a cursor or a wid of several servers."""
+        """Returns a signed identifier that contains `value`, a JSON value of the router.
+
+        Used for cursors and wids of several servers.
+        """
         ...
 
     def unseal(self, kind: str, identifier: str) -> Any:
-        """Returns the value of an identifier that `seal` made, for this client. Raises InvalidRequest."""
+        """Returns the value of an identifier that `seal` created for this client. Raises InvalidRequest."""
         ...
 
 
 class RouterFactory(Protocol[C, I]):
-    """Makes the routers of one virtual cluster. The type of `config` is the annotation in `initialize`: a msgspec.Struct, whose
-    faults are reported with their line in the file.
+    """Creates the routers of one virtual cluster.
+
+    The type of `config` is the annotation in `initialize`: a msgspec.Struct. Faults in the configuration are reported with
+    their line in the file.
 
     A factory, also of a filter, may declare `offers_not` and `breaks`, each a mapping from Operation to a reason
     (docs/gateway.md, "What a plugin breaks"):
@@ -398,27 +411,27 @@ class RouterFactory(Protocol[C, I]):
         offers_not = {Operation.METRICS: "counters of several servers are not one server's"}
         breaks = {Operation.WATCH_STREAM: "a stream ends at each switch"}
 
-    `passes_upgrades = True` says that the plugin decides without a look into the frames of a WebSocket. Without it, requests
-    for a WebSocket are 501 behind the plugin.
+    `passes_upgrades = True` means that the plugin decides without reading the frames of a WebSocket. Otherwise, requests for a
+    WebSocket get 501 behind the plugin.
 
     Example: see the head of this module.
     """
 
     def initialize(self, context: RouterFactoryContext, config: C) -> I:
-        """Once for each virtual cluster, at the start and at a reload. Raises PluginConfigError."""
+        """Called once per virtual cluster, at the start and at a reload. Raises PluginConfigError."""
         ...
 
     def create_router(self, context: RouterFactoryContext, data: I) -> Router:
-        """Once for each client connection."""
+        """Called once per client connection."""
         ...
 
     def close(self, data: I) -> None:
-        """The virtual cluster ended, and every router of it is closed."""
+        """Called when the virtual cluster has ended and all its routers are closed."""
         ...
 
 
 class RouterFactoryContext(Protocol):
-    """Where a router stands in the configuration.
+    """A router's environment in the configuration.
 
     Example: `if config.default not in context.route_names: raise PluginConfigError("default: no such route")`.
     """
@@ -428,11 +441,14 @@ class RouterFactoryContext(Protocol):
     route_names: Sequence[str]
 
     def allow_shared_cluster_targets(self) -> None:
-        """Called in `initialize` by a router whose routes may reach the same cluster."""
+        """Allows several routes to reach the same cluster. Call this method in `initialize`."""
         ...
 
     def plugin_instance(self, kind: str, name: str) -> Any:
-        """Returns the factory of a plugin. `kind`: `router` or `filter`; `name`: its type. Raises PluginConfigError."""
+        """Returns the factory of a plugin.
+
+        `kind`: `router` or `filter`. `name`: the plugin's type. Raises PluginConfigError.
+        """
         ...
 
     def plugin_names(self, kind: str) -> Sequence[str]: ...
@@ -442,26 +458,30 @@ class RouterFactoryContext(Protocol):
         ...
 
     def topology_service(self) -> TopologyService:
-        """Returns the topology of this router's routes. A router that never asks pays nothing."""
+        """Returns the topology of this router's routes.
+
+        The gateway collects a topology only for routers that call this method.
+        """
         ...
 
     def gauge(self, name: str, help: str, read: Callable[[], Mapping[str, float]]) -> None:
-        """Called in `initialize`: show a number by route in the gateway's metrics, as `topics_gateway_<name>`.
+        """Adds a number by route to the gateway's metrics, as `topics_gateway_<name>`. Call this method in `initialize`.
 
-        `read` returns the numbers of this process. Of several processes, the largest number is shown.
+        `read` returns the numbers of this process. The metrics show the largest number of all processes.
         """
         ...
 
     def background(self, work: Callable[[RouterContext], Awaitable[None]]) -> None:
-        """Called in `initialize`: each gateway process does `work` from when it serves the virtual cluster until that ends. The
-        context sends requests of the router's own. `work` is cancelled at the end. After an exception it begins again.
+        """Runs `work` in each gateway process while the process serves the virtual cluster. Call this method in `initialize`.
+
+        The context sends the router's own requests. At the end `work` is cancelled. After an exception `work` starts again.
         """
         ...
 
 
 @dataclass(frozen=True)
 class TopicState:
-    """A topic as a route's server told of it, at one moment.
+    """A topic at one moment, as reported by a route's server.
 
     Example: `(await topology.topics("eu", ["orders"]))["orders"].exists`.
     """
@@ -473,15 +493,17 @@ class TopicState:
 
 @dataclass(frozen=True)
 class NodeState:
-    """A node of a route, as the gateway's probes see it. `state`: `up`, `down` or `unknown`."""
+    """A node of a route, in the view of the gateway's probes. `state`: `up`, `down` or `unknown`."""
 
     node: VirtualNode
     state: str
 
 
 class TopologyService(Protocol):
-    """What is known of topics and nodes behind the routes: immutable snapshots, cached for all connections of one router. It is
-    a hint for routing, and never decides what a client may do.
+    """Cached facts about topics and nodes behind the routes.
+
+    The snapshots are immutable and shared by all connections of a router. Use them only for routing, never for access
+    decisions.
 
     Example: `found = await topology.topics("eu", [request.topic]); route = "eu" if found[request.topic].exists else "us"`.
     """
@@ -493,47 +515,48 @@ class TopologyService(Protocol):
 
 @runtime_checkable
 class Filter(Protocol):
-    """Sees what passes a route, or a virtual cluster before its router. One instance for each place in the configuration and
-    each client connection.
+    """Sees all requests and answers of a route, or of a virtual cluster before its router.
+
+    Each position in the configuration has one instance per client connection.
 
     Example: see the head of this module.
     """
 
     async def on_request(self, operation: Operation, request: Request, context: FilterContext) -> Request | Response:
-        """Returns the request to send on, or the answer, which then goes back through the filters before this one."""
+        """Returns the request to send on, or an answer. An answer goes back through the earlier filters."""
         ...
 
     async def on_response(self, operation: Operation, response: Response, context: FilterContext) -> Response:
-        """Returns the answer to hand back."""
+        """Returns the answer to pass back."""
         ...
 
 
 class FilterContext(Protocol):
-    """What a filter may do with one request.
+    """The calls that a filter can make for one request.
 
     Example: `context.authenticated_subject = Subject("billing")`, in a filter of a virtual cluster.
     """
 
     virtual_cluster_name: str
     route: str | None
-    """The route that the filter stands on; None: on the virtual cluster."""
+    """The filter's route, or None for a filter of the virtual cluster."""
     session_id: str
     authenticated_subject: Subject
-    """Set by a virtual cluster's filters, before the router sees the request."""
+    """Set by a virtual cluster's filters, before the router gets the request."""
     origin: str
     """The client's address."""
     peer_certificate: Mapping[str, Any] | None
-    """The client's certificate, as ssl.SSLSocket.getpeercert has it; None without TLS or certificate."""
+    """The client's certificate, in the format of ssl.SSLSocket.getpeercert. None without TLS or certificate."""
     request: Request
-    """The request as the filter got it: `on_response` may need to know."""
+    """The request as the filter received the request, for use in `on_response`."""
 
     async def send_request(self, request: Request) -> Response:
-        """Send a request of the filter's own. It passes the filters between this one and the server, and no others."""
+        """Sends a request of the filter itself. The request passes only the filters between this filter and the server."""
         ...
 
 
 class FilterFactory(Protocol[C, I]):
-    """Makes the filters of one place in the configuration, as RouterFactory makes routers.
+    """Creates the filters of one place in the configuration, like RouterFactory creates routers.
 
     Example:
 
@@ -549,7 +572,7 @@ class FilterFactory(Protocol[C, I]):
 
 
 class FilterFactoryContext(Protocol):
-    """Where a filter stands in the configuration. `route`: None on a virtual cluster."""
+    """A filter's environment in the configuration. `route`: None for a virtual cluster."""
 
     virtual_cluster_name: str
     filter_name: str

@@ -1,6 +1,6 @@
-"""Requests that a router sends of its own accord, and the work that it does while no client asks.
+"""A router's own requests and background work, without a client.
 
-Such requests pass the filters of the router's routes, and not those of the virtual cluster: no client stands behind them.
+The requests pass the filters of the router's routes, but not the filters of the virtual cluster.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 1.0, 30.0
 
 
 class OwnRequests(RouterContext):
-    """The context of a router's own requests. It outlives any client connection; many requests may be under way at once."""
+    """The context of a router's own requests.
+
+    The context outlives client connections. Many requests can be in flight at once.
+    """
 
     def __init__(self, site: VirtualClusterPlace, place: RouterPlace) -> None:
         self.place = place
@@ -57,7 +60,10 @@ class OwnRequests(RouterContext):
 
 
 def start(site: VirtualClusterPlace) -> None:
-    """Begin the background work of a virtual cluster's routers, once. A router in several places works in the first."""
+    """Starts the background work of a virtual cluster's routers, once.
+
+    A router with several places works only in the first place.
+    """
     if site.working is not None:
         return
     routers = {place.name: place for place in reversed(list(places(site))) if isinstance(place, RouterPlace)}
@@ -69,7 +75,7 @@ def start(site: VirtualClusterPlace) -> None:
 
 
 async def keep_doing(name: str, work: Work, context: RouterContext) -> None:
-    """Do a router's work until this task is cancelled. After an exception the work begins again, after ever longer rests."""
+    """Runs a router's work until this task is cancelled. After an exception the work restarts, after growing pauses."""
     rest = FIRST_REST_SECONDS
     while True:
         began = asyncio.get_running_loop().time()
@@ -78,6 +84,6 @@ async def keep_doing(name: str, work: Work, context: RouterContext) -> None:
         except Exception:
             log.exception("the background work of the router %r failed, and begins again", name)
         if asyncio.get_running_loop().time() - began > LONGEST_REST_SECONDS:
-            rest = FIRST_REST_SECONDS  # it had worked for a while
+            rest = FIRST_REST_SECONDS  # the work had run for a while
         await asyncio.sleep(rest)
         rest = min(rest * 2, LONGEST_REST_SECONDS)

@@ -1,10 +1,9 @@
-"""Building blocks between a full router and a static route: scatter and gather, pages, one stream out of many, identifiers and
-errors of several servers.
+"""Building blocks for routers: scatter and gather, pages, one stream from several, identifiers and errors of several servers.
 
-    class Everywhere:
-        async def on_request(self, operation, request, context):
-            answers = await scatter(context, {route: request for route in self.routes}, partial=wants_partial(request))
-            return context.respond_with(Response.json(200, {name: await each.decoded() for name, each in answers.items()}))
+class Everywhere:
+    async def on_request(self, operation, request, context):
+        answers = await scatter(context, {route: request for route in self.routes}, partial=wants_partial(request))
+        return context.respond_with(Response.json(200, {name: await each.decoded() for name, each in answers.items()}))
 """
 
 from __future__ import annotations
@@ -37,19 +36,22 @@ DEFAULT_PAGE, LARGEST_PAGE = 100, 1000
 
 
 def wants_partial(request: Request) -> bool:
-    """Whether the client takes an answer of a part of the routes (`partial=true`)."""
+    """Returns whether the client accepts an answer of only some routes (`partial=true`)."""
     return parameter(request.query, "partial") in ("true", "1")
 
 
 def without_partial(request: Request) -> Request:
-    """Returns the request without `partial`, which servers do not know."""
+    """Returns the request without `partial`, because servers refuse the parameter."""
     if "partial" not in request.query:
         return request
     return request.replace(query=with_parameter(request.query, "partial", None))
 
 
 async def ask(context: RouterContext, route: str, request: Request, *expected: int) -> Response:
-    """Returns the answer of any node of a route. Raises NotReady for a status that is not expected; `detail` has it."""
+    """Returns the answer of any node of a route.
+
+    Raises NotReady for a status that is not in `expected`. `detail` has the status.
+    """
     answer = await context.send_request(context.any_node(route), request)
     if answer.status in expected:
         return answer
@@ -76,8 +78,10 @@ Answering = Callable[[Request], Awaitable[Response]]
 async def gather(
     context: RouterContext, requests: Mapping[str, Request], answering: Mapping[str, Answering] | None = None
 ) -> Gathered:
-    """Send a request to each route at once, to any node of it. A route fails if it does not answer, or answers with 5xx.
-    `answering`: what the router itself answers, in the place of a route."""
+    """Sends a request to any node of each route, at the same time.
+
+    A route fails if no answer arrives, or if the answer is 5xx. `answering`: functions of the router that answer for a route.
+    """
 
     async def one(route: str, request: Request) -> Response | dict[str, Any]:
         try:
@@ -108,7 +112,7 @@ async def gather(
 async def scatter(
     context: RouterContext, requests: Mapping[str, Request], *, partial: bool = False
 ) -> dict[str, Response]:
-    """Returns the answer of each route. Raises RoutesFailed where a route failed, unless `partial`: then it is missing."""
+    """Returns the answer of each route. Raises RoutesFailed if a route failed. With `partial`, failed routes are left out."""
     found = await gather(context, requests)
     if found.errors and not (partial and found.answers):
         raise RoutesFailed(found.errors)
@@ -116,7 +120,7 @@ async def scatter(
 
 
 def first_refusal(answers: Mapping[str, Response]) -> Response | None:
-    """Returns the first answer that is a refusal (4xx); None where there is none."""
+    """Returns the first answer with status 400 or above, or None."""
     return next((each for each in answers.values() if each.status >= 400), None)
 
 
@@ -125,8 +129,11 @@ def first_refusal(answers: Mapping[str, Response]) -> Response | None:
 
 @dataclass(frozen=True)
 class Listed:
-    """One route's part of a list. `request`: the client's request as that route understands it. `renamed` gives an answer of
-    the route the client's names. `answering`: of a part that the router itself answers."""
+    """One route's part of a list.
+
+    `request`: the client's request in the route's names. `renamed` converts an answer to the client's names. `answering`: a
+    function of the router that answers instead of a server.
+    """
 
     request: Request
     renamed: Callable[[Response], Awaitable[Response]]
@@ -134,11 +141,11 @@ class Listed:
 
 
 class _Part:
-    """The pages of one route, one after the other."""
+    """The pages of one route, in order."""
 
     def __init__(self, route: str, listed: Listed, cursor: str | None) -> None:
         self.route, self.listed = route, listed
-        self.cursor: str | None = cursor  # of the page that `items` is of; "" is the first
+        self.cursor: str | None = cursor  # cursor of the page in `items`; "" is the first page
         self.next: str | None = None
         self.items: list[tuple[str, msgspec.Raw]] = []
 
@@ -150,10 +157,12 @@ class _Part:
 async def merged_list(
     context: RouterContext, request: Request, parts: Mapping[str, Listed], key: str, name: str
 ) -> Response:
-    """One page of a list that several routes hold parts of, in the order of the names. `key`: the list's field in the answer;
-    `name`: the field of an entry that it is ordered by.
+    """Returns one page of a list whose parts are on several routes, ordered by name.
 
-    The cursor holds the last name of the page and each route's own cursor. A route that has no more is not asked again.
+    `key`: the list's field in the answer. `name`: the field by which entries are ordered.
+
+    The page's cursor contains the last name of the page and each route's own cursor. A route without further pages is not asked
+    again.
     """
     size = page_size(request)
     position = parameter(request.query, "cursor") or ""
@@ -176,7 +185,7 @@ async def merged_list(
         for part in fetch:
             if part.route in found.answers:
                 await take(part, found.answers[part.route], key, name, after)
-        # A page may hold nothing behind `after`: it was made before the last page of the whole was.
+        # A route's page may have no entry after `after`, because the page was fetched before the last merged page.
         fetch = [part for part in pending if not part.items and part.next is not None]
         for part in fetch:
             part.cursor, part.next = part.next, None
@@ -233,8 +242,10 @@ async def begin_watches(
     partial: bool = False,
     lenient: bool = False,
 ) -> Response:
-    """Begin a watch on each route, and answer with one watch id for all of them. `requests`: in the server's names. `lenient`: a
-    route that has none of the topics is left out, unless no other is left."""
+    """Begins a watch on each route, and answers with one watch id for all of them.
+
+    `requests`: in the server's names. `lenient`: a route without any of the topics is left out, unless all routes lack them.
+    """
     found = await gather(context, {route: request for route, (request, _) in requests.items()})
     there = {route: each for route, each in found.answers.items() if each.status != 404}
     if lenient and there:
@@ -263,8 +274,8 @@ async def begin_watches(
 
 
 async def joined_stream(context: RouterContext, request: Request, renamings: Mapping[str, Renaming]) -> Response:
-    """The stream of a watch that `begin_watches` began. Its ids say the position in the topics of all routes."""
-    from gateway.frames import Joined  # it knows this module's neighbours
+    """Returns the stream of a watch from `begin_watches`. Its ids contain the position in the topics of all routes."""
+    from gateway.frames import Joined  # frames imports this module's neighbours
 
     try:
         wids = decompose(context, "wid", request.name or "", list(renamings))
@@ -300,7 +311,7 @@ async def joined_stream(context: RouterContext, request: Request, renamings: Map
 
 
 def owned(position: dict[str, Any], renaming: Renaming) -> dict[str, Any]:
-    """The part of a position that is about one route's topics, in the server's names."""
+    """Returns the part of a position for one route's topics, in the server's names."""
 
     def is_own(name: str) -> bool:
         try:
@@ -313,12 +324,15 @@ def owned(position: dict[str, Any], renaming: Renaming) -> dict[str, Any]:
 
 
 def compose(context: RouterContext, kind: str, parts: Mapping[str, str]) -> str:
-    """One identifier out of those of several routes, signed. `decompose` gives them back."""
+    """Joins identifiers of several routes into one signed identifier. `decompose` returns the parts."""
     return context.seal(kind, dict(parts))
 
 
 def decompose(context: RouterContext, kind: str, identifier: str, routes: Sequence[str]) -> dict[str, str]:
-    """Raises InvalidRequest for an identifier that `compose` did not make for this client, or of routes that are gone."""
+    """Returns the parts of an identifier from `compose`.
+
+    Raises InvalidRequest if the identifier is not of this client, or names routes that no longer exist.
+    """
     parts: dict[str, str] = context.unseal(kind, identifier)
     if not isinstance(parts, dict) or not parts.keys() <= set(routes):
         raise InvalidRequest(f"{kind}: it was made under another configuration; begin again without it")

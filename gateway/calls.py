@@ -1,6 +1,7 @@
-"""One request on its way: filters of the virtual cluster, router, filters of the route, server, and back.
+"""The path of a request: filters of the virtual cluster, router, filters of the route, server, and back.
 
-A `Session` is one client connection at one virtual cluster, with routers and filters of its own. A `Call` is one request of it.
+A `Session` is one client connection at one virtual cluster, with its own routers and filters. A `Call` is one request of a
+session.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Session:
         self.origin, self.certificate = origin, certificate
         self.routers: dict[RouterPlace, Router] = {}
         self.filters: dict[FilterPlace, Filter] = {}
-        self.key, self.keys = b"", 0  # the beginning of the idempotency keys that it made, and how many they are
+        self.key, self.keys = b"", 0  # prefix of the session's idempotency keys, and their count
 
     def send(
         self, call: Call, place: ClusterPlace, request: Request, node_id: int | None, *, is_any: bool
@@ -62,7 +63,7 @@ class Session:
         return exchange.send(call, place, request, node_id, is_any=is_any)
 
     def new_key(self) -> bytes:
-        """Returns an idempotency key for an append that has none. No other append has it."""
+        """Returns a unique idempotency key for an append without a key."""
         if not self.keys:
             self.key = secrets.token_hex(16).encode()
         self.keys += 1
@@ -87,8 +88,10 @@ class Session:
 
 
 class Call:
-    """One request of a session. `maybe_written`: a write went out and may have happened. `route`: the way that the request took
-    last (`outer/inner`)."""
+    """One request of a session.
+
+    `maybe_written`: a write was sent and may have happened. `route`: the last way of the request (`outer/inner`).
+    """
 
     def __init__(self, session: Session, operation: Operation) -> None:
         self.session, self.operation = session, operation
@@ -96,13 +99,15 @@ class Call:
         self.maybe_written = self.wants_no_answer = self.closes = False
         self.route: str | None = None
         self.mode = "dynamic"
-        self.filters_asking = 0  # requests of filters' own that are under way: their answers are not the client's
-        self.shown: Shown | None = None  # what the client's Last-Event-ID says of itself
-        self.stream_way: tuple[str, ...] = ()  # to the server of a watch stream; none for a stream that a router made
+        self.filters_asking = 0  # own requests of filters in flight: their answers are not the client's
+        self.shown: Shown | None = None  # the signed content of the client's Last-Event-ID
+        self.stream_way: tuple[str, ...] = ()  # the way to the server of a watch stream; empty for a stream of a router
 
     async def run(self, request: Request, virtual_node: VirtualNode | None, real_node: int | None) -> RouterResponse:
-        """The whole way of a request. `real_node`: of a virtual cluster without a router, the node that the client chose.
-        Raises TopicsError."""
+        """Runs a request through the whole path.
+
+        `real_node`: the node that the client chose, in a virtual cluster without a router. Raises TopicsError.
+        """
         site = self.session.site
         prefer = request.header(b"prefer")
         self.wants_no_answer = prefer is not None and PREFER_NO_ANSWER in prefer.lower()
@@ -119,7 +124,7 @@ class Call:
         return RouterResponse(response, close_connection=self.closes)
 
     async def decided(self, request: Request, virtual_node: VirtualNode | None, real_node: int | None) -> Response:
-        """Behind the filters of the virtual cluster. Raises TopicsError."""
+        """Runs the request after the filters of the virtual cluster. Raises TopicsError."""
         decided = await self.root(request, virtual_node, real_node)
         if not self.filters_asking:
             self.closes = decided.close_connection
@@ -127,7 +132,7 @@ class Call:
         return decided.response if decided.response is not None else Response(202)
 
     def check_reply(self, decided: RouterResponse) -> None:
-        """Warn of a router that answers where no answer is due, or the reverse."""
+        """Warns about a router that answers although no answer is wanted, or the reverse."""
         root = self.session.site.root
         if not isinstance(root, RouterPlace) or self.mode == "static":
             return
@@ -152,7 +157,7 @@ class Call:
         return await self.ask(root, request, virtual_node)
 
     async def filtered(self, places: Sequence[FilterPlace], request: Request, last: Next, first: int = 0) -> Response:
-        """Pass the filters from the `first` on, and back through those that the request came to."""
+        """Runs the filters from number `first` on, and then in reverse order the filters that the request passed."""
         passed: list[tuple[FilterPlace, Filter, Context]] = []
         response: Response | None = None
         for number in range(first, len(places)):
@@ -183,14 +188,14 @@ class Call:
         return response
 
     async def ask(self, place: RouterPlace, request: Request, virtual_node: VirtualNode | None) -> RouterResponse:
-        """Have a router decide. Raises TopicsError."""
+        """Asks a router for its decision. Raises TopicsError."""
         session = self.session
         context = Decision(self, place, virtual_node)
         try:
             router = session.router(place)
             static = place.static
             route = static if isinstance(static, str) else static.get(request.operation) if static else None
-            # A node's own address reaches the node, whatever the router shows of several.
+            # A request to a node's own address goes to the node, whatever the router offers for several nodes.
             is_past = virtual_node is not None and request.operation is not Operation.UPGRADE
             if not is_past and request.operation in place.offers_not:
                 raise NotOffered(request.operation.value, place.offers_not[request.operation])
@@ -203,7 +208,7 @@ class Call:
             raise self.failed(place.name, error) from error
 
     async def deliver(self, place: RouterPlace, node: VirtualNode, request: Request) -> Response:
-        """Send a request through its route's filters. Raises TopicsError."""
+        """Sends a request through its route's filters. Raises TopicsError."""
         if node._place != place.label or node._route not in place.routes:
             raise UnknownRoute(f"the router {place.name!r} has no such node")
         route = place.routes[node._route]
@@ -218,7 +223,7 @@ class Call:
         return response
 
     def arrive(self, route: RoutePlace, node: VirtualNode, request: Request) -> Coroutine[Any, Any, Response]:
-        """At the end of a route: a server, or another router."""
+        """Sends the request to the target of the route: a cluster, or another router."""
         if isinstance(route.target, ClusterPlace):
             return self.session.send(self, route.target, request, node._node, is_any=node._is_any)
         return self.arrive_at_router(route, route.target, node, request)
@@ -234,9 +239,9 @@ class Call:
         return decided.response if decided.response is not None else Response(202)
 
     async def deliver_to(self, place: RouterPlace, way: tuple[str, ...], request: Request) -> Response:
-        """Send a request to the cluster at the end of a way, through the filters of its routes and past its routers.
+        """Sends a request along a way to its cluster, through the filters of the routes. The routers on the way are skipped.
 
-        A router that `decides_identifiers` is not passed by: the server that gave out the identifier may be the wrong one by now.
+        A router with `decides_identifiers` is not skipped, because the identifier's server may be the wrong server now.
         """
         if getattr(place.factory, "decides_identifiers", False):
             decided = await self.ask(place, request, None)
@@ -252,7 +257,7 @@ class Call:
         return await self.filtered(route.filters, request, last)
 
     def failed(self, name: str, error: Exception) -> Exception:
-        """What the client is told of an exception. A refusal is told as it is; everything else is a fault of the plugin."""
+        """Returns the error for the client. A refusal stays the same. Other exceptions become RouterFailed."""
         if isinstance(error, (TopicsError, Refused)):
             return error
         log.error("%s failed on %s", name, self.operation.value, exc_info=error)
@@ -261,11 +266,11 @@ class Call:
     # -- Identifiers that belong to one server -------------------------------------------------------------------------
 
     def purpose(self, kind: str) -> str:
-        """An identifier holds for one kind of call, one virtual cluster and one subject."""
+        """Returns the purpose of an identifier: one kind of call, one virtual cluster and one subject."""
         return f"{kind}\0{self.session.site.name}\0{self.subject.name or ''}"
 
     def wrap(self, kind: str, way: Sequence[str], identifier: str) -> str:
-        # The way stands in the identifier: a virtual id would name another node once a route is added.
+        # The identifier contains the way, because virtual ids change when a route is added.
         return self.session.seal.wrap(self.purpose(kind), 0, f"{'/'.join(way)} {identifier}")
 
     def unwrap(self, kind: str, wrapped: str) -> tuple[tuple[str, ...], str]:
@@ -274,21 +279,21 @@ class Call:
         return tuple(way.split("/")), identifier
 
     def wrap_id(self, identifier: bytes) -> bytes:
-        """Returns the id of an event of this stream, signed. It holds for one virtual cluster, one subject and one way."""
+        """Returns the signed id of an event of this stream. The id is valid for one virtual cluster, one subject and one way."""
         text = identifier.decode("latin-1")
         told = msgspec.json.encode((self.stream_way, self.subject.name)).decode()
-        # The id stands behind the signature as it is: an id of 256 topics that is encoded twice would not fit a head.
+        # The id follows the signature unencoded. An id of 256 topics that is encoded twice would not fit into a head.
         return f"{self.session.seal.wrap(self.id_purpose(text), 0, told)}.{text}".encode("latin-1")
 
     def without_wrapped_id(self, request: Request) -> Request:
-        """Returns the request with the server's own Last-Event-ID. Raises InvalidRequest if it was altered."""
-        headers = without(request.headers, b"accept-encoding")  # the ids of the answer are read
+        """Returns the request with the server's own Last-Event-ID. Raises InvalidRequest if the id was altered."""
+        headers = without(request.headers, b"accept-encoding")  # the gateway reads the ids in the answer
         shown = request.header(LAST_EVENT_ID)
         if shown:
             wrapped, _, text = shown.decode("latin-1").strip().partition(".")
             try:
                 told = self.session.seal.unwrap(self.id_purpose(text), wrapped).identifier
-                # `root` compares this once the filters have said who asks.
+                # `root` checks the subject in the id after the filters have identified the client.
                 self.shown = msgspec.json.decode(told, type=Shown)
             except (Foreign, msgspec.MsgspecError) as error:
                 raise InvalidRequest(NO_ID_OF_THIS_STREAM) from error
@@ -299,7 +304,7 @@ class Call:
         return f"event\0{self.session.site.name}\0{identifier}"
 
     def issuer(self, request: Request) -> tuple[str, ...] | None:
-        """Returns the way to the server that handed out the identifier in this request; None without one."""
+        """Returns the way to the server that issued the identifier in this request, or None."""
         if not self.session.site.wraps:
             return None
         found = identifier_in(request)
@@ -308,7 +313,7 @@ class Call:
         try:
             way, _ = self.unwrap(*found)
         except Foreign:
-            return None  # of a router's own, or of nobody: the router decides
+            return None  # issued by a router, or invalid: the router decides
         place: ClusterPlace | RouterPlace = self.session.site.root
         for step in way:
             if not isinstance(place, RouterPlace) or step not in place.routes:
@@ -318,7 +323,7 @@ class Call:
 
 
 class Decision(RouterContext):
-    """What a router may do with one request (api.RouterContext)."""
+    """Implements api.RouterContext for one request."""
 
     def __init__(self, call: Call, place: RouterPlace, virtual_node: VirtualNode | None) -> None:
         self.call, self.place, self.virtual_node = call, place, virtual_node
@@ -370,7 +375,7 @@ class Decision(RouterContext):
 
 
 class Context(FilterContext):
-    """What a filter may do with one request (api.FilterContext)."""
+    """Implements api.FilterContext for one request."""
 
     def __init__(self, call: Call, places: Sequence[FilterPlace], number: int, last: Next, request: Request) -> None:
         self.call, self.places, self.number, self.last, self.request = call, places, number, last, request

@@ -1,4 +1,4 @@
-"""Checks that the parts of a gateway's file fit each other. Every check runs, and one report has all faults."""
+"""Checks that the parts of a gateway's file match. Every check runs, and one report contains all faults."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ from gateway.shapes import (
 from gateway.typed import convert, nearest, shown
 
 OPERATIONS = frozenset(each.value for each in Operation)
-RESERVED = "/gateway"  # the gateway's own pages, such as /gateway/health
+RESERVED = "/gateway"  # the gateway's own pages, for example /gateway/health
 
 
 def check(
     document: Document, file: File, plugins: Plugins, folder: Folder, faults: list[Fault], warnings: list[Fault]
 ) -> File:
-    """Returns the file with its plugins' configurations typed and with each older `targetCluster` as a cluster of its own.
-    Adds mistakes to `faults`. Adds older forms that still work to `warnings`."""
+    """Returns the file with typed plugin configurations, and with a cluster for each older `targetCluster`.
+
+    Adds mistakes to `faults`. Adds older forms that still work to `warnings`.
+    """
     return Check(document, file, plugins, folder, faults, warnings).run()
 
 
@@ -99,7 +101,7 @@ class Check:
     # -- Clusters ------------------------------------------------------------------------------------------------------
 
     def cluster(self, cluster: Any, path: Path) -> None:
-        """A cluster, or an older target that is written like one."""
+        """Checks a cluster, or an older target with the same fields."""
         self.no_name_twice([(node.id, (*path, "nodes", place, "id")) for place, node in enumerate(cluster.nodes)])
         for place, node in enumerate(cluster.nodes):
             self.node(node, (*path, "nodes", place, "url"))
@@ -130,7 +132,7 @@ class Check:
     # -- Filters and routers -------------------------------------------------------------------------------------------
 
     def typed(self, kind: str, definitions: list[Any], known: Any, what: str) -> list[Any]:
-        """Returns the definitions with their configurations as the types that their plugins ask for."""
+        """Returns the definitions with configurations converted to the types of their plugins."""
         found = []
         for place, each in enumerate(definitions):
             plugin: PluginType | None = known.get(each.type)
@@ -157,7 +159,9 @@ class Check:
             self.chain(route.filters, position, (*where, "filters"))
 
     def chain(self, names: list[str], position: Place, path: Path) -> None:
-        """The filters of a route or virtual cluster: known, in a place that they can work in, and not one of a kind twice."""
+        """Checks the filters of a route or virtual cluster: each exists, may be used there, and is unique if its kind must
+        be.
+        """
         kinds: dict[str, str] = {}
         for place, name in enumerate(names):
             where = (*path, place)
@@ -177,7 +181,7 @@ class Check:
             kinds.setdefault(definition.type, name)
 
     def refer(self, kind: str, name: str, known: dict[str, Any], path: Path) -> Any:
-        """Returns the definition that a name refers to, None where there is none."""
+        """Returns the definition that a name refers to, or None."""
         if name not in known:
             self.fault(path, f"there is no {kind} {name!r}{nearest(name, known)}")
             return None
@@ -193,7 +197,7 @@ class Check:
     # -- Virtual clusters ----------------------------------------------------------------------------------------------
 
     def virtual_cluster(self, wanted: VirtualCluster, path: Path, inline: list[Cluster]) -> VirtualCluster:
-        """Returns the virtual cluster with a `target`. An older `targetCluster` becomes a cluster among `inline`."""
+        """Returns the virtual cluster with a `target`. Adds a cluster for an older `targetCluster` to `inline`."""
         self.chain(wanted.filters, "virtual cluster", (*path, "filters"))
         self.no_name_twice([(each, (*path, "without", place)) for place, each in enumerate(wanted.without)])
         for place, each in enumerate(wanted.without):
@@ -208,7 +212,7 @@ class Check:
         self.cluster(older, where)
         text = f"{shown(where)}: targetCluster is the older form: define the cluster in clusterDefinitions and name it in target."
         self.warnings.append(Fault(self.document.line(where), text))
-        name = f"targetCluster of {wanted.name}"  # no definition may have this name
+        name = f"targetCluster of {wanted.name}"  # no definition can have this name
         inline.append(Cluster(name=name, nodes=older.nodes, tls=older.tls, timeouts=older.timeouts or Timeouts()))
         return msgspec.structs.replace(wanted, target=Target(cluster=name), target_cluster=None)
 
@@ -242,7 +246,10 @@ class Check:
     # -- The whole graph -----------------------------------------------------------------------------------------------
 
     def no_cycle(self) -> None:
-        """A request must not come to the same router twice. Each route is followed once, so each cycle is told once."""
+        """Checks that a request cannot reach the same router twice.
+
+        Each route is followed once, so each cycle is reported once.
+        """
         done: set[str] = set()
 
         def follow(name: str, way: list[str]) -> None:
@@ -267,7 +274,7 @@ class Check:
         return next(place for place, each in enumerate(self.file.router_definitions) if each.name == name)
 
     def no_definition_unused(self) -> None:
-        """A definition that no virtual cluster leads to is a mistake, or left over from an earlier file."""
+        """Reports definitions that no virtual cluster uses: a mistake, or left over from an earlier file."""
         reached = self.reached()
         for kind, word in (
             ("clusterDefinitions", "cluster"),
@@ -301,8 +308,10 @@ class Check:
 
 
 def shared_clusters(routers: dict[str, RouterDefinition], name: str) -> list[tuple[str, str, str]]:
-    """Returns (cluster, route, route) for each two routes of a router that lead to the same cluster, nested routers included.
-    A record would then be found twice. A router that can work with this allows it."""
+    """Returns (cluster, route, route) for each two routes of a router that reach the same cluster, also through nested routers.
+
+    A record would appear twice. A router that can handle this allows shared clusters.
+    """
 
     def clusters(target: Target) -> set[str]:
         if target.cluster is not None:

@@ -127,7 +127,10 @@ def migrate(file: Path, topic: str, virtual_cluster: str | None, mirror: bool, b
 def the_migration(
     sites: Mapping[str, VirtualClusterPlace], topic: str, virtual_cluster: str | None
 ) -> tuple[OwnRequests, Moves]:
-    """The MigrateRouter that may move the topic, with a context for its requests. Raises Refusal unless there is exactly one."""
+    """Returns the context for requests and the moves of the MigrateRouter that may move the topic.
+
+    Raises Refusal unless exactly one such router exists.
+    """
     found = [
         (site, place)
         for site in sites.values()
@@ -146,7 +149,7 @@ def the_migration(
 
 
 def loaded(file: Path, listen: Listen) -> list[str]:
-    """Check the file and the certificates once, before any process is started. Returns the warnings. Raises Faulty, Refusal."""
+    """Checks the file and the certificates before any process starts. Returns the warnings. Raises Faulty, Refusal."""
 
     async def run() -> list[str]:
         gateway = Gateway(file, keys.seal() or keys.random_seal())
@@ -162,7 +165,7 @@ def warn(warnings: Sequence[str]) -> None:
 
 
 def main(arguments: Sequence[str], called: str) -> None:
-    """Do what the arguments behind `gateway` say. Raises SystemExit."""
+    """Runs the arguments after `gateway`. Raises SystemExit."""
     try:
         program.main(list(arguments), prog_name=called)
     except (Faulty, Refusal) as error:

@@ -1,4 +1,4 @@
-"""The configuration of a gateway: a file, read and checked whole before anything of it is used."""
+"""The configuration of a gateway: a file that is read and checked as a whole before use."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from gateway.typed import convert
 
 
 class Configuration(NamedTuple):
-    """A file without a fault: definitions by name, plugin configurations typed, every virtual cluster with a target.
+    """A file without faults: definitions by name, typed plugin configurations, and a target for every virtual cluster.
 
-    `fingerprint` is of the file's values, so that an operator sees whether two gateways serve the same.
+    `fingerprint` is a hash of the file's values. Operators can compare two gateways by their fingerprints.
     """
 
     clusters: dict[str, Cluster]
@@ -39,11 +39,11 @@ class Configuration(NamedTuple):
     document: Document
 
     def line(self, kind: str, name: str, *path: str | int) -> int:
-        """Returns the line of a definition, or of a value in it. `kind`: cluster, filter, router, virtual cluster."""
+        """Returns the line of a definition, or of a value in a definition. `kind`: cluster, filter, router, virtual cluster."""
         return self.document.line((*self.path(kind, name), *path))
 
     def line_of_key(self, kind: str, name: str, said: str) -> int:
-        """Returns the line that a plugin's fault is about. Its text may begin with a key: `rules: …`."""
+        """Returns the line for a plugin's fault. The text of the fault may begin with a key: `rules: …`."""
         key, colon, _ = said.partition(":")
         path = self.path(kind, name)
         paths = [(*path, "config", key), (*path, key)] if colon and key.isidentifier() else []
@@ -54,11 +54,13 @@ class Configuration(NamedTuple):
         for place, each in enumerate(self.document.value.get(section) or ()):
             if each.get("name") == name:
                 return section, place
-        return ()  # a cluster that is written into its virtual cluster
+        return ()  # a cluster that is written inside its virtual cluster
 
     def reachable(self, virtual_cluster: str) -> list[Definition]:
-        """Returns the definitions that serve a virtual cluster, itself first. If they are
-        equal in two configurations, a reload keeps its routers and connections."""
+        """Returns the definitions that serve a virtual cluster, including its own.
+
+        If two configurations have equal definitions, a reload keeps the routers and connections of the virtual cluster.
+        """
         start = self.virtual_clusters[virtual_cluster]
         found: dict[tuple[str, str], Definition] = {}
 
@@ -81,7 +83,7 @@ class Configuration(NamedTuple):
 
 
 class Faulty(Exception):
-    """A file that is not served. Its text is the report: a line for each fault."""
+    """A file with faults, which is not served. The text is a report with a line for each fault."""
 
     def __init__(self, file: Path, faults: list[Fault]) -> None:
         super().__init__("\n".join(f"{file}:{fault.line}: {fault.text}" for fault in sorted(faults)))
@@ -89,7 +91,7 @@ class Faulty(Exception):
 
 
 def load(file: Path, plugins: Plugins) -> Configuration:
-    """Returns the configuration that a file holds. Raises Faulty."""
+    """Returns the configuration in a file. Raises Faulty."""
     try:
         text = file.read_text()
     except (OSError, UnicodeDecodeError) as error:

@@ -1,8 +1,8 @@
-"""Exact copies of a topic on another server: the same records, under the same seqs, times, nodes and tags.
+"""Exact copies of a topic on another server: the same records, with the same seqs, times, nodes and tags.
 
-A copy is a sealed topic: only copies go in, and no client's writes. One page of `diff` at the source becomes one append with
-`copy`. The server skips seqs up to the copy's head, so any number of processes may copy at once, and a process that begins
-again begins at the copy's head.
+A copy is a sealed topic, which accepts copies but no writes of clients. One page of `diff` at the source becomes one append
+with `copy`. The server skips seqs up to the copy's head. So any number of processes can copy at once, and a restarted process
+continues at the copy's head.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from gateway.blocks import ask
 from gateway.edits import encoded
 from gateway.names import Raws
 
-PAGE = 1000  # records of one page: the most that a diff gives
-MOST_SEQS = 5000  # of one delete
+PAGE = 1000  # records per page, the maximum of a diff
+MOST_SEQS = 5000  # seqs per delete
 JSON = ((b"content-type", b"application/json"),)
 
 
@@ -46,7 +46,7 @@ class Tombstone(msgspec.Struct):
 
 
 class Page(msgspec.Struct):
-    """An answer to a diff. `records` are the bytes that the source sent."""
+    """The answer to a diff. `records` are the bytes that the source sent."""
 
     next_from_seq: int
     head_seq: int
@@ -63,7 +63,7 @@ class Timed(msgspec.Struct):
 
 
 class Copied(NamedTuple):
-    """How far a copy is: its head and last time (ms), and the source's head as it was then."""
+    """The progress of a copy: its head and last time (ms), and the source's head at that moment."""
 
     head: int
     ts: int
@@ -75,15 +75,15 @@ class Copied(NamedTuple):
 
 
 async def look(context: RouterContext, route: str, topic: str) -> Topic | None:
-    """Returns what the route's server says of a topic, None where it has none. Raises TopicsError."""
+    """Returns the state of a topic on the route's server, or None if the topic does not exist. Raises TopicsError."""
     answer = await ask(context, route, Request("GET", path(topic), "touch=false"), 200, 404)
     return None if answer.status == 404 else await answer.decoded(Topic)
 
 
 async def begin(context: RouterContext, topic: str, source: str, dest: str) -> Copied:
-    """Make the copy, sealed, with the settings of the source. A copy that is there continues. Returns how far it is.
+    """Creates a sealed copy with the settings of the source, or continues an existing copy. Returns the progress.
 
-    Raises NotReady where the source has no such topic, or `dest` has one that is not sealed.
+    Raises NotReady if the source has no such topic, or if the topic at `dest` is not sealed.
     """
     original, copy = await look(context, source, topic), await look(context, dest, topic)
     if original is None:
@@ -95,15 +95,18 @@ async def begin(context: RouterContext, topic: str, source: str, dest: str) -> C
     await configure(context, topic, dest, settings(original))
     copy = await look(context, dest, topic)
     if copy is not None and copy.head_seq > 0:
-        # A deleted topic of this name left its numbering. The copy has the seqs of its source, and begins without it.
+        # A deleted topic with this name left its numbering. The copy must start without it, to take the seqs of its source.
         await ask(context, dest, Request("DELETE", path(topic), "if_sealed=true&keep_head=false"), 200)
         await configure(context, topic, dest, settings(original))
     return Copied(0, 0, original.head_seq)
 
 
 def settings(original: Topic) -> dict[str, Any]:
-    """Returns the settings of a copy. It has no caps: with a cap, a delete that arrives late would make it evict records that the
-    source still has. `trim` takes away what the source has evicted."""
+    """Returns the settings of a copy.
+
+    A copy has no caps. With a cap, a late delete would make the copy evict records that the source still has. `trim` removes
+    the records that the source has evicted.
+    """
     return {**original.config, "sealed": True, "cap_records": 0, "cap_bytes": 0}
 
 
@@ -114,11 +117,11 @@ async def configure(context: RouterContext, topic: str, route: str, config: dict
 async def copy_page(
     context: RouterContext, topic: str, source: str, dest: str, copy: Copied, wait_ms: int = 0
 ) -> Copied:
-    """Copy the records behind the copy's head, a page at most. `wait_ms`: how long to wait for a record where there is none."""
+    """Copies at most a page of records after the copy's head. `wait_ms`: how long to wait if the source has no new record."""
     page = await read(context, topic, source, copy.head, wait_ms)
     lost = msgspec.json.decode(page.tombstone, type=Tombstone | None)
     if lost is not None and lost.lost_from is not None and lost.lost_from < lost.gap_from:
-        # A crash of the source took back records. This copy may hold them.
+        # A crash of the source took records back. This copy may still have them.
         await delete(context, topic, dest, [seq async for seq in live(context, topic, dest, lost.lost_from - 1)])
     if page.next_from_seq == copy.head and lost is None:
         return copy._replace(source_head=page.head_seq)
@@ -131,8 +134,10 @@ async def copy_page(
 
 
 def rising(records: msgspec.Raw, last: int) -> tuple[msgspec.Raw, int]:
-    """Returns the records with times that do not fall, and the last time. They fall where the source's clock was set back: a copy
-    gives such a record the time of the record before it."""
+    """Returns the records with times that never decrease, and the last time.
+
+    Times decrease if the source's clock was set back. A copy gives such a record the time of the record before.
+    """
     times = [record.ts for record in msgspec.json.decode(records, type=list[Timed])]
     risen = list(accumulate(times, max, initial=last))[1:]
     if risen == times:
@@ -152,7 +157,7 @@ async def read(context: RouterContext, topic: str, route: str, from_seq: int, wa
 async def live(
     context: RouterContext, topic: str, route: str, from_seq: int, upto: int | None = None
 ) -> AsyncGenerator[int]:
-    """The seqs above `from_seq`, and up to `upto`, whose records are shown."""
+    """Yields the seqs of shown records above `from_seq`, up to `upto`."""
     while True:
         page = await read(context, topic, route, from_seq)
         for record in msgspec.json.decode(page.records, type=list[Seq]):
@@ -165,14 +170,14 @@ async def live(
 
 
 class Difference(NamedTuple):
-    """Seqs that only the copy shows, and how many only the source shows."""
+    """The seqs that only the copy shows, and the number of seqs that only the source shows."""
 
     surplus: list[int]
     missing: int
 
 
 async def difference(context: RouterContext, topic: str, source: str, dest: str, upto: int) -> Difference:
-    """Compare what both sides show, up to a seq. Both are read whole, a page at a time."""
+    """Compares the shown records of both sides up to a seq. Reads both sides completely, page by page."""
     surplus, missing = list[int](), 0
     async with (
         aclosing(live(context, topic, source, 0, upto)) as ours,
@@ -191,7 +196,10 @@ async def difference(context: RouterContext, topic: str, source: str, dest: str,
 
 
 async def trim(context: RouterContext, topic: str, source: str, dest: str, earliest_seq: int) -> None:
-    """Remove from a copy what lies below the source's first record. Its readers hear of a loss if the source tells one."""
+    """Removes the records below the source's first record from a copy.
+
+    Readers of the copy get the source's tombstone, if any.
+    """
     answer = await ask(context, source, post(f"{path(topic)}/diff", {"from_seq": 0, "limit": 1}), 200)
     tombstone = (await answer.decoded(Page)).tombstone
     if bytes(tombstone) != b"null":
@@ -200,9 +208,10 @@ async def trim(context: RouterContext, topic: str, source: str, dest: str, earli
 
 
 async def repair(context: RouterContext, topic: str, source: str, dest: str) -> int:
-    """Delete from a copy what the source no longer shows. Returns how many records those were, those below its first one apart.
+    """Deletes the copy's records that the source no longer shows. Returns their number, without the records below the source's
+    first.
 
-    Raises NotReady where the copy lacks records: it cannot take them behind its head, and has to be made again.
+    Raises NotReady if the copy lacks records. A copy cannot insert records below its head, and must be created again.
     """
     original, copy = await look(context, source, topic), await look(context, dest, topic)
     if original is not None and copy is not None and copy.earliest_seq < min(original.earliest_seq, copy.head_seq + 1):
@@ -220,14 +229,17 @@ async def repair(context: RouterContext, topic: str, source: str, dest: str) -> 
 
 
 async def delete(context: RouterContext, topic: str, dest: str, seqs: Sequence[int]) -> None:
-    """Delete these records of a copy."""
+    """Deletes these records of a copy."""
     for first in range(0, len(seqs), MOST_SEQS):
         body = {"copy": True, "seqs": list(seqs[first : first + MOST_SEQS])}
         await ask(context, dest, post(f"{path(topic)}/delete", body), 200)
 
 
 async def forward_delete(context: RouterContext, request: Request, answer: Response, dest: str) -> None:
-    """Repeat a client's delete in a copy. `answer` is the source's: its head bounds the delete: the copy may have later ones."""
+    """Repeats a client's delete in a copy.
+
+    The head in the source's answer limits the delete, because the copy may have later records.
+    """
     body = await request.json(Raws)
     head = (await answer.decoded(Raws))["head_seq"]
     bound = msgspec.json.decode(head, type=int) + 1
@@ -239,9 +251,9 @@ async def forward_delete(context: RouterContext, request: Request, answer: Respo
 
 
 async def copy_cursors(context: RouterContext, topic: str, source: str, dest: str) -> int:
-    """Bring the named cursors of a copy to where the source's are. Returns how many the source has.
+    """Copies the positions of named cursors from the source. Returns the number of the source's named cursors.
 
-    A cursor that is moved at the same time keeps its new place: another process has opened the copy.
+    A cursor that moves at the same time keeps its new position, because another process has already opened the copy.
     """
     copied, page_cursor = 0, ""
     while True:

@@ -1,4 +1,4 @@
-"""A YAML document that knows the line of each value. A fault of a configuration names its line."""
+"""A YAML document with the line of each value, because faults of a configuration name their line."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import Any, NamedTuple
 
 import yaml
 
-MOST_NODES = 100_000  # aliases may refer to each other, and a small file grow without bound
+MOST_NODES = 100_000  # aliases can refer to each other and expand a small file without bound
 
 Path = tuple[str | int, ...]
 
 
 class Fault(NamedTuple):
-    """A mistake at a line, and the change that mends it. Lines count from 1."""
+    """A mistake at a line, and the change that fixes the mistake. Lines count from 1."""
 
     line: int
     text: str
 
 
 class Document:
-    """The values of a file, and the line of each. `value` is None where `faults` is not empty."""
+    """The values of a file, and the line of each value. `value` is None if `faults` is not empty."""
 
     def __init__(self, text: str) -> None:
         self.value: Any = None
@@ -37,13 +37,13 @@ class Document:
         except (
             yaml.YAMLError,
             ValueError,
-        ) as error:  # a character that YAML does not allow; a number or date that is none
+        ) as error:  # a character that YAML forbids, or an invalid number or date
             self.faults.append(Fault(1, f"The file is not YAML: {' '.join(str(error).split())}."))
         finally:
             loader.dispose()
 
     def line(self, path: Path) -> int:
-        """Returns the line of a value, or of the nearest value around it where it is absent."""
+        """Returns the line of a value. Returns the line of the closest enclosing value if the value is absent."""
         while path not in self._lines:
             path = path[:-1]
         return self._lines[path]

@@ -1,4 +1,4 @@
-"""Changes to a JSON body that leave all other members as the bytes that they were."""
+"""Changes members of a JSON body. All other members keep their bytes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ Members = dict[str, msgspec.Raw]
 
 
 def edited(body: bytes, change: Callable[[Members], None]) -> bytes:
-    """Returns the JSON object after `change`. An empty body counts as `{}`. A body that is not an object comes back as it is: the
-    server refuses it."""
+    """Returns the JSON object after `change`. An empty body counts as `{}`.
+
+    A body that is not an object is returned unchanged, because the server will refuse the body.
+    """
     try:
         members = msgspec.json.decode(body or b"{}", type=Members)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -26,12 +28,12 @@ def encoded(value: Any) -> msgspec.Raw:
 
 
 def is_absent(members: Members, name: str) -> bool:
-    """Whether a member is missing or null."""
+    """Returns whether a member is missing or null."""
     return bytes(members.get(name, b"null")).strip() == b"null"
 
 
 def decoded(value: msgspec.Raw | None, shape: Any) -> Any:
-    """Returns the value if it is of that shape, else None."""
+    """Returns the value if the value has the shape, otherwise None."""
     if value is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Refusals of the gateway itself, in the wire's error shape (docs/gateway.md, "Errors")."""
+"""Errors of the gateway itself, in the error format of `/v0` (docs/gateway.md, "Errors")."""
 
 from __future__ import annotations
 

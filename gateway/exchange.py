@@ -1,7 +1,7 @@
-"""One request to a server, and its answer: nodes in turn, what may be sent again, bodies as they come.
+"""Sends one request to a server and returns the answer: chooses nodes, retries, and streams bodies.
 
-A request is sent again if it did not reach a server, if it is a read, or if it is an append under an idempotency key. The gateway
-gives a key to an append that has none, unless its cluster says `addKeys: false`.
+The gateway repeats a request if the request did not reach a server, is a read, or is an append with an idempotency key. An
+append without a key gets a key, unless its cluster has `addKeys: false`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from http1 import Answer, Body, Failure
 if TYPE_CHECKING:
     from gateway.calls import Call
 
-# Of one connection, and not of the message that it carries.
+# Headers of the connection, not of the message.
 OF_THE_CONNECTION = frozenset(
     (
         b"connection",
@@ -38,12 +38,15 @@ OF_THE_CONNECTION = frozenset(
     )
 )
 MOST_TRIES = 3
-REPLAYED_BYTES = 1024 * 1024  # of a body are kept, so that it can be sent again
+REPLAYED_BYTES = 1024 * 1024  # bytes of a body that are kept for a retry
 
 
 async def send(call: Call, place: ClusterPlace, request: Request, node_id: int | None, *, is_any: bool) -> Response:
-    """Returns the answer of a node of the cluster. `node_id`: the node to ask first; `is_any`: another may answer as well.
-    Raises NodeUnreachable, UpstreamTimeout, UnknownRoute."""
+    """Returns the answer of a node of the cluster.
+
+    `node_id`: the node to ask first. `is_any`: another node may answer instead. Raises NodeUnreachable, UpstreamTimeout,
+    UnknownRoute.
+    """
     cluster, operation = place.cluster, request.operation
     route = call.route or place.name
     wraps = call.session.site.wraps
@@ -102,7 +105,7 @@ async def send(call: Call, place: ClusterPlace, request: Request, node_id: int |
 
 
 def next_node(place: ClusterPlace, node_id: int | None, is_any: bool, tried: list[Node]) -> Node | None:
-    """Returns the node that the router chose; after that, where any may answer, a live one that was not tried."""
+    """Returns the router's node first. Later, if any node may answer, returns a live node that was not tried."""
     cluster = place.cluster
     if node_id is not None and (not tried or not is_any):
         return cluster.by_id.get(node_id)
@@ -110,7 +113,10 @@ def next_node(place: ClusterPlace, node_id: int | None, is_any: bool, tried: lis
 
 
 class Replay:
-    """A body that is sent as it arrives, and from its beginning if it is sent again. `is_whole`: it is small enough for that."""
+    """A body that is sent while the body arrives, and again from its start in a retry.
+
+    `is_whole`: the body is small enough for a retry.
+    """
 
     def __init__(self, body: Body) -> None:
         self.body, self.length = body, body.length
@@ -146,14 +152,14 @@ def answered(answer: Answer) -> Response:
     if answer.body.complete:
         body = answer.body.take()
         length = None
-        if not body:  # of a HEAD
+        if not body:  # the answer to a HEAD
             length = next((int(value) for name, value in answer.headers if name == b"content-length"), None)
         return Response(answer.status, headers, body, length=length)
     return Response(answer.status, headers, Streamed(answer), length=answer.body.length)
 
 
 class Streamed:
-    """A body that is passed on as it comes. `aclose` gives it up, also before it began."""
+    """A body that is passed on in pieces. `aclose` cancels the body, also before the first piece."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer

@@ -1,4 +1,4 @@
-"""What a configuration does, for people: its graph, and the way that one request takes."""
+"""Explains a configuration to people: the graph, and the way of one request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gateway.keys import random_seal
 
 
 def graph(sites: dict[str, VirtualClusterPlace]) -> Iterator[str]:
-    """The lines of the graph, from the virtual clusters down."""
+    """Yields the lines of the graph, from the virtual clusters down."""
     for site in sites.values():
         addresses = ", ".join([*(f"host {host}" for host in site.hosts), *(f"prefix {each}" for each in site.prefixes)])
         yield f"virtual cluster {site.name} ({addresses}){through(site.filters)}"
@@ -36,7 +36,7 @@ def through(filters: list[FilterPlace]) -> str:
 
 
 class DrySession(Session):
-    """A connection whose requests reach no server. `steps`: what happened instead."""
+    """A connection whose requests reach no server. `steps`: the sends that were skipped."""
 
     def __init__(self, site: VirtualClusterPlace) -> None:
         super().__init__(site, random_seal(), "explain", "127.0.0.1", None)
@@ -53,7 +53,10 @@ class DrySession(Session):
 
 
 async def explain(site: VirtualClusterPlace, method: str, path: str, subject: str | None) -> list[str]:
-    """The steps of a request that `subject` sends. Nothing reaches a server, and the virtual cluster's filters are not asked."""
+    """Returns the steps of a request from `subject`.
+
+    No request reaches a server, and the virtual cluster's filters do not run.
+    """
     bare, _, query = path.partition("?")
     request = Request(method, bare, query)
     session = DrySession(site)
@@ -76,7 +79,7 @@ async def explain(site: VirtualClusterPlace, method: str, path: str, subject: st
 
 
 def reason(session: DrySession, place: RouterPlace, request: Request) -> str:
-    """Why the router decided so, in its own words if it has any (`explain(request)`)."""
+    """Returns the router's own reason for its decision (`explain(request)`), or the router's type."""
     if place.static:
         return "a static route, which needs no decision"
     explained = getattr(session.router(place), "explain", None)

@@ -1,4 +1,4 @@
-"""Streams of server-sent events: cut into frames, renamed, and several joined into one."""
+"""Streams of server-sent events: splits streams into frames, renames topics, and joins several streams."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import msgspec
 from gateway.api import Response
 from gateway.names import Raws, Rename, decoded_id, encoded_id, renamed_event_id, renamed_id, with_names
 
-LONGEST_FRAME = 4 * 1024 * 1024  # bytes: a server sends at most 256 KiB a frame, except for one large record
+LONGEST_FRAME = 4 * 1024 * 1024  # bytes: a server sends at most 256 KiB per frame, except for one large record
 ID_LINE = re.compile(rb"^id: ?([^\n]+)\n", re.MULTILINE)
 MOST_WAITING = 16  # frames of one source that wait for a slow client
 
 
 class FrameTooLong(Exception):
-    """A server sent a frame longer than it may be."""
+    """A server sent a frame that is too long."""
 
 
 async def frames(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The frames of a stream, each with the empty line at its end."""
+    """Yields the frames of a stream, each with its final empty line."""
     rest = b""
     async for part in body:
         rest += part
@@ -35,7 +35,7 @@ async def frames(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 class Frame:
-    """One frame as its lines. `data` is the JSON of its data lines, None where it has none or it is no object."""
+    """One parsed frame. `data` is the JSON object of its data lines, or None."""
 
     __slots__ = ("data", "event", "id", "others")
 
@@ -67,7 +67,7 @@ class Frame:
         return b"\n".join(lines) + b"\n\n"
 
     def rename(self, rename: Rename) -> None:
-        """Give the frame the client's names, in its data and in its id."""
+        """Renames topics in the frame's data and id to the client's names."""
         if (self.data is not None and self.data.startswith((b'{"topic"', b'{"channels"'))) or self.event == b"error":
             with contextlib.suppress(msgspec.MsgspecError):
                 self.data = msgspec.json.encode(with_names(msgspec.json.decode(self.data or b"{}", type=Raws), rename))
@@ -79,7 +79,7 @@ class Frame:
 
 
 class Frames:
-    """A stream made of another: each frame as `change` returns it, or left out where it returns nothing."""
+    """A stream of changed frames. `change` returns the new frame, or None to drop the frame."""
 
     def __init__(self, source: Any, change: Callable[[Frame], bytes | None]) -> None:
         self.source, self.change = source, change
@@ -107,11 +107,11 @@ def renamed_frames(response: Response, rename: Rename) -> Frames:
 
 
 class ChangedIds:
-    """A stream made of another, in which `change` replaces each event id. The rest passes as it arrives, half frames too."""
+    """A stream in which `change` replaces each event id. All other bytes pass as they arrive, also partial frames."""
 
     def __init__(self, source: Any, change: Callable[[bytes], bytes]) -> None:
         self.source, self.change = source, change
-        self.held = b""  # the beginning of a line that may be an id
+        self.held = b""  # the start of a line that may be an id
         self.is_within_line = False
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -154,20 +154,20 @@ class ChangedIds:
 
 
 class Joined:
-    """One watch stream out of several, by route. Its ids say the position in the topics of all of them.
+    """One watch stream from several sources, by route. Its ids contain the position in the topics of all sources.
 
-    A slow client stops the reading of every source. The stream ends when one source ends or fails: the client then connects
-    again, with its last id. `caught-up` events pass as they come, one a topic.
+    A slow client pauses the reading of all sources. The stream ends if any source ends or fails, and the client reconnects with
+    its last id. `caught-up` events pass as they arrive, one per topic.
     """
 
     def __init__(
         self, sources: Mapping[str, tuple[Any, Rename]], position: dict[str, Any], heard: Collection[str] = ()
     ) -> None:
-        """`position`: what the client has shown, in its own names. `heard`: the routes whose topics it names."""
+        """`position`: the client's Last-Event-ID, in the client's names. `heard`: the routes whose topics are in the id."""
         self.sources = dict(sources)
         self.position = dict(position)
-        # Until each source has said where it is, the whole has no position, and its frames no id: in an id a missing topic
-        # means that the client knows that it was deleted.
+        # Until each source has sent its position, frames get no id. In an id, a missing topic means that the client knows about
+        # the topic's deletion.
         self.unheard = set(sources) - set(heard)
         self.queue: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_WAITING)
         self.putting = asyncio.Lock()
@@ -194,7 +194,7 @@ class Joined:
                 frame.rename(rename)
                 if not await self.passes(route, frame):
                     continue
-                # One at a time, so that frames enter the queue in the order in which they moved the position.
+                # Put frames one at a time, so that frames enter the queue in the order in which they advanced the position.
                 async with self.putting:
                     if frame.id:
                         self.unheard.discard(route)
@@ -205,19 +205,19 @@ class Joined:
                 await self.queue.put(None)
 
     async def passes(self, route: str, frame: Frame) -> bool:
-        """Whether a source's frame is for the client."""
+        """Returns whether a source's frame is for the client."""
         return True
 
     def is_of(self, route: str, topic: str) -> bool:
-        """Whether a source still speaks for a topic."""
+        """Returns whether a source still serves a topic."""
         return True
 
     def move(self, frame: Frame, own: set[str], route: str) -> set[str]:
-        """Take a source's position into that of the whole, whose id the frame gets. Returns the source's topics."""
+        """Merges a source's position into the common position, which becomes the frame's id. Returns the source's topics."""
         assert frame.id is not None
         position = decoded_id(frame.id.decode("latin-1"))
         position = {topic: seq for topic, seq in position.items() if self.is_of(route, topic)}
-        # A topic that a source names no longer was deleted there.
+        # If a source's id no longer contains a topic, the topic was deleted at the source.
         for name in own - position.keys():
             if self.is_of(route, name):
                 self.position.pop(name, None)

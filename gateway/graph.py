@@ -1,7 +1,7 @@
-"""The configuration as it runs: each virtual cluster as a tree of routers, routes and clusters.
+"""The running configuration: each virtual cluster is a tree of routers, routes and clusters.
 
-The definitions form a graph without cycles. Here each (outer route, router) is a place of its own, so that a definition used
-twice has two instances.
+The definitions form a graph without cycles. In the tree, each (outer route, router) is a separate place. So a definition that
+is used twice has two instances.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Work = Callable[[RouterContext], Awaitable[None]]
 
 @dataclass(eq=False)
 class ClusterPlace:
-    """The end of a way: a cluster. `way`: the routes that lead here, from the virtual cluster on."""
+    """The end of a way: a cluster. `way`: the routes from the virtual cluster to this place."""
 
     name: str
     way: tuple[str, ...]
@@ -39,7 +39,7 @@ class ClusterPlace:
 
 @dataclass(eq=False)
 class FilterPlace:
-    """A filter where it stands. `route`: None on a virtual cluster."""
+    """A filter in the tree. `route`: None on a virtual cluster."""
 
     name: str
     route: str | None
@@ -65,7 +65,7 @@ class RoutePlace:
 
 @dataclass(eq=False)
 class RouterPlace:
-    """A router where it stands. Its nodes have virtual ids: V = route.id + S · node.id, with S routes."""
+    """A router in the tree. Its nodes have virtual ids: V = route.id + S · node.id, with S routes."""
 
     name: str
     way: tuple[str, ...]
@@ -73,7 +73,7 @@ class RouterPlace:
     factory: Any
     context: RouterPlaceContext
     data: Any
-    static: Mapping[Operation, str] | str | None = None  # of its routers, once one was made
+    static: Mapping[Operation, str] | str | None = None  # static routes, after the first router was created
 
     def create(self) -> Router:
         made: Router = self.factory.create_router(self.context, self.data)
@@ -87,12 +87,12 @@ class RouterPlace:
     def static_routes(self) -> Mapping[Operation, str] | str:
         """Returns the routes of operations that need no decision."""
         if self.static is None:
-            self.create().close()  # a router of any connection says it
+            self.create().close()  # each router of this place has the same static routes
         assert self.static is not None
         return self.static
 
     def crossed(self, operation: Operation) -> list[RoutePlace]:
-        """Returns the routes that an operation may take."""
+        """Returns the routes that an operation can take."""
         static = self.static_routes()
         route = static if isinstance(static, str) else static.get(operation)
         return [self.routes[route]] if route is not None else list(self.routes.values())
@@ -102,7 +102,7 @@ class RouterPlace:
         return "/".join(self.way)
 
     def node_for_id(self, virtual_id: int) -> VirtualNode | None:
-        """Returns the node with a virtual id, None where there is none."""
+        """Returns the node with a virtual id, or None."""
         if virtual_id < 0:
             return None
         route_id, inner = from_virtual(len(self.routes), virtual_id)
@@ -131,7 +131,7 @@ def has_node(place: ClusterPlace | RouterPlace, node: int) -> bool:
 
 
 def nodes(place: ClusterPlace | RouterPlace) -> Iterator[tuple[int, tuple[str, ...], Node]]:
-    """The virtual id, the way and the node of each node behind a place."""
+    """Yields the virtual id, the way and the node for each node behind a place."""
     if isinstance(place, ClusterPlace):
         yield from ((node.id, place.way, node) for node in place.cluster.nodes)
         return
@@ -148,7 +148,7 @@ def clusters(place: ClusterPlace | RouterPlace) -> list[Cluster]:
 
 @dataclass(eq=False)
 class RouterPlaceContext:
-    """What a router's factory is told (api.RouterFactoryContext)."""
+    """Implements api.RouterFactoryContext."""
 
     virtual_cluster_name: str
     router_name: str
@@ -173,7 +173,7 @@ class RouterPlaceContext:
 
     def topology_service(self) -> Any:
         if self.topology is None:
-            from gateway.topology import Topology  # only for a router that asks
+            from gateway.topology import Topology  # only for a router that uses the topology
 
             self.topology = Topology()
         return self.topology
@@ -187,7 +187,7 @@ class RouterPlaceContext:
 
 @dataclass(eq=False)
 class FilterPlaceContext:
-    """What a filter's factory is told (api.FilterFactoryContext)."""
+    """Implements api.FilterFactoryContext."""
 
     virtual_cluster_name: str
     filter_name: str
@@ -200,22 +200,25 @@ class FilterPlaceContext:
 
 @dataclass(eq=False)
 class VirtualClusterPlace:
-    """A virtual cluster as it runs. `in_flight`: requests that are with it; once it is `retired` and none is, it is closed."""
+    """A running virtual cluster.
+
+    `in_flight`: its current requests. A `retired` virtual cluster without requests is closed.
+    """
 
     name: str
     hosts: list[str]
     prefixes: list[str]
     filters: list[FilterPlace]
     root: ClusterPlace | RouterPlace
-    without: frozenset[Operation] = frozenset()  # what the operator gives up
+    without: frozenset[Operation] = frozenset()  # operations that the operator gave up
     not_offered: Mapping[Operation, str] = field(default_factory=dict)  # each with the reason (gateway/offers.py)
     in_flight: int = 0
     retired: bool = False
     streams: set[Any] = field(default_factory=set)
-    working: list[asyncio.Task[None]] | None = None  # the routers' background work (background.py), once it was started
+    working: list[asyncio.Task[None]] | None = None  # background work of the routers (background.py), after the start
 
     def __post_init__(self) -> None:
-        # What one server hands out needs no wrapping where no other could get it.
+        # With only one cluster, all identifiers go back to the same cluster, and need no wrapping.
         self.wraps = len({id(each) for each in clusters(self.root)}) > 1
 
     def close(self) -> None:
@@ -226,7 +229,7 @@ class VirtualClusterPlace:
 
 
 def places(site: VirtualClusterPlace) -> Iterator[FilterPlace | RouterPlace]:
-    """Every filter and router of a virtual cluster, each where it stands."""
+    """Yields every filter and router of a virtual cluster, for each place."""
     yield from site.filters
 
     def below(place: ClusterPlace | RouterPlace) -> Iterator[FilterPlace | RouterPlace]:
@@ -240,7 +243,7 @@ def places(site: VirtualClusterPlace) -> Iterator[FilterPlace | RouterPlace]:
 
 
 def contexts(site: VirtualClusterPlace) -> dict[str, RouterPlaceContext]:
-    """Returns the context of each router, by its name."""
+    """Returns the context of each router, by name."""
     return {each.name: each.context for each in places(site) if isinstance(each, RouterPlace)}
 
 
@@ -253,7 +256,7 @@ class Faults(Exception):
 
 
 class Builder:
-    """Makes virtual clusters of a configuration. Clusters with equal definitions are shared."""
+    """Creates virtual clusters from a configuration. Clusters with equal definitions are shared."""
 
     def __init__(
         self, configuration: Configuration, folder: Path, shared: list[tuple[ClusterDefinition, Cluster]]
@@ -262,7 +265,7 @@ class Builder:
         self.faults: list[Fault] = []
 
     def virtual_cluster(self, name: str) -> VirtualClusterPlace:
-        """Raises Faults, with every fault of its plugins."""
+        """Creates a virtual cluster. Raises Faults with all faults of its plugins."""
         definition = self.configuration.virtual_clusters[name]
         self.faults, self.name = [], name
         self.initialized: dict[str, tuple[RouterPlaceContext, Any]] = {}
@@ -293,7 +296,7 @@ class Builder:
         return FilterPlace(name, route, made, context, data)
 
     def initialized_data(self, kind: str, definition: Any, made: Any, context: Any) -> Any:
-        """Returns what a plugin makes of its configuration, or None and a fault if it refuses."""
+        """Returns the result of a plugin's `initialize`. If the plugin refuses, adds a fault and returns None."""
         try:
             return made.initialize(context, definition.config)
         except PluginConfigError as error:
@@ -316,7 +319,7 @@ class Builder:
     def router(self, name: str, way: tuple[str, ...]) -> RouterPlace:
         definition = self.configuration.routers[name]
         made = plugins.factory("router", definition.type)
-        if name not in self.initialized:  # once a virtual cluster, however often it is used
+        if name not in self.initialized:  # once per virtual cluster, however often the router is used
             context = RouterPlaceContext(self.name, name, [route.name for route in definition.routes], self.folder)
             self.initialized[name] = context, self.initialized_data("router", definition, made, context)
         context, data = self.initialized[name]
@@ -335,7 +338,7 @@ class Builder:
         return place
 
     def no_shared_cluster(self, place: RouterPlace) -> None:
-        """Two routes to one cluster would count and list what it holds twice."""
+        """Reports two routes to one cluster, because its topics would be counted and listed twice."""
         seen: dict[int, str] = {}
         for route in place.routes.values():
             for cluster in {id(each): each for each in clusters(route.target)}.values():

@@ -1,6 +1,6 @@
-"""Where requests and answers carry identifiers that belong to one server: watch ids, and cursors of lists.
+"""Finds identifiers of one server in requests and answers: watch ids, and cursors of lists.
 
-The runtime wraps what a server hands out and unwraps it when it comes back, so that no router has to.
+The gateway wraps an identifier of a server and unwraps the identifier in later requests. So routers need not.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Unwrap = Callable[[str, str], tuple[tuple[str, ...], str]]
 
 
 def identifier_in(request: Request) -> tuple[str, str] | None:
-    """Returns the kind and the wrapped identifier that a request carries; None where it carries none."""
+    """Returns the kind and the wrapped identifier in a request, or None."""
     if request.operation is Operation.WATCH_STREAM and request.name is not None:
         found = (WID, request.name)
     elif request.operation in LISTS and (cursor := parameter(request.query, "cursor")):
@@ -32,12 +32,15 @@ def identifier_in(request: Request) -> tuple[str, str] | None:
 
 
 def hands_out(operation: Operation) -> bool:
-    """Whether an answer may carry an identifier."""
+    """Returns whether an answer can contain an identifier."""
     return operation is Operation.WATCH or operation in LISTS
 
 
 def unwrapped(request: Request, way: tuple[str, ...], unwrap: Unwrap) -> Request:
-    """Returns the request with the server's own identifier. Raises NotFound or InvalidRequest for one of another server."""
+    """Returns the request with the server's own identifier.
+
+    Raises NotFound or InvalidRequest for an identifier of another server.
+    """
     is_stream = request.operation is Operation.WATCH_STREAM
     if not is_stream and request.operation not in LISTS:
         return request
@@ -62,7 +65,7 @@ def unwrapped(request: Request, way: tuple[str, ...], unwrap: Unwrap) -> Request
 
 
 async def wrapped(operation: Operation, response: Response, wrap: Callable[[str, str], str]) -> Response:
-    """Returns the answer with its identifier wrapped. An answer that is no JSON object stays as it is."""
+    """Returns the answer with its identifier wrapped. An answer without a JSON object is unchanged."""
     if response.status not in (200, 201) or not response.is_json:
         return response
     try:
@@ -79,7 +82,7 @@ async def wrapped(operation: Operation, response: Response, wrap: Callable[[str,
 
 
 def parameter(query: str, name: str) -> str | None:
-    """Returns the last value of a parameter of a query string, None where it is absent."""
+    """Returns the last value of a query parameter, or None."""
     found = None
     if name in query:
         for each in query.split("&"):
@@ -90,7 +93,7 @@ def parameter(query: str, name: str) -> str | None:
 
 
 def with_parameter(query: str, name: str, value: str | None) -> str:
-    """Returns the query string with another value for a parameter; None: without it."""
+    """Returns the query string with a new value for a parameter. None removes the parameter."""
     kept = [each for each in query.split("&") if each and unquote(each.partition("=")[0]) != name]
     if value is not None:
         kept.append(f"{name}={quote(value, safe='')}")

@@ -1,10 +1,11 @@
-"""Identifiers that belong to one server, as the clients of a gateway see them.
+"""Identifiers of one server, in the form that clients of a gateway see.
 
-Nodes have numbers: `V = route.id + S · node.id`, with S routes. For a nested router the inner number takes the place of the
-node's, so that a number names one node through any depth, and one route alone changes nothing.
+Nodes have numbers: `V = route.id + S · node.id`, with S routes. For a nested router, the inner number replaces the node's
+number. So a number identifies one node at any depth, and a single route changes no number.
 
-Watch ids, cursors of pages and lease ids are handed out by one server and come back later. `Seal` wraps them with their
-virtual node and signs them: a client can neither read a server's address out of them nor send one to another server.
+A server issues watch ids, cursors of pages and lease ids, and later receives them again. `Seal` wraps such an identifier with
+its virtual node and signs the result. So a client can neither read a server's address from an identifier nor send an identifier
+to another server.
 """
 
 from __future__ import annotations
@@ -17,33 +18,33 @@ from typing import NamedTuple
 
 SIGNATURE_BYTES = 16
 NODE_BYTES = 8
-MARK = "g_"  # how a wrapped identifier begins
+MARK = "g_"  # prefix of a wrapped identifier
 
 
 def to_virtual(routes: int, route_id: int, node_id: int) -> int:
-    """Returns the number that a router with so many routes gives to a node of one of them."""
+    """Returns the virtual number of a node. `routes`: the number of the router's routes. Raises ValueError."""
     if not 0 <= route_id < routes:
         raise ValueError(f"route id {route_id} is not below {routes}")
     return route_id + routes * node_id
 
 
 def from_virtual(routes: int, virtual_id: int) -> tuple[int, int]:
-    """Returns (route_id, node_id). The inverse of to_virtual."""
+    """Returns (route_id, node_id). Inverse of to_virtual."""
     node_id, route_id = divmod(virtual_id, routes)
     return route_id, node_id
 
 
 class Unwrapped(NamedTuple):
-    node: int  # the virtual id of the node that gave it out
+    node: int  # virtual id of the node that issued the identifier
     identifier: str
 
 
 class Foreign(ValueError):
-    """An identifier that no key of ours has signed for this purpose."""
+    """No key of this gateway has signed the identifier for this purpose."""
 
 
 class Seal:
-    """Wraps and signs identifiers. `keys`: the current one first, then those that are still accepted."""
+    """Wraps and signs identifiers. `keys`: first the current key, then keys that are still accepted."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         if not keys:
@@ -51,7 +52,7 @@ class Seal:
         self.keys = tuple(keys)
 
     def wrap(self, purpose: str, node: int, identifier: str) -> str:
-        """Returns the identifier for the client. `purpose` is what it is for: it cannot be sent in place of another."""
+        """Returns the identifier for the client. An identifier of one `purpose` is invalid for another purpose."""
         payload = node.to_bytes(NODE_BYTES, "big") + identifier.encode()
         return MARK + urlsafe_b64encode(sign(self.keys[0], purpose, payload) + payload).decode().rstrip("=")
 

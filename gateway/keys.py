@@ -1,7 +1,7 @@
-"""The keys that sign identifiers: the setting `GATEWAY_KEY`, or `GATEWAY_KEY_FILE`.
+"""The keys that sign identifiers, from the setting `GATEWAY_KEY` or `GATEWAY_KEY_FILE`.
 
-Every gateway of a configuration has the same keys. The first word signs. A second one is the key before it: what it has signed
-holds for a day after the file was changed, or as long as the setting names it.
+All gateways of a configuration have the same keys. The first word is the current key. The second word is the previous key. The
+previous key is accepted for a day after the change of the file, or as long as the setting contains the key.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PREVIOUS_SECONDS = 24 * 3600
 
 
 def seal(now: float | None = None) -> Seal | None:
-    """Returns what signs identifiers, None where no key is given. Raises Refusal for keys that cannot be used."""
+    """Returns the seal of the configured keys, or None without keys. Raises Refusal for invalid keys."""
     if not given(NAME):
         return None
     keys = secret(NAME).split()
@@ -37,5 +37,5 @@ def seal(now: float | None = None) -> Seal | None:
 
 
 def random_seal() -> Seal:
-    """For a gateway of one host that was given no key: what it signs holds until it is started again."""
+    """Returns a seal for a gateway without a configured key. Its identifiers are valid until the gateway restarts."""
     return Seal([secrets.token_bytes(32)])

@@ -1,4 +1,7 @@
-"""The counters of a gateway's processes, and their sum as Prometheus' text. No topic, client or session is in a label."""
+"""The counters of a gateway's processes, and their sum in the text format of Prometheus.
+
+Labels contain no topic, client or session.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,16 @@ import msgspec
 
 BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # seconds
 REQUEST_LABELS = ("virtual_cluster", "router", "route", "operation", "mode")
-STATES = ("closed", "half_open", "open")  # of a breaker, the worst last
+STATES = ("closed", "half_open", "open")  # states of a breaker, the worst state last
 KINDS = ("unknown_route", "node_unreachable", "router_failed", "timeout")
 
-# By virtual cluster, router, route, operation and mode: requests up to each bound, all of them, their seconds, those that failed.
+# Labels: virtual cluster, router, route, operation and mode. Row: requests up to each bound, all requests, seconds, failures.
 Labels = tuple[str, str, str, str, str]
 Row = list[float]
 
 
 class Gauge(NamedTuple):
-    """A number of a router's own, by route (api.RouterFactoryContext.gauge)."""
+    """A router's own number, by route (api.RouterFactoryContext.gauge)."""
 
     name: str
     help: str
@@ -32,7 +35,7 @@ class Gauge(NamedTuple):
 
 
 class Told(msgspec.Struct):
-    """The report of one process to the other processes of the gateway. `breakers`: cluster, node and state of each."""
+    """The report of one process to the other processes of the gateway. `breakers`: cluster, node and state."""
 
     pid: int
     status: str
@@ -66,7 +69,7 @@ class Metrics:
             row[-1] += 1
 
     def continued(self, told: Told) -> None:
-        """Continue the counters of an earlier process."""
+        """Continues the counters of an earlier process."""
         self.requests = {key: list(row) for key, row in told.requests}
         self.errors = dict(told.errors)
 
@@ -83,7 +86,7 @@ def labels(values: Labels, le: str | None = None) -> str:
 
 
 def summed(processes: Sequence[Told]) -> Told:
-    """Returns the sum over processes. A breaker shows the worst state that a process sees, a gauge the largest number."""
+    """Returns the sum over processes. A breaker has the worst state of all processes, a gauge the largest number."""
     requests: dict[Labels, Row] = {}
     errors, in_flight = Counter[tuple[str, str]](), Counter[str]()
     breakers: dict[tuple[str, int], str] = {}
@@ -102,7 +105,7 @@ def summed(processes: Sequence[Told]) -> Told:
 
 
 def text(told: Told) -> str:
-    """Returns Prometheus' text."""
+    """Returns the metrics in the text format of Prometheus."""
     lines = [
         "# HELP topics_gateway_requests_total Requests answered",
         "# TYPE topics_gateway_requests_total counter",

@@ -1,7 +1,7 @@
-"""Moving one topic to another server, in steps that may each be done twice: mirror, catch up, fence, flip.
+"""Moves one topic to another server in repeatable steps: mirror, catch up, fence, flip.
 
-The sealed settings of the two topics say how far a move is (gateway/routers/migrate.py), so a run that was killed goes on, and
-several runs do no harm. Deletes and copies go into a sealed topic alone: a run that is late cannot touch a topic that has moved.
+The sealed settings of the two topics store the state of a move (gateway/routers/migrate.py). So a killed run can continue, and
+several runs do no harm. Deletes and copies need a sealed topic, so a late run cannot change a topic that has moved.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FOLLOW_MS = 1000
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a move is. `moved`: the dest is live. `fenced_ms`: how long writers waited for this."""
+    """The progress of a move. `moved`: the dest is live. `fenced_ms`: how long writers waited for the move."""
 
     head: int
     source_head: int
@@ -38,9 +38,9 @@ class Progress:
 async def migrate(
     context: RouterContext, topic: str, source: str, dest: str, *, flip: bool = True
 ) -> AsyncGenerator[Progress]:
-    """Move the topic. Yields how far the move is, after each page. Without `flip` it follows the source until it is stopped.
+    """Moves the topic. Yields the progress after each page. Without `flip` the run follows the source until the run is stopped.
 
-    Raises NotReady with what stands in the way, TopicsError where a server does not answer.
+    Raises NotReady with the obstacle, and TopicsError if a server does not answer.
     """
     await check(context, topic, source)
     original, copy = await copies.look(context, source, topic), await copies.look(context, dest, topic)
@@ -53,13 +53,13 @@ async def migrate(
         yield Progress(copied.head, copied.source_head)
         if flip and copied.lag <= NEAR:
             break
-    # Compare both sides now: most differences are then gone before the writers have to wait.
+    # Compare both sides before the fence, so that the comparison during the fence finds few differences and is short.
     await copies.repair(context, topic, source, dest)
     yield await finish(context, topic, source, dest)
 
 
 async def finish(context: RouterContext, topic: str, source: str, dest: str) -> Progress:
-    """Stop the writers, copy what is left, and open the dest."""
+    """Stops the writers, copies the remaining records, and opens the dest."""
     began = time.monotonic()
     await copies.configure(context, topic, source, {"sealed": True}, "create=false")
     original, copy = await copies.look(context, source, topic), await copies.look(context, dest, topic)
@@ -76,10 +76,10 @@ async def finish(context: RouterContext, topic: str, source: str, dest: str) -> 
 
 
 async def take_back(context: RouterContext, topic: str, source: str, dest: str) -> None:
-    """End a move before its flip: delete the copy, then open the source. Raises NotReady where the topic has moved.
+    """Cancels a move before its flip: deletes the copy, then opens the source. Raises NotReady if the topic has already moved.
 
-    The copy goes first, and only as long as it is sealed. So a run that is about to open it finds none, and the source opens
-    while there is nothing else to write to.
+    The copy is deleted first, and only if the copy is sealed. So a run that is about to open the copy finds no copy. The source
+    opens only when no other topic can take writes.
     """
     answer = await ask(context, dest, Request("DELETE", copies.path(topic), "if_sealed=true"), 200, 409)
     if answer.status == 409:
@@ -90,7 +90,7 @@ async def take_back(context: RouterContext, topic: str, source: str, dest: str) 
 
 
 async def check(context: RouterContext, topic: str, source: str) -> None:
-    """Raises NotReady for a topic that the server's own routers forward from or to: they would stay behind."""
+    """Raises NotReady if one of the server's own routers has the topic as source or dest, because the router cannot move."""
     for end in ("source", "dest"):
         query = f"{end}={copies.quote(topic, safe='')}&page_size=1"
         page = await (await ask(context, source, Request("GET", "/v0/routers", query), 200, 404)).decoded()

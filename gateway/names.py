@@ -1,6 +1,6 @@
-"""Topics under other names: in paths, bodies, answers, frames, ids and refusals, both ways.
+"""Translates topic names in both directions: in paths, bodies, answers, frames, ids and errors.
 
-The client's name of a topic differs from the server's by a prefix. Routers are renamed as topics are.
+The client's name of a topic differs from the server's name by a prefix. Names of routers are translated in the same way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gateway.edits import decoded, edited
 from gateway.edits import encoded as raw
 from gateway.identifiers import parameter, with_parameter
 
-NAMES = ("topic", "source", "dest", "router", "dead_letter")  # fields that hold one name
+NAMES = ("topic", "source", "dest", "router", "dead_letter")  # fields with one name
 INSIDE = (
     "topics",
     "routers",
@@ -30,25 +30,29 @@ INSIDE = (
     "cycle",
     "config",
     "channels",
-)  # fields that hold names further in
-LISTED = ("topics", "routers", "routers_removed")  # a list of these leaves out what the client has no name for
-HIDDEN = "*"  # stands for a name that the client may not see
-STAMP = b'"_topics_router":'  # in the meta of a record that an exactly_once router brought
+)  # fields with nested names
+# Entries of these lists are dropped if the client may not see their name.
+LISTED = ("topics", "routers", "routers_removed")
+HIDDEN = "*"  # replaces a name that the client may not see
+STAMP = b'"_topics_router":'  # in the meta of a record from an exactly_once router
 LAST_EVENT_ID = b"last-event-id"
 Raws = dict[str, msgspec.Raw]
 Rename = Callable[[str], str]
 
 
 class Renaming:
-    """Two functions: `to_server` gives the server's name of a client's topic, and raises InvalidRequest for a name that is not
-    the client's to use. `to_client` gives the client's name of a server's."""
+    """Two functions.
+
+    `to_server` returns the server's name of a client's topic, and raises InvalidRequest if the client may not use the name.
+    `to_client` returns the client's name of a server's topic.
+    """
 
     def __init__(self, to_server: Rename, to_client: Rename) -> None:
         self.to_server, self.to_client = to_server, to_client
 
 
 def prefixed_at_client(prefix: str) -> Renaming:
-    """The client sees `eu.orders`, and the server has `orders`."""
+    """The client uses `eu.orders` for the server's `orders`."""
 
     def to_server(name: str) -> str:
         if not name.startswith(prefix):
@@ -59,8 +63,10 @@ def prefixed_at_client(prefix: str) -> Renaming:
 
 
 def prefixed_at_server(prefix: str) -> Renaming:
-    """The client sees `orders`, and the server has `acme.orders`. Names without the prefix keep it out of sight: they are not
-    the client's, and show as `*`."""
+    """The client uses `orders` for the server's `acme.orders`.
+
+    Names without the prefix are hidden from the client, and appear as `*`.
+    """
 
     def to_client(name: str) -> str:
         return name[len(prefix) :] if name.startswith(prefix) and name != prefix else HIDDEN
@@ -99,14 +105,14 @@ async def renamed_request(request: Request, renaming: Renaming) -> Request:
         changes["query"] = query
     if request.operation.is_stream:
         changes |= _stream_position(request, to_server)
-    # What comes back is read, so that it must not be zipped.
+    # The gateway reads the answer, so the server must not compress the answer.
     headers = changes.get("headers", request.headers)
     changes["headers"] = [each for each in headers if each[0] != b"accept-encoding"]
     return request.replace(**changes)
 
 
 def _stream_position(request: Request, to_server: Rename) -> dict[str, Any]:
-    """Where the stream continues, in the server's names."""
+    """Returns the changes that put the stream's position into the server's names."""
     shown = request.header(LAST_EVENT_ID)
     if request.operation is Operation.WATCH_STREAM:
         if shown is None:
@@ -130,11 +136,13 @@ def with_header(headers: Any, name: bytes, value: bytes) -> list[tuple[bytes, by
 
 
 async def renamed_response(operation: Operation, response: Response, renaming: Renaming, asked: str | None) -> Response:
-    """Returns the answer with the client's names. `asked`: the server's name of the topic in the path, for refusals that
-    quote it."""
+    """Returns the answer with the client's names.
+
+    `asked`: the server's name of the topic in the path, for errors that quote the name.
+    """
     to_client = renaming.to_client
     if operation.is_stream and response.status == 200:
-        from gateway.frames import renamed_frames  # it knows this module
+        from gateway.frames import renamed_frames  # frames imports this module
 
         return response.replace(body=renamed_frames(response, to_client))
     if not response.is_json:
@@ -149,7 +157,7 @@ async def renamed_response(operation: Operation, response: Response, renaming: R
 
 
 def with_names(body: Raws, rename: Rename) -> Raws:
-    """Returns the object with its names changed, also those further in. All else stays the bytes that it was."""
+    """Returns the object with its names changed, also nested names. All other members keep their bytes."""
     found = dict(body)
     for key in NAMES:
         if (value := decoded(found.get(key), str)) is not None:
@@ -160,13 +168,13 @@ def with_names(body: Raws, rename: Rename) -> Raws:
     for key in ("records", "meta"):
         if key in found and STAMP in bytes(found[key]):
             found[key] = _stamped(found[key], rename)
-    if found.get("kind") == raw("router"):  # a cursor that belongs to a router has the router's name
+    if found.get("kind") == raw("router"):  # a router's cursor has the router's name
         found["cursor"] = raw(rename(msgspec.json.decode(found["cursor"], type=str)))
     return found
 
 
 def _stamped(value: msgspec.Raw, rename: Rename) -> msgspec.Raw:
-    """Records, one record or its meta, with the names in the stamps of exactly_once routers changed."""
+    """Returns records, one record or its meta, with renamed stamps of exactly_once routers."""
     if STAMP not in bytes(value):
         return value
     if bytes(value)[:1] == b"[":
@@ -175,7 +183,7 @@ def _stamped(value: msgspec.Raw, rename: Rename) -> msgspec.Raw:
     if "_topics_router" in found:
         stamp = decoded(found["_topics_router"], Raws) or {}
         own, key = decoded(stamp.get("router"), str), decoded(stamp.get("key"), str)
-        if own is not None and key is not None:  # else a client wrote it, and it is no stamp
+        if own is not None and key is not None:  # otherwise a client wrote the field, and the field is not a stamp
             found["_topics_router"] = raw({**with_names(stamp, rename), "key": rename(own) + key.removeprefix(own)})
     elif "meta" in found:
         found["meta"] = _stamped(found["meta"], rename)
@@ -199,7 +207,7 @@ def _inside(value: msgspec.Raw, rename: Rename, *, hides: bool = False) -> msgsp
 
 
 def _is_hidden(value: msgspec.Raw) -> bool:
-    """Whether an entry of a list is a name, or an object with a name of its own, that the client may not see."""
+    """Returns whether the name of a list's entry is hidden from the client."""
     if bytes(value)[:1] == b"{":
         entry = msgspec.json.decode(value, type=Raws)
         value = entry.get("router", entry.get("topic", msgspec.Raw(b"null")))
@@ -212,7 +220,7 @@ def _renamed_error(error: Raws, rename: Rename, asked: str | None) -> Raws:
     if detail is not None:
         names |= {value for key in NAMES if (value := decoded(detail.get(key), str)) is not None}
         if path := decoded(detail.get("path"), str):
-            detail["path"] = raw(path)  # an address, and no name
+            detail["path"] = raw(path)  # an address, not a name
         error["detail"] = raw(
             {key: value if key == "path" else with_names({key: value}, rename)[key] for key, value in detail.items()}
         )
@@ -228,7 +236,7 @@ def _renamed_error(error: Raws, rename: Rename, asked: str | None) -> Raws:
 
 
 def decoded_id(text: str) -> dict[str, Any]:
-    """The seqs by topic that a Last-Event-ID of a watch says. Raises InvalidRequest."""
+    """Returns the seqs by topic from a watch's Last-Event-ID. Raises InvalidRequest."""
     try:
         bare = text.rstrip("=")
         found: dict[str, Any] = msgspec.json.decode(
@@ -245,11 +253,11 @@ def encoded_id(position: dict[str, Any]) -> bytes:
 
 
 def renamed_id(position: dict[str, Any], rename: Rename) -> dict[str, Any]:
-    """Returns the position with other names. What is no topic stood in ids of earlier versions, and is left out."""
+    """Returns the position with other names. Keys with `$` come from ids of earlier versions, and are dropped."""
     return {rename(name): seq for name, seq in position.items() if not name.startswith("$")}
 
 
 def renamed_event_id(shown: bytes, rename: Rename) -> bytes:
-    """An id of a topic's events: `topic:seq`."""
+    """Renames the topic in an id of a topic's events: `topic:seq`."""
     topic, colon, seq = shown.decode("latin-1").rpartition(":")
     return f"{rename(unquote(topic))}{colon}{seq}".encode("latin-1") if colon else shown

@@ -1,8 +1,8 @@
-"""Which operations a virtual cluster offers, from what the routers and filters on their ways declare.
+"""Computes the operations that a virtual cluster offers, from the declarations of its routers and filters.
 
-A plugin's factory may declare two mappings from Operation to a reason. `offers_not`: the plugin answers the operation with 501. A
-virtual cluster does not offer an operation that every way refuses. `breaks`: the operation passes, but loses a promise of the
-server on its way. The operator then gives the operation up in the file (`without`), or the file is refused.
+A plugin's factory can declare two mappings from Operation to a reason. `offers_not`: the plugin answers the operation with 501.
+If all ways refuse an operation, the virtual cluster does not offer the operation. `breaks`: the operation passes, but loses a
+guarantee of the server. Then the operator must give the operation up in the file (`without`). Otherwise the file is refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def refused_by(filters: list[FilterPlace], operation: Operation) -> str | None:
 
 
 def refused_at(place: ClusterPlace | RouterPlace, operation: Operation) -> str | None:
-    """Returns why every way from a place on refuses an operation; None if a way serves it."""
+    """Returns the reason if all ways from a place refuse an operation. Returns None if any way serves the operation."""
     if isinstance(place, ClusterPlace):
         return None
     if operation in place.offers_not:
@@ -45,7 +45,7 @@ def refused_at(place: ClusterPlace | RouterPlace, operation: Operation) -> str |
 
 
 class Broken(NamedTuple):
-    """An operation that loses a promise. `way`: the routes from the virtual cluster to the plugin."""
+    """An operation that loses a guarantee. `way`: the routes from the virtual cluster to the plugin."""
 
     operation: Operation
     way: tuple[str, ...]
@@ -60,7 +60,7 @@ class Broken(NamedTuple):
 
 
 def broken(site: VirtualClusterPlace) -> list[Broken]:
-    """Returns the operations that a virtual cluster offers and that a plugin on one of their ways breaks."""
+    """Returns the operations that a virtual cluster offers although a plugin on a way breaks them."""
     return [each for operation in Operation if operation not in site.not_offered for each in breaking(site, operation)]
 
 
@@ -85,6 +85,6 @@ def breaking(site: VirtualClusterPlace, operation: Operation) -> Iterator[Broken
 
 
 def line_to_add(site: VirtualClusterPlace, found: list[Broken]) -> str:
-    """Returns the line with which the operator gives up what is broken."""
+    """Returns the line that gives up the broken operations."""
     names = {operation.value for operation in site.without} | {each.operation.value for each in found}
     return f"without: [{', '.join(sorted(names))}]"

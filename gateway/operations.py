@@ -1,4 +1,4 @@
-"""The calls of a server of ours, by the ids of `/v0/schema`, and which of them a request makes."""
+"""The calls of a topics server, by the ids of `/v0/schema`, and the lookup of a request's call."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from urllib.parse import unquote
 
 
 class Operation(enum.Enum):
-    """One call of `/v0` or of the push bus. `Operation.OTHER` is a call that this version of the gateway does not know.
-    `Operation.UPGRADE` is a request for a WebSocket, on any path.
+    """One call of `/v0` or of the push bus.
+
+    `Operation.OTHER` is a call that this version of the gateway does not know. `Operation.UPGRADE` is a request for a
+    WebSocket, on any path.
 
     Example: `Operation("append") is Operation.APPEND`, and `Operation.APPEND.is_write`.
     """
@@ -58,11 +60,11 @@ class Operation(enum.Enum):
     UPGRADE = "upgrade"
     OTHER = "other"
 
-    # Members are singletons. Enum's own hash is a call of Python, and each request asks for several.
+    # Members are singletons. Enum's own hash is a Python call, and each request computes several hashes.
     __hash__ = object.__hash__
 
     is_read: bool
-    """The call changes nothing, so that it may be sent again."""
+    """The call changes nothing, so the gateway can repeat the call."""
     is_write: bool
     is_bus: bool
     is_stream: bool
@@ -76,7 +78,7 @@ def _set(names: str) -> frozenset[Operation]:
 READS = _set(
     "last_append diff records record list_topics get_topic list_cursors get_cursor list_routers get_router watch watch_stream"
     " topic_events health ready metrics schema docs list_tokens bus_topics subscriptions pulse scaling"
-)  # `watch` makes a session and nothing else: one that is not used is swept away
+)  # `watch` only creates a session, and an unused session expires
 STREAMS = _set("watch_stream topic_events")
 LONG_POLLS = _set("diff records")
 LONGEST_POLL_SECONDS = 30.0
@@ -88,7 +90,7 @@ for _each in Operation:
     _each.is_read, _each.is_write = _each in READS, _each not in READS
     _each.is_bus, _each.is_stream = _each in BUS, _each in STREAMS
 
-# By method and path; `:topic` and `:name` stand for a segment.
+# By method and path. `:topic` and `:name` are placeholders of a segment.
 TABLE = {
     "append": "POST /v0/topics/:topic",
     "last_append": "GET /v0/topics/:topic/appends",
@@ -133,7 +135,7 @@ TABLE = {
 
 
 class Place(NamedTuple):
-    """What a request calls: its operation, and the topic and the other name (cursor, router, wid, seq) in its path."""
+    """The call of a request: its operation, and the topic and the other name (cursor, router, wid, seq) in its path."""
 
     operation: Operation
     topic: str | None
@@ -157,7 +159,10 @@ _TREE = _tree()
 
 @lru_cache(8192)
 def place(method: str, path: str) -> Place:
-    """Returns what a request calls. A path that is not known is `OTHER`, with its topic if it begins like a topic's."""
+    """Returns the call of a request.
+
+    For an unknown path the operation is `OTHER`, with a topic if the path starts with a topic's path.
+    """
     at: dict | None = _TREE
     topic = name = None
     for segment in path[1:].split("/"):

@@ -1,6 +1,6 @@
-"""One read of one segment: what its server is asked, and the answer in the client's positions (gateway/segments.py).
+"""One read of one segment: the server's request, and the answer in the client's positions (gateway/segments.py).
 
-The answer is cut to what the segment shows.
+The answer is cut to the records that the segment shows.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from gateway.names import Raws
 from gateway.segments import Segment
 from gateway.seqs import shifted
 
-LOST_SEGMENT = "source_trim"  # the reason of a tombstone for records that a segment's server does not have any more
+LOST_SEGMENT = "source_trim"  # a tombstone's reason if a segment's server no longer has the records
 
 
 Seq = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
 class Asked(msgspec.Struct):
-    """What is translated of a client's read. The server checks the rest."""
+    """The translated fields of a client's read. The server checks all other fields."""
 
     from_seq: Seq = 0
     from_ts: Seq | None = None
@@ -34,7 +34,10 @@ class Asked(msgspec.Struct):
 
 @dataclass
 class Wanted:
-    """A read behind the position `from_seq`. `body`: of a diff; None: `client` is a GET, whose query says the rest."""
+    """A read after the position `from_seq`.
+
+    `body`: the body of a diff. None: `client` is a GET with the other fields in its query.
+    """
 
     client: Request
     from_seq: int
@@ -43,7 +46,7 @@ class Wanted:
     body: dict[str, Any] | None = None
 
     def request(self, segment: Segment, seq: int, limit: int, wait_ms: int) -> Request:
-        """The part of the read that one segment answers, behind the server's `seq`."""
+        """Returns the request to one segment's server, for records after the server's `seq`."""
         numbers = {"from_seq": seq, "limit": limit, "wait_ms": wait_ms}
         if self.body is not None:
             return segment.request(self.client, "POST", "/diff", body={**self.body, **numbers})
@@ -54,7 +57,7 @@ class Wanted:
 
 
 class Answered(msgspec.Struct):
-    """What is read of a server's diff."""
+    """The fields of a diff's answer that the gateway reads."""
 
     records: list[Raws]
     next_from_seq: int
@@ -67,7 +70,7 @@ class Answered(msgspec.Struct):
 
 @dataclass
 class Page:
-    """What a window holds of one segment, in positions."""
+    """One segment's part of a window, in positions."""
 
     records: list[Raws]
     next: int
@@ -78,7 +81,7 @@ class Page:
     ms: float = 0.0
     clamped: dict[str, int] | None = None
     is_sealed: bool = False
-    is_behind: bool = False  # the reader is above the head, so that its position is of another log
+    is_behind: bool = False  # the reader is above the head, so its position belongs to another log
 
 
 def seq_of(record: Raws) -> int:
@@ -86,12 +89,12 @@ def seq_of(record: Raws) -> int:
 
 
 def paged(segment: Segment, position: int, answer: Answered) -> Page:
-    """A server's answer to a read behind `position`, cut to what the segment shows."""
+    """Returns a page from a server's answer to a read after `position`, cut to the records that the segment shows."""
     upto, by, seq = segment.upto, segment.offset, position - segment.offset
     shown = answer.records
     if upto is not None and answer.next_from_seq > upto:
         shown = [each for each in shown if seq_of(each) <= upto]
-    if answer.earliest_seq <= segment.start:  # a reader that is sent back to the earliest record
+    if answer.earliest_seq <= segment.start:  # a reader that was sent back to the earliest record
         shown = [each for each in shown if seq_of(each) > segment.start]
     next_seq = max(answer.next_from_seq if upto is None else min(answer.next_from_seq, upto), segment.start)
     page = Page(
@@ -106,14 +109,14 @@ def paged(segment: Segment, position: int, answer: Answered) -> Page:
         is_behind=seq > max(answer.head_seq, segment.start),
     )
     if upto is not None and seq == answer.head_seq < upto and page.tombstone is None:
-        return lost_page(segment, position)  # the server lost the end of what it had
+        return lost_page(segment, position)  # the server lost the end of its records
     return page
 
 
 def cut_tombstone(segment: Segment, seq: int, tombstone: dict[str, Any] | None) -> dict[str, Any] | None:
-    """A server's tombstone in positions, for what the segment shows; None where that lost nothing."""
+    """Returns a server's tombstone in positions, cut to the segment. Returns None if the segment lost nothing."""
     if tombstone is None or (tombstone["gap_to"] <= segment.start and seq <= segment.start):
-        return None  # it is about what was there before the first record that is shown
+        return None  # the tombstone concerns only records before the segment
     by, upto = segment.offset, segment.upto
     most = tombstone["gap_to"] if upto is None else min(tombstone["gap_to"], upto)
     most = max(most, segment.start)
@@ -130,7 +133,7 @@ def cut_tombstone(segment: Segment, seq: int, tombstone: dict[str, Any] | None) 
 
 
 def lost_page(segment: Segment, position: int) -> Page:
-    """The page of a segment that no server has any more."""
+    """Returns the page of a segment whose records no server has."""
     end = segment.end
     assert end is not None
     tombstone = {

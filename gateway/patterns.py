@@ -1,13 +1,13 @@
-"""Patterns of names, as configurations write them."""
+"""Patterns of names in configurations."""
 
 from __future__ import annotations
 
 
 def matches(pattern: str, name: str) -> bool:
-    """A pattern is a name, or the beginning of names with one `*` behind it."""
+    """Returns whether a name matches a pattern: a name, or a prefix that ends in `*`."""
     return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
 
 
 def is_pattern(text: str) -> bool:
-    """Whether a text can stand for a name or a beginning."""
+    """Returns whether a text is a name or a prefix that ends in `*`."""
     return "*" not in text[:-1] and bool(text)

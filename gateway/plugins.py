@@ -1,4 +1,4 @@
-"""Which routers and filters there are: those that come with the gateway, and those of installed packages (entry points)."""
+"""The available routers and filters: the built-in ones, and those of installed packages (entry points)."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ OURS = {
 
 
 class NoConfig(msgspec.Struct, forbid_unknown_fields=True):
-    """Of a plugin that has nothing to configure."""
+    """For plugins without configuration."""
 
 
 @cache
 def factories(kind: str) -> dict[str, Any]:
-    """Returns the factories of a kind (`router`, `filter`) by the name that `type` gives. A name of ours cannot be taken."""
+    """Returns the factories of a kind (`router`, `filter`) by their `type`. A package cannot replace a built-in name."""
     found: dict[str, Any] = {}
     for entry in entry_points(group=GROUPS[kind]):
         found[entry.name] = entry.load()()
@@ -55,7 +55,7 @@ def factories(kind: str) -> dict[str, Any]:
 
 
 def factory(kind: str, name: str) -> Any:
-    """Raises PluginConfigError."""
+    """Returns a factory. Raises PluginConfigError."""
     if kind not in GROUPS:
         raise PluginConfigError(f"there is no kind of plugin {kind!r}: expected router or filter")
     if name not in factories(kind):
@@ -68,7 +68,7 @@ def names(kind: str) -> Sequence[str]:
 
 
 def config_type(made: Any) -> Any:
-    """The type of a plugin's configuration: the annotation of `config` in its `initialize`."""
+    """Returns the type of a plugin's configuration: the annotation of `config` in its `initialize`."""
     hints = get_type_hints(made.initialize)
     if "config" not in hints:
         raise TypeError(f"{type(made).__name__}.initialize needs an annotated parameter `config`")
@@ -76,7 +76,7 @@ def config_type(made: Any) -> Any:
 
 
 def installed() -> Plugins:
-    """What the check of a configuration has to know of each plugin."""
+    """Returns the facts of all plugins that the check of a configuration needs."""
     return Plugins(
         {name: PluginType(config_type(made)) for name, made in factories("router").items()},
         {
@@ -87,5 +87,5 @@ def installed() -> Plugins:
 
 
 def summary(made: Any) -> str:
-    """The first line of a plugin's docstring."""
+    """Returns the first line of a plugin's docstring."""
     return (inspect.getdoc(type(made)) or "").partition("\n")[0]

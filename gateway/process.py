@@ -1,6 +1,6 @@
 """The processes of `topics gateway serve`: one or several on one port, each with the whole configuration.
 
-The first process only looks after the others: it starts again what ends, and hands SIGTERM and SIGHUP on.
+The first process only supervises: restarts processes that exit, and forwards SIGTERM and SIGHUP.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from gateway.server import Gateway
 from gateway.siblings import Siblings
 
 log = logging.getLogger(__name__)
-LOOK_SECONDS = 1.0  # between two looks at the file
+LOOK_SECONDS = 1.0  # between two checks of the file
 TELL_SECONDS = 1.0  # between two reports to the other processes
-REST_SECONDS = 1.0  # before a process that ended is started again
+REST_SECONDS = 1.0  # before an exited process is started again
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Listen:
     client_ca: Path | None = None
 
     def context(self) -> ssl.SSLContext | None:
-        """Raises Refusal for files that cannot be used."""
+        """Returns the TLS context, or None without a certificate. Raises Refusal for unusable files."""
         if self.certificate is None:
             return None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -58,13 +58,13 @@ class Listen:
 
 
 def serve_all(file: Path, listen: Listen, processes: int) -> int:
-    """Serve until SIGTERM or SIGINT. Returns the exit code."""
+    """Serves until SIGTERM or SIGINT. Returns the exit code."""
     if keys.seal() is None:
         log.warning(
             "GATEWAY_KEY is not set: watch sessions and cursors through this gateway end with it. Give every gateway of this"
             " configuration the same key."
         )
-    # A stream holds two descriptors. The soft limit is often 1,024, for the sake of programs that use select.
+    # A stream needs two descriptors. The soft limit is often 1,024, for programs that use select.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     seal = keys.random_seal()
@@ -74,7 +74,7 @@ def serve_all(file: Path, listen: Listen, processes: int) -> int:
 
 
 async def serve(file: Path, listen: Listen, seal: Seal, siblings: Siblings | None = None) -> int:
-    """One process. `seal` signs identifiers where no key is set."""
+    """Runs one process. `seal` signs identifiers if no key is configured."""
     gateway = Gateway(file, keys.seal() or seal, siblings=siblings)
     gateway.load()
     loop = asyncio.get_running_loop()
@@ -104,14 +104,14 @@ async def serve(file: Path, listen: Listen, seal: Seal, siblings: Siblings | Non
 
 
 async def tell(gateway: Gateway) -> None:
-    """Tell the other processes of this one, every second."""
+    """Reports to the other processes every second."""
     while True:
         gateway.siblings.tell(gateway.told())
         await asyncio.sleep(TELL_SECONDS)
 
 
 async def watch(file: Path, changed: object) -> None:
-    """Call `changed` whenever the file is another one than before, once it has stayed the same for a look."""
+    """Calls `changed` after the file changed and then stayed the same for one check."""
     assert callable(changed)
     served = seen = stamp(file)
     while True:
@@ -137,7 +137,7 @@ def supervise(file: Path, listen: Listen, seal: Seal, processes: int) -> int:
 
 
 def supervised(file: Path, listen: Listen, seal: Seal, processes: int, folder: Path) -> int:
-    """`folder`: where the processes tell each other of themselves."""
+    """Runs several processes. `folder`: the folder for their reports to each other."""
     children: dict[int, int] = {}  # the slot of each process
     ending = False
     parent = os.getpid()
@@ -156,7 +156,7 @@ def supervised(file: Path, listen: Listen, seal: Seal, processes: int, folder: P
         except Exception:
             log.exception("a process of the gateway failed")
         finally:
-            if os.getppid() != parent:  # killed: it cannot remove the folder
+            if os.getppid() != parent:  # the parent was killed, and so cannot remove the folder
                 shutil.rmtree(folder, ignore_errors=True)
             sys.stdout.flush()
             os._exit(code)

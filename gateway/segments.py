@@ -1,7 +1,7 @@
-"""A topic out of several, one after another: its segments.
+"""The segments of a spliced topic.
 
-A segment's record with the server's seq s is shown at s + offset. The numbers that clients see are called positions here. A
-segment holds the positions above `begin`, up to `end`. The last segment has no end, and is the only one that grows.
+A record with the server's seq s appears at s + offset. Clients see positions instead of seqs. A segment contains the positions
+above `begin`, up to `end`. Only the last segment grows, and has no end.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from gateway.names import Renaming, renamed_response
 from gateway.seqs import shifted_response
 
 SEALED = ((b"topics-sealed", b"1"),)  # of an answer about a sealed topic
-OF_THE_CLIENT = (b"authorization", b"traceparent")  # headers that a request of the gateway's own carries, too
+OF_THE_CLIENT = (b"authorization", b"traceparent")  # headers that the gateway's own requests copy
 
 
 class Refusal(Exception):
-    """A server refused a part of what the client asked for. `response` is in the client's names and positions."""
+    """A server refused a part of the client's request. `response` is in the client's names and positions."""
 
     def __init__(self, response: Response) -> None:
         super().__init__(response.status)
@@ -29,8 +29,11 @@ class Refusal(Exception):
 
 @dataclass(frozen=True)
 class Segment:
-    """The records of `topic` at `route` above the server's seq `start` up to `upto` (None: the last segment), shown under `name`.
-    Without a route, no server has them any more."""
+    """The records of `topic` at `route` above the server's seq `start` up to `upto`.
+
+    `name`: the client's name of the topic. `upto`: None for the last segment. Without a route, no server has the records any
+    more.
+    """
 
     name: str
     route: str | None
@@ -55,7 +58,7 @@ class Segment:
         )
 
     def request(self, client: Request, method: str, rest: str = "", query: str = "", body: Any = b"") -> Request:
-        """A request of the gateway's own about this topic, with the client's credentials."""
+        """Returns one of the gateway's own requests about this topic, with the client's credentials."""
         kept = [each for each in client.headers if each[0] in OF_THE_CLIENT]
         if body != b"":
             body = msgspec.json.encode(body)
@@ -63,7 +66,7 @@ class Segment:
         return Request(method, f"/v0/topics/{self.topic}{rest}", query, kept, body)
 
     async def ask(self, context: RouterContext, request: Request) -> Response | None:
-        """Returns the server's answer, None where the topic is absent. Raises Refusal, TopicsError."""
+        """Returns the server's answer, or None if the topic is absent. Raises Refusal, TopicsError."""
         if self.route is None:
             return None
         response = await context.send_request(context.any_node(self.route), request)
@@ -75,17 +78,17 @@ class Segment:
 
     async def shown(self, response: Response) -> Response:
         """Returns the answer with the client's names and positions."""
-        if self.upto is not None:  # an earlier segment is sealed, and the client's topic is not
+        if self.upto is not None:  # an earlier segment is sealed, but the client's topic is not
             response = response.replace(headers=without(response.headers, SEALED[0][0]))
         renamed = await renamed_response(Operation.DIFF, response, self.renaming, self.topic)
         return await shifted_response(renamed, self.offset)
 
     def clip(self, head_seq: int) -> int:
-        """The head that clients see of this segment, as a position."""
+        """Returns the head that clients see for this segment, as a position."""
         return max(self.start, head_seq if self.upto is None else min(head_seq, self.upto)) + self.offset
 
     def first_shown(self, earliest_seq: int, head_seq: int) -> int | None:
-        """The position of the first live record that clients see; None where there is none."""
+        """Returns the position of the first live record that clients see, or None."""
         earliest = max(earliest_seq, self.start + 1)
         return earliest + self.offset if earliest + self.offset <= self.clip(head_seq) else None
 

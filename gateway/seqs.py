@@ -1,6 +1,6 @@
-"""Seqs under other numbers: in answers, records, refusals and frames. A server's seq 5 is the client's 105 with `by` = 100.
+"""Shifts seqs in answers, records, errors and frames. With `by` = 100, a server's seq 5 is the client's 105.
 
-`gateway/names.py` does this for names.
+`gateway/names.py` does the same for names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gateway.edits import encoded as raw
 from gateway.frames import Frame
 from gateway.names import Raws, decoded_id, encoded_id
 
-# Members of answers, errors, tombstones and events that hold one seq.
+# Fields of answers, errors, tombstones and events that contain one seq.
 SEQS = (
     "$seq",
     "seq",
@@ -36,13 +36,13 @@ SEQS = (
     "expected_seq",
     "before_seq",
 )
-INSIDE = ("tombstone", "detail", "last")  # members that hold an object with seqs
-LISTED = ("records", "cursors")  # members that hold a list of such objects
+INSIDE = ("tombstone", "detail", "last")  # fields with an object that contains seqs
+LISTED = ("records", "cursors")  # fields with a list of objects that contain seqs
 QUOTED_OR_NUMBER = re.compile(r"'[^']*'|\"[^\"]*\"|\b\d+\b")
 
 
 def shifted(body: Raws, by: int) -> Raws:
-    """Returns the object with `by` added to its seqs, also to those further in. All else stays the bytes that it was."""
+    """Returns the object with `by` added to its seqs, also nested seqs. All other fields keep their bytes."""
     if not by:
         return body
     found = dict(body)
@@ -63,7 +63,7 @@ def shifted(body: Raws, by: int) -> Raws:
 
 
 def _shifted_error(error: Raws, by: int) -> Raws:
-    """The refusal with other seqs, in its detail and in its message."""
+    """Returns the error with shifted seqs, in its detail and in its message."""
     detail = decoded(error.get("detail"), dict[str, Any]) or {}
     message = decoded(error.get("message"), str)
     if message is not None:
@@ -73,12 +73,12 @@ def _shifted_error(error: Raws, by: int) -> Raws:
 
 
 def with_numbers(message: str, numbers: Mapping[str, str]) -> str:
-    """The message with other numbers in the place of these. What stands in quotes is a name."""
+    """Returns the message with replaced numbers. Text in quotes is a name and stays the same."""
     return QUOTED_OR_NUMBER.sub(lambda found: numbers.get(found[0], found[0]), message)
 
 
 async def shifted_response(response: Response, by: int) -> Response:
-    """Returns the answer with `by` added to its seqs. What is no JSON object stays as it is."""
+    """Returns the answer with `by` added to its seqs. An answer without a JSON object is unchanged."""
     if not by or not response.is_json:
         return response
     try:
@@ -89,7 +89,7 @@ async def shifted_response(response: Response, by: int) -> Response:
 
 
 def shift_frame(frame: Frame, by: int) -> None:
-    """Add `by` to the seqs of an event of a stream, in its data and in its id."""
+    """Adds `by` to the seqs of a stream's event, in its data and in its id."""
     if not by:
         return
     if frame.data is not None and frame.data.startswith(b"{") and frame.event != b"error":

@@ -1,4 +1,4 @@
-"""A gateway process: its address, its virtual clusters, its own pages, and how it is reloaded and ended."""
+"""A gateway process: address, virtual clusters, own pages, reload and shutdown."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ log = logging.getLogger(__name__)
 
 NODE_PATH = re.compile(r"/node/(\d{1,18})(/.*)")
 DRAIN_SECONDS = 20.0
-READ_HERE = frozenset((Operation.WATCH, Operation.SCHEMA))  # their answers must not be zipped
-# How large a body may be is for its server to say: here it passes as it comes.
+READ_HERE = frozenset((Operation.WATCH, Operation.SCHEMA))  # the server must not compress these answers
+# The servers enforce the limit of bodies. The gateway passes bodies on as they arrive.
 LIMITS = Limits(body_bytes=2**62)
 ENDED_STREAM = (
     b'event: error\ndata: {"code":"shutting_down",'
@@ -49,7 +49,10 @@ ENDED_STREAM = (
 
 
 class Gateway:
-    """Serves one configuration file. `load` checks and takes a configuration; `reload` changes to another without a restart."""
+    """Serves one configuration file.
+
+    `load` checks and activates a configuration. `reload` changes the configuration without a restart.
+    """
 
     def __init__(self, file: Path, seal: Seal, limits: Limits | None = None, siblings: Siblings | None = None) -> None:
         self.file, self.folder, self.seal = file, file.parent, seal
@@ -59,11 +62,12 @@ class Gateway:
             self.metrics.continued(left)
         self.sites: dict[str, VirtualClusterPlace] = {}
         self.hosts: dict[str, VirtualClusterPlace] = {}
-        self.prefixes: list[tuple[str, VirtualClusterPlace]] = []  # the longest first
+        self.prefixes: list[tuple[str, VirtualClusterPlace]] = []  # longest prefix first
         self.shared: list[tuple[ClusterDefinition, Cluster]] = []
-        self.spliced: dict[str, ClusterPlace | None] = {}  # by virtual cluster: where all of its bytes go unread
-        self.unspliced: tuple[bytes, ...] = ()  # how paths begin that have to be read
-        self.generation = 0  # of the configuration: one more with each that is taken
+        # By virtual cluster: the cluster that gets all bytes unparsed.
+        self.spliced: dict[str, ClusterPlace | None] = {}
+        self.unspliced: tuple[bytes, ...] = ()  # prefixes of paths that must be parsed
+        self.generation = 0  # number of activated configurations
         self.labels: dict[tuple[VirtualClusterPlace, Operation], Labels] = {}
         self.configuration: Configuration | None = None
         self.server = Server(self.handle, limits=limits or LIMITS, on_error=self.refused, on_close=self.closed)
@@ -72,7 +76,7 @@ class Gateway:
     # -- Configuration -------------------------------------------------------------------------------------------------
 
     def load(self) -> list[Fault]:
-        """Take the file as it is now. Returns its warnings. Raises Faulty, and then nothing changed."""
+        """Activates the current file. Returns its warnings. Raises Faulty, and then changes nothing."""
         configuration = load(self.file, plugins.installed())
         old = self.configuration
         shared = list(self.shared)
@@ -134,7 +138,7 @@ class Gateway:
             site.close()
 
     def reload(self) -> bool:
-        """Take the file as it is now. A file with faults is reported and changes nothing."""
+        """Activates the current file and returns True. A file with faults is logged and changes nothing."""
         before = self.configuration.fingerprint if self.configuration is not None else ""
         try:
             warnings = self.load()
@@ -149,10 +153,10 @@ class Gateway:
             log.info("serving configuration %s", self.configuration.fingerprint)
         return True
 
-    # -- Life ----------------------------------------------------------------------------------------------------------
+    # -- Start and end -------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Probe the upstreams from now on, and let routers do their background work."""
+        """Starts the probes of the upstreams and the background work of the routers."""
         for _, cluster in self.shared:
             cluster.start()
         for site in self.sites.values():
@@ -163,7 +167,7 @@ class Gateway:
         return await self.server.listen(host, port, sock=sock, tls=tls, factory=lambda: Splice(self))
 
     async def drain(self, seconds: float = DRAIN_SECONDS) -> bool:
-        """Tell streams to go elsewhere, let requests finish, end. Returns whether all finished in time."""
+        """Ends streams, lets requests finish, and stops. Returns whether all requests finished in time."""
         draining = asyncio.ensure_future(self.server.drain(seconds))
         await asyncio.sleep(0)
         for stream in list(self.streams):
@@ -189,7 +193,7 @@ class Gateway:
         return self.call(site, prefix, received, path[len(prefix) :] or "/", query)
 
     def site(self, received: Received, path: str) -> tuple[VirtualClusterPlace | None, str]:
-        """Returns the virtual cluster of a request, and the prefix that stands before its paths."""
+        """Returns the virtual cluster of a request, and the prefix of its paths."""
         for prefix, site in self.prefixes:
             if path.startswith(prefix) and path[len(prefix) : len(prefix) + 1] in ("/", ""):
                 return site, prefix
@@ -248,7 +252,7 @@ class Gateway:
         return self.outgoing(response, close)
 
     def session(self, site: VirtualClusterPlace, received: Received) -> Session:
-        """The session of this connection at this virtual cluster. After a reload the connection gets another one."""
+        """Returns the session of this connection at this virtual cluster. After a reload the connection gets a new session."""
         state = received.state
         session: Session | None = state.get(site.name)
         if session is None or session.site is not site:
@@ -262,7 +266,7 @@ class Gateway:
         return session
 
     def addressed(self, site: VirtualClusterPlace, path: str) -> tuple[VirtualNode | None, int | None, str]:
-        """The node whose own address the client used, and the path behind it. Raises UnknownRoute."""
+        """Returns the node whose own address the client used, and the rest of the path. Raises UnknownRoute."""
         if not path.startswith("/node/"):
             return None, None, path
         found = NODE_PATH.fullmatch(path)
@@ -303,7 +307,7 @@ class Gateway:
             if isinstance(session, Session):
                 session.close()
 
-    # -- Its own pages -------------------------------------------------------------------------------------------------
+    # -- The gateway's own pages ---------------------------------------------------------------------------------------
 
     def own_page(self, path: str) -> Response:
         if path == "/gateway/health":
@@ -321,7 +325,7 @@ class Gateway:
         return refusal(UnknownRoute("the gateway has /gateway/health, /gateway/graph and /gateway/metrics"))
 
     def told(self) -> Told:
-        """Returns the report of this process to the others."""
+        """Returns the report of this process to the other processes."""
         health, metrics = self.health(), self.metrics
         return Told(
             os.getpid(),
@@ -341,7 +345,9 @@ class Gateway:
         )
 
     def health(self) -> dict[str, Any]:
-        """`starting`, `ready`, `degraded` (with the routes whose cluster has no live node) or `draining`."""
+        """Returns the status: `starting`, `ready`, `degraded` (with the routes whose cluster has no live node) or
+        `draining`.
+        """
         down = sorted(
             f"{site.name}/{'/'.join(way)}" if way else site.name
             for site in self.sites.values()
@@ -360,7 +366,7 @@ class Gateway:
         return {**found, "degraded": down} if down else found
 
     def nodes(self, site: VirtualClusterPlace, prefix: str) -> Response:
-        """GET /v0/nodes: every node behind the virtual cluster, with its own address here."""
+        """Answers GET /v0/nodes: every node behind the virtual cluster, with the node's address at this gateway."""
         listed = [
             {"id": number, "route": "/".join(way), "state": node.state, "address": f"{prefix}/node/{number}"}
             for number, way, node in sorted(nodes(site.root), key=lambda each: each[0])
@@ -369,7 +375,7 @@ class Gateway:
 
 
 async def at_prefix(response: Response, prefix: str) -> Response:
-    """The answer to POST /v0/watch, with the address of the stream as the client reaches it."""
+    """Returns the answer to POST /v0/watch, with the stream's address from the client's view."""
     if response.status != 200 or not response.is_json or response.header(b"content-encoding") is not None:
         return response
     body = await response.decoded(dict[str, msgspec.Raw])
@@ -378,12 +384,12 @@ async def at_prefix(response: Response, prefix: str) -> Response:
 
 
 async def offered(response: Response, not_offered: Mapping[Operation, str]) -> Response:
-    """The schema of a server without the calls that the virtual cluster does not offer."""
+    """Returns a server's schema without the calls that the virtual cluster does not offer."""
     try:
         schema = msgspec.json.decode(await response.read())
         paths = schema["paths"]
     except (msgspec.MsgspecError, KeyError, TypeError):
-        return response  # no JSON: a refusal, or YAML
+        return response  # not JSON: a refusal, or YAML
     missing = {operation.value for operation in not_offered}
     for path, calls in list(paths.items()):
         for method, call in list(calls.items()):
@@ -401,11 +407,11 @@ def ends(place: ClusterPlace | RouterPlace) -> list[tuple[tuple[str, ...], Clust
 
 
 class Drained(Exception):
-    """The gateway ends, and so does this stream."""
+    """The gateway stops, and so the stream ends."""
 
 
 class Outgoing:
-    """A stream of events on its way to a client. When the gateway ends, the last event says so."""
+    """A stream of events to a client. When the gateway stops, the last event reports the stop."""
 
     def __init__(self, gateway: Gateway, body: Any) -> None:
         self.gateway, self.body = gateway, body
@@ -431,12 +437,12 @@ class Outgoing:
         return part
 
     async def part(self) -> bytes:
-        """The next part of the stream. Raises Drained once the gateway ends, and StopAsyncIteration."""
+        """Returns the next part of the stream. Raises Drained when the gateway stops, and StopAsyncIteration."""
         if isinstance(self.body, Streamed):
             return await self.body.__anext__()
         if self.draining.is_set():
             raise Drained
-        # The gateway made this stream, of those of servers. Only its reader can be told that it ends.
+        # The gateway created this stream from streams of servers, so a stop must cancel the read.
         self.reading = asyncio.ensure_future(self.body.__anext__())
         try:
             return await self.reading

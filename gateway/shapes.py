@@ -1,4 +1,4 @@
-"""The fields of a gateway's file. The rules for their combinations are in check.py."""
+"""The fields of a gateway's file. The rules for combinations of fields are in check.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Milliseconds = Annotated[int, Meta(ge=1, le=3_600_000)]
 Id = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
-# Where a filter may stand: before the router of a virtual cluster, or on a route to a cluster or to another router.
+# Where a filter can be: before the router of a virtual cluster, or on a route to a cluster or to another router.
 Place = Literal["virtual cluster", "route to a cluster", "route to a router"]
 EVERYWHERE: frozenset[Place] = frozenset(("virtual cluster", "route to a cluster", "route to a router"))
 
@@ -22,15 +22,18 @@ class Definition(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, renam
 
 
 class Node(Definition):
-    """A server of a cluster. `url` has a scheme, a host and a port, and no path."""
+    """A server of a cluster. `url` has a scheme, a host and a port, but no path."""
 
     id: Id
     url: str
 
 
 class Tls(Definition):
-    """Files in PEM, relative to the configuration's folder. `ca`: whom the gateway trusts (default: the system's store).
-    `certificate` and `key`: what the gateway shows to the cluster."""
+    """PEM files, relative to the configuration's folder.
+
+    `ca`: the authorities that the gateway trusts (default: the system's store). `certificate` and `key`: the gateway's own
+    certificate for the cluster.
+    """
 
     ca: str | None = None
     certificate: str | None = None
@@ -42,14 +45,17 @@ class Tls(Definition):
 
 
 class Timeouts(Definition):
-    """How long a node may take for a connection, and for the head of an answer."""
+    """The longest time for a connection, and for the head of a node's answer."""
 
     connect_ms: Milliseconds = 1_000
     answer_ms: Milliseconds = 10_000
 
 
 class Cluster(Definition):
-    """`add_keys`: an append without an idempotency key gets one here, so that it can be sent again."""
+    """A cluster.
+
+    `add_keys`: the gateway adds an idempotency key to an append without a key, so that the append can be repeated.
+    """
 
     name: Name
     nodes: Annotated[list[Node], Meta(min_length=1)]
@@ -59,7 +65,7 @@ class Cluster(Definition):
 
 
 class TargetCluster(Definition):
-    """The older form: a cluster that is written into its virtual cluster."""
+    """The older form: a cluster that is written inside its virtual cluster."""
 
     nodes: Annotated[list[Node], Meta(min_length=1)]
     tls: Tls | None = None
@@ -67,7 +73,7 @@ class TargetCluster(Definition):
 
 
 class Target(Definition):
-    """Exactly one of the two."""
+    """Exactly one of a cluster and a router."""
 
     cluster: str | None = None
     router: str | None = None
@@ -77,7 +83,7 @@ class Target(Definition):
 
 
 class FilterDefinition(Definition):
-    """`config` is of the type that the filter's factory asks for, once the file is loaded."""
+    """A filter. `config` gets the type that the filter's factory declares, after the file is loaded."""
 
     name: Name
     type: str
@@ -92,7 +98,7 @@ class Route(Definition):
 
 
 class RouterDefinition(Definition):
-    """`config` is of the type that the router's factory asks for, once the file is loaded."""
+    """A router. `config` gets the type that the router's factory declares, after the file is loaded."""
 
     name: Name
     type: str
@@ -111,7 +117,7 @@ class Entry(Definition):
 
 
 class VirtualCluster(Definition):
-    """`without`: the ids of operations that the virtual cluster does not offer."""
+    """A virtual cluster. `without`: the ids of operations that the virtual cluster does not offer."""
 
     name: Name
     gateways: Annotated[list[Entry], Meta(min_length=1)]
@@ -125,7 +131,7 @@ class VirtualCluster(Definition):
 
 
 class File(Definition):
-    """The whole file, as it is written."""
+    """The whole file, as written."""
 
     virtual_clusters: Annotated[list[VirtualCluster], Meta(min_length=1)]
     cluster_definitions: list[Cluster] = []
@@ -134,10 +140,10 @@ class File(Definition):
 
 
 class PluginType(NamedTuple):
-    """The facts that the check needs of a kind of router or filter.
+    """The facts about a type of router or filter that the check needs.
 
-    `config`: the type of its configuration. `places` and `once` are a filter's: where it may stand, and whether a chain
-    may hold one of its kind only.
+    `config`: the type of its configuration. `places`: the positions that a filter can have. `once`: a chain may have only one
+    filter of the type.
     """
 
     config: Any
@@ -146,14 +152,14 @@ class PluginType(NamedTuple):
 
 
 class Plugins(NamedTuple):
-    """The kinds of routers and filters that are installed, by the name that `type` gives."""
+    """The installed types of routers and filters, by `type`."""
 
     routers: Mapping[str, PluginType]
     filters: Mapping[str, PluginType]
 
 
 def exactly_one(**given: object) -> None:
-    """Raises ValueError unless one of two fields is given."""
+    """Raises ValueError unless exactly one of the fields is given."""
     present = [name for name, value in given.items() if value is not None]
     if len(present) != 1:
         found = " and ".join(present) if present else "neither"

@@ -1,12 +1,12 @@
-"""Requests whose bytes pass unparsed, to the one cluster of a virtual cluster.
+"""Passes bytes of requests unparsed to the only cluster of a virtual cluster.
 
-A virtual cluster needs no head of a request if it has no filters, and if its routers take one static route without filters. Then
-the bytes of a request go to a connection of a node, and the bytes of its answer come back. The gateway only finds where requests
-and answers begin and end, with one search a piece. `Connection` of http1 takes everything unusual, and reads all of it: a head
-in several pieces, chunks, upgrades, streams, addresses of the gateway's own, another virtual cluster.
+A virtual cluster needs no parsed heads if the virtual cluster has no filters, and if its routers use one static route without
+filters. Then the bytes of a request go to a connection of a node, and the bytes of the answer come back. The gateway only finds
+the ends of requests and answers, with one search per piece. All unusual requests go to `Connection` of http1, which parses
+everything: heads in several pieces, chunks, upgrades, streams, the gateway's own addresses, another virtual cluster.
 
-A request of which this module and the server find different ends harms nobody else: no other client's request is on the same
-connection until every answer has arrived.
+If this module and the server disagree about the end of a request, other clients are safe: the connection serves no other client
+until every answer has arrived.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from http1.messages import status_line
 if TYPE_CHECKING:
     from gateway.server import Gateway
 
-# A head that is whole in one piece, as clients send almost all. `UNUSUAL` lists what is not for here.
+# A head in one piece, like almost all clients send. `UNUSUAL` lists the requests for http1.
 HEAD = re.compile(rb"(GET|POST|PUT|DELETE) (/[!-~]*) HTTP/1\.1\r\n((?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~]*\r\n)+)\r\n")
 HOST = re.compile(rb"(?:^|\n)host: *([^\r\n:]*)(?::\d+)?\r", re.IGNORECASE)
 LENGTH = re.compile(rb"(?:^|\n)content-length:([^\r\n]*)\r", re.IGNORECASE)
@@ -37,16 +37,16 @@ UNUSUAL = re.compile(
     rb"(?:^|\n)(?:transfer-encoding|upgrade|expect|prefer|connection:(?! *keep-alive *\r)|accept: *text/event-stream)",
     re.IGNORECASE,
 )
-ADDRESSES = (b"/gateway/", b"/node/", b"/v0/nodes", b"/v0/watch/")  # of the gateway's own, and streams
+ADDRESSES = (b"/gateway/", b"/node/", b"/v0/nodes", b"/v0/watch/")  # the gateway's own addresses, and streams
 ANSWER = re.compile(rb"HTTP/1\.1 (\d{3}) [^\r\n]*\r\n((?:[^\r\n]+\r\n)*)\r\n")
 MOST_WRITTEN = 256 * 1024  # bytes that wait for a slow reader
 MOST_IN_FLIGHT = 16
 MOST_HEAD = 64 * 1024  # bytes of an answer's head
-ENDLESS = 1 << 62  # of an answer whose end is not looked for
+ENDLESS = 1 << 62  # length of an answer whose end is not searched
 
 
 def spliced_cluster(site: VirtualClusterPlace) -> ClusterPlace | None:
-    """Returns the cluster that every request of a virtual cluster goes to unread; None where something has to read it."""
+    """Returns the cluster that gets every request of a virtual cluster unparsed, or None if requests must be parsed."""
     if site.filters or site.not_offered:
         return None
     found: ClusterPlace | RouterPlace = site.root
@@ -62,7 +62,7 @@ def spliced_cluster(site: VirtualClusterPlace) -> ClusterPlace | None:
 
 
 class Known(NamedTuple):
-    """A head that was read, and what follows from it while the configuration is of this generation."""
+    """A parsed head with the results of its lookup, valid for one generation of the configuration."""
 
     head: bytes
     length: int
@@ -75,22 +75,22 @@ class Known(NamedTuple):
 
 
 class Splice(asyncio.Protocol):
-    """One client. It has an upstream connection while requests are in flight."""
+    """One client. A client has an upstream connection only while requests are in flight."""
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
         self.deadline = NEVER
         self.upstream: Upstream | None = None
         self.site: VirtualClusterPlace | None = None
-        self.pending = b""  # arrived, and not looked at yet
-        self.unsent = b""  # looked at, and for the connection that is being made
-        self.body_left = 0  # bytes of the last request that are still to arrive
+        self.pending = b""  # received, but not parsed yet
+        self.unsent = b""  # parsed, for the connection that is being opened
+        self.body_left = 0  # bytes of the last request that have not arrived yet
         self.in_flight: deque[tuple[float, Labels]] = deque()
         self.connecting: asyncio.Task[None] | None = None
         self.hands_over = self.closing = self.lost = self.paused = False
         self.known: Known | None = None
         self.is_safe = False
-        self.safe = b""  # the only request in flight, if it may be sent again
+        self.safe = b""  # the only request in flight, if the request can be repeated
 
     # -- The client ----------------------------------------------------------------------------------------------------
 
@@ -144,7 +144,10 @@ class Splice(asyncio.Protocol):
             self.transport.resume_reading()
 
     def forward(self, data: bytes) -> None:
-        """Send on what is usual. The rest goes to http1, behind the answers that are due."""
+        """Forwards usual requests.
+
+        After the first unusual request, http1 takes the connection when all answers have been sent.
+        """
         if self.body_left:
             if len(data) <= self.body_left:
                 self.body_left -= len(data)
@@ -171,9 +174,9 @@ class Splice(asyncio.Protocol):
                 self.hand_over()
 
     def request(self, data: bytes, at: int) -> int | None:
-        """Look at the head of a request. Returns where the request ends in `data`, None for what is not for here."""
+        """Parses the head of a request. Returns the end of the request in `data`, or None for an unusual request."""
         known = self.known
-        # Clients repeat themselves: most heads are those of the request before, to the byte.
+        # Clients repeat themselves: most heads equal the previous head byte by byte.
         if known is None or known.generation != self.gateway.generation or not data.startswith(known.head, at):
             known = self.known = self.look(data, at)
             if known is None:
@@ -192,7 +195,7 @@ class Splice(asyncio.Protocol):
         return min(end, len(data))
 
     def look(self, data: bytes, at: int) -> Known | None:
-        """Read a head. Returns None for what is not for here."""
+        """Parses a head. Returns None for an unusual head."""
         found = HEAD.match(data, at)
         if found is None:
             return None
@@ -231,7 +234,7 @@ class Splice(asyncio.Protocol):
         upstream.transport.write(data)
 
     async def connect(self, node: Node) -> None:
-        """Send on what is pending, once there is a connection. Other nodes are tried, too."""
+        """Opens a connection and forwards the pending bytes. Also tries other nodes."""
         tried: list[Node] = []
         upstream: Upstream | None = None
         last: NodeUnreachable | None = None
@@ -261,7 +264,7 @@ class Splice(asyncio.Protocol):
             self.resume()
 
     def go_on(self) -> None:
-        """Look at what has arrived meanwhile."""
+        """Handles the bytes that arrived meanwhile."""
         data, self.pending = self.pending, b""
         self.resume()
         if data:
@@ -270,7 +273,7 @@ class Splice(asyncio.Protocol):
     # -- Answers -------------------------------------------------------------------------------------------------------
 
     def answered(self, status: int) -> None:
-        """The first of the requests in flight has its answer whole."""
+        """Handles the end of the first answer in flight."""
         started, labels = self.in_flight.popleft()
         self.gateway.metrics.count(labels, perf_counter() - started, status)
         site = self.site
@@ -284,7 +287,7 @@ class Splice(asyncio.Protocol):
         upstream, self.upstream = self.upstream, None
         if upstream is not None:
             upstream.release(self.body_left > 0)
-        if self.body_left or self.server.draining:  # answered before it was sent whole
+        if self.body_left or self.server.draining:  # the answer came before the request was sent completely
             self.closing = True
             self.transport.close()
             return
@@ -292,7 +295,7 @@ class Splice(asyncio.Protocol):
         self.go_on()
 
     def failed(self, has_begun: bool, why: str) -> None:
-        """The upstream connection ended with requests in flight."""
+        """Handles the end of the upstream connection with requests in flight."""
         if has_begun:
             self.abort()
             return
@@ -304,7 +307,9 @@ class Splice(asyncio.Protocol):
         self.fail(NodeUnreachable(self.cluster.name, why, maybe_written=True))
 
     def fail(self, error: Exception) -> None:
-        """Answer every request in flight with an error, and end the connection: nobody knows what was done."""
+        """Answers every request in flight with an error, and ends the connection, because the outcome of the requests is
+        unknown.
+        """
         response = refusal(error)
         assert isinstance(response.body, bytes)
         head = [
@@ -320,7 +325,7 @@ class Splice(asyncio.Protocol):
         self.transport.close()
 
     def count_failed(self, error: Exception, status: int) -> None:
-        """Each request in flight failed. The failure of the gateway is one."""
+        """Counts every request in flight as failed, but counts only one error of the gateway."""
         metrics, now = self.gateway.metrics, perf_counter()
         for started, labels in self.in_flight:
             metrics.count(labels, now - started, status)
@@ -334,10 +339,10 @@ class Splice(asyncio.Protocol):
                 self.gateway.end_if_unused(self.site)
         self.in_flight.clear()
 
-    # -- The end, and what is not for here -----------------------------------------------------------------------------
+    # -- The end, and unusual requests ---------------------------------------------------------------------------------
 
     def hand_over(self) -> None:
-        """http1 takes the connection, with what is pending, for the rest of its life."""
+        """Gives the connection with the pending bytes to http1, permanently."""
         data, self.pending = self.pending, b""
         self.server.connections.discard(self)
         self.server.deadlines.discard(self)
@@ -370,12 +375,12 @@ class Splice(asyncio.Protocol):
 
 
 class Upstream(asyncio.Protocol):
-    """A connection to a node, for one client at a time. `left`: bytes of the first answer that are still to arrive."""
+    """A connection to a node, for one client at a time. `left`: bytes of the first answer that have not arrived yet."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
         self.client: Splice | None = None
-        self.rest = b""  # the beginning of a head
+        self.rest = b""  # the start of a head
         self.left = self.status = 0
         self.has_begun = self.lost = self.ends = False
 
@@ -385,7 +390,7 @@ class Upstream(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         client = self.client
-        if client is None:  # nobody asked
+        if client is None:  # no request is in flight
             self.abort()
             return
         if self.rest:
@@ -396,7 +401,7 @@ class Upstream(asyncio.Protocol):
             if not self.left:
                 found = ANSWER.match(data, at)
                 if len(finished) >= len(client.in_flight) or (found is None and len(data) - at > MOST_HEAD):
-                    self.abort()  # nobody asked for this, or it is no answer
+                    self.abort()  # an answer without a request, or not an answer
                     client.failed(True, "")
                     return
                 if found is None:
@@ -411,7 +416,8 @@ class Upstream(asyncio.Protocol):
                     continue
             if self.left == ENDLESS:
                 at = len(data)
-                # Chunks: the end is where the last piece says so. A piece of a body that looks the same only counts too early.
+                # Chunked: the end is a last piece with the final chunk. A body's piece that looks the same only ends the count
+                # too early.
                 if data.endswith(b"0\r\n\r\n"):
                     self.left = 0
                     finished.append(self.status)
@@ -448,7 +454,7 @@ class Upstream(asyncio.Protocol):
             client.failed(self.has_begun or bool(self.rest), f"{self.node.url} ended the connection")
 
     def release(self, unclean: bool) -> None:
-        """The answers are whole: the next client may have the connection."""
+        """Makes the connection available to the next client, because all answers are complete."""
         self.client = None
         if unclean or self.ends or self.rest or self.left or self.lost:
             self.abort()
@@ -477,7 +483,7 @@ def idle(node: Node) -> Upstream | None:
 
 
 async def connected(node: Node) -> Upstream:
-    """Raises OSError."""
+    """Opens a connection to a node. Raises OSError."""
     pool = node.pool
     async with asyncio.timeout(pool.waits.connect):
         _, upstream = await asyncio.get_running_loop().create_connection(

@@ -1,4 +1,4 @@
-"""A topic out of segments: windows that cross from one to the next, and what the whole holds."""
+"""A spliced topic: reads that cross from one segment to the next, and the extent of the whole topic."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from gateway.names import Raws
 from gateway.pages import Answered, Asked, Page, Wanted, lost_page, paged, seq_of
 from gateway.segments import SEALED, Refusal, Segment, is_sealed
 
-LARGE = 512 * 1024  # bytes of records, after which a window ends at the next seam
-FRESH_SECONDS = 1.0  # how long the earliest position of an earlier segment is believed
+LARGE = 512 * 1024  # bytes of records after which a window ends at the next seam
+FRESH_SECONDS = 1.0  # how long the earliest position of an earlier segment is cached
 
 
 class Extent(NamedTuple):
-    """The head and the earliest position of the whole, and whether its last segment is sealed."""
+    """The head and the earliest position of the whole topic, and whether the last segment is sealed."""
 
     head: int
     earliest: int
@@ -31,7 +31,7 @@ class Extent(NamedTuple):
 
 @dataclass
 class Window:
-    """A read of the whole topic. `next`: where the reader continues."""
+    """A read of the whole topic. `next`: the position where the reader continues."""
 
     next: int
     records: list[Raws] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Spliced:
-    """A topic out of segments. `seen`: the earliest position of each earlier segment, and when it was asked for."""
+    """A topic with segments. `seen`: the earliest position of each earlier segment, and the time of the request."""
 
     name: str
     segments: Sequence[Segment]
@@ -58,7 +58,7 @@ class Spliced:
         return self.segments[-1]
 
     def at(self, position: int) -> Segment:
-        """The segment that a reader behind this position reads next."""
+        """Returns the segment that a reader at this position reads next."""
         return next(each for each in self.segments if each.end is None or position < each.end)
 
     def behind(self, segment: Segment) -> Sequence[Segment]:
@@ -73,7 +73,7 @@ class Spliced:
     async def page(
         self, context: RouterContext, wanted: Wanted, segment: Segment, position: int, limit: int, wait_ms: int = 0
     ) -> Page:
-        """What one segment has behind a position. Raises Refusal, TopicsError."""
+        """Returns one segment's records after a position. Raises Refusal, TopicsError."""
         position = max(position, segment.begin)
         request = wanted.request(segment, position - segment.offset, limit, wait_ms)
         response = await segment.ask(context, request)
@@ -86,7 +86,7 @@ class Spliced:
         return lost_page(segment, position)
 
     async def read(self, context: RouterContext, wanted: Wanted) -> Window:
-        """The next window, which may cross seams. It waits at the end alone. Raises Refusal, TopicsError."""
+        """Returns the next window, which can cross seams. Waits only at the end of the topic. Raises Refusal, TopicsError."""
         window, left = Window(wanted.from_seq), wanted.limit
         segment = self.at(window.next)
         for each in (segment, *self.behind(segment)):
@@ -94,7 +94,7 @@ class Spliced:
             wait_ms = wanted.wait_ms if each is self.last and not has_moved else 0
             page = await self.page(context, wanted, each, window.next, left, wait_ms)
             if has_moved and page.tombstone is not None:
-                break  # the next answer begins with it
+                break  # the next answer starts with the tombstone
             if page.is_behind and len(self.segments) > 1:
                 return await self._recreated(context, wanted)
             window.add(each, page)
@@ -105,7 +105,10 @@ class Spliced:
         return window
 
     async def _recreated(self, context: RouterContext, wanted: Wanted) -> Window:
-        """The window of a reader that is beyond the head: only a cursor of another log can be there. It reads all of this one."""
+        """Returns the window of a reader above the head.
+
+        Its cursor belongs to another log, so the reader starts at the first record.
+        """
         window = await self.read(context, replace(wanted, from_seq=0, wait_ms=0))
         begin = self.segments[0].begin
         whole = {"gap_from": begin + 1, "gap_to": begin, "missed_estimate": 0, "earliest_seq": begin + 1}
@@ -113,7 +116,7 @@ class Spliced:
         return window
 
     async def answer(self, context: RouterContext, wanted: Wanted) -> Response:
-        """The answer to a diff or to GET records. Raises Refusal, TopicsError."""
+        """Returns the answer to a diff or to GET records. Raises Refusal, TopicsError."""
         window = await self.read(context, wanted)
         head, earliest, is_sealed = await self.extent(context, wanted.client, window.pages)
         clamped: dict[str, int] = {}
@@ -139,7 +142,10 @@ class Spliced:
     async def extent(
         self, context: RouterContext, client: Request, pages: Sequence[tuple[Segment, Page]] = ()
     ) -> Extent:
-        """What the whole holds, of which `pages` know a part. Raises TopicNotFound, Refusal, TopicsError."""
+        """Returns the extent of the whole topic.
+
+        `pages`: pages of segments that are already known. Raises TopicNotFound, Refusal, TopicsError.
+        """
         known = dict(pages)
         newest, earlier = await asyncio.gather(
             self._newest(context, client, known),
@@ -150,7 +156,7 @@ class Spliced:
         return Extent(newest.head, first, newest.is_sealed)
 
     async def _newest(self, context: RouterContext, client: Request, known: dict[Segment, Page]) -> Page:
-        """What the last segment holds, without its records."""
+        """Returns the state of the last segment as a page without records."""
         if self.last in known:
             return known[self.last]
         response = await self.last.ask(context, self.last.request(client, "GET", query="touch=false"))
@@ -164,7 +170,10 @@ class Spliced:
     async def _earliest(
         self, context: RouterContext, client: Request, segment: Segment, known: dict[Segment, Page]
     ) -> int | None:
-        """Of an earlier segment. It is at most a second old, so that readers at the end need not wait for its server."""
+        """Returns an earlier segment's earliest position.
+
+        The result is cached for a second, so that readers at the end need not wait for the segment's server.
+        """
         if segment in known:
             return known[segment].earliest
         asked, earliest = self.seen.get(segment, (0.0, None))
@@ -175,14 +184,14 @@ class Spliced:
             told = await response.decoded() if response is not None else None
             earliest = segment.first_shown(told["earliest_seq"], told["head_seq"]) if told is not None else None
         except (TopicsError, Refusal):
-            earliest = segment.begin + 1  # its server is away: readers at the end go on without it
+            earliest = segment.begin + 1  # the server is down: readers at the end continue without the server
         self.seen[segment] = time.monotonic(), earliest
         return earliest
 
-    # -- Where a read begins ----------------------------------------------------------------------------------------
+    # -- The start of a read ----------------------------------------------------------------------------------------
 
     async def wanted(self, context: RouterContext, request: Request) -> Wanted:
-        """A client's read. Raises InvalidRequest, Refusal, TopicsError."""
+        """Parses a client's read. Raises InvalidRequest, Refusal, TopicsError."""
         if request.operation is Operation.DIFF:
             body = await request.json(Raws)
             asked = await request.json(Asked)
@@ -205,7 +214,10 @@ class Spliced:
         return found
 
     async def position_at(self, context: RouterContext, client: Request, from_ts: int) -> int:
-        """The position before the first record with `$ts` at or above a time. Raises TopicNotFound, Refusal, TopicsError."""
+        """Returns the position before the first record with `$ts` of at least `from_ts`.
+
+        Raises TopicNotFound, Refusal, TopicsError.
+        """
         for segment in self.segments:
             query = f"from_ts={from_ts}&limit=1&include_meta=false"
             response = await segment.ask(context, segment.request(client, "GET", "/records", query))

@@ -1,4 +1,4 @@
-"""The calls about a spliced topic: reads, appends, deletes, and what is said of the topic."""
+"""The calls about a spliced topic: reads, appends, deletes, and the state of the topic."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def read(topic: Spliced, context: RouterContext, request: Request) -> Resp
 
 
 async def record(topic: Spliced, context: RouterContext, request: Request) -> Response:
-    """One record, from the segment that shows its position."""
+    """Returns one record, from the segment with its position."""
     position = request.name or ""
     if not (position.isascii() and position.isdigit() and 0 < int(position) <= LARGEST_SEQ):
         raise InvalidRequest(f"{position[:30]!r} is no seq", seq=position[:30])
@@ -54,7 +54,7 @@ async def record(topic: Spliced, context: RouterContext, request: Request) -> Re
 
 
 async def append(topic: Spliced, context: RouterContext, request: Request) -> Response:
-    """To the last segment."""
+    """Appends to the last segment."""
     request = await unzipped(request)
     last = topic.last
     inner = await renamed_request(request, last.renaming)
@@ -73,7 +73,7 @@ async def append(topic: Spliced, context: RouterContext, request: Request) -> Re
 
 
 async def last_append(topic: Spliced, context: RouterContext, request: Request) -> Response:
-    """The newest append under a key: the last segment knows it, or one before it."""
+    """Returns the newest append with a key, from the latest segment that knows the key."""
     for segment in reversed(topic.segments):
         response = await segment.ask(context, segment.request(request, "GET", "/appends", request.query))
         if response is None:
@@ -89,7 +89,10 @@ async def last_append(topic: Spliced, context: RouterContext, request: Request) 
 
 
 async def to_last(topic: Spliced, context: RouterContext, request: Request) -> Response:
-    """A call that the last segment answers for the whole, as PUT: the configuration is its own."""
+    """Sends a call to the last segment, which answers for the whole topic.
+
+    For example PUT, because the configuration is in the last segment.
+    """
     request = await unzipped(request)
     return await sent(topic.last, context, await renamed_request(request, topic.last.renaming))
 
@@ -99,12 +102,15 @@ class DeleteBody(msgspec.Struct):
 
 
 async def delete_records(topic: Spliced, context: RouterContext, request: Request) -> Response:
-    """From each segment in turn, the oldest first. A sealed one refuses before anything is deleted. A delete may be repeated."""
+    """Deletes from each segment in turn, oldest first.
+
+    A sealed segment refuses before any record is deleted. A client can repeat the delete.
+    """
     request = await unzipped(request)
     body = await request.json(Raws)
     before = (await request.json(DeleteBody)).before_seq
     deleted = 0
-    await topic.extent(context, request)  # says whether the topic is there
+    await topic.extent(context, request)  # raises TopicNotFound if the topic is absent
     for segment in topic.segments:
         own = dict(body)
         if before is not None:
@@ -122,7 +128,7 @@ async def delete_records(topic: Spliced, context: RouterContext, request: Reques
 
 
 async def delete_topic(topic: Spliced, context: RouterContext, request: Request) -> Response:
-    """All segments, the last one first. If it fails in between, the client may send it again."""
+    """Deletes all segments, last segment first. After a failure, the client can repeat the delete."""
     if parameter(request.query, "if_empty") in ("true", "1"):
         for segment in topic.segments[:-1]:
             held = await state(segment, context, request)
@@ -150,7 +156,10 @@ async def get_topic(topic: Spliced, context: RouterContext, request: Request) ->
 
 
 async def whole(topic: Spliced, context: RouterContext, request: Request, query: str = "touch=false") -> dict[str, Any]:
-    """What GET of the topic tells: counts are sums, the rest is the last segment's. Raises TopicsError, Refusal."""
+    """Returns the answer to GET of the topic.
+
+    Counts are sums. All other fields come from the last segment. Raises TopicsError, Refusal.
+    """
     found: dict[str, Any] = {}
     count = size = 0
     earliest: int | None = None
@@ -173,13 +182,16 @@ async def whole(topic: Spliced, context: RouterContext, request: Request, query:
 async def state(
     segment: Segment, context: RouterContext, request: Request, query: str = "touch=false"
 ) -> dict[str, Any] | None:
-    """What the server tells of a segment's topic, None where it is absent."""
+    """Returns the state of a segment's topic, or None if the topic is absent."""
     response = await segment.ask(context, segment.request(request, "GET", query=query))
     return await response.decoded() if response is not None else None
 
 
 def shown_count(segment: Segment, told: Mapping[str, Any]) -> int:
-    """The live records that the segment shows. It is exact if its topic got no record after `upto`."""
+    """Returns the number of live records in the segment.
+
+    The number is exact if the segment's topic has no record above `upto`.
+    """
     first = segment.first_shown(told["earliest_seq"], told["head_seq"])
     return 0 if first is None else min(told["count"], segment.clip(told["head_seq"]) - first + 1)
 
@@ -188,13 +200,13 @@ def shown_count(segment: Segment, told: Mapping[str, Any]) -> int:
 
 
 async def sent(segment: Segment, context: RouterContext, request: Request) -> Response:
-    """The answer to a request in the server's own terms, in those of the client."""
+    """Sends a request in the server's names. Returns the answer in the client's names and positions."""
     assert segment.route is not None
     return await segment.shown(await context.send_request(context.any_node(segment.route), request))
 
 
 async def unzipped(request: Request) -> Request:
-    """The request with a body that can be read. Raises InvalidRequest, PayloadTooLarge."""
+    """Returns the request with an uncompressed body. Raises InvalidRequest, PayloadTooLarge."""
     if request.header(b"content-encoding") != b"gzip":
         return request
     reader = zlib.decompressobj(31)

@@ -1,6 +1,7 @@
-"""Named cursors of a spliced topic. A cursor is kept at the segment that holds its position, so that old ones still count.
+"""Named cursors of a spliced topic. Each cursor is stored at the segment of its position, so cursors from before the splice
+stay valid.
 
-If several segments have a cursor of one name, the one at the latest segment counts.
+If several segments have a cursor with the same name, the cursor at the latest segment counts.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Put(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Found(NamedTuple):
-    """A cursor as its server has it."""
+    """A cursor in its server's answer."""
 
     segment: Segment
     told: dict[str, Any]
@@ -50,8 +51,11 @@ class Found(NamedTuple):
 
 
 async def of_segment(segment: Segment, context: RouterContext, client: Request, method: str, body: Any = b"") -> Any:
-    """The answer to a call on the client's cursor at one segment, None for 404. Raises Refusal, TopicsError."""
-    name = client.path.rpartition("/")[2]  # as the client encoded it
+    """Calls one segment's server about the client's cursor.
+
+    Returns the answer, or None for 404. Raises Refusal, TopicsError.
+    """
+    name = client.path.rpartition("/")[2]  # still encoded, as sent by the client
     try:
         response = await segment.ask(context, segment.request(client, method, f"/cursors/{name}", body=body))
     except Refusal as refusal:
@@ -72,13 +76,16 @@ async def found_in(topic: Spliced, context: RouterContext, client: Request) -> F
 async def get_cursor(topic: Spliced, context: RouterContext, request: Request) -> Response:
     found = await found_in(topic, context, request)
     if found is None:
-        await topic.extent(context, request)  # says whether the topic is there
+        await topic.extent(context, request)  # raises TopicNotFound if the topic is absent
         raise NotFound(f"{topic.name!r} has no cursor {request.name!r}", topic=topic.name, cursor=request.name)
     return Response.json(200, await shown(topic, context, request, found))
 
 
 async def put_cursor(topic: Spliced, context: RouterContext, request: Request) -> Response:
-    """Set the cursor at the segment that holds its new position. A later segment's cursor would hide it, and is deleted after."""
+    """Sets the cursor at the segment of its new position.
+
+    A later segment's cursor would hide the new cursor, and so is deleted afterwards.
+    """
     request = await unzipped(request)
     wanted = await request.json(Put)
     position = await target(topic, context, request, wanted)
@@ -89,11 +96,11 @@ async def put_cursor(topic: Spliced, context: RouterContext, request: Request) -
         current = before.position if before is not None else 0
         if current != wanted.expected_seq:
             raise CursorMoved(f"expected the cursor at {wanted.expected_seq}, it is at {current}", seq=current)
-        # Another client may move the cursor now. Its server then refuses this one, unless the cursor goes back over a seam.
+        # Another client can move the cursor now. The server then refuses this PUT, unless the cursor moves back over a seam.
         if before is not None and before.segment is segment:
             body["expected_seq"] = before.seq
         elif before is None or before.segment in topic.before(segment):
-            body["expected_seq"] = 0  # there is none at this segment
+            body["expected_seq"] = 0  # this segment has no cursor
     told = await of_segment(segment, context, request, "PUT", body)
     if told is None:
         if segment is topic.last:
@@ -110,7 +117,7 @@ async def put_cursor(topic: Spliced, context: RouterContext, request: Request) -
 
 
 async def target(topic: Spliced, context: RouterContext, request: Request, wanted: Put) -> int:
-    """The position that a client means. Raises InvalidRequest, Refusal, TopicsError."""
+    """Returns the position that a client requests. Raises InvalidRequest, Refusal, TopicsError."""
     if sum(each is not None for each in (wanted.seq, wanted.from_ts, wanted.at)) != 1:
         raise InvalidRequest("say where the cursor is to stand: one of seq, from_ts and at")
     if wanted.from_ts is not None:
@@ -133,7 +140,7 @@ async def delete_cursor(topic: Spliced, context: RouterContext, request: Request
 
 
 async def list_cursors(topic: Spliced, context: RouterContext, request: Request) -> Response:
-    """A page of the cursors of all segments, by name."""
+    """Returns a page of the cursors of all segments, ordered by name."""
     size, after = page_size(request), ["", ""]
     if position := parameter(request.query, "cursor"):
         after = context.unseal("cursor", position)
@@ -152,7 +159,7 @@ async def list_cursors(topic: Spliced, context: RouterContext, request: Request)
 async def all_cursors(
     topic: Spliced, segment: Segment, context: RouterContext, request: Request
 ) -> list[dict[str, Any]]:
-    """Every cursor of one segment. Raises TopicNotFound, Refusal, TopicsError."""
+    """Returns all cursors of one segment. Raises TopicNotFound, Refusal, TopicsError."""
     found: list[dict[str, Any]] = []
     query = f"page_size={PAGE}"
     while True:
@@ -169,11 +176,11 @@ async def all_cursors(
 
 
 async def shown(topic: Spliced, context: RouterContext, client: Request, found: Found) -> dict[str, Any]:
-    """A cursor as the client sees it."""
+    """Returns a cursor in the client's names and positions."""
     head = (await topic.extent(context, client)).head
     position = found.position
     unread = found.told["oldest_unread_ms"]
-    if unread is None and position < head:  # nothing more at its segment, but behind it
+    if unread is None and position < head:  # the cursor's segment has no more records, but a later segment has
         window = await topic.read(context, Wanted(client, position, 1, body={}))
         unread = max(now_ms() - msgspec.json.decode(window.records[0]["$ts"]), 0) if window.records else None
     return {**found.told, "topic": topic.name, "seq": position, "lag": head - position, "oldest_unread_ms": unread}

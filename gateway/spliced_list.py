@@ -1,4 +1,4 @@
-"""The list of topics: those of the default route, and each spliced topic once."""
+"""The list of topics: the topics of the default route, and each spliced topic once."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gateway.segments import Refusal
 from gateway.spliced import Spliced
 from gateway.spliced_calls import whole
 
-SPLICED = ""  # the key of the spliced topics' part of the list, which is no route's name
+SPLICED = ""  # key of the spliced topics' part of the list; no route has this name
 ENTRY = ("topic", "head_seq", "earliest_seq", "count", "bytes", "effective_priority")
 
 
 async def list_topics(
     topics: Mapping[str, Spliced], default: str | None, context: RouterContext, request: Request
 ) -> Response:
-    """One page. Raises RoutesFailed, InvalidRequest."""
+    """Returns one page. Raises RoutesFailed, InvalidRequest."""
     plain = without_partial(request)
     plain = plain.replace(headers=without(plain.headers, b"accept-encoding"))
     parts = {SPLICED: Listed(plain, same, partial(spliced_page, topics, context))}
@@ -37,7 +37,7 @@ async def same(response: Response) -> Response:
 
 
 async def without_spliced(topics: Mapping[str, Spliced], response: Response) -> Response:
-    """A page of the default route without topics of its own that have a spliced topic's name."""
+    """Returns a page of the default route without topics that have a spliced topic's name."""
     body = await response.decoded(Raws)
     kept = [
         each
@@ -48,7 +48,10 @@ async def without_spliced(topics: Mapping[str, Spliced], response: Response) -> 
 
 
 async def spliced_page(topics: Mapping[str, Spliced], context: RouterContext, request: Request) -> Response:
-    """A page of the spliced topics. Those that are absent, or that the client may not see, are left out. Raises TopicsError."""
+    """Returns a page of the spliced topics.
+
+    Topics that are absent or hidden from the client are left out. Raises TopicsError.
+    """
     after, prefix = parameter(request.query, "cursor") or "", parameter(request.query, "prefix") or ""
     names = sorted(name for name in topics if name.startswith(prefix) and name > after)
     page = names[: page_size(request)]

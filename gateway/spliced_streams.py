@@ -1,7 +1,7 @@
-"""Streams of spliced topics: the records of the earlier segments, read page by page, then the stream of the last one.
+"""Streams of spliced topics: first the records of earlier segments, page by page, then the stream of the last segment.
 
-The earlier segments do not grow, so nothing has to wait for them. The gateway keeps nothing of a stream: the watch id holds
-what was asked for, and a Last-Event-ID says where the client is.
+Earlier segments do not grow, so no read of them has to wait. The gateway stores no state of a stream: the watch id contains the
+client's options, and a Last-Event-ID contains the client's position.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from gateway.seqs import shift_frame
 from gateway.spliced import Spliced
 
 RETRY = b"retry: 2000\n\n"
-LOOK_SECONDS = 1.0  # between looks for a deleted topic, and between looks at the head while earlier segments are read
+LOOK_SECONDS = 1.0  # between checks for a deleted topic, and between reads of the head during the earlier segments
 LARGEST_BATCH = 256 * 1024  # bytes of one `record` event
-LATE = ("cap", "ttl", "mixed", "restart")  # reasons that a stream tells as from_seq_too_old when it begins
-IN_DIFF = ("node", "limit", "include_meta", "include_tags")  # what a watch says as a diff does
+LATE = ("cap", "ttl", "mixed", "restart")  # reasons that a stream reports as from_seq_too_old at its start
+IN_DIFF = ("node", "limit", "include_meta", "include_tags")  # options that a watch shares with a diff
 Options = dict[str, Any]
 
 
 class SplicedStream:
-    """The stream of one spliced topic behind a position. `open` has its first frame made, and raises where that is refused."""
+    """The stream of one spliced topic after a position. `open` prepares the first frame, and raises if the frame is refused."""
 
     def __init__(self, topic: Spliced, context: RouterContext, client: Request, position: int) -> None:
         self.topic, self.context, self.client, self.position = topic, context, client, position
@@ -42,7 +42,7 @@ class SplicedStream:
         self.frames = self.all()
 
     async def open(self) -> None:
-        """Raises Refusal, TopicsError."""
+        """Prepares the first frame. Raises Refusal, TopicsError."""
         self.first = await anext(self.frames)
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -73,13 +73,13 @@ class SplicedStream:
             yield frame
 
     async def look(self) -> None:
-        """Ask for the head, which the frames of earlier segments tell."""
+        """Refreshes the head, which the frames of earlier segments contain."""
         if time.monotonic() - self.looked >= LOOK_SECONDS:
             self.head = (await self.topic.extent(self.context, self.client)).head
             self.looked = time.monotonic()
 
     async def followed(self, response: Response) -> AsyncGenerator[bytes]:
-        """The frames of the last segment's stream, in the client's names and positions."""
+        """Yields the frames of the last segment's stream, in the client's names and positions."""
         last = self.topic.last
         try:
             async for each in frames(response.body):  # type: ignore[arg-type]
@@ -94,24 +94,26 @@ class SplicedStream:
             await closed(response.body)
 
     def wanted(self) -> Wanted:
-        """How pages of earlier segments are read."""
+        """Returns the read for pages of earlier segments."""
         raise NotImplementedError
 
     def opening(self) -> bytes:
         return RETRY
 
     def told(self, page: Page, is_first: bool) -> list[tuple[int, bytes]]:
-        """The frames of a page, each with the position that the client has then."""
+        """Returns the frames of a page, each with the client's position after the frame."""
         raise NotImplementedError
 
     def live(self) -> AsyncGenerator[bytes]:
-        """The last segment's stream."""
+        """Yields the frames of the last segment's stream."""
         raise NotImplementedError
 
 
 class WatchStream(SplicedStream):
-    """In the form of a watch. `options`: the body of the watch without its topics. `more`: what the
-    watch says of this topic, except for where to begin."""
+    """A stream in the format of a watch.
+
+    `options`: the body of the watch without its topics. `more`: the watch's options of this topic, except for the start.
+    """
 
     def __init__(
         self, topic: Spliced, context: RouterContext, client: Request, position: int, options: Options, more: Options
@@ -135,11 +137,11 @@ class WatchStream(SplicedStream):
             found.append(self.event("record", to, records=records, from_seq=position, to_seq=to, head_seq=self.head))
             position = to
         if position != page.next:
-            found.append((page.next, self.id(page.next) + b"\n"))  # the id alone moves the client
+            found.append((page.next, self.id(page.next) + b"\n"))  # the id alone advances the client's position
         return found
 
     def batches(self, records: list[Raws]) -> list[list[Raws]]:
-        """The records of each event: as many as its bytes allow, and one at least."""
+        """Returns the records of each event: at least one, and as many as the limit of bytes allows."""
         most = min(self.options.get("max_batch_bytes", LARGEST_BATCH), LARGEST_BATCH)
         found: list[list[Raws]] = []
         size = most + 1
@@ -165,7 +167,7 @@ class WatchStream(SplicedStream):
 
     def event(self, event: str, position: int, **data: Any) -> tuple[int, bytes]:
         text = msgspec.json.encode({"topic": self.topic.name, **data})
-        # A record is what its server wrote, which may hold line breaks between tokens of its JSON.
+        # The record keeps its server's bytes, which can contain line breaks between JSON tokens.
         lines = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
         return position, self.id(position) + b"event: %s\ndata: %s\n\n" % (event.encode(), lines)
 
@@ -189,7 +191,7 @@ class WatchStream(SplicedStream):
             yield frame
 
     async def begin(self) -> str | None:
-        """Begin a watch of the last segment behind this position. Returns its wid, None while the topic is absent."""
+        """Starts a watch of the last segment after this position. Returns its wid, or None while the topic is absent."""
         told = await begun(self.topic, self.context, self.client, self.position, self.options, self.more)
         return told["wid"] if told is not None else None
 
@@ -197,7 +199,7 @@ class WatchStream(SplicedStream):
 async def begun(
     topic: Spliced, context: RouterContext, client: Request, position: int, options: Options, more: Options
 ) -> dict[str, Any] | None:
-    """The answer to a watch of the last segment, None where its topic is absent. Raises Refusal, TopicsError."""
+    """Returns the answer to a watch of the last segment, or None if the topic is absent. Raises Refusal, TopicsError."""
     last = topic.last
     start = {"from_seq": max(position, last.begin) - last.offset}
     body = {**options, "topics": {last.topic: {**start, **more}}}
@@ -206,7 +208,7 @@ async def begun(
 
 
 class EventsStream(SplicedStream):
-    """In the form of django-eventstream: a `message` for each record."""
+    """A stream in the format of django-eventstream: a `message` for each record."""
 
     def wanted(self) -> Wanted:
         return Wanted(self.client, 0, 100, body={"include_tags": True})
@@ -233,7 +235,7 @@ class EventsStream(SplicedStream):
             yield frame
 
     async def connect(self) -> Response:
-        """The last segment's stream behind this position. Raises TopicNotFound, Refusal, TopicsError."""
+        """Returns the last segment's stream after this position. Raises TopicNotFound, Refusal, TopicsError."""
         last = self.topic.last
         shown = f"lastEventId={quote(f'{last.topic}:{max(self.position, last.begin) - last.offset}', safe='')}"
         asked = last.request(self.client, "GET", "/events", shown)

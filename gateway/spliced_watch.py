@@ -1,4 +1,4 @@
-"""Watches and streams of events that may be about spliced topics."""
+"""Watches and event streams that can include spliced topics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gateway.spliced import Spliced
 from gateway.spliced_calls import unzipped
 from gateway.spliced_streams import EventsStream, SplicedStream, WatchStream, begun
 
-DEFAULT = ""  # the key of the default route's part of a stream, which is no topic's name
+DEFAULT = ""  # key of the default route's part of a stream; no topic has this name
 LONGEST_WID = 32_000  # characters: a request's head has 64 KiB
 STREAM_HEADERS = (
     (b"content-type", b"text/event-stream"),
@@ -31,7 +31,7 @@ STREAM_HEADERS = (
 
 
 class Start(msgspec.Struct):
-    """Where a client begins in a topic."""
+    """A client's start position in a topic."""
 
     from_seq: Seq | None = None
     from_ts: Seq | None = None
@@ -39,8 +39,10 @@ class Start(msgspec.Struct):
 
 
 class Session(msgspec.Struct):
-    """What a watch id of spliced topics holds. `wid`: of the default route's part. `starts`: by topic, its position and what else
-    the client asks for of it (`match`)."""
+    """The content of a watch id for spliced topics.
+
+    `wid`: the id of the default route's part. `starts`: for each topic the position and the client's other options (`match`).
+    """
 
     wid: str | None
     starts: dict[str, tuple[Annotated[int, Meta(ge=0)], dict[str, Any]]]
@@ -48,7 +50,7 @@ class Session(msgspec.Struct):
 
 
 async def watched(request: Request) -> list[str]:
-    """The topics that a watch names."""
+    """Returns the topics in a watch."""
     topics = decoded((await (await unzipped(request)).json(Raws)).get("topics"), Raws)
     return list(topics or {})
 
@@ -56,7 +58,7 @@ async def watched(request: Request) -> list[str]:
 async def watch(
     topics: Mapping[str, Spliced], default: str | None, context: RouterContext, request: Request
 ) -> Response:
-    """Begin a watch of spliced topics, and of others at the default route. Raises Refusal, TopicsError."""
+    """Starts a watch of spliced topics, and of other topics at the default route. Raises Refusal, TopicsError."""
     request = await unzipped(request)
     body = await request.json(Raws)
     named = decoded(body["topics"], Raws)
@@ -100,7 +102,7 @@ async def watch(
 
 
 async def starting(topic: Spliced, context: RouterContext, request: Request, start: Start) -> int:
-    """The position that a stream begins behind. Raises InvalidRequest, Refusal, TopicsError."""
+    """Returns the position after which a stream starts. Raises InvalidRequest, Refusal, TopicsError."""
     if (start.from_seq is not None) + (start.from_ts is not None) + start.tail > 1:
         raise InvalidRequest(f"topics.{topic.name}: say one of from_seq, from_ts and tail")
     if start.from_ts is not None:
@@ -113,11 +115,11 @@ async def starting(topic: Spliced, context: RouterContext, request: Request, sta
 async def stream(
     topics: Mapping[str, Spliced], default: str | None, context: RouterContext, request: Request
 ) -> Response:
-    """The stream of a watch. Raises NotFound, Refusal, TopicsError."""
+    """Returns the stream of a watch. Raises NotFound, Refusal, TopicsError."""
     try:
         session = msgspec.convert(context.unseal("wid", request.name or ""), Session)
     except (InvalidRequest, msgspec.ValidationError) as error:
-        if default is not None:  # its server may know it
+        if default is not None:  # the default route's server may know the id
             return await context.send_request(context.any_node(default), request)
         raise no_session() from error
     if not session.starts.keys() <= topics.keys():
@@ -151,7 +153,7 @@ async def stream(
 
 
 def position_in(position: Mapping[str, Any], name: str, start: int) -> int:
-    """Where a Last-Event-ID is in a topic. Raises InvalidRequest."""
+    """Returns a topic's position in a Last-Event-ID. Raises InvalidRequest."""
     found = position.get(name, start)
     if not isinstance(found, int) or found < 0:
         raise InvalidRequest("Last-Event-ID is no id of this stream")
@@ -159,7 +161,7 @@ def position_in(position: Mapping[str, Any], name: str, start: int) -> int:
 
 
 def of_default(request: Request, wid: str, own: Mapping[str, Any]) -> Request:
-    """The request for the default route's part of a stream."""
+    """Returns the request for the default route's part of a stream."""
     headers = without(request.headers, b"accept-encoding", LAST_EVENT_ID)
     if own:
         headers = with_header(headers, LAST_EVENT_ID, encoded_id(dict(own)))
@@ -180,14 +182,14 @@ def no_session() -> NotFound:
 
 
 def check_accept(request: Request) -> None:
-    """Raises NotAcceptable for a client that takes no event stream."""
+    """Raises NotAcceptable if the client does not accept an event stream."""
     accept = request.header(b"accept")
     if accept and not any(each in accept for each in (b"text/event-stream", b"text/*", b"*/*")):
         raise NotAcceptable("a stream is text/event-stream: the client must accept that")
 
 
 def with_key(request: Request) -> Request:
-    """The request with the key of `?token=` as a header, for the requests that the stream makes."""
+    """Returns the request with the key of `?token=` as a header, for the stream's own requests."""
     token = parameter(request.query, "token")
     if token is None or request.header(b"authorization") is not None:
         return request
@@ -195,12 +197,12 @@ def with_key(request: Request) -> Request:
 
 
 async def topic_events(topic: Spliced, context: RouterContext, request: Request) -> Response:
-    """The stream of one topic. Raises Refusal, TopicsError."""
+    """Returns the stream of one topic. Raises Refusal, TopicsError."""
     header = request.header(LAST_EVENT_ID)
     shown = header.decode("latin-1") if header else parameter(request.query, "lastEventId")
     last = topic.last
     name, colon, seq = (shown or "").rpartition(":")
-    # A last id that is none goes to the server, which says what is wrong with it.
+    # An invalid last id goes to the server, which reports the error.
     if not colon or name != topic.name or not (seq.isascii() and seq.isdigit()) or len(seq) > 18:
         query = with_parameter(request.query, "lastEventId", shown)
         asked = request.replace(

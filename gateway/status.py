@@ -1,5 +1,6 @@
-"""GET /gateway/graph: the configuration as it runs, for the console. It answers everybody, so it has names and states, and no
-address, topic, subject or key.
+"""GET /gateway/graph: the running configuration, for the console.
+
+The page needs no key. So the page contains names and states, but no addresses, topics, subjects or keys.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from gateway.graph import ClusterPlace, RouterPlace, VirtualClusterPlace, cluste
 from gateway.metrics import Told, summed
 from gateway.upstreams import Cluster
 
-Counts = dict[tuple[str, ...], tuple[int, int]]  # by the way of a route: requests, and those answered with 5xx
+Counts = dict[tuple[str, ...], tuple[int, int]]  # requests, and requests with 5xx, by the way of a route
 NONE = 0, 0
 
 
 def graph(sites: Mapping[str, VirtualClusterPlace], processes: Sequence[Told]) -> dict[str, Any]:
-    """Returns the virtual clusters with their routers, the clusters with their nodes, and counters of all processes together. The
-    states of nodes are those that this process sees."""
+    """Returns the virtual clusters with their routers, the clusters with their nodes, and the counters of all processes.
+
+    The states of nodes are from the view of this process.
+    """
     alive = [each for each in processes if each.status != "ended"]
     total = summed(processes)
     breakers = {(cluster, node): state for cluster, node, state in total.breakers}
@@ -42,7 +45,10 @@ def virtual_cluster(site: VirtualClusterPlace, total: Told) -> dict[str, Any]:
 
 
 def counted(name: str, total: Told) -> Counts:
-    """Each request of a virtual cluster counts for every route of its way, and for the virtual cluster, whose way is empty."""
+    """Counts each request of a virtual cluster for every route of its way.
+
+    The empty way stands for the virtual cluster itself.
+    """
     counts: Counts = {}
     for (virtual_cluster, _, route, _, _), row in total.requests:
         if virtual_cluster == name:

@@ -1,7 +1,7 @@
-"""What is known of topics and nodes behind the routes of one router: snapshots, shared by its connections (api.TopologyService).
+"""Cached facts about topics and nodes behind the routes of one router, shared by its connections (api.TopologyService).
 
-It is filled as answers pass, and asks where it knows nothing. A snapshot is at most `FRESH_SECONDS` old. It is a hint:
-the server decides what a client may do.
+The cache learns from answers, and asks the servers about unknown topics. A snapshot is at most `FRESH_SECONDS` old. Snapshots
+are only hints: the server decides what a client may do.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class Topology:
         self.own: OwnRequests | None = None
 
     def bind(self, site: VirtualClusterPlace, place: RouterPlace) -> None:
-        """Say where the router stands, once the virtual cluster is built."""
+        """Sets the router's place, after the virtual cluster is built."""
         from gateway.background import OwnRequests
 
         self.place, self.own = place, OwnRequests(site, place)
 
     async def topics(self, route: str, names: Iterable[str]) -> Mapping[str, TopicState]:
-        """Returns what is known of each topic. Raises TopicsError where the route does not answer."""
+        """Returns the state of each topic. Raises TopicsError if the route does not answer."""
         wanted = list(dict.fromkeys(names))
         states = await asyncio.gather(*(self.topic(route, name) for name in wanted))
         return MappingProxyType(dict(zip(wanted, states, strict=True)))
@@ -65,7 +65,7 @@ class Topology:
         return found[1] if found is not None else TopicState(False)
 
     def learn(self, route: str, request: Request, response: Response) -> None:
-        """Take what an answer says of its topic."""
+        """Stores the state of a topic from an answer."""
         name = request.topic
         if name is None or not isinstance(response.body, bytes):
             return
@@ -76,7 +76,7 @@ class Topology:
             try:
                 told = msgspec.json.decode(response.body, type=_Told)
             except msgspec.MsgspecError:
-                return  # zipped, or no JSON
+                return  # compressed, or not JSON
             self.put(route, name, TopicState(True, told.head_seq, told.earliest_seq))
 
     def put(self, route: str, name: str, state: TopicState) -> None:
@@ -96,6 +96,6 @@ class Topology:
         )
 
     def invalidate_route(self, route: str) -> None:
-        """Forget what is known of a route's topics."""
+        """Removes the cached states of a route's topics."""
         for key in [each for each in self.known if each[0] == route]:
             del self.known[key]

@@ -1,7 +1,7 @@
-"""Connections that were upgraded, such as WebSockets: bytes between a client and one node, unread, with back pressure both ways.
+"""Upgraded connections, such as WebSockets: passes bytes between a client and one node, unparsed, with back pressure both ways.
 
-If one side does not read, the other side is not read. If one side ends, the other gets the bytes before that end, and then ends.
-A tunnel ends if no byte passes for `idle_seconds`. Once the gateway ends, a tunnel ends as soon as it is quiet.
+If one side stops reading, the tunnel stops reading the other side. If one side ends, the other side gets all earlier bytes, and
+then ends. A tunnel ends if no byte passes for `idle_seconds`. When the gateway stops, a tunnel ends after 0.5 s without a byte.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from gateway.server import Gateway
 
 MOST_WRITTEN = 256 * 1024  # bytes that wait for a slow reader
-QUIET_SECONDS = 0.5  # without a byte, until a tunnel ends that has to
-Taken = tuple[asyncio.Transport, bytes]  # a socket, and the bytes that were read from it before
-TAKE_SECONDS = 10.0  # until the client's socket is there: it may have gone meanwhile
+QUIET_SECONDS = 0.5  # without a byte, until a draining tunnel ends
+Taken = tuple[asyncio.Transport, bytes]  # a socket, and the bytes that were already read from the socket
+TAKE_SECONDS = 10.0  # limit for the client's socket to arrive: the client may have disconnected
 
 
 def is_websocket(received: Request) -> bool:
@@ -58,7 +58,7 @@ def upgrade(gateway: Gateway, received: Request, response: Response, node: Upgra
 
 
 class Tunnel:
-    """Two sockets. A member of the gateway's server (http1.server.Member) until both ended."""
+    """Two sockets. The tunnel is a member of the gateway's server (http1.server.Member) until both sockets have ended."""
 
     def __init__(self, gateway: Gateway, state: dict[str, Any], client: Taken, node: Taken) -> None:
         self.gateway, self.state, self.server = gateway, state, gateway.server
@@ -77,7 +77,7 @@ class Tunnel:
             side.begin(first)
 
     def mark(self) -> None:
-        """A byte passed, or a reader became slow or quick."""
+        """Resets the deadline after a byte passed, or after a reader became slow or fast."""
         if any(side.is_slow for side in self.sides):
             self.unwritten = self.waiting()
             self.deadline = self.loop.time() + self.server.limits.write_seconds
@@ -86,9 +86,9 @@ class Tunnel:
             self.deadline = self.loop.time() + seconds
 
     def expire(self, now: float) -> None:
-        """Nothing passed in time: a reader that takes nothing is cut, a quiet tunnel ends."""
+        """Handles the deadline: a reader that takes no bytes is cut off, and a quiet tunnel ends."""
         left = self.waiting()
-        if left and left < self.unwritten:  # slow, but it reads
+        if left and left < self.unwritten:  # the reader is slow, but still reads
             self.unwritten, self.deadline = left, now + self.server.limits.write_seconds
         elif left or any(side.is_lost for side in self.sides):
             self.abort()
@@ -97,7 +97,7 @@ class Tunnel:
                 side.close()
 
     def waiting(self) -> int:
-        """Bytes that the two readers have not taken yet."""
+        """Returns the number of bytes that the two readers have not taken yet."""
         return sum(side.transport.get_write_buffer_size() for side in self.sides if not side.is_lost)
 
     def drain(self) -> None:
@@ -108,7 +108,7 @@ class Tunnel:
             side.transport.abort()
 
     def ended(self) -> None:
-        """A side ended: the other ends behind the bytes that are due to it."""
+        """Handles the end of a side: the other side ends after its remaining bytes."""
         for side in self.sides:
             side.close()
         if all(side.is_lost for side in self.sides):
@@ -121,7 +121,7 @@ class Tunnel:
 
 
 class Side(asyncio.Protocol):
-    """One socket of a tunnel. `is_slow`: it does not take what is written to it."""
+    """One socket of a tunnel. `is_slow`: the socket's reader does not take the written bytes."""
 
     other: Side
 
@@ -130,11 +130,11 @@ class Side(asyncio.Protocol):
         self.is_slow = self.is_lost = self.has_ended = False
 
     def begin(self, first: bytes) -> None:
-        """Pass on the bytes that were read before."""
+        """Passes on the bytes that were already read."""
         if first:
             self.other.transport.write(first)
         if self.transport.is_closing():
-            # It ended before it had this protocol, which is not told of it.
+            # The socket closed before the protocol was set, so the loop does not call connection_lost.
             self.tunnel.loop.call_soon(self.connection_lost, None)
 
     def data_received(self, data: bytes) -> None:
@@ -156,9 +156,12 @@ class Side(asyncio.Protocol):
         self.tunnel.mark()
 
     def eof_received(self) -> bool:
-        """This side sends no more. It may still read, where both sockets can be ended one way at a time."""
+        """Handles the end of this side's bytes.
+
+        Returns True if this side can still read, because both sockets support half-closing.
+        """
         self.has_ended = True
-        is_half_open = all(side.transport.can_write_eof() for side in self.tunnel.sides)  # not with TLS
+        is_half_open = all(side.transport.can_write_eof() for side in self.tunnel.sides)  # TLS cannot half-close
         if self.other.is_lost or self.other.has_ended or not is_half_open:
             return False
         self.other.transport.write_eof()
@@ -172,6 +175,6 @@ class Side(asyncio.Protocol):
             self.tunnel.ended()
 
     def close(self) -> None:
-        """End behind what is written."""
+        """Closes the socket after the written bytes."""
         if not self.is_lost:
             self.transport.close()

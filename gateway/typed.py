@@ -1,4 +1,4 @@
-"""Values of a document as typed structs. Unlike msgspec alone, every fault is found, not the first one only."""
+"""Converts values of a document to typed structs. Reports all faults, while msgspec alone reports only the first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Typed = TypeVar("Typed")
 
 
 def convert(document: Document, value: Any, wanted: type[Typed], path: Path, faults: list[Fault]) -> Typed | None:
-    """Returns `value` as a `wanted`. Adds each fault below it to `faults`, and then returns None."""
+    """Returns `value` as a `wanted`. If the value has faults, adds all of them to `faults` and returns None."""
     before = len(faults)
     found = _converted(document, value, wanted, path, faults)
     return found if len(faults) == before else None
@@ -69,14 +69,14 @@ def _struct(
     if len(faults) > before:
         return None
     try:
-        return wanted(**found)  # its __post_init__ may refuse what no single field shows
+        return wanted(**found)  # __post_init__ can refuse combinations of fields
     except (TypeError, ValueError) as error:
         faults.append(Fault(document.line(path), f"{shown(path)}: {error}"))
         return None
 
 
 def shown(path: Path) -> str:
-    """Returns a path as a reader would write it: virtualClusters[0].target."""
+    """Returns a path in readable form: virtualClusters[0].target."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
@@ -92,7 +92,7 @@ def nearest(name: str, known: Any) -> str:
 
 
 def _sentence(error: msgspec.ValidationError, value: Any) -> str:
-    """Returns msgspec's message without its path. A bare yes, no, on or off is a boolean in YAML."""
+    """Returns msgspec's message without its path. Adds a hint if YAML read yes, no, on or off as a boolean."""
     text = str(error).partition(" - at ")[0].replace("`", "")
     if isinstance(value, bool) and "Expected str" in text:
         return f"{text}: put the word in quotes."

@@ -1,7 +1,7 @@
 """Clusters and their nodes: connections, breakers and probes.
 
-A node whose requests fail several times in a row is left alone for a while (its breaker is open). Then one request, or a probe,
-tries it again (half open), and closes the breaker if it is answered.
+After several failures in a row, a node gets no requests for a while: its breaker is open. Then one request, or a probe, tries
+the node (half open). An answer closes the breaker.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ log = logging.getLogger(__name__)
 FAILURES = 3  # in a row, until the breaker opens
 FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 0.5, 10.0
 PROBE_SECONDS = 2.0
-MOST_CONNECTIONS = 10_000  # of a process to a node: an open stream and a long poll hold one each
+MOST_CONNECTIONS = 10_000  # per process and node: an open stream and a long poll hold one each
 PROBE_PATH = b"/v0/ready"
 
 
 class Breaker:
-    """Whether a node may be asked. `state`: `closed`, `open` or `half_open`."""
+    """Decides whether a node may get requests. `state`: `closed`, `open` or `half_open`."""
 
     __slots__ = ("failures", "rest", "state", "until")
 
@@ -36,7 +36,7 @@ class Breaker:
         self.state, self.failures, self.until, self.rest = "closed", 0, 0.0, FIRST_REST_SECONDS
 
     def allows(self, now: float) -> bool:
-        """Whether a request may be sent now. After the rest, one request a rest is let through."""
+        """Returns whether a request may be sent now. After the pause, one request per pause is allowed."""
         if self.state == "closed":
             return True
         if now < self.until:
@@ -57,7 +57,7 @@ class Breaker:
 
 
 class Node:
-    """One address of a cluster. `state`, as the last probe or request found it: `unknown`, `up` or `down`."""
+    """One address of a cluster. `state`: `unknown`, `up` or `down`, from the last probe or request."""
 
     def __init__(self, cluster: str, number: int, url: str, waits: Waits, tls: ssl.SSLContext | None) -> None:
         parts = urlsplit(url)
@@ -80,11 +80,11 @@ class Node:
         length: int | None = None,
         wait: float | None = None,
     ) -> Answer:
-        """Raises http1.Failure."""
+        """Sends a request to the node. Raises http1.Failure."""
         try:
             answer = await self.pool.send(method, target, headers, body, length=length, wait=wait)
         except Failure as failure:
-            # A kept connection that had ended says nothing of the node, and no more does the gateway's own bound.
+            # A stale kept connection, or the gateway's own limit, proves nothing about the node.
             if not failure.stale and failure.kind != "full":
                 self.fail()
             raise
@@ -101,7 +101,10 @@ class Node:
             self.state = "down"
 
     async def probe(self) -> None:
-        """Ask the node whether it is ready. 503 says that it serves nobody now, so it counts as a failure."""
+        """Asks the node whether the node is ready.
+
+        503 means that the node serves no requests now, and counts as a failure.
+        """
         try:
             answer = await self.pool.send(b"GET", PROBE_PATH, [(b"accept", b"application/json")], wait=PROBE_SECONDS)
             await answer.body.read(1024 * 1024)
@@ -125,7 +128,7 @@ class NodeAddress:
 
 
 class Cluster:
-    """A server of ours with one or more nodes, which share what is stored."""
+    """A topics server with one or more nodes, which share their storage."""
 
     def __init__(
         self,
@@ -143,7 +146,7 @@ class Cluster:
         self.probing: asyncio.Task[None] | None = None
 
     def live(self, not_among: Sequence[Node] = ()) -> Node | None:
-        """Returns a node that may be asked, each in turn; None where no node may."""
+        """Returns a node that may get requests, in turn, or None."""
         now = time.monotonic()
         if len(self.nodes) == 1 and not not_among:
             node = self.nodes[0]
@@ -161,12 +164,12 @@ class Cluster:
 
     @property
     def state(self) -> str:
-        """`starting`: nobody knows yet. `up`: a node is. `down`: none is."""
+        """`up`: at least one node is up. `starting`: no node is up, and one is still unknown. `down`: all nodes are down."""
         states = {node.state for node in self.nodes}
         return "up" if "up" in states else "starting" if "unknown" in states else "down"
 
     def start(self) -> None:
-        """Probe the nodes from now on."""
+        """Starts the probes of the nodes."""
         if self.probing is None:
             self.probing = asyncio.get_running_loop().create_task(self._probe())
 

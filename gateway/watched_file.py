@@ -1,4 +1,4 @@
-"""A file that an operator may change while the gateway serves: read again once it differs."""
+"""A file that an operator can change while the gateway runs. The file is read again after changes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ LOOK_EVERY_SECONDS = 1.0
 
 
 class WatchedFile(Generic[Parsed]):
-    """`value` is the parsed file. A later version that does not parse is logged, and the last good one stays."""
+    """`value` is the parsed file. If a later version does not parse, the error is logged, and the last good version stays."""
 
     def __init__(self, path: Path, parse: Callable[[str], Parsed]) -> None:
-        """Raises OSError or ValueError: the first version has to be good."""
+        """Raises OSError or ValueError if the first version is missing or invalid."""
         self.path, self.parse = path, parse
         self._stamp, self._next_look = self._look(), time.monotonic() + LOOK_EVERY_SECONDS
         self._value = parse(path.read_text())

@@ -30,7 +30,7 @@ def main() -> None:
     if arguments in (["--version"], ["version"]):
         print(f"topics {__version__}")
         return
-    # shell completion runs without arguments
+    # Shell completion runs without arguments.
     if arguments in ([], ["--help"], ["-h"]) and not shell.is_called(arguments):
         name = Path(sys.argv[0]).name
         print(USAGE.format("python -m topics_project" if name == "__main__.py" else name))

@@ -29,7 +29,7 @@ from django.conf import settings
 from base.locks import take_lock
 
 BEAT_SECONDS = 0.5
-# after a later check the supervisor was stopped or slow itself, and perhaps the other processes too
+# After a later check the supervisor was stopped or slow itself, and perhaps the other processes too.
 LATE_LOOK_SECONDS = 2.0
 SLOT = struct.Struct("<16sqqq")  # name, pid, start time (kernel ticks), last heartbeat (ns, monotonic)
 SLOTS = 1024

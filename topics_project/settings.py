@@ -198,7 +198,7 @@ TOPICS_MAX_TAG_BYTES: int = number("TOPICS_MAX_TAG_BYTES", 256, least=1)
 TOPICS_MAX_NODE_BYTES: int = number("TOPICS_MAX_NODE_BYTES", 128, least=1)
 TOPICS_DIFF_BYTES: int = number("TOPICS_DIFF_BYTES", 1024 * 1024, least=1)  # byte budget of one read
 TOPICS_DIFF_MAX_LIMIT: int = number("TOPICS_DIFF_MAX_LIMIT", 1000, least=1)
-# nodes that one read or watch excludes; each record is compared with each node
+# Nodes that one read or watch excludes; each record is compared with each node.
 TOPICS_MAX_NODES: int = number("TOPICS_MAX_NODES", 1000, least=1)
 TOPICS_MAX_TOPICS: int = number("TOPICS_MAX_TOPICS", 100_000)
 TOPICS_MAX_ROUTERS: int = number("TOPICS_MAX_ROUTERS", 10_000)
@@ -225,7 +225,7 @@ TOPICS_WATCH_SESSION_TTL_MS: int = number("TOPICS_WATCH_SESSION_TTL_MS", 300_000
 
 # -- The push bus (docs/push.md). Routemaster defined these names and meanings, except for PUSH_ names ------------------
 
-# manages the tokens; without the key the tokens cannot be managed
+# Manages the tokens; without the key the tokens cannot be managed.
 ROUTEMASTER_ROOT_KEY: str = hidden("ROUTEMASTER_ROOT_KEY")
 ROUTEMASTER_CLIENTS: list[str] = listed(hidden("ROUTEMASTER_CLIENTS"))  # tokens that exist from the start
 # For a subscription to a topic without any publication. Routemaster's page rejects such subscriptions, Routemaster's code
@@ -241,7 +241,7 @@ if TOPICS_BUS_DURABILITY not in ("disk", "fsync"):
     raise Refusal(f"TOPICS_BUS_DURABILITY={TOPICS_BUS_DURABILITY} is neither disk nor fsync: set it to one of the two.")
 # A plain HTTP request to the bus gets a 308 to https. Off if only this machine can connect.
 FORCE_SSL: bool = flag("FORCE_SSL", BEYOND_LOOPBACK)
-# bytes of MessagePack; 0: the limit of a record
+# Bytes of MessagePack; 0: the limit of a record.
 ROUTEMASTER_MAX_EVENT_DATA: int = number("ROUTEMASTER_MAX_EVENT_DATA", 0)
 ROUTEMASTER_HP_DAMAGE_RATE: int = number("ROUTEMASTER_HP_DAMAGE_RATE", -2, least=-100, most=0)
 ROUTEMASTER_HP_HEAL_RATE: int = number("ROUTEMASTER_HP_HEAL_RATE", 1, most=100)

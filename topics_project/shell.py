@@ -22,7 +22,7 @@ def entered() -> Iterator[None]:
         import django
 
         django.setup()
-        # the command reports problems of the database itself
+        # The command reports problems of the database itself.
         logging.getLogger("store.database").setLevel(logging.ERROR)
         yield
 

@@ -1,1 +1,1 @@
-"""The filters that come with the gateway, one a file (docs/gateway.md)."""
+"""The built-in filters of the gateway, one per file (docs/gateway.md)."""

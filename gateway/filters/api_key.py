@@ -1,4 +1,4 @@
-"""ApiKey: the upstream's credentials, in place of what the client sent."""
+"""ApiKey: replaces the client's credentials by a key of the upstream."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gateway.api import (
 
 
 class ApiKeyConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """`keyFile`: a file that holds the key, and nothing else."""
+    """`keyFile`: a file that contains only the key."""
 
     key_file: str
 
@@ -27,7 +27,7 @@ class ApiKey:
 
     async def on_request(self, operation: Operation, request: Request, context: FilterContext) -> Request | Response:
         query = request.query
-        if "token=" in query:  # the client's own key, of an EventSource
+        if "token=" in query:  # the client's own key, from an EventSource
             query = "&".join(each for each in query.split("&") if not each.startswith("token="))
         return request.replace(headers=[*without(request.headers, b"authorization"), self.header], query=query)
 

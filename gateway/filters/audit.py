@@ -1,4 +1,4 @@
-"""Audit: a line of JSON for each request, with its subject, operation, topic and outcome."""
+"""Audit: writes a line of JSON for each request, with subject, operation, topic and outcome."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from gateway.api import FilterContext, FilterFactoryContext, Operation, PluginCo
 
 
 class AuditConfig(msgspec.Struct, forbid_unknown_fields=True):
-    """`file`: where the lines go (default: the gateway's log). A file that was moved away is made again. `of`: which requests."""
+    """`file`: the file for the lines (default: the gateway's log).
+
+    If the file was moved away, a new file is created. `of`: the requests to log.
+    """
 
     file: str | None = None
     of: Literal["writes", "all"] = "writes"
@@ -36,7 +39,7 @@ class Line(msgspec.Struct, omit_defaults=True):
 class Audit:
     def __init__(self, log: logging.Logger, config: AuditConfig) -> None:
         self.log, self.config = log, config
-        self.begun: dict[int, float] = {}  # by the identity of a request under way
+        self.begun: dict[int, float] = {}  # start time by the identity of a request in flight
 
     async def on_request(self, operation: Operation, request: Request, context: FilterContext) -> Request | Response:
         self.begun[id(context)] = time.perf_counter()

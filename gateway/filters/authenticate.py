@@ -1,6 +1,6 @@
-"""Authenticate: finds out the subject of each request, by an API key, a JSON Web Token or a client certificate.
+"""Authenticate: identifies the subject of each request, by an API key, a JSON Web Token or a client certificate.
 
-The client's credentials end here. A server gets those of its own from the filter ApiKey.
+The filter removes the client's credentials. The filter ApiKey adds credentials for the server.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from gateway.shapes import Place
 from gateway.watched_file import WatchedFile
 
 SHA256_HEX = 64
-LEEWAY_SECONDS = 10  # between the clocks of the gateway and of the token's issuer
+LEEWAY_SECONDS = 10  # tolerance between the clocks of the gateway and of the token's issuer
 
 
 class JwtConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """`jwksFile`: the issuer's public keys. A token has to name this `issuer` and this `audience`, and to end (`exp`)."""
+    """`jwksFile`: the issuer's public keys. A token must have this `issuer`, this `audience`, and an expiry (`exp`)."""
 
     jwks_file: str
     issuer: str
@@ -42,9 +42,11 @@ class JwtConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
 
 class AuthenticateConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """`keysFile`: a line for each key, NAME, the SHA-256 of its secret in hex, and optional roles with commas between them.
-    `clientCertificates`: the subject is the common name of the client's certificate. `anonymous`: a client without
-    credentials is let in, too."""
+    """`keysFile`: a line for each key with NAME, the SHA-256 of its secret in hex, and optional roles, separated by commas.
+
+    `clientCertificates`: the subject is the common name of the client's certificate. `anonymous`: clients without credentials
+    are also accepted.
+    """
 
     keys_file: str | None = None
     jwt: JwtConfig | None = None
@@ -53,7 +55,7 @@ class AuthenticateConfig(msgspec.Struct, forbid_unknown_fields=True, rename="cam
 
 
 class Keys(NamedTuple):
-    """The configuration and files that the filters of one place share."""
+    """The configuration and files that all filters of one place share."""
 
     config: AuthenticateConfig
     secrets: WatchedFile[dict[bytes, Subject]] | None
@@ -65,7 +67,7 @@ class Authenticate:
         self.keys = keys
 
     async def on_request(self, operation: Operation, request: Request, context: FilterContext) -> Request | Response:
-        """Raises Unauthorized."""
+        """Sets the subject and removes the credentials. Raises Unauthorized."""
         token, query = credentials(request)
         context.authenticated_subject = self.subject(token, context.peer_certificate)
         return request.replace(headers=without(request.headers, b"authorization"), query=query)
@@ -91,7 +93,7 @@ class Authenticate:
         return self.keys.secrets.value.get(hashlib.sha256(token.encode()).digest())
 
     def by_token(self, token: str) -> Subject | None:
-        """Returns the subject of a JSON Web Token that an issuer's key has signed, None for any other text."""
+        """Returns the subject of a JSON Web Token with a signature of the issuer, or None."""
         config, issuer = self.keys.config.jwt, self.keys.issuer
         if config is None or issuer is None or token.count(".") != 2:
             return None
@@ -114,8 +116,10 @@ class Authenticate:
 
 
 def credentials(request: Request) -> tuple[str | None, str]:
-    """Returns the client's secret or token, None without one, and the query without it. An `EventSource` sends no headers and
-    says `?token=` instead. Raises Unauthorized."""
+    """Returns (the client's secret or token, or None; the query without the token).
+
+    An `EventSource` sends no headers and uses `?token=` instead. Raises Unauthorized.
+    """
     pairs = parse_qsl(request.query, keep_blank_values=True) if "token=" in request.query else []
     in_query = [value for name, value in pairs if name == "token"]
     query = urlencode([pair for pair in pairs if pair[0] != "token"]) if in_query else request.query
@@ -137,7 +141,7 @@ def common_name(certificate: Mapping[str, Any] | None) -> str | None:
 
 
 def parse_keys(text: str) -> dict[bytes, Subject]:
-    """Returns the subjects by the digests of their secrets. Raises ValueError, which names the line."""
+    """Returns the subjects by the digests of their secrets. Raises ValueError with the line."""
     found: dict[bytes, Subject] = {}
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].split()
@@ -183,7 +187,7 @@ class AuthenticateFactory:
 
 
 def opened(context: FilterFactoryContext, field: str, path: str, parse: Any) -> WatchedFile[Any]:
-    """Raises PluginConfigError."""
+    """Returns a watched file. Raises PluginConfigError."""
     try:
         return WatchedFile(context.file(path), parse)
     except OSError as error:

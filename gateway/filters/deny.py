@@ -14,8 +14,11 @@ OPERATIONS = {"reads", "writes", "bus", *(each.value for each in Operation)}
 
 
 class Rule(msgspec.Struct, forbid_unknown_fields=True):
-    """A request is refused where all that the rule says is true of it. `topics` and `subjects` are names, or beginnings with a
-    `*` behind them; `operations` are ids of the schema, or one of reads, writes and bus."""
+    """A request is refused if all conditions of the rule match.
+
+    `topics` and `subjects` are names, or prefixes that end in `*`. `operations` are ids of the schema, or one of reads, writes
+    and bus.
+    """
 
     operations: list[str] | None = None
     topics: list[str] | None = None
@@ -41,7 +44,7 @@ class Deny:
         self.rules = rules
 
     async def on_request(self, operation: Operation, request: Request, context: FilterContext) -> Request | Response:
-        """Raises Forbidden."""
+        """Raises Forbidden if a rule matches."""
         names = await names_in(request)
         for rule in self.rules:
             if rule.refuses(operation, names, context.authenticated_subject):
@@ -74,7 +77,7 @@ class DenyFactory:
 
 
 def is_of(operation: Operation, wanted: str) -> bool:
-    """Whether an operation is this one, or of this group."""
+    """Returns whether an operation is this operation, or belongs to this group."""
     if wanted == "reads":
         return operation.is_read
     if wanted == "writes":
@@ -83,13 +86,13 @@ def is_of(operation: Operation, wanted: str) -> bool:
 
 
 async def names_in(request: Request) -> set[str]:
-    """Returns the topics and routers that a request names, in its path and in the body of a watch or a router."""
+    """Returns the topics and routers in a request's path, and in the body of a watch or a router."""
     names = {name for name in (request.topic, request.name) if name is not None}
     if request.operation in (Operation.WATCH, Operation.PUT_ROUTER):
         try:
             body = msgspec.json.decode(await request.body(), type=dict[str, Any])
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            return names  # the server refuses it
+            return names  # the server refuses the body
         names |= {body[name] for name in ("source", "dest") if isinstance(body.get(name), str)}
         if isinstance(body.get("topics"), dict):
             names |= set(body["topics"])

@@ -1,4 +1,4 @@
-"""Node: gives appends and reads of a client a `node`, so that a client that knows none takes part in a mirror."""
+"""Node: sets the `node` of a client's appends and reads, so that a client without a node can use a mirror."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_BYTES = 128  # of a node's name
 
 
 class NodeConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """`name`: the node. `fromSubject`: it is the subject's name. `force`: what the client says of nodes does not count."""
+    """`name`: the node. `fromSubject`: the subject's name is the node. `force`: the client's own nodes are ignored."""
 
     name: str | None = None
     from_subject: bool = False
@@ -28,7 +28,7 @@ class Node:
     async def on_request(self, operation: Operation, request: Request, context: FilterContext) -> Request | Response:
         node = context.authenticated_subject.name if self.config.from_subject else self.config.name
         if node is None:
-            return request  # an anonymous client has none
+            return request  # an anonymous client has no node
         if operation is Operation.RECORDS:
             return request.replace(query=self.query(request.query, node))
         if operation in (Operation.APPEND, Operation.DIFF, Operation.WATCH):
@@ -55,7 +55,7 @@ class Node:
 
 
 def without_nodes(records: msgspec.Raw) -> msgspec.Raw:
-    """Returns the records without a node of their own, each other member as it was written."""
+    """Returns the records without their own nodes. All other members keep their bytes."""
     try:
         found = msgspec.json.decode(records, type=list[Members])
     except msgspec.MsgspecError:

@@ -1,4 +1,7 @@
-"""Prefix: a client sees the topics and routers whose names begin so, and sees them without that beginning."""
+"""Prefix: adds a prefix to a client's names.
+
+The client sees only topics and routers with the prefix, but without the prefix.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,12 @@ from gateway.identifiers import parameter, with_parameter
 from gateway.names import prefixed_at_server, renamed_request, renamed_response
 from gateway.operations import BUS
 
-BEGINNING = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}")  # of a topic's name, with room for more
+# Prefix of a topic's name, with room for the rest of the name.
+BEGINNING = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}")
 
 
 class PrefixConfig(msgspec.Struct, forbid_unknown_fields=True):
-    """`prefix`: what the server's names have in front of the client's."""
+    """`prefix`: the prefix of the server's names."""
 
     prefix: str
 

@@ -1,4 +1,7 @@
-"""RateLimit: a bucket of tokens for each subject, address or connection. An empty one is 429 with a true Retry-After."""
+"""RateLimit: a token bucket per subject, address or connection.
+
+With an empty bucket, the answer is 429 with an exact Retry-After.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,11 @@ from msgspec import Meta
 from base.errors import Throttled
 from gateway.api import FilterContext, FilterFactoryContext, Operation, Request, Response
 
-MOST_BUCKETS = 100_000  # the one that was used longest ago goes first
+MOST_BUCKETS = 100_000  # the least recently used bucket is dropped first
 
 
 class RateLimitConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """`requestsPerSecond` in the long run, `burst` at once, of each `by`. Each process of the gateway counts for itself."""
+    """`requestsPerSecond` on average and `burst` at once, for each `by`. Each gateway process counts separately."""
 
     requests_per_second: Annotated[float, Meta(gt=0)]
     burst: Annotated[int, Meta(ge=1)]
@@ -26,14 +29,14 @@ class RateLimitConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"
 
 
 class Buckets:
-    """A bucket holds `burst` tokens and gets `rate` of them a second. A full one need not be remembered."""
+    """A bucket holds `burst` tokens and gets `rate` tokens per second. A full bucket can be forgotten."""
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.rate, self.burst, self.clock = rate, burst, clock
-        self.buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # tokens, and when there were so many
+        self.buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # tokens, and the time of this count
 
     def take(self, who: str) -> float:
-        """Takes a token. Returns 0.0, or the seconds until there is one: then nothing was taken."""
+        """Takes a token and returns 0.0. If the bucket is empty, takes nothing and returns the seconds until the next token."""
         now = self.clock()
         tokens, since = self.buckets.pop(who, (float(self.burst), now))
         tokens = min(self.burst, tokens + (now - since) * self.rate)
@@ -49,7 +52,7 @@ class RateLimit:
         self.buckets, self.by = buckets, by
 
     async def on_request(self, operation: Operation, request: Request, context: FilterContext) -> Request | Response:
-        """Raises Throttled."""
+        """Raises Throttled if the bucket is empty."""
         wait = self.buckets.take(self.who(context))
         if wait:
             limit = f"burst of one {self.by}"

@@ -1,1 +1,1 @@
-"""The routers that come with the gateway, one a file (docs/gateway.md)."""
+"""The built-in routers of the gateway, one per file (docs/gateway.md)."""

@@ -1,8 +1,8 @@
 """DuplicateRouter: a primary answers every request, and other servers get exact copies of its topics (docs/gateway.md).
 
-The primary's log is the queue of records that are still to be copied. So a gateway keeps nothing, and nothing is lost with it.
-Each process compares the servers' lists once a second, and at once after a write that it passed on. It passes deletes and
-settings on as they come. If a gateway dies in between, the copy differs from the primary, and a later sweep repairs it.
+The primary's log is the queue of records to copy. So a gateway stores nothing, and its end loses nothing. Each process compares
+the servers' lists every second, and at once after a forwarded write. The gateway forwards deletes and settings at once. If a
+gateway dies in between, the copy differs from the primary, and a later sweep repairs the copy.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from gateway.patterns import matches
 
 log = logging.getLogger(__name__)
 SWEEP_SECONDS = 1.0
-PAGES_A_TURN = 20  # of one topic, until it is the next one's turn
+PAGES_A_TURN = 20  # of one topic, before the next topic's turn
 SETTLED_SWEEPS = (
-    3  # so often two counts differ before they are compared record by record: a copy trims itself a little later
+    3  # sweeps with different counts before a comparison record by record, because a copy trims itself a little later
 )
-AUDITED = 50  # topics of a sweep whose settings are compared
+AUDITED = 50  # topics per sweep whose settings are compared
 
 
 class DuplicateConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """`primary` and `copies` are routes. `topics`: names of what is copied, which may end in `*`."""
+    """`primary` and `copies` are routes. `topics`: names of the copied topics, which may end in `*`."""
 
     primary: str
     copies: list[str]
@@ -50,7 +50,7 @@ class DuplicateConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"
 
 
 class Listed(NamedTuple):
-    """A topic in a server's list. `first`: the seq of its first record. `records`: how many it shows."""
+    """A topic in a server's list. `first`: the seq of its first record. `records`: the number of shown records."""
 
     head: int
     first: int
@@ -59,8 +59,11 @@ class Listed(NamedTuple):
 
 @dataclass
 class Copy:
-    """The copies on one route, as one process knows them. `lag`: records that are missing there. `differing`: topics whose
-    records differ from the primary's. `blocked`: topics that cannot be copied, with the reason. `repaired`: records deleted."""
+    """The copies on one route, in the view of one process.
+
+    `lag`: the number of missing records. `differing`: topics whose records differ from the primary's. `blocked`: topics that
+    cannot be copied, with the reason. `repaired`: the number of deleted records.
+    """
 
     route: str
     lag: int = 0
@@ -68,9 +71,10 @@ class Copy:
     blocked: dict[str, str] = field(default_factory=dict)
     repaired: int = 0
     pending: deque[Callable[[RouterContext], Awaitable[None]]] = field(default_factory=deque)
-    unsettled: dict[str, tuple[Listed, Listed, int]] = field(default_factory=dict)  # with how many sweeps saw just this
+    # With the number of sweeps that saw the same state.
+    unsettled: dict[str, tuple[Listed, Listed, int]] = field(default_factory=dict)
     audited: str = ""  # the last topic whose settings were compared
-    opened: set[str] = field(default_factory=set)  # topics that the audit found open, and so are no copies
+    opened: set[str] = field(default_factory=set)  # topics that the audit found unsealed, and so are not copies
 
 
 class Duplication:
@@ -88,18 +92,18 @@ class Duplication:
         return any(matches(pattern, topic) for pattern in self.config.topics)
 
     def wake(self) -> None:
-        """Have each copy compared at once: a write has passed."""
+        """Starts a comparison of each copy, because a write has passed."""
         for event in self.written.values():
             event.set()
 
     def later(self, work: Callable[[RouterContext, str], Awaitable[None]]) -> None:
-        """Do this for each copy, after the work that waits already."""
+        """Adds work for each copy, after the waiting work."""
         for copy in self.copies.values():
             copy.pending.append(lambda context, route=copy.route: work(context, route))  # type: ignore[misc]
         self.wake()
 
     async def follow(self, context: RouterContext, copy: Copy) -> None:
-        """Keep one route's copies equal to the primary, for ever."""
+        """Keeps one route's copies equal to the primary, until the task is cancelled."""
         while True:
             self.written[copy.route].clear()
             try:
@@ -112,10 +116,13 @@ class Duplication:
                     await asyncio.wait_for(self.written[copy.route].wait(), SWEEP_SECONDS)
 
     async def sweep(self, context: RouterContext, copy: Copy) -> bool:
-        """Compare the lists of both servers, and copy what is missing. Returns whether a copy moved. Raises TopicsError."""
+        """Compares the lists of both servers, and copies missing records.
+
+        Returns whether a copy advanced. Raises TopicsError.
+        """
         while copy.pending:
             try:
-                await copy.pending[0](context)  # stays first if no answer comes, and is tried again
+                await copy.pending[0](context)  # stays first until an answer arrives, and is retried
             except NotReady as error:
                 if error.detail.get("status", 500) >= 500:
                     raise
@@ -150,7 +157,7 @@ class Duplication:
         return moved
 
     async def bring(self, context: RouterContext, route: str, topic: str) -> tuple[int, bool]:
-        """Copy what is missing, some pages at most. Returns how many records are left, and whether the copy moved."""
+        """Copies missing records, up to 20 pages. Returns the number of remaining records, and whether the copy advanced."""
         primary = self.config.primary
         begun = copied = await copies.begin(context, topic, primary, route)
         for _ in range(PAGES_A_TURN):
@@ -160,7 +167,7 @@ class Duplication:
         return copied.lag, copied.head > begun.head
 
     async def compare(self, context: RouterContext, copy: Copy, topic: str, original: Listed, there: Listed) -> None:
-        """Repair a copy whose number of records stays another than the primary's."""
+        """Repairs a copy whose number of records keeps differing from the primary's."""
         if original.records == there.records:
             copy.unsettled.pop(topic, None)
             copy.differing.discard(topic)
@@ -174,7 +181,7 @@ class Duplication:
             del copy.unsettled[topic]
 
     async def audit(self, context: RouterContext, copy: Copy, topics: list[str]) -> None:
-        """Compare the settings of some topics, in turn, and repair those of copies."""
+        """Compares the settings of some topics, in turn, and repairs the settings of copies."""
         behind = [topic for topic in topics if topic > copy.audited]
         chosen = (behind or topics)[:AUDITED]
         copy.audited = chosen[-1] if chosen else ""
@@ -192,7 +199,7 @@ class Duplication:
 
 
 async def listed(context: RouterContext, route: str) -> AsyncIterator[tuple[str, Listed]]:
-    """The topics of a route, with their heads and counts."""
+    """Yields the topics of a route, with heads and counts."""
     cursor = ""
     while True:
         query = f"page_size=1000&cursor={quote(cursor, safe='')}"
@@ -213,7 +220,7 @@ class DuplicateRouter:
         if context.virtual_node is not None:
             return context.respond_with(await context.send_request(context.virtual_node, request))
         if operation is not Operation.APPEND:
-            await request.body()  # it is passed on later
+            await request.body()  # the body is forwarded later
         if operation is Operation.PUT_TOPIC and "sealed" in await request.json():
             raise InvalidRequest(
                 "sealed: the primary's topics stay open; seal a topic at its server instead", field="sealed"
@@ -251,7 +258,7 @@ async def passed_on(
     async def configure(context: RouterContext, route: str) -> None:
         settings: dict[str, Any] = await request.json()
         put = Request("PUT", copies.path(topic), "create=false", copies.JSON, msgspec.json.encode(settings))
-        await ask(context, route, put, 200, 404)  # a copy that is not there is made with all settings
+        await ask(context, route, put, 200, 404)  # a missing copy is later created with all settings
 
     works = {
         Operation.DELETE_RECORDS: delete_records,

@@ -1,9 +1,10 @@
-"""FailoverRouter: one of two routes is live, the other is its spare. Two servers never take writes at once (docs/gateway.md).
+"""FailoverRouter: one of two routes is live, the other is its spare. Two servers never accept writes at once (docs/gateway.md).
 
-Gateways share no state but the servers'. A small topic on the witness says which route is live: the last record of it counts,
-and `expected_head` lets one gateway of many append the next one. A gateway that has read it may write to the live server for
-`leaseMs`, counted from before it asked. So a gateway that sees a new decision waits for that long before it writes to the new
-live server: by then every gateway that had not seen it has stopped. A gateway that cannot reach the witness stops as well.
+Gateways share only the state on the servers. The last record of a small topic on the witness names the live route. With
+`expected_head`, exactly one gateway can append the next record. After reading the record, a gateway can write to the live
+server for `leaseMs`, counted from before the read. A gateway that sees a new decision waits for `leaseMs` before its first
+write to the new live server. By then all other gateways have stopped writing to the old server. A gateway that cannot reach the
+witness stops writing, too.
 """
 
 from __future__ import annotations
@@ -37,9 +38,12 @@ Milliseconds = Annotated[int, Meta(ge=100, le=3_600_000)]
 
 
 class FailoverConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """`live` and `spare` are routes; `live` counts until a decision says otherwise. `witness` is the route whose server keeps the
-    decision, in the topic `decisionTopic`. `switch`: `command` waits for an operator, `health` switches by itself after
-    `afterMs` without an answer from the live server."""
+    """Configuration of the router.
+
+    `live` and `spare` are routes. `live` is live until a decision changes the live route. `witness` is the route whose server
+    stores the decision, in the topic `decisionTopic`. `switch`: `command` waits for an operator. `health` switches
+    automatically after `afterMs` without an answer from the live server.
+    """
 
     live: str
     spare: str
@@ -57,25 +61,31 @@ class Decided(msgspec.Struct):
 
 
 class Decision:
-    """Which route is live, for all connections of one process. `epoch` is the seq of the decision's record, 0 without one."""
+    """The live route, for all connections of one process.
+
+    `epoch` is the seq of the decision's record, or 0 without a record.
+    """
 
     def __init__(self, config: FailoverConfig) -> None:
         self.config = config
         self.lease = config.lease_ms / 1000
-        self.live, self.epoch = config.live, -1  # -1: nothing was read yet
+        self.live, self.epoch = config.live, -1  # -1: no decision was read yet
         self.valid_until = 0.0  # this process may write to `live` until then
-        self.writes_from = 0.0  # and not before
-        self.down_since: float | None = None  # when the live server first failed to answer, with no answer since
+        self.writes_from = 0.0  # and only from then on
+        self.down_since: float | None = None  # time of the live server's first failure since its last answer
         self.looking = asyncio.Lock()
 
     async def look(self, context: RouterContext, now: float) -> None:
-        """Read the decision if half of the lease is over. Raises NotReady once it is over and the witness does not answer."""
+        """Reads the decision if half of the lease is over.
+
+        Raises NotReady if the lease is over and the witness does not answer.
+        """
         if now < self.valid_until - self.lease / 2:
             return
         async with self.looking:
             began = time.monotonic()
             if began < self.valid_until - self.lease / 2:
-                return  # another request has just looked
+                return  # another request has just read the decision
             try:
                 epoch, live, age = await self.read(context)
             except TopicsError as error:
@@ -87,7 +97,7 @@ class Decision:
             self.valid_until = began + self.lease
 
     def take(self, epoch: int, live: str, decided: float) -> None:
-        """A decision that is new to this process. Other gateways may write to the former server for one lease after it."""
+        """Stores a new decision. Other gateways can write to the former server for one lease after the decision."""
         self.writes_from = decided + self.lease if epoch else 0.0
         if self.epoch >= 0:
             log.warning("the route %r is live from now on (decision %d)", live, epoch)
@@ -113,7 +123,7 @@ class Decision:
         return record["$seq"], live, max(0.0, seconds_of(answer) - record["$ts"] / 1000 - 1)
 
     async def switch(self, context: RouterContext) -> None:
-        """Make the other route live. Of many gateways that try, one succeeds. Raises TopicsError."""
+        """Makes the other route live. If several gateways switch, exactly one succeeds. Raises TopicsError."""
         if self.epoch < 0:
             raise NotReady("the witness has not said yet which server is live")
         other = self.config.spare if self.live == self.config.live else self.config.live
@@ -133,7 +143,10 @@ class FailoverRouter:
         self.decision = decision
 
     async def on_request(self, operation: Operation, request: Request, context: RouterContext) -> RouterResponse:
-        """Raises NotReady while no server may take the write, and whatever the live server's failure is."""
+        """Sends the request to the live route.
+
+        Raises NotReady if no server may accept the write, and any error of the live server.
+        """
         decision = self.decision
         try:
             await decision.look(context, time.monotonic())
@@ -148,15 +161,13 @@ class FailoverRouter:
             wait.retry_after = int(decision.writes_from - now) + 1
             raise wait
         try:
-            async with asyncio.timeout(
-                decision.valid_until - now
-            ):  # an answer after that might come from a former server
+            async with asyncio.timeout(decision.valid_until - now):  # a later answer might come from a former server
                 return context.respond_with(await self.send(request, context))
         except TimeoutError as error:
             raise UpstreamTimeout(decision.live, "it did not answer within the lease", maybe_written=True) from error
 
     async def send(self, request: Request, context: RouterContext) -> Response:
-        """The live server's answer. A server that answers none for `afterMs` is replaced, where that is wanted."""
+        """Returns the live server's answer. With `health`, a server without an answer for `afterMs` is replaced."""
         decision, live = self.decision, self.decision.live
         try:
             answer = await context.send_request(context.any_node(live), request)
@@ -186,7 +197,7 @@ class FailoverRouter:
 
 
 def seconds_of(answer: Response) -> float:
-    """Returns the server's time, to the second. Without a `Date` it is 0: then a decision counts as just made."""
+    """Returns the server's time, to the second. Without a `Date` header the time is 0, so a decision counts as new."""
     date = answer.header(b"date")
     try:
         return parsedate_to_datetime(date.decode("latin-1")).timestamp() if date else 0.0

@@ -1,6 +1,6 @@
-"""MigrateRouter: moves live topics to another server while clients append, read and watch (docs/gateway.md).
+"""MigrateRouter: moves topics to another server while clients append, read and watch (docs/gateway.md).
 
-The two servers alone keep the state of a move. It is which of the two topics is sealed.
+Only the two servers store the state of a move, by sealing their topics:
 
 | source | dest | state |
 |---|---|---|
@@ -8,8 +8,9 @@ The two servers alone keep the state of a move. It is which of the two topics is
 | sealed | sealed | the last records are copied; writers wait |
 | sealed | open | the topic has moved: the dest is live |
 
-At most one of the two is open at any time (gateway/migration.py changes them), so at most one takes writes. A server marks each
-answer about a sealed topic. A gateway that has not heard of the move asks the source, sees the mark, and looks at both.
+At most one of the two topics is open at any time, so at most one accepts writes. gateway/migration.py seals and opens the topics.
+A server marks each answer about a sealed topic. A gateway that does not know of the move yet asks the source, sees the mark, and
+reads the state of both servers.
 """
 
 from __future__ import annotations
@@ -37,17 +38,18 @@ from gateway.names import HIDDEN, Raws, Renaming, renamed_response
 from gateway.routers import migrate_streams as streams
 from gateway.routers.moves import Move, Moves
 
-SEALED = b"topics-sealed"  # the header of every answer about a sealed topic
-WAIT_SECONDS = 10.0  # how long a writer waits while the last records are copied
+SEALED = b"topics-sealed"  # header of every answer about a sealed topic
+WAIT_SECONDS = 10.0  # longest wait of a writer while the last records are copied
 ABANDONED_SECONDS = (
-    5.0  # both are sealed for so long: the command that moves the topic has died, and this process goes on
+    # After this time with both topics sealed, the command of the move has died, and this process continues the move.
+    5.0
 )
-OF_RECORDS = frozenset((Operation.APPEND, Operation.DELETE_RECORDS))  # what a sealed topic refuses
+OF_RECORDS = frozenset((Operation.APPEND, Operation.DELETE_RECORDS))  # calls that a sealed topic refuses
 WRITES = OF_RECORDS | {Operation.PUT_CURSOR, Operation.DELETE_CURSOR}
 
 
 class MigrateConfig(msgspec.Struct, forbid_unknown_fields=True, rename={"source": "from", "dest": "to"}):
-    """`from` and `to` are routes. `topics` may move from the one to the other. Every other request goes to `from`."""
+    """`from` and `to` are routes. `topics` can move from `from` to `to`. All other requests go to `from`."""
 
     source: str
     dest: str
@@ -62,7 +64,7 @@ class MigrateRouter:
         return context.respond_with(await self.answer(operation, request, context))
 
     async def answer(self, operation: Operation, request: Request, context: RouterContext) -> Response:
-        """Raises TopicsError."""
+        """Returns the answer to a request. Raises TopicsError."""
         if context.virtual_node is not None:
             return await context.send_request(context.virtual_node, request)
         move = self.moves.topics.get(request.topic) if request.topic is not None and not operation.is_bus else None
@@ -82,7 +84,7 @@ class MigrateRouter:
         return await context.send_request(context.any_node(route), request)
 
     async def about(self, move: Move, operation: Operation, request: Request, context: RouterContext) -> Response:
-        """A request about a topic that moves, or has moved."""
+        """Answers a request about a topic that is moving or has moved."""
         if operation is Operation.TOPIC_EVENTS:
             return await streams.events(move, request, context)
         if operation is Operation.DELETE_TOPIC:
@@ -93,7 +95,7 @@ class MigrateRouter:
             return await self.last_append(move, request, context)
         if operation not in WRITES:
             return await self.read(move, request, context)
-        await request.body()  # it may be sent twice
+        await request.body()  # the body may be sent twice
         if move.has_moved and operation is Operation.APPEND and time.monotonic() < move.old_keys_until:
             known = await self.known_append(move, request, context)
             if known is not None:
@@ -102,21 +104,21 @@ class MigrateRouter:
 
     async def read(self, move: Move, request: Request, context: RouterContext) -> Response:
         if not move.has_moved:
-            await request.body()  # it may be sent twice
+            await request.body()  # the body may be sent twice
         route = move.live
         answer = await self.send(route, request, context)
         if route == move.source and answer.header(SEALED) is not None:
             await move.look(context)
-            if move.has_moved:  # the source's answer may lack what was appended at the dest
+            if move.has_moved:  # the source's answer may lack appends at the dest
                 return await self.send(move.dest, request, context)
         return answer
 
     async def write(self, move: Move, operation: Operation, request: Request, context: RouterContext) -> Response:
-        """Raises NotReady where the last records are not copied in time."""
+        """Sends a write to the live server. Raises NotReady if the last records are not copied in time."""
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
             if operation is Operation.DELETE_RECORDS and not move.has_moved:
-                await move.look(context)  # whether there is a copy, which loses the same records
+                await move.look(context)  # a copy must lose the same records
             route = move.live
             answer = await self.send(route, request, context)
             if answer.header(SEALED) is None or route == move.dest:
@@ -129,20 +131,21 @@ class MigrateRouter:
                     await copies.forward_delete(context, request, answer, move.dest)
                 return answer
             if operation in OF_RECORDS and not await is_sealed(answer):
-                return answer  # an append that the source knows by its key, or a refusal
+                return answer  # an append whose key the source knows, or a refusal
             await move.look(context)
             if move.has_moved:
                 continue
             if move.both_sealed_since is None:
-                return answer  # an operator has sealed the topic, and no move is under way
+                return answer  # an operator has sealed the topic, and no move is running
             if time.monotonic() > deadline:
                 raise NotReady(f"the topic {move.topic!r} is being moved to another server: try again")
             await asyncio.sleep(0.05)
 
     async def known_append(self, move: Move, request: Request, context: RouterContext) -> Response | None:
-        """Returns the source's answer if it knows the append's idempotency key, else None.
+        """Returns the source's answer if the source knows the append's idempotency key, otherwise None.
 
-        Such an append was acknowledged before the move. A sealed topic looks up the key before it refuses, and appends nothing.
+        Such an append was acknowledged before the move. A sealed topic looks up the key before the refusal, and appends
+        nothing.
         """
         if request.header(b"idempotency-key") is None and b'"idempotency_key"' not in await request.body():
             return None
@@ -164,7 +167,7 @@ class MigrateRouter:
         return answer
 
     async def last_append(self, move: Move, request: Request, context: RouterContext) -> Response:
-        """The last append under a key. Keys of appends before the move are with the source."""
+        """Returns the last append with a key. The source has the keys of appends before the move."""
         answer = await self.read(move, request, context)
         if (
             not move.has_moved
@@ -176,10 +179,10 @@ class MigrateRouter:
         return before if before.status == 200 else answer
 
     async def list(self, request: Request, context: RouterContext) -> Response:
-        """The topics of both servers, each moved or moving topic once."""
+        """Returns the topics of both servers, with each moving or moved topic once."""
 
         def hiding(route: str) -> Renaming:
-            """Hides the other one of two topics with one name, and what the dest has besides."""
+            """Returns a renaming that hides the second topic of a name, and other topics of the dest."""
 
             def shown(name: str) -> str:
                 move = self.moves.topics.get(name)
@@ -201,7 +204,7 @@ class MigrateRouter:
         return await merged_list(context, request, parts, "topics", "topic")
 
     async def check_router(self, request: Request) -> None:
-        """A router forwards within one server, and would stay behind. Raises BeingMoved."""
+        """Raises BeingMoved for a router with a moving topic, because a router forwards within one server and cannot move."""
         body = await request.json()
         for key in ("source", "dest"):
             if body.get(key) in self.moves.topics:
@@ -219,7 +222,7 @@ class MigrateRouter:
 
 
 async def is_sealed(answer: Response) -> bool:
-    """Whether a server refused a write because the topic is sealed."""
+    """Returns whether a server refused a write because the topic is sealed."""
     if answer.status != 409 or not answer.is_json:
         return False
     error = (await answer.decoded()).get("error", {})

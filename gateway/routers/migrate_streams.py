@@ -1,7 +1,7 @@
-"""Streams over topics that move: the client's connection stays, and changes servers behind the gateway.
+"""Streams over moving topics: the client's connection stays open while the gateway changes servers.
 
-A copy has the seqs of its source. So a stream continues at the dest, behind the last seq that it passed on. Older records that
-the stream had not passed on yet come from the dest, too.
+A copy has the seqs of its source. So a stream continues at the dest, after the last seq that the client got. Older records that
+the client did not get also come from the dest.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gateway.names import LAST_EVENT_ID, Raws, Renaming, decoded_id, encoded_id,
 from gateway.routers.moves import Move
 
 SAME = Renaming(str, str)
-LONGEST_WID = 16_000  # characters: it stands in a path
+LONGEST_WID = 16_000  # characters, because the id is in a path
 START = ("from_seq", "from_ts", "tail")
 
 
@@ -31,13 +31,13 @@ START = ("from_seq", "from_ts", "tail")
 
 
 async def events(move: Move, request: Request, context: RouterContext) -> Response:
-    """`GET …/events` of a topic that may move."""
+    """Answers `GET …/events` of a topic that can move."""
     if move.has_moved:
         return await context.send_request(context.any_node(move.dest), request)
     shown = request.header(LAST_EVENT_ID) or (parameter(request.query, "lastEventId") or "").encode(
         "latin-1", "replace"
     )
-    if not shown:  # records from now on: the head that is asked for first may only be lower
+    if not shown:  # Records from now on: read the head first. The head can only be too low.
         topic = await copies.look(context, move.source, move.topic)
         shown = f"{move.topic}:{topic.head_seq if topic is not None else 0}".encode()
     answer = await context.send_request(context.any_node(move.source), request)
@@ -50,7 +50,7 @@ class Events:
     """The events of a topic: from the source until the topic has moved, then from the dest."""
 
     def __init__(self, move: Move, request: Request, context: RouterContext, source: Any, shown: bytes) -> None:
-        """`shown`: the id behind which the stream begins."""
+        """`shown`: the id after which the stream starts."""
         self.move, self.request, self.context, self.source, self.shown = move, request, context, source, shown
         self.frames: AsyncIterator[bytes] = frames(source)
         self.reading: asyncio.Task[bytes] | None = None
@@ -74,7 +74,7 @@ class Events:
         return await anext(self.frames)
 
     async def change(self) -> None:
-        """Go on at the dest. Raises TopicsError where it does not answer: the client then connects again."""
+        """Continues at the dest. Raises TopicsError if the dest does not answer. Then the client reconnects."""
         assert self.reading is not None
         self.reading.cancel()
         await asyncio.gather(self.reading, return_exceptions=True)
@@ -100,8 +100,11 @@ class Events:
 
 
 class Watched(msgspec.Struct):
-    """The content of a watch's id. `wids`: the session on each route. `topics`: the topics of each session. `starts`: the topics
-    that had not moved, each as the client asked for it, with the seq where it began. `options`: of the whole watch."""
+    """The content of a watch's id.
+
+    `wids`: the session on each route. `topics`: the topics of each session. `starts`: the topics that had not moved, with the
+    client's options and the start seq. `options`: options of the whole watch.
+    """
 
     wids: dict[str, str]
     topics: dict[str, list[str]]
@@ -112,7 +115,7 @@ class Watched(msgspec.Struct):
 async def begin(
     moves: Mapping[str, Move], source: str, dest: str, request: Request, context: RouterContext
 ) -> Response:
-    """`POST /v0/watch`: a session on each server that has one of the topics."""
+    """Answers `POST /v0/watch`: starts a session on each server that has one of the topics."""
     body = await request.json()
     topics = body.get("topics")
     if not isinstance(topics, dict) or not moves.keys() & topics.keys():
@@ -149,7 +152,7 @@ async def begin(
 async def watch(
     moves: Mapping[str, Move], source: str, dest: str, request: Request, context: RouterContext
 ) -> Response:
-    """`GET /v0/watch/:wid` of a session that `begin` made."""
+    """Answers `GET /v0/watch/:wid` for a session from `begin`."""
     try:
         watched = msgspec.convert(context.unseal("wid", request.name or ""), Watched)
     except (InvalidRequest, msgspec.ValidationError) as error:
@@ -195,7 +198,7 @@ class Moving(Joined):
         super().__init__({}, position)
         self.moves, self.watched, self.source, self.dest = moves, watched, source, dest
         self.request, self.context = request, context
-        self.left: set[str] = set()  # topics that the source's session no longer speaks for
+        self.left: set[str] = set()  # topics that the source's session no longer serves
         self.caught_up: set[str] = set()
         self.headers: Any = ()
         self.following: list[asyncio.Task[None]] = []
@@ -208,7 +211,7 @@ class Moving(Joined):
         return await super().__anext__()
 
     async def open(self, key: str, request: Request) -> Response | None:
-        """Open one source. Returns the refusal, None where the stream began."""
+        """Opens one source. Returns a refusal, or None if the stream started."""
         route = self.source if key == self.source else self.dest
         answer = await self.context.send_request(self.context.any_node(route), request)
         if answer.status != 200:
@@ -218,20 +221,20 @@ class Moving(Joined):
         return None
 
     async def follow(self, name: str) -> None:
-        """Wait until a topic has moved, then read it from the dest."""
+        """Waits until a topic has moved, then reads the topic from the dest."""
         await self.moves[name].moved.wait()
         try:
-            async with self.putting:  # no frame of the source waits for its place any more
+            async with self.putting:  # no frame of the source still waits for the queue
                 await self.go_on(name)
             self.tasks[name] = asyncio.get_running_loop().create_task(self.read(name, *self.sources[name]))
         except TopicsError:
-            await self.queue.put(None)  # the client connects again, and shows where it was
+            await self.queue.put(None)  # the client reconnects with its last id
 
     async def go_on(self, name: str) -> None:
-        """Read a topic from the dest, behind what was passed on. Raises TopicsError."""
+        """Reads a topic from the dest, after the last record that the client got. Raises TopicsError."""
         self.left.add(name)
         start = self.watched.starts[name]
-        # From here on the position names the topic, even if nothing of it was passed on yet.
+        # From now on the position contains the topic, even if the client got no record of the topic yet.
         topics = {name: {**start, "from_seq": self.position.setdefault(name, start["from_seq"])}}
         body = msgspec.json.encode({**self.watched.options, "topics": topics})
         headers = without(self.request.headers, LAST_EVENT_ID, b"accept")
@@ -247,7 +250,7 @@ class Moving(Joined):
             await self.end(self.source)
 
     async def end(self, key: str) -> None:
-        """Close a source that speaks for no topic any more. The stream goes on."""
+        """Closes a source without remaining topics. The stream continues."""
         body, _ = self.sources.pop(key)
         self.unheard.discard(key)
         if (task := self.tasks.pop(key, None)) is not None:
@@ -264,7 +267,7 @@ class Moving(Joined):
         name = msgspec.json.decode(frame.data, type=dict[str, msgspec.Raw]).get("topic")
         topic = msgspec.json.decode(name, type=str) if name is not None else ""
         if frame.event == b"topic-deleted" and route == self.source and topic in self.watched.starts:
-            await self.moves[topic].look(self.context)  # the operator may have deleted what has moved
+            await self.moves[topic].look(self.context)  # the operator may have deleted the moved topic at the source
             if self.moves[topic].has_moved:
                 return False
         if not self.is_of(route, topic):

@@ -1,4 +1,4 @@
-"""The state of topics that move to another server, as one gateway process last saw it (gateway/routers/migrate.py)."""
+"""The state of moving topics, as one gateway process last saw the state (gateway/routers/migrate.py)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from gateway.migration import finish
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
 ABANDONED_SECONDS = (
-    5.0  # both are sealed for so long: the command that moves the topic has died, and this process goes on
+    # After this time with both topics sealed, the command of the move has died, and this process continues the move.
+    5.0
 )
 
 
 class Move:
-    """One topic, as this process last saw it at the two servers."""
+    """One topic, as this process last saw the topic on both servers."""
 
     def __init__(self, topic: str, source: str, dest: str) -> None:
         """`source` and `dest` are routes."""
@@ -28,7 +29,7 @@ class Move:
         self.live = source
         self.is_copied = False  # the dest is a sealed copy
         self.both_sealed_since: float | None = None
-        self.old_keys_until = 0.0  # the source may know the idempotency keys of appends that are sent again
+        self.old_keys_until = 0.0  # until then, the source may know the idempotency key of a repeated append
         self.moved = asyncio.Event()
 
     @property
@@ -36,7 +37,7 @@ class Move:
         return self.live == self.dest
 
     async def look(self, context: RouterContext) -> None:
-        """Look at both servers. Raises TopicsError."""
+        """Reads the state of both servers. Raises TopicsError."""
         if self.has_moved:
             return
         original, copy = await asyncio.gather(
@@ -63,9 +64,9 @@ class Moves:
         self.topics = {topic: Move(topic, source, dest) for topic in topics}
 
     async def follow(self, context: RouterContext) -> None:
-        """Look at the topics that have not moved, so that streams hear of it. Finish a move whose command has died.
+        """Polls the topics that have not moved, so that streams learn about moves. Finishes a move whose command has died.
 
-        Many gateways may finish one move at once: each step of it may be done twice.
+        Several gateways can finish a move at once, because each step can be repeated.
         """
         while True:
             for move in [each for each in self.topics.values() if not each.has_moved]:

@@ -1,4 +1,4 @@
-"""SpliceRouter: one topic out of several, one after another. Seqs continue from each to the next."""
+"""SpliceRouter: joins several topics, one after another, into one topic. Seqs continue from each topic to the next."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ TopicName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,254}\Z")
 
 
 class SegmentConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """The records of `topic` at `route` above the seq `from`, up to `upto`. The last segment has no `upto`. A segment with `upto`
-    alone stands for records that no server has any more."""
+    """A segment: the records of `topic` at `route` above the seq `from`, up to `upto`.
+
+    The last segment has no `upto`. A segment with only `upto` stands for records that no server has any more.
+    """
 
     route: str | None = None
     topic: TopicName | None = None
@@ -43,7 +45,7 @@ class SegmentConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
 
 class SpliceConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """`topics`: the segments of each spliced topic, the oldest first. `default`: the route of everything else."""
+    """`topics`: the segments of each spliced topic, oldest first. `default`: the route of all other requests."""
 
     topics: Annotated[dict[TopicName, list[SegmentConfig]], Meta(min_length=1)]
     default: str | None = None
@@ -58,7 +60,7 @@ class Splices:
 
 
 def spliced(name: str, configs: list[SegmentConfig]) -> Spliced:
-    """Raises PluginConfigError."""
+    """Returns the spliced topic of a configuration. Raises PluginConfigError."""
     where = f"topics.{name}"
     segments: list[Segment] = []
     end = 0
@@ -91,7 +93,7 @@ class SpliceRouter:
             return context.respond_with(refusal.response)
 
     async def answer(self, operation: Operation, request: Request, context: RouterContext) -> Response:
-        """Raises Refusal, TopicsError."""
+        """Returns the answer to a request. Raises Refusal, TopicsError."""
         if context.virtual_node is not None:
             return await context.send_request(context.virtual_node, request)
         if request.topic in self.splices.topics:
@@ -112,7 +114,7 @@ class SpliceRouter:
         return await context.send_request(context.any_node(self.default(request)), request)
 
     async def check_router(self, request: Request) -> None:
-        """A server forwards its own topics. Raises NotOffered for a spliced one."""
+        """Raises NotOffered for a router with a spliced topic, because a server forwards only its own topics."""
         body = await (await unzipped(request)).json()
         for key in ("source", "dest"):
             if isinstance(name := body.get(key), str) and name in self.splices.topics:

@@ -1,4 +1,4 @@
-"""StaticRouter: one route, which takes every request as it is."""
+"""StaticRouter: sends every request unchanged to its only route."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gateway.plugins import NoConfig
 
 
 class StaticRouter:
-    """Sends every operation to one route. Where no filter has to read them, whole connections pass unparsed."""
+    """Sends every operation to one route. Without filters, whole connections pass unparsed."""
 
     def __init__(self, route: str) -> None:
         self.route = route

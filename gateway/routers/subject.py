@@ -1,4 +1,4 @@
-"""SubjectRouter: the subject of a request decides on its route."""
+"""SubjectRouter: chooses the route by the subject of the request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gateway.patterns import is_pattern, matches
 
 
 class Rule(msgspec.Struct, forbid_unknown_fields=True):
-    """Subjects (names, or beginnings with a `*` behind them) or roles that take a route."""
+    """The subjects (names, or prefixes that end in `*`) and roles of a route."""
 
     route: str
     subjects: list[str] = []
@@ -32,7 +32,7 @@ class Rule(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SubjectConfig(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """The first rule that takes the subject counts. Without one, `defaultRoute`; without that, 403."""
+    """The first matching rule decides. Without a match, `defaultRoute` decides. Without `defaultRoute`, the answer is 403."""
 
     rules: list[Rule]
     default_route: str | None = None
@@ -64,7 +64,7 @@ class SubjectRouterFactory:
     passes_upgrades = True
 
     def initialize(self, context: RouterFactoryContext, config: SubjectConfig) -> SubjectConfig:
-        context.allow_shared_cluster_targets()  # each subject sees one route only
+        context.allow_shared_cluster_targets()  # each subject sees only one route
         named = [*(("rules", rule.route) for rule in config.rules), ("defaultRoute", config.default_route)]
         for key, name in named:
             if name is not None and name not in context.route_names:

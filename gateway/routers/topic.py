@@ -1,4 +1,4 @@
-"""TopicRouter: by the topic in the path. The exact name wins, then the longest prefix, then the default."""
+"""TopicRouter: chooses the route by the topic in the path. The exact name wins, then the longest prefix, then the default."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ from gateway.watched_file import WatchedFile
 
 
 class Table(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """Which route takes which topic. `topics`: by exact name. `prefixes`: by the beginning of the name. `default`: all others,
-    and the calls that name no topic. Without a default they are refused."""
+    """The routes of topics.
+
+    `topics`: by exact name. `prefixes`: by prefix of the name. `default`: for all other topics, and calls without a topic.
+    Without a default these calls are refused.
+    """
 
     topics: dict[str, str] = {}
     prefixes: dict[str, str] = {}
@@ -31,13 +34,13 @@ class Table(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
 
 class TopicRouterConfig(Table, rename="camel"):
-    """The table, or `tableFile`, a YAML file with the same three keys, which is read again when it changes."""
+    """The table, or `tableFile`: a YAML file with the same three keys, which is read again after changes."""
 
     table_file: str | None = None
 
 
 class Lookup:
-    """A table that can be asked. Raises ValueError for a route that the router does not have."""
+    """A table with lookups. Raises ValueError for a route that the router does not have."""
 
     def __init__(self, table: Table, routes: Sequence[str]) -> None:
         named = {
@@ -54,7 +57,7 @@ class Lookup:
         self.route = lru_cache(4096)(self.find)
 
     def find(self, topic: str) -> str | None:
-        """Returns the route of a topic, None where no entry takes it."""
+        """Returns the route of a topic, or None if no entry matches."""
         table = self.table
         if topic in table.topics:
             return table.topics[topic]
@@ -62,7 +65,7 @@ class Lookup:
 
 
 def parsed(text: str, routes: Sequence[str]) -> Lookup:
-    """Returns the table that a file holds. Raises ValueError."""
+    """Returns the table in a file's text. Raises ValueError."""
     try:
         return Lookup(msgspec.convert(yaml.safe_load(text) or {}, Table), routes)
     except (yaml.YAMLError, msgspec.ValidationError) as error:
@@ -80,7 +83,7 @@ class TopicRouter:
         return context.respond_with(await context.send_request(node, request))
 
     async def route(self, operation: Operation, request: Request) -> str:
-        """Returns the route of a request. Raises UnknownRoute, and InvalidRequest for topics of several routes at once."""
+        """Returns the route of a request. Raises UnknownRoute, and InvalidRequest for topics of several routes."""
         tables = self.table.value if isinstance(self.table, WatchedFile) else self.table
         if request.topic is not None:
             route = tables.route(request.topic)
@@ -106,7 +109,7 @@ class TopicRouter:
 
 
 async def topics_in(operation: Operation, request: Request) -> list[str]:
-    """The topics that a body names: those of a watch, the two of a router."""
+    """Returns the topics in a body: the topics of a watch, or the source and dest of a router."""
     if operation is Operation.WATCH:
         body = await request.json()
         topics = body.get("topics")

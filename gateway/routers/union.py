@@ -1,4 +1,4 @@
-"""UnionRouter: the topics of every route, under the route's name: `eu.orders` is `orders` of the route `eu`."""
+"""UnionRouter: the topics of all routes, prefixed by the route's name. `eu.orders` is the topic `orders` of the route `eu`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ from gateway.plugins import NoConfig
 
 SEPARATOR = "."
 OF_ROUTERS = frozenset((Operation.GET_ROUTER, Operation.PUT_ROUTER, Operation.DELETE_ROUTER))
-# What every server says of itself alone.
+# Calls that each server answers only about itself.
 OF_ONE = frozenset((Operation.HEALTH, Operation.SCHEMA, Operation.DOCS))
 
 
 class Union:
-    """The routes of one virtual cluster, by prefix: the longest first, since a route's name may begin with another's."""
+    """The routes of one virtual cluster by prefix, longest first, because a route's name may begin with another route's
+    name.
+    """
 
     def __init__(self, routes: list[str]) -> None:
         self.routes = sorted(routes, key=len, reverse=True)
@@ -45,7 +47,7 @@ class UnionRouter:
         return context.respond_with(await self.answer(operation, request, context))
 
     async def answer(self, operation: Operation, request: Request, context: RouterContext) -> Response:
-        """Raises TopicsError."""
+        """Returns the answer to a request. Raises TopicsError."""
         if context.virtual_node is not None:
             return await context.send_request(context.virtual_node, request)
         if operation in (Operation.LIST_TOPICS, Operation.LIST_ROUTERS):
@@ -77,7 +79,10 @@ class UnionRouter:
         return TopicNotFound(message, topic=name) if operation.is_read else UnknownRoute(message, topic=name)
 
     async def check_one_server(self, route: str, request: Request) -> None:
-        """A router copies within one server. Raises InvalidRequest."""
+        """Checks that a router's topics are on the router's server, because a router copies within one server.
+
+        Raises InvalidRequest.
+        """
         body = await request.json()
         for key in ("source", "dest"):
             name = body.get(key)
@@ -108,7 +113,10 @@ class UnionRouter:
         return await merged_list(context, request, parts, key, name)
 
     def inner_prefix(self, route: str, prefix: str) -> str | None:
-        """What a prefix of the client's names is in a route's own; None where no name of the route begins so."""
+        """Translates a prefix of the client's names to the route's own names.
+
+        Returns None if no name of the route has the prefix.
+        """
         own = route + SEPARATOR
         if prefix.startswith(own):
             return prefix[len(own) :]
@@ -131,7 +139,7 @@ class UnionRouter:
         if not by_route:
             if topics:
                 raise self.no_route(Operation.WATCH, next(iter(topics)))
-            by_route = {self.union.routes[-1]: {}}  # the server says what is wrong with it
+            by_route = {self.union.routes[-1]: {}}  # the server reports the error
         requests: dict[str, tuple[Request, Renaming]] = {}
         plain = without_partial(request)
         for route, own in by_route.items():

@@ -67,7 +67,7 @@ class Child:
     stop_signal: signal.Signals = signal.SIGTERM
     patience: float = 20.0  # seconds from the stop signal to the next signal
     harsh_signal: signal.Signals | None = None  # sent after `patience` to a child that SIGKILL would damage
-    # from the kernel when the parent exits; with another signal the child is on a leash
+    # From the kernel when the parent exits; with another signal the child is on a leash.
     orphan_signal: signal.Signals = signal.SIGKILL
     longest_log: int = LONGEST_LOG
     begin: Begin = execute

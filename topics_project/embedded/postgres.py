@@ -191,7 +191,7 @@ class Postgres:
             if waited > LEFTOVER_SECONDS + 15:
                 raise Refusal(f"another PostgreSQL (process {left[0]}) still uses {self.cluster}: stop it.")
             number = signal.SIGINT if waited < LEFTOVER_SECONDS else signal.SIGQUIT
-            # the process exited meanwhile, or the file was changed
+            # The process exited meanwhile, or the file was changed.
             with contextlib.suppress(OSError, ValueError, IndexError):
                 os.kill(int((self.cluster / "postmaster.pid").read_text().split()[0]), number)
             time.sleep(0.2)

@@ -347,7 +347,7 @@ def put_topic(name: str, config: Config, now: int, *, create: bool = True) -> Sc
     """
     fields = config.fields()
     check_topic_name(name)
-    # If a client asks for a queue and a log has the name, the client gets that error first.
+    # If a client asks for a queue and a log has the name, the client gets Incompatible.
     may_create = create and fields.get("type") != Topic.Type.QUEUE
     while True:
         if may_create and cached(name) is None and (yield from create_topic(name, fields, now, noted=True)):

@@ -135,7 +135,8 @@ def check_topic(name: str) -> Script[bool]:
 
 
 def target_seq(topic: str, seq: int | None, from_ts: int | None, at: str | None, now: int) -> Script[int | None]:
-    """Returns the seq that a request asks for, or None for the head. Raises InvalidRequest unless exactly one argument is set."""
+    """Returns the seq that a request asks for, or None for the head. Raises InvalidRequest unless exactly one of `seq`,
+    `from_ts` and `at` is set, or TopicNotFound."""
     if sum(each is not None for each in (seq, from_ts, at)) != 1:
         raise InvalidRequest("say where the cursor is to stand: one of seq, from_ts and at")
     if from_ts is not None or at == "earliest":

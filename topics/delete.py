@@ -23,8 +23,8 @@ from wire.keys import OPEN, Key
 from wire.parse import Destruction
 
 EXPIRE = "SELECT topic_expire(%s, %s)"
-# Uses the index on the tag. The function locks the records before the head. Only then it can compare the version of the
-# topic (sql/topic_delete_match.3.sql). If the version differs, the transaction rolls back.
+# Uses the index on the tag. The function locks first the records, then the head, and then compares the topic's version
+# (sql/topic_delete_match.3.sql). If the version differs, the transaction rolls back.
 DELETE_MATCH = "SELECT topic_delete_match(%s, %s, %s, %s, %s, %s, %s)"
 # This works in the same way (sql/topic_delete_seqs.sql).
 DELETE_SEQS = "SELECT topic_delete_seqs(%s, %s, %s::bigint[], %s)"

@@ -23,7 +23,7 @@ SELECT t.name, c.kind, c.name, head.head_seq - c.seq
 
 
 def collect(key: Key) -> Script[list[Metric]]:
-    """Returns the counts of the topics that this key may see, and the lag of each of their cursors."""
+    """Returns the metrics of the topics that this key may see, and the lags of their cursors."""
     return [*(yield from stored(key)), (yield from cursor_lags(key))]
 
 

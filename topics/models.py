@@ -155,9 +155,9 @@ class Record(models.Model):
 class Span(models.Model):
     """Seqs first_seq to last_seq of a topic are the home's records from home_first_seq on, in order. The records are not copied.
 
-    If `shown` is false, the span is a deleted piece. The row stays, because otherwise a cycle could bring the records back.
-    Without a home, the span is a loss: the source lost these records before a router forwarded them. The table keeps its
-    first name.
+    If `shown` is false, the span is a piece that was deleted here, or a loss. A deleted piece stays, because otherwise a
+    cycle could bring the records back. A loss has no home: the source lost these records before a router forwarded them.
+    The table keeps its first name.
     """
 
     pk = models.CompositePrimaryKey("topic_id", "last_seq")
@@ -202,7 +202,7 @@ class Span(models.Model):
 
 
 class DeletedTopic(models.Model):
-    """A deleted topic with stored records, because a span can show them. Reclaim deletes the row."""
+    """A deleted topic. Its records are still stored, because spans can show them. Reclaim deletes the row."""
 
     id = models.BigIntegerField(primary_key=True)
     name = models.CharField(max_length=255, db_collation="C")

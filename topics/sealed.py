@@ -21,12 +21,12 @@ Error = TypeVar("Error", bound=TopicsError)
 
 
 def told(is_sealed: bool) -> tuple[tuple[bytes, bytes], ...]:
-    """Returns the headers of an answer about a topic."""
+    """Returns the headers of an answer about a topic: `Topics-Sealed` if the topic is sealed."""
     return TOLD if is_sealed else ()
 
 
 def marked(error: Error, is_sealed: bool) -> Error:
-    """Returns the same error. Its answer has the header of a sealed topic if `is_sealed`."""
+    """Sets the headers of the error's answer, and returns the error."""
     error.headers = told(is_sealed)
     return error
 

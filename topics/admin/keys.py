@@ -249,7 +249,8 @@ class ApiKeyAdmin(DomainAdmin):
 
 
 def warning_of(key: ApiKey | None) -> str:
-    """Returns a warning if saving this key (None: a new key) could leave no key to write or to configure, or an empty string."""
+    """Returns a warning if saving this key (None: a new key) could leave no key to write or to configure, else an empty
+    string."""
     before = lockout.kept()
     without = [each for each in before if key is None or each.pk != key.pk]
     lost = lockout.lost(before, [*without, ApiKey(write=False, admin=False)])

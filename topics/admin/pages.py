@@ -25,7 +25,7 @@ Deletion = tuple[list[Any], dict[str, Any], set[str], list[Any]]
 
 
 class OneQuery(ChangeList):
-    """A page of a list. The query reads the rows of the page and one more. Rows are never counted, and long lists stay fast."""
+    """A page of a list. The query reads the rows of the page and one more. No query counts rows, so long lists stay fast."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

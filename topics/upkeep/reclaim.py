@@ -1,7 +1,7 @@
 """Frees the disk space of records that no topic shows any more (docs/routers.md).
 
 A row can be removed if its home and all spans no longer show it. A step examines a chunk of one topic and commits. A step
-holds no lock of appends. A step counts the rows that must stay, and a later step examines these again.
+takes no lock that an append needs. A step counts the rows that must stay, and a later step examines these again.
 """
 
 from __future__ import annotations
@@ -130,7 +130,8 @@ def reclaim_chunk(cursor: Any, topic_id: int, now: int, limit: int) -> Reclaimed
     held += chunk.examined - chunk.free
     above_floor = chunk.floor_seq + 1
     examined = max(next_seq, above_floor) if chunk.last_seq is None else chunk.last_seq + 1
-    # Rows above the floor can be marked at any time. Only if a row is held, this pass skips examined rows above the floor.
+    # Rows above the floor can be marked at any time. So without held rows, the next step starts right above the floor
+    # again. With held rows, this pass continues after the examined rows.
     next_seq = examined if held else min(examined, above_floor)
     prepared(SAVE, (next_seq, held, started_ts if held else now, chunk.free, topic_id))
     if chunk.last_seq is None and not held:

@@ -1,8 +1,8 @@
 """Removes old data: expired records, idempotency keys after their window, reserved seqs of a head at rest, and the lead of
 a clock that was ahead.
 
-Reads and appends are exact without this module. Its steps raise floors, because only then rows can be reclaimed, and keep
-tables small. Each function is one bounded step. tasks.py repeats the steps.
+Reads and appends are exact without this module. The steps raise floors, so that rows can be reclaimed, and keep tables
+small. Each function is one bounded step. tasks.py repeats the steps.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SELECT (topic_trim(id, least(topic_seq_at(id, floor_seq, head_seq, %s - ttl_ms) 
   FROM topics_topichead JOIN topics_topic ON id = topic_id
  WHERE id = %s AND ttl_ms > 0
 """
-# Uses the index on ts. SKIP LOCKED leaves out a key that an append renews now.
+# Uses the index on ts. SKIP LOCKED leaves out a key that an append renews now: the key is not old any more.
 OLD_KEYS = """
 DELETE FROM topics_idempotencykey WHERE (topic_id, key) IN (
     SELECT k.topic_id, k.key FROM topics_idempotencykey k JOIN topics_topic t ON t.id = k.topic_id

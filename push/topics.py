@@ -18,8 +18,8 @@ from topics import audit, wake
 from topics.cache import forget
 from topics.delete import delete_locked
 
-# The number of all events that were ever published to each topic: its seqs, without seqs of deleted topics of the same name, and
-# without seqs that a crash took before a reader saw them (pieces without a home).
+# The number of all events that were ever published to each topic. Seqs of deleted topics of the same name do not count. Seqs that
+# a crash took before a reader saw them (pieces without a home) do not count either.
 ALL = """
 SELECT p.name, client.name,
        coalesce(h.head_seq - h.recreated_seq - (SELECT coalesce(sum(last_seq - first_seq + 1), 0)::bigint FROM routers_span lost

@@ -1,7 +1,8 @@
 """HTTP/1.1 in an event loop, without a domain: a server protocol and a client with a pool of connections.
 
-`Server(handler)` calls `handler(request)` for each request. The handler returns a `Response`, or a coroutine that returns one.
-Only the coroutine costs a task. `Pool(host, port)` sends requests to one server. Bodies stream both ways with back pressure.
+`Server(handler)` calls `handler(request)` for each request. The handler returns a `Response`, or a coroutine that returns a
+`Response`. Only a coroutine costs a task. `Pool(host, port)` sends requests to one server. Bodies stream both ways with back
+pressure.
 """
 
 from http1.body import Body

@@ -1,4 +1,4 @@
-"""A body as it arrives: read whole, or part by part with back pressure on the connection that it arrives on."""
+"""An arriving body. A reader takes it whole, or part by part with back pressure on its connection."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from typing import Protocol
 
 from http1.errors import too_large
 
-MOST_BUFFERED = 64 * 1024  # bytes that arrived and were not taken: above, the connection is read no further
+MOST_BUFFERED = 64 * 1024  # bytes that the reader did not take yet. Above this the connection pauses.
 
 
 class Source(Protocol):
-    """The connection that a body arrives on."""
+    """The connection of a body."""
 
     def pause_body(self) -> None: ...
     def resume_body(self) -> None: ...
-    def want_body(self) -> None: ...  # somebody waits for the body: `Expect: 100-continue` is answered
+    def want_body(self) -> None: ...  # a reader waits for the body, so the connection answers `Expect: 100-continue`
 
 
 class Body:
     """Parts that one connection feeds and one reader takes.
 
-    `complete`: all of it arrived. `size`: bytes that arrived so far. `length`: what Content-Length says; None: chunked.
+    `complete`: the whole body arrived. `size`: bytes that arrived so far. `length`: the Content-Length, or None for a chunked
+    body.
     """
 
     __slots__ = (
@@ -62,13 +63,13 @@ class Body:
         self._let_go()
 
     def fail(self, error: BaseException) -> None:
-        """The rest does not arrive. The reader gets the parts that did, then the error."""
+        """End the body with an error. The reader gets the parts that arrived, then the error."""
         if not self.complete and self._error is None:
             self._error = error
             self._let_go()
 
     def _let_go(self) -> None:
-        """The connection has nothing more for this body. It may have been paused by the very part that came before the end."""
+        """Release the connection after the last part. The last part may have paused the connection, so this resumes it."""
         source, self._source = self._source, None
         if self._paused and source is not None:
             self._paused = False
@@ -90,7 +91,7 @@ class Body:
         return self._error is not None
 
     def take(self) -> bytes:
-        """Returns what arrived and was not taken yet, without waiting."""
+        """Returns the bytes that arrived and were not taken yet, without waiting."""
         parts = self._parts
         if not parts:
             return b""
@@ -104,7 +105,7 @@ class Body:
         return got
 
     async def next(self) -> bytes:
-        """Returns the next part, b"" at the end. Raises Refused or Failure where the rest does not arrive."""
+        """Returns the next part, or b"" at the end. Raises Refused or Failure if the rest does not arrive."""
         while not self._parts:
             if self.complete:
                 return b""
@@ -112,7 +113,7 @@ class Body:
         return self.take()
 
     async def read(self, most: int | None = None) -> bytes:
-        """Returns the rest of the body. Raises Refused with 413 as soon as it is known to have more than `most` bytes."""
+        """Returns the rest of the body. Raises Refused with 413 as soon as the body is known to exceed `most` bytes."""
         if most is not None and self.length is not None and self.length > most:
             raise too_large(most)
         self._gathers = True
@@ -128,7 +129,7 @@ class Body:
         return self.take()
 
     async def _more(self) -> None:
-        """Wait until there is news. Raises the error that ended the body."""
+        """Wait for the next part, the end or an error. Raises the error that ended the body."""
         self._check()
         if self._source is not None:
             self._source.want_body()

@@ -1,7 +1,7 @@
 """The client's side: a pool of connections to one server.
 
-A request that fails says how far it came (`Failure.reached`), so that the caller knows whether it may be sent again. A connection
-carries one request at a time; answers to `HEAD`, 1xx and upgrades are told apart here.
+A failed request reports whether it can have reached the server (`Failure.reached`), so that the caller knows whether to send it
+again. A connection carries one request at a time. The client handles answers to `HEAD`, 1xx and upgrades.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from http1.body import Body
 from http1.deadlines import NEVER, Deadlines
 from http1.messages import BODILESS, Headers
 
-MOST_WRITTEN = 256 * 1024  # bytes of a request that wait for a slow server
+MOST_WRITTEN = 256 * 1024  # unsent bytes of a request to a slow server
 NOBODY_NEEDS_LENGTH = frozenset((b"GET", b"HEAD", b"DELETE", b"OPTIONS"))
 
 
 class Failure(Exception):
-    """No answer came, or not all of it.
+    """No answer arrived, or only a part of it.
 
-    `kind`: `connect` (no connection), `full` (every connection that the pool may make is in use), `timeout` (connected, but
-    silent), `closed` (the connection ended), `malformed` (the answer is not HTTP). `reached`: the server may have seen the
-    request. False is a promise. `stale`: the connection had been kept from an earlier request and ended without a byte of an
-    answer.
+    `kind`: `connect` (no connection), `full` (all connections of the pool are in use), `timeout` (connected, but no answer),
+    `closed` (the connection ended), `malformed` (the answer is not HTTP). `reached`: the server may have seen the request. If
+    False, the server has certainly not seen it. `stale`: the connection was kept from an earlier request, and ended before the
+    first byte of the answer.
     """
 
     def __init__(self, kind: str, message: str, *, reached: bool, stale: bool = False) -> None:
@@ -42,13 +42,13 @@ class Waits:
     """Times in seconds."""
 
     connect: float = 1.0
-    answer: float = 10.0  # from the request's last byte to the answer's first
+    answer: float = 10.0  # from the request's last byte to the answer's first byte
     silence: float = 90.0  # between two parts of an answer's body
-    idle: float = 30.0  # for which a connection without a request is kept
+    idle: float = 30.0  # after this time the pool closes a connection without a request
 
 
 class Answer:
-    """An answer whose head has arrived. `body` may still be arriving. `close` gives up on it."""
+    """An answer with a complete head. `body` may still be arriving. `close` discards the rest."""
 
     __slots__ = ("_connection", "body", "headers", "status")
 
@@ -60,13 +60,15 @@ class Answer:
             self._connection.abort()
 
     def take_over(self) -> tuple[asyncio.Transport, bytes]:
-        """After 101: returns the socket, and the bytes behind the head. The caller sets a protocol of its own at once."""
+        """After a 101, returns the socket and the bytes behind the head. The caller must set its own protocol at once."""
         return self._connection.hand_over()
 
 
 class Pool:
-    """Connections to one server, made as they are needed. At most `most` at once. A request that finds none
-    free waits for one, as long as a connect may take."""
+    """Connections to one server, opened on demand, at most `most` at once.
+
+    A request without a free connection waits as long as a connect may take.
+    """
 
     def __init__(
         self,
@@ -78,11 +80,11 @@ class Pool:
         most: int = 512,
     ) -> None:
         self.host, self.port, self.tls, self.waits = host, port, tls, waits or Waits()
-        self.idle: list[Connection] = []  # the last is the one used last
+        self.idle: list[Connection] = []  # the last used connection is at the end
         self.connections: set[Connection] = set()
         self.most = most
-        self.open = 0  # connections that are there, or about to be
-        self.waiting: deque[asyncio.Future[None]] = deque()  # for one of `most` to be free
+        self.open = 0  # connections that are open or being opened
+        self.waiting: deque[asyncio.Future[None]] = deque()  # requests that wait for a free connection
         self.deadlines = Deadlines(min(0.5, self.waits.connect / 2, self.waits.answer / 4))
         self.closed = False
         plain = 443 if tls is not None else 80
@@ -99,11 +101,10 @@ class Pool:
         length: int | None = None,
         wait: float | None = None,
     ) -> Answer:
-        """Send a request and return its answer as soon as its head is here. Raises Failure.
+        """Send a request and return its answer as soon as the answer's head is complete. Raises Failure.
 
-        `headers` without `host`, framing and `connection`. `length`: of a body that is an iterator. Without one it goes in
-        chunks.
-        `wait`: seconds for the answer, in place of the pool's.
+        `headers`: without `host`, framing and `connection`. `length`: bytes of a body that is an iterator. Without a length the
+        body is sent in chunks. `wait`: seconds for the answer, instead of the pool's.
         """
         connection = self._idle_one() or await self.acquire()
         try:
@@ -115,8 +116,7 @@ class Pool:
             raise
 
     async def acquire(self) -> Connection:
-        """Returns a connection of the caller's own, once no idle one is alive: a new one, or one that is freed. Raises
-        Failure."""
+        """Returns a new or a freed connection for the caller alone. Call it if no idle connection works. Raises Failure."""
         try:
             async with asyncio.timeout(self.waits.connect):
                 while self.open >= self.most:
@@ -155,7 +155,7 @@ class Pool:
         return connection
 
     def freed(self, *, closed: bool) -> None:
-        """A connection is idle, or gone: who waits for one tries again."""
+        """Wake a waiting request after a connection became idle or closed."""
         if closed:
             self.open -= 1
         while self.waiting:
@@ -169,13 +169,13 @@ class Pool:
         return self.authority.decode()
 
     def close(self) -> None:
-        """End every connection, also those in use."""
+        """End every connection, also connections in use."""
         self.closed = True
         for connection in list(self.connections):
             connection.abort()
 
     def retire(self) -> None:
-        """End idle connections, and the others as soon as they are idle."""
+        """End idle connections at once, and other connections as soon as they are idle."""
         self.closed = True
         for connection in self.idle:
             connection.abort()
@@ -193,15 +193,15 @@ class Connection(asyncio.Protocol):
         self.body: Body | None = None
         self.uploading: asyncio.Task[None] | None = None
         self.drained: asyncio.Future[None] | None = None
-        self.served = 0  # requests that were answered here
+        self.served = 0  # answered requests of this connection
         self.written = self.heard = False
         self.bodiless = self.until_eof = False
-        self.rest: bytes | None = None  # behind a 101
+        self.rest: bytes | None = None  # bytes behind a 101
 
     # -- The transport -----------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)  # uvloop's is none by its class
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's class does not inherit from it
         self.transport.set_write_buffer_limits(MOST_WRITTEN)
         self.loop = asyncio.get_running_loop()
         self.parser: httptools.HttpResponseParser | None = None
@@ -212,10 +212,10 @@ class Connection(asyncio.Protocol):
         return not (self.lost or self.ending or self.transport.is_closing())
 
     def data_received(self, data: bytes) -> None:
-        if self.rest is not None:  # behind a 101, before anybody has taken the socket over
+        if self.rest is not None:  # behind a 101, before the caller takes the socket
             self.rest += data
             return
-        if self.head is None and self.body is None:  # nobody asked
+        if self.head is None and self.body is None:  # data without a request
             self.abort()
             return
         self.heard = True
@@ -227,7 +227,7 @@ class Connection(asyncio.Protocol):
             self.transport.pause_reading()
             self._answered()
         except httptools.HttpParserError as error:
-            # Behind a bodiless answer nothing may come; what does is not read.
+            # After a bodiless answer no data may follow. If data follow, they are ignored and the connection ends.
             if self.head is not None or self.body is not None:
                 self._fail(
                     Failure("malformed", f"{self.pool.name} answered what is not HTTP/1.1: {error}", reached=True)
@@ -327,13 +327,13 @@ class Connection(asyncio.Protocol):
             if self.head is not None:
                 self.deadline = self.loop.time() + self.wait
         except Exception as error:
-            # The request is not whole, so that the server does nothing. Who waits for the answer learns why.
+            # The request is incomplete, so the server does nothing. The caller gets the error.
             head, self.head = self.head, None
             if head is not None and not head.done():
                 head.set_exception(error)
             self.abort()
 
-    # -- The answer, as httptools tells it ---------------------------------------------------------------------------
+    # -- The answer (callbacks of httptools) -------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         self.headers = []
@@ -359,7 +359,7 @@ class Connection(asyncio.Protocol):
             length, self.until_eof = 0, False
         self.ending = self.until_eof or not self.parser.should_keep_alive()
         head = self.head
-        if head is None or head.done():  # given up
+        if head is None or head.done():  # the caller gave up
             self.abort()
             return
         self.body = Body(self, length)
@@ -367,7 +367,7 @@ class Connection(asyncio.Protocol):
         self.head = None
         self.deadline = self.loop.time() + self.pool.waits.silence
         if self.bodiless:
-            # httptools would wait for the body that this answer announces and does not have.
+            # The answer to a HEAD announces a body that never comes. httptools would wait for it.
             self.parser = None
             self._answered()
 
@@ -378,7 +378,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         if self.head is not None:
-            return  # a 1xx: the answer follows
+            return  # the answer follows a 1xx
         self._answered()
 
     def _answered(self) -> None:
@@ -394,7 +394,7 @@ class Connection(asyncio.Protocol):
             self._release()
 
     def _release(self) -> None:
-        """The request is over. The next one may come."""
+        """Return the connection to the pool after a request."""
         if self.pool.closed or not self.is_usable():
             self.abort()
             return
@@ -407,7 +407,7 @@ class Connection(asyncio.Protocol):
     def pause_body(self) -> None:
         if not self.lost:
             self.transport.pause_reading()
-            self.deadline = NEVER  # it is our reader who is slow
+            self.deadline = NEVER  # our own reader is slow, not the server
 
     def resume_body(self) -> None:
         if not self.lost:

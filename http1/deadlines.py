@@ -1,4 +1,4 @@
-"""Timeouts without timers: one look at all connections a tick costs less than a timer a request."""
+"""Timeouts without timers. One check of all connections at each tick costs less than a timer for each request."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Expiring(Protocol):
 
 
 class Deadlines:
-    """Members with a `deadline` in the loop's time. A member whose deadline has passed is told by `expire`."""
+    """Members with a `deadline` in the loop's time. `expire` is called for each member after its deadline."""
 
     def __init__(self, tick: float) -> None:
-        """`tick`: seconds between two looks, and so the most that a timeout is late."""
+        """`tick`: seconds between two checks. A timeout is late by at most this time."""
         self.tick = tick
         self.members: set[Expiring] = set()
         self.timer: asyncio.TimerHandle | None = None
@@ -32,7 +32,7 @@ class Deadlines:
         self.members.discard(member)
 
     def look(self) -> None:
-        # The timer runs only while there are members: an idle process sleeps.
+        # The timer runs only while there are members, so that an idle process sleeps.
         self.timer = None
         loop = asyncio.get_running_loop()
         now = loop.time()

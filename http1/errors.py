@@ -1,4 +1,4 @@
-"""Refusals of the HTTP layer: a request that cannot be read, or that is larger or slower than the limits allow."""
+"""Refusals of the HTTP layer: unreadable requests, and requests that are larger or slower than the limits."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 
 class Refused(Exception):
-    """A request that the server does not take. The connection ends after the answer, unless the request was read whole."""
+    """The server refuses a request. The connection ends after the answer, unless the whole request was read."""
 
     def __init__(self, status: int, code: str, message: str, **detail: Any) -> None:
         super().__init__(message)
         self.status, self.code, self.message, self.detail = status, code, message, detail
 
     def body(self) -> dict[str, Any]:
-        """Returns the error in the shape of the wire."""
+        """Returns the error as a JSON object."""
         error: dict[str, Any] = {"code": self.code, "message": self.message}
         if self.detail:
             error["detail"] = self.detail

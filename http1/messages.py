@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Headers = list[tuple[bytes, bytes]]
 STATUS_LINES = {each.value: b"HTTP/1.1 %d %b\r\n" % (each.value, each.phrase.encode()) for each in http.HTTPStatus}
-BODILESS = frozenset((204, 304))  # 1xx, too, which no handler answers
+BODILESS = frozenset((204, 304))  # 1xx has no body either, but no handler answers 1xx
 
 
 def status_line(status: int) -> bytes:
@@ -21,7 +21,7 @@ def status_line(status: int) -> bytes:
 
 
 def find(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
-    """Returns the first value of a header, None where it is absent."""
+    """Returns the first value of a header, or None without one."""
     for each, value in headers:
         if each == name:
             return value
@@ -29,7 +29,7 @@ def find(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
 
 
 class Request:
-    """One request of a connection. `state` belongs to the handler, and is the same for all requests of a connection."""
+    """One request of a connection. `state` belongs to the handler. All requests of a connection share it."""
 
     __slots__ = ("body", "headers", "is_upgrade", "keep_alive", "method", "origin", "state", "target", "version")
 
@@ -55,9 +55,9 @@ class Request:
 
 
 class Response:
-    """An answer. `body`: bytes, or an async iterator that is sent as it yields: in chunks, or as `length` bytes where known.
+    """An answer. `body`: bytes, or an async iterator whose parts are sent as it yields them.
 
-    `close`: the connection ends behind this answer.
+    With a `length`, an iterator is sent as that many bytes, otherwise in chunks. `close`: the connection ends after this answer.
     """
 
     __slots__ = ("body", "close", "headers", "length", "status")
@@ -75,8 +75,10 @@ class Response:
 
 
 class Upgrade(Response):
-    """101, and the socket with it: `take_over(transport, rest)` gets it once the answer is written, with what the client has
-    sent behind its request. It sets a protocol of its own on the transport."""
+    """A 101 that hands over the socket. `take_over(transport, rest)` is called after the answer is written.
+
+    `rest`: the bytes that the client has sent behind its request. `take_over` must set its own protocol on the transport.
+    """
 
     __slots__ = ("take_over",)
 

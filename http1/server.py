@@ -1,8 +1,8 @@
-"""The server's side: one `Connection` a client, and the `Server` that they belong to.
+"""The server's side: the `Server`, and one `Connection` for each client.
 
-Requests of one connection may be in flight together, and their answers leave in the order of the requests. httptools reads heads
-and frames bodies; what it lets pass and a server must not is refused in `Connection._head`. A request that cannot be read ends
-the connection, because nobody can tell where the next one begins.
+Several requests of one connection can be in flight. Their answers are sent in the order of the requests. httptools reads heads
+and frames bodies. `Connection._head` refuses requests that httptools accepts and a server must refuse. An unreadable request ends
+the connection, because the start of the next request is unknown.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from http1.messages import BODILESS, Headers, Request, Response, Upgrade, status
 log = logging.getLogger(__name__)
 
 Handler = Callable[[Request], "Response | Awaitable[Response]"]
-# httptools knows some 40 methods and fails on others. A handler is to refuse a strange method as it sees fit.
+# httptools knows some 40 methods and fails on others. The handler must get requests with strange methods too, and refuse them.
 USUAL = re.compile(rb"(?:\r?\n)*(?:GET|HEAD|POST|PUT|DELETE|OPTIONS|PATCH|TRACE) ")
 STRANGE = re.compile(rb"((?:\r?\n)*)([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}) ")
 BEGUN = re.compile(rb"(?:\r?\n)*[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")  # a method without its end
 LONGEST_METHOD = 80  # bytes, with the line ends before it
-MOST_WRITTEN = 256 * 1024  # bytes that wait for a slow reader: above, nothing more is produced for it
-BODY, PIPELINE, OUTPUT, UPGRADE = 1, 2, 4, 8  # why a connection is not read
+MOST_WRITTEN = 256 * 1024  # unsent bytes for a slow client. Above this, its answers pause.
+BODY, PIPELINE, OUTPUT, UPGRADE = 1, 2, 4, 8  # reasons why a connection is not read
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -42,18 +42,18 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 class Limits:
     """The limits of one connection. Times are in seconds, sizes in bytes."""
 
-    head_bytes: int = 64 * 1024  # 431 above
-    head_fields: int = 100  # 431 above
-    body_bytes: int = 64 * 1024 * 1024  # 413 above, before a byte of it is read where the head says so
-    in_flight: int = 16  # requests of one connection that are handled at once; more wait, unread
-    head_seconds: float = 10.0  # from a head's first byte to its last
+    head_bytes: int = 64 * 1024  # above this: 431
+    head_fields: int = 100  # above this: 431
+    body_bytes: int = 64 * 1024 * 1024  # above this: 413, before the body is read if the head announces its length
+    in_flight: int = 16  # requests of one connection that are handled at once. More requests wait, unread.
+    head_seconds: float = 10.0  # from a head's first byte to its last byte
     idle_seconds: float = 75.0  # between two requests
-    upload_grace_seconds: float = 10.0  # a body brings at least this many seconds' worth of the rate below in this time
-    upload_bytes_a_second: int = 16 * 1024
-    write_seconds: float = 30.0  # a reader that takes nothing for so long is cut
-    linger_seconds: float = 2.0  # for a client to read why it was refused, before the connection ends
-    linger_bytes: int = 1024 * 1024
-    cancels: bool = True  # a handler is cancelled when its client goes away; a stream always is
+    upload_grace_seconds: float = 10.0  # period over which the rate below is averaged
+    upload_bytes_a_second: int = 16 * 1024  # least rate of a body
+    write_seconds: float = 30.0  # the server cuts off a client that takes no bytes for this time
+    linger_seconds: float = 2.0  # time for a client to read a refusal before the connection ends
+    linger_bytes: int = 1024 * 1024  # bytes that the server reads and discards in that time
+    cancels: bool = True  # whether a handler is cancelled when its client disconnects. A stream always is.
 
 
 def plain_error(error: Refused) -> Response:
@@ -62,7 +62,7 @@ def plain_error(error: Refused) -> Response:
 
 
 class Exchange:
-    """One request, and what of its answer may not leave yet because earlier answers are not done."""
+    """One request, and the part of its answer that waits for earlier answers."""
 
     __slots__ = ("done", "ends", "held", "request", "task", "turn", "went_out")
 
@@ -70,13 +70,13 @@ class Exchange:
         self.request = request
         self.held: list[bytes] = []
         self.task: asyncio.Task[None] | None = None
-        self.turn: asyncio.Future[None] | None = None  # somebody waits until this exchange is the first
+        self.turn: asyncio.Future[None] | None = None  # resolved when this exchange is the first
         self.done = self.went_out = False
-        self.ends = request is None or not request.keep_alive  # the connection ends behind the answer
+        self.ends = request is None or not request.keep_alive  # the connection ends after the answer
 
 
 class Member(Protocol):
-    """A connection as the server sees it. Another protocol than `Connection` may be one."""
+    """The server's interface to a connection. Other protocols than `Connection` can implement it."""
 
     deadline: float
 
@@ -86,7 +86,7 @@ class Member(Protocol):
 
 
 class Server:
-    """Connections with one handler. `on_error` renders a refusal of the HTTP layer; `limits` hold for each connection."""
+    """Connections with one handler. `on_error` renders a refusal of the HTTP layer. `limits` apply to each connection."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Server:
         on_error: Callable[[Refused], Response] = plain_error,
         on_close: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
-        """`on_close` is told the `state` of a connection that ended."""
+        """`on_close` is called with the `state` of each connection that ended."""
         self.handler, self.limits, self.on_error, self.on_close = handler, limits or Limits(), on_error, on_close
         self.connections: set[Member] = set()
         self.draining = False
@@ -117,8 +117,10 @@ class Server:
         factory: Callable[[], asyncio.BaseProtocol] | None = None,
         backlog: int = 1024,
     ) -> int:
-        """Listen on an address that several processes may share (SO_REUSEPORT), or on a socket that was inherited. Returns
-        the port. `factory` makes the protocol of a connection, in place of `protocol`."""
+        """Listen on an address that several processes can share (SO_REUSEPORT), or on an inherited socket. Returns the port.
+
+        `factory` makes the protocol of a connection, instead of `protocol`.
+        """
         loop = asyncio.get_running_loop()
         make = factory or self.protocol
         if sock is not None:
@@ -129,8 +131,10 @@ class Server:
         return int(listener.sockets[0].getsockname()[1])
 
     async def drain(self, seconds: float) -> bool:
-        """Accept no more, end idle connections, let requests finish. Returns whether all ended within `seconds`; the others
-        are cut."""
+        """Stop listening, end idle connections, and let requests finish. After `seconds`, cut off the other connections.
+
+        Returns whether all connections ended in time.
+        """
         self.draining = True
         for listener in self.listeners:
             listener.close()
@@ -146,7 +150,7 @@ class Server:
 
 
 class Connection(asyncio.Protocol):
-    """One client. Reads requests, has them handled, and writes the answers in order."""
+    """The connection of one client. It reads requests, calls the handler, and writes the answers in order."""
 
     def __init__(self, server: Server) -> None:
         self.server, self.limits = server, server.limits
@@ -155,27 +159,27 @@ class Connection(asyncio.Protocol):
         self.origin = ""
         self.paused = 0
         self.queue: deque[Exchange] = deque()  # in the order of the requests
-        self.waiting: deque[Exchange] = deque()  # those of them that nobody handles yet
+        self.waiting: deque[Exchange] = deque()  # exchanges of the queue without a running handler
         self.running = 0
         self.reading_head = self.resuming = False
-        self.current: Request | None = None  # its body is still arriving
+        self.current: Request | None = None  # the request whose body is still arriving
         self.head_size = self.arrived = self.lingered = 0
         self.headers: Headers = []
         self.target = b""
         self.strange = ""  # a method that httptools does not know
-        self.odd = b""  # the beginning of a head, too short to tell its method
+        self.odd = b""  # the beginning of a head, too short to contain a whole method
         self.refusal: Refused | None = None
-        # `over`: no answer is written any more. `lost`: the transport is closed, or belongs to somebody else.
+        # `over`: no more answers are written. `lost`: the transport is closed, or was handed over.
         self.over = self.lost = self.closing = self.lingering = self.eof = False
         self.drained: asyncio.Future[None] | None = None
         self.unwritten = 0
         self.upgrade: Exchange | None = None
-        self.rest = b""  # what came behind a request to upgrade
+        self.rest = b""  # bytes behind a request to upgrade
 
     # -- The transport -----------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)  # uvloop's is none by its class
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's class does not inherit from it
         self.transport.set_write_buffer_limits(MOST_WRITTEN)
         peer = transport.get_extra_info("peername")
         self.origin = str(peer[0]) if isinstance(peer, tuple) and peer else ""
@@ -211,12 +215,12 @@ class Connection(asyncio.Protocol):
         self._mark()
 
     def eof_received(self) -> bool:
-        """The client sends no more. It may have gone, or still read: what is answered soon, it gets."""
+        """Handle the end of the client's data. The client may still read, so it gets answers that finish soon."""
         self.eof = True
         if self.current is not None:
             self.current.body.fail(malformed("the body is cut off"))
         if self.closing or not self.queue or self.current is not None or self.queue[0].went_out:
-            return False  # the transport closes: nobody reads the rest of a stream
+            return False  # the transport closes, because no client reads the rest of a stream
         self.queue[-1].ends = True
         self._mark()
         return True
@@ -263,8 +267,7 @@ class Connection(asyncio.Protocol):
     # -- Reading requests --------------------------------------------------------------------------------------------
 
     def _strange(self, data: bytes) -> bytes:
-        """Give httptools a method that it knows in place of one that it does not. Returns nothing while the method has not
-        arrived whole."""
+        """Replace a method that httptools does not know. Returns the new data, or b"" until the whole method has arrived."""
         if USUAL.match(data):
             self.odd = b""
             return data
@@ -274,12 +277,12 @@ class Connection(asyncio.Protocol):
             return b"%bPATCH%b" % (found[1], data[found.end(2) :])
         if b" " in data or len(data) > LONGEST_METHOD:
             self.odd = b""
-            return data  # httptools says what is wrong with it
+            return data  # httptools refuses the data with a reason
         self.odd = data
         return b""
 
     def _feed(self, data: bytes, is_between: bool = False) -> None:
-        """`is_between`: `data` begins with a request."""
+        """Parse data. `is_between`: `data` begins with a request."""
         due = len(self.queue)
         try:
             self.parser.feed_data(data)
@@ -289,7 +292,7 @@ class Connection(asyncio.Protocol):
             is_method = isinstance(error, httptools.HttpParserInvalidMethodError)
             if is_between and is_method and self._is_strange_behind(data, due):
                 return
-            # What follows a request that ends the connection is not read, and is no fault of that request.
+            # Data after the last request of a connection are ignored, and cause no refusal.
             if self.queue and self.queue[-1].ends and self.current is None and not self.reading_head:
                 return
             self._refuse(self.refusal or malformed(f"this is not HTTP/1.1: {error}"))
@@ -298,8 +301,10 @@ class Connection(asyncio.Protocol):
                 self._is_strange_behind(data, due)
 
     def _is_strange_behind(self, data: bytes, due: int) -> bool:
-        """Reads on at an unknown method, whole or cut, behind the requests of `data`. Returns whether there is one. `due`: the
-        number of earlier requests."""
+        """Continue at an unknown method, whole or partial, after the requests of `data`. Returns whether there is one.
+
+        `due`: the number of earlier requests.
+        """
         rest = behind(data, [each.request for each in list(self.queue)[due:]])
         if self.current is not None or not (STRANGE.match(rest) or BEGUN.fullmatch(rest)):
             return False
@@ -308,8 +313,10 @@ class Connection(asyncio.Protocol):
         return True
 
     def _upgraded(self, rest: bytes) -> None:
-        """httptools reads no further behind a request to upgrade. One without a body is for the handler to decide; one with a
-        body is no WebSocket, and goes on as if it had not asked."""
+        """Handle a request to upgrade, where httptools stops reading.
+
+        Without a body, the handler decides. A request with a body is not a WebSocket, so the connection ignores the upgrade.
+        """
         if self.current is not None:
             self._read_on(self.current.body.length, rest)
         else:
@@ -317,7 +324,7 @@ class Connection(asyncio.Protocol):
             self._pause(UPGRADE)
 
     def _read_on(self, length: int | None, rest: bytes) -> None:
-        """A new parser for what follows, in the middle of a body of which nothing was read or between two requests."""
+        """Parse `rest` with a new parser, from the start of the current request's body or from the next request."""
         self.parser = httptools.HttpRequestParser(self)
         if self.current is not None:
             framing = b"transfer-encoding: chunked" if length is None else b"content-length: %d" % length
@@ -342,7 +349,7 @@ class Connection(asyncio.Protocol):
         if self.resuming:
             return
         self._count(len(name) + len(value) + 4)
-        if self.reading_head:  # trailers are read over
+        if self.reading_head:  # trailers are ignored
             self.headers.append((name.lower(), value))
 
     def _count(self, size: int) -> None:
@@ -367,7 +374,7 @@ class Connection(asyncio.Protocol):
         self.waiting.append(exchange)
 
     def _head(self) -> Request:
-        """The request whose head has just been read. Raises Refused."""
+        """Returns the request of the head that was just read. Raises Refused."""
         length: int | None = 0
         hosts = 0
         coded = False
@@ -419,15 +426,15 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         request = self.current
-        # httptools takes a request to upgrade for complete behind its head; a body of it is read by another parser (_upgraded).
+        # httptools regards a request to upgrade as complete after its head. Another parser reads its body (_upgraded).
         if request is not None and not (self.parser.should_upgrade() and request.body.length != 0):
             request.body.end()
             self.current = None
 
     def _refuse(self, refusal: Refused) -> None:
-        """Nothing behind this point can be read. The answer to it leaves behind those that are due."""
+        """Refuse data, and stop reading. The refusal is sent after the answers to earlier requests."""
         if self.current is not None:
-            # The request is being handled, or would be: its handler gets the error where it reads the body.
+            # The current request has a handler, or will have one. The handler gets the error when it reads the body.
             self.current.body.fail(refusal)
             exchange = self.queue[-1]
             exchange.ends = True
@@ -464,7 +471,7 @@ class Connection(asyncio.Protocol):
     # -- Handling ----------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        """Have waiting requests handled, as many at once as the limits allow."""
+        """Start handlers for waiting requests, as many at once as the limits allow."""
         while self.waiting and self.running < self.limits.in_flight and not self.over:
             exchange = self.waiting.popleft()
             self.running += 1
@@ -506,7 +513,7 @@ class Connection(asyncio.Protocol):
     # -- Answers -----------------------------------------------------------------------------------------------------
 
     def _send(self, exchange: Exchange, answer: Response) -> None:
-        """A whole answer."""
+        """Send a whole answer."""
         assert isinstance(answer.body, bytes)
         if self.over:
             return
@@ -521,7 +528,7 @@ class Connection(asyncio.Protocol):
         if answer.status not in BODILESS:
             length = (
                 len(body) if answer.length is None else answer.length
-            )  # a HEAD may know the length without the body
+            )  # an answer to a HEAD may know the length without the body
             parts.append(b"content-length: %d\r\n" % length)
         self._ends(exchange, answer, parts)
         parts.append(b"\r\n")
@@ -531,7 +538,7 @@ class Connection(asyncio.Protocol):
         self._finish(exchange)
 
     def _ends(self, exchange: Exchange, answer: Response, parts: list[bytes]) -> None:
-        """Say whether the connection ends behind this answer: where either side wants it, or the body was not read."""
+        """Add the connection header. The connection ends if either side wants it, or if the request's body was not read."""
         request = exchange.request
         if answer.close or self.server.draining or (request is not None and not request.body.complete):
             exchange.ends = True
@@ -553,8 +560,8 @@ class Connection(asyncio.Protocol):
             elif chunked:
                 parts.append(b"transfer-encoding: chunked\r\n")
             else:
-                exchange.ends = True  # the end of the connection is the end of the body
-            # The body of the request may still arrive while the answer is streamed.
+                exchange.ends = True  # the end of the connection marks the end of the body
+            # Unlike _ends(), this ignores an incomplete body, which may still arrive while the answer is streamed.
             if answer.close or self.server.draining:
                 exchange.ends = True
             if exchange.ends:
@@ -588,7 +595,7 @@ class Connection(asyncio.Protocol):
                 exchange.ends = True
             self._finish(exchange)
         except Exception as error:
-            # The head is out, so that only the end of the connection can say that the body is not whole.
+            # The head is already sent, so only the end of the connection can show that the body is incomplete.
             if not self.over:
                 if not isinstance(error, Refused):
                     log.warning("a streamed answer was cut: %s: %s", type(error).__name__, error)
@@ -599,7 +606,7 @@ class Connection(asyncio.Protocol):
                 await close()
 
     async def _may_write(self, exchange: Exchange) -> None:
-        """Wait until the exchange is the first and its reader keeps up."""
+        """Wait until the exchange may produce more: it holds few bytes or is the first, and its client keeps up."""
         if exchange is not self.queue[0] and sum(map(len, exchange.held)) > MOST_WRITTEN:
             exchange.turn = self.loop.create_future()
             await exchange.turn
@@ -615,7 +622,7 @@ class Connection(asyncio.Protocol):
             exchange.held.append(data)
 
     def _finish(self, exchange: Exchange) -> None:
-        """The answer is whole. It leaves, and with it those behind it that waited for it."""
+        """Finish an exchange after its whole answer. Sends the held answers of the next exchanges."""
         if self.over:
             return
         exchange.done = True
@@ -635,7 +642,7 @@ class Connection(asyncio.Protocol):
         self._mark()
 
     def _decline_upgrade(self) -> None:
-        """The handler did not take the socket: what came behind the request is the next request."""
+        """Continue after a handler that did not upgrade. The bytes behind the request are the next request."""
         self.upgrade = None
         self._resume(UPGRADE)
         rest, self.rest = self.rest, b""
@@ -654,9 +661,9 @@ class Connection(asyncio.Protocol):
             self.want_body()
 
     def _hand_over(self, exchange: Exchange, answer: Upgrade) -> None:
-        """Upgrades are the last request of a connection: those before are answered, and the socket changes hands."""
+        """Answer 101 and hand the socket over. The upgrade is the last request of a connection."""
         if self.queue[0] is not exchange:
-            # Few clients upgrade behind other requests. The socket changes hands when those are done.
+            # A few clients upgrade behind other requests. Then the socket is handed over after their answers.
             self.loop.create_task(self._hand_over_later(exchange, answer))
             return
         head = [status_line(101), *(part for name, value in answer.headers for part in (name, b": ", value, b"\r\n"))]
@@ -664,7 +671,7 @@ class Connection(asyncio.Protocol):
         self.queue.clear()
         self.server.connections.discard(self)
         self.server.deadlines.discard(self)
-        self.over = self.lost = self.closing = True  # to us
+        self.over = self.lost = self.closing = True  # for this protocol
         rest, self.rest = self.rest, b""
         if self.paused:
             self.transport.resume_reading()
@@ -679,8 +686,10 @@ class Connection(asyncio.Protocol):
     # -- The end -----------------------------------------------------------------------------------------------------
 
     def _close(self) -> None:
-        """Nothing more is answered. What the client still sends is read over until it ends its side: to close at once could
-        reset the connection, and take the answer from it."""
+        """Stop answering, and ignore further data until the client ends its side.
+
+        To close at once could reset the connection before the client has read the answer.
+        """
         self.over = True
         for exchange in self.queue:
             if exchange.task is not None:
@@ -708,21 +717,21 @@ class Connection(asyncio.Protocol):
         self.transport.abort()
 
     def drain(self) -> None:
-        """The server ends: so does this connection, at once or behind what is in flight."""
+        """Close an idle connection, because the server is shutting down. Other connections close after their last answer."""
         if not self.queue and not self.reading_head and self.current is None:
             self.transport.close()
 
     # -- Time --------------------------------------------------------------------------------------------------------
 
     def _mark(self) -> None:
-        """Until when what is expected of the client has to come."""
+        """Set the deadline for the next thing that the client has to do."""
         if self.lost or self.lingering:
             return
         limits = self.limits
         if self.drained is not None:
             self.deadline = self.loop.time() + limits.write_seconds
         elif self.reading_head or self.odd:
-            return  # counted from the head's first byte
+            return  # this deadline counts from the head's first byte
         elif self.current is not None:
             if self.arrived == 0 or self.arrived >= limits.upload_grace_seconds * limits.upload_bytes_a_second:
                 self.arrived = 1
@@ -733,18 +742,18 @@ class Connection(asyncio.Protocol):
             self.deadline = self.loop.time() + limits.idle_seconds
 
     def expire(self, now: float) -> None:
-        """What was expected of the client did not come."""
+        """Handle a client that missed its deadline."""
         if self.lingering or self.eof:
             self.abort()
         elif self.drained is not None:
             left = self.transport.get_write_buffer_size()
-            if left < self.unwritten:  # slow, but it reads
+            if left < self.unwritten:  # the client is slow, but it reads
                 self.unwritten, self.deadline = left, now + self.limits.write_seconds
             else:
                 log.info("a client that reads nothing was cut")
                 self.abort()
         elif self.current is not None:
-            if self.paused:  # it is we who do not read
+            if self.paused:  # our side does not read
                 self.arrived, self.deadline = 1, now + self.limits.upload_grace_seconds
             else:
                 least, grace = self.limits.upload_bytes_a_second, self.limits.upload_grace_seconds
@@ -758,7 +767,7 @@ class Connection(asyncio.Protocol):
 
 
 def behind(data: bytes, requests: list[Request | None]) -> bytes:
-    """Returns the bytes behind the requests at the beginning of `data`. Returns none if an end is not certain (chunks)."""
+    """Returns the bytes behind the requests at the beginning of `data`. Returns b"" if an end is not certain (chunks)."""
     at = 0
     for request in requests:
         while data[at : at + 1] in (b"\r", b"\n"):

@@ -22,9 +22,8 @@ from console.models import Layout
 LABEL = 30  # characters of a node's name
 CHARACTER, PADDING, HEIGHT = 6.9, 22, 38  # of a node, in points
 MOST_KEPT = 200  # number of layouts
-METHOD = hashlib.sha256(
-    Path(layout.__file__).read_bytes()
-).digest()  # part of the key, so that layouts of an older method are not used any more
+# Part of the key, so that layouts of an older method are not used any more.
+METHOD = hashlib.sha256(Path(layout.__file__).read_bytes()).digest()
 LAYOUT_SECONDS = 60  # Graphviz is stopped after this time
 
 

@@ -25,8 +25,8 @@ MOST_HOPS = 6
 
 
 def laid_out(shown: Network) -> tuple[str, Laid]:
-    """Returns the key and the layout. They depend only on names and ends, so numbers and states never move a node. Raises
-    TooLong."""
+    """Returns the key and the layout. The layout depends only on names and ends, so numbers and states never move a node.
+    Raises TooLong."""
     nodes = {str(id): (width_of(node.name), float(HEIGHT)) for id, node in sorted(shown.topics.items())}
     nodes.update({reader.id: (width_of(reader.name), float(HEIGHT)) for reader in shown.readers})
     edges = {str(edge.id): (str(edge.source_id), str(edge.dest_id)) for edge in shown.edges}

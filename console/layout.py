@@ -11,7 +11,9 @@ import sys
 import msgspec
 
 MANY = 150  # edges; with more, edges are simple curves, and Graphviz searches only briefly for few crossings
-LONG = 6  # ranks; in a graph of many edges, Graphviz gets no longer edge, because it would add a point in each rank
+LONG = (
+    6  # ranks; in a graph of many edges, Graphviz gets no edge over more ranks, which would need a point in each rank
+)
 BOW = 160.0  # largest height of the bow of such an edge above the nodes that it passes
 DPI = 72.0
 SHAPE = 1.5  # least width by height of a large picture

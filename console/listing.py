@@ -50,7 +50,7 @@ def draw_rows(topic: str, rows: Sequence[Shown], goal: int | None, query: QueryD
 
 
 def any_forwarded(rows: Sequence[Shown]) -> bool:
-    """Returns True if a record came from another topic. Only then the list has a column for the origin."""
+    """Returns True if a record came from another topic. Only then does the list have a column for the origin."""
     return any(row.path for row in rows)
 
 

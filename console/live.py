@@ -1,8 +1,8 @@
 """Live parts of pages: a part is rendered every two seconds, once for all its viewers, and sent over SSE.
 
 A part is the same template that the page includes, so a stream and a reload show the same. Without viewers, nothing is rendered.
-An unchanged part is not sent. If viewers look at many different parts, each part is rendered less often. So all parts together
-take a small share of the process's time.
+An unchanged part is not sent. If viewers look at many different parts, each part is rendered less often. All parts together
+therefore take a small share of the process's time.
 """
 
 from __future__ import annotations

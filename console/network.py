@@ -12,10 +12,8 @@ from console.charts import short
 from routers.lag import FROM, LAG, STALLED_MS, lag_of
 from store.database import prepared
 
-LATE_MS, OLD_MS = (
-    5_000,
-    60_000,
-)  # age of the oldest waiting record from which a router is late, and from which it is far behind
+# Age of the oldest waiting record from which a router is late, and from which it is far behind.
+LATE_MS, OLD_MS = 5_000, 60_000
 MOST_TOPICS = 1_500  # topics in one picture; a larger graph is filtered first
 MOST_ROUTERS = 2_000  # routers in one picture; with long names, each takes some 2 KB
 MOST_ERROR = 300  # characters of a router's error

@@ -58,7 +58,7 @@ SELECT 'router', now.id, %(minute)s, now.head_seq, 0, 0, 0, 0, now.lag, now.olde
                greatest(coalesce(oldest_unread_ms, 0), 0) AS oldest_ms, errors_total AS errors FROM ({OF_ROUTERS}) r) now
 {LAST.format(kind="'router'")}
 """
-# Of each hour that is over and old enough, the last row of each object stays.
+# Keeps each object's last row of each hour that is over and old enough.
 THIN = """
 DELETE FROM console_sample thin
  WHERE ts >= %(since)s AND ts < %(until)s

@@ -180,14 +180,12 @@ def running(now: int) -> dict[str, bool]:
     """Returns each kind of process seen in the last hour, and whether a heartbeat of that kind is fresh."""
     found = seen()
     last = {} if found is None else found.last
-    return {
-        kind: now - ts < STALE_MS for kind, ts in sorted({**last, "web": now}.items())
-    }  # this process is a web process
+    return {kind: now - ts < STALE_MS for kind, ts in sorted({**last, "web": now}.items())}  # we are a web process
 
 
 def queue_length() -> int | None:
-    """Returns the number of messages in Celery's queue at the last heartbeat. None if Redis did not answer or no heartbeat
-    runs here."""
+    """Returns the number of messages in Celery's queue at the last heartbeat. Returns None if Redis did not answer or no
+    heartbeat runs here."""
     return None if _ours is None or _ours.seen is None else _ours.seen.queue_length
 
 

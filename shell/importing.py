@@ -1,7 +1,7 @@
 """Appends a file's lines to a topic in batches. A second run of the same command appends only what is missing.
 
-The idempotency key of a batch is a hash of everything up to the batch's end. A second run continues after the last batch whose
-key the topic remembers (docs/wire.md). For this, the file must still begin with the same bytes.
+The idempotency key of a batch contains a hash of everything up to the batch's end. A second run continues after the last batch
+whose key the topic remembers (docs/wire.md). For this, the file must still begin with the same bytes.
 """
 
 from __future__ import annotations
@@ -178,9 +178,8 @@ class Import:
             if error.code not in OF_A_RECORD or self.refusal([NewRecord(NULL)]):
                 raise
             return False
-        if (
-            self.batches and done.first_seq > self.batches[-1].last_seq + 1
-        ):  # other writers have appended between, or records were lost
+        # After a gap, other writers have appended between, or records were lost.
+        if self.batches and done.first_seq > self.batches[-1].last_seq + 1:
             self.check_kept()
         self.batches.append(Batch(self.lines + 1, self.lines + lines, done.last_seq))
         if done.deduped:
@@ -220,10 +219,8 @@ class Import:
 
     def refused_record(self, records: list[NewRecord]) -> tuple[int, TopicsError]:
         """Returns the index of the first refused record and its error, by bisection."""
-        fine, bad = (
-            0,
-            len(records),
-        )  # the first `fine` records are valid, and the first `bad` records contain an invalid one
+        # The first `fine` records are valid, and the first `bad` records contain an invalid one.
+        fine, bad = 0, len(records)
         while bad - fine > 1:
             middle = (fine + bad) // 2
             fine, bad = (fine, middle) if self.refusal(records[:middle]) else (middle, bad)

@@ -62,9 +62,8 @@ class EventStream:
         )
         # The first read also finds the records that were appended between the look at the head and `follow`.
         self.may_be_behind = True
-        self.told_seq: int | None = (
-            seq  # this reader does not get a reset that ends here and is due to the topic's predecessors
-        )
+        # This reader does not get a reset that ends here and is due to the topic's predecessors.
+        self.told_seq: int | None = seq
         self.last_words: bytes | None = None  # the final event of a stream that is to end
         self.news = asyncio.Event()
         hub.follow(topic_id, self)

@@ -61,7 +61,7 @@ async def until_moved(topic_id: int, head_seq: int, seconds: float) -> bool:
     poll = Poll(topic_id, head_seq)
     deadline = poll.hub.loop.time() + seconds
     try:
-        # Nobody calls heard() for an append between the caller's read and `follow`. So we query the head.
+        # The hub does not call heard() for an append between the caller's read and `follow`. So we query the head.
         if await poll.hub.head(topic_id) == head_seq:
             await poll.wait(deadline)
     finally:

@@ -26,7 +26,7 @@ from wire.keys import Key, keyring
 from wire.limits import check
 
 MOST_SAVES = 500  # sessions per save
-STALE_MS = 10_000  # a count that is older does not count, because its process is dead
+STALE_MS = 10_000  # an older count is ignored, because its process is dead
 
 WRITE_COUNTS = """
 INSERT INTO topics_streamcount (process, key_id, count, seen_ts)

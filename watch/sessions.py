@@ -308,9 +308,8 @@ def take(wid: str, key: Key, now: int) -> Script[Session]:
     if not found:
         raise NotFound(f"there is no watch session {wid[:64]!r}, or it has expired")
     ((key_id, chosen, spots),) = found
-    if (
-        key != OPEN and key_id != key.id
-    ):  # without API keys, any client with the wid may follow, because an address may change
+    # Without API keys, any client with the wid may follow, because an address may change.
+    if key != OPEN and key_id != key.id:
         raise Forbidden("this watch session belongs to another key")
     key.check("read")
     for name in msgspec.json.decode(spots, type=SavedPositions):

@@ -1,1 +1,1 @@
-"""The benchmark: a real server as `make run` starts it, driven from outside, beside the raw limit of the same run."""
+"""The benchmark: a real server as `make run` starts it, under load from outside, compared with the raw limit of the same run."""

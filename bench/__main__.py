@@ -1,4 +1,4 @@
-"""`make bench`: every section, or those named: `python -m bench log calls routers push console gateway watch`."""
+"""`make bench` runs all sections. `python -m bench log calls routers push console gateway watch` runs the named sections."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 
 def prepare() -> None:
-    """Settings for the statements that the raw limit shares with the product; nothing is kept there."""
+    """Set up Django, because the raw limit uses the product's statements. This process stores nothing."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
     os.environ.setdefault("DATABASE_URL", "postgresql:///unused")
     os.environ.setdefault("REDIS_URL", "redis:///0")
@@ -54,7 +54,7 @@ def main() -> None:
         report.write(sections, where, NOTES, questions=QUESTIONS)
 
 
-QUESTIONS = {  # what a user asks, and the row that answers it
+QUESTIONS = {  # a user's question, and the row with its answer
     "one record per append, one client": "append 1 record, disk, 1 connections",
     "one record per append, 64 clients": "append 1 record, disk, 64 connections",
     "one record per append, 64 clients, each on disk before its answer": "append 1 record, fsync, 64 connections",

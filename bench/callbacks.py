@@ -1,4 +1,4 @@
-"""A callback server for the benchmark: counts, and notes how long each event took. Run as a process: `callbacks.py PORT`."""
+"""A callback server for the benchmark. It counts events and measures their delays. Run it as a process: `callbacks.py PORT`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections import Counter
 
 counts: Counter[str] = Counter()
-delays: dict[str, list[float]] = {}  # by topic
+delays: dict[str, list[float]] = {}  # ms, by topic
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -43,7 +43,7 @@ def note(name: str, body: bytes) -> None:
         counts[name] += len(events)
         for each in events:
             delays.setdefault(each["topic"], []).append((now - each["data"]["at"]) * 1000)
-    else:  # as quick as can be: it is not what is measured
+    else:  # counts as fast as possible, because the benchmark does not measure this server
         counts[name] += body.count(b'{"topic":')
 
 

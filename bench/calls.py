@@ -1,4 +1,4 @@
-"""Each call of /v0 beside an empty ASGI application, which gets the same requests from the same wrk in the same run."""
+"""Compares each call of /v0 with an empty ASGI application, which gets the same requests from the same wrk in the same run."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def run(instance: Instance) -> Iterator[Row]:
         yield from reads(calls, client)
         yield from alone(calls, client, Raw(instance.servers.database_url))
         yield from appends(calls, Raw(instance.servers.database_url))
-        # What the rows so far have left for PostgreSQL to tidy up is not to slow those that follow.
+        # PostgreSQL cleans up after the previous rows now, so that this work does not slow the next rows.
         database.execute("VACUUM ANALYZE")
         yield from conditional_appends(calls, client)
         yield from held.run(instance)
         yield from creations(calls)
         database.execute("VACUUM ANALYZE")
-        yield mix.run(instance)  # before the deletes: to give back what those leave takes minutes
+        yield mix.run(instance)  # before the deletes, because the cleanup after the deletes takes minutes
         yield from deletes(calls, client)
 
 
 class Calls:
-    """The instance and the empty application, under the same load in turn."""
+    """Sends the same load to the instance and to the empty application, in turn."""
 
     def __init__(self, instance: Instance, nothing: str, cpu: Cpu) -> None:
         self.root, self.nothing, self.cpu = f"{instance.url}/v0/", nothing, cpu
@@ -51,21 +51,21 @@ class Calls:
         return f"{self.root}topics/{name}"
 
     def beside(self, work: str, asked: float, requests: Requests, connections: int) -> Row:
-        """A row for a call that is to reach `asked` of the empty application's rate."""
+        """Returns a row for a call. `asked`: the share of the empty application's rate that the call has to reach."""
         load, limit, used = self.measured(requests, connections)
         ratio = load.rate / limit
         measured = f"{load.rate:,.0f}/s, p50 {load.p50_ms:.2f} ms; {used}"
         return Row(work, f"≥ {asked:g} of the {APPLICATION}", measured, f"{limit:,.0f}", f"{ratio:.2f}", ratio >= asked)
 
     def rate(self, work: str, asked: float, requests: Requests, connections: int, records: int = 1) -> Row:
-        """A row for a call that is to reach a rate: of calls, or of records where each carries several."""
+        """Returns a row for a call. `asked`: the calls or records a second that it has to reach. `records`: records of a call."""
         load, limit, used = self.measured(requests, connections)
         rate, unit = load.rate * records, "/s" if records == 1 else " records/s"
         measured = f"{rate:,.0f}{unit}, p50 {load.p50_ms:.2f} ms; {used}"
         return Row(work, f"≥ {asked:,.0f}{unit}", measured, f"{limit:,.0f}", f"{load.rate / limit:.2f}", rate >= asked)
 
     def measured(self, requests: Requests, connections: int) -> tuple[Load, float, str]:
-        """What came of it; the empty application's rate for the very same; and what each call of ours computed."""
+        """Returns the load, the empty application's rate for the same requests, and our CPU time for each call, in words."""
         nothing = requests.to(self.nothing)
         (load, used), limit = between(
             lambda: send(nothing, connections, SECONDS / 2).rate, lambda: self.ours(requests, connections)
@@ -79,7 +79,7 @@ class Calls:
 
 
 def between(limit: Callable[[], float], ours: Callable[[], T]) -> tuple[T, float]:
-    """Measure ours, and the limit before and after it, since a machine is not always as fast: their mean."""
+    """Returns the result of `ours`, and the mean of the limits before and after it, because a machine's speed varies."""
     before = limit()
     measured = ours()
     return measured, (before + limit()) / 2
@@ -127,7 +127,7 @@ def appends(calls: Calls, raw: Raw) -> Iterator[Row]:
 def conditional_appends(calls: Calls, client: Client) -> Iterator[Row]:
     keyed = Requests("POST", calls.topic("one"), f'{{"idempotency_key":"key $n","records":[{RECORD}]}}')
     yield calls.beside("append with an idempotency key, 32 connections", 0.25, keyed, 32)
-    # Topics that are there and have been appended to: to make one, and its first append, are rows of their own.
+    # These topics exist and have records. The creation of a topic and its first append have their own rows.
     expecting = Requests(
         "POST", calls.topic("expected:$n"), f'{{"expected_head":$round,"records":[{RECORD}]}}', most=EXPECTED
     )
@@ -163,7 +163,7 @@ def alone(calls: Calls, client: Client, raw: Raw) -> Iterator[Row]:
 
 
 def one_connection(calls: Calls, work: str, requests: Requests, statement: Callable[[], float]) -> Row:
-    """What a call takes beyond its statement, and beyond an application that does nothing."""
+    """Returns a row for the latency of a call, compared with its statement plus the empty application."""
     nothing = requests.to(calls.nothing)
     p50, limit = between(
         lambda: 1000 / statement() + send(nothing, 1, SECONDS / 2).p50_ms, lambda: send(requests, 1, SECONDS).p50_ms

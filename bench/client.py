@@ -1,4 +1,4 @@
-"""One client on one kept connection, for what is measured call by call rather than by load."""
+"""One client on one kept connection, for measurements of single calls."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 
 
 class Client:
-    """Calls of /v0, as a program would make them."""
+    """Sends calls of /v0 like a user's program."""
 
     def __init__(self, port: int) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The answer's body. Raises on an error answer."""
+        """Returns the answer's body. Raises SystemExit on an error answer."""
         sent = json.dumps(body) if body is not None else None
         headers = {"Content-Type": "application/json"} if sent else {}
         try:
             self.connection.request(method, f"/v0/{path}", sent, headers)
             response = self.connection.getresponse()
-        except ConnectionError:  # idle for longer than the server keeps a connection
+        except ConnectionError:  # the server closed the connection because it was idle for too long
             self.connection.close()
             self.connection.request(method, f"/v0/{path}", sent, headers)
             response = self.connection.getresponse()

@@ -1,4 +1,4 @@
-"""The console on a store as large as one gets: its pages, the graph, and what open pages cost the appends."""
+"""The console on a very large store: its pages, the graph, and the cost of open pages for appends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.instances import Instance
 from tests.project.signing_in import ask, log_in
 
 TOPICS, ROUTERS, GRAPH = 10_000, 1_000, 500
-RECORDS = int(os.environ.get("RECORDS", "1000000"))  # of one topic
+RECORDS = int(os.environ.get("RECORDS", "1000000"))  # records of one topic
 LARGE = "fill.09999"
 TABS = 20
 SECONDS = 10.0
@@ -42,7 +42,7 @@ INSERT INTO topics_topichead (topic_id, head_seq, floor_seq, cap_lost_seq, ttl_l
                               ragged_seq, count, bytes, total, last_ts, last_read_ts, version)
 SELECT id, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 FROM made
 """
-# A record a millisecond, up to now.
+# One record each millisecond, until now.
 FILL_RECORDS = """
 WITH head AS (
     UPDATE topics_topichead SET head_seq = %(n)s, count = %(n)s, bytes = %(n)s * %(size)s, total = %(n)s * %(size)s,
@@ -55,7 +55,7 @@ SELECT topic_id, n, %(now)s - %(n)s + n, n * %(size)s, %(size)s, 'n1', 'order:' 
 
 
 def fill(instance: Instance) -> None:
-    """Topics, one of them large, and routers between some of them in five layers."""
+    """Create topics, fill one of them, and create routers between some of them in five layers."""
     with instance.connect() as connection:
         connection.execute(FILL_TOPICS, [now_ms(), TOPICS])
         connection.execute(
@@ -77,14 +77,14 @@ def fill(instance: Instance) -> None:
 
 
 def session(instance: Instance) -> str:
-    """The cookie of the admin."""
+    """Logs in to the admin. Returns the session cookie."""
     answer = log_in(instance, (instance.data / "admin-password").read_text().strip())
     parts = answer.headers["set-cookie"].replace(",", ";").split(";")
     return next(part for part in parts if "sessionid=" in part).strip()
 
 
 def page_ms(instance: Instance, path: str, cookie: str, times: int = 9) -> float:
-    """The median of some requests, in milliseconds, after one that finds everything cold."""
+    """Returns the median latency of `times` requests (ms), after a first request with cold caches."""
     took = []
     for _ in range(times + 1):
         began = time.perf_counter()
@@ -94,7 +94,7 @@ def page_ms(instance: Instance, path: str, cookie: str, times: int = 9) -> float
 
 
 def first_event_ms(instance: Instance, path: str, cookie: str) -> float:
-    """From asking for a stream to its first event: who asks is looked up, and the part is drawn once."""
+    """Returns the time from the request of a stream to its first event (ms). It includes authentication and one rendering."""
     client = http.client.HTTPConnection("127.0.0.1", instance.port, timeout=60)
     began = time.perf_counter()
     client.request("GET", path, headers={"Cookie": cookie})
@@ -108,7 +108,7 @@ def first_event_ms(instance: Instance, path: str, cookie: str) -> float:
 
 @contextmanager
 def tabs(instance: Instance, cookie: str) -> Iterator[None]:
-    """The console's busiest pages, left open."""
+    """Keep streams of the console's busiest pages open."""
     paths = [
         "/admin/stream/overview/3h",
         "/admin/stream/graph/prefix=",
@@ -121,7 +121,7 @@ def tabs(instance: Instance, cookie: str) -> Iterator[None]:
             while answer.read1(65536):
                 pass
         except (OSError, ValueError, AttributeError, http.client.HTTPException):
-            pass  # closed under it
+            pass  # the main thread closed the connection
 
     for number in range(TABS):
         client = http.client.HTTPConnection("127.0.0.1", instance.port, timeout=60)
@@ -133,7 +133,7 @@ def tabs(instance: Instance, cookie: str) -> Iterator[None]:
     finally:
         for client in clients:
             if client.sock is not None:
-                client.sock.shutdown(socket.SHUT_RDWR)  # whoever reads from it keeps it open otherwise
+                client.sock.shutdown(socket.SHUT_RDWR)  # otherwise the reading thread keeps the socket open
             client.close()
 
 
@@ -180,8 +180,11 @@ def asked(work: str, most_ms: float, measured_ms: float) -> Row:
 
 
 def cost_of_tabs(instance: Instance, cookie: str) -> Row:
-    """What open pages compute, as a share of what appends compute at their most: where those use all cores, they lose as much.
-    In CPU time, which others on the machine disturb less than they do rates."""
+    """Returns a row for the CPU time of open pages, as a share of the CPU time of appends at full load.
+
+    If appends use all cores, open pages take this share from them. The unit is CPU time, because other processes of the machine
+    disturb it less than rates.
+    """
     body, url = json.dumps({"records": [{"data": json.loads(DATA)}]}), f"{instance.url}/v0/topics/appended"
     load.post(url, body, 16, 1.0)
     alone = computed(instance, lambda: time.sleep(SECONDS))
@@ -195,7 +198,7 @@ def cost_of_tabs(instance: Instance, cookie: str) -> Row:
 
 
 def computed(instance: Instance, during: Callable[[], object]) -> float:
-    """What the web processes and PostgreSQL compute meanwhile (µs a second)."""
+    """Returns the CPU time of the web processes and PostgreSQL during a call (µs a second)."""
     cpu, began = Cpu(instance), time.monotonic()
     before = cpu.now()
     during()

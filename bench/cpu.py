@@ -1,4 +1,4 @@
-"""What the processes of an instance compute while they are under load."""
+"""The CPU time of an instance's processes under load."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Cpu:
         self.instance = instance
 
     def now(self) -> tuple[float, float]:
-        """What they have used so far (µs)."""
+        """Returns the CPU time so far (µs): of the web processes, and of PostgreSQL."""
         return used(self.instance.pids("granian")), used(postgres(self.instance))
 
     def each(self, before: tuple[float, float], calls: float) -> str:
-        """What each of so many calls took since then, in words."""
+        """Returns the CPU time of each call since `before`, in words. `calls`: the number of calls."""
         web, database = ((after - was) / calls for after, was in zip(self.now(), before, strict=True))
         return f"CPU {web:.0f} + {database:.0f} µs"
 
@@ -30,14 +30,14 @@ class Cpu:
 def used(pids: list[int]) -> float:
     total = 0
     for pid in pids:
-        with contextlib.suppress(OSError):  # it has just ended
+        with contextlib.suppress(OSError):  # the process has just ended
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
             total += int(fields[11]) + int(fields[12])
     return total * TICK
 
 
 def postgres(instance: Instance) -> list[int]:
-    """The server and all its backends."""
+    """Returns the process ids of the server and all its backends."""
     main = int((instance.data / "postgresql" / "postmaster.pid").read_text().splitlines()[0])
     parents = {}
     for entry in Path("/proc").glob("[0-9]*"):

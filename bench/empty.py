@@ -1,4 +1,4 @@
-"""An empty ASGI application under the same web server with the same settings: what a call costs that does nothing."""
+"""An empty ASGI application on the same web server with the same settings. It shows the cost of a call that does nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def application(
     receive: Callable[[], Awaitable[dict[str, Any]]],
     send: Callable[[dict[str, Any]], Awaitable[None]],
 ) -> None:
-    """Reads the body, as everybody has to, and answers."""
+    """Reads the body, like every application, and answers."""
     if scope["type"] == "lifespan":
         while True:
             message = await receive()
@@ -37,7 +37,7 @@ async def application(
 
 @contextlib.contextmanager
 def serving() -> Iterator[str]:
-    """The root of the empty application's URLs, while it runs."""
+    """Run the empty application. Yields the root of its URLs."""
     from topics_project import supervisor
 
     argv = supervisor.web()[:-1]

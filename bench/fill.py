@@ -1,4 +1,4 @@
-"""Large topics, written by SQL: what a year of appends would leave."""
+"""Fills large topics by SQL, with the result of a year of appends."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ DATA = (
 
 
 def fill(connection: psycopg.Connection[Any], topic: str, records: int, ts: int) -> None:
-    """Append `records` to a topic that is there."""
+    """Append `records` records to an existing topic."""
     connection.execute(FILL, {"topic": topic, "records": records, "size": len(DATA), "ts": ts, "data": DATA})

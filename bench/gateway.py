@@ -1,4 +1,4 @@
-"""A gateway in front of a real server, beside the same calls without it."""
+"""Calls through a gateway, compared with the same calls without the gateway."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.instances import Instance
 SECONDS = 3.0
 CONNECTIONS = 32
 LISTED = 10_000  # topics of each server of a union
-ROUNDS = 3  # of a load without the gateway, and one through it
-STATIC, TOPIC = (0.65, 40.0, 0.15), (0.5, 130.0, None)  # asked: share of the rate, µs of CPU, ms more
+ROUNDS = 3  # each round has a load without the gateway and a load through it
+STATIC, TOPIC = (0.65, 40.0, 0.15), (0.5, 130.0, None)  # asked: share of the rate, µs of CPU, ms of additional latency
 WITHOUT_KEYS = "TopicRouter, addKeys: false"
 PORTS = {"StaticRouter": STATIC, "TopicRouter": TOPIC, WITHOUT_KEYS: TOPIC}
 
@@ -49,7 +49,7 @@ def run(instance: Instance) -> Iterator[Row]:
 
 
 def one_route(port: int, **more: bool) -> dict[str, Any]:
-    """A TopicRouter with one route: two routes to one cluster are refused."""
+    """Returns a TopicRouter with one route, because the gateway refuses two routes to one cluster."""
     configuration = by_topic(port, port, prefixes={"b": "eu"}, default=None)
     configuration["clusterDefinitions"] = [cluster("eu", port, **more)]
     router = configuration["routerDefinitions"][0]
@@ -58,7 +58,7 @@ def one_route(port: int, **more: bool) -> dict[str, Any]:
 
 
 def first_page(instance: Instance, other: Instance) -> Row:
-    """The first page of a list of two servers with 10,000 topics each."""
+    """Returns a row for the first page of a list of two servers with 10,000 topics each."""
     with tempfile.TemporaryDirectory() as folder:
         for each in (instance, other):
             client = Client(each.port)

@@ -1,4 +1,4 @@
-"""Streams through a gateway: how much later records arrive, and how much memory the gateway takes for them."""
+"""Streams through a gateway: the additional latency of records, and the memory of the gateway."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bench.watch import Crowd, Server, Watcher, at, exchange, name
 from tests.gateway.running import Running, by_topic, static, union
 from tests.instances import Instance
 
-WATCHED = 256  # topics of one watch, half of them on each server
+WATCHED = 256  # topics of one watch, one half on each server
 APPENDS, PAUSE_SECONDS = 600, 0.01
 REPLAYED, BATCH = 1_000_000, 5000
 STREAMS, WARM_STREAMS = 1000, 100
@@ -29,7 +29,7 @@ NUMBER = re.compile(rb'"number": ?(\d+)[,}]')
 
 
 def run(instance: Instance, other: Instance) -> Iterator[Row]:
-    """The rows of this module. The clients run in a process of their own."""
+    """Yields the rows of this module. The clients run in a separate process."""
     configurations = {
         "StaticRouter": static(instance.port),
         "TopicRouter": by_topic(other.port, instance.port),
@@ -40,7 +40,7 @@ def run(instance: Instance, other: Instance) -> Iterator[Row]:
         topic = name()
         direct = apart.submit(uvloop_run, fill_and_replay, servers[0], topic).result()
         for router, configuration in configurations.items():
-            configuration["virtualClusters"][0]["gateways"].append({"host": "localhost"})  # as bench.watch asks
+            configuration["virtualClusters"][0]["gateways"].append({"host": "localhost"})  # bench.watch sends this Host
             with tempfile.TemporaryDirectory() as folder:
                 gateway = Running(Path(folder), configuration).start()
                 assert gateway.process is not None
@@ -63,7 +63,7 @@ def uvloop_run(work: Any, *arguments: Any) -> Any:
 
 
 class Arrivals(asyncio.Protocol):
-    """Reads a stream and notes when each numbered record came."""
+    """Reads a stream and notes the arrival of each numbered record."""
 
     def __init__(self, url: str) -> None:
         self.url, self.rest = url, b""
@@ -88,7 +88,7 @@ class Arrivals(asyncio.Protocol):
 
 @dataclass
 class Numbered:
-    """Appends of one numbered record each, to topics of two servers in turn, and when each began."""
+    """Appends one numbered record at a time, to topics of two servers in turn, and notes the start of each append."""
 
     servers: tuple[Server, Server]
     begun: dict[int, float] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Numbered:
     async def append(self, topics: list[str], numbers: range, pause: float) -> None:
         connections = [await asyncio.open_connection(each.host, each.port) for each in self.servers]
         for number in numbers:
-            # Each topic gets its turn on both servers.
+            # Each topic gets records on both servers.
             topic, connection = topics[number // 2 % len(topics)], connections[number % 2]
             self.begun[number] = time.monotonic()
             body = {"records": [{"data": {"number": number, "kind": "bench"}}]}
@@ -116,7 +116,7 @@ async def watch(server: Server, topics: list[str]) -> Arrivals:
 
 
 async def watch_of_two(servers: tuple[Server, Server], gateway: Server) -> Row:
-    """The same records reach a watch of each server, and one watch of both through the gateway."""
+    """Returns a row that compares a watch of each server with one watch of both through the gateway, for the same records."""
     topics = [name() for _ in range(WATCHED // 2)]
     for server in servers:
         for topic in topics:
@@ -124,7 +124,7 @@ async def watch_of_two(servers: tuple[Server, Server], gateway: Server) -> Row:
     direct = [await watch(server, topics) for server in servers]
     through = await watch(gateway, [f"{route}.{topic}" for route in ("eu", "us") for topic in topics])
     appends = Numbered(servers)
-    await appends.append(topics, range(-200, 0), 0.001)  # warm; the pattern takes no negative number
+    await appends.append(topics, range(-200, 0), 0.001)  # warm-up: the pattern ignores negative numbers
     await appends.append(topics, range(APPENDS), PAUSE_SECONDS)
     deadline = time.monotonic() + 30
     while len(through.arrived) < APPENDS and time.monotonic() < deadline:
@@ -151,7 +151,7 @@ async def watch_of_two(servers: tuple[Server, Server], gateway: Server) -> Row:
 
 
 def memory(pid: int, what: str) -> int:
-    """kB of a process: `VmRSS`, or `VmHWM`, the most since `forget_peak`."""
+    """Returns the memory of a process (kB). `what`: `VmRSS`, or `VmHWM` for the peak since `forget_peak`."""
     lines = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     return int(lines[what].split()[0])
 
@@ -161,7 +161,7 @@ def forget_peak(pid: int) -> None:
 
 
 async def fill_and_replay(server: Server, topic: str) -> float:
-    """Fill a topic. Returns how many records a second a watch of it gets without a gateway."""
+    """Fill a topic. Returns the rate of a watch of it without a gateway (records a second)."""
     reader, writer = await asyncio.open_connection(server.host, server.port)
     body = {"records": [{"data": {"kind": "bench", "pad": "x" * 60}}] * BATCH}
     for _ in range(REPLAYED // BATCH):
@@ -171,7 +171,7 @@ async def fill_and_replay(server: Server, topic: str) -> float:
 
 
 async def replayed(server: Server, topic: str) -> float:
-    """Returns how many records a second a watch from the beginning gets, 0 if it does not get all."""
+    """Returns the rate of a watch from the beginning (records a second), or 0 if it does not get all records."""
     crowd = Crowd(server)
     answer = await server.call("POST", "/v0/watch", {"topics": {topic: {"from_seq": 0}}})
     started = time.monotonic()
@@ -185,7 +185,7 @@ async def replayed(server: Server, topic: str) -> float:
 
 
 async def replay(router: str, gateway: Server, pid: int, topic: str, direct: float) -> Row:
-    await gateway.call("GET", f"/v0/topics/{topic}")  # what a process needs once is there
+    await gateway.call("GET", f"/v0/topics/{topic}")  # the first call allocates memory that a process needs only once
     before = memory(pid, "VmRSS")
     forget_peak(pid)
     rate = await replayed(gateway, topic)
@@ -205,7 +205,8 @@ async def streams(router: str, gateway: Server, pid: int) -> Row:
     for topic in topics:
         await gateway.call("PUT", f"/v0/topics/{topic}", {})
     crowd = Crowd(gateway)
-    await crowd.gather(topics, timed=False, heartbeat_ms=60_000)  # what a process needs once is there
+    # The first streams allocate memory that a process needs only once.
+    await crowd.gather(topics, timed=False, heartbeat_ms=60_000)
     before = memory(pid, "VmRSS")
     await crowd.gather([topics[place % WARM_STREAMS] for place in range(STREAMS)], timed=False, heartbeat_ms=60_000)
     each = (memory(pid, "VmRSS") - before) / STREAMS
@@ -221,7 +222,7 @@ async def streams(router: str, gateway: Server, pid: int) -> Row:
 
 
 async def timed_diff(server: Server, topic: str) -> float:
-    """Returns the milliseconds of a diff on a connection of its own."""
+    """Returns the latency of a diff on a new connection (ms)."""
     started = time.monotonic()
     await server.call("POST", f"/v0/topics/{topic}/diff", {})
     return (time.monotonic() - started) * 1000

@@ -1,4 +1,7 @@
-"""Appends to 32 topics while another client holds the head of one more, and an append for that one arrives every 20 ms."""
+"""Appends to 32 topics while another client holds the head of one more topic.
+
+An append to the held topic arrives every 20 ms.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ def run(instance: Instance) -> Iterator[Row]:
 
 
 def measured(instance: Instance, kind: str, body: str) -> Row:
-    """The rate and the longest wait of 32 topics with the head held, against the rate without."""
+    """Returns a row for the rate and the longest wait of 32 topics beside a held head, compared with the rate without it."""
 
     def requests(prefix: str) -> Requests:
         url = f"{instance.url}/v0/topics/passing:"
@@ -58,7 +61,7 @@ def measured(instance: Instance, kind: str, body: str) -> Row:
 
 @contextmanager
 def arriving(port: int, body: str) -> Iterator[None]:
-    """Another append for the held head every 20 ms, on a connection of its own."""
+    """Send an append to the held topic every 20 ms, each on a new connection."""
     ended = threading.Event()
     sockets: list[socket.socket] = []
 

@@ -1,4 +1,4 @@
-"""Load over HTTP from a process of its own: wrk (Debian's package wrk), one thread."""
+"""HTTP load from a separate process: wrk (Debian's package wrk) with one thread."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNITS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0}
 
 @dataclass
 class Load:
-    """Answers a second, and their latency in milliseconds."""
+    """Answers a second, and their latencies in milliseconds. `most_ms` is the longest."""
 
     rate: float
     p50_ms: float
@@ -23,7 +23,7 @@ class Load:
 
 
 def require_wrk() -> None:
-    """Find wrk, or get it where Debian's packages are at hand; else say in a line how to."""
+    """Find wrk, or install it from Debian's packages as root. Raises SystemExit with the command to install it."""
     if shutil.which("wrk") is None and hasattr(os, "geteuid") and os.geteuid() == 0 and shutil.which("apt-get"):
         subprocess.run(["apt-get", "-qq", "update"], check=False, capture_output=True)
         subprocess.run(["apt-get", "-qq", "install", "-y", "wrk"], check=False, capture_output=True)
@@ -33,8 +33,10 @@ def require_wrk() -> None:
 
 @dataclass(frozen=True)
 class Requests:
-    """What is sent, over and over. `$n` in the path or body counts the requests, from 1 to `most` (0: on and on) and then
-    again; `$round` says which time that is, from 1."""
+    """A request that is repeated. `$n` in the path or body counts the requests from 1 to `most` and starts again.
+
+    If `most` is 0, `$n` never starts again. `$round` in the body counts these repetitions from 1.
+    """
 
     method: str
     url: str
@@ -46,11 +48,11 @@ class Requests:
         return re.fullmatch(r"http://[^/]+(/.*)", self.url)[1]  # type: ignore[index]
 
     def to(self, root: str) -> Requests:
-        """The same, to another server."""
+        """Returns the same requests to another server."""
         return Requests(self.method, root + self.path, self.body, self.most)
 
     def script(self) -> str:
-        """As wrk takes it."""
+        """Returns the requests as a Lua script for wrk."""
         path = self.path
         lines = [f'wrk.method = "{self.method}"', f"local body = [==[{self.body}]==]"]
         if self.body:
@@ -58,7 +60,7 @@ class Requests:
         if "$n" in path + self.body or "$round" in self.body:
             around = f"if n > {self.most} then n = 1; round = round + 1 end" if self.most else ""
             lines += [
-                "local n, round = -1, 1",  # wrk asks for one request that it does not send
+                "local n, round = -1, 1",  # wrk calls request() once without sending the result
                 f"request = function() n = n + 1; {around}",
                 f'  local path = string.gsub("{path}", "%$n", n)',
                 '  return wrk.format(nil, path, nil, (string.gsub(string.gsub(body, "%$n", n), "%$round", round)))',
@@ -68,17 +70,17 @@ class Requests:
 
 
 def send(requests: Requests, connections: int, seconds: float) -> Load:
-    """Send them as fast as answers come. Raises on any error answer."""
+    """Send requests as fast as answers arrive. Raises SystemExit on any error answer."""
     return run(requests.url.partition("$")[0], requests.script(), connections, seconds)
 
 
 def post(url: str, body: str, connections: int, seconds: float, spread: int = 0) -> Load:
-    """POST the same body. `spread`: over paths url1 … urlN in turn."""
+    """POST the same body. `spread`: the number N of paths url1 … urlN that get it in turn."""
     return send(Requests("POST", url + ("$n" if spread else ""), body, spread), connections, seconds)
 
 
 def get(url: str, connections: int, seconds: float) -> Load:
-    """GET the same path."""
+    """GET the same path repeatedly."""
     return send(Requests("GET", url), connections, seconds)
 
 
@@ -102,7 +104,7 @@ def run(url: str, script: str, connections: int, seconds: float) -> Load:
     if trouble := re.search(r"Non-2xx.*|Socket errors.*", output):
         raise SystemExit(f"bench: {url}: {trouble[0]}")
     rate = float(re.search(r"Requests/sec:\s+([\d.]+)", output)[1])  # type: ignore[index]
-    most = r"Latency\s+\S+\s+\S+"  # the average and the deviation stand before it
+    most = r"Latency\s+\S+\s+\S+"  # the maximum follows the average and the deviation
     return Load(rate, latency(output, "50%"), latency(output, "99%"), latency(output, most))
 
 

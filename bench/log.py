@@ -1,4 +1,4 @@
-"""Append and diff under load, beside the raw limit."""
+"""Append and diff under load, compared with the raw limit."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def warm_up(topics: str) -> None:
 
 
 def row(work: str, asked: float, load: Load, raw: float, unit: str, *, times: int = 1, least: float = 0) -> Row:
-    """A rate: `times` records a call. `least`: the ratio to the raw limit that was asked."""
+    """Returns a row for a rate. `times`: records of a call. `least`: the asked ratio to the raw limit."""
     rate, limit = load.rate * times, raw * times
     wanted = f"≥ {asked:,.0f} {unit}" + (f", ≥ {least} of raw" if least else "")
     measured = f"{rate:,.0f} {unit}, p50 {load.p50_ms:.2f} ms, p99 {load.p99_ms:.1f} ms"
@@ -121,7 +121,7 @@ def reads(client: Client, topics: str, raw: Raw) -> list[Row]:
 
 
 def sizes(client: Client, topics: str, instance: Instance) -> list[Row]:
-    """Append and diff of one topic among few and many, small and large."""
+    """Returns rows for append and diff of a small and a large topic, and of a topic among few and many topics."""
     rows = []
     with instance.connect() as connection:
         for name, records in (("small", 10_000), ("large", 10_000_000)):
@@ -162,7 +162,7 @@ def ratio(work: str, before: float, after: float) -> Row:
 
 
 def memory(instance: Instance, topics: str) -> Row:
-    """Resident memory of the web workers before and after a million appends of one record."""
+    """Returns a row for the resident memory of the web workers before and after a million appends of one record."""
     before, appends = resident(instance), 0.0
     while appends < 1_000_000:
         appends += post(topics + "one", ONE, 64, 10).rate * 10
@@ -180,7 +180,7 @@ def memory(instance: Instance, topics: str) -> Row:
 
 
 def resident(instance: Instance) -> list[int]:
-    """Resident bytes of each web worker: granian's children."""
+    """Returns the resident bytes of each web worker, which is a child of granian."""
     processes = instance.pids("granian")
     parents = {pid: int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) for pid in processes}
     workers = [pid for pid in processes if parents[pid] in processes]

@@ -1,4 +1,4 @@
-"""Many short lives at once: new topics that are written, looked at and emptied, by clients of their own process."""
+"""Many short lives of topics at once. Clients in a separate process create, fill, read and empty topics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ASKED = 14_000  # records a second
 
 
 async def live(server: Server, topics: Iterator[str]) -> None:
-    """One client: topic after topic, each with appends, every second of which is followed by a GET and a delete."""
+    """Run one client. For each topic it appends several times. After every second append it sends a GET and a delete."""
     reader, writer = await asyncio.open_connection(server.host, server.port)
     body = {"records": [{"data": {"kind": "bench", "pad": PAD}}] * RECORDS}
     for topic in topics:
@@ -33,7 +33,7 @@ async def live(server: Server, topics: Iterator[str]) -> None:
 
 
 async def all_lives(server: Server) -> float:
-    """How long they took (s)."""
+    """Returns the time of all clients (s)."""
     prefix = name()
     topics = iter([f"{prefix}:{number}" for number in range(TOPICS)])
     started = time.monotonic()

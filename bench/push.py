@@ -1,4 +1,4 @@
-"""The push bus: from publishing to a callback that runs in a process of its own."""
+"""The push bus: from publishing to a callback server in a separate process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bench.report import Row
 from tests.instances import Instance, free_port, until
 
 ROOT = "bench-root-key-of-the-bus"
-# Callbacks in the clear, to this machine; a hanging one is given up as late as Routemaster would.
+# Callbacks use plain HTTP to this machine. A hanging callback times out as late as in Routemaster.
 SETTINGS = {
     "ROUTEMASTER_ROOT_KEY": ROOT,
     "PUSH_CALLBACK_LOOPBACK_HTTP": "1",
@@ -31,7 +31,7 @@ EVENT = {"type": "update", "url": "https://shop.example/orders/12345", "data": {
 
 
 class Client:
-    """Somebody with a token, on one kept connection."""
+    """A client with a token, on one kept connection."""
 
     def __init__(self, instance: Instance, token: str) -> None:
         self.connection = http.client.HTTPConnection("127.0.0.1", instance.port, timeout=60)
@@ -43,7 +43,7 @@ class Client:
         try:
             self.connection.request(method, path, sent, headers)
             answer = self.connection.getresponse()
-        except ConnectionError:  # idle for longer than the server keeps a connection
+        except ConnectionError:  # the server closed the connection because it was idle for too long
             self.connection.close()
             self.connection.request(method, path, sent, headers)
             answer = self.connection.getresponse()
@@ -57,7 +57,7 @@ class Client:
 
 
 class Receiver:
-    """The callback server (bench/callbacks.py), in a process of its own."""
+    """The callback server (bench/callbacks.py), in a separate process."""
 
     def __init__(self) -> None:
         self.port = free_port()
@@ -80,11 +80,11 @@ class Receiver:
         return answer
 
     def counts(self) -> dict[str, int]:
-        """Events that came, by path."""
+        """Returns the number of received events, by path."""
         return dict(self.ask("/counts"))
 
     def delays(self) -> dict[str, list[float]]:
-        """Of each event since the last call, by topic: from its `data.at` to its coming, in ms."""
+        """Returns the delays of all events since the last call, by topic: from `data.at` to the arrival, in ms."""
         return {topic: sorted(found) for topic, found in self.ask("/delays").items()}
 
     def url(self, path: str) -> str:
@@ -108,7 +108,7 @@ def client(instance: Instance, root: Client) -> Client:
 
 
 def paced(publisher: Client, topics: list[str], count: int, rate: float) -> None:
-    """So many events at so many a second, to these topics in turn."""
+    """Publish `count` events to these topics in turn. `rate`: events a second."""
     began = time.perf_counter()
     for n in range(count):
         time.sleep(max(began + n / rate - time.perf_counter(), 0))
@@ -121,11 +121,11 @@ def shown(delays: list[float]) -> tuple[float, float, str]:
 
 
 def latency(instance: Instance, root: Client, receiver: Receiver) -> Row:
-    """100 events a second for one subscriber with timeout 0."""
+    """Returns a row for 100 events a second to one subscriber with timeout 0."""
     publisher, subscriber = client(instance, root), client(instance, root)
     publisher.publish("latency")
     subscriber.call("POST", "/subscription", {"topics": ["latency"], "callback": receiver.url("latency"), "timeout": 0})
-    paced(publisher, ["latency"], 100, 100)  # connections are open from here on
+    paced(publisher, ["latency"], 100, 100)  # opens the connections
     until(lambda: receiver.counts().get("latency") == 100, "the first events")
     receiver.delays()
     paced(publisher, ["latency"], 1000, 100)
@@ -136,7 +136,7 @@ def latency(instance: Instance, root: Client, receiver: Receiver) -> Row:
 
 
 def publish_rates(instance: Instance, root: Client, receiver: Receiver) -> Iterator[Row]:
-    """Publishing at 32 connections, with one subscriber and with a hundred, in turn."""
+    """Yields a row for publishing on 32 connections, with one subscriber and with a hundred, in turn."""
     publisher = client(instance, root)
     topics = {"few": 1, "many": 100}
     for topic, count in topics.items():
@@ -164,7 +164,7 @@ def drained(root: Client) -> bool:
 
 
 def drain(instance: Instance, root: Client, receiver: Receiver) -> Row:
-    """100,000 events that are queued for a subscriber that was away."""
+    """Returns a row for the delivery of 100,000 queued events to a new subscriber."""
     publisher, subscriber = client(instance, root), client(instance, root)
     publisher.publish("drain")
     script = (
@@ -185,7 +185,7 @@ def drain(instance: Instance, root: Client, receiver: Receiver) -> Row:
 
 
 def hanging(instance: Instance, root: Client, receiver: Receiver) -> Row:
-    """200 subscribers, without and with 20 that hang: how long do the others wait?"""
+    """Returns a row for the delays of 180 subscribers, with 20 more that hang and without them."""
     publisher = client(instance, root)
     topics = {"none": 0, "some": 20}
     for topic, hang in topics.items():
@@ -194,10 +194,10 @@ def hanging(instance: Instance, root: Client, receiver: Receiver) -> Row:
             path = f"hang{n}" if n < hang else f"{topic}{n}"
             body = {"topics": [topic], "callback": receiver.url(path), "timeout": 0}
             client(instance, root).call("POST", "/subscription", body)
-    paced(publisher, list(topics), 8, 1)  # those that hang do from here on
+    paced(publisher, list(topics), 8, 1)  # from now on the 20 callbacks hang
     time.sleep(3)
     receiver.delays()
-    paced(publisher, list(topics), 40, 1)  # in turn, so that both have the same machine
+    paced(publisher, list(topics), 40, 1)  # in turn, so that both topics have the same conditions
     time.sleep(3)
     measured = receiver.delays()
     (p50, p99, with_them), (alone50, alone99, without) = shown(measured["some"]), shown(measured["none"])

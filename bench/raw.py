@@ -1,4 +1,4 @@
-"""The raw limit: psycopg alone, on one connection, with the same statements and rows, in the same PostgreSQL."""
+"""The raw limit: psycopg alone on one connection, with the server's statements and rows, in the same PostgreSQL."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Raw:
         return CachedTopic(*row)
 
     def rate(self, call: Callable[[], Any]) -> float:
-        """Calls a second."""
+        """Returns the calls a second."""
         for _ in range(20):
             call()
         calls, started = 0, time.perf_counter()
@@ -42,7 +42,7 @@ class Raw:
         return calls / (time.perf_counter() - started)
 
     def appends(self, topic: str, body: str, *, fsync: bool = False) -> float:
-        """Appends of this body a second."""
+        """Returns the appends of this body a second."""
         known = self.known(topic)
         rows = check_rows(msgspec.json.decode(body, type=Append))
         append, arguments = appending([(known, rows)], int(time.time() * 1000))
@@ -50,7 +50,7 @@ class Raw:
         return self.rate(lambda: self.connection.execute(append, arguments, prepare=True).fetchall())
 
     def diffs(self, topic: str, from_seq: int, limit: int) -> float:
-        """Windows of `limit` records a second."""
+        """Returns the reads of `limit` records a second."""
         known = self.known(topic)
         arguments = (known.id, known.version, from_seq, limit, None, None, None, False, True, 2**20, None)
         return self.rate(lambda: self.connection.execute(DIFF, arguments, prepare=True).fetchone())

@@ -1,4 +1,4 @@
-"""Rows of a benchmark: what was asked, what was measured, and the raw limit beside it."""
+"""Rows of a benchmark: the asked figure, the measured figure, and the raw limit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEADINGS = ("work", "asked", "measured", "raw limit", "ratio", "")
 
 @dataclass
 class Row:
-    """One line of the table. `ok` is None where nothing was asked."""
+    """One line of the table. `ok` is None if the row has no asked figure."""
 
     work: str
     asked: str
@@ -43,7 +43,7 @@ def table(rows: Iterable[Row]) -> str:
 
 
 def machine(database_url: str) -> str:
-    """What it ran on, in a line."""
+    """Returns a description of the machine in one line."""
     with psycopg.connect(database_url) as connection:
         version = connection.execute("SHOW server_version").fetchone()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
@@ -54,7 +54,7 @@ def machine(database_url: str) -> str:
 
 
 def answers(sections: dict[str, list[Row]], questions: dict[str, str]) -> str:
-    """What a user wants to know, as a table: each question with what was measured in the row of that name."""
+    """Returns a table of users' questions, each with the measured figure of its row."""
     measured = {row.work: row.measured for rows in sections.values() for row in rows}
     lines = [f"| {question} | {measured[work]} |" for question, work in questions.items() if work in measured]
     return "\n".join(["| | |", "|---|---|", *lines])

@@ -1,4 +1,4 @@
-"""A room: a hundred clients that watch one topic, each of which writes to it under a node of its own and sees all others."""
+"""A room: a hundred clients watch one topic. Each client writes to it under its own node, and sees the records of all others."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 from bench.report import Row
 from bench.watch import PAD, Server, at, exchange, name
 
-CLIENTS, RATE, SECONDS = 100, 17, 10.0  # records a second of each
-WRITERS = 20  # connections they write by, each in turn for some of them
+CLIENTS, RATE, SECONDS = 100, 17, 10.0  # RATE: records a second of each client
+WRITERS = 20  # connections for writing. Each serves several clients in turn.
 SENT = re.compile(rb'"at": (\d+)')
 
 
 class Member(asyncio.Protocol):
-    """Counts what it sees, and notes how old the last record of each piece of the stream is."""
+    """Counts the received records, and notes the age of the last record in each piece of the stream."""
 
     def __init__(self, url: str) -> None:
         self.url, self.rest, self.seen = url, b"", 0
@@ -55,7 +55,7 @@ class Room:
         self.members.append(member)
 
     async def write(self, numbers: range, start: float) -> None:
-        """What these members write, each at its rate, by one connection."""
+        """Write the records of these members through one connection, each member at its rate."""
         reader, writer = await asyncio.open_connection(self.server.host, self.server.port)
         every = 1 / (RATE * len(numbers))
         for turn in range(int(SECONDS * RATE)):

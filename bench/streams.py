@@ -1,4 +1,4 @@
-"""Every work over streams, in a process of its own: its clients must not share an interpreter with others."""
+"""All measurements of streams, in a separate process, so that their clients do not share an interpreter with others."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def work_apart(base_url: str, only: tuple[str, ...]) -> list[Row]:
 
 
 def run(base_url: str, only: tuple[str, ...] = ()) -> list[Row]:
-    """All works, or those of these names, in a process of their own."""
+    """Returns the rows of all measurements, or of the named ones. They run in a separate process."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as apart:
         return apart.submit(work_apart, base_url, only).result()
 

@@ -1,6 +1,7 @@
-"""Watchers over raw sockets, in a process of their own with uvloop, and appends beside them.
+"""Watchers on raw sockets and simultaneous appends, in a separate process with uvloop.
 
-Latency is from an append's ack to its arrival at a watcher, by one clock; what arrives before its ack counts as 0.
+Latency is the time from an append's ack to its arrival at a watcher, by one clock. A record that arrives before its ack counts as
+0.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from bench.report import Row
 
 SEQS = re.compile(rb'"from_seq":(\d+),"to_seq":(\d+),"head_seq":')
 PAD = "x" * 60  # records of ~110 bytes
-# Settings of a server whose watchers all come from one address.
+# Settings of a server with all watchers at one address.
 NO_CAPS = {"TOPICS_MAX_STREAMS_PER_KEY": "0", "TOPICS_MAX_WATCH_SESSIONS_PER_KEY": "0"}
 
 
@@ -29,7 +30,7 @@ class Server:
     port: int
 
     async def call(self, method: str, path: str, body: Any = None) -> Any:
-        """One request on a connection of its own."""
+        """Sends one request on a new connection. Returns the answer's body."""
         reader, writer = await asyncio.open_connection(self.host, self.port, limit=2**22)
         try:
             return await exchange(reader, writer, method, path, body)
@@ -56,7 +57,7 @@ async def exchange(
 
 
 class Appender:
-    """A kept connection that appends; remembers when each seq was acked."""
+    """Appends on a kept connection, and notes the time of each seq's ack."""
 
     def __init__(self, server: Server, acked: dict[tuple[str, int], float]) -> None:
         self.server, self.acked = server, acked
@@ -77,7 +78,7 @@ class Appender:
 
 
 class Watcher(asyncio.Protocol):
-    """Reads a stream and notes when each seq came. `timed`: else it only counts."""
+    """Reads a stream and counts its records. With `arrived`, it also notes the arrival of each seq."""
 
     def __init__(self, topic: str, url: str, arrived: dict[int, float] | None) -> None:
         self.topic, self.url, self.arrived = topic, url, arrived
@@ -113,7 +114,7 @@ class Watcher(asyncio.Protocol):
 
 @dataclass
 class Crowd:
-    """Watchers over some topics, and what came of it."""
+    """Watchers of some topics, and the acks and arrivals of their records."""
 
     server: Server
     watchers: list[Watcher] = field(default_factory=list)
@@ -142,7 +143,7 @@ class Crowd:
         return True
 
     def latencies(self) -> list[float]:
-        """In ms, sorted."""
+        """Returns the latencies in ms, sorted."""
         return sorted(
             max(0.0, came - self.acked[watcher.topic, seq]) * 1000
             for watcher in self.watchers
@@ -166,13 +167,13 @@ def at(sorted_values: list[float], share: float) -> float:
 
 
 async def paced(server: Server, topics: list[str], appended: list[str], rate: float, seconds: float) -> Crowd:
-    """Watchers on `topics`, one append to each of `appended` in turn at a steady rate."""
+    """Returns watchers of `topics` after appends to each of `appended` in turn. `rate`: appends a second."""
     crowd = Crowd(server)
     for topic in set(appended):
         await server.call("PUT", f"/v0/topics/{topic}", {})
     await crowd.gather(topics)
     async with Appender(server, crowd.acked) as one, Appender(server, crowd.acked) as other:
-        for topic in appended[:4]:  # both connections are warm
+        for topic in appended[:4]:  # warms both connections
             await one.append(topic)
             await other.append(topic)
         crowd.acked.clear()
@@ -231,7 +232,7 @@ async def thousand_watchers(server: Server) -> Row:
 
 
 async def as_fast_as_it_goes(server: Server) -> Row:
-    """One append at a time, each after the last one's ack: so frames are small, and the work is in delivering."""
+    """Returns a row for appends one at a time, each after the previous ack. So frames are small, and most work is delivery."""
     topic = name()
     await server.call("PUT", f"/v0/topics/{topic}", {})
     crowd = Crowd(server)
@@ -293,7 +294,8 @@ async def idle_streams(server: Server, count: int = 5000) -> Row:
     for topic in topics:
         await server.call("PUT", f"/v0/topics/{topic}", {})
     crowd = Crowd(server)
-    await crowd.gather(topics * 2, heartbeat_ms=60_000)  # what a process needs once is there
+    # The first streams allocate memory that a process needs only once.
+    await crowd.gather(topics * 2, heartbeat_ms=60_000)
     before = memory(server)
     await crowd.gather([topics[place % 100] for place in range(count)], timed=False, heartbeat_ms=60_000)
     each = (memory(server) - before) / count
@@ -313,7 +315,7 @@ async def idle_streams(server: Server, count: int = 5000) -> Row:
 
 
 def memory(server: Server) -> int:
-    """Resident kB of the processes that listen on the server's port."""
+    """Returns the memory of the processes that listen on the server's port (kB, proportional set size)."""
     wanted = f":{server.port:04X}"
     inodes = {
         line.split()[9]

@@ -159,9 +159,7 @@ class Check:
             self.chain(route.filters, position, (*where, "filters"))
 
     def chain(self, names: list[str], position: Place, path: Path) -> None:
-        """Checks the filters of a route or virtual cluster: each exists, may be used there, and is unique if its kind must
-        be.
-        """
+        """Checks a chain of filters: each filter exists, is allowed at this position, and is unique if its type must be."""
         kinds: dict[str, str] = {}
         for place, name in enumerate(names):
             where = (*path, place)

@@ -208,8 +208,9 @@ async def trim(context: RouterContext, topic: str, source: str, dest: str, earli
 
 
 async def repair(context: RouterContext, topic: str, source: str, dest: str) -> int:
-    """Deletes the copy's records that the source no longer shows. Returns their number, without the records below the source's
-    first.
+    """Deletes the copy's records that the source no longer shows.
+
+    Returns their number, without the records below the source's first.
 
     Raises NotReady if the copy lacks records. A copy cannot insert records below its head, and must be created again.
     """

@@ -345,8 +345,9 @@ class Gateway:
         )
 
     def health(self) -> dict[str, Any]:
-        """Returns the status: `starting`, `ready`, `degraded` (with the routes whose cluster has no live node) or
-        `draining`.
+        """Returns the status of this process.
+
+        The status is `starting`, `ready`, `degraded` (with the routes whose cluster has no live node) or `draining`.
         """
         down = sorted(
             f"{site.name}/{'/'.join(way)}" if way else site.name

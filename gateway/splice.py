@@ -307,9 +307,7 @@ class Splice(asyncio.Protocol):
         self.fail(NodeUnreachable(self.cluster.name, why, maybe_written=True))
 
     def fail(self, error: Exception) -> None:
-        """Answers every request in flight with an error, and ends the connection, because the outcome of the requests is
-        unknown.
-        """
+        """Answers every request in flight with an error and closes the connection, because the outcome is unknown."""
         response = refusal(error)
         assert isinstance(response.body, bytes)
         head = [

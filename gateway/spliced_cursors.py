@@ -1,5 +1,6 @@
-"""Named cursors of a spliced topic. Each cursor is stored at the segment of its position, so cursors from before the splice
-stay valid.
+"""Named cursors of a spliced topic.
+
+Each cursor is stored at the segment of its position, so cursors from before the splice stay valid.
 
 If several segments have a cursor with the same name, the cursor at the latest segment counts.
 """

@@ -68,7 +68,7 @@ def ports(given: str | None, hosts: str) -> list[str]:
 def database(dsn: str | None = None) -> Database:
     """Parses a connection string of libpq, a URL, or a JDBC URL.
 
-    The default is DATABASE_URL. Raises Refusal if `dsn` is invalid and if no database is configured.
+    The default is DATABASE_URL. Raises Refusal if `dsn` is invalid, or if no database is configured.
     """
     dsn = dsn or database_url(secret("DATABASE_URL"), secret("DATABASE_PASSWORD"))
     if not dsn:

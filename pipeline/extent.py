@@ -55,7 +55,7 @@ class Part(NamedTuple):
 
     @property
     def fetch(self) -> int:
-        """Returns how many records to fetch at once, so that about 8 MiB are in memory."""
+        """Returns how many records to fetch at once: about 8 MiB, but at least 20 and at most 10,000 records."""
         return max(LEAST_FETCH, min(MOST_FETCH, FETCH_BYTES // max(self.mean_bytes, 1)))
 
 
@@ -80,8 +80,9 @@ def seq_at(connection: psycopg.Connection[Any], topic: Extent, ts: int) -> int:
 
 
 def divide(connection: psycopg.Connection[Any], topic: Extent, first: int, last: int, most: int) -> list[Part]:
-    """Divides first..last into at most `most` parts. The numbers of records differ by at most 1. Returns [] if the range has no
-    records.
+    """Divides first..last into at most `most` parts.
+
+    The numbers of records differ by at most 1. Returns [] if the range has no records.
 
     Above `ragged`, the difference of seqs is the number of records. Below, a binary search counts records for each border, and
     reads about one and a half times the range.

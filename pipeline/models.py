@@ -12,8 +12,9 @@ from django.db import models
 
 
 class Reading(models.Model):
-    """A job that repeatedly reads a topic into one target. Its position is the cursor with the kind `pipeline` and the same
-    name.
+    """A job that repeatedly reads a topic into one target.
+
+    Its position is the cursor with the kind `pipeline` and the same name.
 
     `upto_seq` is the end of the current step, or null. The job stores `upto_seq` before the step writes its first output. So
     after a kill the next run writes the same range again and replaces the leftovers.

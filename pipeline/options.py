@@ -13,7 +13,7 @@ OF_SPARK = {"checkpointlocation", "queryname"}
 
 
 class Options:
-    """The given options. Names ignore case, like in Spark."""
+    """The given options. Names are case-insensitive, as in Spark."""
 
     def __init__(self, given: Mapping[str, str], known: set[str]) -> None:
         """Raises InvalidRequest for an unknown option."""

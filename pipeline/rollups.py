@@ -22,9 +22,7 @@ class Minute(NamedTuple):
 
 
 class Forwarded(NamedTuple):
-    """The records that a router forwarded in one minute, and the delays (ms) from append in the source to append in the
-    dest.
-    """
+    """The records that a router forwarded in one minute, and their delays (ms) from append to append."""
 
     minute_ts: int
     records: int

@@ -44,8 +44,9 @@ REDACTED = "(?i)secret|password|token|access[.]?key|dsn|url"
 
 
 def session(**conf: str) -> SparkSession:
-    """Returns the Spark session of this process, and creates a missing session. `conf` has Spark's settings, with `__` for a
-    dot.
+    """Returns the Spark session of this process, and creates a missing session.
+
+    `conf` has Spark's settings, with `__` for a dot.
 
     Raises Refusal if PySpark, Java or the JDBC driver is missing. The message says in one line how to install the missing part.
     """

@@ -71,8 +71,9 @@ def flag(name: str, default: bool) -> bool:
 
 
 def is_origin(value: str) -> bool:
-    """Returns whether a browser could send `value` as `Origin`: lower-case scheme and host, and a port only if the port is
-    unusual.
+    """Returns whether a browser could send `value` as `Origin`.
+
+    Scheme and host must be in lower case. A port is allowed only if the port is not the scheme's own.
     """
     try:
         parts = urlsplit(value)

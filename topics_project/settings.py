@@ -246,7 +246,8 @@ ROUTEMASTER_MAX_EVENT_DATA: int = number("ROUTEMASTER_MAX_EVENT_DATA", 0)
 ROUTEMASTER_HP_DAMAGE_RATE: int = number("ROUTEMASTER_HP_DAMAGE_RATE", -2, least=-100, most=0)
 ROUTEMASTER_HP_HEAL_RATE: int = number("ROUTEMASTER_HP_HEAL_RATE", 1, most=100)
 MAX_BACKOFF_MS: int = number("MAX_BACKOFF_MS", 60_000)
-ROUTEMASTER_CONNECT_TIMEOUT: int = number("ROUTEMASTER_CONNECT_TIMEOUT", 2, least=1)  # seconds
+# ROUTEMASTER_CONNECT_TIMEOUT and ROUTEMASTER_TIMEOUT are in seconds.
+ROUTEMASTER_CONNECT_TIMEOUT: int = number("ROUTEMASTER_CONNECT_TIMEOUT", 2, least=1)
 ROUTEMASTER_TIMEOUT: int = number("ROUTEMASTER_TIMEOUT", 20, least=1)
 ROUTEMASTER_SSL_VERIFY: bool = flag("ROUTEMASTER_SSL_VERIFY", True)
 # The cap for bytes of queued events of all subscribers, and the bytes of the cap to keep free.

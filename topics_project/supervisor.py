@@ -35,7 +35,7 @@ from topics_project.heartbeats import Watch
 from topics_project.prepare import Say, first_admin, one_at_a_time, prepare_database
 
 TICK = 0.25  # seconds between two checks of the children
-# Outside of Linux, a fork may crash in system libraries, so each child loads the code itself.
+# Outside of Linux, a fork cannot rely on the system's libraries, so each child loads the code itself.
 BEGIN: Begin = fork if sys.platform == "linux" else execute
 STREAMS_PER_WORKER = 16_384  # requests that a web worker holds at once; users meet TOPICS_MAX_STREAMS first
 CONNECTION_BYTES = 208 * 1024

@@ -24,9 +24,7 @@ OF_ONE = frozenset((Operation.HEALTH, Operation.SCHEMA, Operation.DOCS))
 
 
 class Union:
-    """The routes of one virtual cluster by prefix, longest first, because a route's name may begin with another route's
-    name.
-    """
+    """The routes of one virtual cluster, longest name first, because one route's name can be a prefix of another's."""
 
     def __init__(self, routes: list[str]) -> None:
         self.routes = sorted(routes, key=len, reverse=True)

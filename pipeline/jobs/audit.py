@@ -1,6 +1,6 @@
 """audit: compares the source and the dest of each router, over the records that both still hold.
 
-Both sides are read like readers see them, and are matched by home topic and seq. The check starts at the first source record
+Both sides are read as readers see them, and are matched by home topic and seq. The check starts at the first source record
 that the dest still holds, and ends at the router's cursor. The audit log has the time of the last change of the router's
 options. Records after that change are checked against the current options. Older records are checked only by number and order.
 """

@@ -1,4 +1,4 @@
-"""rollup: counts records by minute, node and tag prefix, and measures the delays of routers.
+"""rollup: counts records by minute, node and tag prefix, and measures the delays of routers, in tables that only grow.
 
 A step aggregates a range of seqs on the executors, and stores the result in Staged. The end of the step adds the staged rows to
 the tables and advances the cursor in one transaction. So each record counts once, and a late record is added to its minute.

@@ -1,7 +1,7 @@
 """verify: compares an archive with its topic by count and checksum, and, if these differ, record by record.
 
-Records that the topic dropped since the archiving (cap, ttl, trim, deletes) count as deleted, not as wrong. Wrong are: records
-missing in the archive, altered records, and files that differ from their checksum.
+Records that the topic dropped since the archiving (cap, ttl, trim, deletes) count as deleted, not as wrong. All other
+differences are wrong: records that are missing or altered in the archive, and files that differ from their checksum.
 """
 
 from __future__ import annotations

@@ -60,9 +60,7 @@ class Postgres:
 
     @cached_property
     def binaries(self) -> Path:
-        """Returns the folder of the programs: of the version that created the data, or, without data, of any suitable
-        version.
-        """
+        """Returns the folder of programs of the data's version. Without data, any suitable version is used."""
         made_by = self.cluster / "PG_VERSION"
         try:
             major = int(made_by.read_text()) if made_by.exists() else None
@@ -167,7 +165,7 @@ class Postgres:
         self._wait()
 
     def _close(self) -> None:
-        """Restricts locks to the site's role, once for each cluster. Only this code logs in as a superuser."""
+        """Lets only the site's role take locks, once for each cluster. Once is enough, because no superuser can log in."""
         closed = self.cluster / "topics-closed"
         if not closed.exists():
             close = CLOSE_FUNCTIONS.replace("{writers}", USER)

@@ -94,7 +94,7 @@ class MethodNotAllowed(TopicsError):
 
 
 class NotAcceptable(TopicsError):
-    """The client accepts no media type that this endpoint sends."""
+    """The client accepts no media type of this endpoint."""
 
     status, code = 406, "not_acceptable"
 
@@ -128,7 +128,7 @@ class RouterCycle(TopicsError):
 
 
 class Incompatible(TopicsError):
-    """The topic or router with this name exists, and this request cannot change it as asked."""
+    """The existing topic or router of this name conflicts with the request."""
 
     status, code = 409, "topic_exists_incompatible"
 
@@ -174,7 +174,7 @@ class HeadMismatch(TopicsError):
 
 
 class TopicSealed(TopicsError):
-    """The topic is sealed. Until it is unsealed, it takes no records and no deletes."""
+    """The topic is sealed. A sealed topic takes no records and no deletes until somebody unseals it."""
 
     status, code = 409, "topic_sealed"
 
@@ -209,7 +209,7 @@ class Throttled(TopicsError):
     status, code, retry_after = 429, "throttled", 1
 
     def __init__(self, message: str, *, limit: str, max: int, retry_after: int = 1) -> None:
-        """`retry_after`: seconds until there may be room."""
+        """`retry_after`: seconds after which a retry may succeed."""
         super().__init__(message, limit=limit, max=max)
         self.retry_after = retry_after
 

@@ -11,8 +11,8 @@ PR_SET_PDEATHSIG = 1
 def die_with_parent(parent: int | None = None, number: signal.Signals = signal.SIGKILL) -> None:
     """Ask the kernel to send this process a signal when its parent dies. Does nothing on systems other than Linux.
 
-    `parent` is the id of the process that started this one. If it is dead by now, the kernel would watch another process,
-    so this function sends the signal itself.
+    `parent`: the id of the parent process. If the parent is dead by now, the kernel would watch another process. Then this
+    function sends the signal itself.
     """
     if sys.platform == "linux":
         # A Python handler only notes the signal. This process is about to exec another program, which would miss the note.

@@ -34,6 +34,6 @@ def secret(name: str) -> str:
 
 
 def put(name: str, value: str) -> None:
-    """Set this secret for this process and its children. It replaces an earlier NAME or NAME_FILE."""
+    """Set a secret for this process and its children, instead of an earlier NAME or NAME_FILE."""
     os.environ.pop(f"{name}_FILE", None)
     os.environ[name] = value

@@ -14,7 +14,7 @@ UP_TO_HALF = re.compile(
 def lone_surrogate(body: bytes) -> str | None:
     """Returns a message about the first escaped half of a UTF-16 pair in a body, with its position. Returns None without one.
 
-    Many JSON readers refuse a half. Ours refuses it too, but its own message does not help.
+    Many JSON readers refuse a half. msgspec refuses a half too, but with a message that does not help.
     """
     found = UP_TO_HALF.match(body)
     if found is None:

@@ -68,7 +68,7 @@ def write(
     command: str = "make bench",
     questions: dict[str, str] | None = None,
 ) -> None:
-    """Writes all rows of a run to `document`, and the answers to `questions` to docs/benchmarks.md, if there are any."""
+    """Write all rows of a run to `document`. With `questions`, write their answers to docs/benchmarks.md."""
     printed = f"Printed by `{command}` on {date.today()}: {where}."
     if questions:
         opening = "For everybody who wonders whether it is fast enough: one run on a small machine."

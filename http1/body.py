@@ -69,7 +69,7 @@ class Body:
             self._let_go()
 
     def _let_go(self) -> None:
-        """Release the connection after the last part. The last part may have paused the connection, so this resumes it."""
+        """Release the connection after the last part. Resumes the connection if the last part paused it."""
         source, self._source = self._source, None
         if self._paused and source is not None:
             self._paused = False

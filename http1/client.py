@@ -1,7 +1,7 @@
 """The client's side: a pool of connections to one server.
 
-A failed request reports whether it can have reached the server (`Failure.reached`), so that the caller knows whether to send it
-again. A connection carries one request at a time. The client handles answers to `HEAD`, 1xx and upgrades.
+A failed request reports whether the server can have seen the request (`Failure.reached`). The caller decides by this whether to
+send the request again. A connection carries one request at a time. The client handles answers to `HEAD`, 1xx and upgrades.
 """
 
 from __future__ import annotations

@@ -215,7 +215,7 @@ class Connection(asyncio.Protocol):
         self._mark()
 
     def eof_received(self) -> bool:
-        """Handle the end of the client's data. The client may still read, so it gets answers that finish soon."""
+        """Handle the end of the client's data. The client may still read, so the server sends answers that finish soon."""
         self.eof = True
         if self.current is not None:
             self.current.body.fail(malformed("the body is cut off"))
@@ -301,7 +301,7 @@ class Connection(asyncio.Protocol):
                 self._is_strange_behind(data, due)
 
     def _is_strange_behind(self, data: bytes, due: int) -> bool:
-        """Continue at an unknown method, whole or partial, after the requests of `data`. Returns whether there is one.
+        """Continue at an unknown method, whole or partial, after the requests of `data`. Returns whether `data` has one.
 
         `due`: the number of earlier requests.
         """

@@ -83,7 +83,7 @@ class Connection:
         return self.socket
 
     async def execute(self, statement: str, arguments: Arguments = ()) -> Rows:
-        """Returns the rows of a statement. Outside of BEGIN and COMMIT it is its own transaction. Raises psycopg.Error."""
+        """Returns the rows of a statement, which outside of BEGIN and COMMIT is its own transaction. Raises psycopg.Error."""
         name, values = await self.prepare(statement), dump(statement, arguments)
         *_, last = await self.ask(lambda: self.server.send_query_prepared(name, values))
         return load(last.result)

@@ -31,7 +31,7 @@ def full() -> bool:
     now = time.monotonic()
     if now - _looked > LOOK_SECONDS:
         try:
-            # The lock of the check is shared, so that two processes that check at once do not mistake each other for the guard.
+            # The check uses a shared lock, so that two simultaneous checks do not mistake each other for the guard.
             _full = is_locked(settings.TOPICS_DATA / "locks" / "full", fcntl.LOCK_SH)
         except OSError:  # without the folder there are no embedded servers
             _full = False

@@ -1,8 +1,8 @@
 """Simultaneous reads of an event loop share a round trip (roundtrips.py).
 
 If one of the reads fails, each read is sent again alone, so that no read gets the error of another. Equal reads also share the
-statement, so many readers at the end of one topic cost PostgreSQL as much as one. Only unsent reads are shared, so each read sees
-all records that were committed when it was asked.
+statement. Many readers at the end of one topic cost PostgreSQL as much as one reader. Only unsent reads are shared, so each read
+sees all records that were committed at its call.
 """
 
 from __future__ import annotations

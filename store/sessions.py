@@ -1,4 +1,4 @@
-"""Checks that each connection has its own session of PostgreSQL. Without it, no guarantee of this server holds.
+"""Checks that each connection has its own session of PostgreSQL. With shared sessions, no guarantee of this server holds.
 
 Prepared statements, timeouts, and the locks of beat and of the service's start belong to a session. A pooler that gives sessions
 to transactions (PgBouncer in transaction or statement mode) passes the session of one client to the next.

@@ -1,6 +1,6 @@
 """PostgreSQL's timeouts for connections of a serving process: for a statement, a lock, and an idle transaction.
 
-PostgreSQL enforces these times, so they also hold if a process is stopped or its machine is gone. Migrations and management
+PostgreSQL enforces these times, also for a process that was stopped or lost its machine. Migrations and management
 commands have no limits, because a person waits for them and can end them. Each time is a setting with its reason.
 """
 

@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 
 BEHIND_PROXY: bool = settings.TOPICS_TLS_PROXY
-MOST_KNOWN = 4096  # addresses whose network is remembered
+MOST_KNOWN = 4096  # addresses in the cache
 
 
 def address(scope: dict[str, Any], headers: dict[bytes, bytes]) -> str:

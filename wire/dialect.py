@@ -39,7 +39,7 @@ class Dialect:
     """One API.
 
     `check` raises for a request that is refused before its authentication. `doubt`, if there is one, is called for an unknown
-    client with a time (s). Keys that were read before that time are too old, because another process may just have made one.
+    client with a time (s). Keys from a reading before this time are too old, because another process may just have made a key.
     `is_strict`: a call without fields refuses a body or a query.
     """
 

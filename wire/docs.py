@@ -64,7 +64,7 @@ class Nothing(View):
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """The answer to a request that Django refuses before it calls a view, because its Host header is invalid."""
+    """The answer to a request with an invalid Host header, which Django refuses before a view is called."""
     if not request.path.startswith("/v0/"):
         return defaults.bad_request(request, exception)
     return plain(InvalidRequest(str(exception) or "the request is malformed"))
@@ -82,12 +82,12 @@ def failed(request: HttpRequest) -> HttpResponse:
         return plain(Internal()) if is_call else defaults.server_error(request)
     log.warning("%s %s was answered with 503: %s", request.method, request.path, error.message)
     answer = plain(error) if is_call else unavailable(error)
-    answer._has_been_logged = True  # else Django logs a fault of the code, with a traceback
+    answer._has_been_logged = True  # otherwise Django logs a bug, with a traceback
     return answer
 
 
 def unavailable(error: TopicsError) -> HttpResponse:
-    """The page that replaces a page that needs PostgreSQL. It sends no query."""
+    """Returns the 503 page for a page that needs PostgreSQL. The 503 page sends no query."""
     answer = HttpResponse(render_to_string("503.html", {"message": error.message}), status=503)
     answer["Retry-After"] = str(error.retry_after)
     answer["Cache-Control"] = "no-store"

@@ -129,7 +129,7 @@ class Endpoint(Operation):
     def __call__(self, handler: Handler) -> Endpoint:
         self.handler = handler
         self.summary = inspect.cleandoc(handler.__doc__ or "")
-        self.route = f"/{self.path}"  # as the metrics name it
+        self.route = f"/{self.path}"  # the route's name in the metrics
         # Whether a call without body or query fields refuses a request that sends one.
         self.is_strict = self.dialect.is_strict and (STRICT or self.scope == "delete")
         return self

@@ -173,7 +173,7 @@ class Front:
             return await bridge.call(scope, headers, body, key)
 
     async def probe(self, scope: Scope, headers: dict[bytes, bytes], started: float) -> Answer:
-        """Answers a health or readiness probe. It uses no resource that other requests could exhaust."""
+        """Answers a health or readiness probe, without resources that other requests could exhaust."""
         if scope["path"] in HEALTH_PATHS:
             endpoint = self.health.get(scope["method"]) if FAST_LANE else None
             if endpoint is not None and (accept := door.accepted(endpoint, headers)) is not None:
@@ -204,7 +204,7 @@ class Front:
 
 
 async def tune_listeners() -> None:
-    """Tune the listening sockets as soon as this worker listens. It listens only after its startup event."""
+    """Tune the listening sockets as soon as this worker listens. A worker listens only after its startup event."""
     for _ in range(1000):
         if sockets.tune_listeners():
             return

@@ -29,7 +29,7 @@ SECRET = re.compile(r"[!-~]+")  # characters that a header can carry
 PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:>-]*", re.ASCII)
 SCOPES = ("read", "write", "delete", "admin")
 LEAST_SECRET = 16  # least characters of a secret in the environment, if others can reach the server
-# The keys of the admin (topics.models.ApiKey). There are few, so the query needs no index.
+# The keys of the admin (topics.models.ApiKey). The table is small, so the query needs no index.
 KEYS = """
 SELECT id, name, secret_sha256, previous_sha256, previous_until_ts, expires_ts, revoked_ts, read, write, delete_scope, admin,
        prefixes
@@ -142,7 +142,7 @@ def new_secret() -> str:
 
 
 class Keyring:
-    """The keys that this process knows: keys of the environment, and keys of the admin that are at most a second old."""
+    """The keys in this process: keys of the environment, and keys of the admin, at most a second old."""
 
     def __init__(self) -> None:
         self._fixed: dict[bytes, Key] | None = None
@@ -163,7 +163,7 @@ class Keyring:
         return time.monotonic() >= self._fresh_until - FRESH_SECONDS / 2
 
     def refresh(self) -> None:
-        """Read the admin's keys again, and store the last use of keys. Runs queries, so do not call it in an event loop."""
+        """Read the admin's keys again, and store the last use of keys. Runs queries. Do not call this in an event loop."""
         with self._lock:
             if time.monotonic() < self._fresh_until - FRESH_SECONDS / 2:
                 return  # another thread just did

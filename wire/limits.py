@@ -26,8 +26,8 @@ class under_way:
     """Counts a request, from before its body is read until its answer. Raises Throttled if a cap is reached.
 
     The request counts against its holder in this process. hold() counts the bytes of its body against all bodies in this
-    process. The holder is a key, or an address if no key is needed. So one stranger that sends slowly cannot use up the requests
-    that the health checks of others need.
+    process. The holder is a key, or an address if no key is needed. So one slow stranger cannot use up the requests that other
+    clients need for health checks.
     """
 
     __slots__ = ("bytes", "holder")

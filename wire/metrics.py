@@ -134,7 +134,7 @@ def gather(key: Key) -> Script[Gathered]:
 def prometheus() -> dict[str, Counter]:
     """Returns the counters of this process by name.
 
-    The counters are made at the first use, not at import. Until then this process may fork others, and each of them needs its
+    The counters are made at the first use, not at import. Before the first use this process may fork, and each fork needs its
     own files.
     """
     prometheus_client.values.ValueClass = prometheus_client.values.get_value_class()

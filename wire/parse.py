@@ -34,7 +34,7 @@ class Destruction(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class NoFields(msgspec.Struct, forbid_unknown_fields=True):
-    """A body or a query of a call that takes none."""
+    """A body or a query of a call that takes no fields."""
 
 
 def is_json(content_type: bytes | None) -> bool:

@@ -1,6 +1,6 @@
 """Graceful shutdown: on SIGTERM the streams end, the running requests finish, and only then the web server stops.
 
-granian cuts open streams on SIGTERM without telling the application. So this module handles the signal first.
+granian cuts open streams on SIGTERM without telling the application. Therefore this module handles the signal first.
 """
 
 from __future__ import annotations

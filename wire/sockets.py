@@ -1,7 +1,7 @@
 """Options of the web server's sockets. They limit the kernel's memory for a client that does not read.
 
-The web server has no interface for them, so this module finds its sockets among the open files of this process. A connection
-inherits the options of its listening socket.
+The web server has no interface for socket options. This module finds the sockets among the open files of this process. A
+connection inherits the options of its listening socket.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 # The kernel accepts no more data from us while this many bytes wait to be sent. Bytes on their way to the client do not count, so
 # a distant client is served as fast as before. A client that does not read holds this memory instead of megabytes.
 MOST_UNSENT_BYTES = 128 * 1024
-# If a client takes nothing for this time, the kernel closes its connection and frees its memory. If the client returns, it
-# resumes from its Last-Event-ID.
+# If a client takes nothing for this time, the kernel closes the connection and frees the memory. A client that returns resumes
+# from its Last-Event-ID.
 STALLED_MS = 300_000
 
 
@@ -42,9 +42,9 @@ def tune(held: socket.socket) -> None:
 
 
 def cut(client: Sequence[Any], server: Sequence[Any]) -> bool:
-    """Shut the connection between these addresses down and drop its unsent data. Returns whether there is one.
+    """Shut the connection between these addresses down and drop its unsent data. Returns whether the connection exists.
 
-    The duplicate of the file keeps its number in use, so no other code can close the file and open another under this number.
+    This function checks a duplicate of each file. No other code can close the duplicate and open another file under its number.
     """
     peer, port = (client[0], int(client[1])), int(server[1])  # granian gives ports as text
     for held in tcp_sockets():

@@ -89,7 +89,7 @@ def announced(headers: dict[bytes, bytes]) -> int:
 
 
 class Upload:
-    """A body that is being received. If it arrives too slowly, its task is cancelled.
+    """A body that is being received. If the body arrives too slowly, its task is cancelled.
 
     asyncio.timeout() does the same, but a timer for each body took a tenth of the time of a small request.
     """

@@ -36,7 +36,7 @@ class ApiKey:
 
 
 class ApiKeyFactory:
-    """Sends a key of the upstream's in place of the client's."""
+    """Replaces the client's key by a key of the upstream."""
 
     places = frozenset(("route to a cluster",))
     once = True

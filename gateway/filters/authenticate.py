@@ -164,7 +164,7 @@ def parse_jwks(text: str) -> jwt.PyJWKSet:
 
 
 class AuthenticateFactory:
-    """API keys, JSON Web Tokens or client certificates → the subject of a request."""
+    """Identifies the subject of a request by API key, JSON Web Token or client certificate."""
 
     places: frozenset[Place] = frozenset(("virtual cluster",))
     once = True

@@ -66,7 +66,7 @@ def without_nodes(records: msgspec.Raw) -> msgspec.Raw:
 
 
 class NodeFactory:
-    """Sets the `node` of appends, and of the reads that leave a client's own records out."""
+    """Sets the `node` of appends and of reads. Reads with a `node` exclude the client's own records."""
 
     def initialize(self, context: FilterFactoryContext, config: NodeConfig) -> NodeConfig:
         if (config.name is not None) == config.from_subject:

@@ -269,7 +269,7 @@ async def passed_on(
 
 
 class DuplicateRouterFactory:
-    """A primary, and other servers with exact copies of its topics."""
+    """Sends every request to a primary, and keeps exact copies of its topics on other servers."""
 
     def initialize(self, context: RouterFactoryContext, config: DuplicateConfig) -> Duplication:
         for name, routes in (("primary", [config.primary]), ("copies", config.copies)):

@@ -206,7 +206,7 @@ def seconds_of(answer: Response) -> float:
 
 
 class FailoverRouterFactory:
-    """Two routes, of which one is live. Switched by an operator or by health."""
+    """Sends requests to the live one of two routes. An operator or the live server's health switches the routes."""
 
     decides_identifiers = True  # a watch of the former server must not continue there
 

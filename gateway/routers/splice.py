@@ -145,7 +145,7 @@ class SpliceRouter:
 
 
 class SpliceRouterFactory:
-    """One topic out of several, one after another."""
+    """Joins several topics, one after another, into one topic."""
 
     offers_not: ClassVar = {
         Operation.METRICS: "counters of several servers are not one server's; ask each node of GET /v0/nodes",

@@ -23,7 +23,7 @@ class StaticRouter:
 
 
 class StaticRouterFactory:
-    """One route, which takes every request as it is."""
+    """Sends every request unchanged to the only route."""
 
     passes_upgrades = True
 

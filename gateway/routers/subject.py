@@ -59,7 +59,7 @@ class SubjectRouter:
 
 
 class SubjectRouterFactory:
-    """Routes by subject: first match, closed without one."""
+    """Routes by subject. The first matching rule decides. Without a match the answer is 403, unless there is a default."""
 
     passes_upgrades = True
 

@@ -121,7 +121,7 @@ async def topics_in(operation: Operation, request: Request) -> list[str]:
 
 
 class TopicRouterFactory:
-    """By the topic in the path: the exact name, then the longest prefix, then a default."""
+    """Routes by the topic in the path: the exact name, then the longest prefix, then a default."""
 
     def initialize(self, context: RouterFactoryContext, config: TopicRouterConfig) -> Lookup | WatchedFile[Lookup]:
         if config.table_file is None:

@@ -158,7 +158,7 @@ class UnionRouter:
 
 
 class UnionRouterFactory:
-    """The topics of every route, under the route's name: `eu.orders`."""
+    """Offers the topics of all routes, prefixed by the route's name: `eu.orders`."""
 
     offers_not: ClassVar = {
         Operation.METRICS: "counters of several servers are not one server's; ask each node of GET /v0/nodes",

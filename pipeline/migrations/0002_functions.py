@@ -1,4 +1,4 @@
-"""What readers on Spark ask of the database (pipeline/sql/)."""
+"""Adds the SQL functions and rights for Spark's readers (pipeline/sql/)."""
 
 from pathlib import Path
 
@@ -17,6 +17,6 @@ class Migration(migrations.Migration):
     operations = [
         migrations.RunSQL(read("pipeline_check"), "DROP FUNCTION pipeline_check"),
         migrations.RunSQL(read("pipeline_loss"), "DROP FUNCTION pipeline_loss"),
-        # Taking the right back is left to whoever drops the table.
+        # The right is not revoked backwards. Dropping the table also drops the right.
         migrations.RunSQL(read("pipeline_analyst"), migrations.RunSQL.noop),
     ]

@@ -1,4 +1,4 @@
-"""A reader that starts below what a topic's predecessors held is told."""
+"""pipeline_loss also returns 'recreated' for a reader below the last head of a topic's predecessors."""
 
 from pathlib import Path
 

@@ -278,6 +278,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"records": [record(1, tag="t")]}, "'tag'"),
     ({"records": [record(1, **{"$tag": "x" * 257})]}, "tag"),
     ({"records": [record(1, **{"$node": "x" * 129})]}, "node"),
+    ({"records": [record(1, **{"$tag": "a\0b"})]}, "tag"),
+    ({"records": [record(1, **{"$node": "a\0b"})]}, "node"),
     ({"records": [record(1, meta=[])]}, "meta"),
     ({"records": [record(3)], "head_seq": 2}, "head_seq"),
     ({"records": [record(3)], "head_seq": -1}, "head_seq"),

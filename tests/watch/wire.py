@@ -52,13 +52,14 @@ class Api:
     key: str | None = None
     patience: float = PATIENCE
     host: str = ""  # the address that calls come from: any of 127.0.0.0/8
+    name: str = "127.0.0.1"  # of the server
 
     def headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.key}"} if self.key else {}
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         connection = http.client.HTTPConnection(
-            "127.0.0.1", self.port, timeout=self.patience, source_address=(self.host, 0)
+            self.name, self.port, timeout=self.patience, source_address=(self.host, 0)
         )
         try:
             content = body if body is None or isinstance(body, bytes) else json.dumps(body)
@@ -88,7 +89,7 @@ class Api:
         given = {"Accept": "text/event-stream", **self.headers(), **headers}
         if last_id is not None:
             given["Last-Event-ID"] = last_id
-        return Stream(self.port, url, given, self.patience, self.host)
+        return Stream(self.port, url, given, self.patience, self.host, self.name)
 
 
 class Refused(Exception):
@@ -108,6 +109,7 @@ class Stream:
     sent: dict[str, str]
     patience: float = PATIENCE
     host: str = ""
+    name: str = "127.0.0.1"
     comments: list[str] = field(default_factory=list)
     last_id: str | None = None
     ended: bool = False
@@ -115,7 +117,7 @@ class Stream:
 
     def __post_init__(self) -> None:
         self.connection = http.client.HTTPConnection(
-            "127.0.0.1", self.port, timeout=self.patience, source_address=(self.host, 0)
+            self.name, self.port, timeout=self.patience, source_address=(self.host, 0)
         )
         self.connection.request("GET", self.url, headers=self.sent)
         assert self.connection.sock is not None

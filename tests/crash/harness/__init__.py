@@ -5,6 +5,7 @@
     topology    the topics and routers of the run
     load        who appends, deletes and moves cursors; readers follow by diff and by watch
     evidence    what was acked, and what each reader was shown: the recorders
+    gateway     the gateway that half of the load goes through
     bus         publishers and callbacks of the push bus
     console     an operator who looks at the pages
     healing     whether everything works again, tried after each fault

@@ -52,6 +52,8 @@ def summary(evidence: Evidence) -> str:
     events_acked = sum(event.acked is not None for event in evidence.bus.published)
     batches = sum(map(len, evidence.bus.batches.values()))
     pushed = f"{events_acked} acked events of the bus in {batches} batches"
+    through = sum(ack.who in evidence.through_gateway for ack in evidence.acks)
+    appends = f"{appends} ({through} of them through the gateway)"
     return f"acked appends: {appends}; {read}; {pushed}; {records} records in {len(evidence.logs)} topics at the end"
 
 

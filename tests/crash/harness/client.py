@@ -29,13 +29,13 @@ class Reply(NamedTuple):
 
 
 class Client:
-    def __init__(self, port: int, deadline: float = DEADLINE) -> None:
-        self.port, self.deadline = port, deadline
+    def __init__(self, port: int, deadline: float = DEADLINE, host: str = "127.0.0.1") -> None:
+        self.port, self.deadline, self.host = port, deadline, host
         self.connection: http.client.HTTPConnection | None = None
 
     def call(self, method: str, path: str, body: Any = None) -> Reply:
         """The answer, whatever its status. Raises Unanswered, or Hung."""
-        self.connection = self.connection or http.client.HTTPConnection("127.0.0.1", self.port, timeout=self.deadline)
+        self.connection = self.connection or http.client.HTTPConnection(self.host, self.port, timeout=self.deadline)
         content = None if body is None else json.dumps(body)
         headers = {} if body is None else {"Content-Type": "application/json"}
         try:

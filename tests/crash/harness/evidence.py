@@ -171,6 +171,7 @@ class Evidence:
     bus: BusEvidence = field(default_factory=BusEvidence)
     held: list[Held] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
+    through_gateway: set[str] = field(default_factory=set)  # the names of those who take that way
     leftovers: list[str] = field(default_factory=list)  # what is stored, though nothing shows it
 
     def history(self, who: str, topic: str, nodes: frozenset[str] = frozenset(), strong: bool = False) -> History:

@@ -17,7 +17,8 @@ from psycopg.conninfo import conninfo_to_dict
 from tests.crash.harness.clock import Clock
 from tests.crash.harness.disk import Disk
 from tests.crash.harness.evidence import Evidence, Held, now
-from tests.crash.harness.processes import Process, Processes, send
+from tests.crash.harness.gateway import Gateway
+from tests.crash.harness.processes import Process, Processes, look, send
 from tests.instances import Instance
 from topics_project import embedded
 from topics_project.heartbeats import Heartbeats
@@ -44,6 +45,7 @@ class Scene:
 
     instance: Instance
     evidence: Evidence
+    gateway: Gateway
     clock: Clock | None = None
     disk: Disk | None = None
     pick: random.Random = field(default_factory=random.Random)
@@ -105,6 +107,7 @@ def kill_supervisor(scene: Scene) -> None:
 
 
 def kill_everything(scene: Scene) -> None:
+    scene.gateway.kill_all()
     scene.instance.kill()
     scene.run_again()
 
@@ -149,6 +152,31 @@ def freeze_until_replaced(who: Who) -> Callable[[Scene], Undo]:
         return replaced
 
     return act
+
+
+# -- The gateway -------------------------------------------------------------------------------------------------------
+
+
+def kill_gateway(scene: Scene) -> None:
+    """Its first process. The others end by themselves, while the next ones serve."""
+    scene.gateway.kill()
+    scene.gateway.run_again()
+
+
+def kill_gateway_process(scene: Scene) -> None:
+    send(signal.SIGKILL, scene.one_of(scene.gateway.serving))
+
+
+def freeze_gateway_process(scene: Scene) -> Undo:
+    frozen = scene.one_of(scene.gateway.serving)
+    send(signal.SIGSTOP, frozen)
+
+    def thaw() -> bool:
+        # Its parent may have been killed meanwhile, and a stopped process does not end by itself.
+        send(signal.SIGCONT, [each for each in frozen if (found := look(each.pid)) and found.command == each.command])
+        return True
+
+    return thaw
 
 
 # -- Servers -----------------------------------------------------------------------------------------------------------
@@ -283,6 +311,9 @@ FAULTS = [
     Fault("freeze the worker until it is replaced", "frozen worker", freeze_until_replaced(lambda p: p.worker)),
     Fault("freeze the push worker until it is replaced", "frozen push", freeze_until_replaced(lambda p: p.push)),
     Fault("freeze beat until it is replaced", "beat", freeze_until_replaced(lambda p: p.beat)),
+    Fault("kill the gateway", "gateway", kill_gateway),
+    Fault("kill a process of the gateway", "gateway process", kill_gateway_process, weight=2),
+    Fault("freeze a process of the gateway", "frozen gateway", freeze_gateway_process, hold=(0.5, 2.5), weight=2),
     Fault("hold the head of a topic", "head", hold_head, hold=(1.5, 2.5), weight=2),
     Fault("flush Redis", "flushed redis", flush_redis),
     Fault("fill Redis", "full redis", fill_redis, hold=(1, 3)),

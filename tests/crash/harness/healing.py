@@ -7,6 +7,7 @@ from itertools import count
 
 from tests.crash.harness.client import Client, Unanswered
 from tests.crash.harness.evidence import Acked, Evidence, now
+from tests.crash.harness.gateway import AS_BYTES, AS_REQUESTS
 from tests.crash.harness.topology import DURABILITIES, KEEP, NODES, Written
 from tests.watch.wire import Api, Event, Refused, Stream
 
@@ -19,8 +20,8 @@ class Unhealed(Exception):
 
 
 class Healing:
-    def __init__(self, port: int, evidence: Evidence) -> None:
-        self.port, self.evidence = port, evidence
+    def __init__(self, port: int, gateway: int, evidence: Evidence) -> None:
+        self.port, self.gateway, self.evidence = port, gateway, evidence
         self.numbers = count(1)
 
     def attempt(self) -> None:
@@ -33,11 +34,13 @@ class Healing:
                 data = {durability: self.append_and_read(f"probe.{durability}") for durability in DURABILITIES}["disk"]
                 self.expect(data, self.call("POST", "/v0/topics/probe.read/diff", {"from_seq": before}), "its copy")
                 self.watch(stream, data)
+            for host in (AS_BYTES, AS_REQUESTS):
+                self.append_and_read("probe.fsync", self.gateway, host)
         except (Unanswered, Refused, OSError, http.client.HTTPException) as error:
             raise Unhealed(f"{error!r}") from error
 
-    def call(self, method: str, path: str, body: object = None) -> dict:
-        client = Client(self.port, PATIENCE)
+    def call(self, method: str, path: str, body: object = None, port: int = 0, host: str = "127.0.0.1") -> dict:
+        client = Client(port or self.port, PATIENCE, host)
         try:
             reply = client.call(method, path, body)
         finally:
@@ -46,13 +49,14 @@ class Healing:
             raise Unhealed(f"{method} {path}: {reply.status} {reply.json}")
         return reply.json
 
-    def append_and_read(self, topic: str) -> str:
-        """Append a record, note its ack, and see that a reader gets it. Returns what it is."""
+    def append_and_read(self, topic: str, port: int = 0, host: str = "127.0.0.1") -> str:
+        """Append a record, note its ack, and see that a reader gets it. Returns its data."""
         data = Written(topic, "probe", next(self.numbers), 0, 1, KEEP, NODES[0]).data()
         record = {"data": data, "tag": KEEP, "node": NODES[0]}
-        first_seq = self.call("POST", f"/v0/topics/{topic}", {"records": [record]})["first_seq"]
+        first_seq = self.call("POST", f"/v0/topics/{topic}", {"records": [record]}, port, host)["first_seq"]
         self.evidence.acks.append(Acked(now(), "probe", topic, first_seq, (data,)))
-        self.expect(data, self.call("POST", f"/v0/topics/{topic}/diff", {"from_seq": first_seq - 1}), "it")
+        window = self.call("POST", f"/v0/topics/{topic}/diff", {"from_seq": first_seq - 1}, port, host)
+        self.expect(data, window, "it")
         return data
 
     def expect(self, data: str, window: dict, what: str) -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import random
 import threading
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from tests.crash.harness.client import Client, Hung, Reply, Unanswered
 from tests.crash.harness.evidence import Acked, Deleted, Evidence, now
+from tests.crash.harness.gateway import AS_BYTES, AS_REQUESTS, AWAY
 from tests.crash.harness.topology import BY_TAG, DROP, KEEP, NODES, TOPICS, Topic, Written
 
 AGAIN = 0.2  # seconds before somebody who was not answered tries anew
@@ -26,6 +27,7 @@ class Stage:
     port: int
     seed: int
     evidence: Evidence
+    gateway: int  # its port
     ending: threading.Event = field(default_factory=threading.Event)
     ended: threading.Event = field(default_factory=threading.Event)
 
@@ -39,9 +41,23 @@ class Hand(threading.Thread):
     def __init__(self, stage: Stage, name: str) -> None:
         super().__init__(name=name, daemon=True)
         self.stage, self.evidence = stage, stage.evidence
-        self.client = Client(stage.port)
+        self.go_to(stage.port)
         self.random = random.Random(f"{stage.seed}/{name}")
         self.stopping = stage.ended if self.until_ended else stage.ending
+
+    def go_to(self, port: int, host: str = "127.0.0.1") -> None:
+        self.port, self.host = port, host
+        self.client = Client(port, host=host)
+
+    def through_gateway(self, host: str) -> Self:
+        """Have it take the way of this name. Once it was started it keeps to its way."""
+        self.go_to(self.stage.gateway, host)
+        self.evidence.through_gateway.add(self.name)
+        return self
+
+    def is_away(self, status: int, code: str | None) -> bool:
+        """Whether a refusal says that the service is away for a while."""
+        return status == 503 or (self.port == self.stage.gateway and code in AWAY)
 
     def run(self) -> None:
         while not self.stopping.wait(self.random.expovariate(1 / self.pause)):
@@ -65,7 +81,7 @@ class Hand(threading.Thread):
         reply = self.client.call(method, path, body)
         if reply.status in (200, 201, *refusals):
             return reply
-        if reply.status != 503:
+        if not self.is_away(reply.status, reply.code):
             self.evidence.trouble(self.name, f"{method} {path}: {reply.status} {reply.json}")
         raise Unanswered(f"{method} {path}: {reply.status}")
 
@@ -187,7 +203,7 @@ WRITERS: dict[str, type[Writer]] = {"plain": Writer, "keyed": KeyedWriter, "fenc
 
 
 def hands(stage: Stage) -> list[Hand]:
-    """Everybody who changes something."""
+    """Everybody who changes something. Every second of them goes through the gateway, by both of its ways."""
     found: list[Hand] = []
     for topic in TOPICS:
         if topic.written in WRITERS:
@@ -198,4 +214,7 @@ def hands(stage: Stage) -> list[Hand]:
             found.append(Trimmer(stage, topic))
         if topic.written == "plain" and topic.whole and topic.durability in ("fsync", "disk"):
             found.append(CursorMover(stage, topic))
+    for place, each in enumerate(found):
+        if place % 2:
+            each.through_gateway((AS_BYTES, AS_REQUESTS)[place // 2 % 2])
     return found

@@ -90,6 +90,12 @@ class Processes:
         return [each for each in family if each.parent not in pids]
 
 
+def children_of(parent: int) -> list[Process]:
+    """The processes that this one has begun and that have not ended."""
+    pids = [int(entry.name) for entry in Path("/proc").glob("[0-9]*")]
+    return [found for pid in pids if (found := look(pid)) is not None and found.parent == parent and found.command]
+
+
 def look(pid: int) -> Process | None:
     """None: it has ended."""
     try:

@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.crash.harness.client import DEADLINE, Hung, Unanswered
 from tests.crash.harness.evidence import Deleted, History, now
+from tests.crash.harness.gateway import AS_BYTES, AS_REQUESTS
 from tests.crash.harness.load import Hand, Stage
 from tests.crash.harness.topology import NODES, TOPICS
 from tests.watch.wire import Api, Event, Refused, Stream
@@ -88,12 +89,12 @@ class Watcher(Hand):
             history.opened()
         try:
             self.url = self.url or self.new_session()
-            with Api(self.stage.port, patience=DEADLINE).stream(self.url, self.last_id) as stream:
+            with Api(self.port, patience=DEADLINE, name=self.host).stream(self.url, self.last_id) as stream:
                 self.follow(stream)
         except Refused as refused:
             if refused.status == 404:  # the session is over: nobody was there for too long, or the clock said so
                 self.url = self.last_id = None
-            elif refused.status != 503:
+            elif not self.is_away(refused.status, refused.code):
                 self.evidence.trouble(self.name, f"{self.url}: {refused}")
             raise Unanswered(str(refused)) from refused
         except TimeoutError as error:
@@ -144,9 +145,13 @@ def readers(stage: Stage) -> list[Hand]:
     by_diff = [name for name in names if name != "probe.watched"]
     return [
         Follower(stage, "follower", by_diff),
-        Follower(stage, "follower-left", ["fsync", "disk", "chain.2", "mirror.a", "mirror.b"], (NODES[0],)),
+        Follower(stage, "follower-requests", whole).through_gateway(AS_REQUESTS),
+        Follower(
+            stage, "follower-left", ["fsync", "disk", "chain.2", "mirror.a", "mirror.b"], (NODES[0],)
+        ).through_gateway(AS_BYTES),
         Consumer(stage, "consumer", ["inbox"]),
         Watcher(stage, "watcher", names),
-        Watcher(stage, "watcher-restless", names, patience=4),
+        Watcher(stage, "watcher-restless", names, patience=4).through_gateway(AS_BYTES),
+        Watcher(stage, "watcher-requests", whole, patience=30).through_gateway(AS_REQUESTS),
         Watcher(stage, "watcher-strong", whole, patience=30, consistency="strong"),
     ]

@@ -6,6 +6,7 @@ import contextlib
 import shutil
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from tests.crash.harness.console import Operator
 from tests.crash.harness.disk import Disk, NoDisk
 from tests.crash.harness.evidence import Evidence, now
 from tests.crash.harness.faults import Scene, Undo, kill_everything
+from tests.crash.harness.gateway import Gateway
 from tests.crash.harness.healing import Healing, Unhealed
 from tests.crash.harness.load import Hand, Stage, hands
 from tests.crash.harness.plan import Step, plan
@@ -45,10 +47,11 @@ class Run:
         processes = {"WEB_WORKERS": "2", "WORKER_PROCESSES": "2"}
         settings = {**processes, **bus.SETTINGS, **(clock.environment if clock else {})}
         self.instance = Instance(data, free_port(), settings)
-        self.scene = Scene(self.instance, self.evidence, clock, disk)
-        self.stage = Stage(self.instance.port, seed, self.evidence)
+        self.gateway = Gateway.of(folder / "gateway", self.instance.port)
+        self.scene = Scene(self.instance, self.evidence, self.gateway, clock, disk)
+        self.stage = Stage(self.instance.port, seed, self.evidence, self.gateway.port)
         self.bus = bus.Bus(self.instance.port, seed, self.evidence.bus)
-        self.healing = Healing(self.instance.port, self.evidence)
+        self.healing = Healing(self.instance.port, self.gateway.port, self.evidence)
         self.undos: list[tuple[float, Undo]] = []  # when the faults under way end, and how
         self.healed = False  # everything has worked since the last fault
 
@@ -72,6 +75,7 @@ class Run:
             self.say(f"left out, the {what}: {why}")
         self.instance.start()
         self.set_up()
+        self.gateway.start()
         workers = [*hands(self.stage), *readers(self.stage), *bus.publishers(self.stage)]
         workers.append(Operator(self.stage, self.instance))
         for each in workers:
@@ -97,6 +101,7 @@ class Run:
         with contextlib.suppress(OSError):
             shutil.copytree(self.instance.data / "logs", folder, dirs_exist_ok=True)
             shutil.copy(self.instance.data / "output", folder)
+            shutil.copy(self.gateway.folder / "output", folder / "gateway.log")
 
     # -- Faults --------------------------------------------------------------------------------------------------------
 
@@ -130,6 +135,7 @@ class Run:
                     self.undos.remove(each)
             if self.instance.exited() is not None:
                 self.scene.run_again()
+            self.gateway.run_again()
             if now() >= ends:
                 return
             time.sleep(min(0.05, max(0.0, ends - now())))
@@ -197,17 +203,25 @@ class Run:
 
     def wait_for_readers(self, connection: Connection) -> None:
         """Wait as long as anybody comes nearer to a head. The oracle says who did not arrive."""
-        heads = storage.heads(connection)
-        unread, deadline = self.unread(heads), time.monotonic() + TO_THE_HEAD
+        began, heads = now(), storage.heads(connection)
+        at_first = unread = self.unread(heads)
+        arrived: dict[str, float] = {}  # after how many seconds each reader was at the heads
+        deadline = time.monotonic() + TO_THE_HEAD
         while unread and time.monotonic() < deadline:
             time.sleep(0.2)
             before, unread = unread, self.unread(heads)
-            if unread < before:
+            arrived |= {who: now() - began for who in before if who not in unread}
+            if sum(unread.values()) < sum(before.values()):
                 deadline = time.monotonic() + TO_THE_HEAD
+        told = (f"{who} {at_first[who]} seqs in {seconds:.1f} s" for who, seconds in arrived.items())
+        self.say(f"the readers had to read: {', '.join(told) or 'nothing'}")
 
-    def unread(self, heads: dict[str, int]) -> int:
-        """Returns how many seqs lie before all readers together."""
-        return sum(max(0, heads[each.topic] - each.position) for each in self.evidence.histories)
+    def unread(self, heads: dict[str, int]) -> dict[str, int]:
+        """Returns how many seqs lie before each reader that has any before it."""
+        found: Counter[str] = Counter()
+        for each in self.evidence.histories:
+            found[each.who] += max(0, heads[each.topic] - each.position)
+        return +found
 
 
 @contextlib.contextmanager
@@ -222,6 +236,7 @@ def a_run(seed: int, within: float, say: Say, keep: Path) -> Iterator[Run]:
         raise
     finally:
         run.bus.end()
+        run.gateway.kill_all()
         run.instance.kill()
         if run.scene.disk:
             run.scene.disk.remove()

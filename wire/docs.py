@@ -76,7 +76,8 @@ def failed(request: HttpRequest) -> HttpResponse:
     Django logs a 500 with its traceback.
     """
     raised = sys.exc_info()[1]
-    error = translated(raised) if raised is not None else None
+    # A page's own query may have raised the domain's error already.
+    error = raised if isinstance(raised, TopicsError) else translated(raised) if raised is not None else None
     is_call = request.path.startswith("/v0/")
     if error is None or error.status != 503:
         return plain(Internal()) if is_call else defaults.server_error(request)

@@ -11,7 +11,7 @@ import pytest
 from django.test import RequestFactory
 
 from base.errors import StorageFull
-from store.database import translated
+from store.database import prepared, translated
 from tests.instances import WHOLE, Instance, free_port, until
 from tests.project.signing_in import Page, ask
 from topics_project.embedded.postgres import wal_limits
@@ -96,6 +96,16 @@ def test_a_page_that_meets_a_full_disk_is_503(path: str) -> None:
         answer = failed(RequestFactory().get(path))
     assert (answer.status_code, answer["Retry-After"]) == (503, "5")
     assert "disk is full" in answer.content.decode()
+
+
+@pytest.mark.django_db
+def test_a_page_whose_own_query_meets_a_full_disk_is_503() -> None:
+    """The console's queries raise the domain's error themselves."""
+    try:
+        prepared("DO $$ BEGIN RAISE EXCEPTION 'no space' USING ERRCODE = '53100'; END $$", ())
+    except StorageFull:
+        answer = failed(RequestFactory().get("/admin/graph/"))
+    assert (answer.status_code, answer["Retry-After"]) == (503, "5")
 
 
 def test_a_redis_that_is_full_does_not_keep_appends_from_their_topic(instances: Callable[..., Instance]) -> None:

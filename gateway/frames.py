@@ -71,7 +71,7 @@ class Frame:
         if (self.data is not None and self.data.startswith((b'{"topic"', b'{"channels"'))) or self.event == b"error":
             with contextlib.suppress(msgspec.MsgspecError):
                 self.data = msgspec.json.encode(with_names(msgspec.json.decode(self.data or b"{}", type=Raws), rename))
-        if self.id:
+        if self.id and self.event != b"stream-error":  # that one has the id `error`
             if b":" in self.id:
                 self.id = renamed_event_id(self.id, rename)
             else:

@@ -195,38 +195,43 @@ async def difference(context: RouterContext, topic: str, source: str, dest: str,
     return Difference(surplus, missing)
 
 
-async def trim(context: RouterContext, topic: str, source: str, dest: str, earliest_seq: int) -> None:
-    """Removes the records below the source's first record from a copy.
+async def trim(
+    context: RouterContext, topic: str, source: str, dest: str, source_first: int, first: int, head: int
+) -> bool:
+    """Removes the records below the source's first record from a copy. Returns whether the copy had such seqs.
 
-    Readers of the copy get the source's tombstone, if any.
+    `source_first` and `first` are the first seqs of the source and of the copy, `head` is the copy's head. Readers of the copy
+    get the source's tombstone, if any.
     """
+    until = min(source_first, head + 1)
+    if first >= until:
+        return False
     answer = await ask(context, source, post(f"{path(topic)}/diff", {"from_seq": 0, "limit": 1}), 200)
     tombstone = (await answer.decoded(Page)).tombstone
     if bytes(tombstone) != b"null":
         await ask(context, dest, post(path(topic), {"copy": True, "records": [], "tombstone": tombstone}), 200)
-    await ask(context, dest, post(f"{path(topic)}/delete", {"copy": True, "before_seq": earliest_seq}), 200)
+    await ask(context, dest, post(f"{path(topic)}/delete", {"copy": True, "before_seq": until}), 200)
+    return True
 
 
-async def repair(context: RouterContext, topic: str, source: str, dest: str) -> int:
+async def repair(context: RouterContext, topic: str, source: str, dest: str) -> None:
     """Deletes the copy's records that the source no longer shows.
-
-    Returns their number, without the records below the source's first.
 
     Raises NotReady if the copy lacks records. A copy cannot insert records below its head, and must be created again.
     """
     original, copy = await look(context, source, topic), await look(context, dest, topic)
-    if original is not None and copy is not None and copy.earliest_seq < min(original.earliest_seq, copy.head_seq + 1):
-        await trim(context, topic, source, dest, min(original.earliest_seq, copy.head_seq + 1))
+    if original is None or copy is None:
+        return
+    if await trim(context, topic, source, dest, original.earliest_seq, copy.earliest_seq, copy.head_seq):
         copy = await look(context, dest, topic)
-    if original is None or copy is None or original.count == copy.count:
-        return 0
+    if copy is None or original.count == copy.count:
+        return
     found = await difference(context, topic, source, dest, min(original.head_seq, copy.head_seq))
     await delete(context, topic, dest, found.surplus)
     if found.missing:
         raise NotReady(
             f"the copy of {topic!r} on the route {dest!r} lacks {found.missing} records: delete it, and copy again"
         )
-    return len(found.surplus)
 
 
 async def delete(context: RouterContext, topic: str, dest: str, seqs: Sequence[int]) -> None:
@@ -251,26 +256,31 @@ async def forward_delete(context: RouterContext, request: Request, answer: Respo
     await ask(context, dest, post(request.path, body), 200, 404)
 
 
-async def copy_cursors(context: RouterContext, topic: str, source: str, dest: str) -> int:
-    """Copies the positions of named cursors from the source. Returns the number of the source's named cursors.
+async def entries(context: RouterContext, route: str, path: str, key: str) -> AsyncGenerator[dict[str, Any]]:
+    """Yields every entry of a list of the route's server. `key`: the field of the answer that holds the entries."""
+    cursor = ""
+    while True:
+        query = f"page_size=1000&cursor={quote(cursor, safe='')}"
+        page = await (await ask(context, route, Request("GET", path, query), 200)).decoded()
+        for entry in page[key]:
+            yield entry
+        cursor = page.get("next_cursor", "")
+        if not cursor:
+            return
+
+
+async def copy_cursors(context: RouterContext, topic: str, source: str, dest: str) -> None:
+    """Copies the positions of named cursors from the source.
 
     A cursor that moves at the same time keeps its new position, because another process has already opened the copy.
     """
-    copied, page_cursor = 0, ""
-    while True:
-        query = f"page_size=1000&cursor={quote(page_cursor, safe='')}"
-        page = await (await ask(context, source, Request("GET", f"{path(topic)}/cursors", query), 200)).decoded()
-        for each in page["cursors"]:
-            if each["kind"] == "named":
-                copied += 1
-                target = f"{path(topic)}/cursors/{quote(each['cursor'], safe='')}"
-                there = await ask(context, dest, Request("GET", target), 200, 404)
-                stands_at = (await there.decoded())["seq"] if there.status == 200 else 0
-                body = msgspec.json.encode({"seq": each["seq"], "expected_seq": stands_at})
-                await ask(context, dest, Request("PUT", target, "", JSON, body), 200, 201, 409)
-        page_cursor = page.get("next_cursor", "")
-        if not page_cursor:
-            return copied
+    async for each in entries(context, source, f"{path(topic)}/cursors", "cursors"):
+        if each["kind"] == "named":
+            target = f"{path(topic)}/cursors/{quote(each['cursor'], safe='')}"
+            there = await ask(context, dest, Request("GET", target), 200, 404)
+            stands_at = (await there.decoded())["seq"] if there.status == 200 else 0
+            body = msgspec.json.encode({"seq": each["seq"], "expected_seq": stands_at})
+            await ask(context, dest, Request("PUT", target, "", JSON, body), 200, 201, 409)
 
 
 def path(topic: str) -> str:

@@ -56,6 +56,11 @@ class Frame:
                 self.others.append(line)
         self.data: bytes | None = b"\n".join(data) if data else None
 
+    @property
+    def has_position(self) -> bool:
+        """Whether the id is a position. The event of a refusal has the id `error`."""
+        return self.event != b"stream-error"
+
     def encoded(self) -> bytes:
         lines = list(self.others)
         if self.id is not None:
@@ -71,7 +76,7 @@ class Frame:
         if (self.data is not None and self.data.startswith((b'{"topic"', b'{"channels"'))) or self.event == b"error":
             with contextlib.suppress(msgspec.MsgspecError):
                 self.data = msgspec.json.encode(with_names(msgspec.json.decode(self.data or b"{}", type=Raws), rename))
-        if self.id and self.event != b"stream-error":  # that one has the id `error`
+        if self.id and self.has_position:
             if b":" in self.id:
                 self.id = renamed_event_id(self.id, rename)
             else:

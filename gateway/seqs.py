@@ -94,7 +94,7 @@ def shift_frame(frame: Frame, by: int) -> None:
         return
     if frame.data is not None and frame.data.startswith(b"{") and frame.event != b"error":
         frame.data = msgspec.json.encode(shifted(msgspec.json.decode(frame.data, type=Raws), by))
-    if not frame.id or frame.event == b"stream-error":  # that one has the id `error`
+    if not frame.id or not frame.has_position:
         return
     topic, colon, seq = frame.id.rpartition(b":")
     if colon:

@@ -48,8 +48,8 @@ class Config(Request):
     discard: Literal["old", "reject"] | UnsetType = UNSET
     """`old`: a full topic evicts its oldest records. `reject`: a full topic refuses the append (422). `"old"` for a new topic."""
     durability: Durability | UnsetType = UNSET
-    """What an acknowledged append survives. `fsync`: it is on disk. `disk`: it is on disk within 0.6 s. `memory`: a crash
-    of PostgreSQL can lose it. `ephemeral`: a restart of the service loses it. `"disk"` for a new topic."""
+    """The crashes that an acknowledged append survives. `fsync`: it is on disk. `disk`: it is on disk within 0.6 s. `memory`: a
+    crash of PostgreSQL can lose it. `ephemeral`: a restart of the service loses it. `"disk"` for a new topic."""
     durable: bool | UnsetType = UNSET
     """Another way to set `durability`: true is `fsync`, false is `disk`. If both are sent, `durability` wins."""
     priority: Priority | UnsetType | None = UNSET
@@ -119,7 +119,7 @@ class WholeConfig(msgspec.Struct):
     discard: Literal["old", "reject"]
     """`old`: a full topic evicts its oldest records. `reject`: a full topic refuses the append."""
     durability: Durability
-    """What an acknowledged append survives."""
+    """The crashes that an acknowledged append survives."""
     durable: bool
     """Whether `durability` is `fsync`."""
     priority: int | None

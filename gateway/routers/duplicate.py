@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 import msgspec
 
@@ -35,9 +34,8 @@ from gateway.patterns import matches
 log = logging.getLogger(__name__)
 SWEEP_SECONDS = 1.0
 PAGES_A_TURN = 20  # of one topic, before the next topic's turn
-SETTLED_SWEEPS = (
-    3  # sweeps with different counts before a comparison record by record, because a copy trims itself a little later
-)
+# Sweeps with different counts before a comparison record by record, because a copy trims itself a little later.
+SETTLED_SWEEPS = 3
 AUDITED = 50  # topics per sweep whose settings are compared
 
 
@@ -62,14 +60,13 @@ class Copy:
     """The copies on one route, in the view of one process.
 
     `lag`: the number of missing records. `differing`: topics whose records differ from the primary's. `blocked`: topics that
-    cannot be copied, with the reason. `repaired`: the number of deleted records.
+    cannot be copied, with the reason.
     """
 
     route: str
     lag: int = 0
     differing: set[str] = field(default_factory=set)
     blocked: dict[str, str] = field(default_factory=dict)
-    repaired: int = 0
     pending: deque[Callable[[RouterContext], Awaitable[None]]] = field(default_factory=deque)
     # With the number of sweeps that saw the same state.
     unsettled: dict[str, tuple[Listed, Listed, int]] = field(default_factory=dict)
@@ -134,9 +131,9 @@ class Duplication:
         for topic, original in originals.items():
             there = copied.get(topic)
             try:
-                if there is not None and there.first < min(original.first, there.head + 1):
-                    until = min(original.first, there.head + 1)
-                    await copies.trim(context, topic, self.config.primary, copy.route, until)
+                if there is not None:
+                    primary, route = self.config.primary, copy.route
+                    await copies.trim(context, topic, primary, route, original.first, there.first, there.head)
                 if there is None or there.head != original.head:
                     left, has_moved = await self.bring(context, copy.route, topic)
                     lag, moved = lag + left, moved or has_moved
@@ -177,7 +174,7 @@ class Duplication:
         copy.unsettled[topic] = original, there, sweeps
         if sweeps >= SETTLED_SWEEPS:
             copy.differing.add(topic)
-            copy.repaired += await copies.repair(context, topic, self.config.primary, copy.route)
+            await copies.repair(context, topic, self.config.primary, copy.route)
             del copy.unsettled[topic]
 
     async def audit(self, context: RouterContext, copy: Copy, topics: list[str]) -> None:
@@ -186,8 +183,9 @@ class Duplication:
         chosen = (behind or topics)[:AUDITED]
         copy.audited = chosen[-1] if chosen else ""
         for topic in chosen:
-            original = await copies.look(context, self.config.primary, topic)
-            there = await copies.look(context, copy.route, topic)
+            original, there = await asyncio.gather(
+                copies.look(context, self.config.primary, topic), copies.look(context, copy.route, topic)
+            )
             if there is not None and not there.is_sealed:
                 copy.opened.add(topic)
                 continue
@@ -200,15 +198,8 @@ class Duplication:
 
 async def listed(context: RouterContext, route: str) -> AsyncIterator[tuple[str, Listed]]:
     """Yields the topics of a route, with heads and counts."""
-    cursor = ""
-    while True:
-        query = f"page_size=1000&cursor={quote(cursor, safe='')}"
-        page = await (await ask(context, route, Request("GET", "/v0/topics", query), 200)).decoded()
-        for each in page["topics"]:
-            yield each["topic"], Listed(each["head_seq"], each["earliest_seq"], each["count"])
-        cursor = page.get("next_cursor", "")
-        if not cursor:
-            return
+    async for each in copies.entries(context, route, "/v0/topics", "topics"):
+        yield each["topic"], Listed(each["head_seq"], each["earliest_seq"], each["count"])
 
 
 class DuplicateRouter:

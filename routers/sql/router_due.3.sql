@@ -1,7 +1,7 @@
 -- Whether a router may be advanced now: it runs, or it was blocked and its pause is over, or what the dest rejected fits by now.
 --
--- Version 2: not one whose dest takes its sources in the order of their writes (`ordered`). Who made that router moves it, together
--- with the dest's other ones (push/sql/push_fill.sql).
+-- Version 2: not one whose dest takes its sources in the order of their writes (`ordered`). The bus, which made such a router,
+-- moves it together with the dest's other routers (push/sql/push_fill.sql).
 CREATE OR REPLACE FUNCTION router_due(router routers_router, p_now bigint) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT NOT router.ordered AND (

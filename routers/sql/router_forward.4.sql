@@ -55,7 +55,7 @@ BEGIN
     once := router.guarantee = 'exactly_once';
     reject := dest.discard = 'reject' AND (dest.cap_records > 0 OR dest.cap_bytes > 0);
 
-    -- What the source lost before we came is told in the dest; what somebody deleted there is not.
+    -- The dest tells the records that the source lost before this call. It does not tell deleted records.
     IF source.ttl_ms > 0 THEN
         cut := topic_seq_at(source.id, head.floor_seq, head.head_seq, p_now - source.ttl_ms) - 1;
         IF cut > head.floor_seq THEN  -- as topic_expire will leave it
@@ -75,7 +75,7 @@ BEGIN
     END IF;
     SELECT * INTO target FROM topics_topichead WHERE topic_id = dest.id;
 
-    -- What the source shows, as the dest would show it; no record comes home. Entries are spans to be, of the dest, but their
+    -- The records that the source shows, as the dest will show them. No record returns to its home topic. Entries are spans to be, of the dest, but their
     -- first_seq and last_seq are still the source's. An entry is a run, or one record where each has to be looked at by itself. The
     -- stamp of an exactly_once router takes the place of the one before.
     entries := ARRAY(
@@ -94,7 +94,7 @@ BEGIN
                  WHERE home_id IS DISTINCT FROM dest.id) run
          CROSS JOIN LATERAL generate_series(0, CASE WHEN single THEN run.last_seq - run.first_seq ELSE 0 END) n
          ORDER BY run.first_seq + n);
-    -- Of these what is new to the dest, and of that what fits. Who asks for none of it pays for none of it.
+    -- Keep the entries that are new to the dest, and then those that fit. A router without such a condition skips these steps.
     IF router.cyclic THEN
         entries := ARRAY(SELECT entry FROM router_unheld(entries, dest.id) entry);
     END IF;

@@ -3,9 +3,9 @@
 --
 -- Locks, in this order: ADVANCE_LOCK (7001) shared, against reclaim only; the cursors of the routers that lag, in order of id;
 -- the dests' heads in topic order. Router rows are written under their cursor's lock, so that needs no place in the order. The
--- source is not locked: its head, once seen, is committed, and everything below it with it. Who waits (p_wait: a reader) gets a
--- cursor after another advance is through; who does not (a worker) leaves that router to the other one, which looks again
--- when it is done.
+-- source is not locked: its head, once seen, is committed, and everything below it with it. A reader waits (p_wait)
+-- until another advance of the cursor is done. A worker does not wait, and leaves that router to the other advance, which looks
+-- again at its end.
 -- A row for each router that went on: its dest's head, whether that moved, and whether routers lead on from it; `more` says that the
 -- router is not at the source's head yet, though p_limit seqs (of all routers that are looked at one by one) were examined.
 --

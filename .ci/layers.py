@@ -1,4 +1,8 @@
-"""Whether each package imports only what lies below it. Prints what does not, and then fails.
+"""Checks the imports between our modules. Prints each fault, and then fails.
+
+- A package imports only packages below it in this list.
+- A module does not assign to another module, and does not append to a list of another module. topics_project/wiring.py fills
+  slots instead (base/slot.py).
 
     topics_project   the site, where all is put together
     console          the operators' pages
@@ -13,8 +17,6 @@
     store            PostgreSQL without a domain
     http1            HTTP/1.1 in an event loop
     base             errors, names, units, the clock
-
-An import inside a function counts like any other: it would only hide the circle.
 """
 
 import ast
@@ -24,25 +26,68 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 LAYERS = [line.split()[0] for line in str(__doc__).splitlines() if line.startswith("    ")]  # from the top
+GROWS = ("append", "extend", "insert")
 
 
-def imported(file: Path) -> Iterator[tuple[int, str]]:
-    """The line and the top-level package of each import in a file."""
-    for node in ast.walk(ast.parse(file.read_text())):
+def name_of(file: Path) -> str:
+    return ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {
+    name_of(file): ast.parse(file.read_text())
+    for package in (*LAYERS, "bench", "tests")
+    for file in sorted((ROOT / package).rglob("*.py"))
+}
+
+
+def imported(module: str) -> Iterator[tuple[int, str, str]]:
+    """Yields the line, the full name and the local name of each import of a module."""
+    for node in ast.walk(MODULES[module]):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name.split(".")[0]) for alias in node.names)
+            yield from ((node.lineno, alias.name, alias.asname or alias.name.split(".")[0]) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.lineno, node.module.split(".")[0]
+            yield from (
+                (node.lineno, f"{node.module}.{alias.name}", alias.asname or alias.name) for alias in node.names
+            )
 
 
-def wrong() -> Iterator[str]:
-    for place, package in enumerate(LAYERS):
-        for file in sorted((ROOT / package).rglob("*.py")):
-            for line, other in imported(file):
-                if other in LAYERS[:place]:
-                    yield f"{file.relative_to(ROOT)}:{line}: {package} is below {other} and must not import it"
+def upward() -> Iterator[str]:
+    """Yields the imports of packages above."""
+    for module in MODULES:
+        package = module.split(".")[0]
+        above = LAYERS[: LAYERS.index(package)] if package in LAYERS else []
+        for line, other, _ in imported(module):
+            if other.split(".")[0] in above:
+                yield f"{module}:{line}: {package} is below {other.split('.')[0]} and must not import it"
 
 
-found = list(wrong())
-print("\n".join(found) or "Every package imports only what lies below it.")
+def reaching() -> Iterator[str]:
+    """Yields the assignments of product modules to other modules, and what they append to lists of other modules."""
+    for module in (each for each in MODULES if each.split(".")[0] in LAYERS):
+        ours = {local: full for _, full, local in imported(module) if full.split(".")[0] in LAYERS}
+        for node in ast.walk(MODULES[module]):
+            targets: list[ast.expr] = []
+            if isinstance(node, ast.Assign):
+                targets = node.targets
+            elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+                targets = [node.target]
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in GROWS:
+                targets = [node.func.value]
+            for target in targets:
+                if (
+                    not (isinstance(target, ast.Name) and isinstance(node, ast.Assign | ast.AnnAssign))
+                    and root(target) in ours
+                ):
+                    yield f"{module}:{target.lineno}: {ast.unparse(target)} belongs to {ours[root(target)]}: use a slot"
+
+
+def root(target: ast.expr) -> str:
+    """Returns the name at the begin of an expression like `a.b[c].d`, or an empty string."""
+    while isinstance(target, ast.Attribute | ast.Subscript):
+        target = target.value
+    return target.id if isinstance(target, ast.Name) else ""
+
+
+found = [*upward(), *reaching()]
+print("\n".join(found) or "Every package imports only what lies below it, and assigns to no other module.")
 sys.exit(bool(found))

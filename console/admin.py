@@ -30,6 +30,7 @@ class Completing:
         return form
 
 
+@admin.register(Topic)
 class Topics(Completing, TopicAdmin):
     """The topics' list. Each name links to the topic's page, which links to the topic's settings."""
 
@@ -41,6 +42,7 @@ class Topics(Completing, TopicAdmin):
         return shown.topic(topic.name)
 
 
+@admin.register(Router)
 class Routers(Completing, RouterAdmin):
     list_display = ("named", *RouterAdmin.list_display[1:])
     list_display_links = None
@@ -62,12 +64,8 @@ class Routers(Completing, RouterAdmin):
         return shown.state(super().state_now(router))
 
 
+@admin.register(Cursor)
 class Cursors(Completing, CursorAdmin):
     @admin.display(ordering="topic__name", description="topic")
     def of_topic(self, cursor: Cursor) -> str:
         return shown.topic(cursor.topic.name)
-
-
-for model, ours in ((Topic, Topics), (Router, Routers), (Cursor, Cursors)):
-    admin.site.unregister(model)
-    admin.site.register(model, ours)

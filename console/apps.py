@@ -15,13 +15,3 @@ class ConsoleConfig(AppConfig):
     name = "console"
     verbose_name = "console"
     default_auto_field = "django.db.models.BigAutoField"
-
-    def ready(self) -> None:
-        """Registers the console's hooks in packages below the console."""
-        from console import jobs, metrics, signs
-        from topics.api import health
-        from wire.metrics import collectors
-
-        jobs.listen()
-        collectors.append(metrics.collect)
-        health.degraded.append(signs.degraded)

@@ -20,7 +20,6 @@ from base.errors import NotFound, ShuttingDown, TopicsError
 from console.visitor import enter, threads
 from store.database import mend, translated
 from watch import frames
-from watch.hub import hub
 from watch.outflow import Outflow
 from watch.registry import registry
 from watch.serve import HEADERS, disconnected, flowing
@@ -155,17 +154,20 @@ class Ending(Protocol):
 
 
 def end_all() -> None:
+    """Ends the streams of the console, because this process is about to exit."""
     for each in list(_open):
         each.end(ShuttingDown.code, "this server is shutting down: connect again, another one answers")
 
 
-shutdown.before_the_end(end_all, lambda: bool(_open))
+def busy() -> bool:
+    """Returns True if streams of the console are open."""
+    return bool(_open)
 
 
 @contextlib.asynccontextmanager
 async def admitted(stream: Ending) -> AsyncIterator[None]:
     """Runs an open stream: counts the stream against its user, and ends the stream before the process exits. Raises Throttled."""
-    streams = registry(hub())
+    streams = registry()
     await streams.enter(stream.key)
     _open[stream] = None
     try:

@@ -22,7 +22,6 @@ from django.db import connection
 from base.clock import now_ms
 from base.errors import TopicsError
 from store.database import mend, prepared
-from wire import metrics
 
 log = logging.getLogger(__name__)
 BEAT_SECONDS = 2.0
@@ -77,11 +76,10 @@ class Signs:
         self.redis = redis.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=1, socket_timeout=1)
 
     def start(self) -> None:
-        metrics.listeners.append(self.note)
         threading.Thread(target=self.beat_forever, name="signs", daemon=True).start()
 
     def note(self, sums: dict[tuple[str | int, ...], int]) -> None:
-        """Adds the increments since the last call. The metrics call this."""
+        """Adds the increments since the last call."""
         with self.lock:
             for (name, *labels), by in sums.items():
                 if name in COUNTED:
@@ -169,6 +167,12 @@ def start(kind: str) -> Signs:
         _ours = Signs(kind)
         _ours.start()
     return _ours
+
+
+def note(sums: dict[tuple[str | int, ...], int]) -> None:
+    """Adds a web process's increments to its next heartbeat (wire/metrics.py calls this)."""
+    if _ours is not None:
+        _ours.note(sums)
 
 
 def degraded() -> list[str]:

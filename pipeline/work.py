@@ -22,8 +22,8 @@ from pipeline.turns import Turn, turn
 from shell.progress import Progress
 from store.database import translating
 from store.script import run as run_script
-from topics import hooks
 from topics.cache import topic_called
+from topics.hooks import hooks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,7 +82,7 @@ class Work:
         """
         topic = run_script(topic_called(name))
         if topic.derived:
-            run_script(hooks.before_read(topic, now_ms()))
+            run_script(hooks.value.before_read(topic, now_ms()))
         with translating(), self.database.connect() as session:
             return extent(session, name)
 

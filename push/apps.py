@@ -13,23 +13,15 @@ class PushConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Checks the settings, and registers the bus with the packages below it: hooks, metrics and periodic work."""
-        from push import counters, exceptions, fill, health, metrics, reporters
-        from push.names import check_queue
-        from topics import hooks
-        from wire import pulse
+        """Checks the settings, and starts to report faults."""
+        from push import exceptions, reporters
         from wire.keys import LEAST_SECRET, SECRET
-        from wire.metrics import collectors
 
         root = settings.ROUTEMASTER_ROOT_KEY
         least = LEAST_SECRET if settings.BEYOND_LOOPBACK else 1
         if root and (not SECRET.fullmatch(root) or not least <= len(root) <= 128):
             raise Refusal(f"ROUTEMASTER_ROOT_KEY cannot be used: give it {least} to 128 printable characters.")
         check_clients(root)
-        hooks.before_read = fill.before_read
-        hooks.check_config = check_queue
-        collectors.append(metrics.collect)
-        pulse.steps += [health.look_at_redis, counters.note_start, counters.flush]
         exceptions.report_to(settings.EXCEPTION_SERVICE, settings.EXCEPTION_SERVICE_URL)
         reporters.check(settings.METRIC_COLLECTION_SERVICE)
 

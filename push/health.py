@@ -10,7 +10,6 @@ import redis
 from django.conf import settings
 
 from base.errors import NotReady
-from push import publish
 from store.script import Pause, Script, Shared, Statement
 
 
@@ -26,9 +25,18 @@ def ping() -> bool:
         return False
 
 
-def look_at_redis() -> None:
-    """Checks Redis, once a second in each web process. While Redis does not answer, publishers get 503."""
-    publish.redis_away = not ping()
+class Health:
+    """Redis as this web process knows it. While Redis does not answer, publishers get 503."""
+
+    def __init__(self) -> None:
+        self.redis_away = False
+
+    def look_at_redis(self) -> None:
+        """Checks Redis. Called once a second."""
+        self.redis_away = not ping()
+
+
+process = Health()
 
 
 class Ping(Shared):

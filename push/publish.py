@@ -11,6 +11,7 @@ import msgspec
 from django.conf import settings
 
 from base.errors import Forbidden, InvalidRequest, NotReady, RecordTooLarge
+from push import health
 from push.names import bus_topic, check_topic
 from store import disk
 from store.script import Script, Statement, atomically
@@ -67,7 +68,6 @@ class Owner(NamedTuple):
 
 
 _owners: dict[str, Owner] = {}  # by bus topic, remembered by this process for as many topics as the cache
-redis_away = False  # set every second (health.look_at_redis)
 
 
 def check_event(event: Event) -> None:
@@ -117,7 +117,7 @@ def publish(topic: str, event: Event, client_id: int, now: int) -> Script[None]:
     """
     check_topic(topic)
     check_event(event)
-    if redis_away:
+    if health.process.redis_away:
         raise NotReady("Redis is not reachable, and nobody could be told of the event")
     rows = one_row(rendered(topic, event, now))
     name = bus_topic(topic)

@@ -122,7 +122,6 @@ class StateNow(admin.SimpleListFilter):
         return queryset
 
 
-@admin.register(Router)
 class RouterAdmin(DomainAdmin):
     """The lag is the source's head minus the cursor, computed by the query of the page."""
 

@@ -16,7 +16,8 @@ import psycopg
 from django.conf import settings
 from psycopg import pq
 
-from store import liveness, timeouts
+from base.slot import Slot
+from store import liveness, serving, timeouts
 from store.codec import FINE, Arguments, Rows, dump, load, numbered, refused
 from store.database import check_version
 
@@ -28,8 +29,8 @@ SET enable_bitmapscan = off;
 SET enable_mergejoin = off
 """
 ANSWER_MS = settings.TOPICS_ANSWER_TIMEOUT_MS  # PostgreSQL cancels a statement after this time
-# Statements that each new connection runs first. The log adds its check for a crash of PostgreSQL (topics/apps.py).
-on_connect: list[str] = []
+# Statements that each new connection runs first, before its limits are set, because recovery from a crash may take long.
+on_connect: Slot[str] = Slot()
 # Extra wait after ANSWER_MS. Normally PostgreSQL cancels the statement in this time, and the connection stays usable.
 GRACE_SECONDS = 1.0
 
@@ -280,8 +281,9 @@ async def connect(lock_ms: int = settings.TOPICS_LOCK_TIMEOUT_MS, session: str =
     connection = Connection(await watched.answered(connecting, most))
     try:
         check_version(connection.server.server_version)
-        for statements in on_connect:  # before the limits are set, because recovery from a crash may take long
-            await connection.run(statements)
+        await connection.run(on_connect.value)
+        if serving.process.holds:
+            await connection.run(serving.HOLD)
         await connection.run(f"{SESSION}; {timeouts.session('web', ANSWER_MS, lock_ms)}; {session}")
     except BaseException:
         connection.end()

@@ -17,6 +17,9 @@ from typing import Any, Protocol, TypeVar
 import psycopg
 from django.db import connections
 
+from base.per_loop import PerLoop
+from base.slot import Slot
+
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
@@ -27,7 +30,7 @@ SLOW_SECONDS = 0.5  # after this wait the loop checks whether PostgreSQL answers
 PROBE_TICKS = 7
 AWAY = "PostgreSQL does not answer"
 
-when_away: list[Callable[[], None]] = []  # called each time when PostgreSQL is found to be away
+when_away: Slot[Callable[[], None]] = Slot()  # called each time when PostgreSQL is found to be away
 
 
 class Waiting(Protocol):
@@ -137,8 +140,7 @@ class Liveness:
         waiting, self.waiting = list(self.waiting), {}
         for each in waiting:
             each.give_up(psycopg.OperationalError(AWAY))
-        for tell in when_away:
-            tell()
+        when_away.value()
 
 
 class Answer:
@@ -169,12 +171,4 @@ def parameters() -> dict[str, Any]:
     return {**options, "autocommit": True}
 
 
-_here: Liveness | None = None
-
-
-def here() -> Liveness:
-    """Returns the Liveness of the running event loop."""
-    global _here
-    if _here is None or _here.loop is not asyncio.get_running_loop():
-        _here = Liveness()
-    return _here
+here = PerLoop(Liveness).here

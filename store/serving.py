@@ -15,8 +15,6 @@ from typing import Any
 from django.db import connection
 from django.db.backends.signals import connection_created
 
-from store.connection import on_connect
-
 LOCK = 7300  # advisory lock of PostgreSQL: shared by all serving connections, exclusive for the first start
 HOLD = f"SELECT pg_advisory_lock_shared({LOCK})"
 TRY_ALONE = f"SELECT pg_try_advisory_lock({LOCK})"
@@ -25,10 +23,20 @@ RELEASE = f"SELECT pg_advisory_unlock({LOCK})"
 GONE_SECONDS = 1.0
 
 
-def announce() -> None:
-    """Let each new connection of this process hold the lock, both the event loop's and Django's."""
-    on_connect.append(HOLD)
-    connection_created.connect(hold)
+class Serving:
+    """Whether each new connection of this process holds the lock."""
+
+    def __init__(self) -> None:
+        self.holds = False
+
+    def announce(self) -> None:
+        """Let each new connection of this process hold the lock, both the event loop's and Django's."""
+        self.holds = True
+        connection_created.connect(hold)
+
+
+process = Serving()
+announce = process.announce
 
 
 def hold(connection: Any, **_: Any) -> None:

@@ -68,9 +68,8 @@ def end_connections() -> None:
 
 
 def watch_connections() -> None:
-    """From here on Django's connections of this process can be ended, and are when PostgreSQL is away. Called once."""
+    """From here on Django's connections of this process can be ended (end_connections). Called once."""
     connection_created.connect(keep_socket)
-    liveness.when_away.append(end_connections)
 
 
 class Threads:

@@ -10,8 +10,7 @@ import os
 from typing import Any
 
 from django.conf import settings
-
-_session = ""  # statements that each new connection of Django runs in this process
+from django.db.backends.signals import connection_created
 
 
 def session(role: str, statement_ms: int, lock_ms: int = settings.TOPICS_LOCK_TIMEOUT_MS) -> str:
@@ -24,13 +23,11 @@ def session(role: str, statement_ms: int, lock_ms: int = settings.TOPICS_LOCK_TI
 
 
 def serve(role: str, statement_ms: int) -> None:
-    """Give new connections of Django in this process limits."""
-    global _session
-    _session = session(role, statement_ms)
+    """Gives new connections of Django in this process limits. Recovery from a crash of PostgreSQL runs before, without limits."""
+    statements = session(role, statement_ms)
 
-
-def limit(connection: Any, **_: Any) -> None:
-    """Set the limits of a new connection of Django (topics/apps.py), after its check for a crash. Recovery has no limits."""
-    if _session:
+    def limit(connection: Any, **_: Any) -> None:
         with connection.cursor() as cursor:
-            cursor.execute(_session)
+            cursor.execute(statements)
+
+    connection_created.connect(limit, weak=False)

@@ -17,9 +17,10 @@ from base.errors import Incompatible, InvalidRequest
 from base.names import HIDDEN, check_topic_name
 from store.joint import Joined
 from store.script import Done, Script, Statement, Whole, atomically
-from topics import audit, hooks, limits
+from topics import audit, limits
 from topics.audit import as_json
 from topics.cache import CachedTopic, absent, cached, forget, keep, lock_of
+from topics.hooks import hooks
 from topics.models import Topic, TopicHead
 from wire.answer import clamped
 from wire.keys import Key
@@ -297,7 +298,7 @@ def check_new(name: str, fields: dict[str, Any]) -> Script[None]:
     """Raises Throttled or InvalidRequest if no new topic with these columns is allowed."""
     check_topic_name(name)
     check_type(fields)
-    hooks.check_config(name, fields.get("discard", TOPIC["discard"]), fields.get("sealed", False))
+    hooks.value.check_config(name, fields.get("discard", TOPIC["discard"]), fields.get("sealed", False))
     yield from limits.check_topics(name)
 
 
@@ -388,7 +389,7 @@ def change_topic(
     columns = {column: getattr(before, column) for column in COLUMNS} | changed
     yield Statement(SAVE, {**columns, "id": topic_id})
     after = whole(columns)
-    hooks.check_config(name, after.discard, after.sealed)
+    hooks.value.check_config(name, after.discard, after.sealed)
     yield from audit.note_difference("topic", name, as_dict(before), as_dict(after))
     yield Statement(EXPIRE, (now, topic_id))
     if after.discard == Topic.Discard.OLD:

@@ -13,10 +13,11 @@ from msgspec import Meta
 
 from base.errors import InvalidRequest, Outdated, TopicNotEmpty, TopicNotSealed
 from store.script import Script, Statement, Whole, atomically
-from topics import audit, hooks, sealed, wake
+from topics import audit, sealed, wake
 from topics.cache import CachedTopic, as_known, forget, lock_of
 from topics.config import LOCK_CONFIG, as_dict, stored
 from topics.diff import Match, Seq, check_match
+from topics.hooks import hooks
 from topics.insert import array
 from topics.removal import Deleted, Deletion
 from wire.keys import OPEN, Key
@@ -104,7 +105,7 @@ def deleting(
         if not (yield from sealed.check_seal(topic, is_copy)):
             return None
         if topic.derived:
-            yield from hooks.before_read(topic, now)  # the delete must find all that a reader sees
+            yield from hooks.value.before_read(topic, now)  # the delete must find all that a reader sees
         try:
             return (yield from delete(topic))
         except Outdated:
@@ -174,7 +175,7 @@ def delete_locked(
     name: str, if_empty: bool, now: int, key: Key, *, if_sealed: bool = False, keep_head: bool = True
 ) -> Script[tuple[int | None, int, list[str]]]:
     """Returns the topic's id (None: the topic does not exist), the head, and the names of the routers."""
-    yield from hooks.before_delete()
+    yield from hooks.value.before_delete()
     # This lock keeps the config unchanged. Not FOR UPDATE: making a cursor, which refers to this row, need not wait yet.
     found = yield Statement(LOCK_CONFIG, (name,))
     if not found:
@@ -183,7 +184,7 @@ def delete_locked(
     config = stored(values)
     if if_sealed and not config.sealed:
         raise TopicNotSealed(f"{name!r} is not sealed", topic=name)
-    routers = yield from hooks.with_delete(topic_id, name, key)
+    routers = yield from hooks.value.with_delete(topic_id, name, key)
     ((head_seq,),) = yield Statement(TAKE_HEAD, (topic_id,))
     if if_empty:
         yield Statement(EXPIRE, (topic_id, now - config.ttl_ms if config.ttl_ms else None))

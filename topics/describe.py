@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from store.script import Script, Statement
-from topics import config, hooks
+from topics import config
 from topics.cache import CachedTopic, as_known
+from topics.hooks import hooks
 from topics.models import Topic
 from topics.recency import effective_priority, last_read
 
@@ -63,7 +64,7 @@ def held(name: str, now: int) -> Script[Held]:
 
     def look(topic: CachedTopic) -> Script[Held | None]:
         if topic.derived:
-            yield from hooks.before_read(topic, now)
+            yield from hooks.value.before_read(topic, now)
         rows = yield Statement(ONE, (topic.expired_ts(now), topic.id, topic.version), quick=True)
         if not rows:
             return None

@@ -14,8 +14,9 @@ from base.clock import now_ms
 from base.errors import InvalidRequest
 from base.names import MAX_TAG_BYTES, check_node, check_token
 from store.script import Pause, Script, Statement
-from topics import hooks, recency
+from topics import recency
 from topics.cache import CachedTopic, as_known
+from topics.hooks import hooks
 from topics.stamps import seen
 from wire.answer import clamped
 from wire.keys import Key
@@ -192,7 +193,7 @@ class UntilMoved(Pause):
         self.topic_id, self.head_seq, self.seconds = topic_id, head_seq, seconds
 
     async def over(self) -> bool:
-        return await hooks.until_moved(self.topic_id, self.head_seq, self.seconds)
+        return await hooks.value.until_moved(self.topic_id, self.head_seq, self.seconds)
 
 
 def read_window(name: str, wanted: Diff, now: int) -> Script[tuple[CachedTopic, Window]]:
@@ -200,7 +201,7 @@ def read_window(name: str, wanted: Diff, now: int) -> Script[tuple[CachedTopic, 
 
     def read(topic: CachedTopic) -> Script[tuple[CachedTopic, Window] | None]:
         if topic.derived:
-            yield from hooks.before_read(topic, now)
+            yield from hooks.value.before_read(topic, now)
         rows = yield Statement(DIFF, parameters(topic, wanted, now), quick=True)
         if not rows:
             return None

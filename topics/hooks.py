@@ -1,56 +1,34 @@
-"""Hooks: functions for other apps to replace at their start (apps.py).
-
-The log does not import routers or streams. Without these apps, the functions do nothing.
-"""
+"""Hooks: functions of other apps that the log calls. The log does not import routers, streams or the bus."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
+from base.slot import Slot
 from store.script import Script
 from topics.cache import CachedTopic
 from wire.keys import Key
 
 
-def _no_script(*_: object) -> Script[None]:
-    yield from ()
+class Hooks(NamedTuple):
+    # Called before a read of a topic that routers forward into (topic, now). The read must see every record that was
+    # acknowledged upstream before.
+    before_read: Callable[[CachedTopic, int], Script[None]]
+    # Called before a topic's config is saved (name, `discard`, `sealed`). Raises InvalidRequest if the topic cannot have this
+    # config.
+    check_config: Callable[[str, str, bool], None]
+    # Called in the transaction that deletes a topic, before its row is locked. Locks out changes of routers and other objects
+    # that name topics.
+    before_delete: Callable[[], Script[None]]
+    # Called in the same transaction, with the row locked and the head not yet (topic id, name, key of the request). Deletes the
+    # objects that name the topic. Returns the names of the deleted routers.
+    with_delete: Callable[[int, str, Key], Script[list[str]]]
+    # Returns the names of the routers into or out of topics (ids). A page shows the names before a delete.
+    named_by: Callable[[list[int]], Script[list[str]]]
+    # Returns when a topic's head differs from a seq, when the topic is sealed, or after the time (topic id, seq, seconds). The
+    # result is False if the time is over or this process is about to end, and otherwise True: waiting again makes sense.
+    until_moved: Callable[[int, int, float], Awaitable[bool]]
 
 
-def _nothing_removed(*_: object) -> Script[list[str]]:
-    yield from ()
-    return []
-
-
-def _anything(*_: object) -> None:
-    """Accepts every config."""
-
-
-def _nobody(*_: object) -> list[str]:
-    return []
-
-
-async def _at_once(*_: object) -> bool:
-    return False
-
-
-# Called before a read of a topic that routers forward into (topic, now). The read must see every record that was
-# acknowledged upstream before.
-before_read: Callable[[CachedTopic, int], Script[None]] = _no_script
-
-# Called before a topic's config is saved (name, `discard`, `sealed`). Raises InvalidRequest if the topic cannot have this config.
-check_config: Callable[[str, str, bool], None] = _anything
-
-# Called in the transaction that deletes a topic, before its row is locked. Locks out changes of routers and other objects
-# that name topics.
-before_delete: Callable[[], Script[None]] = _no_script
-
-# Called in the same transaction, with the row locked and the head not yet (topic id, name, key of the request). Deletes the
-# objects that name the topic. Returns the names of the deleted routers.
-with_delete: Callable[[int, str, Key], Script[list[str]]] = _nothing_removed
-
-# Returns the names of the routers into or out of topics (ids). A page shows the names before a delete.
-named_by: Callable[[list[int]], list[str]] = _nobody
-
-# Returns when a topic's head differs from a seq, when the topic is sealed, or after the time (topic id, seq, seconds). The
-# result is False if the time is over or this process is about to end, and otherwise True: waiting again makes sense.
-until_moved: Callable[[int, int, float], Awaitable[bool]] = _at_once
+hooks: Slot[Hooks] = Slot()

@@ -8,8 +8,8 @@ import msgspec
 
 from base.errors import NotFound
 from store.script import Script, Statement
-from topics import hooks
 from topics.cache import absent, load_topic
+from topics.hooks import hooks
 from topics.sealed import marked
 
 # The topic's own record by the primary key, or else the span of the seq, by its key, and then the home's row. The record is
@@ -57,7 +57,7 @@ def record(name: str, seq: int, now: int) -> Script[Found]:
     if rows[0][0] is None:
         topic = yield from load_topic(name)
         if topic is not None and topic.derived:
-            yield from hooks.before_read(topic, now)  # a router may not have forwarded the record yet
+            yield from hooks.value.before_read(topic, now)  # a router may not have forwarded the record yet
             rows = (yield look) or rows
     if rows[0][0] is None:
         raise marked(NotFound(f"{name!r} holds no record {seq}", topic=name, seq=seq), rows[0][-1])

@@ -15,6 +15,7 @@ import redis
 from django.conf import settings
 from kombu.exceptions import OperationalError as BrokerError
 
+from base.slot import Slot
 from topics.cache import CachedTopic
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,7 @@ Listener = Callable[[int, int], None]  # topic id, head seq; called in the threa
 # Gets moved topics with routers. Returns the topics that a worker already handles: the worker looks at them again by
 # itself. Called in the sender's thread, with the sender's connection to Redis.
 RoutedHook = Callable[["redis.Redis", set[int]], set[int]]
+on_routed: Slot[RoutedHook] = Slot()
 
 
 class Wake:
@@ -50,7 +52,6 @@ class Wake:
 
     def __init__(self) -> None:
         self.listeners: list[Listener] = []
-        self.on_routed: list[RoutedHook] = []
         self.lock = threading.Lock()
         self.heads: dict[int, int] = {}
         self.routed: set[int] = set()
@@ -59,6 +60,12 @@ class Wake:
         self.busy: set[int] = set()
         self.starting = threading.Lock()
         self.thread: threading.Thread | None = None
+
+    def listen(self, listener: Listener) -> None:
+        self.listeners.append(listener)
+
+    def leave(self, listener: Listener) -> None:
+        self.listeners.remove(listener)
 
     def announce(self, topic_id: int, head_seq: int, routed: bool) -> None:
         """Announces that a topic's head moved. The caller has committed. `routed`: whether the topic has routers."""
@@ -114,15 +121,14 @@ class Wake:
         # One message for all topics: a command per topic would take the interpreter away from the appends.
         message = MESSAGE % " ".join(f"{id} {head}" for id, head in heads.items())
         heard: int = client.execute_command("PUBLISH", CHANNEL, message)
-        if routed and self.on_routed:
+        if routed:
             time.sleep(READER_SECONDS)
-            self.busy = set().union(*(hook(client, routed) for hook in self.on_routed))
+            self.busy = on_routed.value(client, routed)
         return heard > 0
 
 
 process = Wake()
-listeners, announce = process.listeners, process.announce
-on_routed = process.on_routed  # routers/apps.py puts its hook here: routers import topics, not the other way round
+listen, leave, announce = process.listen, process.leave, process.announce
 
 
 def moved(topic: CachedTopic, head_seq: int) -> None:

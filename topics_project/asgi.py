@@ -18,11 +18,10 @@ from base.processes import die_with_parent  # noqa: E402
 from console import signs  # noqa: E402
 from console.streams import stream_at  # noqa: E402
 from push import counters  # noqa: E402
-from store import loop, serving, threads, timeouts  # noqa: E402
+from store import loop  # noqa: E402
 from topics import batch  # noqa: E402
-from topics_project import heartbeats  # noqa: E402
+from topics_project import heartbeats, wiring  # noqa: E402
 from topics_project.urls import ROUTES  # noqa: E402
-from wire import shutdown  # noqa: E402
 from wire.cors import Application, Cors  # noqa: E402
 from wire.front import Front  # noqa: E402
 
@@ -40,10 +39,7 @@ server = multiprocessing.parent_process()
 if server and os.environ.get("TOPICS_SUPERVISED"):
     # A granian worker must exit with its server. Otherwise the worker would keep the port.
     die_with_parent(server.pid)
-shutdown.install()
-timeouts.serve("web", settings.TOPICS_STATEMENT_TIMEOUT_MS)
-serving.announce()
-threads.watch_connections()
+wiring.wire_web()
 application: Application = Front(
     views,
     ROUTES,

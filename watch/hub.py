@@ -14,6 +14,7 @@ from typing import Protocol
 
 from base.clock import now_ms
 from base.errors import TopicsError
+from base.per_loop import PerLoop
 from store.database import translated
 from store.loop import Loop
 from store.script import Statement
@@ -79,7 +80,7 @@ class Hub:
         self.listening: asyncio.Task[None] | None = None
         self.quiet_until = 0.0
         self.soon_tasks: set[asyncio.Task[None]] = set()  # keeps the tasks from being garbage-collected
-        wake.listeners.append(self.hint)
+        wake.listen(self.hint)
 
     def hint(self, topic_id: int, head_seq: int) -> None:
         """A head advanced. Called in the appending thread, which may be any thread.
@@ -210,18 +211,10 @@ class Hub:
         return rows[0][0] if rows else None
 
     async def close(self) -> None:
-        wake.listeners.remove(self.hint)
+        wake.leave(self.hint)
         self.running.cancel()
         self.listen_no_more()
         await self.store.close()
 
 
-_hub: Hub | None = None
-
-
-def hub() -> Hub:
-    """Returns the hub of this process. It lives in the event loop of the first caller."""
-    global _hub
-    if _hub is None:
-        _hub = Hub()
-    return _hub
+hub = PerLoop(Hub).here

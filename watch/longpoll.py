@@ -49,7 +49,9 @@ def release() -> None:
         poll.vanished()
 
 
-shutdown.before_the_end(release, lambda: bool(_waiting))
+def busy() -> bool:
+    """Returns True while long polls wait."""
+    return bool(_waiting)
 
 
 async def until_moved(topic_id: int, head_seq: int, seconds: float) -> bool:

@@ -73,6 +73,12 @@ class Outflows:
     def __init__(self) -> None:
         self.open: dict[Outflow, None] = {}
 
+    def add(self, outflow: Outflow) -> None:
+        self.open[outflow] = None
+
+    def remove(self, outflow: Outflow) -> None:
+        del self.open[outflow]
+
     async def shed(self) -> None:
         """Cuts off streams of stalled clients, the longest stalled first, until the waiting bytes are within MOST_BYTES.
 

@@ -15,12 +15,12 @@ from django.conf import settings
 
 from base.clock import now_ms
 from base.errors import ShuttingDown
+from base.per_loop import PerLoop
 from store.script import Script, Statement
-from watch.hub import Hub
+from watch.hub import Hub, hub
 from watch.outflow import outflows
 from watch.sessions import REFRESH_MS, Saved, refresh, save
 from watch.stream import Stream
-from wire import shutdown as drain
 from wire.entrance import fresh_keys
 from wire.keys import Key, keyring
 from wire.limits import check
@@ -70,8 +70,7 @@ class Registry:
         self.closing: list[Saved] = []
         self.saving = asyncio.Lock()
         self.refreshed = 0
-        drain.before_the_end(self.shut_down, self.busy)
-        hub.chores += [self.count, self.save, self.check_keys, outflows.shed]
+        self.hub.chores += [self.count, self.save, self.check_keys, outflows.shed]
 
     # -- Caps ---------------------------------------------------------------------------------------------------------
 
@@ -170,12 +169,16 @@ class Registry:
             stream.end(ShuttingDown.code, "this server is shutting down: connect again, another one answers")
 
 
-_registry: Registry | None = None
+process = PerLoop(lambda: Registry(hub()))
+registry = process.here
 
 
-def registry(hub: Hub) -> Registry:
-    """Returns the registry of the process, which has only one hub."""
-    global _registry
-    if _registry is None:
-        _registry = Registry(hub)
-    return _registry
+def shut_down() -> None:
+    """Ends all streams, because this process is about to exit."""
+    if process.made is not None:
+        process.made.shut_down()
+
+
+def busy() -> bool:
+    """Returns True if this process must not exit yet."""
+    return process.made is not None and process.made.busy()

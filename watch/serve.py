@@ -20,7 +20,6 @@ from topics.cache import absent
 from watch import frames
 from watch.api import EventsQuery, StreamQuery
 from watch.eventstream import STREAM, EventStream
-from watch.hub import hub
 from watch.outflow import BELOW_BYTES, Outflow, outflows
 from watch.registry import Registry, registry
 from watch.sessions import Session, take
@@ -59,7 +58,7 @@ async def watch(scope: Scope, receive: Receive, send: Send) -> None:
     key = await enter(scope, headers, receive, StreamQuery)
     last = headers.get(b"last-event-id", b"").decode("latin-1").strip()
     seen = frames.parse_id(last) if last else None
-    streams = registry(hub())
+    streams = registry()
     await streams.enter(key)
     try:
         session = await open_session(streams, scope["path"][len(PREFIX) :], key)
@@ -83,14 +82,14 @@ def flowing(scope: Scope, send: Send) -> Iterator[Outflow]:
     """Registers the outflow of an open stream. If the stream was cut because its client takes nothing, the block ends without
     an error."""
     outflow = Outflow(scope, send)
-    outflows.open[outflow] = None
+    outflows.add(outflow)
     try:
         yield outflow
     except asyncio.CancelledError:
         if not outflow.is_cut:
             raise
     finally:
-        del outflows.open[outflow]
+        outflows.remove(outflow)
         memory.let_go(BELOW_BYTES)  # an upper bound of the bytes that the client had not taken
 
 
@@ -118,7 +117,7 @@ async def events(scope: Scope, receive: Receive, send: Send) -> None:
     name = scope["path"].split("/")[3]
     key.check("read")
     key.check_name(name)
-    streams = registry(hub())
+    streams = registry()
     found = await streams.hub.find([name])
     if name not in found:
         raise absent(name)

@@ -2,7 +2,7 @@
 
 Counting is a plain addition, cheap enough for every request. Once a second and before a scrape, the sums go to
 prometheus_client. Its files (PROMETHEUS_MULTIPROC_DIR) add up all web processes. At a scrape, `collectors` read gauges from the
-database. Other apps append their collectors.
+database.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import threading
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -20,6 +20,7 @@ from prometheus_client import CollectorRegistry, Counter, disable_created_metric
 from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from base.slot import Slot
 from store.script import Script
 from wire.keys import Key
 
@@ -46,8 +47,8 @@ _lock = threading.Lock()
 _sums: dict[tuple[str | int, ...], int] = {}  # by name and labels
 # By method, route and status: the number of requests in each bucket, and the microseconds of all requests.
 _requests: dict[tuple[str, str, int], list[int]] = {}
-# Each flush calls these with the counts since the last flush.
-listeners: list[Callable[[dict[tuple[str | int, ...], int]], object]] = []
+# Each flush calls this with the counts since the last flush.
+on_flush: Slot[Callable[[dict[tuple[str | int, ...], int]], object]] = Slot()
 
 
 def count(name: str, *labels: str, by: int = 1) -> None:
@@ -95,8 +96,7 @@ def flush() -> None:
         for le, by in zip(LE, buckets, strict=True):
             add(sums, ("topics_request_bucket_total", method, route, le), by)
         add(sums, ("topics_request_microseconds_total", method, route), microseconds)
-    for listener in listeners:
-        listener(sums)
+    on_flush.value(sums)
     counted = prometheus()
     for (name, *labels), by in sums.items():
         counter = counted[str(name)]
@@ -109,7 +109,7 @@ def add(sums: dict[tuple[str | int, ...], int], key: tuple[str, ...], by: int) -
 
 
 Collector = Callable[[Key], Script[list[Metric]]]
-collectors: list[Collector] = []
+collectors: Slot[Sequence[Collector]] = Slot()
 
 
 class Gathered:
@@ -125,7 +125,7 @@ class Gathered:
 def gather(key: Key) -> Script[Gathered]:
     """Returns the counters of all processes (if the key may see all), and the gauges that the key may see."""
     found = list(counters()) if key.sees_all else []
-    for collector in collectors:
+    for collector in collectors.value:
         found += yield from collector(key)
     return Gathered(found)
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from django.db import connection
 
-from store import threads
+from base.slot import Slot
 from store.database import translated
-from wire import memory, metrics
 
 log = logging.getLogger(__name__)
 PAUSE_SECONDS = 1.0
-# Other apps add their steps.
-steps: list[Callable[[], object]] = [metrics.flush, memory.give_back, lambda: threads.end_idle(time.monotonic())]
+steps: Slot[Sequence[Callable[[], object]]] = Slot()
 _thread: threading.Thread | None = None
 
 
@@ -35,7 +33,7 @@ def beat_forever() -> None:
 
 
 def beat() -> None:
-    for step in steps:
+    for step in steps.value:
         try:
             step()
         except Exception as error:

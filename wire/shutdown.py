@@ -7,35 +7,56 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from base.errors import ShuttingDown
+from base.slot import Slot
 from wire import limits
 
 # Must be shorter than the time after which granian kills a worker (topics_project/supervisor.py).
 PATIENCE_SECONDS = 3.0
 LOOK_SECONDS = 0.02
 
-_begun = False
-_busy: list[Callable[[], bool]] = []  # shutdown waits until all of these return False
-_enders: list[Callable[[], None]] = []
+
+class Holder(NamedTuple):
+    """A part of the process that holds requests open. `end` is called when the shutdown begins. The shutdown waits while `busy`
+    returns True."""
+
+    end: Callable[[], None]
+    busy: Callable[[], bool]
 
 
-def begun() -> bool:
-    return _begun
+holders: Slot[Sequence[Holder]] = Slot()
 
 
-def check() -> None:
-    """Raises ShuttingDown if this process is shutting down."""
-    if _begun:
-        raise ShuttingDown("this server is shutting down: ask again, another one answers")
+class Shutdown:
+    """The shutdown of this process, which begins with a signal."""
+
+    def __init__(self) -> None:
+        self.has_begun = False
+
+    def begun(self) -> bool:
+        return self.has_begun
+
+    def check(self) -> None:
+        """Raises ShuttingDown if this process is shutting down."""
+        if self.has_begun:
+            raise ShuttingDown("this server is shutting down: ask again, another one answers")
+
+    def begin(self, loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
+        """Begin the shutdown after a signal. A second signal stops the server at once."""
+        if self.has_begun:
+            stop()
+            return
+        self.has_begun = True
+        for holder in holders.value:
+            holder.end()
+        loop.create_task(drain(stop))
 
 
-def before_the_end(tell: Callable[[], None], busy: Callable[[], bool]) -> None:
-    """Register `tell`, which is called when the shutdown begins. The shutdown waits while `busy` returns True."""
-    _enders.append(tell)
-    _busy.append(busy)
+process = Shutdown()
+begun, check, begin = process.begun, process.check, process.begin
 
 
 def install() -> None:
@@ -56,24 +77,12 @@ def install() -> None:
     _signals.set_loop_signals = set_loop_signals
 
 
-def begin(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
-    """Begin the shutdown after a signal. A second signal stops the server at once."""
-    global _begun
-    if _begun:
-        stop()
-        return
-    _begun = True
-    for tell in _enders:
-        tell()
-    loop.create_task(drain(stop))
-
-
 async def drain(stop: Callable[[], None]) -> None:
     """Wait until no request is under way, but at most PATIENCE_SECONDS. Then stop."""
     # The loop counts its steps instead of reading a clock. A clock advances while this process does not run (a busy machine, a
     # SIGSTOP). Clients that send a request meanwhile would be cut off without an answer.
     for _ in range(round(PATIENCE_SECONDS / LOOK_SECONDS)):
-        if not limits.in_flight and not any(busy() for busy in _busy):
+        if not limits.in_flight and not any(holder.busy() for holder in holders.value):
             break
         await asyncio.sleep(LOOK_SECONDS)
     stop()

@@ -88,7 +88,7 @@ def test_another_app_adds_its_own(views: Door, monkeypatch: pytest.MonkeyPatch) 
         yield from ()
         return [GaugeMetricFamily("own_gauge", "Ours", value=7)]
 
-    monkeypatch.setattr(metrics, "collectors", [*metrics.collectors, own])
+    monkeypatch.setattr(metrics.collectors, "value", [*metrics.collectors.value, own])
     assert samples(views)["own_gauge", ()] == 7
 
 

@@ -164,7 +164,6 @@ def test_what_was_read_is_rendered_once(
 
     monkeypatch.setattr(Connection, "execute", counting_execute)
     monkeypatch.setattr(feeds, "rendered", counting_rendered)
-    monkeypatch.setattr(hub_module, "_hub", None)  # of this event loop alone
     put_topic(name, Config(), now_ms())
     readers = [Reader() for _ in range(STREAMS)]
     asyncio.run(watch(name, readers, append))
@@ -214,7 +213,6 @@ def test_a_shared_read_takes_no_head_back(transactional_db: None, monkeypatch: p
         put(name, "5", "6")
         connection.close()  # this thread's own
 
-    monkeypatch.setattr(hub_module, "_hub", None)  # of this event loop alone
     put_topic(name, Config(), now_ms())
     put(name, "1", "2", "3", "4")
     heads = asyncio.run(read_behind(name, append))

@@ -79,7 +79,6 @@ def watched(monkeypatch: pytest.MonkeyPatch, name: str, story: Callable[[Client]
             await hub.close()
             await loop.close()
 
-    monkeypatch.setattr(hub_module, "_hub", None)  # of this event loop alone
     monkeypatch.setattr(wake, "announce", lambda *_, **__: None)  # it hears of nothing by itself
     monkeypatch.setattr(arrived, "SETTLE_SECONDS", 0.0)  # what was sent has arrived
     put_topic(name, Config(), now_ms())

@@ -21,7 +21,7 @@ async def main():
     hub, follower = module.hub(), Follower()
     hub.running.cancel()
     hub.follow(4711, follower)
-    wake.listeners.clear()  # only Redis is left to tell
+    wake.process.listeners.clear()  # only Redis is left to tell
     for head in range(1, 100):
         for data in ({"id": 1}, "news", "4711 0 7", 17):  # of somebody who calls a channel of his own so
             await asyncio.to_thread(send_event, "topics", "message", data)

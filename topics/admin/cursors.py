@@ -53,7 +53,6 @@ class CursorForm(DomainForm):
             self.fields["expected_seq"].initial = self.instance.seq
 
 
-@admin.register(Cursor)
 class CursorAdmin(DomainAdmin):
     """The pages of cursors: one query a page. Lag is the head minus the cursor, computed by this query."""
 

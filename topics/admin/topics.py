@@ -18,11 +18,11 @@ from base.clock import now_ms
 from base.errors import Incompatible, TopicNotFound
 from base.units import amount, moment, size
 from store.script import run
-from topics import hooks
 from topics.admin import trim
 from topics.admin.pages import Deletion, DomainAdmin, DomainForm, as_struct, choice_column
 from topics.config import COLUMNS, MAX_PRIORITY, QUEUES_ONLY, Config, put_topic
 from topics.delete import delete_topic
+from topics.hooks import hooks
 from topics.models import Cursor, Topic
 
 MOST_NAMED = 100  # routers and cursors that a confirmation lists by name
@@ -65,7 +65,6 @@ class TopicForm(DomainForm):
         widgets = {"name": forms.TextInput(attrs={"size": 60})}
 
 
-@admin.register(Topic)
 class TopicAdmin(DomainAdmin):
     """The pages of topics: one query a page, by the unique index on name, with each topic's head."""
 
@@ -158,7 +157,7 @@ class TopicAdmin(DomainAdmin):
 def lost_by_delete(topics: Any, request: HttpRequest) -> Deletion:
     ids = [topic.pk for topic in topics]
     found = list(Topic.objects.filter(pk__in=ids).select_related("head").order_by("name"))
-    routers = hooks.named_by(ids)
+    routers = run(hooks.value.named_by(ids))
     cursors = Cursor.objects.filter(topic__in=ids, kind=Cursor.Kind.NAMED)
     named = [f"Cursor {name} of {topic}" for name, topic in cursors.order_by("name").values_list("name", "topic__name")]
     lost: list[Any] = [

@@ -13,6 +13,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from base import clock
 from base.errors import NotReady
+from base.slot import Slot
 from store import disk
 from store.script import Script, Statement
 from wire import metrics
@@ -47,8 +48,8 @@ class ReadyAnswer(msgspec.Struct, kw_only=True):
     performance: Performance
 
 
-# Other apps add functions that return more of these names. A function must not wait, and returns only problems that are known.
-degraded: list[Callable[[], list[Any]]] = [lambda: ["storage_full"] if disk.full() else []]
+# Returns more of these names. The function must not wait, and returns only problems that are known.
+degraded: Slot[Callable[[], list[Any]]] = Slot()
 
 
 @Endpoint("GET", "v0/health", "health", scope=None, answers={200: HealthAnswer}, tag=TAG)
@@ -74,7 +75,7 @@ def ready(asked: Asked[None, None]) -> Script[Answer]:
         raise NotReady("PostgreSQL does not answer") from error
     if replaying:
         raise NotReady("PostgreSQL replays its log", wal_replay_complete=False)
-    wrong = [name for look in degraded for name in look()]
+    wrong = [*(["storage_full"] if disk.full() else []), *degraded.value()]
     return asked.answer(
         ReadyAnswer(wal_replay_complete=True, topics=topics, degraded=wrong or UNSET, performance=asked.performance())
     )

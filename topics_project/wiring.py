@@ -1,0 +1,85 @@
+"""Wiring: which package listens to which. The packages below know no package above them, so this file connects them.
+
+Every process that sets up Django calls wire(): web, workers, beat, commands, the shell and Spark's workers. A web process also
+calls wire_web(). A gateway needs no wiring, because it does not use Django. A slot (base/slot.py) that is filled twice stops the
+process at its start.
+
+Celery's signals are the only other connections: topics_project/celery.py and push/tasks.py connect them where a task is defined.
+"""
+
+from __future__ import annotations
+
+import time
+
+from django.conf import settings
+from django.db.backends.signals import connection_created
+
+import console.metrics
+import push.metrics
+import routers.metrics
+import topics.metrics
+from console import jobs, live, signs
+from push import counters, fill, health, names
+from routers import routers as router_config
+from routers import stored, tasks
+from store import connection, liveness, serving, threads, timeouts
+from topics import recency, wake
+from topics.api import health as readiness
+from topics.hooks import Hooks, hooks
+from topics.upkeep import recovery
+from watch import longpoll, registry
+from wire import memory, metrics, pulse, shutdown
+
+
+def wire() -> None:
+    """Fills the slots of this process. Called once, when all models are loaded (apps.py)."""
+    # New connections, of event loops and of Django: recovery from a crash of PostgreSQL comes first.
+    connection.on_connect.set(recovery.RECOVER)
+    connection_created.connect(recovery.recover)
+    liveness.when_away.set(threads.end_connections)
+    # The log. A queue of the bus is filled first, and then routers advance the topic (push/fill.py calls routers/advance.py).
+    hooks.set(
+        Hooks(
+            before_read=fill.before_read,
+            check_config=names.check_queue,
+            before_delete=router_config.before_delete,
+            with_delete=router_config.with_delete,
+            named_by=stored.named_by,
+            until_moved=longpoll.until_moved,
+        )
+    )
+    wake.on_routed.set(tasks.request_advance)
+    # The server itself: health, metrics, and the work of each second.
+    readiness.degraded.set(signs.degraded)
+    metrics.collectors.set(
+        (topics.metrics.collect, routers.metrics.collect, push.metrics.collect, console.metrics.collect)
+    )
+    metrics.on_flush.set(signs.note)
+    pulse.steps.set(
+        (
+            metrics.flush,
+            memory.give_back,
+            lambda: threads.end_idle(time.monotonic()),
+            recency.flush,
+            health.process.look_at_redis,
+            counters.note_start,
+            counters.flush,
+        )
+    )
+    jobs.listen()
+
+
+def wire_web() -> None:
+    """Fills the slots of a web process. Called once, before granian's worker sets up its signals (asgi.py)."""
+    timeouts.serve("web", settings.TOPICS_STATEMENT_TIMEOUT_MS)
+    serving.announce()
+    threads.watch_connections()
+    # At the end of the process, these end their requests. The hub registers itself with topics/wake.py while it runs.
+    shutdown.holders.set(
+        (
+            shutdown.Holder(longpoll.release, longpoll.busy),
+            shutdown.Holder(live.end_all, live.busy),
+            shutdown.Holder(registry.shut_down, registry.busy),
+        )
+    )
+    shutdown.install()

@@ -13,9 +13,9 @@ def database_url(url: str, password: str) -> str:
     try:
         parts = conninfo_to_dict(url)
     except ProgrammingError as error:
-        raise Refusal(f"DATABASE_URL is not a PostgreSQL URL: {str(error).strip()}") from error
+        raise Refusal(f"Invalid DATABASE_URL: expected a PostgreSQL URL ({str(error).strip()})") from error
     if not (url and password):
         return url
     if parts.get("password"):
-        raise Refusal("DATABASE_PASSWORD is set, and DATABASE_URL holds a password: leave one of them out.")
+        raise Refusal("DATABASE_PASSWORD is set, and DATABASE_URL also contains a password: remove one of the two.")
     return make_conninfo(url, password=password)

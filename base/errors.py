@@ -36,7 +36,7 @@ class Internal(TopicsError):
     status, code = 500, "internal"
 
     def __init__(self) -> None:
-        super().__init__("something went wrong here, and was logged")
+        super().__init__("the server failed on this request and logged the error")
 
 
 class InvalidRequest(TopicsError):
@@ -119,7 +119,7 @@ class RouterCycle(TopicsError):
     def __init__(self, cycle: list[str]) -> None:
         way = " -> ".join(cycle)
         super().__init__(
-            f"this router would close the cycle {way}; say allow_cycle: true if that is meant", cycle=cycle
+            f"this router would close the cycle {way}: send allow_cycle: true if you want the cycle", cycle=cycle
         )
         self.cycle = cycle
 
@@ -138,8 +138,8 @@ class DestFanIn(Incompatible):
 
     def __init__(self, dest: str, source: str, router: str) -> None:
         super().__init__(
-            f"{dest!r} already gets what {source!r} holds (router {router!r}); "
-            "several sources may share a dest when all their routers say allow_fan_in: true",
+            f"{dest!r} already has the source {source!r} (router {router!r}): "
+            "to share the dest, send allow_fan_in: true for all its routers",
             reason="router_dest_fan_in",
             router=router,
         )

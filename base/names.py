@@ -19,7 +19,7 @@ def check_topic_name(name: str, what: str = "topic") -> str:
     """Returns the name. Raises InvalidRequest if it is not a valid name of a topic."""
     if not TOPIC_NAME.fullmatch(name):
         raise InvalidRequest(
-            f"{what} {name[:80]!r} is no valid name: 1 to 255 of A-Z a-z 0-9 . _ : - are, with a letter or digit first"
+            f"invalid {what} {name[:80]!r}: expected 1 to 255 of A-Z a-z 0-9 . _ : - with a letter or digit first"
         )
     return name
 
@@ -28,7 +28,7 @@ def check_router_name(name: str, what: str = "router") -> str:
     """Returns the name. Raises InvalidRequest if it is not a valid name of a router."""
     if not ROUTER_NAME.fullmatch(name):
         raise InvalidRequest(
-            f"{what} {name[:80]!r} is no valid name: 1 to 255 of A-Z a-z 0-9 . _ : > - are, the first a letter or digit"
+            f"invalid {what} {name[:80]!r}: expected 1 to 255 of A-Z a-z 0-9 . _ : > - with a letter or digit first"
         )
     return name
 
@@ -54,6 +54,6 @@ def check_tag(tag: str) -> None:
 def check_token(what: str, value: str, most: int) -> None:
     """Raises InvalidRequest if the value is longer than `most` bytes, or holds a NUL, which PostgreSQL's text cannot hold."""
     if len(value) * 4 > most and len(value.encode()) > most:
-        raise InvalidRequest(f"{what} is {len(value.encode())} bytes long, at most {most} are allowed")
+        raise InvalidRequest(f"{what} has {len(value.encode())} bytes: expected at most {most}")
     if "\0" in value:
-        raise InvalidRequest(f"{what} holds a NUL character")
+        raise InvalidRequest(f"{what} contains a NUL character: remove it")

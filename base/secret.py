@@ -22,14 +22,14 @@ def secret(name: str) -> str:
     if not path:
         return value
     if value:
-        raise Refusal(f"{name} and {name}_FILE are both set: unset one of them.")
+        raise Refusal(f"{name} and {name}_FILE are both set: unset one of the two.")
     try:
         value = Path(path).read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise Refusal(f"{name}_FILE={path} cannot be read ({why}): name a file that this process may read.") from error
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise Refusal(f"{name}_FILE={path} cannot be read ({why}): set it to a readable file.") from error
     if not value:
-        raise Refusal(f"{name}_FILE={path} is empty: write the secret into it.")
+        raise Refusal(f"{name}_FILE={path} is empty: write the secret into the file.")
     return value
 
 

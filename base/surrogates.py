@@ -19,4 +19,4 @@ def lone_surrogate(body: bytes) -> str | None:
     found = UP_TO_HALF.match(body)
     if found is None:
         return None
-    return f"the JSON escapes half a surrogate pair, {found['half'].decode()} (byte {found.start('half')})"
+    return f"the JSON contains half a surrogate pair, {found['half'].decode()} (byte {found.start('half')})"

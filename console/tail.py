@@ -49,7 +49,7 @@ async def stream(scope: dict[str, Any], receive: Any, send: Any) -> None:
     streams = hub()
     found = await streams.store.drive(sessions.survey(watch, now_ms()))
     if missing := set(watch.topics) - {each.name for each in found}:
-        raise TopicNotFound(f"there is no topic {min(missing)!r}", topic=min(missing))
+        raise TopicNotFound(f"topic {min(missing)!r} does not exist", topic=min(missing))
     last = dict(scope["headers"]).get(b"last-event-id", b"").decode("latin-1").strip()
     positions = {each.name: SavedPosition(each.topic_id, each.head_seq, told=True) for each in found}
     with flowing(scope, send) as outflow:

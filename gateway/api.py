@@ -31,7 +31,7 @@ A router chooses the route of each request:
     class ByHourFactory:
         def initialize(self, context: RouterFactoryContext, config: ByHourConfig) -> ByHourConfig:
             if config.night_route not in context.route_names:
-                raise PluginConfigError(f"nightRoute: there is no route {config.night_route!r}")
+                raise PluginConfigError(f"nightRoute: route {config.night_route!r} does not exist")
             return config
 
         def create_router(self, context: RouterFactoryContext, data: ByHourConfig) -> ByHour:

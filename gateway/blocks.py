@@ -280,7 +280,7 @@ async def joined_stream(context: RouterContext, request: Request, renamings: Map
     try:
         wids = decompose(context, "wid", request.name or "", list(renamings))
     except InvalidRequest as error:
-        raise NotFound("there is no such watch session: begin another with POST /v0/watch") from error
+        raise NotFound("unknown or expired watch session: create another with POST /v0/watch") from error
     shown = request.header(LAST_EVENT_ID)
     position = decoded_id(shown.decode("latin-1")) if shown else {}
     requests, heard = {}, list[str]()

@@ -127,7 +127,7 @@ class Check:
         for name in ("ca", "certificate", "key"):
             file = getattr(tls, name)
             if file is not None and not (self.folder / file).is_file():
-                self.fault((*path, name), f"there is no file {self.folder / file}.")
+                self.fault((*path, name), f"file {self.folder / file} does not exist.")
 
     # -- Filters and routers -------------------------------------------------------------------------------------------
 
@@ -137,7 +137,7 @@ class Check:
         for place, each in enumerate(definitions):
             plugin: PluginType | None = known.get(each.type)
             if plugin is None:
-                self.fault((kind, place, "type"), f"there is no {what} {each.type!r}{nearest(each.type, known)}")
+                self.fault((kind, place, "type"), f"{what} {each.type!r} does not exist{nearest(each.type, known)}")
                 continue
             config = convert(self.document, each.config or {}, plugin.config, (kind, place, "config"), self.faults)
             found.append(msgspec.structs.replace(each, config=config))
@@ -181,7 +181,7 @@ class Check:
     def refer(self, kind: str, name: str, known: dict[str, Any], path: Path) -> Any:
         """Returns the definition that a name refers to, or None."""
         if name not in known:
-            self.fault(path, f"there is no {kind} {name!r}{nearest(name, known)}")
+            self.fault(path, f"{kind} {name!r} does not exist{nearest(name, known)}")
             return None
 
         return known[name]
@@ -200,7 +200,7 @@ class Check:
         self.no_name_twice([(each, (*path, "without", place)) for place, each in enumerate(wanted.without)])
         for place, each in enumerate(wanted.without):
             if each not in OPERATIONS:
-                self.fault((*path, "without", place), f"there is no operation {each!r}{nearest(each, OPERATIONS)}")
+                self.fault((*path, "without", place), f"operation {each!r} does not exist{nearest(each, OPERATIONS)}")
         if wanted.target is not None:
             self.target(wanted.target, (*path, "target"))
             return wanted

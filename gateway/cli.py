@@ -37,18 +37,20 @@ def program() -> None:
 @click.option(
     "--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="processes on the same port"
 )
-@click.option("--tls-certificate", type=FILE, help="PEM file: serve https with this certificate")
-@click.option("--tls-key", type=FILE, help="PEM file: the certificate's key")
-@click.option("--tls-client-ca", type=FILE, help="PEM file: clients may show certificates of this authority")
+@click.option("--tls-certificate", type=FILE, help="PEM file with the certificate for https")
+@click.option("--tls-key", type=FILE, help="PEM file with the key of the certificate")
+@click.option("--tls-client-ca", type=FILE, help="PEM file with the authority for certificates of clients")
 def serve(
     file: Path, processes: int, tls_certificate: Path | None, tls_key: Path | None, tls_client_ca: Path | None
 ) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     port = os.environ.get("PORT", "4100")
     if not port.isdigit() or not 0 <= int(port) < 65536:
-        raise Refusal(f"PORT={port} is no port: expected a number from 0 to 65535.")
+        raise Refusal(f"Invalid PORT={port}: expected a number from 0 to 65535.")
     if (tls_certificate is None) != (tls_key is None) or (tls_client_ca is not None and tls_certificate is None):
-        raise Refusal("--tls-certificate and --tls-key come together, and --tls-client-ca needs both.")
+        raise Refusal(
+            "--tls-certificate and --tls-key need each other, and --tls-client-ca needs both: add the missing option."
+        )
     listen = Listen(os.environ.get("HOST", "127.0.0.1"), int(port), tls_certificate, tls_key, tls_client_ca)
     warn(loaded(file, listen))
     sys.exit(serve_all(file, listen, processes))
@@ -68,19 +70,21 @@ def check(file: Path) -> None:
     asyncio.run(run())
 
 
-@program.command(help="Print the way that a request takes, and why: topics gateway explain FILE GET /v0/topics/orders")
+@program.command(
+    help="Print the path of a request through the gateway, and why: topics gateway explain FILE GET /v0/topics/orders"
+)
 @click.argument("file", type=FILE)
 @click.argument("method")
 @click.argument("path")
-@click.option("--as", "subject", help="who asks (default: an anonymous client)")
-@click.option("--virtual-cluster", help="of several, the one that is asked (default: the first)")
+@click.option("--as", "subject", help="subject of the client (default: an anonymous client)")
+@click.option("--virtual-cluster", help="virtual cluster that gets the request (default: the first)")
 def explain(file: Path, method: str, path: str, subject: str | None, virtual_cluster: str | None) -> None:
     async def run() -> None:
         gateway = Gateway(file, keys.random_seal())
         gateway.load()
         name = virtual_cluster or next(iter(gateway.sites))
         if name not in gateway.sites:
-            raise Refusal(f"there is no virtual cluster {name!r}: expected one of {', '.join(gateway.sites)}.")
+            raise Refusal(f"virtual cluster {name!r} does not exist: expected one of {', '.join(gateway.sites)}.")
         print("\n".join(await explaining.explain(gateway.sites[name], method.upper(), path, subject)))
 
     asyncio.run(run())
@@ -107,7 +111,7 @@ def migrate(file: Path, topic: str, virtual_cluster: str | None, mirror: bool, b
         try:
             if back:
                 await migration.take_back(context, topic, moves.source, moves.dest)
-                print(f"{topic}: the move is taken back; the route is {moves.source!r}")
+                print(f"{topic}: the move was taken back; the topic stays on the route {moves.source!r}")
                 return
             shown = 0.0
             async with aclosing(migration.migrate(context, topic, moves.source, moves.dest, flip=not mirror)) as steps:
@@ -121,7 +125,9 @@ def migrate(file: Path, topic: str, virtual_cluster: str | None, mirror: bool, b
     try:
         asyncio.run(run())
     except KeyboardInterrupt:
-        raise Refusal(f"{topic}: stopped. Run the command again to go on, or with --back to end the move.") from None
+        raise Refusal(
+            f"{topic}: stopped. To continue, run the command again. To end the move, run it with --back."
+        ) from None
 
 
 def the_migration(

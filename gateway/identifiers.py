@@ -57,7 +57,7 @@ def unwrapped(request: Request, way: tuple[str, ...], unwrap: Unwrap) -> Request
             raise Foreign("another server gave it out")
     except Foreign as error:
         if is_stream:
-            raise NotFound("there is no such watch session: begin another with POST /v0/watch") from error
+            raise NotFound("unknown or expired watch session: create another with POST /v0/watch") from error
         raise InvalidRequest("cursor: it is not from this list; start without cursor") from error
     if is_stream:
         return request.replace(path=f"/v0/watch/{quote(identifier, safe='')}")

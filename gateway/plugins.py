@@ -59,7 +59,7 @@ def factory(kind: str, name: str) -> Any:
     if kind not in GROUPS:
         raise PluginConfigError(f"there is no kind of plugin {kind!r}: expected router or filter")
     if name not in factories(kind):
-        raise PluginConfigError(f"there is no {kind} {name!r}")
+        raise PluginConfigError(f"{kind} {name!r} does not exist")
     return factories(kind)[name]
 
 

@@ -275,11 +275,11 @@ class Gateway:
         number, rest = int(found[1]), found[2]
         if isinstance(site.root, ClusterPlace):
             if number not in site.root.cluster.by_id:
-                raise UnknownRoute(f"there is no node {number} here: GET /v0/nodes lists them")
+                raise UnknownRoute(f"node {number} does not exist here: GET /v0/nodes lists the nodes")
             return None, number, rest
         node = site.root.node_for_id(number)
         if node is None:
-            raise UnknownRoute(f"there is no node {number} here: GET /v0/nodes lists them")
+            raise UnknownRoute(f"node {number} does not exist here: GET /v0/nodes lists the nodes")
         return node, None, rest
 
     def outgoing(self, response: Response, close: bool) -> Sent:

@@ -68,7 +68,7 @@ class Spliced:
         return self.segments[: self.segments.index(segment)]
 
     def absent(self) -> TopicNotFound:
-        return TopicNotFound(f"there is no topic {self.name!r}", topic=self.name)
+        return TopicNotFound(f"topic {self.name!r} does not exist", topic=self.name)
 
     async def page(
         self, context: RouterContext, wanted: Wanted, segment: Segment, position: int, limit: int, wait_ms: int = 0

@@ -69,7 +69,7 @@ async def watch(
     others = {name: start for name, start in named.items() if name not in topics}
     if others:
         if default is None:
-            raise TopicNotFound(f"there is no topic {next(iter(others))!r}", topic=next(iter(others)))
+            raise TopicNotFound(f"topic {next(iter(others))!r} does not exist", topic=next(iter(others)))
         one = request.replace(body=msgspec.json.encode({**body, "topics": raw(others)}))
         one = one.replace(headers=without(one.headers, b"accept-encoding"))
         response = await context.send_request(context.any_node(default), one)
@@ -178,7 +178,7 @@ def same(name: str) -> str:
 
 
 def no_session() -> NotFound:
-    return NotFound("there is no such watch session: begin another with POST /v0/watch")
+    return NotFound("unknown or expired watch session: create another with POST /v0/watch")
 
 
 def check_accept(request: Request) -> None:

@@ -67,7 +67,7 @@ def locked(client_id: int) -> Script[tuple[str, bool]]:
     """Locks a subscriber until the transaction ends. Returns the queue, and whether the subscriber is paused. Raises NotFound."""
     found = yield Statement(LOCK, (client_id,))
     if not found:
-        raise NotFound("there is no such subscriber")
+        raise NotFound("this subscriber does not exist")
     queue, paused = found[0]
     return queue, paused
 

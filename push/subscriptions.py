@@ -289,7 +289,7 @@ def subscriber_named(name: str) -> Script[int]:
     check_token(name.partition(".")[0], "name")
     found = yield Statement(NAMED, {"name": name})
     if not found:
-        raise NotFound(f"there is no subscriber {name!r}")
+        raise NotFound(f"subscriber {name!r} does not exist")
     if len(found) > 1:
         each = ", ".join(f"{name}.{id}" for id, name in found)
         raise InvalidRequest(f"there are several subscribers {name!r}: name one of {each}")

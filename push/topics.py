@@ -81,7 +81,7 @@ def delete_all_of(name: str, key: BusKey, now: int) -> Script[tuple[int | None, 
     yield from graph.lock_graph()
     owner = yield Statement(LOCK, (name,))
     if not owner:
-        raise NotFound(f"there is no topic {name!r}")
+        raise NotFound(f"topic {name!r} does not exist")
     if "root" not in key.scopes and owner[0][0] != key.client_id:
         raise Forbidden(
             f"another client publishes to {name!r}"
@@ -130,7 +130,7 @@ def hand_over_locked(name: str, client_id: int) -> Script[None]:
     owner = yield Statement(LOCK, (name,))
     client = yield Statement(CLIENT, (client_id,))
     if not owner or not client:
-        raise NotFound(f"there is no topic {name!r}" if client else "there is no such client")
+        raise NotFound(f"topic {name!r} does not exist" if client else "this client does not exist")
     yield Statement(HAND_OVER, (client_id, name))
     yield Statement(OUTDATE, (bus_topic(name),))
     before, after = {"publisher": owner[0][0]}, {"publisher": client_id}

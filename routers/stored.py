@@ -102,7 +102,7 @@ def find(name: str) -> Script[Found]:
 
 
 def absent(name: str) -> RouterNotFound:
-    return RouterNotFound(f"there is no router {name!r}", router=name)
+    return RouterNotFound(f"router {name!r} does not exist", router=name)
 
 
 def page_of_routers(

@@ -37,7 +37,7 @@ def print_put(name: str, answer: Answer, is_json: bool) -> None:
     if is_json:
         print_json(answer)
     else:
-        click.echo(f"{name} is created" if answer["created"] else f"{name} is there, with that config")
+        click.echo(f"{name} is created" if answer["created"] else f"{name} exists, and has this config")
 
 
 def print_deleted(kind: str, name: str, answer: Answer, is_json: bool) -> None:
@@ -45,4 +45,4 @@ def print_deleted(kind: str, name: str, answer: Answer, is_json: bool) -> None:
     if is_json:
         print_json(answer)
     else:
-        click.echo(f"{name} is deleted" if answer["deleted"] else f"there is no {kind} {name!r}")
+        click.echo(f"{name} is deleted" if answer["deleted"] else f"{kind} {name!r} does not exist")

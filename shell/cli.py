@@ -24,7 +24,7 @@ PIPE_CLOSED = 128 + 13  # exit code that a shell reports for a process that SIGP
 INTERRUPTED = 128 + 2
 
 program = Calls(
-    "topics", params=addressing(environment=True), help="Append to topics, read them and manage them at a shell."
+    "topics", params=addressing(environment=True), help="Append to topics, read topics and manage topics from a shell."
 )
 program.command(
     examples=[
@@ -36,7 +36,7 @@ program.command(
 program.command(examples=["topics tail orders -n 3", "topics tail -f orders payments"])(reading.tail)
 program.command(examples=["topics export orders --from-seq 1 > orders.jsonl"])(reading.export)
 program.command(examples=["topics ls", "topics ls or --json"])(reading.ls)
-program.command(short_help="Say what is stored here and what holds it back.", examples=["topics usage"])(reading.usage)
+program.command(short_help="Show how much is stored, and why.", examples=["topics usage"])(reading.usage)
 program.command(examples=["topics create payments --cap-records 1000000 --durability fsync"])(topics.create)
 program.command(examples=["topics get orders", "topics get orders --json"])(topics.get)
 program.command(
@@ -44,24 +44,24 @@ program.command(
     examples=["topics trim orders --before-seq 2", "topics trim orders --match 7"],
 )(topics.trim)
 
-of_routers = program.group("routers", help="Forwarding from topic to topic.")(lambda: None)
+of_routers = program.group("routers", help="Forward records from topic to topic.")(lambda: None)
 of_routers.command(examples=["topics routers put orders-to-audit orders audit --from earliest"])(routers.put)
 of_routers.command(examples=["topics routers get orders-to-audit"])(routers.get)
 of_routers.command("list", examples=["topics routers list --source orders"])(routers.list_routers)
 of_routers.command(examples=["topics routers delete orders-to-audit"])(routers.delete)
 
-of_cursors = program.group("cursors", help="How far a topic's readers have come.")(lambda: None)
+of_cursors = program.group("cursors", help="Manage the positions of a topic's readers.")(lambda: None)
 of_cursors.command(examples=["topics cursors put orders billing --at earliest"])(cursors.put)
 of_cursors.command(examples=["topics cursors get orders billing --json"])(cursors.get)
 of_cursors.command("list", examples=["topics cursors list orders"])(cursors.list_cursors)
 of_cursors.command(examples=["topics cursors delete orders billing"])(cursors.delete)
 
 program.command(
-    short_help="Delete a topic with all it holds.",
+    short_help="Delete a topic with its records.",
     examples=["topics delete audit --yes", "topics delete payments --if-empty"],
 )(topics.delete)
 program.command(
-    short_help="Print what completes commands in a shell.",
+    short_help="Print a script that completes commands in a shell.",
     examples=["topics completion bash > topics.bash", "source topics.bash"],
 )(completion.completion)
 
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str], name: str, site: Site) -> None:
             error.show()
             raise SystemExit(error.exit_code) from None
         except click.Abort:
-            raise SystemExit("topics: nothing was done") from None
+            raise SystemExit("topics: cancelled, nothing was changed") from None
         except BrokenPipeError:
             drop_output()
             raise SystemExit(PIPE_CLOSED) from None

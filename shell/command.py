@@ -46,7 +46,7 @@ class Connection:
     def local(self) -> Server:
         if self.key_is_given:
             raise Refusal(
-                "--key goes with --url: without one, the database of this machine is used, which asks for no key"
+                "--key needs --url: without --url, the command uses the database of this machine, which needs no key"
             )
         self.stack.enter_context(self.site.enter())
         from shell.local import Local  # needs Django, unlike a remote server
@@ -56,7 +56,7 @@ class Connection:
     def only_local(self) -> None:
         """Makes sure that commands can use the database directly. Raises Refusal for a remote server."""
         if self.url is not None:
-            raise Refusal("this looks into the database itself: leave out --url, and unset TOPICS_URL")
+            raise Refusal("this command reads the database of this machine: leave out --url, and unset TOPICS_URL")
         assert self.server
 
     def for_completion(self) -> Server | None:
@@ -83,7 +83,7 @@ def addressing(*, environment: bool) -> list[click.Parameter]:
             ["--url"],
             metavar="URL",
             envvar="TOPICS_URL" if environment else None,
-            help="a server elsewhere, as https://host; or TOPICS_URL in the environment",
+            help="URL of a server elsewhere, https://host (default: the variable TOPICS_URL)",
             expose_value=False,
             callback=take,
         ),
@@ -91,7 +91,7 @@ def addressing(*, environment: bool) -> list[click.Parameter]:
             ["--key"],
             metavar="SECRET",
             envvar="TOPICS_KEY" if environment else None,
-            help="the secret of a key for it; better as TOPICS_KEY, since others see commands",
+            help="API key for the server. Prefer the variable TOPICS_KEY: other users can see commands",
             expose_value=False,
             callback=take,
         ),
@@ -151,4 +151,4 @@ def names(server: Server, kind: str, prefix: str, context: click.Context) -> lis
 TOPIC, ROUTER, CURSOR = Named("topic"), Named("router"), Named("cursor")
 
 
-as_json = click.option("--json", "is_json", is_flag=True, help="print the answer of the API, one JSON object a line")
+as_json = click.option("--json", "is_json", is_flag=True, help="print the API's answer, one JSON object per line")

@@ -75,15 +75,15 @@ class Follower:
         """Notes that an awaited topic exists now. The topic is printed from the beginning."""
         self.awaited.discard(topic)
         self.seqs[topic] = 0
-        say(f"{topic} is there now")
+        say(f"{topic} exists now")
 
     def lose(self, topic: str) -> None:
         """Notes that a topic was deleted. Other topics continue, and a new topic of the same name continues later. Raises
         TopicsError if no topic is left."""
         self.gone.add(topic)
         if not self.awaited and self.gone == self.seqs.keys():
-            raise TopicsError(f"there is no topic {topic!r}")
-        say(f"there is no topic {topic!r}")
+            raise TopicsError(f"topic {topic!r} does not exist")
+        say(f"topic {topic!r} does not exist")
 
 
 def events(frames: bytes) -> Iterator[tuple[str, bytes]]:

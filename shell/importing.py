@@ -151,7 +151,7 @@ class Import:
             try:
                 record = self.shape.record(line)
             except InvalidRequest as error:
-                self.refuse(lines, place, f"is {error.message}", error)
+                self.refuse(lines, place, f"is invalid: {error.message}", error)
                 continue
             if record is not None:
                 places.append(place)
@@ -205,8 +205,8 @@ class Import:
         first = next(each for each in self.batches if each.last_seq >= tombstone.lost_from)
         lost = f"{self.source.unit}s {first.first_line} to {latest.last_line}"
         raise TakenBack(
-            f"a crash of the server took back {lost} after they were appended "
-            f"(seqs from {tombstone.lost_from} on): append them again. A topic with durability fsync keeps what it acknowledges"
+            f"a crash of the server took back {lost} after the append (seqs from {tombstone.lost_from}): append these "
+            f"{self.source.unit}s again. A topic with durability fsync does not lose acknowledged records"
         )
 
     def post(self, wanted: Append) -> Appended:
@@ -225,7 +225,7 @@ class Import:
             middle = (fine + bad) // 2
             fine, bad = (fine, middle) if self.refusal(records[:middle]) else (middle, bad)
         error = self.refusal(records[bad - 1 : bad])
-        assert error is not None, "what is refused among others is refused alone"
+        assert error is not None, "a record that fails in a batch also fails alone"
         return bad - 1, error
 
     def refusal(self, records: list[NewRecord]) -> TopicsError | None:

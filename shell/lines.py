@@ -49,13 +49,13 @@ class Shape:
         try:
             return NewRecord(ANY_JSON.decode(line), self.tag(line))
         except (msgspec.MsgspecError, RecursionError) as error:
-            raise InvalidRequest(f"no JSON value: {lone_surrogate(line) or error}") from error
+            raise InvalidRequest(lone_surrogate(line) or str(error)) from error
 
     def text(self, line: bytes) -> str:
         try:
             return line.decode(self.encoding)
         except UnicodeDecodeError as error:
-            raise InvalidRequest(f"not {self.encoding} (byte {error.start + 1})") from error
+            raise InvalidRequest(f"it is not {self.encoding} (byte {error.start + 1})") from error
 
     def tag(self, line: bytes) -> str | None:
         """Returns the value of the tag's field, or None if the line is not an object with this field. Raises InvalidRequest."""
@@ -65,7 +65,9 @@ class Shape:
         if value == b"null":
             return None
         if value[:1] in b"{[":
-            raise InvalidRequest(f"the field {self.tag_field!r} is no string or number, and cannot be a tag")
+            raise InvalidRequest(
+                f"expected a string or a number in the field {self.tag_field!r}, which becomes the tag"
+            )
         return A_STRING.decode(value) if value[:1] == b'"' else value.decode()
 
     @cached_property
@@ -80,9 +82,11 @@ class Shape:
         try:
             return A_STRING.decode(data).encode(self.encoding) + b"\n"
         except msgspec.MsgspecError as error:
-            raise InvalidRequest("its data is no string, and so no raw line") from error
+            raise InvalidRequest("data is not a string: leave out --raw-lines") from error
         except UnicodeEncodeError as error:
-            raise InvalidRequest(f"its text cannot be written in {self.encoding}") from error
+            raise InvalidRequest(
+                f"data has a character that {self.encoding} cannot write: use --encoding utf-8"
+            ) from error
 
 
 def one_line(json: bytes) -> bytes:

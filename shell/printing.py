@@ -41,7 +41,7 @@ def say_lost(name: str, reason: str, gap_from: int, gap_to: int, lost_from: int 
     else:
         say(f"{name} lost records {gap_from} to {gap_to} ({reason})")
     if lost_from is not None and lost_from < gap_from:
-        say(f"{name}: records {lost_from} to {gap_from - 1} were shown, and a crash of the server took them back")
+        say(f"{name}: a crash of the server took back the printed records {lost_from} to {gap_from - 1}")
 
 
 class Tail:

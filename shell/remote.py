@@ -37,11 +37,11 @@ class Remote:
     def __init__(self, url: str, key: str | None, seconds: float = ANSWER_SECONDS, retries: int = RETRIES) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise Refusal(f"--url {url} is no address of a server: write it as http://host:4000 or https://host")
+            raise Refusal(f"invalid --url {url}: expected http://host:4000 or https://host")
         if parts.username is not None:
-            raise Refusal("--url holds a name or password: give a key as TOPICS_KEY or --key")
+            raise Refusal("--url contains a user name or password: send a key in TOPICS_KEY or --key instead")
         if key is not None and not SECRET.fullmatch(key):
-            raise Refusal("--key is no secret of a key: it holds a character that none has")
+            raise Refusal("invalid --key: it contains a character that no API key contains. Copy the key again")
         self.url = url.rstrip("/")
         self.headers = {"authorization": f"Bearer {key}"} if key else {}
         self.retries = retries
@@ -112,8 +112,10 @@ def refused(url: str, status: int, body: bytes) -> Refused:
         error = msgspec.json.decode(body)["error"]
         return Refused(status, error["code"], error["message"], error.get("detail"))
     except (msgspec.MsgspecError, TypeError, KeyError, AttributeError):
-        phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else "and no more"
-        return Refused(status, "internal", f"{url} answered {status} {phrase}: is that the address of a topics server?")
+        phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else "(unknown status)"
+        return Refused(
+            status, "internal", f"{url} answered {status} {phrase}: check that --url is the address of a topics server"
+        )
 
 
 def reason(error: BaseException) -> str:

@@ -101,7 +101,7 @@ class Following:
                     if self.follower.awaited and time.monotonic() > self.looked + PAUSE_SECONDS and self.look():
                         return
             except urllib3.exceptions.HTTPError:
-                self.tell_trouble("the stream broke off")
+                self.tell_trouble("the connection of the stream ended")
             finally:
                 stream.close()
             time.sleep(PAUSE_SECONDS)

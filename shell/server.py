@@ -33,7 +33,7 @@ def path(*segments: str) -> str:
     """Returns the path of a call. Raises InvalidRequest for a name that would lead to another path."""
     for segment in segments:
         if not segment.strip("."):
-            raise InvalidRequest(f"{segment!r} is no valid name")
+            raise InvalidRequest(f"invalid name {segment!r}: expected a name other than . and ..")
     return "/v0/" + "/".join(quote(segment, safe=":") for segment in segments)
 
 

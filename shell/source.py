@@ -49,7 +49,9 @@ class Source(NamedTuple):
     def rewind(self) -> None:
         """Goes back to the first line. Raises InvalidRequest if the input cannot be read again."""
         if not self.file.seekable():
-            raise InvalidRequest("standard input begins otherwise than what was appended under this key before")
+            raise InvalidRequest(
+                "standard input differs from the lines appended under this key before: use another --idempotency-key"
+            )
         self.file.seek(self.start)
 
 
@@ -57,7 +59,7 @@ class Source(NamedTuple):
 def opened(name: str, form: Form, text: bool, encoding: str = "utf-8") -> Iterator[Source]:
     """Opens a file by its name, or standard input for `-`. `text`: the lines are not JSON. Raises InvalidRequest or OSError."""
     if name == "-" and sys.stdin.isatty():
-        say(f"type {'a line of text' if text else 'JSON, one value a line'}, then Ctrl-D (or Ctrl-C to give up)")
+        say(f"type {'lines of text' if text else 'JSON, one value per line'}. Ctrl-D ends the input, Ctrl-C cancels")
     with sys.stdin.buffer if name == "-" else Path(name).open("rb") as raw:
         file = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if beginning(raw).startswith(GZIP) else raw
         start = skip_mark(file) if encoding == "utf-8" else 0  # in other encodings, these bytes are letters
@@ -76,7 +78,7 @@ def skip_mark(file: BinaryIO) -> int:
     """Skips a UTF-8 byte order mark. Returns its length. Raises InvalidRequest for other byte order marks."""
     first = beginning(file)
     if first.startswith(UTF16_MARKS):
-        raise InvalidRequest("it is in UTF-16: turn it into UTF-8 with `iconv -f UTF-16 -t UTF-8`")
+        raise InvalidRequest("the input is UTF-16: convert it with `iconv -f UTF-16 -t UTF-8`")
     return len(file.read(len(UTF8_MARK))) if first.startswith(UTF8_MARK) else 0
 
 
@@ -90,7 +92,7 @@ def from_json(file: BinaryIO, raw: BinaryIO, start: int, form: Form) -> Source:
     content = file.read(MOST_ARRAY_BYTES + 1)
     if len(content) > MOST_ARRAY_BYTES:
         raise InvalidRequest(
-            f"an array of more than {MOST_ARRAY_BYTES >> 30} GiB: turn it into lines with `jq -c '.[]'`"
+            f"the array is larger than {MOST_ARRAY_BYTES >> 30} GiB: convert it into lines with `jq -c '.[]'`"
         )
     if not content.strip():
         return Source(io.BytesIO(), raw, 0, "line")
@@ -98,10 +100,10 @@ def from_json(file: BinaryIO, raw: BinaryIO, start: int, form: Form) -> Source:
         elements = ARRAY.decode(content) if content.lstrip().startswith(b"[") else [ANY_JSON.decode(content)]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         if form == "array" or not is_lines(content):
-            raise InvalidRequest(f"no JSON array: {lone_surrogate(content) or error}") from error
+            raise InvalidRequest(f"invalid JSON array: {lone_surrogate(content) or error}") from error
         return Source(io.BytesIO(content), raw, 0, "line")
     if form == "array" and not content.lstrip().startswith(b"["):
-        raise InvalidRequest("no JSON array: it begins otherwise")
+        raise InvalidRequest("invalid JSON array: expected [ at the start")
     return Source(io.BytesIO(b"".join(one_line(bytes(each)) for each in elements)), raw, 0, "element")
 
 

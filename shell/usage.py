@@ -15,10 +15,10 @@ def lines() -> Iterator[str]:
         found = report()
     yield f"{found.stored_records:>16,} records stored (estimated), {size(found.stored_bytes)} on disk with their indexes"
     yield f"{found.shown_records:>16,} records shown by topics, {size(found.shown_bytes)} of payload"
-    yield f"{found.spans:>16,} spans (estimated) show what routers forwarded, {size(found.spans_bytes)} on disk"
-    yield f"{found.waiting_records:>16,} below the floors, not examined yet"
-    yield f"{found.held_records:>16,} held back, since spans still show them"
-    yield f"{found.reclaimed_records:>16,} given back so far"
+    yield f"{found.spans:>16,} spans (estimated) of forwarded records, {size(found.spans_bytes)} on disk"
+    yield f"{found.waiting_records:>16,} records below a floor, not examined yet"
+    yield f"{found.held_records:>16,} records kept, because spans still show them"
+    yield f"{found.reclaimed_records:>16,} records whose space was reused so far"
     for pin in found.pinned:
         home = f"{pin.home} (deleted)" if pin.home_deleted else pin.home
-        yield f"{pin.records:>16,} of {home} are held by {pin.shown_by}"
+        yield f"{pin.records:>16,} records of {home} are kept for {pin.shown_by}"

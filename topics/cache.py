@@ -135,4 +135,4 @@ def as_known(name: str, work: Callable[[CachedTopic], Script[T | None]]) -> Scri
 def absent(name: str) -> TopicNotFound:
     """The error for a topic that is not there. Raises InvalidRequest where none can ever be."""
     check_topic_name(name)
-    return TopicNotFound(f"there is no topic {name!r}", topic=name)
+    return TopicNotFound(f"topic {name!r} does not exist", topic=name)

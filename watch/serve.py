@@ -191,7 +191,7 @@ async def who(scope: Scope, headers: dict[bytes, bytes]) -> Key:
 async def open_session(streams: Registry, wid: str, key: Key) -> Session:
     """Takes and returns the session for a new stream. Raises NotFound or Forbidden."""
     if "\0" in wid:
-        raise NotFound("there is no such watch session")
+        raise NotFound("unknown or expired watch session")
     if any(saved.wid == wid for saved in streams.closing):
         # The session's last stream ended in this process, with unsaved positions. We save the positions first. After another
         # stream has taken the session, SAVE matches no row for the earlier stream.

@@ -234,7 +234,7 @@ def create(wanted: Watch, key: Key, lenient: bool, now: int) -> Script[tuple[str
     missing = set(wanted.topics) - {found.name for found in topics}
     if missing and not (lenient and topics):
         name = min(missing)
-        raise TopicNotFound(f"there is no topic {name!r}", topic=name)
+        raise TopicNotFound(f"topic {name!r} does not exist", topic=name)
     positions = {found.name: begin(wanted.topics[found.name], found) for found in topics}
     wid = "wid_" + secrets.token_urlsafe(16)
     yield from check_room(key, now)
@@ -306,7 +306,7 @@ def take(wid: str, key: Key, now: int) -> Script[Session]:
     """Starts another stream of a session. Raises NotFound or Forbidden."""
     found = yield Statement(FIND, {"wid": wid, **ages(now)})
     if not found:
-        raise NotFound(f"there is no watch session {wid[:64]!r}, or it has expired")
+        raise NotFound(f"watch session {wid[:64]!r} does not exist or has expired")
     ((key_id, chosen, spots),) = found
     # Without API keys, any client with the wid may follow, because an address may change.
     if key != OPEN and key_id != key.id:
@@ -316,7 +316,7 @@ def take(wid: str, key: Key, now: int) -> Script[Session]:
         key.check_name(name)
     taken = yield Statement(TAKE, (wid, now))
     if not taken:  # the session was swept since we looked
-        raise NotFound(f"there is no watch session {wid[:64]!r}, or it has expired")
+        raise NotFound(f"watch session {wid[:64]!r} does not exist or has expired")
     ((stream, spots, left_open),) = taken
     return Session(
         wid,

@@ -64,7 +64,7 @@ class DenyFactory:
         for rule in config.rules:
             for each in rule.operations or ():
                 if each not in OPERATIONS:
-                    raise PluginConfigError(f"rules: there is no operation {each!r}.")
+                    raise PluginConfigError(f"rules: operation {each!r} does not exist.")
             for each in [*(rule.topics or ()), *(rule.subjects or ())]:
                 if not is_pattern(each):
                     raise PluginConfigError(f"rules: {each!r} may have a * at its end only.")

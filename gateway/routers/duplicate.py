@@ -266,7 +266,7 @@ class DuplicateRouterFactory:
         for name, routes in (("primary", [config.primary]), ("copies", config.copies)):
             for route in routes:
                 if route not in context.route_names:
-                    raise PluginConfigError(f"{name}: there is no route {route!r}.")
+                    raise PluginConfigError(f"{name}: route {route!r} does not exist.")
         if not config.copies or len(set(config.copies)) < len(config.copies) or config.primary in config.copies:
             raise PluginConfigError("copies: name one or more routes, each once, other than the primary.")
         if unused := set(context.route_names) - {config.primary, *config.copies}:

@@ -213,7 +213,7 @@ class FailoverRouterFactory:
     def initialize(self, context: RouterFactoryContext, config: FailoverConfig) -> Decision:
         for field in ("live", "spare", "witness"):
             if getattr(config, field) not in context.route_names:
-                raise PluginConfigError(f"{field}: there is no route {getattr(config, field)!r}.")
+                raise PluginConfigError(f"{field}: route {getattr(config, field)!r} does not exist.")
         if config.live == config.spare:
             raise PluginConfigError("spare: it is the live route; name another one.")
         if config.live == config.witness:

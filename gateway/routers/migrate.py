@@ -235,7 +235,7 @@ class MigrateRouterFactory:
     def initialize(self, context: RouterFactoryContext, config: MigrateConfig) -> Moves:
         for name, route in (("from", config.source), ("to", config.dest)):
             if route not in context.route_names:
-                raise PluginConfigError(f"{name}: there is no route {route!r}.")
+                raise PluginConfigError(f"{name}: route {route!r} does not exist.")
         if config.source == config.dest:
             raise PluginConfigError("to: it is the same route as `from`; name another one.")
         if unused := set(context.route_names) - {config.source, config.dest}:

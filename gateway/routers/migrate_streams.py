@@ -156,7 +156,7 @@ async def watch(
     try:
         watched = msgspec.convert(context.unseal("wid", request.name or ""), Watched)
     except (InvalidRequest, msgspec.ValidationError) as error:
-        raise NotFound("there is no such watch session: begin another with POST /v0/watch") from error
+        raise NotFound("unknown or expired watch session: create another with POST /v0/watch") from error
     shown = request.header(LAST_EVENT_ID)
     position = decoded_id(shown.decode("latin-1")) if shown else {}
     moved = [name for name in watched.starts if name not in moves or moves[name].has_moved]

@@ -156,7 +156,7 @@ class SpliceRouterFactory:
         used = {each.route for segments in config.topics.values() for each in segments} | {config.default}
         for route in filter(None, used):
             if route not in context.route_names:
-                raise PluginConfigError(f"there is no route {route!r}.")
+                raise PluginConfigError(f"route {route!r} does not exist.")
         if unused := set(context.route_names) - used:
             raise PluginConfigError(f"routes: {', '.join(sorted(unused))} would never be used; remove it.")
         return found

@@ -68,7 +68,7 @@ class SubjectRouterFactory:
         named = [*(("rules", rule.route) for rule in config.rules), ("defaultRoute", config.default_route)]
         for key, name in named:
             if name is not None and name not in context.route_names:
-                raise PluginConfigError(f"{key}: there is no route {name!r} in {', '.join(context.route_names)}.")
+                raise PluginConfigError(f"{key}: route {name!r} does not exist in {', '.join(context.route_names)}.")
         for rule in config.rules:
             if not rule.subjects and not rule.roles:
                 raise PluginConfigError(f"rules: the one to {rule.route!r} takes nobody: add subjects or roles.")

@@ -51,7 +51,7 @@ class Lookup:
         for key, names in named.items():
             for name in names:
                 if name not in routes:
-                    raise ValueError(f"{key}: there is no route {name!r}: expected one of {', '.join(routes)}")
+                    raise ValueError(f"{key}: route {name!r} does not exist: expected one of {', '.join(routes)}")
         self.table = table
         self.prefixes = sorted(table.prefixes, key=len, reverse=True)
         self.route = lru_cache(4096)(self.find)

@@ -24,30 +24,35 @@ MOST_OF_A_BATCH = 10_000
 MOST_TOLD = 10  # number of skipped lines in messages
 
 encoding = click.option(
-    "--encoding", type=click.Choice(["utf-8", "latin-1"]), default="utf-8", help="of raw lines (utf-8)"
+    "--encoding", type=click.Choice(["utf-8", "latin-1"]), default="utf-8", help="encoding of raw lines (default utf-8)"
 )
 
 
 @click.argument("topic", metavar="NAME", type=TOPIC)
 @click.argument("file", metavar="[FILE]", type=click.Path(allow_dash=True), default="-")
 @click.option(
-    "--batch", type=click.IntRange(1, MOST_OF_A_BATCH), default=1000, metavar="N", help="lines of one append (1000)"
+    "--batch",
+    type=click.IntRange(1, MOST_OF_A_BATCH),
+    default=1000,
+    metavar="N",
+    help="lines per append (default 1000)",
 )
-@click.option("--node", help="the node of every record")
+@click.option("--node", help="node of every record")
 @click.option("--tag-field", metavar="FIELD", help="take each record's tag from this field of its object")
-@click.option("--no-create", is_flag=True, help="refuse when the topic is absent")
+@click.option("--no-create", is_flag=True, help="fail if the topic does not exist")
 @click.option(
     "--idempotency-key",
     metavar="NAME",
-    help="a name for this run (the file's path): the same command again, within the topic's idempotency_window_ms, "
-    "appends only what is missing. Standard input without one is appended each time",
+    help="name of this run (default: the file's path). If you run the command again within the topic's "
+    "idempotency_window_ms, the command appends only missing lines. Without a name, standard input is always appended",
 )
 @click.option(
     "--format",
     "form",
     type=click.Choice(["auto", "lines", "array"]),
     default="auto",
-    help="a value a line, or one array; auto: a file called .json is an array if it holds one",
+    help="lines: one JSON value per line. array: one JSON array. auto: a .json file is an array if it contains one "
+    "(default auto)",
 )
 @click.option("--raw-lines", is_flag=True, help="each line is text and becomes a JSON string")
 @encoding
@@ -55,7 +60,7 @@ encoding = click.option(
     "--skip-bad",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="go on after a line that is no record, and add it to this file, to be mended and appended",
+    help="append invalid lines to this file, and continue with the next line",
 )
 @click.pass_obj
 def append(
@@ -72,9 +77,9 @@ def append(
     encoding: str,
     skip_bad: str | None,
 ) -> None:
-    """Append the lines of FILE, or of standard input, to a topic. What is zipped (gzip) is unzipped."""
+    """Append the lines of FILE, or of standard input, to a topic. Input in gzip format is unzipped."""
     if form == "array" and raw_lines:
-        raise click.UsageError("--format array and --raw-lines exclude one another")
+        raise click.UsageError("--format array and --raw-lines exclude each other: choose one")
     server = connection.server
     identity = idempotency_key if idempotency_key is not None or file == "-" else str(Path(file).resolve())
     with unzipping(), opened(file, form, raw_lines, encoding) as source, skipping(skip_bad, file) as skip:
@@ -86,7 +91,9 @@ def append(
         except BaseException as error:
             end(job, progress, skip_bad)
             if job.appended and identity is not None and not isinstance(error, TakenBack):
-                say("the same command goes on from there, within the idempotency window")
+                say(
+                    "run the same command again within the idempotency window: it continues after the last stored batch"
+                )
             raise
         end(job, progress, skip_bad)
 
@@ -96,7 +103,7 @@ def unzipping() -> Iterator[None]:
     try:
         yield
     except (EOFError, zlib.error) as error:
-        raise InvalidRequest(f"the file is zipped, and broken: {error}") from error
+        raise InvalidRequest(f"cannot unzip the file: {error}") from error
 
 
 @contextmanager
@@ -107,7 +114,7 @@ def skipping(name: str | None, source: str) -> Iterator[Skip | None]:
         yield None
         return
     if source != "-" and Path(name).resolve() == Path(source).resolve():
-        raise click.UsageError("--skip-bad names the file that is read: name another")
+        raise click.UsageError("--skip-bad names the input file: choose another file")
     told = 0
     # Opened to append, because the file may contain the skipped lines of an interrupted run.
     with Path(name).open("ab") as file:
@@ -118,7 +125,7 @@ def skipping(name: str | None, source: str) -> Iterator[Skip | None]:
             file.flush()
             told += 1
             if told <= MOST_TOLD:
-                say(message + (" (and so on)" if told == MOST_TOLD else ""))
+                say(message + (" (further invalid lines are not shown)" if told == MOST_TOLD else ""))
 
         yield skip
 

@@ -21,10 +21,12 @@ CURSORS = (
 
 @click.argument("topic", metavar="TOPIC", type=TOPIC)
 @click.argument("cursor", metavar="NAME", type=CURSOR)
-@click.option("--seq", type=SEQ, help="the last seq that was read")
-@click.option("--from-ts", type=SEQ, metavar="MS", help="before the first record of this time or later")
-@click.option("--at", type=click.Choice(["head", "earliest"]), help="behind the last record, or before the first")
-@click.option("--expected-seq", type=SEQ, metavar="SEQ", help="refuse when it stands elsewhere by now")
+@click.option("--seq", type=SEQ, help="the last seq that the reader has read")
+@click.option(
+    "--from-ts", type=SEQ, metavar="MS", help="before the first record at or after this time, in ms since 1970"
+)
+@click.option("--at", type=click.Choice(["head", "earliest"]), help="after the last record, or before the first")
+@click.option("--expected-seq", type=SEQ, metavar="SEQ", help="fail if the cursor is not at this seq")
 @as_json
 @click.pass_obj
 def put(
@@ -40,7 +42,7 @@ def put(
     """Set a cursor."""
     where = {"seq": seq, "from_ts": from_ts, "at": at}
     if sum(value is not None for value in where.values()) != 1:
-        raise click.UsageError("say one of --seq, --from-ts and --at")
+        raise click.UsageError("send exactly one of --seq, --from-ts and --at")
     wanted = {**where, "expected_seq": expected_seq}
     given = {name: value for name, value in wanted.items() if value is not None}
     answer = ask(connection.server, "PUT", path("topics", topic, "cursors", cursor), None, given)
@@ -55,7 +57,7 @@ def put(
 @as_json
 @click.pass_obj
 def get(connection: Connection, topic: str, cursor: str, is_json: bool) -> None:
-    """Show how far a cursor has come, and how far it is behind now."""
+    """Show the position and the lag of a cursor."""
     answer = ask(connection.server, "GET", path("topics", topic, "cursors", cursor))
     print_one(answer, is_json)
 
@@ -64,7 +66,7 @@ def get(connection: Connection, topic: str, cursor: str, is_json: bool) -> None:
 @as_json
 @click.pass_obj
 def list_cursors(connection: Connection, topic: str, is_json: bool) -> None:
-    """List everybody who reads a topic: named cursors, and those of routers and others."""
+    """List the cursors of a topic: named cursors, and cursors of routers, subscriptions and Spark jobs."""
     found = listed(connection.server, path("topics", topic, "cursors"), "cursors")
     print_listed(CURSORS, found, is_json)
 
@@ -74,6 +76,6 @@ def list_cursors(connection: Connection, topic: str, is_json: bool) -> None:
 @as_json
 @click.pass_obj
 def delete(connection: Connection, topic: str, cursor: str, is_json: bool) -> None:
-    """Forget a cursor."""
+    """Delete a cursor."""
     answer = ask(connection.server, "DELETE", path("topics", topic, "cursors", cursor))
     print_deleted("cursor", cursor, answer, is_json)

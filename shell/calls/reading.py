@@ -29,14 +29,14 @@ TOPICS = (
 )
 
 whole = click.option("--records", is_flag=True, help="print whole records: $seq, $ts, $node, $tag, meta, data")
-raw_lines = click.option("--raw-lines", is_flag=True, help="print JSON strings as the text they hold")
+raw_lines = click.option("--raw-lines", is_flag=True, help="print JSON strings as text")
 
 
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, type=TOPIC)
 @click.option(
-    "-f", "--follow", is_flag=True, help="go on with what is appended, until Ctrl-C; wait for topics that are not there"
+    "-f", "--follow", is_flag=True, help="print new records, too, until Ctrl-C. Wait for topics that do not exist yet"
 )
-@click.option("-n", "--lines", type=SEQ, default=10, metavar="N", help="how many of the last ones (10)")
+@click.option("-n", "--lines", type=SEQ, default=10, metavar="N", help="number of last records (default 10)")
 @whole
 @raw_lines
 @encoding
@@ -50,7 +50,7 @@ def tail(
     raw_lines: bool,
     encoding: str,
 ) -> None:
-    """Print the last records of topics, and with -f what comes next."""
+    """Print the last records of topics, and with -f also new records."""
     server = connection.server
     printed = Tail(len(set(names)) > 1, line_of(records, Shape(raw_lines, encoding)), sys.stdout.buffer)
     awaited = []
@@ -69,7 +69,7 @@ def tail(
 
 
 @click.argument("topic", metavar="NAME", type=TOPIC)
-@click.option("--from-seq", type=SEQ, default=0, metavar="SEQ", help="begin after this seq (0)")
+@click.option("--from-seq", type=SEQ, default=0, metavar="SEQ", help="start after this seq (default 0)")
 @whole
 @raw_lines
 @encoding
@@ -91,9 +91,9 @@ def export(connection: Connection, topic: str, from_seq: int, records: bool, raw
 @as_json
 @click.pass_obj
 def ls(connection: Connection, prefix: str, quiet: bool, is_json: bool) -> None:
-    """List topics, those whose name begins with PREFIX."""
+    """List the topics whose names start with PREFIX."""
     if quiet and is_json:
-        raise click.UsageError("--quiet and --json exclude one another")
+        raise click.UsageError("--quiet and --json exclude each other: choose one")
     found = listed(connection.server, path("topics"), "topics", {"prefix": prefix})
     if quiet:
         for topic in found:
@@ -104,7 +104,7 @@ def ls(connection: Connection, prefix: str, quiet: bool, is_json: bool) -> None:
 
 @click.pass_obj
 def usage(connection: Connection) -> None:
-    """Say how much is stored here, how much of it is shown, and what holds back the rest."""
+    """Show how many records are stored, how many the topics show, and which topics keep the rest."""
     connection.only_local()
     from shell.usage import lines  # needs Django
 

@@ -25,19 +25,28 @@ ROUTERS = (
 @click.argument("router", metavar="NAME", type=ROUTER)
 @click.argument("source", metavar="SOURCE", type=TOPIC)
 @click.argument("dest", metavar="DEST", type=TOPIC)
-@click.option("--filter", metavar="TAG", help='only records with this tag; or ["tag", "Glob", "order:*"]; null for all')
-@click.option("--preserve-node/--no-preserve-node", default=None)
-@click.option("--preserve-tag/--no-preserve-tag", default=None)
-@click.option("--create-dest/--no-create-dest", default=None, help="whether an absent dest is created (yes)")
-@click.option("--allow-cycle/--no-allow-cycle", default=None)
-@click.option("--allow-fan-in/--no-allow-fan-in", default=None, help="whether the dest may have several sources")
-@click.option("--guarantee", type=click.Choice(["at_least_once", "exactly_once"]))
-@click.option("--paused/--no-paused", default=None)
 @click.option(
-    "--from", "start", metavar="WHERE", help="where a new one begins: head (the default), earliest, or after a seq"
+    "--filter", metavar="TAG", help='forward only this tag, or a predicate: ["tag", "Glob", "order:*"]. null: all'
+)
+@click.option("--preserve-node/--no-preserve-node", default=None, help="whether copies keep the node (default yes)")
+@click.option("--preserve-tag/--no-preserve-tag", default=None, help="whether copies keep the tag (default yes)")
+@click.option("--create-dest/--no-create-dest", default=None, help="whether to create a missing dest (default yes)")
+@click.option("--allow-cycle/--no-allow-cycle", default=None, help="whether the router may close a cycle (default no)")
+@click.option("--allow-fan-in/--no-allow-fan-in", default=None, help="whether the dest may have other sources")
+@click.option(
+    "--guarantee",
+    type=click.Choice(["at_least_once", "exactly_once"]),
+    help="exactly_once: stamp copies with their origin",
+)
+@click.option("--paused/--no-paused", default=None, help="whether the router is paused (default no)")
+@click.option(
+    "--from", "start", metavar="WHERE", help="start of a new router: head, earliest, or after a seq (default head)"
 )
 @click.option(
-    "--from-ts", type=SEQ, metavar="MS", help="in place of --from: with the first record of this time or later"
+    "--from-ts",
+    type=SEQ,
+    metavar="MS",
+    help="instead of --from: the first record at or after this time, in ms since 1970",
 )
 @as_json
 @click.pass_obj
@@ -51,7 +60,7 @@ def put(
     is_json: bool,
     **config: Any,
 ) -> None:
-    """Forward from SOURCE to DEST what is appended from now on, or change what differs of a router that is there."""
+    """Create a router that forwards new records from SOURCE to DEST, or change the given fields of a router."""
     given = {"source": source, "dest": dest, **{name: value for name, value in config.items() if value is not None}}
     if filter is not None:
         given["filter"] = None if filter == "null" else predicate(filter)
@@ -65,18 +74,18 @@ def put(
 @as_json
 @click.pass_obj
 def get(connection: Connection, router: str, is_json: bool) -> None:
-    """Show a router, how far it has come and what keeps it."""
+    """Show a router: its position, its lag, and its last error."""
     answer = ask(connection.server, "GET", path("routers", router))
     print_one(answer, is_json)
 
 
 @click.argument("prefix", metavar="[PREFIX]", default="", type=ROUTER)
-@click.option("--source", metavar="NAME", type=TOPIC, help="those that lead from this topic")
-@click.option("--dest", metavar="NAME", type=TOPIC, help="those that lead to this topic")
+@click.option("--source", metavar="NAME", type=TOPIC, help="only routers from this topic")
+@click.option("--dest", metavar="NAME", type=TOPIC, help="only routers to this topic")
 @as_json
 @click.pass_obj
 def list_routers(connection: Connection, prefix: str, source: str | None, dest: str | None, is_json: bool) -> None:
-    """List routers, those whose name begins with PREFIX."""
+    """List the routers whose names start with PREFIX."""
     asked = {"prefix": prefix, "source": source, "dest": dest}
     query = {name: value for name, value in asked.items() if value}
     found = listed(connection.server, path("routers"), "routers", query)
@@ -87,6 +96,6 @@ def list_routers(connection: Connection, prefix: str, source: str | None, dest: 
 @as_json
 @click.pass_obj
 def delete(connection: Connection, router: str, is_json: bool) -> None:
-    """Stop forwarding at once and remove the router; what it forwarded stays."""
+    """Stop forwarding and delete the router. The dest keeps the forwarded records."""
     answer = ask(connection.server, "DELETE", path("routers", router))
     print_deleted("router", router, answer, is_json)

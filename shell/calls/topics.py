@@ -18,22 +18,34 @@ SEQ = click.IntRange(0, 2**63 - 1)
 
 
 @click.argument("topic", metavar="NAME", type=TOPIC)
-@click.option("--ttl-ms", type=AMOUNT, help="older records are not shown; 0: for ever")
-@click.option("--cap-records", type=AMOUNT, help="most records; 0: any number")
-@click.option("--cap-bytes", type=AMOUNT, help="most bytes of data and meta; 0: any number")
+@click.option("--ttl-ms", type=AMOUNT, help="milliseconds after which a record expires. 0: never (default 0)")
+@click.option("--cap-records", type=AMOUNT, help="maximum number of records. 0: no limit (default 0)")
+@click.option("--cap-bytes", type=AMOUNT, help="maximum bytes of data and meta. 0: no limit (default 0)")
 @click.option(
-    "--discard", type=click.Choice(["old", "reject"]), help="a full topic evicts its oldest, or refuses appends"
+    "--discard",
+    type=click.Choice(["old", "reject"]),
+    help="full topic: evict old records, or reject appends (default old)",
 )
-@click.option("--durability", type=click.Choice(["fsync", "disk", "memory", "ephemeral"]), help="what an ack promises")
-@click.option("--priority", type=click.IntRange(-1000, 1000), help="for who serves several topics")
-@click.option("--auto-priority/--no-auto-priority", default=None, help="without a priority, by recency or 0")
-@click.option("--idempotency-window-ms", type=AMOUNT, help="how long an idempotency key is remembered (120000)")
-@click.option("--dedupe-node/--no-dedupe-node", default=None, help="whether readers may leave out nodes")
+@click.option(
+    "--durability",
+    type=click.Choice(["fsync", "disk", "memory", "ephemeral"]),
+    help="which crashes an append survives (default disk)",
+)
+@click.option(
+    "--priority", type=click.IntRange(-1000, 1000), help="watch streams read topics with a higher priority first"
+)
+@click.option(
+    "--auto-priority/--no-auto-priority", default=None, help="without a priority: by last use, or 0 (default yes)"
+)
+@click.option(
+    "--idempotency-window-ms", type=AMOUNT, help="milliseconds to remember an idempotency key (default 120000)"
+)
+@click.option("--dedupe-node/--no-dedupe-node", default=None, help="whether reads can leave out nodes (default yes)")
 @click.option("--sealed/--no-sealed", default=None, help="sealed: the topic takes no records and no deletes")
 @as_json
 @click.pass_obj
 def create(connection: Connection, topic: str, is_json: bool, **config: Any) -> None:
-    """Create a topic, or change what differs of one that is there."""
+    """Create a topic, or change the given fields of an existing topic."""
     given = {name: value for name, value in config.items() if value is not None}
     answer = ask(connection.server, "PUT", path("topics", topic), None, given)
     print_put(topic, answer, is_json)
@@ -43,28 +55,28 @@ def create(connection: Connection, topic: str, is_json: bool, **config: Any) -> 
 @as_json
 @click.pass_obj
 def get(connection: Connection, topic: str, is_json: bool) -> None:
-    """Show what a topic holds, and its config."""
+    """Show the figures and the config of a topic."""
     answer = ask(connection.server, "GET", path("topics", topic), {"touch": False})
     print_one(answer, is_json)
 
 
 @click.argument("topic", metavar="NAME", type=TOPIC)
-@click.option("--if-empty", is_flag=True, help="refuse when it holds records")
-@click.option("-y", "--yes", is_flag=True, help="do not ask")
+@click.option("--if-empty", is_flag=True, help="fail if the topic holds records")
+@click.option("-y", "--yes", is_flag=True, help="delete without asking")
 @as_json
 @click.pass_obj
 def delete(connection: Connection, topic: str, if_empty: bool, yes: bool, is_json: bool) -> None:
-    """Delete a topic, what it holds, its cursors, and every router that leads from or to it."""
+    """Delete a topic with its records, its cursors, and all routers from or to it."""
     if not (yes or if_empty):
         confirm(connection, topic)
     answer = ask(connection.server, "DELETE", path("topics", topic), {"if_empty": if_empty})
     if is_json:
         print_json(answer)
     elif not answer["deleted"]:
-        click.echo(f"there is no topic {topic!r}")
+        click.echo(f"topic {topic!r} does not exist")
     else:
         routers = answer["routers_removed"]
-        click.echo(f"{topic} is deleted" + (f", and with it {', '.join(routers)}" if routers else ""))
+        click.echo(f"{topic} is deleted" + (f", and so are its routers: {', '.join(routers)}" if routers else ""))
 
 
 def confirm(connection: Connection, topic: str) -> None:
@@ -81,14 +93,14 @@ def confirm(connection: Connection, topic: str) -> None:
 
 
 @click.argument("topic", metavar="NAME", type=TOPIC)
-@click.option("--before-seq", type=SEQ, metavar="SEQ", help="those below this seq")
-@click.option("--match", metavar="TAG", help='those with this tag; or, as the API has it, ["tag", "Glob", "order:*"]')
+@click.option("--before-seq", type=SEQ, metavar="SEQ", help="delete records below this seq")
+@click.option("--match", metavar="TAG", help='delete records with this tag, or a predicate: ["tag", "Glob", "order:*"]')
 @as_json
 @click.pass_obj
 def trim(connection: Connection, topic: str, before_seq: int | None, match: str | None, is_json: bool) -> None:
-    """Delete records that are there now: for good, at once for every reader, and in silence."""
+    """Delete existing records permanently. Readers get no tombstone."""
     if before_seq is None and match is None:
-        raise click.UsageError("say --before-seq or --match, or both: then both have to be true of a record")
+        raise click.UsageError("send --before-seq or --match. With both, a record must meet both conditions")
     wanted = {"before_seq": before_seq, "match": predicate(match)}
     given = {name: value for name, value in wanted.items() if value is not None}
     answer = ask(connection.server, "POST", path("topics", topic, "delete"), None, given)
@@ -105,4 +117,4 @@ def predicate(match: str | None) -> Any:
     try:
         return msgspec.json.decode(match)
     except msgspec.MsgspecError as error:
-        raise click.UsageError(f"{match} is no JSON: {error}") from error
+        raise click.UsageError(f"invalid JSON in --match {match}: {error}") from error

@@ -67,8 +67,8 @@ def test_it_makes_and_moves_a_cursor(browser: Client, named: Cursor, form: dict[
 @pytest.mark.parametrize(
     ("form", "told"),
     [
-        ({"topic_name": "nobody"}, "there is no topic"),
-        ({"name": "no good"}, "is no valid name"),
+        ({"topic_name": "nobody"}, "does not exist"),
+        ({"name": "no good"}, "invalid "),
         ({"name": "billing"}, "has a cursor"),
         ({"name": "r"}, "belongs to a router and is read-only"),
         ({"seq": "11"}, "beyond the head"),

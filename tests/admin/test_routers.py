@@ -79,12 +79,12 @@ def test_it_creates_a_router(browser: Client, start: str, seq: int) -> None:
 @pytest.mark.parametrize(
     ("form", "told"),
     [
-        ({"name": "no good"}, "is no valid name"),
-        ({"source_name": "no good"}, "is no valid name"),
+        ({"name": "no good"}, "invalid router"),
+        ({"source_name": "no good"}, "invalid "),
         ({"dest_name": "a"}, "leads to another topic"),
-        ({"dest_name": "x", "create_dest": ""}, "there is no topic"),
+        ({"dest_name": "x", "create_dest": ""}, "does not exist"),
         ({"source_name": "b", "dest_name": "a"}, "cycle"),
-        ({"source_name": "z", "dest_name": "b"}, "already gets what"),
+        ({"source_name": "z", "dest_name": "b"}, "already has the source"),
         ({"filter_op": "Glob", "filter_tag": "x"}, "is not a literal prefix and one trailing *"),
         ({"start": "seq", "start_seq": "-1"}, "expected"),
         ({"start": "seq", "start_seq": ""}, "expected"),

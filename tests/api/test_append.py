@@ -318,7 +318,7 @@ def test_half_a_surrogate_pair_is_refused_and_named(door: Door, name: str, text:
     refused = door.post(f"/v0/topics/{name}", body)
     assert (refused.status, refused.code) == (400, "invalid_request")
     message = refused.json["error"]["message"]
-    assert message == f"the JSON escapes half a surrogate pair, {lone.decode()} (byte {body.index(lone)})"
+    assert message == f"the JSON contains half a surrogate pair, {lone.decode()} (byte {body.index(lone)})"
 
 
 def test_to_look_for_half_a_pair_takes_no_step_for_each_escape() -> None:

@@ -38,8 +38,8 @@ STAMP = "meta._topics_router"
 CYCLE = {"source": "{a}-dest", "dest": "{a}-in", "allow_fan_in": True}
 FAN_IN = {"source": "{a}-x", "dest": "{a}-dest"}
 REMOVED = ["{a}-own", "{a}-shared", "{b}-in", "{b}-out"]
-WHY = "several sources may share a dest when all their routers say allow_fan_in: true"
-ALLOW = "say allow_cycle: true if that is meant"
+WHY = "to share the dest, send allow_fan_in: true for all its routers"
+ALLOW = "send allow_cycle: true if you want the cycle"
 # Every field that can carry a name which the caller did not send. An endpoint that has none says so with an empty list.
 PROBES: dict[Endpoint, list[Probe]] = {
     ("GET", "topics"): [
@@ -137,8 +137,8 @@ PROBES: dict[Endpoint, list[Probe]] = {
         same(
             "error.message",
             "routers/{a}-new",
-            f"this router would close the cycle {{a}}-dest -> {{a}}-in -> {{b}}-mid -> {{a}}-dest; {ALLOW}",
-            f"this router would close the cycle {{a}}-dest -> {{a}}-in -> * -> {{a}}-dest; {ALLOW}",
+            f"this router would close the cycle {{a}}-dest -> {{a}}-in -> {{b}}-mid -> {{a}}-dest: {ALLOW}",
+            f"this router would close the cycle {{a}}-dest -> {{a}}-in -> * -> {{a}}-dest: {ALLOW}",
             body=CYCLE,
             status=409,
         ),
@@ -146,8 +146,8 @@ PROBES: dict[Endpoint, list[Probe]] = {
         same(
             "error.message",
             "routers/{a}-new",
-            f"'{{a}}-dest' already gets what '{{b}}-mid' holds (router '{{b}}-dest'); {WHY}",
-            f"'{{a}}-dest' already gets what '*' holds (router '*'); {WHY}",
+            f"'{{a}}-dest' already has the source '{{b}}-mid' (router '{{b}}-dest'): {WHY}",
+            f"'{{a}}-dest' already has the source '*' (router '*'): {WHY}",
             body=FAN_IN,
             status=409,
         ),

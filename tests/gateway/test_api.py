@@ -267,7 +267,7 @@ def line_of(running: Running, text: str) -> int:
 @pytest.mark.parametrize(
     ("config", "said", "at"),
     [
-        ({"firstRoute": "nowhere"}, "there is no route 'nowhere'", "firstRoute: nowhere"),
+        ({"firstRoute": "nowhere"}, "route 'nowhere' does not exist", "firstRoute: nowhere"),
         ({"firstRoute": 7}, "routerDefinitions[0].config.firstRoute", "firstRoute: 7"),
         ({"firstRoute": "one", "x": 1}, "routerDefinitions[0].config.x: unknown field", "x: 1"),
     ],

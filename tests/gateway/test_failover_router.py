@@ -194,7 +194,7 @@ def test_without_the_witness_writes_stop_and_reads_go_on(
     [
         ({"spare": "first"}, "spare: it is the live route"),
         ({"witness": "first"}, "witness: the live server cannot say that it is down"),
-        ({"witness": "nowhere"}, "witness: there is no route 'nowhere'"),
+        ({"witness": "nowhere"}, "witness: route 'nowhere' does not exist"),
         ({"witness": "second"}, "routes: witness would never be used"),
     ],
 )

@@ -131,12 +131,16 @@ def test_errors_name_what_the_client_asked_for() -> None:
     error = {
         "error": {
             "code": "topic_not_found",
-            "message": "there is no topic 'eu.orders'",
+            "message": "topic 'eu.orders' does not exist",
             "detail": {"topic": "eu.orders"},
         }
     }
     found = json.loads(answered(GET, error, 404))["error"]
-    assert found == {"code": "topic_not_found", "message": "there is no topic 'orders'", "detail": {"topic": "orders"}}
+    assert found == {
+        "code": "topic_not_found",
+        "message": "topic 'orders' does not exist",
+        "detail": {"topic": "orders"},
+    }
     cycle = {"error": {"code": "router_cycle", "message": "x", "detail": {"cycle": ["eu.a", "eu.b", "eu.a"]}}}
     put = Request("PUT", "/v0/routers/r", body=b'{"source":"a","dest":"b"}')
     assert json.loads(answered(put, cycle, 409))["error"]["detail"] == {"cycle": ["a", "b", "a"]}

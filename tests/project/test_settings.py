@@ -63,7 +63,7 @@ def start(process: str, **settings: str) -> subprocess.CompletedProcess[str]:
             f"topics: TOPICS_LOGIN_LOCK_SECONDS={'9' * 20} is not a whole number",
         ),
         ({"TOPICS_FAST_LANE": "maybe"}, "topics: TOPICS_FAST_LANE=maybe is neither true nor false"),
-        ({"DATABASE_URL": "mysql://u@localhost/d"}, "topics: DATABASE_URL is not a PostgreSQL URL"),
+        ({"DATABASE_URL": "mysql://u@localhost/d"}, "topics: Invalid DATABASE_URL: expected a PostgreSQL URL"),
         ({"REDIS_URL": "localhost:6379"}, "topics: REDIS_URL is not a Redis URL"),
         ({"SECRET_KEY": ""}, "topics: SECRET_KEY is not set"),
         ({"SECRET_KEY": "abcde" * 9}, "topics: SECRET_KEY is easy to guess: set it to a random string of at least 50"),
@@ -216,7 +216,7 @@ def test_a_secret_may_lie_in_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
-        ({"SECRET_KEY_FILE": "/no/such"}, "topics: SECRET_KEY and SECRET_KEY_FILE are both set: unset one of them."),
+        ({"SECRET_KEY_FILE": "/no/such"}, "topics: SECRET_KEY and SECRET_KEY_FILE are both set: unset one of the two."),
         (
             {"TOPICS_API_KEYS_FILE": "/no/such"},
             "topics: TOPICS_API_KEYS_FILE=/no/such cannot be read (No such file or ",
@@ -225,7 +225,7 @@ def test_a_secret_may_lie_in_a_file(tmp_path: Path) -> None:
         ({"TOPICS_TLS_PROXY_FILE": "/dev/null"}, "topics: TOPICS_TLS_PROXY_FILE is no setting"),
         (
             {"DATABASE_URL": "postgresql://u:p@localhost/d", "DATABASE_PASSWORD": "q"},
-            "topics: DATABASE_PASSWORD is set, and DATABASE_URL holds a password",
+            "topics: DATABASE_PASSWORD is set, and DATABASE_URL also contains a password",
         ),
     ],
 )

@@ -83,15 +83,15 @@ def test_batches_of_a_size(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("arguments", "stdin", "told"),
     [
-        (("a b",), b"1\n", "topic 'a b' is no valid name"),
-        (("a",), b'1\n{"x":\n', "line 2 is no JSON value"),
-        (("a",), b"1\n\n1,2\n", "line 3 is no JSON value"),
-        (("a",), b'"\xff"\n', "line 1 is not utf-8"),
-        (("a", "--raw-lines"), b"\xff\n", "line 1 is not utf-8"),
-        (("a", "--tag-field", "t"), b'{"t":{}}\n', "line 1 is the field 't' is no string or number"),
-        (("a", "--tag-field", "t"), b'{"t":"%b"}\n' % (b"x" * 257), "257 bytes long"),
-        (("a", "--node", "n" * 129), b"1\n", "129 bytes long"),
-        (("a", "--no-create"), b"1\n", "there is no topic 'a'"),
+        (("a b",), b"1\n", "invalid topic 'a b'"),
+        (("a",), b'1\n{"x":\n', "line 2 is invalid: Input data was truncated"),
+        (("a",), b"1\n\n1,2\n", "line 3 is invalid: JSON is malformed"),
+        (("a",), b'"\xff"\n', "line 1 is invalid: it is not utf-8"),
+        (("a", "--raw-lines"), b"\xff\n", "line 1 is invalid: it is not utf-8"),
+        (("a", "--tag-field", "t"), b'{"t":{}}\n', "line 1 is invalid: expected a string or a number in the field 't'"),
+        (("a", "--tag-field", "t"), b'{"t":"%b"}\n' % (b"x" * 257), "257 bytes"),
+        (("a", "--node", "n" * 129), b"1\n", "129 bytes"),
+        (("a", "--no-create"), b"1\n", "topic 'a' does not exist"),
         (("a", "/nowhere/file"), b"", "/nowhere/file: No such file or directory"),
     ],
 )
@@ -107,7 +107,7 @@ def test_a_bad_line_leaves_what_was_appended_before_it(shell: Shell) -> None:
     done = shell("append", "a", "--batch", 2, stdin=b"1\n2\n3\n4\nfive\n")
     assert done.code == 1
     assert "4 records appended to a" in done.err
-    assert "goes on from there" not in done.err  # without a key it does not
+    assert "run the same command again" not in done.err  # without a key it does not
     assert len(records("a")) == 4
 
 

@@ -120,7 +120,7 @@ def test_whole_records_and_raw_lines(following: Start) -> None:
     assert lines(whole, 2)[1].endswith(b'"data":[1,  2, 3]}')
     _, err = raw.communicate(timeout=30)
     assert raw.returncode == 1
-    assert b"no raw line" in err
+    assert b"leave out --raw-lines" in err
 
 
 def test_it_goes_on_with_the_others_when_one_is_deleted(following: Start) -> None:
@@ -129,12 +129,12 @@ def test_it_goes_on_with_the_others_when_one_is_deleted(following: Start) -> Non
     tail = following("one", "two")
     assert lines(tail, 4) == [b"==> one <==", b"1", b"==> two <==", b"2"]
     delete_topic("one", False, now_ms())
-    assert told(tail) == "topics: there is no topic 'one'"
+    assert told(tail) == "topics: topic 'one' does not exist"
     put("two", "3")
     assert lines(tail, 1) == [b"3"]
     delete_topic("two", False, now_ms())
     out, err = tail.communicate(timeout=30)
-    assert (tail.returncode, out, err) == (1, b"", b"topics: there is no topic 'two'\n")
+    assert (tail.returncode, out, err) == (1, b"", b"topics: topic 'two' does not exist\n")
 
 
 def test_a_topic_that_is_created_again_is_followed_from_its_beginning(following: Start) -> None:
@@ -143,12 +143,12 @@ def test_a_topic_that_is_created_again_is_followed_from_its_beginning(following:
     tail = following("one", "two")
     assert lines(tail, 4) == [b"==> one <==", b"1", b"==> two <==", b"2"]
     delete_topic("one", False, now_ms())
-    assert told(tail) == "topics: there is no topic 'one'"
+    assert told(tail) == "topics: topic 'one' does not exist"
     put("one", "3")
     assert told(tail) == "topics: one was deleted and created again: it continues above seq 1"
     assert lines(tail, 2) == [b"==> one <==", b"3"]
     delete_topic("two", False, now_ms())
-    assert told(tail) == "topics: there is no topic 'two'"
+    assert told(tail) == "topics: topic 'two' does not exist"
     put("one", "4")
     assert lines(tail, 1) == [b"4"]
 
@@ -156,15 +156,15 @@ def test_a_topic_that_is_created_again_is_followed_from_its_beginning(following:
 def test_topics_that_are_not_there_yet_are_waited_for(following: Start) -> None:
     put("live", "1")
     tail = following("live", "later")
-    assert told(tail) == "topics: there is no topic 'later' yet: waiting for it"
+    assert told(tail) == "topics: topic 'later' does not exist yet: waiting for it"
     assert lines(tail, 2) == [b"==> live <==", b"1"]
     put("later", "2", "3")
-    assert told(tail) == "topics: later is there now"
+    assert told(tail) == "topics: later exists now"
     assert lines(tail, 3) == [b"==> later <==", b"2", b"3"]
     delete_topic("live", False, now_ms())
-    assert told(tail) == "topics: there is no topic 'live'"
+    assert told(tail) == "topics: topic 'live' does not exist"
     delete_topic("later", False, now_ms())
-    assert told(tail) == "topics: there is no topic 'later'"
+    assert told(tail) == "topics: topic 'later' does not exist"
     assert tail.wait(timeout=30) == 1
 
 

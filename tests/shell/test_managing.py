@@ -23,7 +23,7 @@ def answered(run: Shell, *arguments: object) -> Any:
 
 def test_a_topic_is_created_and_changed(either: Shell, name: str) -> None:
     assert either("create", name).out == f"{name} is created\n".encode()
-    assert either("create", name).out == f"{name} is there, with that config\n".encode()
+    assert either("create", name).out == f"{name} exists, and has this config\n".encode()
     options = {
         "ttl_ms": 1000,
         "cap_records": 2,
@@ -47,8 +47,8 @@ def test_a_topic_is_deleted(either: Shell, name: str) -> None:
     either("routers", "put", f"{name}-r", name, f"{name}-d")
     refused = either("delete", name, "--if-empty")
     assert (refused.code, "holds 1 records" in refused.err) == (1, True)
-    assert either("delete", name).out == f"{name} is deleted, and with it {name}-r\n".encode()
-    assert either("delete", name).out == f"there is no topic '{name}'\n".encode()
+    assert either("delete", name).out == f"{name} is deleted, and so are its routers: {name}-r\n".encode()
+    assert either("delete", name).out == f"topic '{name}' does not exist\n".encode()
     assert answered(either, "delete", f"{name}-d", "--yes")["deleted"] is True
 
 
@@ -62,7 +62,7 @@ def test_somebody_at_a_terminal_is_asked(
     with os.fdopen(ours) as source:
         monkeypatch.setattr(sys, "stdin", source)
         if left:
-            with pytest.raises(SystemExit, match="nothing was done"):
+            with pytest.raises(SystemExit, match="nothing was changed"):
                 main(["delete", "a"], "topics", HERE)
         else:
             main(["delete", "a"], "topics", HERE)
@@ -110,7 +110,7 @@ def test_routers(either: Shell, name: str) -> None:
     assert table[0] == ["LAG", "FORWARDED", "STATE", "SOURCE", "DEST", "NAME"]
     assert table[1][2:] == ["running", name, f"{name}-d", f"{name}>r"]
     assert either("routers", "delete", f"{name}>r").out == f"{name}>r is deleted\n".encode()
-    assert either("routers", "delete", f"{name}>r").out == f"there is no router '{name}>r'\n".encode()
+    assert either("routers", "delete", f"{name}>r").out == f"router '{name}>r' does not exist\n".encode()
 
 
 def test_cursors(either: Shell, name: str) -> None:
@@ -126,27 +126,27 @@ def test_cursors(either: Shell, name: str) -> None:
     table = [line.split() for line in either("cursors", "list", name).out.decode().splitlines()]
     assert table == [["SEQ", "LAG", "UNREAD-MS", "KIND", "NAME"], ["3", "0", "-", "named", "c"], table[2]]
     assert either("cursors", "delete", name, "c").out == b"c is deleted\n"
-    assert either("cursors", "delete", name, "c").out == b"there is no cursor 'c'\n"
+    assert either("cursors", "delete", name, "c").out == b"cursor 'c' does not exist\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (("get", "NAME"), 1, "there is no topic"),
-        (("get", ".."), 1, "'..' is no valid name"),
-        (("cursors", "delete", "NAME", ".."), 1, "'..' is no valid name"),
+        (("get", "NAME"), 1, "does not exist"),
+        (("get", ".."), 1, "invalid name '..'"),
+        (("cursors", "delete", "NAME", ".."), 1, "invalid name '..'"),
         (("get", "a/b"), 1, "topics: "),
-        (("trim", "NAME"), 2, "say --before-seq or --match"),
-        (("trim", "NAME", "--match", '["tag"'), 2, "is no JSON"),
-        (("cursors", "put", "NAME", "c"), 2, "say one of --seq, --from-ts and --at"),
-        (("cursors", "put", "NAME", "c", "--seq", "1", "--at", "head"), 2, "say one of"),
-        (("routers", "get", "NAME"), 1, "no router"),
+        (("trim", "NAME"), 2, "send --before-seq or --match"),
+        (("trim", "NAME", "--match", '["tag"'), 2, "invalid JSON in --match"),
+        (("cursors", "put", "NAME", "c"), 2, "send exactly one of --seq, --from-ts and --at"),
+        (("cursors", "put", "NAME", "c", "--seq", "1", "--at", "head"), 2, "send exactly one of"),
+        (("routers", "get", "NAME"), 1, "does not exist"),
         (("routers", "put", "NAME", "a"), 2, "Missing argument 'DEST'"),
         (("create", "NAME", "--durability", "none"), 2, "'fsync', 'disk', 'memory', 'ephemeral'"),
         (("create", "NAME", "--ttl", "1"), 2, "--ttl-ms"),
         (("create", "NAME", "--ttl-ms", "-1"), 2, "--ttl-ms"),
         (("crate", "NAME"), 2, "No such command 'crate'"),
-        (("ls", "-q", "--json"), 2, "exclude one another"),
+        (("ls", "-q", "--json"), 2, "exclude each other"),
         ((), 2, "Commands:"),
     ],
 )

@@ -65,7 +65,7 @@ def test_ctrl_c_says_how_far_it_came(process: Start, tmp_path: Path) -> None:
         _, err = append.communicate(timeout=30)
     assert append.returncode == 130
     assert b"20 records appended to stopped" in err
-    assert b"the same command goes on from there" in err
+    assert b"run the same command again" in err
     assert b"Traceback" not in err
 
 

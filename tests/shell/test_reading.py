@@ -49,9 +49,12 @@ def test_a_record_that_is_no_raw_line_is_refused(shell: Shell, db: None) -> None
     put("a", "17")
     done = shell("export", "a", "--raw-lines")
     assert done.code == 1
-    assert "no raw line" in done.err
+    assert "leave out --raw-lines" in done.err
     put("b", '"中"')
-    assert "cannot be written in latin-1" in shell("export", "b", "--raw-lines", "--encoding", "latin-1").err
+    assert (
+        "data has a character that latin-1 cannot write"
+        in shell("export", "b", "--raw-lines", "--encoding", "latin-1").err
+    )
 
 
 def test_tail_prints_the_last_ones(shell: Shell, numbers: str) -> None:
@@ -85,7 +88,7 @@ def test_lost_records_are_told_beside_the_lines(shell: Shell, db: None) -> None:
 @pytest.mark.parametrize("call", ["tail", "export"])
 def test_an_absent_topic_is_refused_in_one_line(shell: Shell, call: str) -> None:
     done = shell(call, "nobody")
-    assert (done.code, done.out, done.err) == (1, b"", "topics: there is no topic 'nobody'")
+    assert (done.code, done.out, done.err) == (1, b"", "topics: topic 'nobody' does not exist")
 
 
 def test_an_empty_topic_prints_nothing(shell: Shell, db: None) -> None:
@@ -126,7 +129,7 @@ def test_usage_says_what_is_held_and_by_what(shell: Shell, db: None) -> None:
     assert done.code == 0
     lines = [" ".join(line.split()) for line in done.out.decode().splitlines()]
     assert "11 records shown by topics, 11 B of payload" in lines
-    assert "10 of a (deleted) are held by b" in lines
+    assert "10 records of a (deleted) are kept for b" in lines
 
 
 def test_a_closed_pipe_ends_an_export_quietly(process: Start) -> None:

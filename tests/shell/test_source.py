@@ -68,11 +68,11 @@ def test_a_file_that_is_called_json_is_lines_where_it_is_said(shell: Shell, tmp_
 @pytest.mark.parametrize(
     ("name", "content", "options", "told"),
     [
-        ("a.json", b'[{"id": 1},\n{"id":', (), "no JSON array: "),
-        ("a.json", b"17", ("--format", "array"), "no JSON array: it begins otherwise"),
-        ("a.json", b"[1]", ("--format", "array", "--raw-lines"), "exclude one another"),
-        ("a.jsonl", '{"id": 1}\n'.encode("utf-16"), (), "it is in UTF-16: turn it into UTF-8 with `iconv"),
-        ("a.jsonl", gzip.compress(b"1\n2\n", mtime=0)[:-12], (), "the file is zipped, and broken"),
+        ("a.json", b'[{"id": 1},\n{"id":', (), "invalid JSON array: "),
+        ("a.json", b"17", ("--format", "array"), "invalid JSON array: expected [ at the start"),
+        ("a.json", b"[1]", ("--format", "array", "--raw-lines"), "exclude each other"),
+        ("a.jsonl", '{"id": 1}\n'.encode("utf-16"), (), "the input is UTF-16: convert it with `iconv"),
+        ("a.jsonl", gzip.compress(b"1\n2\n", mtime=0)[:-12], (), "cannot unzip the file"),
         ("a.json", b'["\\ud800"]', (), "half a surrogate pair, \\ud800"),
     ],
 )
@@ -95,7 +95,7 @@ def test_an_element_is_named_by_its_number(shell: Shell, tmp_path: Path) -> None
     assert "element 2 cannot be appended: " in shell("append", "a", file).err
 
 
-@pytest.mark.parametrize(("text", "what"), [(False, "JSON, one value a line"), (True, "a line of text")])
+@pytest.mark.parametrize(("text", "what"), [(False, "JSON, one value per line"), (True, "lines of text")])
 def test_a_terminal_is_told_what_is_waited_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: bool, what: str
 ) -> None:
@@ -106,7 +106,7 @@ def test_a_terminal_is_told_what_is_waited_for(
         with opened("-", "auto", text) as found:
             assert found.file.readline() == b"17\n"
     os.close(terminal)
-    assert capsys.readouterr().err == f"topics: type {what}, then Ctrl-D (or Ctrl-C to give up)\n"
+    assert capsys.readouterr().err == f"topics: type {what}. Ctrl-D ends the input, Ctrl-C cancels\n"
 
 
 def test_a_pipe_is_told_nothing(shell: Shell) -> None:

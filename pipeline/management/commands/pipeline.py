@@ -40,12 +40,14 @@ class Command(BaseCommand):
         add_verify(jobs.add_parser(Job.VERIFY, help="compare an archive with its topic"))
         add_restore(jobs.add_parser(Job.RESTORE, help="append archived records to a topic"))
         add_rollup(
-            jobs.add_parser(Job.ROLLUP, help="count what came by minute, node and tag prefix, and routers' delays")
+            jobs.add_parser(
+                Job.ROLLUP, help="count records per minute, node and tag prefix, and measure routers' delays"
+            )
         )
         add_audit(jobs.add_parser(Job.AUDIT, help="compare the sources and dests of routers"))
-        add_latest(jobs.add_parser(Job.LATEST, help="the last record of each tag"))
+        add_latest(jobs.add_parser(Job.LATEST, help="write the last record of each tag to Parquet or to a topic"))
 
-        jobs.add_parser("due", help="run what schedules have due, as a worker does")
+        jobs.add_parser("due", help="run the jobs of all due schedules, as a worker does")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["job"] == "due":
@@ -62,7 +64,7 @@ class Command(BaseCommand):
             raise Refusal(error.message) from error
         except ProgrammingError as error:
             raise Refusal(
-                f"the database is not set up, run `make run` or `manage.py migrate` first: {error}"
+                f"the database is not set up: run `make run` or `manage.py migrate` first ({error})"
             ) from error
         print(f"topics: {run.summary}", file=sys.stderr)
         if run.state == Run.State.WRONG:
@@ -75,27 +77,38 @@ def add_archive(parser: ArgumentParser) -> None:
         action="append",
         required=True,
         metavar="NAME",
-        help="may be given again; orders.* is all that begin so",
+        help="topic to archive. You can repeat --topic. orders.* is a prefix",
     )
     parser.add_argument(
-        "--out", required=True, metavar="PATH", help="a folder, or a URL of a file system that Hadoop knows"
+        "--out",
+        required=True,
+        metavar="PATH",
+        help="folder of the archive, or a URL of a file system that Hadoop supports",
     )
-    parser.add_argument("--trim", action="store_true", help="then delete from the topic what is archived")
-    parser.add_argument("--step", type=int, metavar="SEQS", help="of one step (1,000,000)")
+    parser.add_argument(
+        "--trim",
+        action="store_true",
+        help="read the archive back, then delete its records from the topic",
+    )
+    parser.add_argument(
+        "--step", type=int, metavar="SEQS", help="number of seqs that one step archives (default 1,000,000)"
+    )
 
 
 def add_verify(parser: ArgumentParser) -> None:
-    parser.add_argument("--topic", required=True, metavar="NAME")
-    parser.add_argument("--archive", required=True, metavar="PATH")
+    parser.add_argument("--topic", required=True, metavar="NAME", help="topic to compare")
+    parser.add_argument("--archive", required=True, metavar="PATH", help="folder or URL of the archive")
 
 
 def add_restore(parser: ArgumentParser) -> None:
-    parser.add_argument("--archive", required=True, metavar="PATH")
-    parser.add_argument("--topic", required=True, metavar="NAME", help="where to; created when it is absent")
-    parser.add_argument("--source", metavar="NAME", help="the topic's name in the archive, if another")
-    parser.add_argument("--epoch", type=int, metavar="ID", help="which of several topics that had the name")
-    parser.add_argument("--from-seq", type=int, metavar="SEQ", help="begin after this seq (0)")
-    parser.add_argument("--to-seq", type=int, metavar="SEQ", help="end with this seq")
+    parser.add_argument("--archive", required=True, metavar="PATH", help="folder or URL of the archive")
+    parser.add_argument("--topic", required=True, metavar="NAME", help="topic to append to. A missing topic is created")
+    parser.add_argument("--source", metavar="NAME", help="the topic's name in the archive (default: the same name)")
+    parser.add_argument(
+        "--epoch", type=int, metavar="ID", help="id of the topic, if the archive has several of the name"
+    )
+    parser.add_argument("--from-seq", type=int, metavar="SEQ", help="start after this seq (default 0)")
+    parser.add_argument("--to-seq", type=int, metavar="SEQ", help="last seq to restore (default: all)")
 
 
 def add_rollup(parser: ArgumentParser) -> None:
@@ -103,16 +116,18 @@ def add_rollup(parser: ArgumentParser) -> None:
         "--topic",
         action="append",
         metavar="NAME",
-        help="may be given again; orders.* is all that begin so (all topics)",
+        help="topic to count. You can repeat --topic. orders.* is a prefix (default: all topics)",
     )
 
 
 def add_audit(parser: ArgumentParser) -> None:
-    parser.add_argument("--router", metavar="NAME", help="this one alone (all routers)")
+    parser.add_argument("--router", metavar="NAME", help="only this router (default: all routers)")
 
 
 def add_latest(parser: ArgumentParser) -> None:
-    parser.add_argument("--topic", required=True, metavar="NAME")
+    parser.add_argument("--topic", required=True, metavar="NAME", help="topic to read")
     where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--out", metavar="PATH", help="as Parquet, in place of what was there")
-    where.add_argument("--into", metavar="NAME", help="append to this topic the tags that changed since the last run")
+    where.add_argument("--out", metavar="PATH", help="write Parquet to this path, and replace the earlier result")
+    where.add_argument(
+        "--into", metavar="NAME", help="append to this topic the records of tags that changed since the last run"
+    )

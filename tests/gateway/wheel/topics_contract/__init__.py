@@ -94,7 +94,7 @@ class ContractRouterFactory:
 
     def initialize(self, context, config: ContractConfig):
         if config.first_route not in context.route_names:
-            raise PluginConfigError(f"firstRoute: there is no route {config.first_route!r}")
+            raise PluginConfigError(f"firstRoute: route {config.first_route!r} does not exist")
         if config.shared:
             context.allow_shared_cluster_targets()
         assert "ContractRouter" in context.plugin_names("router")

@@ -15,10 +15,11 @@ from push import health
 from push.names import bus_topic, check_topic
 from store import disk
 from store.script import Script, Statement, atomically
-from topics.append import Write, look_and_write
+from topics.append import look_and_write
 from topics.cache import CachedTopic, cached, forget, load_topic
 from topics.config import change_once, insert_topic
 from topics.records import MAX_RECORD_BYTES, NO_META, Append, Rows
+from topics.write import Write
 
 MAX_URL = 1024  # characters
 TEST_TOPIC, TEST_URL = "test", "https://test.invalid/"  # of an operator's test event (operate.py)

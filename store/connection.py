@@ -60,8 +60,9 @@ class Connection:
         self.server = opened.pgconn
         self.server.nonblocking = 1
         self.socket = self.server.socket
-        self.hangup = select.poll()
+        self.hangup, self.quiet = select.poll(), select.poll()
         self.hangup.register(self.socket, 0)  # poll() always reports POLLERR and POLLHUP
+        self.quiet.register(self.socket, select.POLLIN)
         self.prepared: dict[str, bytes] = {}
         self.parts: list[Part] = []  # parts of the arriving answer
         self.syncs = 0  # ends of transactions that are still to come, in a pipeline
@@ -80,8 +81,9 @@ class Connection:
     def pipelining(self) -> bool:
         return self.server.pipeline_status != pq.PipelineStatus.OFF
 
-    def fileno(self) -> int:
-        return self.socket
+    def hung_up(self) -> bool:
+        """Returns whether the idle connection has ended. It is readable only if the server has closed it."""
+        return self.socket < 0 or bool(self.quiet.poll(0))
 
     async def execute(self, statement: str, arguments: Arguments = ()) -> Rows:
         """Returns the rows of a statement, which outside of BEGIN and COMMIT is its own transaction. Raises psycopg.Error."""

@@ -7,7 +7,7 @@ import logging
 import select
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import django.db
@@ -88,16 +88,7 @@ def translating() -> Iterator[None]:
         raise known from error
 
 
-class Idle(Protocol):
-    """An idle connection: psycopg's, or an event loop's (connection.py)."""
-
-    @property
-    def closed(self) -> bool: ...
-
-    def fileno(self) -> int: ...
-
-
-def hung_up(idle: Idle) -> bool:
+def hung_up(idle: psycopg.Connection[Any]) -> bool:
     """Returns whether an idle connection has ended. An idle connection is readable only if the server has closed it."""
     if idle.closed:
         return True

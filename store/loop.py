@@ -7,21 +7,20 @@ from collections.abc import Awaitable, Callable, Hashable
 from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
+from store.coalesce import Coalescer
 from store.codec import Rows
 from store.connection import Connection
 from store.database import translating
 from store.held import HeldLocks, limited
 from store.readers import Readers
 from store.reads import Reads
-from store.script import Begin, Bound, Pause, Script, Shared, Statement, Whole
+from store.script import Begin, Bound, Coalesced, Pause, Script, Shared, Statement
 from store.turns import Turns
-from store.writes import Writes
 
 T = TypeVar("T")
 READS = 2  # connections for quick reads, which share round trips
-WRITES = 2  # connections for transactions that are known beforehand, which share round trips
 READERS = 4  # connections for other single statements, each its own transaction
-WRITERS = 8  # connections for transactions of several statements, which may have to wait for a lock
+WRITERS = 8  # connections for transactions of one script each, and for steps that wait for a held lock
 
 
 class Loop:
@@ -32,8 +31,7 @@ class Loop:
         self.reads, self.readers = Reads(reads), Readers(READERS)
         self.writers = Readers(WRITERS)
         self.held = HeldLocks(self.writers)
-        self.turns, self.writes = Turns(self.held), Writes(WRITES, self.held)
-        self.joints: dict[Hashable, Any] = {}  # store/joint.py
+        self.turns, self.coalescer = Turns(self.held), Coalescer(self.held)
 
     async def drive(self, script: Script[T]) -> T:
         """Returns the result of a script. Raises the script's errors, and the domain's errors for errors of the database."""
@@ -47,11 +45,11 @@ class Loop:
                     match step:
                         case Statement():
                             answer = await (self.execute(step) if transaction is None else transaction.execute(step))
+                        case Coalesced():
+                            assert transaction is None, "a transaction within another"
+                            answer = await self.coalescer.ask(step)
                         case Shared():
                             answer = await step.together()
-                        case Whole():
-                            assert transaction is None, "a transaction within another"
-                            answer = await self.writes.ask(step)
                         case Pause():
                             assert transaction is None, "a pause would hold the transaction's locks"
                             answer = await step.over()
@@ -85,18 +83,12 @@ class Loop:
 
     async def check(self) -> None:
         """Make a round trip on each serving connection. Raises NotReady."""
-        await asyncio.gather(
-            *(
-                each.check()
-                for each in (self.reads.readers, self.writes.readers, self.readers, self.turns.readers, self.writers)
-            )
-        )
+        pools = (self.reads.readers, self.coalescer.connections, self.readers, self.turns.readers, self.writers)
+        await asyncio.gather(*(each.check() for each in pools))
 
     async def close(self) -> None:
-        for shared in (self.reads, self.writes, *self.joints.values()):
+        for shared in (self.reads, self.coalescer, self.readers, self.turns.readers, self.writers):
             await shared.close()
-        for each in (self.readers, self.turns.readers, self.writers):
-            await each.close()
 
 
 class Transaction:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -12,11 +13,42 @@ from django.conf import settings
 
 from store.codec import Arguments, Rows
 from store.connection import Connection, connect
-from store.database import hung_up, translated, translating
+from store.database import translated, translating
 
 log = logging.getLogger(__name__)
 IDLE_SECONDS = settings.TOPICS_IDLE_CONNECTION_SECONDS
 T = TypeVar("T")
+
+
+class Places:
+    """So many places, given in the order of asking. Like asyncio.Semaphore, with fewer calls: each statement takes a place."""
+
+    def __init__(self, most: int) -> None:
+        self.free = most
+        self.waiting: deque[asyncio.Future[None]] = deque()
+
+    async def take(self) -> None:
+        """Wait for a place, which is then ours until give()."""
+        if self.free:
+            self.free -= 1
+            return
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.waiting.append(place)
+        try:
+            await place
+        except BaseException:
+            if place.done() and not place.cancelled():  # it became ours in the very turn in which we were cancelled
+                self.give()
+            raise
+
+    def give(self) -> None:
+        """Our place goes to the first caller that waits. While one waits no place is free, so a later caller cannot overtake."""
+        while self.waiting:
+            place = self.waiting.popleft()
+            if not place.done():  # else its caller was cancelled
+                place.set_result(None)
+                return
+        self.free += 1
 
 
 class Readers:
@@ -25,7 +57,7 @@ class Readers:
     def __init__(self, most: int, lock_ms: int = settings.TOPICS_LOCK_TIMEOUT_MS, session: str = "") -> None:
         self.idle: list[Connection] = []  # the last used connection is at the end, and is taken first
         self.resting: asyncio.TimerHandle | None = None  # time of the next check of idle connections
-        self.free = asyncio.Semaphore(most)
+        self.places = Places(most)
         self.lock_ms, self.session = lock_ms, session  # settings of each connection
 
     async def read(self, work: Callable[[Connection], Awaitable[T]]) -> T:
@@ -34,24 +66,26 @@ class Readers:
         An idle connection may have ended with PostgreSQL. Then `work` runs again on another connection. A connection that does
         not answer is closed after a limit (connection.py), so that the pool never loses its place.
         """
-        async with self.free:
-            try:
-                while self.idle:
-                    connection = self.idle.pop()
-                    try:
-                        return await self.use(connection, work)
-                    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                        if not connection.closed:
-                            raise
-                        log.warning("a reader's connection has ended, another takes its place: %s", error)
-                        if isinstance(error, psycopg.errors.QueryCanceled):  # a second try would take as long
-                            raise
-                return await self.use(await connect(self.lock_ms, self.session), work)
-            except psycopg.Error as error:
-                known = translated(error)
-                if known is None:
-                    raise
-                raise known from error
+        await self.places.take()
+        try:
+            while self.idle:
+                connection = self.idle.pop()
+                try:
+                    return await self.use(connection, work)
+                except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+                    if not connection.closed:
+                        raise
+                    log.warning("a reader's connection has ended, another takes its place: %s", error)
+                    if isinstance(error, psycopg.errors.QueryCanceled):  # a second try would take as long
+                        raise
+            return await self.use(await connect(self.lock_ms, self.session), work)
+        except psycopg.Error as error:
+            known = translated(error)
+            if known is None:
+                raise
+            raise known from error
+        finally:
+            self.places.give()
 
     async def use(self, connection: Connection, work: Callable[[Connection], Awaitable[T]]) -> T:
         try:
@@ -66,11 +100,10 @@ class Readers:
         """
         if connection.closed:
             return
-        loop = asyncio.get_running_loop()
-        connection.rests_since = loop.time()
+        connection.rests_since = connection.loop.time()
         self.idle.append(connection)
         if self.resting is None and IDLE_SECONDS:
-            self.resting = loop.call_later(IDLE_SECONDS, self.end_idle)
+            self.resting = connection.loop.call_later(IDLE_SECONDS, self.end_idle)
 
     def end_idle(self) -> None:
         """Close the connections that have been idle for too long, and schedule the next check."""
@@ -84,24 +117,34 @@ class Readers:
         """Returns the rows of a statement. The statement may run twice. Raises NotReady."""
         return await self.read(lambda connection: connection.execute(sql, arguments))
 
+    def take_idle(self) -> Connection | None:
+        """Returns an idle connection as take() does, but without a wait. None: no connection is idle."""
+        if self.idle and self.places.free:
+            connection = self.idle.pop()
+            if not connection.hung_up():
+                self.places.free -= 1
+                return connection
+            connection.end()
+        return None
+
     async def take(self) -> Connection:
         """Returns a connection for the caller alone, until give_back(). Raises NotReady."""
-        await self.free.acquire()
+        await self.places.take()
         try:
             while self.idle:
                 connection = self.idle.pop()
-                if not hung_up(connection):
+                if not connection.hung_up():
                     return connection
                 await connection.close()
             with translating():
                 return await connect(self.lock_ms, self.session)
         except BaseException:
-            self.free.release()
+            self.places.give()
             raise
 
     def give_back(self, connection: Connection) -> None:
         """Return a connection of take() to the pool. It may be closed."""
-        self.free.release()
+        self.places.give()
         self.rest(connection)
 
     async def check(self) -> None:

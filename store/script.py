@@ -7,11 +7,12 @@ Two drivers run any script. `run` uses Django's connection of a thread, for the 
 
 from __future__ import annotations
 
+import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Generator, Hashable, Sequence
 from enum import Enum
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from django.db import transaction
 
@@ -19,6 +20,7 @@ from store.codec import Arguments, Rows
 from store.database import prepared, translating
 
 T = TypeVar("T")
+Got = TypeVar("Got")
 
 
 class Statement(NamedTuple):
@@ -58,16 +60,52 @@ class Done(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """A transaction whose statements are all known beforehand. No statement depends on the answer to another. The answer is Done.
+    """A transaction whose statements are all known beforehand: no statement needs the rows of another.
 
-    An event loop sends the transactions of many scripts in one round trip. `durable`: the answer comes after the commit is on
-    disk. Otherwise a crash of PostgreSQL can undo the transaction within the next second. `lock`: the lock that the transaction
-    may have to wait for (held.py).
+    `durable`: the answer comes after the transaction is on disk. Otherwise a crash of PostgreSQL can undo it within the next
+    second, unless its statements make the commit wait.
     """
 
     statements: Sequence[Statement]
     durable: bool = True
-    lock: Hashable = None
+
+
+# The commit of the transaction that begins so does not wait for the disk.
+NOT_SYNCED = Statement("SELECT set_config('synchronous_commit', 'off', true)")
+
+
+class Coalesced(ABC, Generic[Got]):
+    """A step that an event loop does together with the steps of its kind that arrive at the same time (coalesce.py).
+
+    A thread does it alone. The class knows how one transaction does several steps.
+    """
+
+    most = 32  # the weight of one round trip: its first step is answered together with its last
+    weight = 1
+    lane = ""  # steps of a class with different lanes never share a transaction
+    lock: Hashable  # the lock that the step may have to wait for (held.py): a head by its topic's id, anything else by its names
+    done: asyncio.Future[Got | None]  # in an event loop
+
+    @classmethod
+    def groups(cls, batch: Sequence[Self]) -> Sequence[Sequence[Self]]:
+        """Returns the steps of a batch, divided into transactions. In a group, the outcome of a step depends on no other step, or
+        on their order alone. A part of a group is a group, too. A step in no group has the outcome None."""
+        return [batch]
+
+    @classmethod
+    @abstractmethod
+    def transaction(cls, batch: Sequence[Self]) -> Whole:
+        """Returns the transaction that does all steps of a group."""
+
+    @classmethod
+    @abstractmethod
+    def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> Sequence[Got]:
+        """Returns the outcome of each step, after the commit. `started`: when the transaction was planned (s)."""
+
+    def alone(self) -> Script[Got]:
+        started = time.perf_counter()
+        done = yield from in_turn(self.transaction([self]))
+        return self.outcomes([self], done, started)[0]
 
 
 class Shared(ABC):
@@ -87,7 +125,7 @@ class Pause(ABC):
     async def over(self) -> Any: ...
 
 
-Step = Statement | Whole | Begin | Bound | Shared | Pause
+Step = Statement | Coalesced[Any] | Begin | Bound | Shared | Pause
 Script = Generator[Step, Any, T]
 
 
@@ -117,11 +155,13 @@ def atomically(script: Script[T], lock: Hashable = None) -> Script[T]:
     return result
 
 
-def one_by_one(whole: Whole) -> Script[Done]:
-    """Run a Whole in a thread. The commit waits for the disk, as in every transaction of a thread."""
+def in_turn(whole: Whole) -> Script[Done]:
+    """Run the transaction, statement by statement. If it is durable, its own commit waits for the disk."""
 
     def statements() -> Script[tuple[list[Rows], float]]:
         rows = []
+        if not whole.durable:
+            yield NOT_SYNCED
         for statement in whole.statements:
             rows.append((yield statement))
         return rows, time.perf_counter()
@@ -156,14 +196,12 @@ def run(script: Script[T], *, suspend: bool = False, answer: Any = None) -> T:
             error = raised
 
 
-def perform(step: Statement | Whole | Begin | Bound | Shared, blocks: list[transaction.Atomic]) -> Any:
+def perform(step: Statement | Coalesced[Any] | Begin | Bound | Shared, blocks: list[transaction.Atomic]) -> Any:
     """Returns the answer to one step. `blocks`: the open transactions of the script."""
     if isinstance(step, Statement):
         return prepared(step.sql, step.arguments)
-    if isinstance(step, Shared):
+    if isinstance(step, Coalesced | Shared):
         return run(step.alone())
-    if isinstance(step, Whole):
-        return run(one_by_one(step))
     with translating():
         match step:
             case Begin():

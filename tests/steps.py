@@ -1,4 +1,4 @@
-"""Shared steps of scripts (store/script.py) that arrive together in an event loop."""
+"""Steps of one kind (store/coalesce.py) that arrive together in an event loop."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from store import loop
-from store.script import Shared
+from store.script import Coalesced
 
 
-async def each_of(step: Shared) -> Any:
-    return await asyncio.wait_for(step.together(), 60)
+async def each_of(step: Coalesced[Any]) -> Any:
+    return await asyncio.wait_for(loop.here().coalescer.ask(step), 60)
 
 
-def together(behind: Shared, *steps: Shared) -> list[Any]:
+def together(behind: Coalesced[Any], *steps: Coalesced[Any]) -> list[Any]:
     """What comes of them, errors too, when they arrive while one of their kind is under way."""
 
     async def main() -> list[Any]:
@@ -30,7 +30,7 @@ def together(behind: Shared, *steps: Shared) -> list[Any]:
     return asyncio.run(main())
 
 
-def held_and_passing(held: Shared, passing: Shared, let_go: Callable[[], object]) -> tuple[Any, Any]:
+def held_and_passing(held: Coalesced[Any], passing: Coalesced[Any], let_go: Callable[[], object]) -> tuple[Any, Any]:
     """What comes of two that arrive together, the first of which meets a lock: until the other is done nobody lets go of that."""
 
     async def main() -> tuple[Any, Any]:

@@ -1,18 +1,17 @@
 """Append records to a topic: plainly, or after a look (an idempotency key, an expected head, a cap, a topic to create).
 
-Plain appends of an event loop share a transaction (batch.py). What has to look before it writes has one of its own.
+Appends that arrive together in an event loop share a transaction (write.py, conditional.py, first.py). An append that has to look
+before it writes has a transaction of its own.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable
 from typing import Any
 
 from base.errors import HeadMismatch, IdempotencyMismatch, InvalidRequest, TopicFull
-from store.script import Script, Shared, Statement, atomically
+from store.script import Script, Statement, atomically
 from topics import limits, sealed, wake
-from topics.batch import batches
 from topics.cache import CachedTopic, absent, as_known, cached, forget, load_topic
 from topics.conditional import AtHead, Unless
 from topics.config import create_topic, insert_topic
@@ -20,6 +19,7 @@ from topics.first import append_first
 from topics.insert import MAKE_ROOM, SYNC, Appended, appending, room
 from topics.models import Topic
 from topics.records import Append, Rows
+from topics.write import Write
 
 EXPIRE = "SELECT topic_expire(%s, %s)"
 LOCK_AND_LOOK = """
@@ -47,21 +47,6 @@ SELECT key, first_seq, last_seq, ts
                       ORDER BY last_seq DESC LIMIT 1) kept ON true
  WHERE head.topic_id = %s AND head.version = %s
 """
-
-
-class Write(Shared):
-    """A plain append to a topic that is there. The answer is None when the topic is no longer what it was."""
-
-    def __init__(self, topic: CachedTopic, rows: Rows, now: int) -> None:
-        self.topic, self.rows, self.now = topic, rows, now
-
-    def alone(self) -> Script[Appended | None]:
-        started = time.perf_counter()
-        done = yield from atomically(write_once(self.topic, self.rows, self.now))
-        return None if done is None else committed(self.topic, done, started)
-
-    def together(self) -> Awaitable[Appended | None]:
-        return batches(self.topic.durability).append(self.topic, self.rows)
 
 
 def append(name: str, wanted: Append, rows: Rows, now: int) -> Script[Appended]:

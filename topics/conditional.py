@@ -1,34 +1,20 @@
-"""Appends under a condition: once under a key, or with the head where it is expected to be.
+"""Appends under a condition: once under a key, or with an expected head. Appends that arrive together share a transaction.
 
-Those that arrive while others are under way share a transaction and its statements, whatever their topics. Whether the condition
-of each holds is found behind the locks of the heads. One that does not hold writes nothing, and is nothing to the others.
+The statement judges each condition behind the locks of the heads. An append whose condition fails writes nothing, and does not
+affect the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
-from store.joint import Joined
-from store.script import Done, Statement, Whole
-from topics import wake
+from store.codec import Rows as Answer
+from store.script import Statement
 from topics.cache import CachedTopic
-from topics.insert import (
-    LOCK_HEADS,
-    LOGGED,
-    MAKE_ROOM,
-    MOST_RECORDS,
-    SYNC,
-    VOLATILE,
-    Appended,
-    apart,
-    array,
-    expecting,
-    room,
-    texts,
-)
+from topics.insert import LOCK_HEADS, LOGGED, VOLATILE, apart, array, expecting, texts
 from topics.records import Append, Rows
+from topics.write import Write
 
 # As APPEND (insert.py), of those appends alone whose condition holds: the topic is the one we knew, its head is where it is
 # expected, the key is not kept. The heads are locked before it (LOCK_HEADS). `upto` and `upto_bytes` run through the appends of a
@@ -82,103 +68,60 @@ SELECT fit.n - 1, moved.base + fit.upto - fit.count FROM fit JOIN moved USING (t
 LOGGED_IF, VOLATILE_IF = (APPEND_IF.format(**kind) for kind in (LOGGED, VOLATILE))
 
 
-@dataclass(eq=False)
-class Unless(Joined[Appended | None]):
-    """An append to a topic that rejects nothing. The answer is None where it was not done, for whatever reason."""
+class AtHead(Write):
+    """An append that expects a head and has no key: the statement that moves the head compares it.
 
-    topic: CachedTopic
-    wanted: Append
-    rows: Rows
-    now: int
+    The answer is None if it was not done: the caller looks why.
+    """
 
-    @property
-    def kind(self) -> str:
-        return self.topic.durability
-
-    @property
-    def lock(self) -> int:
-        return self.topic.id
+    def __init__(self, topic: CachedTopic, wanted: Append, rows: Rows, now: int) -> None:
+        super().__init__(topic, rows, now)
+        self.wanted = wanted
 
     @classmethod
-    def chosen(cls, batch: Sequence[Self]) -> list[Self]:
-        """Those whose condition no other of the batch decides: the first that names a key, and of those that expect a head the
-        one that comes first in its topic. As many as a transaction may carry records, at least one."""
-        chosen: list[Self] = []
-        named: set[tuple[int, str]] = set()
-        topics: set[int] = set()
-        records = 0
-        for each in batch:
-            records += len(each.rows.data)
-            if records > MOST_RECORDS and chosen:
-                break
-            key = each.wanted.idempotency_key
-            expects = each.wanted.expected_head is not None
-            if (each.topic.id, key) in named or (expects and each.topic.id in topics):
-                continue
-            if key is not None:
-                named.add((each.topic.id, key))
-            topics.add(each.topic.id)
-            chosen.append(each)
-        return chosen
-
-    @classmethod
-    def transaction(cls, batch: Sequence[Self]) -> Whole:
-        """Its last statements make room; the one before them tells."""
-        now = max(each.now for each in batch)
-        statements = cls.writes(batch, now)
-        if batch[0].topic.durability == "fsync":  # nobody is to see it before it is on disk: so its own commit waits
-            statements.insert(0, Statement(SYNC, ("on",)))
-        statements += [Statement(MAKE_ROOM, room(topic, now)) for topic in evicting(batch)]
-        return Whole(statements, durable=False)
-
-    @classmethod
-    def writes(cls, batch: Sequence[Self], now: int) -> list[Statement]:
-        """What appends them, last of all the statement that tells."""
-        ids = array(sorted({each.topic.id for each in batch}))
-        write = VOLATILE_IF if batch[0].topic.volatile else LOGGED_IF
-        return [Statement(LOCK_HEADS, (ids,)), Statement(write, {**parameters(batch), "ids": ids, "now": now})]
-
-    @classmethod
-    def bases(cls, batch: Sequence[Self], told: Sequence[tuple[Any, ...]]) -> dict[int, int]:
-        """From what was told: by place in the batch, the seq before its first."""
-        return dict(told)
-
-    @classmethod
-    def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> list[Appended | None]:
-        """Tells whoever waits for the topics."""
-        bases = cls.bases(batch, done.rows[-1 - len(evicting(batch))])
-        wal_append_ms = (done.wrote - started) * 1000
-        fsync_ms = (done.committed - done.wrote) * 1000 if batch[0].topic.durability == "fsync" else 0.0
-        found: list[Appended | None] = []
-        heads: dict[CachedTopic, int] = {}
-        for place, each in enumerate(batch):
-            base = bases.get(place)
-            if base is None:
-                found.append(None)
-                continue
-            last = heads[each.topic] = base + len(each.rows.data)
-            found.append(Appended(base + 1, last, last, False, False, wal_append_ms, fsync_ms))
-        for topic, head in heads.items():
-            wake.moved(topic, head)
-        return found
-
-
-class AtHead(Unless):
-    """One that expects a head and has no key: the statement that moves the head compares it, and nothing is locked before."""
+    def groups(cls, batch: Sequence[Self]) -> Sequence[Sequence[Self]]:
+        """The first append to each topic. Its outcome decides on the others, which look again later."""
+        first: dict[int, Self] = {}
+        for each in cls.current(batch):
+            first.setdefault(each.topic.id, each)
+        return [list(first.values())]
 
     @classmethod
     def writes(cls, batch: Sequence[Self], now: int) -> list[Statement]:
         return [Statement(*expecting([(each.topic, each.rows, each.wanted.expected_head) for each in batch], now))]
 
+
+class Unless(AtHead):
+    """An append under a key that the topic does not remember, and with the head where it is expected if it expects one."""
+
+    telling = 1
+
     @classmethod
-    def bases(cls, batch: Sequence[Self], told: Sequence[tuple[Any, ...]]) -> dict[int, int]:
-        places = {each.topic.id: place for place, each in enumerate(batch)}
-        return {places[topic_id]: base for topic_id, base in told}
+    def groups(cls, batch: Sequence[Self]) -> Sequence[Sequence[Self]]:
+        """The first append under each key. An append that expects a head has to be the first to its topic, too. For the other
+        appends the outcome of the first decides: they look again later."""
+        chosen: list[Self] = []
+        named: set[tuple[int, str | None]] = set()
+        topics: set[int] = set()
+        for each in cls.current(batch):
+            named_as = each.topic.id, each.wanted.idempotency_key
+            if named_as in named or (each.wanted.expected_head is not None and each.topic.id in topics):
+                continue
+            named.add(named_as)
+            topics.add(each.topic.id)
+            chosen.append(each)
+        return [chosen]
 
+    @classmethod
+    def writes(cls, batch: Sequence[Self], now: int) -> list[Statement]:
+        ids = array(sorted({each.topic.id for each in batch}))
+        write = VOLATILE_IF if batch[0].topic.volatile else LOGGED_IF
+        return [Statement(LOCK_HEADS, (ids,)), Statement(write, {**parameters(batch), "ids": ids, "now": now})]
 
-def evicting(batch: Sequence[Unless]) -> list[CachedTopic]:
-    """The topics that may have to make room, in order."""
-    return [topic for _, topic in sorted({each.topic.id: each.topic for each in batch if each.topic.evicts}.items())]
+    @classmethod
+    def bases(cls, batch: Sequence[Self], told: Answer) -> list[int | None]:
+        places: dict[int, int] = dict(told)
+        return [places.get(place) for place in range(len(batch))]
 
 
 def parameters(batch: Sequence[Unless]) -> dict[str, Any]:

@@ -15,8 +15,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from base.errors import Incompatible, InvalidRequest
 from base.names import HIDDEN, check_topic_name
-from store.joint import Joined
-from store.script import Done, Script, Statement, Whole, atomically
+from store.script import Coalesced, Done, Script, Statement, Whole, atomically
 from topics import audit, limits
 from topics.audit import as_json
 from topics.cache import CachedTopic, absent, cached, forget, keep, lock_of
@@ -235,7 +234,7 @@ SELECT name, id FROM made
 """
 
 
-class Creation(Joined[int | None]):
+class Creation(Coalesced[int | None]):
     """Creates a topic with these columns, and waits for the disk.
 
     The result is the topic's id, or None if another call created the topic first.
@@ -244,16 +243,13 @@ class Creation(Joined[int | None]):
     def __init__(self, name: str, fields: dict[str, Any], now: int, *, noted: bool) -> None:
         self.name, self.topic = name, {"name": name, "created_ts": now, **fields}
         self.entries = [audit.entry("create", "topic", name)] if noted else []
-
-    @property
-    def lock(self) -> str:
-        return self.name
+        self.lock = name
 
     @classmethod
-    def chosen(cls, batch: Sequence[Self]) -> list[Self]:
-        """Returns the first creation of each name."""
+    def groups(cls, batch: Sequence[Self]) -> Sequence[Sequence[Self]]:
+        """Returns the first creation of each name. For the others the topic exists then."""
         first = {each.name: each for each in reversed(batch)}
-        return list(first.values())
+        return [list(first.values())]
 
     @classmethod
     def transaction(cls, batch: Sequence[Self]) -> Whole:

@@ -321,7 +321,7 @@ def parameters(
         "runs": array(list(accumulate(rows.sizes))),
         "seqs": array(seqs),
         "times": array(times),
-        **records([rows]),
+        **records(rows),
     }
 
 

@@ -12,14 +12,14 @@ from typing import Annotated, NamedTuple
 from msgspec import Meta
 
 from base.errors import InvalidRequest, Outdated, TopicNotEmpty, TopicNotSealed
-from store.script import Script, Statement, Whole, atomically
+from store.script import Script, Statement, atomically
 from topics import audit, sealed, wake
 from topics.cache import CachedTopic, as_known, forget, lock_of
 from topics.config import LOCK_CONFIG, as_dict, stored
 from topics.diff import Match, Seq, check_match
 from topics.hooks import hooks
 from topics.insert import array
-from topics.removal import Deleted, Deletion
+from topics.removal import EXTENT, Deleted, Deletion, SoleDeletion, after_prefix
 from wire.keys import OPEN, Key
 from wire.parse import Destruction
 
@@ -30,7 +30,6 @@ DELETE_MATCH = "SELECT topic_delete_match(%s, %s, %s, %s, %s, %s, %s)"
 # This works in the same way (sql/topic_delete_seqs.sql).
 DELETE_SEQS = "SELECT topic_delete_seqs(%s, %s, %s::bigint[], %s)"
 MOST_SEQS = 5_000
-EXTENT = "SELECT floor_seq + 1, head_seq, count, bytes FROM topics_topichead WHERE topic_id = %s"
 TAKE_HEAD = "UPDATE topics_topichead SET version = version + 1 WHERE topic_id = %s RETURNING head_seq"
 LOCK_TOPIC = "SELECT FROM topics_topic WHERE id = %s FOR UPDATE"
 # A topic that is created later under the name continues above this head. A crash cannot lose this row and keep a record of
@@ -91,7 +90,7 @@ def delete_seqs(name: str, seqs: list[int], now: int, *, is_copy: bool = False) 
 
     def delete(topic: CachedTopic) -> Script[Deleted | None]:
         wanted = (topic.id, topic.version, array(seqs), topic.expired_ts(now))
-        return (yield from delete_alone(topic, Statement(DELETE_SEQS, wanted)))
+        return (yield SoleDeletion(topic, Statement(DELETE_SEQS, wanted)))
 
     return deleting(name, delete, now, is_copy)
 
@@ -127,23 +126,8 @@ def delete_once(
             return tagged
     end = after_prefix(literal) if op == "Glob" else None
     wanted = (topic.id, topic.version, before_seq, op, literal, end, topic.expired_ts(now))
-    return (yield from delete_alone(topic, Statement(DELETE_MATCH, wanted)))
-
-
-def delete_alone(topic: CachedTopic, statement: Statement) -> Script[Deleted]:
-    """Runs a delete in a transaction of its own. Raises Outdated."""
-    whole = yield Whole([statement, Statement(EXTENT, (topic.id,))], lock=topic.id)
-    ((deleted,),), (extent,) = whole.rows
-    return Deleted(deleted, *extent)
-
-
-def after_prefix(prefix: str) -> str | None:
-    """Returns the first string, in byte order, above all strings that start with `prefix`. None: no string is above them."""
-    for end in range(len(prefix), 0, -1):
-        code = ord(prefix[end - 1]) + 1
-        if code <= 0x10FFFF:
-            return prefix[: end - 1] + chr(0xE000 if code == 0xD800 else code)
-    return None
+    matching: Deleted = yield SoleDeletion(topic, Statement(DELETE_MATCH, wanted))
+    return matching
 
 
 class Gone(NamedTuple):

@@ -6,11 +6,9 @@ Those that arrive while another is under way share the statement, whatever their
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
-from store.joint import Joined
-from store.script import Done, Script, Statement, Whole
+from store.script import Coalesced, Done, Script, Statement, Whole
 from topics import wake
 from topics.cache import keep
 from topics.config import HEAD, MAKE, NEW_HEAD, TOPIC, check_new, literal, new_topic
@@ -51,31 +49,22 @@ SELECT n - 1, topic_id, last_head FROM batch
 """
 
 
-@dataclass(eq=False)
-class First(Joined[Appended | None]):
+class First(Coalesced[Appended | None]):
     """The first append to a topic of this name, known on disk. The answer is None where there is such a topic."""
 
-    name: str
-    rows: Rows
-    now: int
+    most = MOST_RECORDS
 
-    @property
-    def lock(self) -> str:
-        return self.name
+    def __init__(self, name: str, rows: Rows, now: int) -> None:
+        self.name, self.rows, self.now = name, rows, now
+        self.lock, self.weight = name, len(rows.data)
 
     @classmethod
-    def chosen(cls, batch: Sequence[Self]) -> list[Self]:
-        """The first for each name, and as many as a transaction may carry records; at least one."""
-        chosen: dict[str, Self] = {}
-        records = 0
+    def groups(cls, batch: Sequence[Self]) -> Sequence[Sequence[Self]]:
+        """The first append to each name. For the others the topic exists then."""
+        first: dict[str, Self] = {}
         for each in batch:
-            if each.name in chosen:
-                continue
-            records += len(each.rows.data)
-            if records > MOST_RECORDS and chosen:
-                break
-            chosen[each.name] = each
-        return list(chosen.values())
+            first.setdefault(each.name, each)
+        return [list(first.values())]
 
     @classmethod
     def transaction(cls, batch: Sequence[Self]) -> Whole:
@@ -83,11 +72,8 @@ class First(Joined[Appended | None]):
 
     @classmethod
     def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> list[Appended | None]:
-        """Remembers the topics, and tells whoever waits for them."""
-        made = {
-            place: rest for place, *rest in done.rows[0]
-        }  # by place in the batch: the topic's id, and the seq before its first
-        now = latest(batch)
+        """Remembers the topics, and wakes the readers that wait for them."""
+        made = {place: rest for place, *rest in done.rows[0]}  # by place: the topic's id, and the seq before its first
         wal_append_ms = (done.committed - started) * 1000
         found: list[Appended | None] = []
         for place, each in enumerate(batch):
@@ -95,8 +81,8 @@ class First(Joined[Appended | None]):
                 found.append(None)
                 continue
             topic_id, base = made[place]
-            last = base + len(each.rows.data)
-            wake.moved(keep(new_topic(topic_id, each.name, {}, now)), last)
+            last = base + each.weight
+            wake.moved(keep(new_topic(topic_id, each.name, {}, batch[-1].now)), last)
             found.append(Appended(base + 1, last, last, True, False, wal_append_ms, 0.0))
         return found
 
@@ -111,14 +97,9 @@ def append_first(name: str, rows: Rows, now: int) -> Script[Appended | None]:
 def parameters(batch: Sequence[First]) -> dict[str, Any]:
     """What APPEND_FIRST wants for these appends."""
     return {
-        "now": latest(batch),
+        "now": batch[-1].now,
         "names": texts([each.name for each in batch]),
         "counts": array([len(each.rows.data) for each in batch]),
         "bytes": array([each.rows.bytes for each in batch]),
         **apart([each.rows for each in batch]),
     }
-
-
-def latest(batch: Sequence[First]) -> int:
-    """When they are written."""
-    return max(each.now for each in batch)

@@ -121,7 +121,7 @@ def appending(batch: Sequence[tuple[CachedTopic, Rows]], now: int) -> tuple[str,
     """The statement that appends these, all of one partition, and its arguments. It returns each topic with its seq before them;
     a topic that is another by now has no row. Arrays go as text: one type, one prepared statement."""
     topic = batch[0][0]
-    if any(other.id != topic.id for other, _ in batch):
+    if len(batch) > 1 and any(other.id != topic.id for other, _ in batch):
         return TO_MANY[topic.volatile], to_many(batch, now)
     return TO_ONE[topic.volatile], to_one(topic, [rows for _, rows in batch], now)
 
@@ -134,15 +134,15 @@ def expecting(batch: Sequence[tuple[CachedTopic, Rows, int | None]], now: int) -
 
 
 def to_one(topic: CachedTopic, appends: Sequence[Rows], now: int) -> dict[str, Any]:
-    sizes = list(chain.from_iterable(rows.sizes for rows in appends))
+    rows = joined(appends)
     return {
         "now": now,
         "id": topic.id,
         "version": topic.version,
-        "count": len(sizes),
-        "bytes": sum(rows.bytes for rows in appends),
-        "runs": array(list(accumulate(sizes))),
-        **records(appends),
+        "count": len(rows.sizes),
+        "bytes": rows.bytes,
+        "runs": array(list(accumulate(rows.sizes))),
+        **records(rows),
     }
 
 
@@ -171,7 +171,7 @@ def to_many(batch: Sequence[tuple[CachedTopic, Rows]], now: int) -> dict[str, An
         "topics": array(ids),
         "places": array(places),
         "runs": array(runs),
-        **records([rows for _, rows in batch]),
+        **records(joined([rows for _, rows in batch])),
     }
 
 
@@ -181,20 +181,34 @@ def apart(appends: Sequence[Rows]) -> dict[str, str]:
         "ns": array([n for n, rows in enumerate(appends, 1) for _ in rows.data]),
         "places": array([place for rows in appends for place in range(1, len(rows.data) + 1)]),
         "runs": array([run for rows in appends for run in accumulate(rows.sizes)]),
-        **records(appends),
+        **records(joined(appends)),
     }
 
 
-def records(appends: Sequence[Rows]) -> dict[str, str]:
-    """The records of these appends, one behind the other, as a statement wants them."""
-    data, tags, nodes, metas, sizes, _ = zip(*appends, strict=True)
-    every_meta = list(chain.from_iterable(metas))
+def joined(appends: Sequence[Rows]) -> Rows:
+    """The records of these appends, one behind the other."""
+    if len(appends) == 1:
+        return appends[0]
+    data, tags, nodes, metas, sizes, totals = zip(*appends, strict=True)
+    chained = chain.from_iterable
+    return Rows(
+        list(chained(data)),
+        list(chained(tags)),
+        list(chained(nodes)),
+        list(chained(metas)),
+        list(chained(sizes)),
+        sum(totals),
+    )
+
+
+def records(rows: Rows) -> dict[str, str]:
+    """The records as a statement wants them."""
     return {
-        "data": (b"[%b]" % b",".join(chain.from_iterable(data))).decode(),
-        "tags": texts(list(chain.from_iterable(tags))),
-        "nodes": texts(list(chain.from_iterable(nodes))),
-        "metas": "[]" if every_meta.count(NO_META) == len(every_meta) else (b"[%b]" % b",".join(every_meta)).decode(),
-        "sizes": array(list(chain.from_iterable(sizes))),
+        "data": (b"[%b]" % b",".join(rows.data)).decode(),
+        "tags": texts(rows.tags),
+        "nodes": texts(rows.nodes),
+        "metas": "[]" if rows.metas.count(NO_META) == len(rows.metas) else (b"[%b]" % b",".join(rows.metas)).decode(),
+        "sizes": array(rows.sizes),
     }
 
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
-from store.joint import Joined
-from store.script import Done, Statement, Whole
+from store.script import Coalesced, Done, Statement, Whole
 
 # MOVE sets different cursors in order. So two MOVE statements cannot deadlock. MOVE locks the row of each topic against a
 # delete, because a cursor must not outlive its topic. Then MOVE locks the row of the cursor. If two owners set a cursor at
@@ -61,7 +60,7 @@ class Found(NamedTuple):
 
 
 @dataclass(eq=False)
-class Move(Joined[Found | None]):
+class Move(Coalesced[Found | None]):
     """Sets a named cursor. The result is None if the topic does not exist.
 
     `seq`: None means the head. `expected`: the seq that the cursor must have, or None for any seq. `others`: whether a
@@ -80,14 +79,19 @@ class Move(Joined[Found | None]):
         return self.topic, self.name
 
     @property
-    def lock(self) -> tuple[str, str]:
+    def lock(self) -> tuple[str, str]:  # type: ignore[override]
         return self.cursor
 
     @classmethod
-    def chosen(cls, batch: Sequence[Self]) -> list[Self]:
-        """Returns the first move of each cursor, and its repetitions without a condition."""
-        moves = leading(batch)
-        return [each for each in batch if each is moves[each.cursor] or repeats(each, moves[each.cursor])]
+    def groups(cls, batch: Sequence[Self]) -> Sequence[Sequence[Self]]:
+        """Returns the first move of each cursor with the moves that repeat it without a condition. The rest is divided again."""
+        groups: list[list[Self]] = []
+        while batch:
+            moves = leading(batch)
+            group = [each for each in batch if each is moves[each.cursor] or repeats(each, moves[each.cursor])]
+            groups.append(group)
+            batch = [each for each in batch if each not in group]
+        return groups
 
     @classmethod
     def transaction(cls, batch: Sequence[Self]) -> Whole:

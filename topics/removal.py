@@ -1,7 +1,7 @@
-"""Deletes of records below a seq, or with a tag: those that arrive while others are under way share a transaction.
+"""Deletes of records. Deletes below a seq, or by a tag, share a transaction if they arrive together.
 
-They are done as if they had come one after the other. Of those that delete the same of a topic, whatever its tag or by one tag,
-the one that goes farthest comes first: the others then find nothing left.
+The result is that of one delete after the other. If several deletes name the same topic and tag (or no tag), the one with the
+highest seq runs first, and the others find nothing left.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
-from store.joint import Joined
-from store.script import Done, Statement, Whole
+from store.script import Coalesced, Done, Statement, Whole
 from topics.cache import CachedTopic
 from topics.insert import LOCK_HEADS, array
 
@@ -57,6 +56,9 @@ SELECT n - 1, deleted, earliest_seq, head_seq, count, bytes
 """
 
 
+EXTENT = "SELECT floor_seq + 1, head_seq, count, bytes FROM topics_topichead WHERE topic_id = %s"
+
+
 class Deleted(NamedTuple):
     """How many records went, and what the topic holds since."""
 
@@ -67,8 +69,32 @@ class Deleted(NamedTuple):
     bytes: int
 
 
+class SoleDeletion(Coalesced[Deleted]):
+    """A delete that can take long, and so has a transaction of its own. It raises Outdated if the topic has another version."""
+
+    def __init__(self, topic: CachedTopic, statement: Statement) -> None:
+        self.statement, self.lock = statement, topic.id
+        self.lane = (
+            f"{topic.id % 2}"  # two are under way at once, and leave the coalescer's other connections to other steps
+        )
+
+    @classmethod
+    def groups(cls, batch: Sequence[Self]) -> Sequence[Sequence[Self]]:
+        return [[each] for each in batch]
+
+    @classmethod
+    def transaction(cls, batch: Sequence[Self]) -> Whole:
+        (each,) = batch
+        return Whole([each.statement, Statement(EXTENT, (each.lock,))])
+
+    @classmethod
+    def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> list[Deleted]:
+        ((deleted,),), (extent,) = done.rows
+        return [Deleted(deleted, *extent)]
+
+
 @dataclass(eq=False)
-class Deletion(Joined[Deleted | None]):
+class Deletion(Coalesced[Deleted | None]):
     """Delete what a topic shows below a seq, or, with a tag, what has it and lies below a seq where one is given.
 
     The answer is None where this was not done: the topic is another than the one we knew, or, with a tag, it is none of those
@@ -81,11 +107,11 @@ class Deletion(Joined[Deleted | None]):
     now: int
 
     @property
-    def kind(self) -> str:
+    def lane(self) -> str:  # type: ignore[override]
         return "below" if self.tag is None else "tagged"
 
     @property
-    def lock(self) -> int:
+    def lock(self) -> int:  # type: ignore[override]
         return self.topic.id
 
     @classmethod
@@ -129,3 +155,12 @@ def farthest(batch: Sequence[Deletion]) -> dict[Same, Deletion]:
         return each.topic.id, math.inf if each.before_seq is None else each.before_seq
 
     return {(each.topic, each.tag): each for each in sorted(batch, key=reach)}
+
+
+def after_prefix(prefix: str) -> str | None:
+    """Returns the first string, in byte order, above all strings that start with `prefix`. None: no string is above them."""
+    for end in range(len(prefix), 0, -1):
+        code = ord(prefix[end - 1]) + 1
+        if code <= 0x10FFFF:
+            return prefix[: end - 1] + chr(0xE000 if code == 0xD800 else code)
+    return None

@@ -19,7 +19,6 @@ from console import signs  # noqa: E402
 from console.streams import stream_at  # noqa: E402
 from push import counters  # noqa: E402
 from store import loop  # noqa: E402
-from topics import batch  # noqa: E402
 from topics_project import heartbeats, wiring  # noqa: E402
 from topics_project.urls import ROUTES  # noqa: E402
 from wire.cors import Application, Cors  # noqa: E402
@@ -44,8 +43,8 @@ application: Application = Front(
     views,
     ROUTES,
     stream_at,
-    checks=[loop.check, batch.check],
-    closers=[counters.note_stop, batch.close, loop.close],
+    checks=[loop.check],
+    closers=[counters.note_stop, loop.close],
     load_all=load_all,
 )
 if settings.CORS_ALLOWED_ORIGINS:

@@ -19,9 +19,9 @@ import msgspec
 
 from base.clock import now_ms
 from base.errors import TopicsError
+from store.coalesce import FLUSH
 from store.loop import Loop
 from store.script import Script, Statement
-from store.writes import FLUSH
 from topics.cache import CachedTopic, cached, forget, load_topic
 from topics.diff import DIFF, Window
 from topics.stamps import seen

@@ -15,14 +15,15 @@ from base.errors import InvalidRequest, NotReady
 from store import loop
 from tests.log.test_delete import NOW, head, read, write
 from tests.scripts import look_up, put_topic
-from topics.batch import Batches
 from topics.cache import CachedTopic, forget_all
 from topics.config import Config
 from topics.insert import Appended
 from topics.records import Append, NewRecord, Rows, check_rows
+from topics.write import Write
 
 pytestmark = pytest.mark.django_db(transaction=True)
-Work = Callable[[Batches], Awaitable[Any]]
+Ask = Callable[[CachedTopic, Rows], Awaitable[Appended | None]]
+Work = Callable[[Ask], Awaitable[Any]]
 
 
 @pytest.fixture(autouse=True)
@@ -38,13 +39,14 @@ def one_record(data: bytes = b'"x"') -> Rows:
     return check_rows(Append([NewRecord(msgspec.Raw(data))]))
 
 
-def run(work: Work, *, fsync: bool = False) -> Any:
+def run(work: Work) -> Any:
+    def ask(topic: CachedTopic, rows: Rows) -> Awaitable[Appended | None]:
+        return loop.here().coalescer.ask(Write(topic, rows, NOW))
+
     async def main() -> Any:
-        batches = Batches(fsync=fsync)
         try:
-            return await asyncio.wait_for(work(batches), 60)
+            return await asyncio.wait_for(work(ask), 60)
         finally:
-            await batches.close()
             await loop.close()
 
     return asyncio.run(main())
@@ -66,23 +68,25 @@ def lock(locker: psycopg.Connection[Any], topic: CachedTopic) -> None:
     locker.execute("SELECT FROM topics_topichead WHERE topic_id = %s FOR UPDATE", [topic.id])
 
 
-async def together(batches: Batches, *appends: tuple[CachedTopic, Rows]) -> list[Appended | BaseException | None]:
-    return await asyncio.gather(*(batches.append(*each) for each in appends), return_exceptions=True)
+async def together(ask: Ask, *appends: tuple[CachedTopic, Rows]) -> list[Appended | BaseException | None]:
+    return await asyncio.gather(*(ask(*each) for each in appends), return_exceptions=True)
 
 
-@pytest.mark.parametrize("fsync", [False, True])
-def test_simultaneous_appends_get_seqs_in_order(fsync: bool) -> None:
+@pytest.mark.parametrize("durability", ["disk", "fsync", "memory"])
+def test_simultaneous_appends_get_seqs_in_order(durability: str) -> None:
+    put_topic("t", Config(durability=durability), NOW)
     t = look_up("t")
-    done = run(lambda batches: together(batches, *[(t, one_record()) for _ in range(5)]), fsync=fsync)
+    done = run(lambda ask: together(ask, *[(t, one_record()) for _ in range(5)]))
     assert [each.first_seq for each in done] == [1, 2, 3, 4, 5]
     assert read("t") == ([1, 2, 3, 4, 5], 5)
 
 
-@pytest.mark.parametrize("fsync", [False, True])
-def test_a_capped_topic_evicts_in_the_same_transaction(fsync: bool) -> None:
-    put_topic("t", Config(cap_records=2), NOW)
+@pytest.mark.parametrize("durability", ["disk", "fsync", "memory"])
+def test_a_capped_topic_evicts_in_the_same_transaction(durability: str) -> None:
+    put_topic("t", Config(durability=durability, cap_records=2), NOW)
+    put_topic("other", Config(durability=durability), NOW)
     t, other = look_up("t"), look_up("other")
-    done = run(lambda batches: together(batches, *[(each, one_record()) for each in (t, other, t, t)]), fsync=fsync)
+    done = run(lambda ask: together(ask, *[(each, one_record()) for each in (t, other, t, t)]))
     assert [each.last_seq for each in done] == [1, 1, 2, 3]
     assert (head("t").floor_seq, head("t").count, head("other").count) == (1, 2, 1)
 
@@ -92,7 +96,7 @@ def test_a_topic_that_was_configured_anew_is_not_trimmed_by_its_old_cap() -> Non
     old, other = look_up("t"), look_up("other")
     put_topic("t", Config(cap_records=0), NOW)
     write("t", *"abc")
-    done = run(lambda batches: together(batches, (old, one_record()), (other, one_record())))
+    done = run(lambda ask: together(ask, (old, one_record()), (other, one_record())))
     assert [done[0], done[1].first_seq] == [None, 1]
     assert read("t") == ([1, 2, 3], 3)
 
@@ -101,11 +105,11 @@ def test_a_locked_head_holds_up_no_other_topic(locker: psycopg.Connection[Any]) 
     t, other = look_up("t"), look_up("other")
     lock(locker, t)
 
-    async def work(batches: Batches) -> list[Appended]:
-        waiting = [batches.append(t, one_record()) for _ in range(3)]
+    async def work(ask: Ask) -> list[Appended]:
+        waiting = [ask(t, one_record()) for _ in range(3)]
         for n in range(1, 11):
-            assert (await batches.append(other, one_record())).first_seq == n  # type: ignore[union-attr]
-        waiting.append(batches.append(t, one_record()))
+            assert (await ask(other, one_record())).first_seq == n  # type: ignore[union-attr]
+        waiting.append(ask(t, one_record()))
         await asyncio.sleep(0)
         assert not any(each.done() for each in waiting)
         locker.rollback()
@@ -121,12 +125,13 @@ def test_a_head_that_stays_locked_is_503_in_the_end(locker: psycopg.Connection[A
     t = look_up("t")
     lock(locker, t)
 
-    async def work(batches: Batches) -> None:
-        for refused in await together(batches, (t, one_record()), (t, one_record())):
+    async def work(ask: Ask) -> None:
+        for refused in await together(ask, (t, one_record()), (t, one_record())):
             assert isinstance(refused, NotReady)
         locker.rollback()
-        assert (await batches.append(t, one_record())).first_seq == 1  # type: ignore[union-attr]
-        assert not batches.aside
+        assert (await ask(t, one_record())).first_seq == 1  # type: ignore[union-attr]
+        lanes = loop.here().coalescer.lanes.values()
+        assert all(lane.lock is None for lane in lanes)
 
     run(work)
     assert read("t") == ([1], 1)
@@ -139,7 +144,7 @@ def test_more_locked_heads_than_there_are_places_end_in_time(locker: psycopg.Con
         put_topic(name, Config(), NOW)
         lock(locker, look_up(name))
     appends = [(look_up(name), one_record()) for name in (*names, "other")]
-    *refused, done = run(lambda batches: together(batches, *appends))
+    *refused, done = run(lambda ask: together(ask, *appends))
     assert [type(each) for each in refused] == [NotReady] * 12
     assert isinstance(done, Appended)
 
@@ -148,34 +153,6 @@ def test_what_is_wrong_with_one_append_is_no_other_appends_trouble() -> None:
     t, other = look_up("t"), look_up("other")
     broken = one_record()._replace(data=[None])  # type: ignore[list-item]
     refused = one_record(b"[" * 7_000)  # no JSON: PostgreSQL says so
-    done = run(lambda batches: together(batches, (t, broken), (other, one_record()), (t, refused), (t, one_record())))
+    done = run(lambda ask: together(ask, (t, broken), (other, one_record()), (t, refused), (t, one_record())))
     assert [type(done[0]), type(done[2])] == [TypeError, InvalidRequest]
     assert [done[1].first_seq, done[3].first_seq, read("t")[1]] == [1, 1, 1]
-
-
-def test_a_writer_that_ended_is_started_anew() -> None:
-    t = look_up("t")
-
-    async def work(batches: Batches) -> None:
-        first = batches.running
-        batches.probes.append(None)  # type: ignore[arg-type]  # a fault of ours, of whatever kind
-        batches.arrived.set()
-        await asyncio.wait([first])
-        assert (await batches.append(t, one_record())).first_seq == 1  # type: ignore[union-attr]
-        await batches.check()
-
-    run(work)
-
-
-def test_a_check_is_a_round_trip_on_the_connection_that_appends_go_by() -> None:
-    async def work(batches: Batches) -> None:
-        await batches.check()
-        used = batches.writer.connection
-        assert used is not None
-        await batches.check()
-        assert batches.writer.connection is used
-        used.end()
-        await batches.check()
-        assert batches.writer.connection is not used
-
-    run(work)

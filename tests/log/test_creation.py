@@ -18,7 +18,6 @@ from store.loop import here
 from tests import steps
 from tests.log.test_delete import NOW, head, read
 from tests.scripts import append, look_up, put_topic
-from topics import batch
 from topics.append import append as appending
 from topics.cache import cached, forget_all
 from topics.config import Config, Creation, as_dict, configured, creating
@@ -149,7 +148,6 @@ def test_of_appends_that_race_to_make_a_topic_one_makes_it_and_all_are_there() -
             each = [here().drive(appending("new", Append([]), first("new").rows, NOW)) for _ in range(20)]
             return await asyncio.wait_for(asyncio.gather(*each), 60)
         finally:
-            await batch.close()
             await loop.close()
 
     done = asyncio.run(main())

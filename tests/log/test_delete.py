@@ -14,10 +14,10 @@ from tests import scripts
 from tests.scripts import append, delete_records, delete_topic, diff, look_up, put_router, put_topic
 from topics.cache import forget
 from topics.config import Config
-from topics.delete import after_prefix
 from topics.diff import Diff, Match
 from topics.models import DeletedTopic, TopicHead
 from topics.records import Append, NewRecord, check_rows
+from topics.removal import after_prefix
 
 pytestmark = pytest.mark.django_db
 NOW = 1_748_470_000_000

@@ -19,7 +19,6 @@ from store.script import Script
 from tests.log.test_batch import lock, locker  # noqa: F401  # a fixture
 from tests.log.test_delete import NOW
 from tests.scripts import look_up, put_topic
-from topics import batch
 from topics.append import append
 from topics.cache import forget_all
 from topics.config import Config
@@ -90,7 +89,6 @@ def in_a_loop(work: Callable[[], Any]) -> Any:
         try:
             return await asyncio.wait_for(work(), 60)
         finally:
-            await batch.close()
             await loop.close()
 
     return asyncio.run(main())

@@ -11,8 +11,7 @@ import pytest
 from base.errors import InvalidRequest, NotReady
 from store.codec import Rows
 from store.connection import Connection
-from store.reads import Reads
-from store.roundtrips import MOST
+from store.reads import MOST, Reads
 
 SLOW, ECHO, WRONG = "SELECT pg_sleep(0.2)", "SELECT %s::bigint", "SELECT %s::bigint / 0"
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -18,9 +18,10 @@ from base.units import amount, size
 from store.script import run
 from topics import audit
 from topics.admin.pages import DomainAdmin, as_struct
-from topics.delete import Delete, after_prefix, delete_records
+from topics.delete import Delete, delete_records
 from topics.diff import check_match
 from topics.models import Topic
+from topics.removal import after_prefix
 
 # Two index probes if the topic is plain.
 LOST_BEFORE = """

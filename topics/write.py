@@ -1,0 +1,93 @@
+"""Plain appends, which share a transaction if they arrive together, whatever their topics (store/coalesce.py).
+
+Other kinds are appends with a key or an expected head (conditional.py), and the first append to a topic (first.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+from store.codec import Rows as Answer
+from store.script import Coalesced, Done, Statement, Whole
+from topics import wake
+from topics.cache import CachedTopic
+from topics.insert import MAKE_ROOM, MOST_RECORDS, SYNC, Appended, appending, room
+from topics.records import Rows
+
+FSYNC = Statement(SYNC, ("on",))
+
+
+class Write(Coalesced[Appended | None]):
+    """An append to a topic that exists and rejects nothing. The answer is None if the topic has another version by now.
+
+    A transaction has appends of one durability. The commit of `fsync` waits for the disk: no reader may see a record before.
+    """
+
+    most = MOST_RECORDS
+    telling = 0  # which of the statements tells what was done
+
+    def __init__(self, topic: CachedTopic, rows: Rows, now: int) -> None:
+        self.topic, self.rows, self.now = topic, rows, now
+        self.lock, self.lane, self.weight = topic.id, topic.durability, len(rows.data)
+
+    @classmethod
+    def groups(cls, batch: Sequence[Self]) -> Sequence[Sequence[Self]]:
+        return [cls.current(batch)]
+
+    @classmethod
+    def current(cls, batch: Sequence[Self]) -> Sequence[Self]:
+        """The appends that know the latest version of their topic. Between two of them somebody may have configured it."""
+        if len(batch) == 1:
+            return batch
+        latest: dict[int, int] = {}
+        for each in batch:
+            id, version = each.topic.id, each.topic.version
+            if latest.get(id, 0) < version:
+                latest[id] = version
+        return [each for each in batch if each.topic.version == latest[each.topic.id]]
+
+    @classmethod
+    def transaction(cls, batch: Sequence[Self]) -> Whole:
+        now = batch[-1].now  # the last to arrive
+        statements = cls.writes(batch, now)
+        if batch[0].lane == "fsync":
+            statements.insert(0, FSYNC)
+        if evicting := {each.topic.id: each.topic for each in batch if each.topic.evicts}:
+            statements += [Statement(MAKE_ROOM, room(topic, now)) for _, topic in sorted(evicting.items())]
+        return Whole(statements, durable=False)
+
+    @classmethod
+    def writes(cls, batch: Sequence[Self], now: int) -> list[Statement]:
+        return [Statement(*appending([(each.topic, each.rows) for each in batch], now))]
+
+    @classmethod
+    def bases(cls, batch: Sequence[Self], told: Answer) -> list[int | None]:
+        """Returns the seq before the first of each append, or None for one that was not done."""
+        heads: dict[int, int] = dict(told)
+        bases: list[int | None] = []
+        for each in batch:
+            base = heads.get(each.topic.id)
+            bases.append(base)
+            if base is not None:
+                heads[each.topic.id] = base + each.weight
+        return bases
+
+    @classmethod
+    def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> list[Appended | None]:
+        """Wakes the readers that wait for the topics."""
+        is_synced = batch[0].lane == "fsync"
+        wal_append_ms = (done.wrote - started) * 1000
+        fsync_ms = (done.committed - done.wrote) * 1000 if is_synced else 0.0
+        found: list[Appended | None] = []
+        moved: dict[int, tuple[CachedTopic, int]] = {}
+        for each, base in zip(batch, cls.bases(batch, done.rows[cls.telling + is_synced]), strict=True):
+            if base is None:
+                found.append(None)
+                continue
+            last = base + each.weight
+            moved[each.topic.id] = each.topic, last
+            found.append(Appended(base + 1, last, last, False, False, wal_append_ms, fsync_ms))
+        for topic, last in moved.values():
+            wake.moved(topic, last)
+        return found

@@ -18,7 +18,7 @@ from base.errors import NotReady
 from store.script import Script, Statement, atomically, run
 from topics import limits, sealed
 from topics.append import check_room, committed, write_once
-from topics.cache import CachedTopic, cached, forget, load_topic
+from topics.cache import CachedTopic, forget_known, known_topic
 from topics.config import insert_topic
 from topics.insert import Appended
 from topics.records import Append, NewRecord, Rows, check_rows
@@ -73,7 +73,7 @@ def append_in_order(claim: Claim, records: Iterable[NewRecord]) -> int:
 
 def so_far(claim: Claim) -> Script[int]:
     """Returns how many records of the batch are stored in the topic."""
-    topic = cached(claim.topic) or (yield from load_topic(claim.topic))
+    topic = yield from known_topic(claim.topic)
     rows = (yield Statement(FIND, (topic.id, claim.writer, claim.partition))) if topic else []
     return int(rows[0][1]) if rows and rows[0][0] == claim.batch else 0
 
@@ -99,7 +99,7 @@ def append_chunks(claim: Claim, parts: Iterable[Rows], expected: int | None) -> 
     NotReady if another attempt of the same task has stored more.
     """
     while True:
-        topic = cached(claim.topic) or (yield from load_topic(claim.topic))
+        topic = yield from known_topic(claim.topic)
         if topic is None:
             yield from atomically(insert_topic(claim.topic, {}, now_ms()))
             continue
@@ -110,7 +110,7 @@ def append_chunks(claim: Claim, parts: Iterable[Rows], expected: int | None) -> 
             if done is not None:
                 committed(topic, done, started)
             return count
-        forget(claim.topic)  # the topic was reconfigured, deleted or created since the lookup; `parts` is still unread
+        forget_known(topic)  # the topic was reconfigured, deleted or created since the lookup; `parts` is still unread
 
 
 def append_once(

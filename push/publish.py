@@ -16,7 +16,7 @@ from push.names import bus_topic, check_topic
 from store import disk
 from store.script import Script, Statement, atomically
 from topics.append import look_and_write
-from topics.cache import CachedTopic, cached, forget, load_topic
+from topics.cache import CachedTopic, forget, forget_known, known_topic
 from topics.config import change_once, insert_topic
 from topics.records import MAX_RECORD_BYTES, NO_META, Append, Rows
 from topics.write import Write
@@ -124,9 +124,11 @@ def publish(topic: str, event: Event, client_id: int, now: int) -> Script[None]:
     name = bus_topic(topic)
     while True:
         known = yield from topic_of(topic, name, client_id, now)
-        if known is not None and (yield from write(known, name, rows, now)):
+        if known is None:
+            forget(name)
+        elif (yield from write(known, name, rows, now)):
             return
-        forget(name)  # the topic was changed, handed over or deleted meanwhile
+        forget_known(known)  # the topic was changed, handed over or deleted meanwhile
 
 
 def one_row(data: bytes) -> Rows:
@@ -153,7 +155,7 @@ def topic_of(topic: str, name: str, client_id: int, now: int) -> Script[CachedTo
     Returns None if the caller has to look again. Raises Forbidden. A topic from before a change of TOPICS_BUS_DURABILITY to
     `fsync` becomes `fsync`.
     """
-    known = cached(name) or (yield from load_topic(name))
+    known = yield from known_topic(name)
     owner = _owners.get(topic)
     # A remembered publisher alone refuses no client: another process may have handed over or deleted the topic.
     if not (known and owner and owner.of(known) and owner.publisher_id == client_id):

@@ -32,6 +32,7 @@ class Loop:
         self.writers = Readers(WRITERS)
         self.held = HeldLocks(self.writers)
         self.turns, self.coalescer = Turns(self.held), Coalescer(self.held)
+        self.look_ups: dict[str, Any] = {}  # of topics, under way (topics/cache.py)
 
     async def drive(self, script: Script[T]) -> T:
         """Returns the result of a script. Raises the script's errors, and the domain's errors for errors of the database."""

@@ -53,6 +53,10 @@ class Reads:
         self.serve()
         return done
 
+    def is_waiting(self, sql: str, arguments: Arguments) -> bool:
+        """Whether such a read waits to be sent."""
+        return (sql, arguments) in self.waiting
+
     def serve(self) -> None:
         """Have an idle connection serve the reads that wait."""
         if self.waiting and self.idle:

@@ -12,7 +12,7 @@ from typing import Any
 from base.errors import HeadMismatch, IdempotencyMismatch, InvalidRequest, TopicFull
 from store.script import Script, Statement, atomically
 from topics import limits, sealed, wake
-from topics.cache import CachedTopic, absent, as_known, cached, forget, load_topic
+from topics.cache import CachedTopic, absent, as_known, forget_known, known_topic
 from topics.conditional import AtHead, Unless
 from topics.config import create_topic, insert_topic
 from topics.first import append_first
@@ -58,7 +58,7 @@ def append(name: str, wanted: Append, rows: Rows, now: int) -> Script[Appended]:
     if limits.MOST_TOTAL_BYTES:
         yield from limits.check_total_bytes(rows.bytes)
     while True:
-        topic = cached(name) or (yield from load_topic(name))
+        topic = yield from known_topic(name)
         done: Appended | None
         if topic is None:
             done = yield from create_and_append(name, wanted, rows, now)
@@ -73,7 +73,7 @@ def append(name: str, wanted: Append, rows: Rows, now: int) -> Script[Appended]:
                 done = yield from look_and_write(topic, name, wanted, rows, now)
         if done is not None:
             return done
-        forget(name)  # configured anew, deleted or created since we looked
+        forget_known(topic)  # somebody configured, deleted or created it since we looked
 
 
 def create_and_append(name: str, wanted: Append, rows: Rows, now: int) -> Script[Appended | None]:

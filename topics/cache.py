@@ -6,13 +6,16 @@ the topic has since been configured anew, routed, deleted or recreated. The call
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from base.errors import TopicNotFound
 from base.names import check_topic_name
-from store.script import Script, Statement
+from store.codec import Rows
+from store.loop import here
+from store.script import Script, Shared, Statement
 
 # By the unique index on name. Whether routers lead out or in tells what to wake, and what to advance before a read.
 LOOKUP = """
@@ -89,7 +92,13 @@ def lock_of(name: str) -> int | str:
 
 
 def keep(topic: CachedTopic) -> CachedTopic:
-    """Remember it. Where there is no room, the half that has been remembered for longest is forgotten."""
+    """Remember it, unless this version or a newer one is remembered. Returns the remembered object.
+
+    A full memory forgets the older half of its topics.
+    """
+    known = _topics.get(topic.name)
+    if known is not None and known.id == topic.id and known.version >= topic.version:
+        return known
     if len(_topics) >= MOST:
         for name in list(islice(_topics, MOST // 2)):
             del _topics[name]
@@ -101,22 +110,88 @@ def forget(name: str) -> None:
     _topics.pop(name, None)
 
 
+def forget_known(topic: CachedTopic | None) -> None:
+    """Forget this very object, which is outdated. Many requests can find this out at the same time. The first of them causes a
+    look-up, and the others must not throw away its result."""
+    if topic is not None and _topics.get(topic.name) is topic:
+        del _topics[topic.name]
+
+
 def forget_all() -> None:
     _topics.clear()
 
 
+class LookUp(Shared):
+    """A look-up of a topic by its name. Requests of an event loop that arrive during a look-up share it.
+
+    A topic that it finds may be outdated by then, like every remembered topic. But no later statement verifies its absence.
+    So without a topic a request that arrived after the statement was sent looks again: somebody may have made one since.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.early: list[asyncio.Future[CachedTopic | None]] = []  # requests that arrived before the statement was sent
+        self.late: list[asyncio.Future[CachedTopic | None]] = []
+
+    def alone(self) -> Script[CachedTopic | None]:
+        rows = yield Statement(LOOKUP, (self.name,), quick=True)
+        return self.found(rows)
+
+    def together(self) -> Awaitable[CachedTopic | None]:
+        loop = here()
+        done: asyncio.Future[CachedTopic | None] = loop.loop.create_future()
+        other: LookUp | None = loop.look_ups.get(self.name)
+        if other is None:
+            self.send([done])
+        elif loop.reads.is_waiting(LOOKUP, (self.name,)):
+            other.early.append(done)
+        else:
+            other.late.append(done)
+        return done
+
+    def send(self, requests: list[asyncio.Future[CachedTopic | None]]) -> None:
+        loop = here()
+        self.early, loop.look_ups[self.name] = requests, self
+        # Not awaited here: the look-up must not end with the request that began it.
+        loop.reads.execute(LOOKUP, (self.name,)).add_done_callback(self.answer)
+
+    def answer(self, read: asyncio.Future[Rows]) -> None:
+        # The topic is remembered before the look-up leaves the list: no request finds neither, and looks once more.
+        topic = None
+        error = read.exception()
+        if error is None:
+            topic = self.found(read.result())
+        del here().look_ups[self.name]
+        if error is None and topic is None and self.late:
+            LookUp(self.name).send(self.late)
+            self.late = []
+        for done in (*self.early, *self.late):
+            if done.done():  # its client has gone
+                continue
+            if error is not None:
+                done.set_exception(error)
+            else:
+                done.set_result(topic)
+
+    def found(self, rows: Rows) -> CachedTopic | None:
+        # Without rows: an append of this process may have made the topic meanwhile, and remembered it.
+        return keep(CachedTopic(*rows[0])) if rows else cached(self.name)
+
+
 def load_topic(name: str) -> Script[CachedTopic | None]:
-    """The topic as it is now; None when there is none."""
-    rows = yield Statement(LOOKUP, (name,), quick=True)
-    if not rows:
-        forget(name)
-        return None
-    return keep(CachedTopic(*rows[0]))
+    """Returns the topic as it is now, or None where there is none."""
+    return LookUp(name).alone()
+
+
+def known_topic(name: str) -> Script[CachedTopic | None]:
+    """Returns the topic as remembered, else as a look-up finds it, or None. The caller's statements verify its version."""
+    topic: CachedTopic | None = cached(name) or (yield LookUp(name))
+    return topic
 
 
 def topic_called(name: str) -> Script[CachedTopic]:
-    """The topic as remembered, else as it is now. Raises TopicNotFound."""
-    topic = cached(name) or (yield from load_topic(name))
+    """Returns the topic as known_topic() does. Raises TopicNotFound."""
+    topic = yield from known_topic(name)
     if topic is None:
         raise absent(name)
     return topic
@@ -126,10 +201,11 @@ def as_known(name: str, work: Callable[[CachedTopic], Script[T | None]]) -> Scri
     """What comes of `work` on the topic as we know it. None says that it is another by now (configured anew, deleted or created
     since we looked): then it is looked up, and the work done again. Raises TopicNotFound."""
     while True:
-        done = yield from work(cached(name) or (yield from topic_called(name)))
+        topic = yield from topic_called(name)
+        done = yield from work(topic)
         if done is not None:
             return done
-        forget(name)
+        forget_known(topic)
 
 
 def absent(name: str) -> TopicNotFound:

@@ -18,7 +18,7 @@ from base.names import HIDDEN, check_topic_name
 from store.script import Coalesced, Done, Script, Statement, Whole, atomically
 from topics import audit, limits
 from topics.audit import as_json
-from topics.cache import CachedTopic, absent, cached, forget, keep, lock_of
+from topics.cache import CachedTopic, absent, cached, forget_known, keep, lock_of
 from topics.hooks import hooks
 from topics.models import Topic, TopicHead
 from wire.answer import clamped
@@ -347,10 +347,11 @@ def put_topic(name: str, config: Config, now: int, *, create: bool = True) -> Sc
     # If a client asks for a queue and a log has the name, the client gets Incompatible.
     may_create = create and fields.get("type") != Topic.Type.QUEUE
     while True:
-        if may_create and cached(name) is None and (yield from create_topic(name, fields, now, noted=True)):
+        known = cached(name)
+        if may_create and known is None and (yield from create_topic(name, fields, now, noted=True)):
             return Put(configured(fields), True)
         after = yield from atomically(change_once(name, fields, now), lock_of(name))
-        forget(name)
+        forget_known(known)
         if after is not None:
             return Put(after, False)
         if not create:

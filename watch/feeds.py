@@ -22,7 +22,7 @@ from base.errors import TopicsError
 from store.coalesce import FLUSH
 from store.loop import Loop
 from store.script import Script, Statement
-from topics.cache import CachedTopic, cached, forget, load_topic
+from topics.cache import CachedTopic, cached, forget_known, load_topic
 from topics.diff import DIFF, Window
 from topics.stamps import seen
 from watch import frames
@@ -218,7 +218,7 @@ def read_window(name: str, key: Key) -> Script[tuple[CachedTopic, Window] | None
             return None
         if found := (yield Statement(DIFF, arguments(topic, from_seq, view), quick=True)):
             return topic, Window(*found[0])
-        forget(name)  # the topic was reconfigured since we looked it up, so its version has changed
+        forget_known(topic)  # the topic was reconfigured since we looked it up, so its version has changed
 
 
 def arguments(topic: CachedTopic, from_seq: int, view: View) -> tuple[Any, ...]:

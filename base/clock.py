@@ -3,15 +3,19 @@
 import os
 import time
 
-started = time.monotonic()  # when this process started (s)
+
+class Process:
+    """This process. `started` is the time of its start, by the monotonic clock (s)."""
+
+    started: float
+
+    def start(self) -> None:
+        self.started = time.monotonic()
 
 
-def _start() -> None:
-    global started
-    started = time.monotonic()
-
-
-os.register_at_fork(after_in_child=_start)
+process = Process()
+process.start()
+os.register_at_fork(after_in_child=process.start)
 
 
 def now_ms() -> int:

@@ -39,52 +39,55 @@ class Ran:
         self.runs = self.failures = self.total_ms = self.last_ms = self.last_ts = 0
 
 
-_ran: dict[str, Ran] = {}
-_started = threading.local()
-_written = 0.0
+class Tasks:
+    """The tasks of this process since the last write."""
+
+    def __init__(self) -> None:
+        self.ran: dict[str, Ran] = {}
+        self.started = threading.local()
+        self.written = 0.0
+
+    def note_start(self, **_: Any) -> None:
+        self.started.at = time.monotonic()
+
+    def note_end(self, task: Any = None, **_: Any) -> None:
+        """Counts a task that has ended, with or without an error."""
+        took = int((time.monotonic() - getattr(self.started, "at", time.monotonic())) * 1000)
+        ran = self.ran.setdefault(str(task.name), Ran())
+        ran.runs += 1
+        ran.total_ms += took
+        ran.last_ms, ran.last_ts = took, now_ms()
+        self.write()
+
+    def note_failure(
+        self, sender: Any = None, args: Any = (), exception: Any = None, einfo: Any = None, **_: Any
+    ) -> None:
+        self.ran.setdefault(str(sender.name), Ran()).failures += 1
+        Failure.objects.create(
+            ts=now_ms(),
+            task=str(sender.name)[:100],
+            arguments=cut(repr(args)),
+            error=cut(repr(exception)),
+            trace=cut(str(einfo)),
+        )
+
+    def write(self) -> None:
+        """Writes the counts, unless the last write was less than WRITE_SECONDS ago."""
+        now = time.monotonic()
+        if now < self.written + WRITE_SECONDS:
+            return
+        self.written = now
+        noted, self.ran = self.ran, {}
+        for name, ran in sorted(noted.items()):
+            prepared(WRITE, {"name": name, **vars(ran)})
 
 
-def note_start(**_: Any) -> None:
-    _started.at = time.monotonic()
-
-
-def note_end(task: Any = None, **_: Any) -> None:
-    """Counts a task that has ended, with or without an error."""
-    took = int((time.monotonic() - getattr(_started, "at", time.monotonic())) * 1000)
-    ran = _ran.setdefault(str(task.name), Ran())
-    ran.runs += 1
-    ran.total_ms += took
-    ran.last_ms, ran.last_ts = took, now_ms()
-    write()
-
-
-def note_failure(sender: Any = None, args: Any = (), exception: Any = None, einfo: Any = None, **_: Any) -> None:
-    _ran.setdefault(str(sender.name), Ran()).failures += 1
-    Failure.objects.create(
-        ts=now_ms(),
-        task=str(sender.name)[:100],
-        arguments=cut(repr(args)),
-        error=cut(repr(exception)),
-        trace=cut(str(einfo)),
-    )
+process = Tasks()
 
 
 def cut(text: str) -> str:
     """Returns at most MOST_TEXT characters of a text, without NUL characters, which PostgreSQL rejects."""
     return text.replace("\0", "\\0")[:MOST_TEXT]
-
-
-def write(now: float | None = None) -> None:
-    """Writes the counts, unless the last write was less than WRITE_SECONDS ago."""
-    global _written
-    now = time.monotonic() if now is None else now
-    if now < _written + WRITE_SECONDS:
-        return
-    _written = now
-    noted = dict(_ran)
-    _ran.clear()
-    for name, ran in sorted(noted.items()):
-        prepared(WRITE, {"name": name, **vars(ran)})
 
 
 def drop_old() -> None:
@@ -94,9 +97,9 @@ def drop_old() -> None:
 
 def listen() -> None:
     """Connects Celery's signals: tasks in the worker's processes, and the start of the worker and of beat."""
-    signals.task_prerun.connect(note_start, weak=False)
-    signals.task_postrun.connect(note_end, weak=False)
-    signals.task_failure.connect(note_failure, weak=False)
+    signals.task_prerun.connect(process.note_start, weak=False)
+    signals.task_postrun.connect(process.note_end, weak=False)
+    signals.task_failure.connect(process.note_failure, weak=False)
     signals.worker_ready.connect(worker_ready, weak=False)
     signals.beat_init.connect(beat_ready, weak=False)
 

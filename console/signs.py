@@ -157,27 +157,42 @@ def expected(seen: Collection[str]) -> list[str]:
     return [*NEEDED, "push"] if "push" in seen else [*NEEDED]
 
 
-_ours: Signs | None = None
+class Ours:
+    """The heartbeats of this process, after start()."""
+
+    def __init__(self) -> None:
+        self.signs: Signs | None = None
+
+    def start(self, kind: str) -> Signs:
+        """Starts the heartbeats of this process. A second call in the same process does nothing."""
+        signs = self.here()
+        if signs is None:
+            signs = self.signs = Signs(kind)
+            signs.start()
+        return signs
+
+    def here(self) -> Signs | None:
+        """Returns the heartbeats, or None if this process has none. A fork inherits the object, but not the thread."""
+        return self.signs if self.signs is not None and self.signs.pid == os.getpid() else None
+
+    def note(self, sums: dict[tuple[str | int, ...], int]) -> None:
+        """Adds a web process's increments to its next heartbeat (wire/metrics.py calls this)."""
+        if (signs := self.here()) is not None:
+            signs.note(sums)
+
+    def degraded(self) -> list[str]:
+        """Returns the parts of this site that are silent while appends and reads work: "redis", "worker", "beat", "push"."""
+        signs = self.here()
+        return [] if signs is None else signs.degraded(now_ms())
+
+    def seen(self) -> Seen | None:
+        """Returns this process's view of the others, or None if this process has no heartbeat."""
+        signs = self.here()
+        return None if signs is None else signs.seen
 
 
-def start(kind: str) -> Signs:
-    """Starts the heartbeats of this process. A second call in the same process does nothing."""
-    global _ours
-    if _ours is None or _ours.pid != os.getpid():  # a fork inherits the object, but not the thread
-        _ours = Signs(kind)
-        _ours.start()
-    return _ours
-
-
-def note(sums: dict[tuple[str | int, ...], int]) -> None:
-    """Adds a web process's increments to its next heartbeat (wire/metrics.py calls this)."""
-    if _ours is not None:
-        _ours.note(sums)
-
-
-def degraded() -> list[str]:
-    """Returns the parts of this site that are silent while appends and reads work: "redis", "worker", "beat", "push"."""
-    return [] if _ours is None or _ours.pid != os.getpid() else _ours.degraded(now_ms())
+process = Ours()
+start, note, degraded, seen = process.start, process.note, process.degraded, process.seen
 
 
 def running(now: int) -> dict[str, bool]:
@@ -190,9 +205,5 @@ def running(now: int) -> dict[str, bool]:
 def queue_length() -> int | None:
     """Returns the number of messages in Celery's queue at the last heartbeat. Returns None if Redis did not answer or no
     heartbeat runs here."""
-    return None if _ours is None or _ours.seen is None else _ours.seen.queue_length
-
-
-def seen() -> Seen | None:
-    """Returns this process's view of the others, or None if this process has no heartbeat."""
-    return None if _ours is None else _ours.seen
+    found = seen()
+    return None if found is None else found.queue_length

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from base.errors import Forbidden, MethodNotAllowed, Unauthorized
 from store.threads import Threads
 from wire.visitors import staff
 
-_threads: Threads | None = None
 
-
+@cache
 def threads() -> Threads:
     """Returns this process's two threads for the queries of the console's streams. Each query takes milliseconds."""
-    global _threads
-    if _threads is None:
-        _threads = Threads(2, "console")
-    return _threads
+    return Threads(2, "console")
 
 
 def visitor(cookie: str, permission: str) -> Any:

@@ -16,13 +16,19 @@ from pathlib import Path
 
 from base.secret import given, put
 
-_entered = ""  # the database of this process
+
+class Entered:
+    """The database of this process. Empty before the first enter()."""
+
+    dsn = ""
+
+
+entered = Entered()
 
 
 def enter(dsn: str) -> None:
     """Sets up Django in this process with a connection to `dsn`. Spark reuses a worker, possibly for another database."""
-    global _entered
-    if _entered == dsn:
+    if entered.dsn == dsn:
         return
     put("DATABASE_URL", dsn)
     put("DATABASE_PASSWORD", "")  # the dsn contains the password
@@ -31,12 +37,12 @@ def enter(dsn: str) -> None:
     if not given("SECRET_KEY"):
         put("SECRET_KEY", secrets.token_urlsafe(64))  # this process signs nothing
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
-    if not _entered:
+    if not entered.dsn:
         unpack()
         start()
     else:
         change(dsn)
-    _entered = dsn
+    entered.dsn = dsn
 
 
 def unpack() -> None:

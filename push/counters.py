@@ -26,13 +26,33 @@ SELECT name, tags, total, 0 FROM unnest(%(names)s::text[], %(tags)s::text[], %(t
 ON CONFLICT (name, tags) DO UPDATE SET total = counter.total + excluded.total
 """
 
-_lock = threading.Lock()
-_sums: dict[tuple[str, str], float] = {}
+
+class Counters:
+    """The counts of this process since the last write. Any thread may count. `lock` guards `sums`."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.sums: dict[tuple[str, str], float] = {}
+        self.has_started = False
+
+    def add(self, name: str, tags: str, by: float = 1) -> None:
+        with self.lock:
+            self.sums[name, tags] = self.sums.get((name, tags), 0) + by
+
+    def take(self) -> dict[tuple[str, str], float]:
+        with self.lock:
+            sums, self.sums = self.sums, {}
+        return sums
+
+    def note_start(self) -> None:
+        """Counts the start of a web process, once in the process."""
+        if not self.has_started:
+            self.has_started = True
+            self.add("process", "status:start,type:web")
 
 
-def add(name: str, tags: str, by: float = 1) -> None:
-    with _lock:
-        _sums[name, tags] = _sums.get((name, tags), 0) + by
+process = Counters()
+add, note_start = process.add, process.note_start
 
 
 def delivered(id: int, taken: Taken, acknowledged: bool, duration_ms: float) -> None:
@@ -50,17 +70,6 @@ def delivered(id: int, taken: Taken, acknowledged: bool, duration_ms: float) -> 
         add("events.removed", f"queue:{id}", taken.events)
 
 
-_started = False
-
-
-def note_start() -> None:
-    """Counts the start of a web process, once in the process."""
-    global _started
-    if not _started:
-        _started = True
-        add("process", "status:start,type:web")
-
-
 async def note_stop() -> None:
     """Counts the end of a web process (topics_project/asgi.py)."""
     add("process", "status:stop,type:web")
@@ -69,9 +78,7 @@ async def note_stop() -> None:
 
 def write() -> Script[None]:
     """Adds this process's counts to the table. If the write fails, the counts stay for the next write."""
-    global _sums
-    with _lock:
-        sums, _sums = _sums, {}
+    sums = process.take()
     if not sums:
         return
     try:

@@ -67,12 +67,22 @@ class Running:
         self.thread.join(STOP_SECONDS + 2)
 
 
-running: Running | None = None
+class Process:
+    """The courier of this process, after start()."""
+
+    def __init__(self) -> None:
+        self.running: Running | None = None
+
+    def start(self) -> Running:
+        """Returns the courier, and starts one if none exists."""
+        if self.running is None:
+            self.running = Running()
+        return self.running
+
+    def stop(self) -> None:
+        if self.running is not None:
+            self.running.stop()
 
 
-def start() -> Running:
-    """Returns the courier of this process, and starts one if none exists."""
-    global running
-    if running is None:
-        running = Running()
-    return running
+process = Process()
+start, stop = process.start, process.stop

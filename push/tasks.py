@@ -28,8 +28,7 @@ def start_courier(sender: Any, **_: Any) -> None:
 
 @worker_shutting_down.connect
 def stop_courier(**_: Any) -> None:
-    if running.running is not None:
-        running.running.stop()
+    running.stop()
 
 
 @shared_task(name="push.sweep")

@@ -16,24 +16,30 @@ from base.locks import is_locked
 
 LOOK_SECONDS = 0.05  # between two checks, because a check makes three system calls, too many for each append
 
-_looked, _full = 0.0, False
+
+class Disk:
+    """The state of the disk at the last check."""
+
+    def __init__(self) -> None:
+        self.looked, self.is_full = 0.0, False
+
+    def full(self) -> bool:
+        """Returns whether the disk of the embedded servers is full. Then their guard holds a lock."""
+        now = time.monotonic()
+        if now - self.looked > LOOK_SECONDS:
+            try:
+                # The check uses a shared lock, so that two simultaneous checks do not mistake each other for the guard.
+                self.is_full = is_locked(settings.TOPICS_DATA / "locks" / "full", fcntl.LOCK_SH)
+            except OSError:  # without the folder there are no embedded servers
+                self.is_full = False
+            self.looked = now
+        return self.is_full
+
+    def check(self) -> None:
+        """Raises StorageFull if the disk is full."""
+        if self.full():
+            raise StorageFull("the disk is full: delete what is no longer needed, or make the disk larger")
 
 
-def check() -> None:
-    """Raises StorageFull if the disk is full."""
-    if full():
-        raise StorageFull("the disk is full: delete what is no longer needed, or make the disk larger")
-
-
-def full() -> bool:
-    """Returns whether the disk of the embedded servers is full. Then their guard holds a lock."""
-    global _looked, _full
-    now = time.monotonic()
-    if now - _looked > LOOK_SECONDS:
-        try:
-            # The check uses a shared lock, so that two simultaneous checks do not mistake each other for the guard.
-            _full = is_locked(settings.TOPICS_DATA / "locks" / "full", fcntl.LOCK_SH)
-        except OSError:  # without the folder there are no embedded servers
-            _full = False
-        _looked = now
-    return _full
+process = Disk()
+check, full = process.check, process.full

@@ -18,7 +18,15 @@ app = Celery("topics")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 app.set_default()  # the default app of all threads; otherwise other threads would publish to a wrong broker
-_parent: int | None = None  # the worker that owns this pool process
+
+
+class Owner:
+    """The worker that owns this pool process."""
+
+    pid: int | None = None
+
+
+owner = Owner()
 
 
 @task_prerun.connect
@@ -30,8 +38,7 @@ def mend_connection(**_: Any) -> None:
 @worker_init.connect
 def note_parent(**_: Any) -> None:
     """Stores the worker's pid before the pool starts. The pool's processes are forks, and read the pid of their parent here."""
-    global _parent
-    _parent = os.getpid()
+    owner.pid = os.getpid()
 
 
 @worker_init.connect
@@ -62,7 +69,7 @@ def limit_connections(**_: Any) -> None:
 def follow_parent(**_: Any) -> None:
     """Makes a pool process exit with its worker. A fork does not inherit this request to the kernel."""
     if os.environ.get("TOPICS_SUPERVISED"):
-        die_with_parent(_parent)
+        die_with_parent(owner.pid)
 
 
 @beat_init.connect

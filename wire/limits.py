@@ -12,7 +12,18 @@ MOST_BODIES_BYTES = settings.TOPICS_MAX_BODIES_BYTES  # bytes of the bodies of a
 in_flight: dict[str, int] = {}  # requests of each holder in this process
 # Seconds for Retry-After. Requests and streams end by themselves. Topics and routers stay until somebody deletes them.
 SOON, LATER = 1, 60
-held_bytes = 0  # bytes of the bodies of all requests under way in this process
+
+
+class Bodies:
+    """The bodies of all requests under way in this process, in bytes."""
+
+    __slots__ = ("held",)
+
+    def __init__(self) -> None:
+        self.held = 0
+
+
+bodies = Bodies()
 
 
 def check(limit: str, most: int, now: int, retry_after: int = SOON) -> None:
@@ -43,8 +54,7 @@ class under_way:
         return self
 
     def __exit__(self, *_: object) -> None:
-        global held_bytes
-        held_bytes -= self.bytes
+        bodies.held -= self.bytes
         if self.bytes >= memory.LARGE_BYTES:
             memory.let_go(self.bytes)
         others = in_flight.pop(self.holder) - 1  # removed at 0, because addresses would otherwise accumulate
@@ -53,12 +63,11 @@ class under_way:
 
     def hold(self, size: int) -> None:
         """Count another `size` bytes that this request keeps. Raises Throttled if this process holds too many."""
-        global held_bytes
         # Only received bytes count, not announced bytes. So a client that announces much and sends nothing takes no space.
-        if MOST_BODIES_BYTES and held_bytes + size > MOST_BODIES_BYTES:
+        if MOST_BODIES_BYTES and bodies.held + size > MOST_BODIES_BYTES:
             metrics.throttled("bodies_bytes")
             raise Throttled(
-                f"the requests under way hold {held_bytes} bytes", limit="bodies_bytes", max=MOST_BODIES_BYTES
+                f"the requests under way hold {bodies.held} bytes", limit="bodies_bytes", max=MOST_BODIES_BYTES
             )
-        held_bytes += size
+        bodies.held += size
         self.bytes += size

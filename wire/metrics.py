@@ -43,64 +43,68 @@ METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH")
 
 REGISTRY = CollectorRegistry()  # metrics of this process
 
-_lock = threading.Lock()
-_sums: dict[tuple[str | int, ...], int] = {}  # by name and labels
-# By method, route and status: the number of requests in each bucket, and the microseconds of all requests.
-_requests: dict[tuple[str, str, int], list[int]] = {}
 # Each flush calls this with the counts since the last flush.
 on_flush: Slot[Callable[[dict[tuple[str | int, ...], int]], object]] = Slot()
 
 
-def count(name: str, *labels: str, by: int = 1) -> None:
-    key = (name, *labels)
-    with _lock:
-        _sums[key] = _sums.get(key, 0) + by
+class Counts:
+    """The counts of this process since the last flush. Any thread may count."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.sums: dict[tuple[str | int, ...], int] = {}  # by name and labels
+        # By method, route and status: the number of requests in each bucket, and the microseconds of all requests.
+        self.requests: dict[tuple[str, str, int], list[int]] = {}
+
+    def count(self, name: str, *labels: str, by: int = 1) -> None:
+        key = (name, *labels)
+        with self.lock:
+            self.sums[key] = self.sums.get(key, 0) + by
+
+    def appended(self, records: int) -> None:
+        with self.lock:
+            self.sums[APPENDS] = self.sums.get(APPENDS, 0) + 1
+            self.sums[APPENDED] = self.sums.get(APPENDED, 0) + records
+
+    def read(self, records: int) -> None:
+        with self.lock:
+            self.sums[DIFFS] = self.sums.get(DIFFS, 0) + 1
+            self.sums[READ] = self.sums.get(READ, 0) + records
+
+    def request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request to this route that was answered after `seconds`."""
+        # A client can invent methods. They must not make new series.
+        key = (method if method in METHODS else "other", route, status)
+        with self.lock:
+            counted = self.requests.get(key)
+            if counted is None:
+                counted = self.requests[key] = [0] * (len(LE) + 1)
+            counted[bisect_left(BOUNDS, seconds)] += 1
+            counted[-1] += int(seconds * 1_000_000)
+
+    def throttled(self, limit: str) -> None:
+        self.count("topics_throttled_total", limit)
+
+    def flush(self) -> None:
+        """Move the sums to prometheus_client."""
+        with self.lock:
+            sums, self.sums = self.sums, {}
+            requests, self.requests = self.requests, {}
+        for (method, route, status), (*buckets, microseconds) in requests.items():
+            sums["topics_http_requests_total", method, route, status] = sum(buckets)
+            for le, by in zip(LE, buckets, strict=True):
+                add(sums, ("topics_request_bucket_total", method, route, le), by)
+            add(sums, ("topics_request_microseconds_total", method, route), microseconds)
+        on_flush.value(sums)
+        counted = prometheus()
+        for (name, *labels), by in sums.items():
+            counter = counted[str(name)]
+            (counter.labels(*labels) if labels else counter).inc(by)
 
 
-def appended(records: int) -> None:
-    with _lock:
-        _sums[APPENDS] = _sums.get(APPENDS, 0) + 1
-        _sums[APPENDED] = _sums.get(APPENDED, 0) + records
-
-
-def read(records: int) -> None:
-    with _lock:
-        _sums[DIFFS] = _sums.get(DIFFS, 0) + 1
-        _sums[READ] = _sums.get(READ, 0) + records
-
-
-def request(method: str, route: str, status: int, seconds: float) -> None:
-    """Count a request to this route that was answered after `seconds`."""
-    # A client can invent methods. They must not make new series.
-    key = (method if method in METHODS else "other", route, status)
-    with _lock:
-        counted = _requests.get(key)
-        if counted is None:
-            counted = _requests[key] = [0] * (len(LE) + 1)
-        counted[bisect_left(BOUNDS, seconds)] += 1
-        counted[-1] += int(seconds * 1_000_000)
-
-
-def throttled(limit: str) -> None:
-    count("topics_throttled_total", limit)
-
-
-def flush() -> None:
-    """Move the sums to prometheus_client."""
-    global _sums, _requests
-    with _lock:
-        sums, _sums = _sums, {}
-        requests, _requests = _requests, {}
-    for (method, route, status), (*buckets, microseconds) in requests.items():
-        sums["topics_http_requests_total", method, route, status] = sum(buckets)
-        for le, by in zip(LE, buckets, strict=True):
-            add(sums, ("topics_request_bucket_total", method, route, le), by)
-        add(sums, ("topics_request_microseconds_total", method, route), microseconds)
-    on_flush.value(sums)
-    counted = prometheus()
-    for (name, *labels), by in sums.items():
-        counter = counted[str(name)]
-        (counter.labels(*labels) if labels else counter).inc(by)
+process = Counts()
+count, appended, read, request = process.count, process.appended, process.read, process.request
+throttled, flush = process.throttled, process.flush
 
 
 def add(sums: dict[tuple[str | int, ...], int], key: tuple[str, ...], by: int) -> None:

@@ -15,15 +15,23 @@ from store.database import translated
 log = logging.getLogger(__name__)
 PAUSE_SECONDS = 1.0
 steps: Slot[Sequence[Callable[[], object]]] = Slot()
-_thread: threading.Thread | None = None
 
 
-def start() -> None:
-    """Start this process's pulse, unless it runs."""
-    global _thread
-    if _thread is None or not _thread.is_alive():
-        _thread = threading.Thread(target=beat_forever, name="pulse", daemon=True)
-        _thread.start()
+class Pulse:
+    """The thread of this process's pulse."""
+
+    def __init__(self) -> None:
+        self.thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the pulse, unless it runs."""
+        if self.thread is None or not self.thread.is_alive():
+            self.thread = threading.Thread(target=beat_forever, name="pulse", daemon=True)
+            self.thread.start()
+
+
+process = Pulse()
+start = process.start
 
 
 def beat_forever() -> None:

@@ -38,6 +38,7 @@ async def read(headers: dict[bytes, bytes], receive: Receive, most: int, held: u
         raise too_large(most)
     zipped = b"content-encoding" in headers and is_gzip(headers[b"content-encoding"])
     upload = Upload()
+    uploads.begin(upload)
     parts: list[bytes] = []
     size = 0
     try:
@@ -60,7 +61,7 @@ async def read(headers: dict[bytes, bytes], receive: Receive, most: int, held: u
         upload.check()
         raise
     finally:
-        del _under_way[upload]
+        uploads.end(upload)
     body = b"".join((*parts, part)) if parts else part
     if zipped:
         body = gunzip(body, most)
@@ -97,12 +98,8 @@ class Upload:
     __slots__ = ("late", "lately", "task", "until")
 
     def __init__(self) -> None:
-        global _watching
         self.task, self.late, self.lately = asyncio.current_task(), False, 0
         self.until = time.monotonic() + GRACE_SECONDS
-        _under_way[self] = None
-        if _watching is None or _watching.done():
-            _watching = asyncio.create_task(watch())
 
     def came(self, size: int) -> None:
         """Count received bytes. If a client sends enough within the grace, the grace starts again.
@@ -122,19 +119,33 @@ class Upload:
             )
 
 
-_under_way: dict[Upload, None] = {}
-_watching: asyncio.Task[None] | None = None
+class Uploads:
+    """The uploads of an event loop, and the task that watches them."""
+
+    def __init__(self) -> None:
+        self.under_way: dict[Upload, None] = {}
+        self.watching: asyncio.Task[None] | None = None
+
+    def begin(self, upload: Upload) -> None:
+        self.under_way[upload] = None
+        if self.watching is None or self.watching.done():
+            self.watching = asyncio.create_task(self.watch())
+
+    def end(self, upload: Upload) -> None:
+        del self.under_way[upload]
+
+    async def watch(self) -> None:
+        """Cancel late uploads, until there are no more uploads."""
+        while self.under_way:
+            await asyncio.sleep(TICK_SECONDS)
+            now = time.monotonic()
+            for upload in list(self.under_way):
+                if now >= upload.until and not upload.late and upload.task is not None:
+                    upload.late = True
+                    upload.task.cancel()
 
 
-async def watch() -> None:
-    """Cancel late uploads of this event loop, until there are no more uploads."""
-    while _under_way:
-        await asyncio.sleep(TICK_SECONDS)
-        now = time.monotonic()
-        for upload in list(_under_way):
-            if now >= upload.until and not upload.late and upload.task is not None:
-                upload.late = True
-                upload.task.cancel()
+uploads = Uploads()
 
 
 def gunzip(body: bytes, most: int) -> bytes:

@@ -97,15 +97,14 @@ def test_counts_of_all_processes_add_up(ours: Signs) -> None:
     assert dict(Count.objects.values_list("name", "value")) == {"appended": 15, "errors": 6}
 
 
-def test_tasks_that_ran_and_failed_are_noted(db: None, monkeypatch: pytest.MonkeyPatch, browser: Client) -> None:
+def test_tasks_that_ran_and_failed_are_noted(db: None, browser: Client) -> None:
     class Named:
         name = "t"
 
-    monkeypatch.setattr(jobs, "_written", 0.0)
-    jobs._ran.clear()
-    jobs.note_start()
-    jobs.note_failure(sender=Named, args=(1, "a\0b"), exception=ValueError("no"), einfo="trace")
-    jobs.note_end(task=Named)
+    tasks = jobs.Tasks()
+    tasks.note_start()
+    tasks.note_failure(sender=Named, args=(1, "a\0b"), exception=ValueError("no"), einfo="trace")
+    tasks.note_end(task=Named)
     assert Task.objects.values_list("name", "runs", "failures").get() == ("t", 1, 1)
     failure = Failure.objects.get()
     assert (failure.task, failure.error, failure.trace) == ("t", "ValueError('no')", "trace")

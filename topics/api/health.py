@@ -56,7 +56,7 @@ degraded: Slot[Callable[[], list[Any]]] = Slot()
 def health(asked: Asked[None, None]) -> Script[Answer]:
     """Check that this process runs."""
     yield from ()
-    uptime_ms = int((time.monotonic() - clock.started) * 1000)
+    uptime_ms = int((time.monotonic() - clock.process.started) * 1000)
     return asked.answer(HealthAnswer(version=settings.VERSION, uptime_ms=uptime_ms, performance=asked.performance()))
 
 

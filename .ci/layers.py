@@ -1,6 +1,7 @@
 """Checks the imports between our modules. Prints each fault, and then fails.
 
 - A package imports only packages below it in this list.
+- Modules do not import each other in a circle. An import inside a function counts like any other: it would only hide the circle.
 - A module does not assign to another module, and does not append to a list of another module. topics_project/wiring.py fills
   slots instead (base/slot.py).
 
@@ -61,6 +62,36 @@ def upward() -> Iterator[str]:
                 yield f"{module}:{line}: {package} is below {other.split('.')[0]} and must not import it"
 
 
+def circles() -> Iterator[str]:
+    """Yields the circles of modules: the strongly connected parts of the graph of imports, by Tarjan's algorithm."""
+    needs = {
+        module: {other if other in MODULES else other.rpartition(".")[0] for _, other, _ in imported(module)}
+        & set(MODULES)
+        for module in MODULES
+    }
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    path: list[str] = []
+
+    def visit(module: str) -> Iterator[str]:
+        index[module] = low[module] = len(index)
+        path.append(module)
+        for other in sorted(needs[module] - {module}):
+            if other not in index:
+                yield from visit(other)
+            if other in path:
+                low[module] = min(low[module], low[other])
+        if low[module] == index[module]:
+            circle = path[path.index(module) :]
+            del path[path.index(module) :]
+            if len(circle) > 1:
+                yield f"{', '.join(sorted(circle))}: these modules import each other in a circle"
+
+    for module in MODULES:
+        if module not in index:
+            yield from visit(module)
+
+
 def reaching() -> Iterator[str]:
     """Yields the assignments of product modules to other modules, and what they append to lists of other modules."""
     for module in (each for each in MODULES if each.split(".")[0] in LAYERS):
@@ -88,6 +119,6 @@ def root(target: ast.expr) -> str:
     return target.id if isinstance(target, ast.Name) else ""
 
 
-found = [*upward(), *reaching()]
-print("\n".join(found) or "Every package imports only what lies below it, and assigns to no other module.")
+found = [*upward(), *circles(), *reaching()]
+print("\n".join(found) or "Every package imports only what lies below it, in no circle.")
 sys.exit(bool(found))

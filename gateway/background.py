@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Any
 
-from gateway.api import ANONYMOUS, Operation, Request, Response, RouterContext, RouterResponse, VirtualNode
+from gateway.api import ANONYMOUS, NodeState, Operation, Request, Response, RouterContext, RouterResponse, VirtualNode
 from gateway.calls import Call, Decision, Session
-from gateway.graph import RouterPlace, VirtualClusterPlace, Work, places
+from gateway.errors import UnknownRoute
+from gateway.graph import RouterPlace, VirtualClusterPlace, Work, nodes, places
 from gateway.keys import random_seal
 
 log = logging.getLogger(__name__)
@@ -28,6 +30,16 @@ class OwnRequests(RouterContext):
         self.place = place
         self.session = Session(site, random_seal(), f"router {place.name}", "", None)
         self.virtual_node, self.session_id, self.authenticated_subject = None, self.session.id, ANONYMOUS
+
+    def states(self, route: str) -> Sequence[NodeState]:
+        """Returns the states of a route's nodes. Raises UnknownRoute."""
+        if route not in self.place.routes:
+            raise UnknownRoute(f"the router {self.place.name!r} has no route {route!r}")
+        label = self.place.label
+        return tuple(
+            NodeState(VirtualNode(label, route, number), node.state)
+            for number, _, node in nodes(self.place.routes[route].target)
+        )
 
     def decision(self, operation: Operation = Operation.OTHER) -> Decision:
         return Decision(Call(self.session, operation), self.place, None)
@@ -57,6 +69,13 @@ class OwnRequests(RouterContext):
 
     def unseal(self, kind: str, identifier: str) -> Any:
         return self.decision().unseal(kind, identifier)
+
+
+def bind(site: VirtualClusterPlace) -> None:
+    """Gives each router's topology the context of the router's own requests."""
+    for place in places(site):
+        if isinstance(place, RouterPlace) and place.context.topology is not None:
+            place.context.topology.own = OwnRequests(site, place)
 
 
 def start(site: VirtualClusterPlace) -> None:

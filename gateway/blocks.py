@@ -20,6 +20,7 @@ from base.errors import InvalidRequest, NotFound, NotReady, TopicsError
 from gateway.api import Operation, Request, Response, RouterContext, without
 from gateway.errors import RoutesFailed
 from gateway.identifiers import parameter, with_parameter
+from gateway.joined import Joined
 from gateway.names import (
     LAST_EVENT_ID,
     Raws,
@@ -275,8 +276,6 @@ async def begin_watches(
 
 async def joined_stream(context: RouterContext, request: Request, renamings: Mapping[str, Renaming]) -> Response:
     """Returns the stream of a watch from `begin_watches`. Its ids contain the position in the topics of all routes."""
-    from gateway.frames import Joined  # frames imports this module's neighbours
-
     try:
         wids = decompose(context, "wid", request.name or "", list(renamings))
     except InvalidRequest as error:

@@ -269,6 +269,14 @@ class Call:
         """Returns the purpose of an identifier: one kind of call, one virtual cluster and one subject."""
         return f"{kind}\0{self.session.site.name}\0{self.subject.name or ''}"
 
+    @property
+    def wraps(self) -> bool:
+        """Whether the client gets ids of the virtual cluster, not of a server."""
+        return self.session.site.wraps
+
+    def new_key(self) -> bytes:
+        return self.session.new_key()
+
     def wrap(self, kind: str, way: Sequence[str], identifier: str) -> str:
         # The identifier contains the way, because virtual ids change when a route is added.
         return self.session.seal.wrap(self.purpose(kind), 0, f"{'/'.join(way)} {identifier}")

@@ -6,8 +6,8 @@ append without a key gets a key, unless its cluster has `addKeys: false`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
 
 from gateway.api import Operation, Request, Response
 from gateway.errors import NodeUnreachable, UnknownRoute, UpstreamTimeout
@@ -17,9 +17,6 @@ from gateway.operations import LONG_POLLS, LONGEST_POLL_SECONDS
 from gateway.tunnel import Upgraded
 from gateway.upstreams import Node
 from http1 import Answer, Body, Failure
-
-if TYPE_CHECKING:
-    from gateway.calls import Call
 
 # Headers of the connection, not of the message.
 OF_THE_CONNECTION = frozenset(
@@ -41,7 +38,20 @@ MOST_TRIES = 3
 REPLAYED_BYTES = 1024 * 1024  # bytes of a body that are kept for a retry
 
 
-async def send(call: Call, place: ClusterPlace, request: Request, node_id: int | None, *, is_any: bool) -> Response:
+class Asker(Protocol):
+    """The call whose request is sent (calls.Call)."""
+
+    route: str | None
+    maybe_written: bool
+
+    @property
+    def wraps(self) -> bool: ...
+    def new_key(self) -> bytes: ...
+    def wrap(self, kind: str, way: Sequence[str], identifier: str) -> str: ...
+    def unwrap(self, kind: str, wrapped: str) -> tuple[tuple[str, ...], str]: ...
+
+
+async def send(call: Asker, place: ClusterPlace, request: Request, node_id: int | None, *, is_any: bool) -> Response:
     """Returns the answer of a node of the cluster.
 
     `node_id`: the node to ask first. `is_any`: another node may answer instead. Raises NodeUnreachable, UpstreamTimeout,
@@ -49,7 +59,7 @@ async def send(call: Call, place: ClusterPlace, request: Request, node_id: int |
     """
     cluster, operation = place.cluster, request.operation
     route = call.route or place.name
-    wraps = call.session.site.wraps
+    wraps = call.wraps
     if wraps:
         request = unwrapped(request, place.way, call.unwrap)
     is_read_here = wraps and hands_out(operation)
@@ -62,7 +72,7 @@ async def send(call: Call, place: ClusterPlace, request: Request, node_id: int |
     if operation is Operation.APPEND:
         is_safe = cluster.adds_keys or request.header(b"idempotency-key") is not None
         if cluster.adds_keys and request.header(b"idempotency-key") is None:
-            headers.append((b"idempotency-key", call.session.new_key()))
+            headers.append((b"idempotency-key", call.new_key()))
     target = f"{request.path}?{request.query}" if request.query else request.path
     method, line = request.method.encode("ascii"), target.encode("ascii", "surrogateescape")
     wait = cluster.waits.answer + (LONGEST_POLL_SECONDS if operation in LONG_POLLS else 0)

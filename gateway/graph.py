@@ -21,6 +21,7 @@ from gateway.document import Fault
 from gateway.ids import from_virtual, to_virtual
 from gateway.shapes import Cluster as ClusterDefinition
 from gateway.shapes import Target
+from gateway.topology import Topology
 from gateway.upstreams import Cluster, Node, NodeAddress
 from http1 import Waits
 
@@ -154,7 +155,7 @@ class RouterPlaceContext:
     router_name: str
     route_names: Sequence[str]
     folder: Path
-    topology: Any = None
+    topology: Topology | None = None
     allows_shared: bool = False
     works: list[Work] = field(default_factory=list)
     gauges: list[tuple[str, str, Callable[[], Mapping[str, float]]]] = field(default_factory=list)
@@ -173,8 +174,6 @@ class RouterPlaceContext:
 
     def topology_service(self) -> Any:
         if self.topology is None:
-            from gateway.topology import Topology  # only for a router that uses the topology
-
             self.topology = Topology()
         return self.topology
 
@@ -280,9 +279,6 @@ class Builder:
         )
         if self.faults:
             raise Faults(self.faults)
-        for place in places(made):
-            if isinstance(place, RouterPlace) and place.context.topology is not None:
-                place.context.topology.bind(made, place)
         return made
 
     def chain(self, names: Sequence[str], route: str | None) -> list[FilterPlace]:

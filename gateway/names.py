@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, unquote
@@ -17,6 +18,7 @@ from base.errors import InvalidRequest
 from gateway.api import Operation, Request, Response
 from gateway.edits import decoded, edited
 from gateway.edits import encoded as raw
+from gateway.frames import Frame, Frames
 from gateway.identifiers import parameter, with_parameter
 
 NAMES = ("topic", "source", "dest", "router", "dead_letter")  # fields with one name
@@ -142,9 +144,12 @@ async def renamed_response(operation: Operation, response: Response, renaming: R
     """
     to_client = renaming.to_client
     if operation.is_stream and response.status == 200:
-        from gateway.frames import renamed_frames  # frames imports this module
 
-        return response.replace(body=renamed_frames(response, to_client))
+        def change(frame: Frame) -> bytes:
+            rename_frame(frame, to_client)
+            return frame.encoded()
+
+        return response.replace(body=Frames(response.body, change))
     if not response.is_json:
         return response
     try:
@@ -230,6 +235,18 @@ def _renamed_error(error: Raws, rename: Rename, asked: str | None) -> Raws:
             message = message.replace(f"'{name}'", f"'{rename(name)}'")
         error["message"] = raw(message)
     return error
+
+
+def rename_frame(frame: Frame, rename: Rename) -> None:
+    """Renames topics in the frame's data and id to the client's names."""
+    if (frame.data is not None and frame.data.startswith((b'{"topic"', b'{"channels"'))) or frame.event == b"error":
+        with contextlib.suppress(msgspec.MsgspecError):
+            frame.data = msgspec.json.encode(with_names(msgspec.json.decode(frame.data or b"{}", type=Raws), rename))
+    if frame.id and frame.has_position:
+        if b":" in frame.id:
+            frame.id = renamed_event_id(frame.id, rename)
+        else:
+            frame.id = encoded_id(renamed_id(decoded_id(frame.id.decode("latin-1")), rename))
 
 
 # -- Ids of streams --------------------------------------------------------------------------------------------------------

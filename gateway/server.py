@@ -93,6 +93,7 @@ class Gateway:
             except Faults as error:
                 faults += error.faults
                 continue
+            background.bind(site)
             site.not_offered = offers.not_offered(site)
             if found := offers.broken(site):
                 line = configuration.line("virtual cluster", name, "without")
@@ -248,7 +249,7 @@ class Gateway:
         mode = call.mode if call is not None else "dynamic"
         self.metrics.count((site.name, root, route, operation, mode), time.perf_counter() - started, response.status)
         if isinstance(response.body, Upgraded):
-            return upgrade(self, received, response, response.body)
+            return upgrade(self.server, received, response, response.body)
         return self.outgoing(response, close)
 
     def session(self, site: VirtualClusterPlace, received: Received) -> Session:

@@ -15,19 +15,18 @@ import asyncio
 import re
 from collections import deque
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, Protocol, cast
 
 from gateway.answers import refusal
+from gateway.api import Operation
 from gateway.errors import NodeUnreachable, UpstreamTimeout
 from gateway.graph import ClusterPlace, RouterPlace, VirtualClusterPlace
-from gateway.metrics import Labels
+from gateway.metrics import Labels, Metrics
 from gateway.operations import LONG_POLLS, LONGEST_POLL_SECONDS, place
 from gateway.upstreams import Node
 from http1.deadlines import NEVER
 from http1.messages import status_line
-
-if TYPE_CHECKING:
-    from gateway.server import Gateway
+from http1.server import Server
 
 # A head in one piece, like almost all clients send. `UNUSUAL` lists the requests for http1.
 HEAD = re.compile(rb"(GET|POST|PUT|DELETE) (/[!-~]*) HTTP/1\.1\r\n((?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~]*\r\n)+)\r\n")
@@ -72,6 +71,20 @@ class Known(NamedTuple):
     wait: float
     is_safe: bool
     generation: int
+
+
+class Gateway(Protocol):
+    """The active configuration and its counts (server.Gateway)."""
+
+    server: Server
+    metrics: Metrics
+    hosts: dict[str, VirtualClusterPlace]
+    spliced: dict[str, ClusterPlace | None]
+    unspliced: tuple[bytes, ...]
+    generation: int
+
+    def static_labels(self, site: VirtualClusterPlace, operation: Operation) -> Labels: ...
+    def end_if_unused(self, site: VirtualClusterPlace) -> None: ...
 
 
 class Splice(asyncio.Protocol):

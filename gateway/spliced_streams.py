@@ -18,7 +18,7 @@ from base.clock import now_ms
 from gateway.api import Request, Response, RouterContext
 from gateway.edits import decoded
 from gateway.frames import Frame, closed, frames
-from gateway.names import Raws, encoded_id
+from gateway.names import Raws, encoded_id, rename_frame
 from gateway.pages import Page, Wanted
 from gateway.segments import Refusal
 from gateway.seqs import shift_frame
@@ -84,7 +84,7 @@ class SplicedStream:
         try:
             async for each in frames(response.body):  # type: ignore[arg-type]
                 frame = Frame(each)
-                frame.rename(last.renaming.to_client)
+                rename_frame(frame, last.renaming.to_client)
                 shift_frame(frame, last.offset)
                 if frame.event == b"topic-deleted":
                     told = decoded(msgspec.Raw(frame.data or b"{}"), dict[str, Any]) or {}

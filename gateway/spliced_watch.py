@@ -13,8 +13,9 @@ from base.errors import InvalidRequest, NotAcceptable, NotFound, TopicNotFound
 from gateway.api import Request, Response, RouterContext, without
 from gateway.edits import decoded
 from gateway.edits import encoded as raw
-from gateway.frames import Joined, closed
+from gateway.frames import closed
 from gateway.identifiers import parameter, with_parameter
+from gateway.joined import Joined
 from gateway.names import LAST_EVENT_ID, Raws, decoded_id, encoded_id, with_header
 from gateway.pages import Seq
 from gateway.spliced import Spliced

@@ -11,16 +11,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import msgspec
 
 from gateway.api import NodeState, Operation, Request, Response, TopicState, VirtualNode
-from gateway.errors import UnknownRoute
-from gateway.graph import RouterPlace, VirtualClusterPlace, nodes
-
-if TYPE_CHECKING:
-    from gateway.background import OwnRequests
 
 FRESH_SECONDS = 5.0
 MOST_TOPICS = 10_000
@@ -32,19 +27,20 @@ class _Told(msgspec.Struct):
     earliest_seq: int = 1
 
 
+class Routes(Protocol):
+    """The routes of the router, and the router's own requests (background.OwnRequests)."""
+
+    def any_node(self, route: str) -> VirtualNode: ...
+    async def send_request(self, node: VirtualNode, request: Request) -> Response: ...
+    def states(self, route: str) -> Sequence[NodeState]: ...
+
+
 class Topology:
     """The topology of one router of a virtual cluster."""
 
     def __init__(self) -> None:
         self.known: OrderedDict[tuple[str, str], tuple[float, TopicState]] = OrderedDict()
-        self.place: RouterPlace | None = None
-        self.own: OwnRequests | None = None
-
-    def bind(self, site: VirtualClusterPlace, place: RouterPlace) -> None:
-        """Sets the router's place, after the virtual cluster is built."""
-        from gateway.background import OwnRequests
-
-        self.place, self.own = place, OwnRequests(site, place)
+        self.own: Routes | None = None  # set after the virtual cluster is built (background.bind)
 
     async def topics(self, route: str, names: Iterable[str]) -> Mapping[str, TopicState]:
         """Returns the state of each topic. Raises TopicsError if the route does not answer."""
@@ -86,14 +82,8 @@ class Topology:
             self.known.popitem(last=False)
 
     def nodes(self, route: str) -> Sequence[NodeState]:
-        assert self.place is not None
-        if route not in self.place.routes:
-            raise UnknownRoute(f"the router {self.place.name!r} has no route {route!r}")
-        label = self.place.label
-        return tuple(
-            NodeState(VirtualNode(label, route, number), node.state)
-            for number, _, node in nodes(self.place.routes[route].target)
-        )
+        assert self.own is not None
+        return self.own.states(route)
 
     def invalidate_route(self, route: str) -> None:
         """Removes the cached states of a route's topics."""

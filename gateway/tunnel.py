@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from http1 import Answer, Request, Upgrade
 from http1.deadlines import NEVER
+from http1.server import Server
 
 if TYPE_CHECKING:
     from gateway.api import Response
-    from gateway.server import Gateway
 
 MOST_WRITTEN = 256 * 1024  # bytes that wait for a slow reader
 QUIET_SECONDS = 0.5  # without a byte, until a draining tunnel ends
@@ -48,20 +48,20 @@ class Upgraded:
         return self.answer.take_over()
 
 
-def upgrade(gateway: Gateway, received: Request, response: Response, node: Upgraded) -> Upgrade:
+def upgrade(server: Server, received: Request, response: Response, node: Upgraded) -> Upgrade:
     """Returns the answer that joins the two sockets."""
 
     def take_over(client: asyncio.Transport, sent: bytes) -> None:
-        Tunnel(gateway, received.state, (client, sent), node.take_over())
+        Tunnel(server, received.state, (client, sent), node.take_over())
 
     return Upgrade([*response.headers, (b"connection", b"Upgrade"), (b"upgrade", b"websocket")], take_over)
 
 
 class Tunnel:
-    """Two sockets. The tunnel is a member of the gateway's server (http1.server.Member) until both sockets have ended."""
+    """Two sockets. The tunnel is a member of the server (http1.server.Member) until both sockets have ended."""
 
-    def __init__(self, gateway: Gateway, state: dict[str, Any], client: Taken, node: Taken) -> None:
-        self.gateway, self.state, self.server = gateway, state, gateway.server
+    def __init__(self, server: Server, state: dict[str, Any], client: Taken, node: Taken) -> None:
+        self.server, self.state = server, state
         self.loop = asyncio.get_running_loop()
         self.deadline = NEVER
         self.unwritten = 0
@@ -114,7 +114,8 @@ class Tunnel:
         if all(side.is_lost for side in self.sides):
             self.server.connections.discard(self)
             self.server.deadlines.discard(self)
-            self.gateway.closed(self.state)
+            if self.server.on_close is not None:
+                self.server.on_close(self.state)
         else:
             self.unwritten = self.waiting()
             self.deadline = self.loop.time() + self.server.limits.write_seconds

@@ -17,8 +17,9 @@ from gateway import copies
 from gateway.api import Request, Response, RouterContext, without
 from gateway.blocks import begin_watches, decompose, gather
 from gateway.errors import RoutesFailed
-from gateway.frames import Frame, Joined, closed, frames
+from gateway.frames import Frame, closed, frames
 from gateway.identifiers import parameter
+from gateway.joined import Joined
 from gateway.names import LAST_EVENT_ID, Raws, Renaming, decoded_id, encoded_id, raw, with_header
 from gateway.routers.moves import Move
 

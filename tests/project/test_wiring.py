@@ -72,6 +72,7 @@ def test_a_second_wiring_is_refused() -> None:
         ("from wire.metrics import collectors\ncollectors.append(print)\n", "collectors belongs to wire.metrics"),
         ("from wire import pulse\npulse.steps += [print]\n", "pulse.steps belongs to wire.pulse"),
         ("import console.metrics\n", "watch is below console"),
+        ("from watch import other\n", "watch, watch.other: these modules import each other in a circle"),
     ],
 )
 def test_the_check_refuses_other_ways(tmp_path: Path, code: str, fault: str) -> None:
@@ -79,6 +80,7 @@ def test_the_check_refuses_other_ways(tmp_path: Path, code: str, fault: str) -> 
     shutil.copy(ROOT / ".ci/layers.py", tmp_path / ".ci")
     (tmp_path / "watch").mkdir()
     (tmp_path / "watch/__init__.py").write_text(code)
+    (tmp_path / "watch/other.py").write_text("import watch\n")
     done = subprocess.run([sys.executable, tmp_path / ".ci/layers.py"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert fault in done.stdout

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 from tests.crash.harness.topology import Topology
 from tests.push.receiver import Batch
 
+AT_THE_END = float("inf")
+
 
 class Acked(NamedTuple):
     """An append that was answered: its records have the seqs from first_seq on."""
@@ -181,6 +183,23 @@ class Evidence:
 
     def trouble(self, who: str, what: str) -> None:
         self.troubles.append(Trouble(now(), who, what))
+
+
+class Seen(NamedTuple):
+    """Who was first to learn of a seq's data."""
+
+    data: str
+    who: str
+    at: float
+
+    def __str__(self) -> str:
+        when = "the end" if self.at == AT_THE_END else f"{self.at:.1f} s"
+        return f"{short(self.data)} ({self.who} at {when})"
+
+
+def short(data: str | None) -> str:
+    """A record without its padding."""
+    return "not there" if data is None else data.rstrip("x").rstrip("/")
 
 
 _started = time.monotonic()

@@ -6,15 +6,12 @@ A record says where it was written, so a dest's log falls apart into what each o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.crash.harness.evidence import Entry, Evidence
+from tests.crash.harness.evidence import Entry, Evidence, Seen
 from tests.crash.harness.topology import Router, Topic, written
 
-if TYPE_CHECKING:
-    from tests.crash.harness.oracle import Seen
-
-Contents = dict[str, dict[int, "Seen"]]
+Contents = dict[str, dict[int, Seen]]
 Fault = tuple[str, str]  # the dest, and what is wrong with it
 
 

@@ -13,28 +13,14 @@ from sys import maxsize
 from typing import NamedTuple
 
 from tests.crash.harness import bus_oracle, forwarding
-from tests.crash.harness.evidence import Delivered, Evidence, History, Opened, Reached, Told
+from tests.crash.harness.evidence import AT_THE_END, Delivered, Evidence, History, Opened, Reached, Seen, Told, short
 from tests.crash.harness.topology import BY_TAG, DROP, Topic, written
-
-AT_THE_END = float("inf")
 
 
 class Violation(NamedTuple):
     rule: str
     topic: str
     text: str
-
-
-class Seen(NamedTuple):
-    """Who was first to learn of a seq's data."""
-
-    data: str
-    who: str
-    at: float
-
-    def __str__(self) -> str:
-        when = "the end" if self.at == AT_THE_END else f"{self.at:.1f} s"
-        return f"{short(self.data)} ({self.who} at {when})"
 
 
 class Case:
@@ -388,11 +374,6 @@ CHECKS: list[Callable[[Case], Iterable[Violation]]] = [
     nothing_is_left_over,
     dests_are_exact,
 ]
-
-
-def short(data: str | None) -> str:
-    """A record without its padding."""
-    return "not there" if data is None else data.rstrip("x").rstrip("/")
 
 
 def span(seqs: list[int]) -> str:

@@ -2,8 +2,8 @@
 
 Ids and messages are the words of those specs. docs/push.md lists the differences ("Differences from Routemaster").
 
-Some examples cannot be sent over HTTP. `pushes the event`, `auth: none`, `sets the current_token` and the failing pulse replace parts
-of Routemaster. A claimed topic with 0 events, and a subscription with a null callback, are written into its Redis."""
+Some examples cannot be sent over HTTP. `pushes the event`, `auth: none`, `sets the current_token` and the failing pulse replace
+parts of Routemaster. A claimed topic with 0 events, and a subscription with a null callback, are written into its Redis."""
 
 from __future__ import annotations
 

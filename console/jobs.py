@@ -13,11 +13,11 @@ from celery import signals
 from django.conf import settings
 
 from base.clock import now_ms
-from console import signs
+from console import heartbeat
 from console.models import Failure, Task
 from store.database import prepared
 
-QUEUE = signs.QUEUE
+QUEUE = heartbeat.QUEUE
 MOST_FAILURES = 1000  # number of failures that are kept
 MOST_TEXT = 4000  # characters of arguments and errors that are kept
 WRITE_SECONDS = 2.0
@@ -108,11 +108,11 @@ def worker_ready(sender: Any, **_: Any) -> None:
     """Starts the signs of a worker's main process when it accepts tasks. Its pool was forked earlier. A worker without the
     default queue only delivers to callbacks, and has the kind "push"."""
     kind = "worker" if QUEUE in sender.app.amqp.queues.consume_from else "push"
-    signals.task_received.connect(signs.start(kind).worked, weak=False)
+    signals.task_received.connect(heartbeat.start(kind).worked, weak=False)
 
 
 def beat_ready(**_: Any) -> None:
-    signals.after_task_publish.connect(signs.start("beat").worked, weak=False)
+    signals.after_task_publish.connect(heartbeat.start("beat").worked, weak=False)
 
 
 class Scheduled(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from base.clock import now_ms
-from console import jobs, signs
-from console.signs import STALE_MS
+from console import heartbeat, jobs
+from console.heartbeat import STALE_MS
 from store.script import Script, Statement
 from wire.keys import Key
 
@@ -28,7 +28,7 @@ def collect(key: Key) -> Script[list[Metric]]:
         "topics_processes", "Processes that gave a sign of life in the last 15 s", labels=("kind",)
     )
     silent = GaugeMetricFamily("topics_process_silent_seconds", "Since the last sign of life of any", labels=("kind",))
-    for kind in ("web", *signs.expected(known)):
+    for kind in ("web", *heartbeat.expected(known)):
         count, seen_ts = known.get(kind, (0, None))
         alive.add_metric((kind,), count)
         if seen_ts is not None:
@@ -36,6 +36,6 @@ def collect(key: Key) -> Script[list[Metric]]:
     ((open_streams,),) = yield Statement(STREAMS, {"now": now, "fresh_ms": STREAMS_FRESH_MS})
     streams = GaugeMetricFamily("topics_open_streams", "Open SSE connections", value=float(open_streams))
     waiting = GaugeMetricFamily("topics_queue_length", "Messages that wait for a worker", labels=("queue",))
-    if (length := signs.queue_length()) is not None:  # otherwise Redis does not answer
+    if (length := heartbeat.queue_length()) is not None:  # otherwise Redis does not answer
         waiting.add_metric((jobs.QUEUE,), length)
     return [alive, silent, streams, waiting]

@@ -6,7 +6,7 @@ from django.db import models
 
 
 class Process(models.Model):
-    """A process of this site, and its last heartbeat (signs.py). The row is deleted an hour after the last heartbeat."""
+    """A process of this site, and its last heartbeat (heartbeat.py). The row is deleted an hour after the last heartbeat."""
 
     class Kind(models.TextChoices):
         WEB = "web"

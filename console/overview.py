@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from base.clock import now_ms
 from base.units import counted, duration
-from console import charts, series, signs
+from console import charts, heartbeat, series
 from console.live import part
 from console.models import Process
 from console.samples import DAY_MS
@@ -134,7 +134,7 @@ def totals_of(row: Any, now: int) -> dict[str, Any]:
     seconds = (now - before_ts) / 1000 if before_ts else None
     for name, before in (("appended", appended), ("read", read), ("forwarded", forwarded)):
         totals[f"{name}_rate"] = max(totals[name] - before, 0) / seconds if seconds else None
-    seen = signs.seen()
+    seen = heartbeat.seen()
     queue = seen.queue_length if seen else None
     errors_day = max(totals["errors"] - errors_before, 0)
     return {**totals, "errors_day": errors_day, "failures": failures, "streams": streams, "queue": queue}
@@ -156,20 +156,20 @@ def living(now: int, took_ms: float) -> list[Sign]:
     found = [
         Sign("PostgreSQL", "", "ok", now, f"answered in {took_ms:.1f} ms"),
     ]
-    seen = signs.seen()
+    seen = heartbeat.seen()
     if seen is not None:
         alive = seen.queue_length is not None
         more = f"{seen.queue_length} tasks wait" if alive else "forwarding waits for the sweep; appends and reads go on"
         found.append(Sign("Redis", "", "ok" if alive else "silent", seen.redis_ts, more))
     for each in Process.objects.order_by("kind", "-seen_ts")[:100]:
-        alive = each.seen_ts > now - signs.STALE_MS
+        alive = each.seen_ts > now - heartbeat.STALE_MS
         if not alive and any(other.kind == each.kind and other.state == "ok" for other in found):
             continue  # another process has replaced this one
         did = {"worker": "took a task", "push": "took a task", "beat": "sent a task"}.get(each.kind)
         more = "" if did is None or not each.worked_ts else f"{did} {duration(now - each.worked_ts)} ago"
         where = f"{each.host}, process {each.pid}"
         found.append(Sign(each.kind, where, "ok" if alive else "silent", each.seen_ts, more))
-    for kind in signs.NEEDED:
+    for kind in heartbeat.NEEDED:
         if not any(each.kind == kind for each in found):
             found.append(Sign(kind, "", "silent", None, "none was seen in the last hour"))
     return found

@@ -18,14 +18,14 @@ from console.site import Console
 from console.templatetags.console import router_url
 from routers.lag import Lagging, lagging
 from routers.models import Router
-from routers.moving import Place, place
-from routers.moving import move as move_router
+from routers.reposition import RouterPosition, place
+from routers.reposition import move as move_router
 from routers.routers import set_paused
-from routers.stored import Found, absent, find
+from routers.stored import StoredRouter, absent, find
 from store.script import run
 
 
-def found(name: str) -> Found:
+def found(name: str) -> StoredRouter:
     """Returns the router. Raises Http404."""
     try:
         return run(find(name))
@@ -33,7 +33,7 @@ def found(name: str) -> Found:
         raise Http404(error.message) from error
 
 
-def in_words(router: Found, lag: Lagging, state: str) -> str:
+def in_words(router: StoredRouter, lag: Lagging, state: str) -> str:
     """Returns a sentence with the router's configuration and its lag."""
     said = [f"{router.guarantee} from {router.source} to {router.dest}"]
     if (match := router.filter()) is not None:
@@ -52,7 +52,7 @@ def in_words(router: Found, lag: Lagging, state: str) -> str:
     return ", ".join(said) + ("" if state == "running" else f"; {state}") + "."
 
 
-def state(router: Found, chosen: str, now: int) -> dict[str, Any]:
+def state(router: StoredRouter, chosen: str, now: int) -> dict[str, Any]:
     """Returns the part of the context that changes while the page is open. Raises RouterNotFound if the router was deleted
     meanwhile."""
     lag = run(lagging([router.id], now)).get(router.id, Lagging(0, None, False))
@@ -145,7 +145,7 @@ class MoveForm(forms.Form):
             self.add_error("seq", "Say after which seq to go on.")
         return given
 
-    def target(self, at: Place) -> int:
+    def target(self, at: RouterPosition) -> int:
         """Returns the seq after which the router will continue."""
         match self.cleaned_data["to"]:
             case "skip":
@@ -157,7 +157,7 @@ class MoveForm(forms.Form):
         return int(self.cleaned_data["seq"])
 
 
-def consequences(router: Found, at: Place, target: int) -> list[str]:
+def consequences(router: StoredRouter, at: RouterPosition, target: int) -> list[str]:
     """Returns the effects of a move in sentences, for the confirmation."""
     if target == at.seq:
         return ["Nothing moves. The router is tried again at once."]

@@ -19,7 +19,7 @@ THINNED = "thinned"  # the Count with the time until which samples are an hour a
 
 COLUMNS = "kind, object_id, ts, head_seq, reads, forwarded, count, bytes, lag, oldest_ms, errors"
 OF_ROUTERS = f"SELECT r.id, c.forwarded_total, r.errors_total, {LAG} {FROM}"
-# The web processes count appended and read records (signs.py). All other values come from the heads and cursors.
+# The web processes count appended and read records (heartbeat.py). All other values come from the heads and cursors.
 ALL = f"""
 INSERT INTO console_sample ({COLUMNS})
 SELECT 'all', 0, %(minute)s, counted.appended, counted.read, coalesce(router.forwarded, 0), held.count, held.bytes,

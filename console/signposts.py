@@ -17,7 +17,7 @@ from django.views.decorators.http import require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from base.clock import now_ms
-from console import signs
+from console import heartbeat
 
 HTML, JSON = "text/html", "application/json"
 
@@ -47,7 +47,7 @@ SIGNPOSTS = (
 @vary_on_headers("Accept")
 def signposts(request: HttpRequest) -> HttpResponse:
     """Returns the page as JSON or HTML. Clients that accept neither get HTML."""
-    running = signs.running(now_ms())
+    running = heartbeat.running(now_ms())
     if request.get_preferred_type([HTML, JSON]) == JSON:
         links = {each.name: each.path for each in SIGNPOSTS}
         return JsonResponse({"name": "topics", "version": settings.VERSION, "links": links, "running": running})

@@ -20,7 +20,7 @@ from base.errors import InvalidRequest, NotFound, NotReady, TopicsError
 from gateway.api import Operation, Request, Response, RouterContext, without
 from gateway.errors import RoutesFailed
 from gateway.identifiers import parameter, with_parameter
-from gateway.joined import Joined
+from gateway.joined import JoinedStream
 from gateway.names import (
     LAST_EVENT_ID,
     Raws,
@@ -306,7 +306,7 @@ async def joined_stream(context: RouterContext, request: Request, renamings: Map
         return refused
     sources = {route: (response.body, renamings[route].to_client) for route, response in found.answers.items()}
     first = next(iter(found.answers.values()))
-    return Response(200, first.headers, Joined(sources, position, heard))
+    return Response(200, first.headers, JoinedStream(sources, position, heard))
 
 
 def owned(position: dict[str, Any], renaming: Renaming) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from gateway.names import Rename, decoded_id, encoded_id, rename_frame
 MOST_WAITING = 16  # frames of one source that wait for a slow client
 
 
-class Joined:
+class JoinedStream:
     """One watch stream from several sources, by route. Its ids contain the position in the topics of all sources.
 
     A slow client pauses the reading of all sources. The stream ends if any source ends or fails, and the client reconnects with

@@ -134,7 +134,7 @@ TABLE = {
 }
 
 
-class Place(NamedTuple):
+class NamedCall(NamedTuple):
     """The call of a request: its operation, and the topic and the other name (cursor, router, wid, seq) in its path."""
 
     operation: Operation
@@ -158,7 +158,7 @@ _TREE = _tree()
 
 
 @lru_cache(8192)
-def place(method: str, path: str) -> Place:
+def place(method: str, path: str) -> NamedCall:
     """Returns the call of a request.
 
     For an unknown path the operation is `OTHER`, with a topic if the path starts with a topic's path.
@@ -177,4 +177,4 @@ def place(method: str, path: str) -> Place:
         else:
             at = None
     found = at.get("", {}).get("GET" if method == "HEAD" else method) if at is not None else None
-    return Place(found or Operation.OTHER, topic, name)
+    return NamedCall(found or Operation.OTHER, topic, name)

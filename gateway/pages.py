@@ -23,7 +23,7 @@ LOST_SEGMENT = "source_trim"  # a tombstone's reason if a segment's server no lo
 Seq = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
-class Asked(msgspec.Struct):
+class PageQuery(msgspec.Struct):
     """The translated fields of a client's read. The server checks all other fields."""
 
     from_seq: Seq = 0

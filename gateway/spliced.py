@@ -14,7 +14,7 @@ from base.errors import InvalidRequest, TopicNotFound, TopicsError
 from gateway.api import Operation, Request, Response, RouterContext
 from gateway.identifiers import parameter, with_parameter
 from gateway.names import Raws
-from gateway.pages import Answered, Asked, Page, Wanted, lost_page, paged, seq_of
+from gateway.pages import Answered, Page, PageQuery, Wanted, lost_page, paged, seq_of
 from gateway.segments import SEALED, Refusal, Segment, is_sealed
 
 LARGE = 512 * 1024  # bytes of records after which a window ends at the next seam
@@ -194,12 +194,12 @@ class Spliced:
         """Parses a client's read. Raises InvalidRequest, Refusal, TopicsError."""
         if request.operation is Operation.DIFF:
             body = await request.json(Raws)
-            asked = await request.json(Asked)
+            asked = await request.json(PageQuery)
         else:
             body = None
-            given = {name: parameter(request.query, name) for name in Asked.__struct_fields__}
+            given = {name: parameter(request.query, name) for name in PageQuery.__struct_fields__}
             try:
-                asked = msgspec.convert({k: v for k, v in given.items() if v is not None}, Asked, strict=False)
+                asked = msgspec.convert({k: v for k, v in given.items() if v is not None}, PageQuery, strict=False)
             except msgspec.ValidationError as error:
                 raise InvalidRequest(f"the query cannot be read: {error}") from error
         found = Wanted(request, asked.from_seq, asked.limit, asked.wait_ms, body)

@@ -33,7 +33,7 @@ class Put(msgspec.Struct, forbid_unknown_fields=True):
     expected_seq: Seq | None = None
 
 
-class Found(NamedTuple):
+class ServerCursor(NamedTuple):
     """A cursor in its server's answer."""
 
     segment: Segment
@@ -66,11 +66,11 @@ async def of_segment(segment: Segment, context: RouterContext, client: Request, 
     return await response.decoded() if response is not None else None
 
 
-async def found_in(topic: Spliced, context: RouterContext, client: Request) -> Found | None:
+async def found_in(topic: Spliced, context: RouterContext, client: Request) -> ServerCursor | None:
     for segment in reversed(topic.segments):
         told = await of_segment(segment, context, client, "GET")
         if told is not None:
-            return Found(segment, told)
+            return ServerCursor(segment, told)
     return None
 
 
@@ -113,7 +113,7 @@ async def put_cursor(topic: Spliced, context: RouterContext, request: Request) -
     for later in topic.behind(segment) if before is not None else ():
         await of_segment(later, context, request, "DELETE")
     created = before is None
-    answer = await shown(topic, context, request, Found(segment, told))
+    answer = await shown(topic, context, request, ServerCursor(segment, told))
     return Response.json(201 if created else 200, {**answer, "created": created})
 
 
@@ -145,10 +145,10 @@ async def list_cursors(topic: Spliced, context: RouterContext, request: Request)
     size, after = page_size(request), ["", ""]
     if position := parameter(request.query, "cursor"):
         after = context.unseal("cursor", position)
-    found: dict[tuple[str, str], Found] = {}
+    found: dict[tuple[str, str], ServerCursor] = {}
     for segment in topic.segments:
         for told in await all_cursors(topic, segment, context, request):
-            found[told["cursor"], told["kind"]] = Found(segment, told)
+            found[told["cursor"], told["kind"]] = ServerCursor(segment, told)
     keys = sorted(key for key in found if key > tuple(after))
     page = [await shown(topic, context, request, found[key]) for key in keys[:size]]
     body: dict[str, Any] = {"topic": topic.name, "cursors": page, "performance": {"server_total_ms": 0.0}}
@@ -176,7 +176,7 @@ async def all_cursors(
         query = f"page_size={PAGE}&cursor={told['next_cursor']}"
 
 
-async def shown(topic: Spliced, context: RouterContext, client: Request, found: Found) -> dict[str, Any]:
+async def shown(topic: Spliced, context: RouterContext, client: Request, found: ServerCursor) -> dict[str, Any]:
     """Returns a cursor in the client's names and positions."""
     head = (await topic.extent(context, client)).head
     position = found.position

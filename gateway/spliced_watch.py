@@ -15,7 +15,7 @@ from gateway.edits import decoded
 from gateway.edits import encoded as raw
 from gateway.frames import closed
 from gateway.identifiers import parameter, with_parameter
-from gateway.joined import Joined
+from gateway.joined import JoinedStream
 from gateway.names import LAST_EVENT_ID, Raws, decoded_id, encoded_id, with_header
 from gateway.pages import Seq
 from gateway.spliced import Spliced
@@ -150,7 +150,7 @@ async def stream(
     except BaseException:
         await given_up(streams)
         raise
-    return Response(200, STREAM_HEADERS, Joined(sources, position, heard))
+    return Response(200, STREAM_HEADERS, JoinedStream(sources, position, heard))
 
 
 def position_in(position: Mapping[str, Any], name: str, start: int) -> int:

@@ -127,7 +127,7 @@ class Clients:
         """Makes the next request read the clients again."""
         self.fresh_until = 0.0
 
-    def doubt(self, came: float) -> None:
+    def revalidate(self, came: float) -> None:
         """Calls forget() if the clients were read before `came`: another process may have created a token since."""
         if self.read_at < came:
             self.forget()

@@ -1,4 +1,4 @@
-"""Delivers a subscriber's batches for the courier: one after another, each under a lease (sql/push_batch.sql).
+"""Delivers a subscriber's batches for the dispatcher: one after another, each under a lease (sql/push_batch.sql).
 
 A hanging callback holds only a thread, because the event loop queries PostgreSQL, on a few connections. Subscribers whose last
 delivery failed or was slow share half of the threads. The other half stays free for quick callbacks, however many are slow.
@@ -17,9 +17,9 @@ from base.clock import now_ms
 from push import counters
 from push.batches import BEGIN_SECONDS, Taken, settle_and_take, take
 from push.callbacks import MOST_SECONDS, Call, Callbacks, LeaseOver, Outcome
-from push.crowd import Crowd, clock
 from push.fill import fill
 from push.queues import Queues
+from push.throttle import Throttle, clock
 from store.loop import Loop
 
 log = logging.getLogger(__name__)
@@ -27,10 +27,10 @@ THREADS = settings.PUSH_CALLBACKS_AT_ONCE
 
 
 class Deliveries:
-    """Delivers in the courier's event loop, with a pool of threads that wait for callbacks."""
+    """Delivers in the dispatcher's event loop, with a pool of threads that wait for callbacks."""
 
-    def __init__(self, store: Loop, queues: Queues, crowd: Crowd) -> None:
-        self.store, self.queues, self.crowd = store, queues, crowd
+    def __init__(self, store: Loop, queues: Queues, throttle: Throttle) -> None:
+        self.store, self.queues, self.throttle = store, queues, throttle
         self.callbacks = Callbacks()
         self.threads = ThreadPoolExecutor(THREADS, "callback")
         self.well, self.failing = asyncio.Semaphore(THREADS - THREADS // 2), asyncio.Semaphore(THREADS // 2)
@@ -41,8 +41,8 @@ class Deliveries:
         failing = id in self.failed
         async with self.failing if failing else self.well:
             if (queue_id := self.queues.ordered.get(id)) is not None:
-                await self.crowd.ask(fill(queue_id, now_ms()))
-            taken, asked = await self.crowd.ask(take(id))
+                await self.throttle.ask(fill(queue_id, now_ms()))
+            taken, asked = await self.throttle.ask(take(id))
             while told(id, taken).verdict == "send":
                 began = time.perf_counter()
                 outcome = await self.call(taken, asked) if taken.events else Outcome(None, None, acknowledged=True)
@@ -53,7 +53,7 @@ class Deliveries:
                 if taken.events:
                     counters.delivered(id, taken, outcome.acknowledged, duration_ms)
                 # This query is not throttled: the lease could end meanwhile, and another process would send the batch again.
-                go_on, asked = outcome.error is None and not self.crowd.dense, clock()
+                go_on, asked = outcome.error is None and not self.throttle.dense, clock()
                 settled, following = await self.store.drive(
                     settle_and_take(id, taken, outcome, duration_ms, go_on=go_on)
                 )
@@ -68,7 +68,7 @@ class Deliveries:
                 self.failed.discard(id)
                 taken = following
                 if not go_on:
-                    taken, asked = await self.crowd.ask(take(id))
+                    taken, asked = await self.throttle.ask(take(id))
             return taken
 
     async def call(self, taken: Taken, asked: float) -> Outcome | None:

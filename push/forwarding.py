@@ -1,6 +1,6 @@
-"""The courier forwards new events of a topic into the queues that only this topic fills: all queues in one statement.
+"""The dispatcher forwards new events of a topic into the queues that only this topic fills: all queues in one statement.
 
-Router workers learn of the same events. The process that locks a router's cursor first forwards. The courier itself needs no
+Router workers learn of the same events. The process that locks a router's cursor first forwards. The dispatcher itself needs no
 Celery message.
 """
 
@@ -14,22 +14,24 @@ import redis.asyncio as redis
 
 from base.clock import now_ms
 from base.errors import TopicsError
-from push.crowd import Crowd
+from push.throttle import Throttle
 from routers.advance import Moved, advancing
 from routers.tasks import HELD, flag
 from store.loop import Loop
 from topics import wake
 
 log = logging.getLogger(__name__)
-HOLD_MS = 3_000  # after the courier forwarded in a flood, router workers leave the topic to the courier for this long
+HOLD_MS = (
+    3_000  # after the dispatcher forwarded in a flood, router workers leave the topic to the dispatcher for this long
+)
 
 
 class Forwarding:
     """Forwards each topic in one call at a time. Events that arrive meanwhile are forwarded by the next step."""
 
-    def __init__(self, store: Loop, client: redis.Redis, crowd: Crowd, moved: Callable[[Moved], None]) -> None:
+    def __init__(self, store: Loop, client: redis.Redis, throttle: Throttle, moved: Callable[[Moved], None]) -> None:
         """`moved` is called for each queue that received events."""
-        self.store, self.client, self.crowd, self.moved = store, client, crowd, moved
+        self.store, self.client, self.throttle, self.moved = store, client, throttle, moved
         self.more: dict[int, bool] = {}  # topics being forwarded now: whether more events arrived meanwhile
         self.stopping = False
 
@@ -58,8 +60,8 @@ class Forwarding:
             if step.moved:
                 wake.announce(step.topic_id, step.head_seq, step.routed)
                 self.moved(step)
-        if self.crowd.dense:
+        if self.throttle.dense:
             await self.client.set(flag(source_id), HELD, px=HOLD_MS)
         # Publishers of a topic that receives event after event need the cores too: the pause leaves the cores to them.
-        await asyncio.sleep(self.crowd.rest_after(took, len(steps)))
+        await asyncio.sleep(self.throttle.rest_after(took, len(steps)))
         return any(step.more for step in steps)

@@ -42,7 +42,7 @@ UPDATE topics_cursor c SET seq = %(seq)s, updated_ts = %(now)s FROM topics_topic
 HEAD = "SELECT t.id, h.head_seq FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id WHERE t.name = %s"
 
 
-class Place(NamedTuple):
+class QueuePosition(NamedTuple):
     """The position of delivery in a queue, and the seqs that the queue holds."""
 
     seq: int
@@ -53,7 +53,7 @@ class Place(NamedTuple):
 def set_paused(client_id: int, paused: bool) -> Script[None]:
     """Pauses or resumes deliveries to a subscriber. Raises NotFound."""
     queue = yield from atomically(set_paused_locked(client_id, paused))
-    yield from wake_courier(queue)
+    yield from wake_dispatcher(queue)
 
 
 def set_paused_locked(client_id: int, paused: bool) -> Script[str]:
@@ -72,14 +72,14 @@ def locked(client_id: int) -> Script[tuple[str, bool]]:
     return queue, paused
 
 
-def wake_courier(queue: str) -> Script[None]:
+def wake_dispatcher(queue: str) -> Script[None]:
     """Wakes a worker for this queue."""
     found = yield Statement(HEAD, (queue,))
     for topic_id, head_seq in found:
         wake.announce(topic_id, head_seq, routed=False)
 
 
-def redeliver(client_id: int, queue: str, seq: int | None, ts: int | None, now: int) -> Script[Place]:
+def redeliver(client_id: int, queue: str, seq: int | None, ts: int | None, now: int) -> Script[QueuePosition]:
     """Redelivers from a seq of the queue, or (if `ts` is set) from the first event of that time or later.
 
     Returns the new position. Events that the queue no longer holds are skipped. Raises NotFound.
@@ -87,7 +87,7 @@ def redeliver(client_id: int, queue: str, seq: int | None, ts: int | None, now: 
     if ts is not None:
         seq = (yield from seq_before(queue, ts, now)) + 1
     place = yield from atomically(move_locked(client_id, max(seq or 1, 1) - 1, now, "redeliver"))
-    yield from wake_courier(queue)
+    yield from wake_dispatcher(queue)
     return place
 
 
@@ -98,17 +98,17 @@ def drop_queue(client_id: int, queue: str, now: int) -> Script[int]:
         yield from before_read(topic, now)  # events published until now are queued first, then dropped
     before = yield Statement(PLACE.partition(" FOR UPDATE")[0], (queue,))
     place = yield from atomically(move_locked(client_id, None, now, "drop"))
-    return place.seq - max(Place(*before[0]).seq, place.floor_seq) if before else 0
+    return place.seq - max(QueuePosition(*before[0]).seq, place.floor_seq) if before else 0
 
 
-def move_locked(client_id: int, seq: int | None, now: int, why: str) -> Script[Place]:
+def move_locked(client_id: int, seq: int | None, now: int, why: str) -> Script[QueuePosition]:
     """Sets the position of delivery to `seq`, within the seqs that the queue holds, or (None) after all of them."""
     queue, _ = yield from locked(client_id)
     yield Statement(TAKE_BACK, (client_id,))
     found = yield Statement(PLACE, (queue,))
     if not found:
         raise NotFound(f"the queue {queue!r} was deleted")
-    before = Place(*found[0])
+    before = QueuePosition(*found[0])
     after = before.head_seq if seq is None else max(min(seq, before.head_seq), before.floor_seq)
     yield Statement(MOVE, {"seq": after, "now": now, "queue": queue})
     change = {"seq": before.seq}, {"seq": after, "why": why}
@@ -121,4 +121,4 @@ def send_test(queue: str, now: int) -> Script[None]:
     event = Event("noop", TEST_URL + queue.removeprefix(QUEUE))
     wanted = Append([NewRecord(msgspec.Raw(rendered(TEST_TOPIC, event, now)))], create=False)
     yield from append(queue, wanted, check_rows(wanted), now)
-    yield from wake_courier(queue)
+    yield from wake_dispatcher(queue)

@@ -22,7 +22,7 @@ SELECT r.source_id, s.client_id, t.id, r.ordered
 class Queues:
     """Owners and sources of queues, by ids of topics and of subscribers.
 
-    A new subscriber is known here at most a second later. Until then the sweep (courier.py) delivers to the subscriber.
+    A new subscriber is known here at most a second later. Until then the sweep (dispatcher.py) delivers to the subscriber.
     """
 
     def __init__(self, store: Loop) -> None:

@@ -1,4 +1,4 @@
-"""The courier of this process, in its own thread and event loop, with the calls that other threads may make."""
+"""The dispatcher of this process, in its own thread and event loop, with the calls that other threads may make."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import threading
 from concurrent.futures import wait
 
 from push import counters
-from push.courier import STOP_SECONDS, Courier
+from push.dispatcher import STOP_SECONDS, Dispatcher
 
 
 class Running:
-    """Runs the courier. The constructor returns once the courier is ready."""
+    """Runs the dispatcher. The constructor returns once the dispatcher is ready."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self.ready = threading.Event()
-        self.thread = threading.Thread(target=self.run, name="courier", daemon=True)
+        self.thread = threading.Thread(target=self.run, name="dispatcher", daemon=True)
         self.thread.start()
         self.ready.wait()
 
@@ -27,10 +27,10 @@ class Running:
         self.loop.close()
 
     async def main(self) -> None:
-        self.courier = Courier()
-        listening = asyncio.create_task(self.courier.listen())
-        watching = asyncio.create_task(self.courier.crowd.look_out())
-        counting = asyncio.create_task(counters.flush_forever(self.courier.store))
+        self.dispatcher = Dispatcher()
+        listening = asyncio.create_task(self.dispatcher.listen())
+        watching = asyncio.create_task(self.dispatcher.throttle.look_out())
+        counting = asyncio.create_task(counters.flush_forever(self.dispatcher.store))
         counters.add("process", "status:start,type:worker")
         self.ended = asyncio.Event()
         self.ready.set()
@@ -39,17 +39,17 @@ class Running:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-        await self.courier.close()
+        await self.dispatcher.close()
         # The remaining tasks had time to end, or belong to connections that are closed by now.
         left = asyncio.all_tasks() - {asyncio.current_task()}
         for each in left:
             each.cancel()
         await asyncio.gather(*left, return_exceptions=True)
-        await self.courier.store.close()  # closes connections that were returned only now
+        await self.dispatcher.store.close()  # closes connections that were returned only now
 
     def sweep(self) -> int:
-        """Runs Courier.sweep() and returns its result, or 0 if the courier ends meanwhile. Raises NotReady."""
-        sweep = self.courier.sweep()
+        """Runs Dispatcher.sweep() and returns its result, or 0 if the dispatcher ends meanwhile. Raises NotReady."""
+        sweep = self.dispatcher.sweep()
         try:
             asked = asyncio.run_coroutine_threadsafe(sweep, self.loop)
         except RuntimeError:  # the loop has ended, and is closed
@@ -68,13 +68,13 @@ class Running:
 
 
 class Process:
-    """The courier of this process, after start()."""
+    """The dispatcher of this process, after start()."""
 
     def __init__(self) -> None:
         self.running: Running | None = None
 
     def start(self) -> Running:
-        """Returns the courier, and starts one if none exists."""
+        """Returns the dispatcher, and starts one if none exists."""
         if self.running is None:
             self.running = Running()
         return self.running

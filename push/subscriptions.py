@@ -24,7 +24,7 @@ from push.names import BUS, QUEUE, bus_topic, check_token, check_topic, queue_of
 from push.publish import NEW_TOPIC, check_url
 from routers import graph
 from routers.routers import RouterConfig, create_router, lock_cursors, remove, touch, wake_source
-from routers.stored import COLUMNS, Found
+from routers.stored import COLUMNS, StoredRouter
 from store.script import Script, Statement, atomically
 from topics import audit
 from topics.cache import forget, load_topic
@@ -197,7 +197,7 @@ def subscribe_locked(
     yield from insert_topic(queue, {}, now)
     sources = [bus_topic(name) for name in names]
     yield Statement(LOCK_TOPICS, ([queue, *sources],))
-    routers = [Found(*row) for row in (yield Statement(ROUTERS, (queue,)))]
+    routers = [StoredRouter(*row) for row in (yield Statement(ROUTERS, (queue,)))]
     yield from lock_cursors([each.cursor_id for each in routers])
     values = {
         "callback": wanted.callback,
@@ -219,7 +219,7 @@ def subscribe_locked(
     # From here on, several topics are merged in the order of publishing.
     yield Statement(ORDER, {"queue": queue, "ordered": len(sources) > 1})
     yield from note_change(queue, before, routers, {**values, "topics": names})
-    made = [Found(*row) for row in (yield Statement(ROUTERS, (queue,)))]
+    made = [StoredRouter(*row) for row in (yield Statement(ROUTERS, (queue,)))]
     return [queue, *sources, *(each.source for each in gone)], [each.source_id for each in made]
 
 
@@ -235,7 +235,7 @@ def expect(names: list[str], now: int) -> Script[None]:
         yield from insert_topic(bus_topic(name), NEW_TOPIC, now)
 
 
-def note_change(queue: str, before: Sequence[Any], routers: list[Found], after: dict[str, Any]) -> Script[None]:
+def note_change(queue: str, before: Sequence[Any], routers: list[StoredRouter], after: dict[str, Any]) -> Script[None]:
     """Writes the audit entry. For secrets (uuid, the callback's credentials), the entry shows only the fact of a change."""
     was: dict[str, Any] = {}
     now = {**after, "callback": shown_callback(after["callback"]), "uuid": None}
@@ -269,7 +269,7 @@ def unsubscribe(client_id: int, topic: str | None, now: int) -> Script[None]:
 def unsubscribe_locked(client_id: int, queue: str, topic: str | None, now: int) -> Script[list[str]]:
     """Returns the names of the topics at the ends of the deleted routers."""
     yield from graph.lock_graph()
-    routers = [Found(*row) for row in (yield Statement(ROUTERS, (queue,)))]
+    routers = [StoredRouter(*row) for row in (yield Statement(ROUTERS, (queue,)))]
     gone = routers if topic is None else [each for each in routers if each.source == bus_topic(topic)]
     if topic is not None and not gone:
         raise NotFound(f"this client is not subscribed to {topic!r}")

@@ -1,4 +1,4 @@
-"""Celery tasks of the worker of the queue `push`: the courier, which delivers, and the periodic tasks around it."""
+"""Celery tasks of the worker of the queue `push`: the dispatcher, which delivers, and the periodic tasks around it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ NICE = 5  # if cores are scarce, publishers come first: queued events can wait, 
 
 
 @worker_ready.connect
-def start_courier(sender: Any, **_: Any) -> None:
-    """Starts the courier, but only in a worker that serves this queue."""
+def start_dispatcher(sender: Any, **_: Any) -> None:
+    """Starts the dispatcher, but only in a worker that serves this queue."""
     if QUEUE in sender.app.amqp.queues.consume_from:
         os.nice(NICE)
         timeouts.serve("push", settings.TOPICS_WORKER_STATEMENT_TIMEOUT_MS)
@@ -27,7 +27,7 @@ def start_courier(sender: Any, **_: Any) -> None:
 
 
 @worker_shutting_down.connect
-def stop_courier(**_: Any) -> None:
+def stop_dispatcher(**_: Any) -> None:
     running.stop()
 
 

@@ -18,7 +18,7 @@ from base.errors import (
 from base.names import check_router_name, check_topic_name
 from routers import graph
 from routers.models import Router
-from routers.stored import FIND, NAMING, Found, find
+from routers.stored import FIND, NAMING, StoredRouter, find
 from store.script import Script, Statement, atomically
 from topics import audit, wake
 from topics.cache import absent, forget
@@ -138,7 +138,7 @@ class RouterConfig(Request):
 class Put(NamedTuple):
     """The router after a PUT, and whether the PUT created it."""
 
-    router: Found
+    router: StoredRouter
     created: bool
 
 
@@ -167,7 +167,7 @@ def put_locked(name: str, config: RouterConfig, now: int, key: Key) -> Script[tu
     yield from graph.lock_graph()
     rows = yield Statement(FIND, (name,))
     if rows:
-        router = Found(*rows[0])
+        router = StoredRouter(*rows[0])
         router.check_ends(key)
         waits = yield from change_router(router, config)
     else:
@@ -238,7 +238,7 @@ def start_seq(source_id: int, config: RouterConfig, now: int) -> Script[int]:
             return max(min(int(seq), head_seq), floor_seq)
 
 
-def change_router(router: Found, config: RouterConfig) -> Script[bool]:
+def change_router(router: StoredRouter, config: RouterConfig) -> Script[bool]:
     """Saves the fields that differ. Returns whether any did. The caller holds the graph's lock."""
     if (config.source, config.dest) != (router.source, router.dest):
         raise Incompatible(
@@ -271,14 +271,14 @@ def change_router(router: Found, config: RouterConfig) -> Script[bool]:
     return True
 
 
-def set_paused(name: str, paused: bool) -> Script[Found]:
+def set_paused(name: str, paused: bool) -> Script[StoredRouter]:
     """Pauses or resumes a router. Raises RouterNotFound."""
     router = yield from atomically(set_paused_locked(name, paused))
     yield from wake_source(router.source_id)
     return router
 
 
-def set_paused_locked(name: str, paused: bool) -> Script[Found]:
+def set_paused_locked(name: str, paused: bool) -> Script[StoredRouter]:
     yield from graph.lock_graph()
     router = yield from find(name)
     yield from change_router(router, RouterConfig(source=router.source, dest=router.dest, paused=paused))
@@ -298,12 +298,12 @@ def delete_router(name: str, key: Key = OPEN) -> Script[bool]:
     return True
 
 
-def delete_locked(name: str, key: Key) -> Script[Found | None]:
+def delete_locked(name: str, key: Key) -> Script[StoredRouter | None]:
     yield from graph.lock_graph()
     rows = yield Statement(FIND, (name,))
     if not rows:
         return None
-    router = Found(*rows[0])
+    router = StoredRouter(*rows[0])
     router.check_ends(key)
     yield from remove([router])
     yield from touch([router.source_id, router.dest_id])
@@ -321,7 +321,7 @@ def with_delete(topic_id: int, name: str, key: Key) -> Script[list[str]]:
     Raises RouterOutsidePrefixes if the key may not see one of the routers.
     """
     rows = yield Statement(NAMING, {"id": topic_id})
-    routers = [Found(*row) for row in rows]
+    routers = [StoredRouter(*row) for row in rows]
     if hidden := sum(not router.seen_by(key) for router in routers):
         message = f"{hidden} routers that this key may not delete lead from or to {name!r}"
         raise RouterOutsidePrefixes(message, count=hidden)
@@ -331,7 +331,7 @@ def with_delete(topic_id: int, name: str, key: Key) -> Script[list[str]]:
     return [router.name for router in routers]
 
 
-def remove(routers: Sequence[Found]) -> Script[None]:
+def remove(routers: Sequence[StoredRouter]) -> Script[None]:
     """Deletes routers with their cursors, after running advances have ended. The caller holds the graph's lock."""
     stale = yield from graph.stale(gone=[router.id for router in routers])
     cursors = [router.cursor_id for router in routers]
@@ -344,7 +344,7 @@ def remove(routers: Sequence[Found]) -> Script[None]:
     yield from write_on_heads([*routers, *stale])
 
 
-def mark_cyclic(made: Found) -> Script[None]:
+def mark_cyclic(made: StoredRouter) -> Script[None]:
     """Updates `cyclic` and the heads' flags after a router was created. The caller holds the graph's lock."""
     stale = yield from graph.stale()
     yield from lock_cursors([each.cursor_id for each in stale])
@@ -361,7 +361,7 @@ def lock_cursors(cursor_ids: list[int]) -> Script[None]:
     yield Statement(LOCK_CURSORS, (cursor_ids,))
 
 
-def write_on_heads(routers: Sequence[Found | graph.Member]) -> Script[None]:
+def write_on_heads(routers: Sequence[StoredRouter | graph.Member]) -> Script[None]:
     """Updates the flags about routers on the heads at both ends of these routers, which were created, changed or deleted.
 
     The caller holds the graph's lock until the commit, so no other transaction changes routers meanwhile. The caller locks no

@@ -39,7 +39,7 @@ PAGE = f"""{COLUMNS}
 """
 
 
-class Found(NamedTuple):
+class StoredRouter(NamedTuple):
     """A stored router."""
 
     id: int
@@ -92,13 +92,13 @@ class Found(NamedTuple):
             raise Forbidden(message, router=self.name)
 
 
-def find(name: str) -> Script[Found]:
+def find(name: str) -> Script[StoredRouter]:
     """Returns a router by name. Raises RouterNotFound or InvalidRequest."""
     check_router_name(name)
     rows = yield Statement(FIND, (name,))
     if not rows:
         raise absent(name)
-    return Found(*rows[0])
+    return StoredRouter(*rows[0])
 
 
 def absent(name: str) -> RouterNotFound:
@@ -107,11 +107,11 @@ def absent(name: str) -> RouterNotFound:
 
 def page_of_routers(
     prefix: str, source: str | None, dest: str | None, after: str, limit: int, key: Key
-) -> Script[list[Found]]:
+) -> Script[list[StoredRouter]]:
     """Returns the next routers by name after `after`, at most `limit`. Includes only routers that the key may see."""
     wanted = {"prefix": prefix, "source": source, "dest": dest, "after": after, "limit": limit}
     rows = yield Statement(PAGE, {**wanted, "prefixes": list(key.prefixes) or None})
-    return [Found(*row) for row in rows]
+    return [StoredRouter(*row) for row in rows]
 
 
 def named_by(topic_ids: list[int]) -> Script[list[str]]:

@@ -15,7 +15,7 @@ from shell.server import Query, shown
 from store.database import translating
 from store.script import run
 from topics.api.urls import endpoints as topics_endpoints
-from wire.endpoint import Asked
+from wire.endpoint import Call
 from wire.keys import OPEN
 from wire.routes import Routes
 
@@ -34,10 +34,10 @@ class Local:
     ) -> bytes:
         found = self.routes.find(path)
         assert found is not None, f"no endpoint at {path}"
-        asked: Asked[Any, Any] = Asked(OPEN, HEADERS, urlencode(shown(query)).encode(), body or b"", "")
+        call: Call[Any, Any] = Call(OPEN, HEADERS, urlencode(shown(query)).encode(), body or b"", "")
         try:
             with translating():
-                return run(found.endpoints[method].script(asked, [unquote(each) for each in found.arguments])).body
+                return run(found.endpoints[method].script(call, [unquote(each) for each in found.arguments])).body
         except ProgrammingError as error:
             raise Refusal(
                 f"the database is not set up, run `make run` or `manage.py migrate` first: {error}"

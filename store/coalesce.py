@@ -17,8 +17,8 @@ from psycopg.errors import LockNotAvailable
 from store.connection import Connection
 from store.database import translated
 from store.held import LONG_MS, HeldLocks, limited
-from store.readers import Readers
-from store.script import NOT_SYNCED, Coalesced, Done, Statement, Whole
+from store.pool import Pool
+from store.script import NOT_SYNCED, Coalesced, Done, PlannedTransaction, Statement
 
 CONNECTIONS = 5  # for all lanes of an event loop; each has one while its round trip is under way
 BRIEF_MS = 10  # the wait for each lock while the coalescer finds out which of several is held
@@ -33,7 +33,7 @@ class Coalescer:
 
     def __init__(self, held: HeldLocks) -> None:
         self.held = held
-        self.connections = Readers(CONNECTIONS, LONG_MS, SESSION)
+        self.connections = Pool(CONNECTIONS, LONG_MS, SESSION)
         self.lanes: dict[Hashable, Lane] = {}
 
     def ask(self, step: Step) -> asyncio.Future[Any]:
@@ -193,7 +193,9 @@ class Lane:
         refuse(waiting, error)
 
 
-async def sent(connection: Connection, planned: Sequence[Whole], first: Sequence[Statement]) -> list[Done | Exception]:
+async def sent(
+    connection: Connection, planned: Sequence[PlannedTransaction], first: Sequence[Statement]
+) -> list[Done | Exception]:
     """Send the transactions in one round trip. Returns the outcome of each.
 
     `first`: the statements that begin each of them. Raises psycopg.Error when the connection ends, or when the wait for the disk

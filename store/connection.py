@@ -69,7 +69,7 @@ class Connection:
         self.done: asyncio.Future[list[Part]] | None = None
         self.liveness = liveness.here()
         self.since, self.most = 0.0, ANSWER_MS / 1000 + GRACE_SECONDS  # start and limit of the wait for an answer
-        self.rests_since = 0.0  # start of the idle time, by the loop's clock (readers.py)
+        self.rests_since = 0.0  # start of the idle time, by the loop's clock (pool.py)
         self.loop = asyncio.get_running_loop()
         self.loop.add_reader(self.socket, self.readable)  # an idle socket becomes readable if the server has hung up
 

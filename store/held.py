@@ -16,7 +16,7 @@ from django.conf import settings
 
 from base.errors import NotReady
 from store.connection import Connection
-from store.readers import Readers
+from store.pool import Pool
 from store.script import Statement
 
 # A statement that many share waits this long for a lock. Clients keep one for some ms, or until the disk has their commit.
@@ -47,7 +47,7 @@ class Line:
 class HeldLocks:
     """Lives in an event loop. `connections`: they wait for a lock as long as TOPICS_LOCK_TIMEOUT_MS allows."""
 
-    def __init__(self, connections: Readers) -> None:
+    def __init__(self, connections: Pool) -> None:
         self.loop = asyncio.get_running_loop()
         self.connections = connections
         self.places = asyncio.Semaphore(PLACES)

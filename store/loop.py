@@ -12,10 +12,10 @@ from store.codec import Rows
 from store.connection import Connection
 from store.database import translating
 from store.held import HeldLocks, limited
-from store.readers import Readers
+from store.lock_waiters import LockWaiters
+from store.pool import Pool
 from store.reads import Reads
 from store.script import Begin, Bound, Coalesced, Pause, Script, Shared, Statement
-from store.turns import Turns
 
 T = TypeVar("T")
 READS = 2  # connections for quick reads, which share round trips
@@ -28,10 +28,10 @@ class Loop:
 
     def __init__(self, reads: int = READS) -> None:
         self.loop = asyncio.get_running_loop()
-        self.reads, self.readers = Reads(reads), Readers(READERS)
-        self.writers = Readers(WRITERS)
+        self.reads, self.readers = Reads(reads), Pool(READERS)
+        self.writers = Pool(WRITERS)
         self.held = HeldLocks(self.writers)
-        self.turns, self.coalescer = Turns(self.held), Coalescer(self.held)
+        self.turns, self.coalescer = LockWaiters(self.held), Coalescer(self.held)
         self.look_ups: dict[str, Any] = {}  # of topics, under way (topics/cache.py)
 
     async def drive(self, script: Script[T]) -> T:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from store.codec import Arguments, Rows
 from store.connection import Connection
-from store.readers import Readers
+from store.pool import Pool
 
 MOST = 32  # reads of one round trip: the first of them is answered together with the last
 
@@ -33,7 +33,7 @@ class Reads:
 
     def __init__(self, connections: int) -> None:
         self.loop = asyncio.get_running_loop()
-        self.readers = Readers(connections)
+        self.readers = Pool(connections)
         self.idle = connections
         self.waiting: dict[Hashable, Waiting] = {}  # in order of arrival
         self.tasks: set[asyncio.Task[None]] = set()

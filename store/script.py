@@ -52,14 +52,14 @@ class Bound(Enum):
 
 
 class Done(NamedTuple):
-    """The answer to a Whole: the rows of each statement, their arrival, and the time of the commit (s)."""
+    """The answer to a PlannedTransaction: the rows of each statement, their arrival, and the time of the commit (s)."""
 
     rows: list[Rows]
     wrote: float
     committed: float
 
 
-class Whole(NamedTuple):
+class PlannedTransaction(NamedTuple):
     """A transaction whose statements are all known beforehand: no statement needs the rows of another.
 
     `durable`: the answer comes after the transaction is on disk. Otherwise a crash of PostgreSQL can undo it within the next
@@ -94,7 +94,7 @@ class Coalesced(ABC, Generic[Got]):
 
     @classmethod
     @abstractmethod
-    def transaction(cls, batch: Sequence[Self]) -> Whole:
+    def transaction(cls, batch: Sequence[Self]) -> PlannedTransaction:
         """Returns the transaction that does all steps of a group."""
 
     @classmethod
@@ -155,7 +155,7 @@ def atomically(script: Script[T], lock: Hashable = None) -> Script[T]:
     return result
 
 
-def in_turn(whole: Whole) -> Script[Done]:
+def in_turn(whole: PlannedTransaction) -> Script[Done]:
     """Run the transaction, statement by statement. If it is durable, its own commit waits for the disk."""
 
     def statements() -> Script[tuple[list[Rows], float]]:

@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from base.errors import Incompatible, InvalidRequest
 from base.names import HIDDEN, check_topic_name
-from store.script import Coalesced, Done, Script, Statement, Whole, atomically
+from store.script import Coalesced, Done, PlannedTransaction, Script, Statement, atomically
 from topics import audit, limits
 from topics.audit import as_json
 from topics.cache import CachedTopic, absent, cached, forget_known, keep, lock_of
@@ -252,8 +252,8 @@ class Creation(Coalesced[int | None]):
         return [list(first.values())]
 
     @classmethod
-    def transaction(cls, batch: Sequence[Self]) -> Whole:
-        return Whole([creating(batch)])
+    def transaction(cls, batch: Sequence[Self]) -> PlannedTransaction:
+        return PlannedTransaction([creating(batch)])
 
     @classmethod
     def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> list[int | None]:

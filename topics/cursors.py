@@ -12,8 +12,8 @@ from base.names import check_router_name, check_topic_name
 from store.script import Script, Statement, atomically
 from topics import audit
 from topics.cache import absent
+from topics.cursor_updates import CursorUpdate
 from topics.diff import seq_before
-from topics.moves import Move
 from topics.sealed import marked
 from wire.keys import OPEN, Key
 
@@ -152,7 +152,7 @@ def move(topic: str, name: str, seq: int | None, expected_seq: int | None, now: 
     """
     check_topic_name(name, "cursor")
     # A key that may not see a router's name may have a named cursor with this name.
-    found = yield Move(topic, name, seq, expected_seq, key.allows(name), now)
+    found = yield CursorUpdate(topic, name, seq, expected_seq, key.allows(name), now)
     if found is None:
         raise absent(topic)
     topic_id, head_seq, kind, cursor_id, stands, unread_ms, updated_ts, made, is_sealed = found

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-from store.script import Coalesced, Done, Script, Statement, Whole
+from store.script import Coalesced, Done, PlannedTransaction, Script, Statement
 from topics import wake
 from topics.cache import keep
 from topics.config import HEAD, MAKE, NEW_HEAD, TOPIC, check_new, literal, new_topic
@@ -67,8 +67,8 @@ class First(Coalesced[Appended | None]):
         return [list(first.values())]
 
     @classmethod
-    def transaction(cls, batch: Sequence[Self]) -> Whole:
-        return Whole([Statement(APPEND_FIRST, parameters(batch))], durable=False)
+    def transaction(cls, batch: Sequence[Self]) -> PlannedTransaction:
+        return PlannedTransaction([Statement(APPEND_FIRST, parameters(batch))], durable=False)
 
     @classmethod
     def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> list[Appended | None]:

@@ -35,7 +35,7 @@ SELECT record_json(shown.seq, shown.ts, shown.node, shown.tag, shown.meta, shown
 """
 
 
-class Found(NamedTuple):
+class TracedRecord(NamedTuple):
     """A record as the API shows it, with its lineage: home, seq in the home, and the routers since.
 
     `sealed`: whether the topic that shows the record is sealed.
@@ -48,7 +48,7 @@ class Found(NamedTuple):
     sealed: bool
 
 
-def record(name: str, seq: int, now: int) -> Script[Found]:
+def record(name: str, seq: int, now: int) -> Script[TracedRecord]:
     """Returns a record. Raises TopicNotFound, or NotFound if the topic does not show this seq."""
     look = Statement(RECORD, {"name": name, "seq": seq, "now": now}, quick=True)
     rows = yield look
@@ -62,4 +62,4 @@ def record(name: str, seq: int, now: int) -> Script[Found]:
     if rows[0][0] is None:
         raise marked(NotFound(f"{name!r} holds no record {seq}", topic=name, seq=seq), rows[0][-1])
     text, home, home_seq, routers, is_sealed = rows[0]
-    return Found(text, home, home_seq, msgspec.json.decode(routers), is_sealed)
+    return TracedRecord(text, home, home_seq, msgspec.json.decode(routers), is_sealed)

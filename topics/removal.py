@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
-from store.script import Coalesced, Done, Statement, Whole
+from store.script import Coalesced, Done, PlannedTransaction, Statement
 from topics.cache import CachedTopic
 from topics.insert import LOCK_HEADS, array
 
@@ -83,9 +83,9 @@ class SoleDeletion(Coalesced[Deleted]):
         return [[each] for each in batch]
 
     @classmethod
-    def transaction(cls, batch: Sequence[Self]) -> Whole:
+    def transaction(cls, batch: Sequence[Self]) -> PlannedTransaction:
         (each,) = batch
-        return Whole([each.statement, Statement(EXTENT, (each.lock,))])
+        return PlannedTransaction([each.statement, Statement(EXTENT, (each.lock,))])
 
     @classmethod
     def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> list[Deleted]:
@@ -115,7 +115,7 @@ class Deletion(Coalesced[Deleted | None]):
         return self.topic.id
 
     @classmethod
-    def transaction(cls, batch: Sequence[Self]) -> Whole:
+    def transaction(cls, batch: Sequence[Self]) -> PlannedTransaction:
         wanted, now = farthest(batch), max(each.now for each in batch)
         topics = list(dict.fromkeys(topic for topic, _ in wanted))
         places = {topic: place for place, topic in enumerate(topics, 1)}
@@ -129,8 +129,8 @@ class Deletion(Coalesced[Deleted | None]):
             "before_seqs": [each.before_seq for each in wanted.values()],
         }
         if batch[0].tag is not None:
-            return Whole([Statement(TAGGED, arguments)])
-        return Whole([Statement(LOCK_HEADS, (ids,)), Statement(BELOW, arguments)])
+            return PlannedTransaction([Statement(TAGGED, arguments)])
+        return PlannedTransaction([Statement(LOCK_HEADS, (ids,)), Statement(BELOW, arguments)])
 
     @classmethod
     def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> list[Deleted | None]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from store.codec import Rows as Answer
-from store.script import Coalesced, Done, Statement, Whole
+from store.script import Coalesced, Done, PlannedTransaction, Statement
 from topics import wake
 from topics.cache import CachedTopic
 from topics.insert import MAKE_ROOM, MOST_RECORDS, SYNC, Appended, appending, room
@@ -48,14 +48,14 @@ class Write(Coalesced[Appended | None]):
         return [each for each in batch if each.topic.version == latest[each.topic.id]]
 
     @classmethod
-    def transaction(cls, batch: Sequence[Self]) -> Whole:
+    def transaction(cls, batch: Sequence[Self]) -> PlannedTransaction:
         now = batch[-1].now  # the last to arrive
         statements = cls.writes(batch, now)
         if batch[0].lane == "fsync":
             statements.insert(0, FSYNC)
         if evicting := {each.topic.id: each.topic for each in batch if each.topic.evicts}:
             statements += [Statement(MAKE_ROOM, room(topic, now)) for _, topic in sorted(evicting.items())]
-        return Whole(statements, durable=False)
+        return PlannedTransaction(statements, durable=False)
 
     @classmethod
     def writes(cls, batch: Sequence[Self], now: int) -> list[Statement]:

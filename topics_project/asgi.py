@@ -1,4 +1,4 @@
-"""The web application: the front (wire/front.py) and the endpoints that the front serves."""
+"""The web application: the ASGI app (wire/app.py) and the endpoints that the ASGI app serves."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from django.core.wsgi import get_wsgi_application
 views = get_wsgi_application()
 
 from base.processes import die_with_parent  # noqa: E402
-from console import signs  # noqa: E402
+from console import heartbeat  # noqa: E402
 from console.streams import stream_at  # noqa: E402
 from push import counters  # noqa: E402
 from store import loop  # noqa: E402
 from topics_project import heartbeats, wiring  # noqa: E402
 from topics_project.urls import ROUTES  # noqa: E402
+from wire.app import App  # noqa: E402
 from wire.cors import Application, Cors  # noqa: E402
-from wire.front import Front  # noqa: E402
 
 
 def load_all() -> None:
     """Loads all long-lived modules and excludes their objects from garbage collection. A full collection took 80 ms."""
     import_module(settings.ROOT_URLCONF)
-    signs.start("web")
+    heartbeat.start("web")
     heartbeats.in_loop("web")
     gc.collect()
     gc.freeze()
@@ -39,7 +39,7 @@ if server and os.environ.get("TOPICS_SUPERVISED"):
     # A granian worker must exit with its server. Otherwise the worker would keep the port.
     die_with_parent(server.pid)
 wiring.wire_web()
-application: Application = Front(
+application: Application = App(
     views,
     ROUTES,
     stream_at,

@@ -133,7 +133,7 @@ def worker() -> list[str]:
 def push() -> list[str]:
     """Returns the command of the push worker.
 
-    The dispatcher (push/courier.py) delivers to callbacks. The Celery threads run the tasks of beat.
+    The dispatcher (push/dispatcher.py) delivers to callbacks. The Celery threads run the tasks of beat.
     """
     argv = [sys.executable, "-m", "celery", "-A", "topics_project.celery", "worker", "--loglevel", "WARNING"]
     argv += ["--queues", "push", "--hostname", f"push-{secrets.token_hex(4)}@%h", "--pool", "threads"]

@@ -13,7 +13,7 @@ from watch import eventstream
 from watch.api import endpoints as watch_endpoints
 from watch.api import streams as watch_streams
 from wire import docs
-from wire.dialect import V0
+from wire.api import V0
 from wire.openapi import API
 from wire.routes import Routes
 from wire.view import view_of
@@ -26,7 +26,7 @@ DESCRIBED = API(
     ABOUT,
     TAGS,
     NAMES,
-    (*(each for _, found in ROUTES for each in found.values() if each.dialect is V0), *watch_streams),
+    (*(each for _, found in ROUTES for each in found.values() if each.api is V0), *watch_streams),
 )
 
 urlpatterns = [
@@ -34,7 +34,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     *(path(route, view_of(route, endpoints)) for route, endpoints in ROUTES),
     path("v0/topics/<str:topic>/events", eventstream.events),
-    path("v0/schema", docs.Schema.as_view(api=DESCRIBED)),
+    path("v0/schema", docs.Schema.as_view(described=DESCRIBED)),
     path("v0/docs", docs.Docs.as_view()),
     path("healthz", view_of("healthz", {"GET": health.health})),
     path("readyz", view_of("readyz", {"GET": health.ready})),

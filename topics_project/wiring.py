@@ -18,7 +18,7 @@ import console.metrics
 import push.metrics
 import routers.metrics
 import topics.metrics
-from console import jobs, live, signs
+from console import heartbeat, jobs, live
 from push import counters, fill, health, names
 from routers import routers as router_config
 from routers import stored, tasks
@@ -50,11 +50,11 @@ def wire() -> None:
     )
     wake.on_routed.set(tasks.request_advance)
     # The server itself: health, metrics, and the work of each second.
-    readiness.degraded.set(signs.degraded)
+    readiness.degraded.set(heartbeat.degraded)
     metrics.collectors.set(
         (topics.metrics.collect, routers.metrics.collect, push.metrics.collect, console.metrics.collect)
     )
-    metrics.on_flush.set(signs.note)
+    metrics.on_flush.set(heartbeat.note)
     pulse.steps.set(
         (
             metrics.flush,

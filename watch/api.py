@@ -12,7 +12,7 @@ from store.script import Script
 from topics.api.shapes import EarliestSeq, HeadSeq
 from watch.sessions import FIRST_TTL_MS, Watch, clamped_by, create
 from wire.answer import Answer
-from wire.endpoint import Asked, Endpoint, Operation
+from wire.endpoint import Call, Endpoint, Operation
 from wire.parse import Request
 from wire.schema import EVENT_STREAM, Clamped, Performance
 
@@ -62,18 +62,18 @@ class WatchQuery(Request):
     needs_body=True,
     instead="a stream is GET /v0/watch/:wid, as stream_url says",
 )
-def begin_session(asked: Asked[Watch, WatchQuery]) -> Script[Answer]:
+def begin_session(call: Call[Watch, WatchQuery]) -> Script[Answer]:
     """Create a session that watches topics. The answer contains the stream's URL."""
-    wid, topics, spots = yield from create(asked.body, asked.key, asked.query.lenient, now_ms())
-    return asked.answer(
+    wid, topics, spots = yield from create(call.body, call.key, call.query.lenient, now_ms())
+    return call.answer(
         WatchAnswer(
             wid=wid,
             stream_url=f"/v0/watch/{wid}",
             session_ttl_ms=settings.TOPICS_WATCH_SESSION_TTL_MS,
             first_ttl_ms=FIRST_TTL_MS,
             topics={found.name: Watched(spots[found.name].seq, found.head_seq, found.earliest_seq) for found in topics},
-            clamped=clamped_by(asked.body),
-            performance=asked.performance(),
+            clamped=clamped_by(call.body),
+            performance=call.performance(),
         )
     )
 
@@ -92,7 +92,7 @@ class EventsQuery(StreamQuery):
     """The last id that the client has received, in place of the header `Last-Event-ID`."""
 
 
-# Served in plain ASGI, by the front alone (serve.py).
+# Served in plain ASGI, by the ASGI app alone (serve.py).
 streams = (
     Operation(
         "GET",

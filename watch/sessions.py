@@ -179,7 +179,7 @@ class Session(NamedTuple):
     exact: bool
 
 
-class Found(NamedTuple):
+class SurveyedTopic(NamedTuple):
     """A topic in the result of SURVEY. `before_ts` is the seq before its first record since `from_ts`."""
 
     name: str
@@ -226,7 +226,7 @@ def clamped_by(wanted: Watch) -> Clamped:
     )
 
 
-def create(wanted: Watch, key: Key, lenient: bool, now: int) -> Script[tuple[str, list[Found], SavedPositions]]:
+def create(wanted: Watch, key: Key, lenient: bool, now: int) -> Script[tuple[str, list[SurveyedTopic], SavedPositions]]:
     """Creates a session. Returns the wid, the topics, and the position in each topic. Raises TopicsError."""
     check_watch(wanted, key)
     chosen = options(wanted)
@@ -269,15 +269,15 @@ def make_room(limit: str, most: int, holder: str | None, now: int) -> Script[Non
         check(limit, most, held - dropped, max(1, math.ceil((room_ts - now) / 1000)))
 
 
-def survey(wanted: Watch, now: int) -> Script[list[Found]]:
+def survey(wanted: Watch, now: int) -> Script[list[SurveyedTopic]]:
     """Returns the topics that exist, in the order of the request."""
     names, from_ts = list(wanted.topics), [start.from_ts for start in wanted.topics.values()]
     rows = yield Statement(SURVEY, {"names": names, "from_ts": from_ts, "now": now})
-    found = {row[0]: Found(*row) for row in rows}
+    found = {row[0]: SurveyedTopic(*row) for row in rows}
     return [found[name] for name in names if name in found]
 
 
-def begin(start: Start, found: Found) -> SavedPosition:
+def begin(start: Start, found: SurveyedTopic) -> SavedPosition:
     """Returns the position at which a stream of this topic starts. Only a `from_seq` can be a cursor of a topic that had the
     name before."""
     if start.tail:

@@ -100,7 +100,7 @@ def environ(scope: dict[str, Any], headers: dict[bytes, bytes], body: bytes, key
     # Forms do not use parameters of RFC 2231 (name*=value), and Django fails at an encoding that it does not know.
     result["CONTENT_TYPE"] = said.partition(";")[0] if "*" in said else said
     result["CONTENT_LENGTH"] = str(len(body)) if body else ""
-    result.pop("HTTP_CONTENT_ENCODING", None)  # the front has unzipped the body
+    result.pop("HTTP_CONTENT_ENCODING", None)  # the app has unzipped the body
     result.pop("HTTP_CONTENT_LENGTH", None)
     if key is not None:
         result["topics.key"] = key

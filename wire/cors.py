@@ -1,7 +1,7 @@
 """CORS: lets the pages of other origins (CORS_ALLOWED_ORIGINS) call /v0 and follow its streams.
 
 Only /v0 allows CORS, because its clients send a key. The admin uses a cookie, which a browser adds to every request of a page.
-For the same reason no answer allows credentials. `Cors` wraps the front, only if the setting names an origin.
+For the same reason no answer allows credentials. `Cors` wraps the app, only if the setting names an origin.
 """
 
 from __future__ import annotations

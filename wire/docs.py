@@ -38,10 +38,10 @@ class Page(View):
 class Schema(Page):
     """GET /v0/schema."""
 
-    api = API("", {}, {}, ())
+    described = API("", {}, {}, ())
 
     def get(self, request: Request) -> Response:
-        return Response(schema(self.api))
+        return Response(schema(self.described))
 
 
 class Docs(Page):

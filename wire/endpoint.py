@@ -1,7 +1,7 @@
 """An endpoint, declared once: method, path, scope, shapes and script.
 
-One declaration makes the event loop's door (door.py), a view of Django REST framework (view.py) and the schema. Both doors check,
-parse and answer here, so clients see no difference.
+One declaration makes the fast path (fast_path.py) in the event loop, a view of Django REST framework (view.py) and the schema.
+Both check, parse and answer here, so clients see no difference.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from base.errors import TopicsError, UnsupportedMediaType
 from store.script import Script
 from wire.actor import Actor
 from wire.answer import Answer, elapsed_ms
-from wire.dialect import V0, Dialect
+from wire.api import V0, Api
 from wire.keys import OPEN, Key
 from wire.parse import STRICT, NoFields, is_json, parse, parse_query
 from wire.schema import JSON, Performance, Shape
@@ -28,7 +28,7 @@ Query = TypeVar("Query")
 Handler = Callable[..., Script[Answer]]
 
 
-class Asked(Generic[Body, Query]):
+class Call(Generic[Body, Query]):
     """One request: its key, its contents and its start time. `body` and `query` are parsed before the handler is called."""
 
     __slots__ = ("accept", "body", "headers", "key", "origin", "query", "raw_body", "raw_query", "started")
@@ -117,13 +117,13 @@ class Endpoint(Operation):
     """An operation that both doors serve, and the decorator that declares it. The schema shows the handler's docstring.
 
     `media`: media types of the answer. The first is the default. `instead`: a hint in the answer to a method that the path does
-    not have. `dialect`: the API of the endpoint, by default /v0. All endpoints of a path have the same API.
+    not have. `api`: the API of the endpoint, by default /v0. All endpoints of a path have the same API.
     """
 
     _: KW_ONLY
     media: Sequence[str] = (JSON,)
     instead: str = ""
-    dialect: Dialect = V0
+    api: Api = V0
     handler: Handler = field(init=False)
 
     def __call__(self, handler: Handler) -> Endpoint:
@@ -131,29 +131,29 @@ class Endpoint(Operation):
         self.summary = inspect.cleandoc(handler.__doc__ or "")
         self.route = f"/{self.path}"  # the route's name in the metrics
         # Whether a call without body or query fields refuses a request that sends one.
-        self.is_strict = self.dialect.is_strict and (STRICT or self.scope == "delete")
+        self.is_strict = self.api.is_strict and (STRICT or self.scope == "delete")
         return self
 
-    def script(self, asked: Asked[Any, Any], arguments: Sequence[str]) -> Script[Answer]:
+    def script(self, call: Call[Any, Any], arguments: Sequence[str]) -> Script[Answer]:
         """Returns the request's script. Raises Unauthorized, Forbidden, InvalidRequest or UnsupportedMediaType."""
         if self.scope is None:
-            asked.key = OPEN
+            call.key = OPEN
         else:
-            if self.scope not in asked.key.scopes:
-                asked.key.check(self.scope)
-            if arguments and asked.key.prefixes:
-                asked.key.check_name(arguments[0])  # the first name in a path is the topic or the router
+            if self.scope not in call.key.scopes:
+                call.key.check(self.scope)
+            if arguments and call.key.prefixes:
+                call.key.check_name(arguments[0])  # the first name in a path is the topic or the router
         if self.query is not None:
-            asked.query = parse_query(asked.raw_query, self.query) if asked.raw_query else self.query()
-        elif asked.raw_query and self.is_strict:
-            parse_query(asked.raw_query, NoFields)
+            call.query = parse_query(call.raw_query, self.query) if call.raw_query else self.query()
+        elif call.raw_query and self.is_strict:
+            parse_query(call.raw_query, NoFields)
         if self.body is not None:
-            if asked.raw_body and not is_json(asked.headers.get(b"content-type")):
+            if call.raw_body and not is_json(call.headers.get(b"content-type")):
                 raise UnsupportedMediaType("send the body as Content-Type: application/json")
             shape = self.body
-            if self.variant is not None and self.variant.fits(asked.raw_body):
+            if self.variant is not None and self.variant.fits(call.raw_body):
                 shape = self.variant.shape
-            asked.body = parse(asked.raw_body, shape)
-        elif asked.raw_body and self.is_strict:
-            parse(asked.raw_body, NoFields)
-        return self.handler(asked, *arguments)
+            call.body = parse(call.raw_body, shape)
+        elif call.raw_body and self.is_strict:
+            parse(call.raw_body, NoFields)
+        return self.handler(call, *arguments)

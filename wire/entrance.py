@@ -9,8 +9,8 @@ from typing import Any
 from base.errors import Unauthorized
 from store.database import translating
 from store.threads import Threads
+from wire.api import Api, Keys
 from wire.client import address
-from wire.dialect import Dialect, Keys
 from wire.keys import OPEN, Key, keyring, open_to
 
 Scope = dict[str, Any]
@@ -38,22 +38,22 @@ def refresh(keys: Keys) -> None:
         _asked_for.discard(keys)
 
 
-async def who(dialect: Dialect, scope: Scope, headers: dict[bytes, bytes]) -> Key:
+async def who(api: Api, scope: Scope, headers: dict[bytes, bytes]) -> Key:
     """Returns the key behind a request's Authorization header. Raises Unauthorized or NotReady."""
     authorization = headers.get(b"authorization")
     given = authorization.decode("latin-1") if authorization else None
-    if dialect.keys.aging:
-        await fresh_keys(dialect.keys)
+    if api.keys.aging:
+        await fresh_keys(api.keys)
     try:
-        return counted(dialect.keys.authenticate(given), scope, headers)
+        return counted(api.keys.authenticate(given), scope, headers)
     except Unauthorized:
-        if dialect.doubt is None or given is None:
+        if api.revalidate is None or given is None:
             raise
         came = time.monotonic()
         await asyncio.sleep(DOUBT_SECONDS)
-        dialect.doubt(came)
-        await fresh_keys(dialect.keys)
-        return counted(dialect.keys.authenticate(given), scope, headers)
+        api.revalidate(came)
+        await fresh_keys(api.keys)
+        return counted(api.keys.authenticate(given), scope, headers)
 
 
 def counted(key: Key, scope: Scope, headers: dict[bytes, bytes]) -> Key:

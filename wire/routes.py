@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from base.errors import NotFound
-from wire.dialect import Dialect
+from wire.api import Api
 from wire.endpoint import Endpoint
 from wire.hints import NEAR, likeness
 
@@ -16,12 +16,12 @@ LONGEST_PATH = 600  # characters. Longer paths get no suggestion, and their look
 ANY = re.compile(r"<str:(\w+)>")
 
 
-class Found(NamedTuple):
+class Matched(NamedTuple):
     """The endpoints of a path by method, and the names in the path."""
 
     endpoints: dict[str, Endpoint]
     arguments: tuple[str, ...]
-    dialect: Dialect
+    api: Api
 
 
 class Near(NamedTuple):
@@ -47,11 +47,11 @@ class Routes:
             node = node.setdefault(None if ANY.fullmatch(segment) else segment, {})
         methods = self.by_path.setdefault(path, {})
         assert endpoint.method not in methods, f"{endpoint.method} {path} is declared twice"
-        assert all(other.dialect is endpoint.dialect for other in methods.values()), f"{path} speaks two dialects"
+        assert all(other.api is endpoint.api for other in methods.values()), f"{path} belongs to two APIs"
         methods[endpoint.method] = endpoint
         node[END] = methods
 
-    def find(self, path: str) -> Found | None:
+    def find(self, path: str) -> Matched | None:
         """Returns the endpoints of a path, or None if it has none."""
         node: dict[Any, Any] = self.tree
         arguments = []
@@ -66,7 +66,7 @@ class Routes:
         methods = node.get(END)
         if methods is None:
             return None
-        return Found(methods, tuple(arguments), next(iter(methods.values())).dialect)
+        return Matched(methods, tuple(arguments), next(iter(methods.values())).api)
 
     def missing(self, path: str) -> NotFound:
         """Returns the refusal of a path that does not exist, with a suggestion if a path is similar."""

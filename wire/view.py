@@ -24,8 +24,8 @@ from store.script import Script, Suspended, run
 from wire import metrics
 from wire.actor import acting, origin
 from wire.answer import Answer
-from wire.dialect import V0, Dialect
-from wire.endpoint import Asked, Endpoint
+from wire.api import V0, Api
+from wire.endpoint import Call, Endpoint
 from wire.keys import OPEN, Key
 from wire.schema import JSON
 
@@ -83,7 +83,7 @@ class View(APIView):
     """The base of all views of /v0. view_of() makes the view of a path."""
 
     endpoints: dict[str, Endpoint] = {}  # by method
-    dialect = V0
+    api = V0
     key = OPEN  # until a handler authenticates the request
     authentication_classes = ()
     permission_classes = ()
@@ -99,8 +99,8 @@ class View(APIView):
         """Answers any method with the endpoint's script, on this thread's connection."""
         endpoint = self.endpoints["GET" if request.method == "HEAD" else str(request.method)]
         if endpoint.scope is not None:
-            self.key = who(request, self.dialect)
-        asked: Asked[Any, Any] = Asked(
+            self.key = who(request, self.api)
+        call: Call[Any, Any] = Call(
             self.key,
             {b"content-type": request.META.get("CONTENT_TYPE", "").encode(), **wanted_headers(request)},
             request.META["QUERY_STRING"].encode("latin-1"),
@@ -109,8 +109,8 @@ class View(APIView):
             self.started,
             str(request.accepted_renderer.media_type),
         )
-        with acting(asked.actor):
-            script = endpoint.script(asked, tuple(arguments.values()))
+        with acting(call.actor):
+            script = endpoint.script(call, tuple(arguments.values()))
             try:
                 answer = run(script, suspend=MAY_SUSPEND in request.META)
             except Suspended as suspended:
@@ -131,7 +131,7 @@ class View(APIView):
     def handle_exception(self, exc: Exception) -> Response:
         # An error is always JSON, even if the client does not accept it.
         self.request.accepted_renderer, self.request.accepted_media_type = JSONRenderer(), JSON
-        return as_response(self.dialect.refusal(exc, self.started, self.key))
+        return as_response(self.api.refusal(exc, self.started, self.key))
 
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> HttpResponse:
         route = request.resolver_match.route if request.resolver_match else ""
@@ -159,7 +159,7 @@ class Resumable:
             self.pause = suspended.pause
             return self
         except Exception as error:
-            answer = self.endpoint.dialect.refusal(error, self.started, self.key)
+            answer = self.endpoint.api.refusal(error, self.started, self.key)
         took = time.perf_counter() - self.started
         metrics.request(self.endpoint.method, self.endpoint.route, answer.status, took)
         return answer
@@ -170,7 +170,7 @@ def view_of(path: str, endpoints: dict[str, Endpoint]) -> Callable[..., Any]:
     media = dict.fromkeys(media for endpoint in endpoints.values() for media in endpoint.media)
     members: dict[str, Any] = {
         "endpoints": endpoints,
-        "dialect": next(iter(endpoints.values())).dialect,
+        "api": next(iter(endpoints.values())).api,
         "renderer_classes": tuple(RENDERERS[each] for each in media),
         "__doc__": path,
         **dict.fromkeys(map(str.lower, endpoints), View.serve),
@@ -191,11 +191,11 @@ def wanted_headers(request: Request) -> dict[bytes, bytes]:
     return {} if key is None else {b"idempotency-key": key.encode("latin-1")}
 
 
-def who(request: Request, dialect: Dialect) -> Key:
-    """Returns the key that the front found, or without a front the key of the header. Raises Unauthorized."""
+def who(request: Request, api: Api) -> Key:
+    """Returns the key that the app found, or without a front the key of the header. Raises Unauthorized."""
     key: Key | None = request.META.get("topics.key")
     if key is None:
-        if dialect.keys.stale:
-            dialect.keys.refresh()
-        key = dialect.keys.authenticate(request.META.get("HTTP_AUTHORIZATION"))
+        if api.keys.stale:
+            api.keys.refresh()
+        key = api.keys.authenticate(request.META.get("HTTP_AUTHORIZATION"))
     return key

@@ -19,7 +19,7 @@ from gateway.blocks import begin_watches, decompose, gather
 from gateway.errors import RoutesFailed
 from gateway.frames import Frame, closed, frames
 from gateway.identifiers import parameter
-from gateway.joined import Joined
+from gateway.joined import JoinedStream
 from gateway.names import LAST_EVENT_ID, Raws, Renaming, decoded_id, encoded_id, raw, with_header
 from gateway.routers.moves import Move
 
@@ -183,7 +183,7 @@ async def watch(
     return Response(200, stream.headers, stream)
 
 
-class Moving(Joined):
+class Moving(JoinedStream):
     """A watch that continues while its topics change servers."""
 
     def __init__(

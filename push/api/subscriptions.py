@@ -8,13 +8,13 @@ import msgspec
 
 from base.clock import now_ms
 from base.errors import NotFound
-from push.api.dialect import BUS
+from push.api.bus import BUS
 from push.api.tokens import NOTHING
 from push.clients import BusKey
 from push.subscriptions import Wanted, list_subscriptions, subscribe, subscriber_named, unsubscribe
 from store.script import Script
 from wire.answer import Answer
-from wire.endpoint import Asked, Endpoint
+from wire.endpoint import Call, Endpoint
 from wire.keys import Key
 
 
@@ -38,18 +38,18 @@ class ListedSubscription(msgspec.Struct):
     events: Events
 
 
-def put(asked: Asked[Wanted, None]) -> Script[Answer]:
+def put(call: Call[Wanted, None]) -> Script[Answer]:
     """Subscribe to exactly these topics, or change the subscription."""
-    yield from subscribe(asked.key.client_id, asked.key.name, asked.body, now_ms())  # type: ignore[attr-defined]
+    yield from subscribe(call.key.client_id, call.key.name, call.body, now_ms())  # type: ignore[attr-defined]
     return NOTHING
 
 
-def list_all(asked: Asked[None, None]) -> Script[Answer]:
+def list_all(call: Call[None, None]) -> Script[Answer]:
     """List all subscriptions, with the numbers of their sent and queued events."""
     listed = [
         ListedSubscription(
             each.subscriber,
-            each.uuid if asked.key.sees_secrets_of(each.client_id) else None,  # type: ignore[attr-defined]
+            each.uuid if call.key.sees_secrets_of(each.client_id) else None,  # type: ignore[attr-defined]
             each.callback,
             each.max_events,
             each.timeout,
@@ -68,22 +68,22 @@ def own(key: Key) -> int:
     return key.client_id
 
 
-@Endpoint("DELETE", "subscriber", "unsubscribe_all", scope="delete", dialect=BUS, answers={})
-def delete_all(asked: Asked[Any, None]) -> Script[Answer]:
+@Endpoint("DELETE", "subscriber", "unsubscribe_all", scope="delete", api=BUS, answers={})
+def delete_all(call: Call[Any, None]) -> Script[Answer]:
     """Unsubscribe from all topics. Queued events are still delivered."""
-    yield from unsubscribe(own(asked.key), None, now_ms())
+    yield from unsubscribe(own(call.key), None, now_ms())
     return NOTHING
 
 
-@Endpoint("DELETE", "subscriber/topics/<str:topic>", "unsubscribe", scope="delete", dialect=BUS, answers={})
-def delete_one(asked: Asked[Any, None], topic: str) -> Script[Answer]:
+@Endpoint("DELETE", "subscriber/topics/<str:topic>", "unsubscribe", scope="delete", api=BUS, answers={})
+def delete_one(call: Call[Any, None], topic: str) -> Script[Answer]:
     """Unsubscribe from a topic. Queued events are still delivered."""
-    yield from unsubscribe(own(asked.key), topic, now_ms())
+    yield from unsubscribe(own(call.key), topic, now_ms())
     return NOTHING
 
 
-@Endpoint("DELETE", "subscribers/<str:subscriber>", "unsubscribe_client", scope="root", dialect=BUS, answers={})
-def delete_named(asked: Asked[Any, None], subscriber: str) -> Script[Answer]:
+@Endpoint("DELETE", "subscribers/<str:subscriber>", "unsubscribe_client", scope="root", api=BUS, answers={})
+def delete_named(call: Call[Any, None], subscriber: str) -> Script[Answer]:
     """End a client's subscription, even if its token was deleted. Queued events are still delivered."""
     client_id = yield from subscriber_named(subscriber)
     yield from unsubscribe(client_id, None, now_ms())
@@ -92,13 +92,11 @@ def delete_named(asked: Asked[Any, None], subscriber: str) -> Script[Answer]:
 
 endpoints = (
     *(
-        Endpoint("POST", path, "subscribe", scope="client", dialect=BUS, body=Wanted, answers={})(put)
+        Endpoint("POST", path, "subscribe", scope="client", api=BUS, body=Wanted, answers={})(put)
         for path in ("subscription", "subscriber")
     ),
     *(
-        Endpoint("GET", path, "subscriptions", scope="monitor", dialect=BUS, answers={200: ListedSubscription})(
-            list_all
-        )
+        Endpoint("GET", path, "subscriptions", scope="monitor", api=BUS, answers={200: ListedSubscription})(list_all)
         for path in ("subscriptions", "subscribers")
     ),
     delete_all,

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from base.clock import now_ms
-from push.api.dialect import BUS
+from push.api.bus import BUS
 from push.clients import add_client, clients, delete_client
 from store.script import Script
 from wire.answer import Answer
-from wire.endpoint import Asked, Endpoint
+from wire.endpoint import Call, Endpoint
 
 NOTHING = Answer(204, b"")
 
@@ -26,8 +26,8 @@ class Token(msgspec.Struct):
     token: str
 
 
-@Endpoint("GET", "api_tokens", "list_tokens", scope="root", dialect=BUS, answers={200: Token})
-def list_tokens(asked: Asked[None, None]) -> Script[Answer]:
+@Endpoint("GET", "api_tokens", "list_tokens", scope="root", api=BUS, answers={200: Token})
+def list_tokens(call: Call[None, None]) -> Script[Answer]:
     """List all clients with their tokens. 204 if there are none."""
     known = yield from clients()
     if not known:
@@ -35,15 +35,15 @@ def list_tokens(asked: Asked[None, None]) -> Script[Answer]:
     return Answer(200, msgspec.json.encode([Token(each.name, each.token) for each in known]))
 
 
-@Endpoint("POST", "api_tokens", "add_token", scope="root", dialect=BUS, body=NewToken, answers={201: Token})
-def add_token(asked: Asked[NewToken, None]) -> Script[Answer]:
+@Endpoint("POST", "api_tokens", "add_token", scope="root", api=BUS, body=NewToken, answers={201: Token})
+def add_token(call: Call[NewToken, None]) -> Script[Answer]:
     """Create a client. Without `token`, the server creates one."""
-    made = yield from add_client(asked.body.name, asked.body.token, now_ms())
-    return asked.answer(Token(made.name, made.token), 201)
+    made = yield from add_client(call.body.name, call.body.token, now_ms())
+    return call.answer(Token(made.name, made.token), 201)
 
 
-@Endpoint("DELETE", "api_tokens/<str:token>", "delete_token", scope="root", dialect=BUS, answers={})
-def delete_token(asked: Asked[Any, None], token: str) -> Script[Answer]:
+@Endpoint("DELETE", "api_tokens/<str:token>", "delete_token", scope="root", api=BUS, answers={})
+def delete_token(call: Call[Any, None], token: str) -> Script[Answer]:
     """Delete a token. The client's topics and its subscription remain."""
     yield from delete_client(token, now_ms())
     return NOTHING

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 
 from base.clock import now_ms
-from push.api.dialect import BUS
+from push.api.bus import BUS
 from push.api.tokens import NOTHING
 from push.publish import Event, publish
 from push.topics import delete_topic, list_topics
 from store.script import Script
 from wire.answer import Answer
-from wire.endpoint import Asked, Endpoint
+from wire.endpoint import Call, Endpoint
 
 
 class ListedTopic(msgspec.Struct):
@@ -22,32 +22,28 @@ class ListedTopic(msgspec.Struct):
     events: int
 
 
-@Endpoint("GET", "topics", "bus_topics", scope="monitor", dialect=BUS, answers={200: ListedTopic})
-def list_all(asked: Asked[None, None]) -> Script[Answer]:
+@Endpoint("GET", "topics", "bus_topics", scope="monitor", api=BUS, answers={200: ListedTopic})
+def list_all(call: Call[None, None]) -> Script[Answer]:
     """List all topics, each with its publisher and the number of events ever published."""
     listed = yield from list_topics()
     return Answer(200, msgspec.json.encode([ListedTopic(*each) for each in listed]))
 
 
-@Endpoint("POST", "topics/<str:topic>", "publish", scope="client", dialect=BUS, body=Event, answers={})
-def publish_event(asked: Asked[Event, None], topic: str) -> Script[Answer]:
+@Endpoint("POST", "topics/<str:topic>", "publish", scope="client", api=BUS, body=Event, answers={})
+def publish_event(call: Call[Event, None], topic: str) -> Script[Answer]:
     """Publish an event. The first client that publishes to a topic becomes its only publisher."""
-    yield from publish(topic, asked.body, asked.key.client_id, now_ms())  # type: ignore[attr-defined]
+    yield from publish(topic, call.body, call.key.client_id, now_ms())  # type: ignore[attr-defined]
     return NOTHING
 
 
-def delete(asked: Asked[Any, None], topic: str) -> Script[Answer]:
+def delete(call: Call[Any, None], topic: str) -> Script[Answer]:
     """Delete a topic. Its subscribers still get the published events, and are unsubscribed."""
-    yield from delete_topic(topic, asked.key, now_ms())  # type: ignore[arg-type]
+    yield from delete_topic(topic, call.key, now_ms())  # type: ignore[arg-type]
     return NOTHING
 
 
 # Routemaster's page documents /topic/:name, but its clients use /topics/:name.
-delete_one = Endpoint("DELETE", "topic/<str:topic>", "delete_bus_topic", scope="delete", dialect=BUS, answers={})(
-    delete
-)
-delete_same = Endpoint("DELETE", "topics/<str:topic>", "delete_bus_topic", scope="delete", dialect=BUS, answers={})(
-    delete
-)
+delete_one = Endpoint("DELETE", "topic/<str:topic>", "delete_bus_topic", scope="delete", api=BUS, answers={})(delete)
+delete_same = Endpoint("DELETE", "topics/<str:topic>", "delete_bus_topic", scope="delete", api=BUS, answers={})(delete)
 
 endpoints = (list_all, publish_event, delete_one, delete_same)

@@ -6,7 +6,7 @@
 -- Who else may be here: any number of workers. The subscriber's row is the lock; who does not get it leaves (SKIP LOCKED), since
 -- whoever has it does the same. A lease is a number that only grows, and a time by PostgreSQL's clock: while it lasts nobody else
 -- takes the queue, and once somebody has, the older number changes nothing any more. Its holder counts that time from before it
--- asked, by a clock of its own, and sends nothing when it is over (courier.py).
+-- asked, by a clock of its own, and sends nothing when it is over (dispatcher.py).
 CREATE OR REPLACE FUNCTION push_take(
     p_id bigint, p_lease_ms bigint, p_bytes bigint,
     OUT verdict text, OUT wait_ms bigint, OUT full_seq bigint, OUT lease bigint, OUT batch_id text, OUT attempt integer,

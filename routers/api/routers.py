@@ -12,16 +12,16 @@ from base.names import check_router_name
 from routers.api.shapes import DeleteRouterAnswer, PutRouterAnswer, RouterAnswer, RoutersAnswer, RouterShown
 from routers.lag import Lagging, lagging
 from routers.routers import RouterConfig, delete_router, put_router
-from routers.stored import Found, absent, find, page_of_routers
+from routers.stored import StoredRouter, absent, find, page_of_routers
 from store.script import Script
 from wire.answer import Answer
-from wire.endpoint import Asked, Endpoint
+from wire.endpoint import Call, Endpoint
 from wire.paging import PageQuery, next_cursor
 
 ROUTER, TAG = "v0/routers/<str:router>", "routers"
 
 
-def shown(router: Found, lag: Lagging) -> dict[str, Any]:
+def shown(router: StoredRouter, lag: Lagging) -> dict[str, Any]:
     return {
         **router.config(),
         "forwarded_total": router.forwarded_total,
@@ -46,25 +46,25 @@ def shown(router: Found, lag: Lagging) -> dict[str, Any]:
     example={"source": "example-orders", "dest": "example-audit", "from": "earliest"},
     needs_body=True,
 )
-def put(asked: Asked[RouterConfig, None], router: str) -> Script[Answer]:
+def put(call: Call[RouterConfig, None], router: str) -> Script[Answer]:
     """Create a router, or change its config."""
-    config = asked.body
-    asked.key.check_name(config.source)
-    asked.key.check_name(config.dest)
-    done = yield from put_router(router, config, now_ms(), asked.key)
-    answer = PutRouterAnswer(created=done.created, **done.router.config(), performance=asked.performance())
-    return asked.answer(answer, status=201 if done.created else 200)
+    config = call.body
+    call.key.check_name(config.source)
+    call.key.check_name(config.dest)
+    done = yield from put_router(router, config, now_ms(), call.key)
+    answer = PutRouterAnswer(created=done.created, **done.router.config(), performance=call.performance())
+    return call.answer(answer, status=201 if done.created else 200)
 
 
 @Endpoint("GET", ROUTER, "get_router", scope="read", answers={200: RouterAnswer}, errors=(RouterNotFound,), tag=TAG)
-def get(asked: Asked[None, None], router: str) -> Script[Answer]:
+def get(call: Call[None, None], router: str) -> Script[Answer]:
     """Get a router's config, position, lag and state."""
     found = yield from find(router)
-    found.check_ends(asked.key)
+    found.check_ends(call.key)
     lag = yield from lagging([found.id], now_ms())
     if found.id not in lag:  # deleted since we found it
         raise absent(router)
-    return asked.answer(RouterAnswer(**shown(found, lag[found.id]), performance=asked.performance()))
+    return call.answer(RouterAnswer(**shown(found, lag[found.id]), performance=call.performance()))
 
 
 @Endpoint(
@@ -76,10 +76,10 @@ def get(asked: Asked[None, None], router: str) -> Script[Answer]:
     tag=TAG,
     names={"router": "example-no-longer-wanted"},
 )
-def delete(asked: Asked[None, None], router: str) -> Script[Answer]:
+def delete(call: Call[None, None], router: str) -> Script[Answer]:
     """Stop forwarding at once and delete the router. Forwarded records stay in the dest."""
-    deleted = yield from delete_router(check_router_name(router), asked.key)
-    return asked.answer(DeleteRouterAnswer(router=router, deleted=deleted, performance=asked.performance()))
+    deleted = yield from delete_router(check_router_name(router), call.key)
+    return call.answer(DeleteRouterAnswer(router=router, deleted=deleted, performance=call.performance()))
 
 
 class RoutersQuery(PageQuery):
@@ -101,15 +101,15 @@ class RoutersQuery(PageQuery):
     tag=TAG,
     instead="PUT /v0/routers/:router makes one",
 )
-def list_routers(asked: Asked[None, RoutersQuery]) -> Script[Answer]:
+def list_routers(call: Call[None, RoutersQuery]) -> Script[Answer]:
     """List the routers within the key's prefixes, sorted by name."""
-    wanted = asked.query
+    wanted = call.query
     (after,) = wanted.after()
-    found = yield from page_of_routers(wanted.prefix, wanted.source, wanted.dest, after, wanted.size + 1, asked.key)
+    found = yield from page_of_routers(wanted.prefix, wanted.source, wanted.dest, after, wanted.size + 1, call.key)
     page = found[: wanted.size]
     lag = yield from lagging([router.id for router in page], now_ms())
     rows = [RouterShown(**shown(router, lag[router.id])) for router in page if router.id in lag]
     following = next_cursor(page[-1].name) if len(found) > wanted.size else UNSET
-    return asked.answer(
-        RoutersAnswer(routers=rows, next_cursor=following, clamped=wanted.clamped, performance=asked.performance())
+    return call.answer(
+        RoutersAnswer(routers=rows, next_cursor=following, clamped=wanted.clamped, performance=call.performance())
     )

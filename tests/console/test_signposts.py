@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 from django.test import Client
 
-from console import signs
+from console import heartbeat
 from tests.instances import ROOT, Instance, until
 from topics_project.settings import VERSION
 
@@ -63,9 +63,9 @@ def test_every_signpost_leads_somewhere(server: Instance) -> None:
 
 
 def test_what_fell_silent_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = signs.Seen(1_000_000, {"worker": 1_000_000, "beat": 1_000_000 - signs.STALE_MS}, 0, 1_000_000)
-    monkeypatch.setattr(signs, "seen", lambda: seen)
-    assert signs.running(1_000_000) == {"beat": False, "web": True, "worker": True}
+    seen = heartbeat.Seen(1_000_000, {"worker": 1_000_000, "beat": 1_000_000 - heartbeat.STALE_MS}, 0, 1_000_000)
+    monkeypatch.setattr(heartbeat, "seen", lambda: seen)
+    assert heartbeat.running(1_000_000) == {"beat": False, "web": True, "worker": True}
 
 
 @pytest.mark.parametrize("method", ["post", "put", "delete"])

@@ -15,17 +15,14 @@ from tests.instances import ROOT
 from topics.config import TOPIC
 from topics_project.urls import ROUTES
 from watch.sessions import Start
-from wire.dialect import V0
+from wire.api import V0
 from wire.endpoint import Endpoint
 from wire.paging import PageQuery
 
 PAGE = (ROOT / "docs" / "wire.md").read_text()
 SECTIONS = {part.partition("\n")[0]: part for part in re.split(r"^### ", PAGE, flags=re.MULTILINE)}
 ENDPOINTS = {
-    f"{method} {path}": endpoint
-    for path, found in ROUTES
-    for method, endpoint in found.items()
-    if endpoint.dialect is V0
+    f"{method} {path}": endpoint for path, found in ROUTES for method, endpoint in found.items() if endpoint.api is V0
 }
 TABLE = re.compile(r"^\| (?:field|query) \|.*\n(?:\|.*\n)+", re.MULTILINE)
 ROW = re.compile(r"^\| ((?:`[\w.*\[\]]+`(?:, )?)+) \| [^|]+ \| (?:`([^|]*)` )?\|", re.MULTILINE)

@@ -19,7 +19,7 @@ from django.db import connection
 from base.errors import NotReady
 from store.connection import Connection, connect
 from store.liveness import SLOW_SECONDS, parameters
-from store.readers import Readers
+from store.pool import Pool
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -143,7 +143,7 @@ def test_a_reader_that_stalls_or_dies_gives_its_place_to_another() -> None:
         return int(pid)
 
     async def work(stack: contextlib.ExitStack) -> None:
-        readers = Readers(1)
+        readers = Pool(1)
         stalled = await readers.read(pid)
         stop_backend(stack, stalled)
         with pytest.raises(NotReady):

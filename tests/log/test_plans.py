@@ -10,10 +10,10 @@ import pytest
 from django.db import connection
 
 from store.database import prepared
-from store.script import Whole
+from store.script import PlannedTransaction
 from tests.plans import FILL_DEST, FILL_HOME, NOW, RECORDS, believed, believing, check, make, run
 from tests.scripts import look_up
-from topics import moves, removal
+from topics import cursor_updates, removal
 from topics.append import FIND_KEY, LAST_KEYED
 from topics.conditional import AtHead, Unless
 from topics.config import Creation, creating
@@ -184,9 +184,11 @@ def test_moves_touch_their_topics_and_cursors(topics: dict[str, int]) -> None:
     with connection.cursor() as cursor:
         cursor.execute(CURSORS, [list(topics.values())])
     wanted = [
-        moves.Move(name, f"c{n}", 50_000, None, True, NOW) for name in ("home", "short", "long") for n in (7, 77, 777)
+        cursor_updates.Move(name, f"c{n}", 50_000, None, True, NOW)
+        for name in ("home", "short", "long")
+        for n in (7, 77, 777)
     ]
-    check(100, lambda: perform(moves.Move.transaction(wanted)))
+    check(100, lambda: perform(cursor_updates.Move.transaction(wanted)))
 
 
 @believing("never", "of one record a topic", "of one topic", "good")
@@ -211,6 +213,6 @@ def test_deletes_below_a_seq_of_plain_topics_look_at_one_record_each(topics: dic
     ]
 
 
-def perform(whole: Whole) -> None:
+def perform(whole: PlannedTransaction) -> None:
     for each in whole.statements:
         prepared(each.sql, each.arguments)

@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from base.errors import InvalidRequest, NotReady
 from store.connection import Connection
 from store.loop import Loop
-from store.script import Coalesced, Done, Script, Statement, Whole, run
+from store.script import Coalesced, Done, PlannedTransaction, Script, Statement, run
 from tests.instances import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -42,11 +42,11 @@ class Note(Coalesced[str]):
         return [sorted(first.values(), key=lambda each: each.number)]
 
     @classmethod
-    def transaction(cls, batch: Sequence[Self]) -> Whole:
+    def transaction(cls, batch: Sequence[Self]) -> PlannedTransaction:
         if any(each.by is None for each in batch):
             raise TypeError("cannot be sent")
         statements = [Statement(SET, (each.number, each.name)) for each in batch]
-        return Whole(
+        return PlannedTransaction(
             [*statements, *(Statement("SELECT 1 / %s::bigint", (each.by,)) for each in batch)],
             batch[0].lane == "durable",
         )

@@ -12,7 +12,7 @@ from topics.api.shapes import TopicName
 from topics.append import last_keyed
 from topics.sealed import DESCRIBED, told
 from wire.answer import Answer
-from wire.endpoint import Asked, Endpoint
+from wire.endpoint import Call, Endpoint
 from wire.parse import Request
 from wire.schema import Performance
 
@@ -57,16 +57,16 @@ class LastAppendAnswer(msgspec.Struct, kw_only=True):
     tag=TAG,
     tells=DESCRIBED,
 )
-def last_append(asked: Asked[None, AppendsQuery], topic: str) -> Script[Answer]:
+def last_append(call: Call[None, AppendsQuery], topic: str) -> Script[Answer]:
     """Get the last append under a key with this prefix.
 
     A client whose keys have a number or a position in a file continues after it.
     """
-    prefix = asked.query.key_prefix
+    prefix = call.query.key_prefix
     if not LEAST_PREFIX <= len(prefix) <= 256:
         raise InvalidRequest(f"key_prefix has to be {LEAST_PREFIX} to 256 characters long")
     is_sealed, row = yield from last_keyed(topic, prefix, now_ms())
     last = None if row is None else KeyedAppend(*row)
-    return asked.answer(
-        LastAppendAnswer(topic=topic, last=last, performance=asked.performance()), headers=told(is_sealed)
+    return call.answer(
+        LastAppendAnswer(topic=topic, last=last, performance=call.performance()), headers=told(is_sealed)
     )

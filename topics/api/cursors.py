@@ -18,7 +18,7 @@ from topics.api.shapes import CursorAnswer, CursorsAnswer, CursorShown, DeleteCu
 from topics.diff import Seq
 from topics.sealed import DESCRIBED, told
 from wire.answer import Answer
-from wire.endpoint import Asked, Endpoint
+from wire.endpoint import Call, Endpoint
 from wire.paging import PageQuery, next_cursor
 from wire.parse import Request
 
@@ -51,12 +51,12 @@ class PutCursor(Request):
     example={"seq": 1},
     needs_body=True,
 )
-def put(asked: Asked[PutCursor, None], topic: str, cursor: str) -> Script[Answer]:
+def put(call: Call[PutCursor, None], topic: str, cursor: str) -> Script[Answer]:
     """Set a cursor."""
-    wanted, now = asked.body, now_ms()
+    wanted, now = call.body, now_ms()
     seq = yield from cursors.target_seq(topic, wanted.seq, wanted.from_ts, wanted.at, now)
-    created, moved = yield from cursors.move(topic, cursor, seq, wanted.expected_seq, now, asked.key)
-    return show(asked, topic, moved, created)
+    created, moved = yield from cursors.move(topic, cursor, seq, wanted.expected_seq, now, call.key)
+    return show(call, topic, moved, created)
 
 
 @Endpoint(
@@ -69,9 +69,9 @@ def put(asked: Asked[PutCursor, None], topic: str, cursor: str) -> Script[Answer
     tag=TAG,
     tells=DESCRIBED,
 )
-def get(asked: Asked[None, None], topic: str, cursor: str) -> Script[Answer]:
+def get(call: Call[None, None], topic: str, cursor: str) -> Script[Answer]:
     """Get a cursor and its lag."""
-    return show(asked, topic, (yield from cursors.cursor(topic, cursor, now_ms(), asked.key)))
+    return show(call, topic, (yield from cursors.cursor(topic, cursor, now_ms(), call.key)))
 
 
 @Endpoint(
@@ -85,20 +85,20 @@ def get(asked: Asked[None, None], topic: str, cursor: str) -> Script[Answer]:
     tells=DESCRIBED,
     names={"cursor": "no-longer-wanted"},
 )
-def delete(asked: Asked[None, None], topic: str, cursor: str) -> Script[Answer]:
+def delete(call: Call[None, None], topic: str, cursor: str) -> Script[Answer]:
     """Delete a cursor."""
-    deleted, is_sealed = yield from cursors.delete_cursor(topic, check_topic_name(cursor, "cursor"), asked.key)
-    return asked.answer(
-        DeleteCursorAnswer(topic=topic, cursor=cursor, deleted=deleted, performance=asked.performance()),
+    deleted, is_sealed = yield from cursors.delete_cursor(topic, check_topic_name(cursor, "cursor"), call.key)
+    return call.answer(
+        DeleteCursorAnswer(topic=topic, cursor=cursor, deleted=deleted, performance=call.performance()),
         headers=told(is_sealed),
     )
 
 
-def show(asked: Asked[Any, None], topic: str, found: cursors.Shown, created: bool | None = None) -> Answer:
+def show(call: Call[Any, None], topic: str, found: cursors.Shown, created: bool | None = None) -> Answer:
     shown = msgspec.structs.asdict(shape(topic, found))
     flag = UNSET if created is None else created
-    answer = CursorAnswer(**shown, created=flag, performance=asked.performance())
-    return asked.answer(answer, status=201 if created else 200, headers=told(found.sealed))
+    answer = CursorAnswer(**shown, created=flag, performance=call.performance())
+    return call.answer(answer, status=201 if created else 200, headers=told(found.sealed))
 
 
 @Endpoint(
@@ -112,29 +112,29 @@ def show(asked: Asked[Any, None], topic: str, found: cursors.Shown, created: boo
     tag=TAG,
     tells=DESCRIBED,
 )
-def list_cursors(asked: Asked[None, PageQuery], topic: str) -> Script[Answer]:
+def list_cursors(call: Call[None, PageQuery], topic: str) -> Script[Answer]:
     """List the cursors of a topic: named cursors, and the cursors of routers and other owners."""
-    wanted = asked.query
-    page = yield from cursors.page_of_cursors(topic, page_after(wanted), wanted.size + 1, now_ms(), asked.key)
+    wanted = call.query
+    page = yield from cursors.page_of_cursors(topic, page_after(wanted), wanted.size + 1, now_ms(), call.key)
     found, is_sealed = page
     shown = found[: wanted.size]
     last = shown[-1:]
     following = next_cursor(last[0].name, last[0].kind, str(last[0].id)) if len(found) > wanted.size else UNSET
-    return asked.answer(
+    return call.answer(
         CursorsAnswer(
             topic=topic,
             cursors=[shape(topic, each) for each in shown],
             next_cursor=following,
             clamped=wanted.clamped,
-            performance=asked.performance(),
+            performance=call.performance(),
         ),
         headers=told(is_sealed),
     )
 
 
-def page_after(asked: PageQuery) -> cursors.After:
+def page_after(call: PageQuery) -> cursors.After:
     """Returns the cursor after which the page starts. Raises InvalidRequest."""
-    name, kind, id = asked.after(3)
+    name, kind, id = call.after(3)
     number = bigint(id or "0")
     if number is None:
         raise InvalidRequest("cursor is none that this list gave out")

@@ -18,7 +18,7 @@ from store import disk
 from store.script import Script, Statement
 from wire import metrics
 from wire.answer import Answer
-from wire.endpoint import Asked, Endpoint
+from wire.endpoint import Call, Endpoint
 from wire.schema import JSON, Performance
 
 READY = "SELECT pg_is_in_recovery(), (SELECT count(*) FROM topics_topic)"
@@ -53,15 +53,15 @@ degraded: Slot[Callable[[], list[Any]]] = Slot()
 
 
 @Endpoint("GET", "v0/health", "health", scope=None, answers={200: HealthAnswer}, tag=TAG)
-def health(asked: Asked[None, None]) -> Script[Answer]:
+def health(call: Call[None, None]) -> Script[Answer]:
     """Check that this process runs."""
     yield from ()
     uptime_ms = int((time.monotonic() - clock.process.started) * 1000)
-    return asked.answer(HealthAnswer(version=settings.VERSION, uptime_ms=uptime_ms, performance=asked.performance()))
+    return call.answer(HealthAnswer(version=settings.VERSION, uptime_ms=uptime_ms, performance=call.performance()))
 
 
 @Endpoint("GET", "v0/ready", "ready", scope=None, answers={200: ReadyAnswer}, tag=TAG)
-def ready(asked: Asked[None, None]) -> Script[Answer]:
+def ready(call: Call[None, None]) -> Script[Answer]:
     """Check that this process can serve requests.
 
     PostgreSQL answers, has replayed its log, and has the tables. `degraded` names parts that do not work. With a full disk,
@@ -76,8 +76,8 @@ def ready(asked: Asked[None, None]) -> Script[Answer]:
     if replaying:
         raise NotReady("PostgreSQL replays its log", wal_replay_complete=False)
     wrong = [*(["storage_full"] if disk.full() else []), *degraded.value()]
-    return asked.answer(
-        ReadyAnswer(wal_replay_complete=True, topics=topics, degraded=wrong or UNSET, performance=asked.performance())
+    return call.answer(
+        ReadyAnswer(wal_replay_complete=True, topics=topics, degraded=wrong or UNSET, performance=call.performance())
     )
 
 
@@ -96,9 +96,9 @@ class MetricsAnswer(msgspec.Struct, kw_only=True):
     tag=TAG,
     media=("text/plain", JSON),
 )
-def tell_metrics(asked: Asked[None, None]) -> Script[Answer]:
+def tell_metrics(call: Call[None, None]) -> Script[Answer]:
     """Get the metrics in Prometheus' text format, or in JSON if the client accepts JSON."""
-    gathered = yield from metrics.gather(asked.key)
-    if asked.accept == JSON:
-        return asked.answer(MetricsAnswer(metrics=metrics.as_dict(gathered), performance=asked.performance()))
+    gathered = yield from metrics.gather(call.key)
+    if call.accept == JSON:
+        return call.answer(MetricsAnswer(metrics=metrics.as_dict(gathered), performance=call.performance()))
     return Answer(200, generate_latest(gathered), ((b"content-type", CONTENT_TYPE_LATEST.encode()),))

@@ -34,7 +34,7 @@ from topics.sealed import DESCRIBED, told
 from topics.stamps import seen
 from wire import metrics
 from wire.answer import Answer
-from wire.endpoint import Asked, Endpoint, Variant
+from wire.endpoint import Call, Endpoint, Variant
 from wire.parse import Request, header_text, parse
 from wire.schema import Clamped
 
@@ -97,32 +97,32 @@ class AppendQuery(Request):
     needs_body=True,
     tag=TAG,
 )
-def append_records(asked: Asked[Append | Copy, AppendQuery], topic: str) -> Script[Answer]:
+def append_records(call: Call[Append | Copy, AppendQuery], topic: str) -> Script[Answer]:
     """Append records, all or none.
 
     With `copy`: write records of another server into a sealed topic, with their seqs of that server. A copy also needs the
     scope `admin`.
     """
-    wanted = asked.body
+    wanted = call.body
     if isinstance(wanted, Copy):
-        return (yield from copy_records(asked, topic, wanted))
+        return (yield from copy_records(call, topic, wanted))
     if wanted.copy:
         raise InvalidRequest("write the name of the field copy without escapes", field="copy")
-    if wanted.idempotency_key is None and (key := asked.headers.get(b"idempotency-key")) is not None:
+    if wanted.idempotency_key is None and (key := call.headers.get(b"idempotency-key")) is not None:
         wanted.idempotency_key = header_text("Idempotency-Key", key)
-    wanted.check_names(asked.key)
+    wanted.check_names(call.key)
     done = yield from append(topic, wanted, check_rows(wanted), now_ms())
     if not done.deduped:
         metrics.appended(done.last_seq - done.first_seq + 1)
-    with_seqs = wanted.return_seqs and asked.query.return_seqs
+    with_seqs = wanted.return_seqs and call.query.return_seqs
     used = wanted.config.clamped() if done.created and wanted.config is not None else UNSET
-    body = render_appended(topic, done, with_seqs, used, asked.started)
+    body = render_appended(topic, done, with_seqs, used, call.started)
     return Answer(201 if done.created else 200, body, told(done.sealed))
 
 
-def copy_records(asked: Asked[Any, AppendQuery], topic: str, wanted: Copy) -> Script[Answer]:
-    asked.key.check("admin")
-    if not asked.query.return_seqs:
+def copy_records(call: Call[Any, AppendQuery], topic: str, wanted: Copy) -> Script[Answer]:
+    call.key.check("admin")
+    if not call.query.return_seqs:
         raise InvalidRequest("a copy takes no return_seqs", field="return_seqs")
     now = now_ms()
     done = yield from copy(topic, wanted, check_copy(wanted, now), now)
@@ -137,17 +137,17 @@ def copy_records(asked: Asked[Any, AppendQuery], topic: str, wanted: Copy) -> Sc
         created=False,
         deduped=False,
         copied=len(done.seqs),
-        performance=WritePerformance(asked.performance().server_total_ms, done.wal_append_ms, done.fsync_ms),
+        performance=WritePerformance(call.performance().server_total_ms, done.wal_append_ms, done.fsync_ms),
     )
-    return asked.answer(answer, headers=told(True))
+    return call.answer(answer, headers=told(True))
 
 
-def read(asked: Asked[Any, Any], topic: str, wanted: Diff) -> Script[Answer]:
+def read(call: Call[Any, Any], topic: str, wanted: Diff) -> Script[Answer]:
     window = yield from diff(topic, wanted)
     metrics.read(window.scanned)
-    if asked.key.prefixes:
-        window = window.seen_by(asked.key)
-    body = render(topic, window, wanted, (time.perf_counter() - asked.started) * 1000)
+    if call.key.prefixes:
+        window = window.seen_by(call.key)
+    body = render(topic, window, wanted, (time.perf_counter() - call.started) * 1000)
     return Answer(200, body, told(window.sealed))
 
 
@@ -164,9 +164,9 @@ def read(asked: Asked[Any, Any], topic: str, wanted: Diff) -> Script[Answer]:
     tag=TAG,
     instead="GET /v0/topics/:topic/records takes the same as a query",
 )
-def read_by_diff(asked: Asked[Diff, None], topic: str) -> Script[Answer]:
+def read_by_diff(call: Call[Diff, None], topic: str) -> Script[Answer]:
     """Read the records above a seq."""
-    return read(asked, topic, asked.body)
+    return read(call, topic, call.body)
 
 
 class RecordsQuery(Read):
@@ -198,9 +198,9 @@ class RecordsQuery(Read):
     instead="POST /v0/topics/:topic appends, POST /v0/topics/:topic/delete deletes",
     tag=TAG,
 )
-def read_by_get(asked: Asked[None, RecordsQuery], topic: str) -> Script[Answer]:
+def read_by_get(call: Call[None, RecordsQuery], topic: str) -> Script[Answer]:
     """Read the records above a seq with a plain GET."""
-    return read(asked, topic, asked.query.diff())
+    return read(call, topic, call.query.diff())
 
 
 @Endpoint(
@@ -213,16 +213,16 @@ def read_by_get(asked: Asked[None, RecordsQuery], topic: str) -> Script[Answer]:
     tells=DESCRIBED,
     tag=TAG,
 )
-def one_record(asked: Asked[None, None], topic: str, seq: str) -> Script[Answer]:
+def one_record(call: Call[None, None], topic: str, seq: str) -> Script[Answer]:
     """Get one record with its lineage."""
     number = bigint(seq)
     if not number:  # the first seq is 1
         raise InvalidRequest(f"{seq[:30]!r} is no seq", seq=seq[:30])
     found = yield from record(topic, number, now_ms())
-    routers = [asked.key.shown(router) for router in found.routers]
-    path = {"topic": asked.key.shown(found.home), "seq": found.home_seq, "routers": routers}
-    tail = msgspec.json.encode({"path": path, "performance": asked.performance()})
-    body = seen(found.record, asked.key.prefixes)[:-1].encode() + b"," + tail[1:]
+    routers = [call.key.shown(router) for router in found.routers]
+    path = {"topic": call.key.shown(found.home), "seq": found.home_seq, "routers": routers}
+    tail = msgspec.json.encode({"path": path, "performance": call.performance()})
+    body = seen(found.record, call.key.prefixes)[:-1].encode() + b"," + tail[1:]
     return Answer(200, body, told(found.sealed))
 
 
@@ -240,16 +240,16 @@ def one_record(asked: Asked[None, None], topic: str, seq: str) -> Script[Answer]
     tag=TAG,
     instead="DELETE /v0/topics/:topic removes the topic itself",
 )
-def delete(asked: Asked[Delete, None], topic: str) -> Script[Answer]:
+def delete(call: Call[Delete, None], topic: str) -> Script[Answer]:
     """Delete live records below a seq, by tag or by seq, permanently and without a tombstone."""
-    wanted = asked.body
+    wanted = call.body
     if wanted.copy:
-        asked.key.check("admin")
+        call.key.check("admin")
     if wanted.seqs is None:
         done = yield from delete_records(topic, wanted.before_seq, wanted.match, now_ms(), is_copy=wanted.copy)
     else:
         if wanted.before_seq is not None or wanted.match is not None:
             raise InvalidRequest("say seqs alone, without before_seq and match", field="seqs")
         done = yield from delete_seqs(topic, wanted.seqs, now_ms(), is_copy=wanted.copy)
-    answer = DeleteRecordsAnswer(topic=topic, **done._asdict(), performance=asked.performance())
-    return asked.answer(answer, headers=told(wanted.copy))
+    answer = DeleteRecordsAnswer(topic=topic, **done._asdict(), performance=call.performance())
+    return call.answer(answer, headers=told(wanted.copy))

@@ -16,7 +16,7 @@ from topics.delete import delete_topic
 from topics.describe import State, held, page_of_topics
 from topics.sealed import DESCRIBED, told
 from wire.answer import Answer
-from wire.endpoint import Asked, Endpoint
+from wire.endpoint import Call, Endpoint
 from wire.paging import PageQuery, next_cursor
 from wire.parse import Destruction, Request
 
@@ -38,15 +38,15 @@ class PutTopicQuery(Request):
     tells=DESCRIBED,
     example={"cap_records": 1_000_000, "durability": "fsync"},
 )
-def put(asked: Asked[Config, PutTopicQuery], topic: str) -> Script[Answer]:
+def put(call: Call[Config, PutTopicQuery], topic: str) -> Script[Answer]:
     """Create a topic, or change its config."""
-    asked.body.check_names(asked.key)
-    done = yield from put_topic(topic, asked.body, now_ms(), create=asked.query.create)
-    config = done.config.seen_by(asked.key)
+    call.body.check_names(call.key)
+    done = yield from put_topic(topic, call.body, now_ms(), create=call.query.create)
+    config = done.config.seen_by(call.key)
     answer = PutTopicAnswer(
-        topic=topic, created=done.created, config=config, clamped=asked.body.clamped(), performance=asked.performance()
+        topic=topic, created=done.created, config=config, clamped=call.body.clamped(), performance=call.performance()
     )
-    return asked.answer(answer, status=201 if done.created else 200, headers=told(config.sealed))
+    return call.answer(answer, status=201 if done.created else 200, headers=told(config.sealed))
 
 
 class TopicQuery(Request):
@@ -64,13 +64,13 @@ class TopicQuery(Request):
     errors=(TopicNotFound,),
     tells=DESCRIBED,
 )
-def get(asked: Asked[None, TopicQuery], topic: str) -> Script[Answer]:
+def get(call: Call[None, TopicQuery], topic: str) -> Script[Answer]:
     """Get the counts and the config of a topic."""
     now = now_ms()
     found, config = yield from held(topic, now)
-    if asked.query.touch:
+    if call.query.touch:
         recency.note(found.id, now)
-    return asked.answer(
+    return call.answer(
         TopicAnswer(
             topic=topic,
             type=config.type,
@@ -79,11 +79,11 @@ def get(asked: Asked[None, TopicQuery], topic: str) -> Script[Answer]:
             next_seq=found.head_seq + 1,
             count=found.records,
             bytes=found.bytes,
-            config=config.seen_by(asked.key),
+            config=config.seen_by(call.key),
             effective_priority=found.effective_priority,
             last_write_ts=found.last_write_ts or None,
             last_read_ts=found.last_read_ts or None,
-            performance=asked.performance(),
+            performance=call.performance(),
         ),
         headers=told(config.sealed),
     )
@@ -108,19 +108,19 @@ class DeleteTopicQuery(Destruction):
     errors=(TopicNotEmpty, TopicNotSealed, RouterOutsidePrefixes),
     names={"topic": "example-no-longer-wanted"},
 )
-def delete(asked: Asked[None, DeleteTopicQuery], topic: str) -> Script[Answer]:
+def delete(call: Call[None, DeleteTopicQuery], topic: str) -> Script[Answer]:
     """Delete a topic, its records, and every router that names it."""
     gone = yield from delete_topic(
         check_topic_name(topic),
-        asked.query.if_empty,
+        call.query.if_empty,
         now_ms(),
-        asked.key,
-        if_sealed=asked.query.if_sealed,
-        keep_head=asked.query.keep_head,
+        call.key,
+        if_sealed=call.query.if_sealed,
+        keep_head=call.query.keep_head,
     )
-    return asked.answer(
+    return call.answer(
         DeleteTopicAnswer(
-            topic=topic, deleted=gone.deleted, routers_removed=gone.routers, performance=asked.performance()
+            topic=topic, deleted=gone.deleted, routers_removed=gone.routers, performance=call.performance()
         )
     )
 
@@ -139,19 +139,19 @@ class ListQuery(PageQuery):
     answers={200: TopicsAnswer},
     instead="PUT /v0/topics/:topic makes one",
 )
-def list_topics(asked: Asked[None, ListQuery]) -> Script[Answer]:
+def list_topics(call: Call[None, ListQuery]) -> Script[Answer]:
     """List topics by name, within the key's prefixes."""
-    wanted = asked.query
+    wanted = call.query
     (after,) = wanted.after()
-    found = yield from page_of_topics(wanted.prefix, asked.key.prefixes, after, wanted.size + 1, now_ms())
+    found = yield from page_of_topics(wanted.prefix, call.key.prefixes, after, wanted.size + 1, now_ms())
     shown = found[: wanted.size]
     following = next_cursor(shown[-1].name) if len(found) > wanted.size else UNSET
-    return asked.answer(
+    return call.answer(
         TopicsAnswer(
             topics=[listed(each) for each in shown],
             next_cursor=following,
             clamped=wanted.clamped,
-            performance=asked.performance(),
+            performance=call.performance(),
         )
     )
 

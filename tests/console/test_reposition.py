@@ -6,7 +6,7 @@ from django.urls import reverse
 
 from base.clock import now_ms
 from base.errors import CursorMoved, Incompatible, InvalidRequest
-from routers import moving
+from routers import reposition
 from routers.models import Router
 from routers.routers import RouterConfig
 from routers.tasks import forward
@@ -66,7 +66,7 @@ def test_what_is_rewound_is_forwarded_again(db: None, guarantee: str, twice: boo
     router = put_router("a->b", config, now_ms()).router
     forward(router.source_id)
     set_paused("a->b", True)
-    run(moving.move("a->b", 1, 3, now_ms()))
+    run(reposition.move("a->b", 1, 3, now_ms()))
     set_paused("a->b", False)
     forward(router.source_id)
     assert count("b") == (5 if twice else 3)
@@ -79,21 +79,21 @@ def test_the_next_record_is_the_first_that_the_source_shows(db: None) -> None:
     delete_records("a", None, ("tag", "Eq", "x"), now_ms())
     from routers.stored import find
 
-    assert run(moving.place(run(find("a->b")))).next_seq == 2
+    assert run(reposition.place(run(find("a->b")))).next_seq == 2
     assert router.state == "paused"
 
 
 def test_one_that_runs_is_not_moved(db: None) -> None:
     put_router("a->b", RouterConfig(source="a", dest="b"), now_ms())
     with pytest.raises(Incompatible, match="pause it"):
-        run(moving.move("a->b", 0, 0, now_ms()))
+        run(reposition.move("a->b", 0, 0, now_ms()))
 
 
 def test_it_is_not_moved_from_where_it_is_not(blocked: Router) -> None:
     with pytest.raises(CursorMoved):
-        run(moving.move("a->full", 3, 1, now_ms()))
+        run(reposition.move("a->full", 3, 1, now_ms()))
     with pytest.raises(InvalidRequest, match="go on after 0 to 4"):
-        run(moving.move("a->full", 5, 2, now_ms()))
+        run(reposition.move("a->full", 5, 2, now_ms()))
     assert seq(blocked) == 2
 
 

@@ -35,19 +35,19 @@ def everybody(scope: dict[str, Any], headers: dict[bytes, bytes]) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Dialect:
+class Api:
     """One API.
 
-    `check` raises for a request that is refused before its authentication. `doubt`, if there is one, is called for an unknown
-    client with a time (s). Keys from a reading before this time are too old, because another process may just have made a key.
+    `check` raises for a request that is refused before its authentication. `revalidate`, if there is one, is called for an
+    unknown client with a time (s). Keys from a reading before this time are too old: another process may just have made a key.
     `is_strict`: a call without fields refuses a body or a query.
     """
 
     keys: Keys
     refusal: Refusal
     check: Callable[[dict[str, Any], dict[bytes, bytes]], None] = everybody
-    doubt: Callable[[float], None] | None = None
+    revalidate: Callable[[float], None] | None = None
     is_strict: bool = True
 
 
-V0 = Dialect(keyring, refusal)
+V0 = Api(keyring, refusal)

@@ -11,8 +11,8 @@ import redis
 
 from base.clock import now_ms
 from push import clients, publish, running, subscriptions
-from push.crowd import AT_ONCE, Crowd
 from push.names import bus_topic
+from push.throttle import AT_ONCE, Throttle
 from routers.tasks import HELD, advance_source, flag, request_advance
 from store.loop import Loop
 from store.script import Pause, Script, run
@@ -42,13 +42,13 @@ class Question(Pause):
 
 def test_who_waits_for_a_turn_sees_that_a_flood_has_begun() -> None:
     async def ask_before_and_in_a_flood() -> None:
-        crowd = Crowd(Loop())
+        throttle = Throttle(Loop())
         questions = [Question() for _ in range(AT_ONCE + 3)]
-        asking = [asyncio.create_task(crowd.ask(each.script())) for each in questions]
+        asking = [asyncio.create_task(throttle.ask(each.script())) for each in questions]
         async with asyncio.timeout(10):
             await questions[AT_ONCE - 1].begun.wait()
             assert Question.under_way == AT_ONCE
-            crowd.dense_until = math.inf
+            throttle.dense_until = math.inf
             for each in questions[:AT_ONCE]:
                 each.answered.set()
             for each in questions[AT_ONCE:]:
@@ -67,7 +67,7 @@ def plain_receiver() -> Iterator[Receiver]:
     made.end()
 
 
-def test_in_a_flood_events_arrive_and_workers_of_routers_leave_them_to_the_courier(
+def test_in_a_flood_events_arrive_and_workers_of_routers_leave_them_to_the_dispatcher(
     transactional_db: None, settings, plain_receiver: Receiver
 ) -> None:
     settings.PUSH_CALLBACK_LOOPBACK_HTTP = True
@@ -83,8 +83,8 @@ def test_in_a_flood_events_arrive_and_workers_of_routers_leave_them_to_the_couri
     source_id = TopicHead.objects.get(topic__name=bus_topic(topic)).topic_id
     worker = running.Running()
     try:
-        worker.courier.crowd.dense_until = math.inf
-        until(lambda: worker.courier.heads, "the first look: before it, what is overdue is the sweep's to find")
+        worker.dispatcher.throttle.dense_until = math.inf
+        until(lambda: worker.dispatcher.heads, "the first look: before it, what is overdue is the sweep's to find")
         for n in range(1, 11):
             publish_event(n)
             until(lambda n=n: len(plain_receiver.acknowledged()) >= n, "the event")  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""The courier of a worker and the tasks that ask it for something, in a process of their own, which ends as a worker does."""
+"""The dispatcher of a worker and the tasks that ask it for something, in a process of their own, which ends as a worker does."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ ASKS = """
 import django
 django.setup()
 from push.running import start
-courier = start()
-print(courier.sweep(), flush=True)
-courier.stop()
-print(courier.sweep())
+dispatcher = start()
+print(dispatcher.sweep(), flush=True)
+dispatcher.stop()
+print(dispatcher.sweep())
 """
 
 

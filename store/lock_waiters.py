@@ -16,17 +16,17 @@ from psycopg.errors import LockNotAvailable
 from base.errors import NotReady
 from store.connection import Connection
 from store.held import LONG_MS, HeldLocks
-from store.readers import Readers
+from store.pool import Pool
 
 T = TypeVar("T")
 READERS = 3  # connections of an event loop for such statements
 
 
-class Turns:
+class LockWaiters:
     """The connections and queues of one event loop for such statements."""
 
     def __init__(self, held: HeldLocks) -> None:
-        self.readers = Readers(READERS, min(LONG_MS, settings.TOPICS_LOCK_TIMEOUT_MS) or LONG_MS)
+        self.readers = Pool(READERS, min(LONG_MS, settings.TOPICS_LOCK_TIMEOUT_MS) or LONG_MS)
         self.held = held
 
     async def read(self, topic_id: int, work: Callable[[Connection], Awaitable[T]]) -> T:

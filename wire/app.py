@@ -1,7 +1,7 @@
-"""The ASGI application of the one port. Streams are plain ASGI, and calls of /v0 go through the event loop's door.
+"""The ASGI application of the one port. Streams are plain ASGI, and calls of /v0 go through the event loop's fast path.
 Django's WSGI handler serves everything else in a bounded pool of threads.
 
-The front does the work that every request needs: authentication, routing, caps for bodies and for concurrent requests, gzip in
+The app does the work that every request needs: authentication, routing, caps for bodies and for concurrent requests, gzip in
 both directions. All checks happen before it reads a byte of the body.
 """
 
@@ -21,15 +21,15 @@ from django.urls import Resolver404, resolve
 
 from base.errors import NotReady
 from store.threads import Threads
-from wire import client, door, hosts, limits, metrics, pulse, shutdown, sockets, upload, visitors
+from wire import client, fast_path, hosts, limits, metrics, pulse, shutdown, sockets, upload, visitors
 from wire.answer import Answer, refusal
+from wire.api import V0
 from wire.bridge import Bare, Bridge, environ
-from wire.dialect import V0
 from wire.docs import Nothing
-from wire.endpoint import Asked
+from wire.endpoint import Call
 from wire.entrance import who
 from wire.keys import OPEN
-from wire.routes import LONGEST_PATH, Found, Routes
+from wire.routes import LONGEST_PATH, Matched, Routes
 
 log = logging.getLogger(__name__)
 Scope = dict[str, Any]
@@ -51,14 +51,14 @@ MOST_PATHS = 2000  # paths whose lookup is cached
 ADMIN_FORM_BYTES = 512 * 1024
 
 
-class Place(NamedTuple):
+class Target(NamedTuple):
     """The stream or the endpoints of a path. If both are None, Django may know the path."""
 
     stream: Stream | None
-    found: Found | None
+    found: Matched | None
 
 
-class Front:
+class App:
     """An ASGI application of one process."""
 
     def __init__(
@@ -77,7 +77,7 @@ class Front:
         """
         self.threads = Threads(settings.WEB_THREADS, "web")
         self.site = Bridge(site, self.threads)
-        self.api = Bridge(Bare(), self.threads)
+        self.views = Bridge(Bare(), self.threads)
         self.readiness = Bridge(Bare(), Threads(1, "ready"))
         self.routes, self.stream_at = routes, stream_at
         self.places = lru_cache(MOST_PATHS)(self.look_up)  # most requests are for few paths
@@ -101,8 +101,8 @@ class Front:
             else:
                 await self.request(found, scope, receive, send)
 
-    def look_up(self, path: str) -> Place:
-        return Place(self.stream_at(path), self.routes.find(path))
+    def look_up(self, path: str) -> Target:
+        return Target(self.stream_at(path), self.routes.find(path))
 
     async def lifespan(self, receive: Receive, send: Send) -> None:
         while True:
@@ -127,10 +127,10 @@ class Front:
         except Exception as error:
             await reply(refusal(error, started), dict(scope["headers"]), send)
 
-    async def request(self, found: Found | None, scope: Scope, receive: Receive, send: Send) -> None:
+    async def request(self, found: Matched | None, scope: Scope, receive: Receive, send: Send) -> None:
         started, path = time.perf_counter(), scope["path"]
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        dialect = found.dialect if found is not None else V0
+        api = found.api if found is not None else V0
         try:
             shutdown.check()
             if path in hosts.PROBES:
@@ -140,27 +140,27 @@ class Front:
             else:
                 answer = await self.page(scope, headers, receive)
         except Exception as error:
-            answer = dialect.refusal(error, started)
+            answer = api.refusal(error, started)
             metrics.request(scope["method"], "", answer.status, time.perf_counter() - started)
         await reply(answer, headers, send)
 
     async def call(
-        self, found: Found, scope: Scope, headers: dict[bytes, bytes], receive: Receive, started: float
+        self, found: Matched, scope: Scope, headers: dict[bytes, bytes], receive: Receive, started: float
     ) -> Answer:
-        """Answers a call of an API through the door, or through a view if the media type has to be negotiated."""
-        found.dialect.check(scope, headers)
-        key, origin, method = await who(found.dialect, scope, headers), address(scope), scope["method"]
+        """Answers a call of an API through the fast path, or through a view if the media type has to be negotiated."""
+        found.api.check(scope, headers)
+        key, origin, method = await who(found.api, scope, headers), address(scope), scope["method"]
         with limits.under_way(key.holder) as held:
             body = b""
             if method in TAKES_BODY or upload.announces(scope, headers):
                 most = MAX_BODY_BYTES if method in TAKES_BODY else upload.SMALL
                 body = await upload.read(headers, receive, most, held)
             if FAST_LANE and (endpoint := found.endpoints.get(method)) is not None:
-                accept = door.accepted(endpoint, headers)
+                accept = fast_path.accepted(endpoint, headers)
                 if accept is not None:
-                    asked: door.Request = Asked(key, headers, scope["query_string"], body, origin, started, accept)
-                    return await door.answer(endpoint, asked, found.arguments)
-            return await self.api.call(scope, headers, body, key)
+                    call: fast_path.Request = Call(key, headers, scope["query_string"], body, origin, started, accept)
+                    return await fast_path.answer(endpoint, call, found.arguments)
+            return await self.views.call(scope, headers, body, key)
 
     async def page(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive) -> Answer:
         """Answers with a page of Django: the admin, the schema, the docs page, or a static file. Raises NotFound under /v0."""
@@ -169,16 +169,16 @@ class Front:
         most = await self.most(scope, headers)
         with limits.under_way(key.holder if key is not None else client.address(scope, headers)) as held:
             body = await upload.read(headers, receive, most, held) if most else b""
-            bridge = self.api if path.startswith("/v0/") else self.site
+            bridge = self.views if path.startswith("/v0/") else self.site
             return await bridge.call(scope, headers, body, key)
 
     async def probe(self, scope: Scope, headers: dict[bytes, bytes], started: float) -> Answer:
         """Answers a health or readiness probe, without resources that other requests could exhaust."""
         if scope["path"] in HEALTH_PATHS:
             endpoint = self.health.get(scope["method"]) if FAST_LANE else None
-            if endpoint is not None and (accept := door.accepted(endpoint, headers)) is not None:
-                return await door.answer(
-                    endpoint, Asked(OPEN, headers, scope["query_string"], b"", "", started, accept), ()
+            if endpoint is not None and (accept := fast_path.accepted(endpoint, headers)) is not None:
+                return await fast_path.answer(
+                    endpoint, Call(OPEN, headers, scope["query_string"], b"", "", started, accept), ()
                 )
             return self.readiness.run(environ(scope, headers, b"", None))  # this view does not wait
         try:
@@ -190,7 +190,7 @@ class Front:
             raise NotReady(f"the connections that serve did not answer within {READY_SECONDS:.0f} s") from error
 
     async def most(self, scope: Scope, headers: dict[bytes, bytes]) -> int:
-        """Returns how many bytes of a body this page reads. 0: the front ignores the body. Raises NotFound."""
+        """Returns how many bytes of a body this page reads. 0: the app ignores the body. Raises NotFound."""
         path = scope["path"]
         if not is_route(path):
             if path.startswith("/v0/") or path == "/v0":
@@ -213,7 +213,7 @@ async def tune_listeners() -> None:
 
 
 def wants_key(path: str) -> bool:
-    """Returns whether the front authenticates this path. The admin and the open paths do it themselves."""
+    """Returns whether the app authenticates this path. The admin and the open paths do it themselves."""
     return path.startswith("/v0/") and path not in OPEN_PATHS
 
 
@@ -231,15 +231,15 @@ def address(scope: Scope) -> str:
     return str(peer[0]) if peer else ""
 
 
-async def reply(answer: Answer, asked: dict[bytes, bytes], send: Send) -> None:
+async def reply(answer: Answer, call: dict[bytes, bytes], send: Send) -> None:
     body, headers = answer.body, JSON_HEADERS
     if answer.headers or not body or len(body) >= GZIP_FROM:
-        body, headers = dressed(answer, asked)
+        body, headers = dressed(answer, call)
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
-def dressed(answer: Answer, asked: dict[bytes, bytes]) -> tuple[bytes, list[tuple[bytes, bytes]]]:
+def dressed(answer: Answer, call: dict[bytes, bytes]) -> tuple[bytes, list[tuple[bytes, bytes]]]:
     """Returns the body and the headers to send. The body is zipped if the client accepts it and the body is large enough."""
     body, headers = answer.body, list(answer.headers)
     if body and not says(headers, b"content-type"):
@@ -247,7 +247,7 @@ def dressed(answer: Answer, asked: dict[bytes, bytes]) -> tuple[bytes, list[tupl
     if len(body) >= GZIP_FROM and may_zip(answer.status, headers):
         # The client's Accept-Encoding decides whether this answer is zipped, and caches need to know that.
         headers.append((b"vary", b"accept-encoding"))
-        if wants_gzip(asked.get(b"accept-encoding")):
+        if wants_gzip(call.get(b"accept-encoding")):
             body = gzip.compress(body, compresslevel=1)
             headers = [header for header in headers if header[0] != b"content-length"]
             headers += [(b"content-encoding", b"gzip"), (b"content-length", b"%d" % len(body))]

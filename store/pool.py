@@ -51,7 +51,7 @@ class Places:
         self.free += 1
 
 
-class Readers:
+class Pool:
     """At most `most` connections, given out in the order of requests. A statement waits for a lock for at most `lock_ms`."""
 
     def __init__(self, most: int, lock_ms: int = settings.TOPICS_LOCK_TIMEOUT_MS, session: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Signs of life: who is missing is named, and what counts up counts up over all processes."""
+"""ProcessHeartbeat of life: who is missing is named, and what counts up counts up over all processes."""
 
 import json
 import os
@@ -9,22 +9,22 @@ import pytest
 from django.test import Client
 
 from base.clock import now_ms
-from console import jobs, metrics, signs
+from console import heartbeat, jobs, metrics
+from console.heartbeat import FORGET_MS, GRACE_MS, STALE_MS, ProcessHeartbeat
 from console.models import Count, Failure, Process, Task
-from console.signs import FORGET_MS, GRACE_MS, STALE_MS, Signs
 from store.script import run
 from tests.instances import Instance, until
 from wire.keys import Key
 
 
 @pytest.fixture
-def ours(db: None) -> Signs:
-    made = Signs("web")
+def ours(db: None) -> ProcessHeartbeat:
+    made = ProcessHeartbeat("web")
     made.started_ts -= 2 * GRACE_MS
     return made
 
 
-def test_who_says_nothing_is_missed(ours: Signs) -> None:
+def test_who_says_nothing_is_missed(ours: ProcessHeartbeat) -> None:
     now = now_ms()
     for kind, silent_ms in (("worker", 1_000), ("beat", STALE_MS + 1_000)):
         Process.objects.create(id=kind, kind=kind, host="h", pid=1, started_ts=1, seen_ts=now - silent_ms)
@@ -34,7 +34,7 @@ def test_who_says_nothing_is_missed(ours: Signs) -> None:
     assert ours.degraded(now) == []
 
 
-def test_push_is_missed_only_if_it_was_there(ours: Signs) -> None:
+def test_push_is_missed_only_if_it_was_there(ours: ProcessHeartbeat) -> None:
     now = now_ms()
     for kind in ("worker", "beat"):
         Process.objects.create(id=kind, kind=kind, host="h", pid=1, started_ts=1, seen_ts=now)
@@ -53,7 +53,7 @@ def metered() -> dict[str, float]:
     return {sample.labels["kind"]: sample.value for sample in alive.samples}
 
 
-def test_redis_that_does_not_answer_is_missed(ours: Signs) -> None:
+def test_redis_that_does_not_answer_is_missed(ours: ProcessHeartbeat) -> None:
     import redis
 
     ours.started_ts = now_ms()
@@ -62,17 +62,17 @@ def test_redis_that_does_not_answer_is_missed(ours: Signs) -> None:
     assert ours.degraded(now_ms()) == ["redis"]
 
 
-def test_before_the_first_look_nobody_is_missed(ours: Signs) -> None:
+def test_before_the_first_look_nobody_is_missed(ours: ProcessHeartbeat) -> None:
     assert ours.degraded(now_ms()) == []
 
 
-def test_a_process_that_ended_is_forgotten(ours: Signs) -> None:
+def test_a_process_that_ended_is_forgotten(ours: ProcessHeartbeat) -> None:
     Process.objects.create(id="old", kind="web", host="h", pid=1, started_ts=1, seen_ts=now_ms() - FORGET_MS - 1)
     ours.beat(now_ms())
     assert list(Process.objects.values_list("id", flat=True)) == [ours.id]
 
 
-def test_a_process_that_died_ahead_of_time_is_missed(ours: Signs) -> None:
+def test_a_process_that_died_ahead_of_time_is_missed(ours: ProcessHeartbeat) -> None:
     """Its clock was an hour ahead: its last sign would be one of life until that hour is over."""
     now = now_ms()
     for kind, ts in (("worker", now), ("beat", now + 3_600_000)):
@@ -81,8 +81,8 @@ def test_a_process_that_died_ahead_of_time_is_missed(ours: Signs) -> None:
     assert ours.degraded(now) == ["beat"]
 
 
-def test_counts_of_all_processes_add_up(ours: Signs) -> None:
-    other = Signs("web")
+def test_counts_of_all_processes_add_up(ours: ProcessHeartbeat) -> None:
+    other = ProcessHeartbeat("web")
     told: dict[tuple[Any, ...], int] = {
         ("topics_appended_records_total",): 5,
         ("topics_http_requests_total", "GET", "/v0/ready", 503): 2,
@@ -145,5 +145,5 @@ def test_readiness_names_what_is_degraded(instances) -> None:
 
 
 def test_a_process_that_does_not_look_says_nothing() -> None:
-    assert signs.degraded() == []
-    assert signs.queue_length() is None
+    assert heartbeat.degraded() == []
+    assert heartbeat.queue_length() is None

@@ -1,4 +1,4 @@
-"""The event loop's door: runs an endpoint's script on the loop's own connections, without a thread or a framework."""
+"""The event loop's fast path: runs an endpoint's script on the loop's own connections, without a thread or a framework."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from store.loop import here
 from wire import metrics
 from wire.actor import act_for
 from wire.answer import Answer
-from wire.endpoint import Asked, Endpoint
+from wire.endpoint import Call, Endpoint
 
-Request = Asked[Any, Any]
+Request = Call[Any, Any]
 ANYTHING = b"*/*"
 
 
-async def answer(endpoint: Endpoint, asked: Request, arguments: Sequence[str]) -> Answer:
-    """Returns the answer to a request that the front has accepted. `arguments`: the values in its path."""
+async def answer(endpoint: Endpoint, call: Request, arguments: Sequence[str]) -> Answer:
+    """Returns the answer to a request that the app has accepted. `arguments`: the values in its path."""
     try:
-        act_for(asked.actor)
-        done = await here().drive(endpoint.script(asked, arguments))
+        act_for(call.actor)
+        done = await here().drive(endpoint.script(call, arguments))
     except Exception as error:
-        done = endpoint.dialect.refusal(error, asked.started, asked.key)
-    metrics.request(endpoint.method, endpoint.route, done.status, time.perf_counter() - asked.started)
+        done = endpoint.api.refusal(error, call.started, call.key)
+    metrics.request(endpoint.method, endpoint.route, done.status, time.perf_counter() - call.started)
     return done
 
 

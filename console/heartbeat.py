@@ -62,7 +62,7 @@ class Seen(NamedTuple):
     redis_ts: int  # when Redis last answered; 0: never
 
 
-class Signs:
+class ProcessHeartbeat:
     """The heartbeats of one process, and their thread."""
 
     def __init__(self, kind: str) -> None:
@@ -76,7 +76,7 @@ class Signs:
         self.redis = redis.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=1, socket_timeout=1)
 
     def start(self) -> None:
-        threading.Thread(target=self.beat_forever, name="signs", daemon=True).start()
+        threading.Thread(target=self.beat_forever, name="heartbeat", daemon=True).start()
 
     def note(self, sums: dict[tuple[str | int, ...], int]) -> None:
         """Adds the increments since the last call."""
@@ -161,34 +161,34 @@ class Ours:
     """The heartbeats of this process, after start()."""
 
     def __init__(self) -> None:
-        self.signs: Signs | None = None
+        self.heartbeat: ProcessHeartbeat | None = None
 
-    def start(self, kind: str) -> Signs:
+    def start(self, kind: str) -> ProcessHeartbeat:
         """Starts the heartbeats of this process. A second call in the same process does nothing."""
-        signs = self.here()
-        if signs is None:
-            signs = self.signs = Signs(kind)
-            signs.start()
-        return signs
+        heartbeat = self.here()
+        if heartbeat is None:
+            heartbeat = self.heartbeat = ProcessHeartbeat(kind)
+            heartbeat.start()
+        return heartbeat
 
-    def here(self) -> Signs | None:
+    def here(self) -> ProcessHeartbeat | None:
         """Returns the heartbeats, or None if this process has none. A fork inherits the object, but not the thread."""
-        return self.signs if self.signs is not None and self.signs.pid == os.getpid() else None
+        return self.heartbeat if self.heartbeat is not None and self.heartbeat.pid == os.getpid() else None
 
     def note(self, sums: dict[tuple[str | int, ...], int]) -> None:
         """Adds a web process's increments to its next heartbeat (wire/metrics.py calls this)."""
-        if (signs := self.here()) is not None:
-            signs.note(sums)
+        if (heartbeat := self.here()) is not None:
+            heartbeat.note(sums)
 
     def degraded(self) -> list[str]:
         """Returns the parts of this site that are silent while appends and reads work: "redis", "worker", "beat", "push"."""
-        signs = self.here()
-        return [] if signs is None else signs.degraded(now_ms())
+        heartbeat = self.here()
+        return [] if heartbeat is None else heartbeat.degraded(now_ms())
 
     def seen(self) -> Seen | None:
         """Returns this process's view of the others, or None if this process has no heartbeat."""
-        signs = self.here()
-        return None if signs is None else signs.seen
+        heartbeat = self.here()
+        return None if heartbeat is None else heartbeat.seen
 
 
 process = Ours()

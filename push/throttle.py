@@ -34,7 +34,7 @@ def clock() -> float:
     return time.clock_gettime(CLOCK)
 
 
-class Crowd:
+class Throttle:
     """Detects whether publishers need the cores, and throttles the queries of deliveries meanwhile. Lives in an event loop."""
 
     def __init__(self, store: Loop) -> None:

@@ -11,7 +11,7 @@ from base.errors import Internal, TopicsError, Unauthorized
 from push.clients import bus_clients
 from wire import answer
 from wire.answer import Answer
-from wire.dialect import Dialect
+from wire.api import Api
 from wire.keys import OPEN, Key
 
 PLAIN = (b"content-type", b"text/plain; charset=utf-8")
@@ -56,4 +56,4 @@ def refusal(error: Exception, started: float, key: Key = OPEN) -> Answer:
 
 
 # Not strict: Routemaster ignores queries, and its clients may send them.
-BUS = Dialect(bus_clients, refusal, check_tls, bus_clients.doubt, is_strict=False)
+BUS = Api(bus_clients, refusal, check_tls, bus_clients.revalidate, is_strict=False)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
-from store.script import Coalesced, Done, Statement, Whole
+from store.script import Coalesced, Done, PlannedTransaction, Statement
 
 # MOVE sets different cursors in order. So two MOVE statements cannot deadlock. MOVE locks the row of each topic against a
 # delete, because a cursor must not outlive its topic. Then MOVE locks the row of the cursor. If two owners set a cursor at
@@ -41,7 +41,7 @@ SELECT n - 1, known.id, head_seq, kind, cursor_id, known.seq,
 """
 
 
-class Found(NamedTuple):
+class CursorUpdated(NamedTuple):
     """The result of a move: the topic, its head, and the cursor as it was set.
 
     `kind`: the kind of the owner, if the name belongs to another cursor. `cursor_id`: None if nothing changed. `unread_ms`:
@@ -60,7 +60,7 @@ class Found(NamedTuple):
 
 
 @dataclass(eq=False)
-class Move(Coalesced[Found | None]):
+class CursorUpdate(Coalesced[CursorUpdated | None]):
     """Sets a named cursor. The result is None if the topic does not exist.
 
     `seq`: None means the head. `expected`: the seq that the cursor must have, or None for any seq. `others`: whether a
@@ -94,7 +94,7 @@ class Move(Coalesced[Found | None]):
         return groups
 
     @classmethod
-    def transaction(cls, batch: Sequence[Self]) -> Whole:
+    def transaction(cls, batch: Sequence[Self]) -> PlannedTransaction:
         """The moves of one cursor are all equal here. The transaction does each once."""
         moves = leading(batch).values()
         wanted = {
@@ -105,27 +105,27 @@ class Move(Coalesced[Found | None]):
             "others": [each.others for each in moves],
             "now": max(each.now for each in batch),
         }
-        return Whole([Statement(MOVE, wanted)])
+        return PlannedTransaction([Statement(MOVE, wanted)])
 
     @classmethod
-    def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> list[Found | None]:
+    def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> list[CursorUpdated | None]:
         """If a cursor was absent, only its first move reports `made`."""
         moves = leading(batch)
         cursors = list(moves)
-        found = {cursors[place]: Found(*rest) for place, *rest in done.rows[0]}
-        outcomes: list[Found | None] = []
+        found = {cursors[place]: CursorUpdated(*rest) for place, *rest in done.rows[0]}
+        outcomes: list[CursorUpdated | None] = []
         for each in batch:
             got = found.get(each.cursor)
             outcomes.append(got._replace(made=False) if got and each is not moves[each.cursor] else got)
         return outcomes
 
 
-def leading(batch: Sequence[Move]) -> dict[tuple[str, str], Move]:
+def leading(batch: Sequence[CursorUpdate]) -> dict[tuple[str, str], CursorUpdate]:
     """Returns the first move of each cursor, in order of cursor."""
     first = {each.cursor: each for each in reversed(batch)}
     return dict(sorted(first.items()))
 
 
-def repeats(move: Move, first: Move) -> bool:
+def repeats(move: CursorUpdate, first: CursorUpdate) -> bool:
     """Whether both moves of a cursor have no condition and ask for the same. The result of `first` does not matter."""
     return move.expected is None and first.expected is None and (move.seq, move.others) == (first.seq, first.others)

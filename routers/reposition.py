@@ -11,7 +11,7 @@ from base.errors import CursorMoved, Incompatible, InvalidRequest
 from routers import graph
 from routers.models import Router
 from routers.routers import lock_cursors, wake_source
-from routers.stored import Found, absent, find
+from routers.stored import StoredRouter, absent, find
 from store.script import Script, Statement, atomically
 from topics import audit
 
@@ -37,7 +37,7 @@ UPDATE routers_router SET state = CASE WHEN state = 'blocked' THEN 'running' ELS
 """
 
 
-class Place(NamedTuple):
+class RouterPosition(NamedTuple):
     """The position of a router in its source. `next_seq` is the first record that is not forwarded yet. None: no record waits."""
 
     seq: int
@@ -47,15 +47,15 @@ class Place(NamedTuple):
     state: str
 
 
-def place(router: Found) -> Script[Place]:
+def place(router: StoredRouter) -> Script[RouterPosition]:
     """Returns the current position of the router. Raises RouterNotFound if the router was deleted meanwhile."""
     rows = yield Statement(PLACE, (router.id,))
     if not rows:
         raise absent(router.name)
-    return Place(*rows[0])
+    return RouterPosition(*rows[0])
 
 
-def move(name: str, seq: int, expected_seq: int, now: int) -> Script[Place]:
+def move(name: str, seq: int, expected_seq: int, now: int) -> Script[RouterPosition]:
     """Makes the router continue after `seq`. `expected_seq` is the position of the cursor when the operator decided to move it.
 
     Raises RouterNotFound, Incompatible (the router runs), CursorMoved, or InvalidRequest (`seq` is outside of the source).
@@ -65,7 +65,7 @@ def move(name: str, seq: int, expected_seq: int, now: int) -> Script[Place]:
     return moved
 
 
-def move_locked(name: str, seq: int, expected_seq: int, now: int) -> Script[tuple[Found, Place]]:
+def move_locked(name: str, seq: int, expected_seq: int, now: int) -> Script[tuple[StoredRouter, RouterPosition]]:
     yield from graph.lock_graph()
     router = yield from find(name)
     # Waits for a running advance of this router. No other advance can start until the commit.

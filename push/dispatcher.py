@@ -21,10 +21,10 @@ from base.clock import now_ms
 from base.errors import TopicsError
 from push import counters
 from push.batches import Taken, heads_of, overdue, set_back
-from push.crowd import Crowd
 from push.deliveries import Deliveries
 from push.forwarding import Forwarding
 from push.queues import KNOWN_SECONDS, Queues
+from push.throttle import Throttle
 from routers.advance import Moved
 from store.loop import Loop
 from topics.wake import CHANNEL
@@ -37,17 +37,17 @@ AWAY_SECONDS = 1.0  # pause after PostgreSQL or Redis did not answer
 STOP_SECONDS = 5.0  # time for running calls when the process stops
 
 
-class Courier:
+class Dispatcher:
     """Delivers the queues of all subscribers. Lives in its own event loop and thread."""
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self.store = Loop()
         self.redis = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=None, socket_connect_timeout=2)
-        self.crowd = Crowd(self.store)
+        self.throttle = Throttle(self.store)
         self.queues = Queues(self.store)
-        self.forwarding = Forwarding(self.store, self.redis, self.crowd, self.forwarded)
-        self.deliveries = Deliveries(self.store, self.queues, self.crowd)
+        self.forwarding = Forwarding(self.store, self.redis, self.throttle, self.forwarded)
+        self.deliveries = Deliveries(self.store, self.queues, self.throttle)
         self.name = secrets.token_hex(8)  # name of this process in Redis
         self.heads: dict[int, int] = {}  # heads of queues and of their sources, at the last look_once()
         self.busy: dict[int, int] = {}  # subscribers being served: a hint's head, 1 for an unknown head, 0 for no hint
@@ -76,7 +76,7 @@ class Courier:
                     async for message in heard.listen():
                         words = json.loads(message["data"])["data"].split()
                         await self.moved(dict(zip(map(int, words[::2]), map(int, words[1::2]), strict=True)))
-                        if self.crowd.dense or not self.queues:
+                        if self.throttle.dense or not self.queues:
                             break
             except (redis.RedisError, OSError, TopicsError) as error:
                 log.warning("deliveries wait for wake-ups: %s", error)
@@ -91,10 +91,10 @@ class Courier:
         Each publishing process would send 200 wake-ups a second. Receiving them costs a tenth of the CPU time that the
         publishers need themselves.
         """
-        while self.crowd.dense and not self.stopping:
+        while self.throttle.dense and not self.stopping:
             began = self.loop.time()
             await self.look_once()
-            await asyncio.sleep(max(self.crowd.rest_after(self.loop.time() - began), LOOK_SECONDS))
+            await asyncio.sleep(max(self.throttle.rest_after(self.loop.time() - began), LOOK_SECONDS))
 
     async def look_once(self) -> None:
         """Reads the heads once, and handles the changed ones. For a topic that is new here, the sweep finds earlier events."""
@@ -115,7 +115,7 @@ class Courier:
             if topic_id in queues.plain:
                 self.begin(self.forwarding.forward(topic_id))
             if topic_id in queues.plain or topic_id in queues.sources:
-                self.crowd.heard(topic_id, head)
+                self.throttle.heard(topic_id, head)
         if strangers:
             for id in await self.claim(strangers):
                 self.attend(id)
@@ -152,7 +152,7 @@ class Courier:
         The first process that hears of a subscriber claims the subscriber, until a long pause lets the claim expire. Claims
         are only hints: leases decide which process delivers.
         """
-        keys = [f"push:courier:{id}" for id in ids]
+        keys = [f"push:dispatcher:{id}" for id in ids]
         async with self.redis.pipeline(transaction=False) as pipeline:
             for key in keys:
                 pipeline.set(key, self.name, nx=True, px=OURS_MS)
@@ -160,7 +160,7 @@ class Courier:
             owners = (await pipeline.execute())[1::2]
             ours = [id for id, owner in zip(ids, owners, strict=True) if owner == self.name.encode()]
             for id in ours:
-                pipeline.pexpire(f"push:courier:{id}", OURS_MS)
+                pipeline.pexpire(f"push:dispatcher:{id}", OURS_MS)
                 self.ours[id] = self.loop.time() + OURS_MS / 2000
             if ours:
                 await pipeline.execute()

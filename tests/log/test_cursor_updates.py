@@ -22,8 +22,8 @@ from tests.steps import held_and_passing, together
 from topics import cursors
 from topics.cache import forget_all
 from topics.config import Config
+from topics.cursor_updates import CursorUpdate, CursorUpdated
 from topics.models import Cursor
-from topics.moves import Found, Move
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HEADS = {"t": 3, "other": 1}
@@ -39,11 +39,11 @@ def _topics() -> Iterator[None]:
     forget_all()
 
 
-def move(topic: str, name: str, seq: int | None, expected: int | None = None, *, now: int = NOW) -> Move:
-    return Move(topic, name, seq, expected, True, now)
+def move(topic: str, name: str, seq: int | None, expected: int | None = None, *, now: int = NOW) -> CursorUpdate:
+    return CursorUpdate(topic, name, seq, expected, True, now)
 
 
-def moved(*moves: Move) -> list[Any]:
+def moved(*moves: CursorUpdate) -> list[Any]:
     """What comes of moves that arrive together."""
     return together(move("other", "first", 0), *moves)
 
@@ -117,7 +117,7 @@ def test_one_that_cannot_be_set_is_no_others_trouble() -> None:
 
 def test_a_key_that_may_not_see_a_router_has_a_cursor_of_its_name() -> None:
     Cursor.objects.create(topic_id=look_up("t").id, kind="router", name="r", updated_ts=NOW)
-    seeing, blind = move("t", "r", 1), Move("t", "r", 1, None, False, NOW)
+    seeing, blind = move("t", "r", 1), CursorUpdate("t", "r", 1, None, False, NOW)
     done = moved(seeing, blind)
     assert [each.cursor_id is None for each in done] == [True, False]
     assert stands() == {("t", "r"): 1}
@@ -159,7 +159,7 @@ MOVES = st.lists(
 
 @settings(deadline=None, max_examples=30)
 @given(st.lists(MOVES, min_size=1, max_size=3))
-def test_whatever_comes_together(rounds: list[list[Move]]) -> None:
+def test_whatever_comes_together(rounds: list[list[CursorUpdate]]) -> None:
     """Of each cursor there is an order in which its moves, one after the other, come to the same."""
     Cursor.objects.all().delete()
     for moves in rounds:
@@ -172,7 +172,9 @@ def test_whatever_comes_together(rounds: list[list[Move]]) -> None:
             assert any(explains(order, before.get(cursor), after.get(cursor)) for order in permutations(its)), its
 
 
-def explains(order: tuple[tuple[Move, Found | None], ...], stood: int | None, stands: int | None) -> bool:
+def explains(
+    order: tuple[tuple[CursorUpdate, CursorUpdated | None], ...], stood: int | None, stands: int | None
+) -> bool:
     """Whether these moves, in this order, come to what was found and leave the cursor where it stands."""
     for move, found in order:
         head = HEADS.get(move.topic)

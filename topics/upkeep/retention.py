@@ -47,6 +47,15 @@ UPDATE topics_topichead SET reserved_seq = head_seq
 """
 # Uses PostgreSQL's clock, which all processes share. Otherwise a machine whose clock went back would treat times of the
 # others as future ones. Records keep their ts. A second step replaces the first, with the latest ts of both.
+#
+# An append takes the later of the host's time and the head's last ts. A TTL and from_ts find seqs by binary search, so times
+# must not fall in the order that the search sees. topic_seq_at.3.sql reads the step: until the latest ts is past, records up
+# to the step count as written at the step. From then on, records after the step count as not older than the latest ts.
+#
+# Rejected: times that never fall, because a clock that was a year ahead for a second would give a year of records one time;
+# corrected records, because a record never changes; a step that ends with the latest ts, because a TTL then deleted records
+# that were seconds old; PostgreSQL's clock for every append, because it steps, too; several steps for a topic, because a
+# host whose clock stays ahead would write one every 5 s.
 SET_CLOCKS = """
 WITH ahead AS (
     SELECT topic_id, head_seq, last_ts FROM topics_topichead WHERE last_ts > %(now)s + %(lead)s

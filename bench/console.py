@@ -39,7 +39,7 @@ WITH made AS (
       FROM generate_series(1, %s) n
     RETURNING id)
 INSERT INTO topics_topichead (topic_id, head_seq, floor_seq, cap_lost_seq, ttl_lost_seq, restart_lost_seq, source_lost_seq,
-                              ragged_seq, count, bytes, total, last_ts, last_read_ts, version)
+                              holes_seq, count, bytes, total, last_ts, last_read_ts, version)
 SELECT id, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 FROM made
 """
 # One record each millisecond, until now.

@@ -34,11 +34,11 @@ SPANS = """
 WITH source AS (
     SELECT h.topic_id, h.head_seq FROM topics_topichead h JOIN topics_topic t ON t.id = h.topic_id WHERE t.name = %(home)s),
 dest AS (
-    UPDATE topics_topichead head SET head_seq = source.head_seq, ragged_seq = source.head_seq, count = source.head_seq
+    UPDATE topics_topichead head SET head_seq = source.head_seq, holes_seq = source.head_seq, count = source.head_seq
       FROM source, topics_topic t
      WHERE t.name = %(dest)s AND head.topic_id = t.id
     RETURNING head.topic_id)
-INSERT INTO routers_span (topic_id, first_seq, last_seq, home_id, home_first_seq, home_last_seq, ts, shown,
+INSERT INTO topics_span (topic_id, first_seq, last_seq, home_id, home_first_seq, home_last_seq, ts, shown,
                           keep_node, keep_tag, path)
 SELECT dest.topic_id, n, n + %(size)s - 1, source.topic_id, n, n + %(size)s - 1, 1748470000600, true, true, true, '{bench}'
   FROM source, dest, generate_series(1, source.head_seq, %(size)s) n
@@ -216,7 +216,7 @@ def span_reads(client: Client, connection: psycopg.Connection[Any], instance: In
     fill(connection, "home", 100_000, now_ms())
     for dest, size in (("ones", 1), ("long", 10_000)):
         connection.execute(SPANS, {"home": "home", "dest": dest, "size": size})
-    connection.execute("VACUUM ANALYZE routers_span")
+    connection.execute("VACUUM ANALYZE topics_span")
     connection.execute("VACUUM ANALYZE topics_record_logged")
     body = '{"from_seq":50000,"limit":1000}'
     took = {t: post(f"{instance.url}/v0/topics/{t}/diff", body, 1, 3).p50_ms for t in ("home", "ones", "long", "home")}

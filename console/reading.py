@@ -41,7 +41,7 @@ PINNED = """
 SELECT t.name, sum(least(home_last_seq, head.floor_seq) - home_first_seq + 1)::bigint
   FROM topics_topichead head
  CROSS JOIN LATERAL (
-     SELECT topic_id, home_first_seq, home_last_seq FROM routers_span
+     SELECT topic_id, home_first_seq, home_last_seq FROM topics_span
       WHERE home_id = %(id)s AND shown AND home_first_seq <= head.floor_seq LIMIT %(most)s) piece
   JOIN topics_topic t ON t.id = piece.topic_id
  WHERE head.topic_id = %(id)s

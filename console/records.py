@@ -47,7 +47,7 @@ TAGGED = """
 WITH head AS (SELECT floor_seq, head_seq FROM topics_topichead WHERE topic_id = %(id)s),
 pieces AS (
     SELECT s.* FROM head CROSS JOIN LATERAL (
-        SELECT * FROM routers_span
+        SELECT * FROM topics_span
          WHERE topic_id = %(id)s AND last_seq > floor_seq AND last_seq >= %(first)s AND first_seq <= %(last)s
          ORDER BY last_seq {order} LIMIT {most_spans}) s),
 found AS (

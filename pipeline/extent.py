@@ -13,7 +13,7 @@ from base.errors import TopicNotFound
 
 # `s.earliest_seq - 1` is the floor that readers see: expired records are below.
 EXTENT = """
-SELECT t.id, t.name, h.head_seq, s.earliest_seq - 1, h.ragged_seq, h.recreated_seq
+SELECT t.id, t.name, h.head_seq, s.earliest_seq - 1, h.holes_seq, h.recreated_seq
   FROM topics_topic t
   JOIN topics_topichead h ON h.topic_id = t.id
  CROSS JOIN LATERAL topic_stat(h, CASE WHEN t.ttl_ms > 0
@@ -33,7 +33,7 @@ LEAST_FETCH, MOST_FETCH = 20, 10_000  # records
 class Extent(NamedTuple):
     """A topic at one moment. The seqs above `floor` up to `head` are all records that the topic shows at this moment.
 
-    `ragged`: at or below this seq the topic may have holes and forwarded records. `recreated`: the last head of deleted topics
+    `holes`: at or below this seq the topic may have holes and forwarded records. `recreated`: the last head of deleted topics
     with the same name. The first seq of this topic is above `recreated`.
     """
 
@@ -41,7 +41,7 @@ class Extent(NamedTuple):
     name: str
     head: int
     floor: int
-    ragged: int
+    holes: int
     recreated: int = 0
 
 
@@ -84,7 +84,7 @@ def divide(connection: psycopg.Connection[Any], topic: Extent, first: int, last:
 
     The numbers of records differ by at most 1. Returns [] if the range has no records.
 
-    Above `ragged`, the difference of seqs is the number of records. Below, a binary search counts records for each border, and
+    Above `holes`, the difference of seqs is the number of records. Below, a binary search counts records for each border, and
     reads about one and a half times the range.
     """
     first = max(first, topic.floor + 1)
@@ -116,6 +116,6 @@ def measure(connection: psycopg.Connection[Any], topic: Extent, first: int, last
     """Returns (number of records in first..last, bytes of these records)."""
     if first > last:
         return 0, 0
-    row = connection.execute(RECORDS, [topic.id, first, last, topic.ragged]).fetchone()
+    row = connection.execute(RECORDS, [topic.id, first, last, topic.holes]).fetchone()
     assert row is not None
     return int(row[0]), int(row[1])

@@ -1,4 +1,8 @@
-"""A subscriber's batches: take the next one under a lease, and store the outcome (sql/push_batch.sql, sql/push_settle.2.sql)."""
+"""A subscriber's batches.
+
+A process takes the next batch under a lease (sql/functions/push_batch.sql), and stores the outcome
+(sql/functions/push_settle.sql).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from topics.upkeep.retention import MOST_LEAD_MS
 BEGIN_SECONDS, MARGIN_SECONDS = 8.0, 2.0
 LEASE_MS = int((MOST_SECONDS + BEGIN_SECONDS + MARGIN_SECONDS) * 1000)
 MOST_BYTES = 8 * 1024 * 1024  # of a batch's events. A single event always fits
-LONGEST_PAUSE_MS = settings.MAX_BACKOFF_MS * 3 // 2  # sql/push_settle.2.sql
+LONGEST_PAUSE_MS = settings.MAX_BACKOFF_MS * 3 // 2  # sql/functions/push_settle.sql
 RATES = (settings.ROUTEMASTER_HP_HEAL_RATE, settings.ROUTEMASTER_HP_DAMAGE_RATE, settings.MAX_BACKOFF_MS)
 
 COLUMNS = "verdict, wait_ms, full_seq, lease, batch_id, attempt, age_ms, callback, uuid, dropped, unreadable, records"

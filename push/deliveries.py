@@ -1,4 +1,4 @@
-"""Delivers a subscriber's batches for the dispatcher: one after another, each under a lease (sql/push_batch.sql).
+"""Delivers a subscriber's batches for the dispatcher: one after another, each under a lease (sql/functions/push_batch.sql).
 
 A hanging callback holds only a thread, because the event loop queries PostgreSQL, on a few connections. Subscribers whose last
 delivery failed or was slow share half of the threads. The other half stays free for quick callbacks, however many are slow.

@@ -1,7 +1,7 @@
 """Deliveries of one worker process: an event loop that knows which subscribers are due (docs/push.md).
 
 Wake-ups come from Redis (topics/wake.py), and times from the loop's timers. Both are hints and can be lost: the sweep
-(tasks.py) finds overdue subscribers. Only leases decide which process may deliver (sql/push_batch.sql).
+(tasks.py) finds overdue subscribers. Only leases decide which process may deliver (sql/functions/push_batch.sql).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fills a queue whose events come from several topics (sql/push_fill.sql).
+"""Fills a queue whose events come from several topics (sql/functions/push_fill.sql).
 
 A router fills a queue of one topic like any dest: routers/advance.py advances all routers of a source at once.
 """

@@ -45,7 +45,7 @@ class Subscriber(models.Model):
     """A client's subscription: the callback of its queue, the health of deliveries, and the current batch.
 
     The position of delivery is a Cursor of the queue. `lease` is the number of the last lease. The holder of an older lease can
-    change nothing (sql/push_settle.2.sql). A batch does not change until it is acknowledged.
+    change nothing (sql/functions/push_settle.sql). A batch does not change until it is acknowledged.
     """
 
     client = models.OneToOneField(BusClient, models.PROTECT, primary_key=True, related_name="subscriber")

@@ -22,7 +22,7 @@ from topics.delete import delete_locked
 # a crash took before a reader saw them (pieces without a home) do not count either.
 ALL = """
 SELECT p.name, client.name,
-       coalesce(h.head_seq - h.recreated_seq - (SELECT coalesce(sum(last_seq - first_seq + 1), 0)::bigint FROM routers_span lost
+       coalesce(h.head_seq - h.recreated_seq - (SELECT coalesce(sum(last_seq - first_seq + 1), 0)::bigint FROM topics_span lost
                                WHERE lost.topic_id = t.id AND lost.home_id IS NULL), 0)
   FROM push_bustopic p LEFT JOIN push_busclient client ON client.id = p.publisher_id
   LEFT JOIN topics_topic t ON t.name = 'bus:' || p.name LEFT JOIN topics_topichead h ON h.topic_id = t.id

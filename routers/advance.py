@@ -1,4 +1,4 @@
-"""Forwarding, step by step: sql/routers_advance.3.sql advances the routers of one source, and this module calls it.
+"""Forwarding, step by step: sql/functions/routers_advance.sql advances the routers of one source, and this module calls it.
 
 A worker drains a source, and then continues with the dests' own routers. A reader of a dest first advances everything upstream
 of the dest. So the reader sees every write that was acknowledged before its read (docs/routers.md).
@@ -56,7 +56,7 @@ SELECT DISTINCT r.source_id
 """
 BEHIND_OF = BEHIND + " AND r.source_id = %(source)s"
 
-# A blocked router pauses for at most 5 s (sql/router_moved.sql). A pause with a later end was set by a clock that was ahead.
+# A blocked router pauses for at most 5 s (sql/functions/router_moved.sql). If a pause ends later, a clock that was ahead set it.
 END_LONG_PAUSES = """
 UPDATE routers_router SET retry_ts = 0
  WHERE id IN (SELECT id FROM routers_router WHERE state = 'blocked' AND retry_ts > %s::bigint + 5000

@@ -22,7 +22,7 @@ SELECT c.seq, head.floor_seq, head.head_seq,
             (SELECT seq FROM topics_record
               WHERE topic_id = c.topic_id AND seq > greatest(c.seq, head.floor_seq) AND NOT deleted ORDER BY seq LIMIT 1)
             UNION ALL
-            (SELECT greatest(first_seq, c.seq + 1, head.floor_seq + 1) FROM routers_span
+            (SELECT greatest(first_seq, c.seq + 1, head.floor_seq + 1) FROM topics_span
               WHERE topic_id = c.topic_id AND last_seq > greatest(c.seq, head.floor_seq) AND shown
               ORDER BY last_seq LIMIT 1)) next),
        r.state

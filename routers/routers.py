@@ -356,7 +356,7 @@ def lock_cursors(cursor_ids: list[int]) -> Script[None]:
     """Waits for running advances of these cursors' routers. Until the commit, no other transaction writes these rows.
 
     Locks all cursors at once in order of id, because an advance also holds several. Locks them before any head, because an
-    advance locks heads later (sql/routers_advance.3.sql).
+    advance locks heads later (sql/functions/routers_advance.sql).
     """
     yield Statement(LOCK_CURSORS, (cursor_ids,))
 

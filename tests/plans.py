@@ -22,7 +22,7 @@ RECORDS = 100_000
 TABLES = (
     "topics_record_logged",
     "topics_record_volatile",
-    "routers_span",
+    "topics_span",
     "routers_router",
     "topics_cursor",
     "topics_topichead",
@@ -43,12 +43,12 @@ UPDATE topics_topichead SET head_seq = %(records)s, count = %(records)s, bytes =
  WHERE topic_id = %(id)s
 """
 FILL_DEST = """
-INSERT INTO routers_span (topic_id, first_seq, last_seq, home_id, home_first_seq, home_last_seq, ts, shown, keep_node,
+INSERT INTO topics_span (topic_id, first_seq, last_seq, home_id, home_first_seq, home_last_seq, ts, shown, keep_node,
                           keep_tag, path, stamp_router, stamp_source, stamp_source_id, stamp_first_seq)
 SELECT %(id)s, n + 1, n + %(length)s, %(home)s, n + 1, n + %(length)s, %(now)s + n, true, true, true, '{r}',
        %(stamp)s, 'home', %(home)s, n + 1
   FROM generate_series(0, %(records)s - 1, %(length)s) n;
-UPDATE topics_topichead SET head_seq = %(records)s, ragged_seq = %(records)s, count = %(records)s, bytes = %(records)s * 10,
+UPDATE topics_topichead SET head_seq = %(records)s, holes_seq = %(records)s, count = %(records)s, bytes = %(records)s * 10,
        last_ts = %(now)s + %(records)s
  WHERE topic_id = %(id)s
 """
@@ -62,7 +62,7 @@ SELECT pg_restore_relation_stats('schemaname', 'public', 'relname', relname::tex
 """
 ANALYZE = "ANALYZE " + ", ".join(TABLES)
 EMPTY = """
-TRUNCATE topics_record, routers_span, topics_topichead, topics_topic, topics_lasthead, topics_auditentry, topics_idempotencykey
+TRUNCATE topics_record, topics_span, topics_topichead, topics_topic, topics_lasthead, topics_auditentry, topics_idempotencykey
  CASCADE
 """
 AUTOVACUUM = "".join(f"ALTER TABLE {table} {{}};" for table in TABLES)
@@ -72,7 +72,7 @@ INSERT INTO topics_topic (name, type, ttl_ms, cap_records, cap_bytes, discard, d
                           created_ts)
 SELECT 'other' || n, 'log', 0, 0, 0, 'old', 'disk', true, true, 0, true, 0, 0, 0, false, 0 FROM generate_series(1, 3000) n;
 INSERT INTO topics_topichead (topic_id, head_seq, floor_seq, cap_lost_seq, ttl_lost_seq, restart_lost_seq,
-                              source_lost_seq, ragged_seq, count, bytes, total, last_ts, last_read_ts, version)
+                              source_lost_seq, holes_seq, count, bytes, total, last_ts, last_read_ts, version)
 SELECT id, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 FROM topics_topic;
 INSERT INTO topics_lasthead (name, head_seq) SELECT 'gone' || n, n FROM generate_series(1, 3000) n;
 INSERT INTO topics_record_volatile (topic_id, seq, ts, total, size, volatile, data)
@@ -80,7 +80,7 @@ SELECT id, n, 0, n * 10, 10, true, '"23456789"' FROM topics_topic, generate_seri
 """
 SPANS_OF_OTHERS = """
 INSERT INTO topics_record_logged (topic_id, seq, ts, total, size, data) SELECT id, 1, 0, 10, 10, '"23456789"' FROM topics_topic;
-INSERT INTO routers_span (topic_id, first_seq, last_seq, home_id, home_first_seq, home_last_seq, ts, shown, keep_node,
+INSERT INTO topics_span (topic_id, first_seq, last_seq, home_id, home_first_seq, home_last_seq, ts, shown, keep_node,
                           keep_tag, path)
 SELECT id + 1, 1, 1, id, 1, 1, 0, true, true, true, '{r}' FROM topics_topic
 """

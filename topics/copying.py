@@ -38,9 +38,9 @@ WITH moved AS (
     UPDATE topics_topichead head
        SET head_seq = %(head_seq)s::bigint,
            floor_seq = CASE WHEN head.count = 0 THEN %(first_seq)s::bigint - 1 ELSE head.floor_seq END,
-           ragged_seq = CASE WHEN {volatile} THEN %(head_seq)s::bigint
-                             WHEN head.count = 0 THEN greatest(head.ragged_seq, %(inner_hole)s::bigint)
-                             ELSE greatest(head.ragged_seq, %(hole)s::bigint) END,
+           holes_seq = CASE WHEN {volatile} THEN %(head_seq)s::bigint
+                             WHEN head.count = 0 THEN greatest(head.holes_seq, %(inner_hole)s::bigint)
+                             ELSE greatest(head.holes_seq, %(hole)s::bigint) END,
            volatile_seq = CASE WHEN {volatile} THEN %(head_seq)s::bigint ELSE head.volatile_seq END,
            reserved_seq = greatest(head.reserved_seq, %(head_seq)s::bigint),
            count = head.count + %(count)s::bigint,
@@ -75,16 +75,16 @@ UPDATE topics_topichead
 # records has its losses below the floor (topic_shrink).
 LOSE_BEHIND = """
 WITH piece AS (
-    INSERT INTO routers_span (topic_id, first_seq, last_seq, home_id, home_first_seq, home_last_seq, ts, shown, keep_node,
+    INSERT INTO topics_span (topic_id, first_seq, last_seq, home_id, home_first_seq, home_last_seq, ts, shown, keep_node,
                               keep_tag, path)
     SELECT topic_id, head_seq + 1, %(gap_to)s::bigint, NULL, 0, 0, last_ts, false, true, true, %(path)s::text[]
       FROM topics_topichead WHERE topic_id = %(id)s::bigint)
 UPDATE topics_topichead
-   SET head_seq = %(gap_to)s::bigint, ragged_seq = %(gap_to)s::bigint, reserved_seq = greatest(reserved_seq, %(gap_to)s::bigint)
+   SET head_seq = %(gap_to)s::bigint, holes_seq = %(gap_to)s::bigint, reserved_seq = greatest(reserved_seq, %(gap_to)s::bigint)
  WHERE topic_id = %(id)s::bigint
 """
 SINK_IF_EMPTY = "SELECT topic_shrink(topic_id, floor_seq, 0, 0) FROM topics_topichead WHERE topic_id = %s AND count = 0"
-# Notes the records that a reader of the source had to undo (sql/topic_lost_from.sql).
+# Notes the records that a reader of the source had to undo (sql/functions/topic_lost_from.sql).
 NOTE_CRASH = """
 INSERT INTO topics_crashloss (topic_id, first_seq, last_seq) VALUES (%s, %s, %s) ON CONFLICT (topic_id, last_seq) DO NOTHING
 """

@@ -25,9 +25,9 @@ from wire.parse import Destruction
 
 EXPIRE = "SELECT topic_expire(%s, %s)"
 # Uses the index on the tag. The function locks first the records, then the head, and then compares the topic's version
-# (sql/topic_delete_match.3.sql). If the version differs, the transaction rolls back.
+# (sql/functions/topic_delete_match.sql). If the version differs, the transaction rolls back.
 DELETE_MATCH = "SELECT topic_delete_match(%s, %s, %s, %s, %s, %s, %s)"
-# This works in the same way (sql/topic_delete_seqs.sql).
+# This works in the same way (sql/functions/topic_delete_seqs.sql).
 DELETE_SEQS = "SELECT topic_delete_seqs(%s, %s, %s::bigint[], %s)"
 MOST_SEQS = 5_000
 TAKE_HEAD = "UPDATE topics_topichead SET version = version + 1 WHERE topic_id = %s RETURNING head_seq"

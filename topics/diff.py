@@ -1,4 +1,4 @@
-"""Reads a topic by seq (docs/wire.md). PostgreSQL finds the window and writes its records (sql/topic_diff.5.sql)."""
+"""Reads a topic by seq (docs/wire.md). PostgreSQL finds the window and writes its records (sql/functions/topic_diff.sql)."""
 
 from __future__ import annotations
 

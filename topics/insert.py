@@ -24,7 +24,7 @@ MOST_RECORDS = 5_000  # of one transaction: the next append should not wait long
 # shorter go on with NULL: what no record has is sent as an empty one.
 # An append may expect its head where it is: then it is its topic's only one. Whoever waits here for the lock of a head is shown
 # the head as it is then, so what is compared is what is moved.
-# A head that passes its reserved_seq makes this one transaction wait for the disk (sql/topic_reserve.3.sql).
+# A head that passes its reserved_seq makes this one transaction wait for the disk (sql/functions/topic_reserve.sql).
 APPEND = """
 WITH moved AS (
     UPDATE topics_topichead head
@@ -80,7 +80,7 @@ MOVES = {
     "reserved_seq": "topic_reserve(head.head_seq + batch.count, head.reserved_seq)",
 }
 # Volatile records may vanish, so that nothing may take their seqs for a plain run of logged ones.
-VOLATILE_MOVES = MOVES | dict.fromkeys(("ragged_seq", "volatile_seq"), MOVES["head_seq"])
+VOLATILE_MOVES = MOVES | dict.fromkeys(("holes_seq", "volatile_seq"), MOVES["head_seq"])
 
 
 def assigned(moves: dict[str, str]) -> str:

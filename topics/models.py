@@ -75,8 +75,8 @@ class TopicHead(models.Model):
     """The one hot row of a topic. The row is narrow, and no index covers a changing column. So each append is a HOT update.
 
     `floor_seq + 1` is the first live seq. A seq at or below `*_lost_seq` was lost without a request to delete it. Every seq
-    above `ragged_seq` is a live, logged record of this topic: no hole, no span. No seq above `reserved_seq` was ever
-    visible (sql/topic_reserve.3.sql). No record above `volatile_seq` is volatile. Seqs up to `recreated_seq` belong to
+    above `holes_seq` is a live, logged record of this topic: no hole, no span. No seq above `reserved_seq` was ever
+    visible (sql/functions/topic_reserve.sql). No record above `volatile_seq` is volatile. Seqs up to `recreated_seq` belong to
     deleted topics with the same name; 0 if there was none.
     """
 
@@ -88,7 +88,7 @@ class TopicHead(models.Model):
     ttl_lost_seq = models.BigIntegerField(default=0)
     restart_lost_seq = models.BigIntegerField(default=0)
     source_lost_seq = models.BigIntegerField(default=0)
-    ragged_seq = models.BigIntegerField(default=0)
+    holes_seq = models.BigIntegerField(default=0)
     count = models.BigIntegerField(default=0)
     bytes = models.BigIntegerField(default=0)
     total = models.BigIntegerField(default=0)  # payload bytes ever appended. A range's bytes: the difference of two
@@ -109,7 +109,7 @@ class ClockStep(models.Model):
     """The ts of a topic fell at `ts`. Records up to `upto_seq` have a ts of at most `until_ts`. Later records start at
     `ts`.
 
-    sql/topic_seq_at.3.sql explains what a time means then, and which clock was wrong.
+    sql/functions/topic_seq_at.sql explains what a time means then, and which clock was wrong.
     """
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
@@ -122,7 +122,7 @@ class CrashLoss(models.Model):
     """Seqs first_seq to last_seq of a topic that a crash of PostgreSQL took back. Readers may have seen all but the last.
 
     Each crash while the topic is written adds a row. The rows stay as long as the topic, because a reader can return at any
-    time (sql/topic_lost_from.sql).
+    time (sql/functions/topic_lost_from.sql).
     """
 
     pk = models.CompositePrimaryKey("topic_id", "last_seq")
@@ -132,7 +132,7 @@ class CrashLoss(models.Model):
 
 
 class Record(models.Model):
-    """A record, stored once, under its home: the topic of its append. See sql/record.sql."""
+    """A record, stored once, under its home: the topic of its append. See sql/tables/topics_record.sql."""
 
     pk = models.CompositePrimaryKey("topic_id", "seq")
     topic_id = models.BigIntegerField()  # no foreign key: spans may show a record after its topic is deleted
@@ -157,7 +157,6 @@ class Span(models.Model):
 
     If `shown` is false, the span is a piece that was deleted here, or a loss. A deleted piece stays, because otherwise a
     cycle could bring the records back. A loss has no home: the source lost these records before a router forwarded them.
-    The table keeps its first name.
     """
 
     pk = models.CompositePrimaryKey("topic_id", "last_seq")
@@ -179,12 +178,11 @@ class Span(models.Model):
     stamp_first_seq = models.BigIntegerField(null=True)
 
     class Meta:
-        db_table = "routers_span"
         indexes = [
             # Finds the spans of home records, for reclaim.
-            models.Index(fields=["home_id", "home_last_seq"], name="routers_span_by_home"),
+            models.Index(fields=["home_id", "home_last_seq"], name="topics_span_by_home"),
             # Finds whether a topic already has a home record, for routers on a cycle.
-            models.Index(fields=["home_id", "topic_id", "home_last_seq"], name="routers_span_by_home_in_topic"),
+            models.Index(fields=["home_id", "topic_id", "home_last_seq"], name="topics_span_by_home_in_topic"),
             # Finds the source seqs of an exactly_once router in this topic, by the last seq.
             models.Index(
                 "topic_id",
@@ -192,11 +190,11 @@ class Span(models.Model):
                 "stamp_source_id",
                 models.F("stamp_first_seq") + models.F("last_seq") - models.F("first_seq"),
                 condition=models.Q(stamp_router__isnull=False),
-                name="routers_span_by_stamp",
+                name="topics_span_by_stamp",
             ),
             # Finds the next loss above a reader's seq.
             models.Index(
-                fields=["topic_id", "last_seq"], condition=models.Q(home_id__isnull=True), name="routers_span_lost"
+                fields=["topic_id", "last_seq"], condition=models.Q(home_id__isnull=True), name="topics_span_lost"
             ),
         ]
 
@@ -213,7 +211,7 @@ class LastHead(models.Model):
     """The head of the last topic with a name.
 
     Written when this topic is deleted (delete.py), and read when the next topic with the name is created
-    (sql/topic_last_head.sql). The row stays, because a reader can return with an old cursor at any time.
+    (sql/functions/topic_last_head.sql). The row stays, because a reader can return with an old cursor at any time.
     """
 
     name = models.CharField(max_length=255, primary_key=True, db_collation="C")

@@ -22,7 +22,7 @@ BELOW = """
 WITH asked AS MATERIALIZED (
     SELECT n, topic_id, version, expired_ts, before_seq, head_seq, floor_seq, bytes, total,
            greatest(floor_seq, least(head_seq, before_seq - 1)) AS floor,
-           expired_ts IS NULL AND floor_seq >= ragged_seq AS plain
+           expired_ts IS NULL AND floor_seq >= holes_seq AS plain
       FROM unnest(%(ids)s::bigint[], %(versions)s::bigint[], %(expired)s::bigint[], %(before_seqs)s::bigint[])
                WITH ORDINALITY AS known (topic_id, version, expired_ts, before_seq, n)
       JOIN topics_topichead head USING (topic_id, version)

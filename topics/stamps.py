@@ -1,6 +1,6 @@
 """Hides names in the stamp of exactly_once routers, `meta._topics_router`, from a key with prefixes.
 
-PostgreSQL writes the stamp as the last member of `meta` (sql/stamped_meta.sql), without regard to keys. This module
+PostgreSQL writes the stamp as the last member of `meta` (sql/functions/stamped_meta.sql), without regard to keys. This module
 replaces names outside the reader's prefixes by "*". Every other byte of the record stays the same. The member's name is
 reserved for routers. If a client writes a member of the same name, shape and place, it is treated as a stamp.
 """
@@ -21,7 +21,7 @@ class Stamped(msgspec.Struct):
 
 
 class Stamp(msgspec.Struct):
-    """The fields of sql/stamped_meta.sql, in the same order."""
+    """The fields of sql/functions/stamped_meta.sql, in the same order."""
 
     router: str
     source: str

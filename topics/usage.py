@@ -14,7 +14,7 @@ SELECT *
   FROM (SELECT sum(greatest(reltuples, 0))::bigint, sum(pg_total_relation_size(oid))::bigint
           FROM pg_class WHERE oid IN ('topics_record_logged'::regclass, 'topics_record_volatile'::regclass)) stored,
        (SELECT greatest(reltuples, 0)::bigint, pg_total_relation_size(oid)
-          FROM pg_class WHERE oid = 'routers_span'::regclass) spans,
+          FROM pg_class WHERE oid = 'topics_span'::regclass) spans,
        (SELECT coalesce(sum(count), 0)::bigint, coalesce(sum(bytes), 0)::bigint,
                coalesce(sum(greatest(floor_seq + 1 - coalesce(next_seq, 1), 0)), 0)::bigint
           FROM topics_topichead LEFT JOIN topics_reclaim USING (topic_id)) shown,
@@ -27,7 +27,7 @@ SELECT coalesce(t.name, d.name, home_id::text), d.id IS NOT NULL, by.name, sum(r
   FROM (SELECT s.home_id, s.topic_id,
                least(s.home_last_seq, coalesce(home.floor_seq, s.home_last_seq))
                - (s.home_first_seq + greatest(dest.floor_seq + 1 - s.first_seq, 0)) + 1 AS records
-          FROM routers_span s
+          FROM topics_span s
           JOIN topics_topichead dest ON dest.topic_id = s.topic_id
           LEFT JOIN topics_topichead home ON home.topic_id = s.home_id
          WHERE s.shown AND s.last_seq > dest.floor_seq) pinned

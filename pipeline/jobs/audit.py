@@ -56,7 +56,7 @@ SELECT part.n AS part, record.seq AS dest_seq, span.shown, span.ts AS dest_ts, s
 # Selects the difference between the head's count and the number of shown records, in one snapshot.
 MISCOUNTED = """
 SELECT h.count - e.records
-  FROM topics_topichead h CROSS JOIN LATERAL topic_extent(h.topic_id, h.floor_seq + 1, h.head_seq, h.ragged_seq) e
+  FROM topics_topichead h CROSS JOIN LATERAL topic_extent(h.topic_id, h.floor_seq + 1, h.head_seq, h.holes_seq) e
  WHERE h.topic_id = %s
 """
 

@@ -115,7 +115,7 @@ def stage(work: Work, topic: Extent, place: reading.Place) -> tuple[int, int]:
     if not parts:
         return 0, 0
     put_aside(work, place, traffic(work, topic, parts))
-    if parts[0].first <= topic.ragged:
+    if parts[0].first <= topic.holes:
         put_aside(work, place, forwarded(work, topic, parts))
     return sum(part.records for part in parts), len(parts)
 

@@ -210,6 +210,6 @@ def test_no_seq_is_given_out_twice(instance: Instance) -> None:
     assert all(records.get(seq) in (None, *told) for seq, told in witness.history.items())
     taken = [seq for seq in witness.history if seq not in records]
     with instance.connect() as connection:
-        gaps = connection.execute("SELECT first_seq, last_seq FROM routers_span WHERE home_id IS NULL").fetchall()
+        gaps = connection.execute("SELECT first_seq, last_seq FROM topics_span WHERE home_id IS NULL").fetchall()
     assert all(any(first <= seq <= last for first, last in gaps) for seq in taken)
     assert len(gaps) == CRASHES

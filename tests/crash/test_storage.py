@@ -31,7 +31,7 @@ def connection(server: Instance) -> Iterator[psycopg.Connection[Any]]:
     with server.connect() as connection:
         yield connection
         connection.execute("DELETE FROM topics_record WHERE topic_id = %s", [NOBODY])
-        connection.execute("DELETE FROM routers_span WHERE topic_id = %s", [NOBODY])
+        connection.execute("DELETE FROM topics_span WHERE topic_id = %s", [NOBODY])
 
 
 def test_a_topic_and_its_copy_look_alike_from_all_sides(client: Client, connection: psycopg.Connection[Any]) -> None:
@@ -64,7 +64,7 @@ def test_a_record_that_nothing_shows_is_seen(connection: psycopg.Connection[Any]
 
 def test_a_span_of_no_topic_is_seen(connection: psycopg.Connection[Any]) -> None:
     connection.execute(
-        "INSERT INTO routers_span (topic_id, first_seq, last_seq, home_id, home_first_seq, home_last_seq, ts, shown, keep_node,"
+        "INSERT INTO topics_span (topic_id, first_seq, last_seq, home_id, home_first_seq, home_last_seq, ts, shown, keep_node,"
         " keep_tag, path) VALUES (%s, 3, 5, %s, 1, 3, 0, true, true, true, '{}')",
         [NOBODY, NOBODY],
     )

@@ -14,19 +14,10 @@ from tests.instances import ROOT
 
 # The pages that the project was begun with. They are not in the repository, so nothing may send a reader to them.
 BEFORE = re.compile(r"\b(?:contract|design)[.]md|\bseeds[/]")
-# SQL that has landed is never edited, not even its comments (tests/migrations/test_frozen.py). These name such a page.
-LANDED = {
-    f"topics/sql/{name}.sql"
-    for name in ("record_json", "stamped_meta", "topic_delete_match", "topic_diff", "topic_log")
-}
-DUMPS = "tests/migrations/schemas/"  # schemas as they landed
+DUMPS = "tests/migrations/releases/"  # schemas of releases, with their comments
 # A file by its path, or by its name alone where it lies beside the one that speaks of it.
 NAMED = re.compile(r"(?<![\w*/.…-])((?:\.?[\w-]+/)*[\w-]+(?:\.\d+)?\.(?:py|sql|md))\b(?![\w…])")
-EXAMPLES = {
-    "name.2.sql",
-    "spark.sql",
-    "receiver.py",
-}  # any file of its kind; begins names of settings; a reader saves it
+EXAMPLES = {"spark.sql", "receiver.py"}  # begins names of settings; a reader saves it
 # `name` followed by a file, in brackets or after "in": a function, class, method, attribute or constant.
 OF_FILE = re.compile(r"`([\w.]+)`\s(?:in |\()([\w/]+\.py)\b")
 
@@ -77,7 +68,7 @@ def places(said: str, speaker: str) -> Iterator[str]:
 def test_no_reader_is_sent_to_a_page_that_is_not_here() -> None:
     sent = []
     for name in FILES:
-        if name not in LANDED and not name.startswith(DUMPS):
+        if not name.startswith(DUMPS):
             text = (ROOT / name).read_text(errors="ignore")
             sent += [f"{name}: {found[0]}" for found in BEFORE.finditer(text)]
     assert sent == []
@@ -91,7 +82,7 @@ def test_every_file_that_is_named_is_there() -> None:
         for line, text in prose(speaker):
             for found in NAMED.finditer(text):
                 said = found[1]
-                if said in EXAMPLES or (speaker in LANDED and BEFORE.search(said)):
+                if said in EXAMPLES:
                     continue
                 if not any(place in THERE for place in places(said, speaker)):
                     missing.append(f"{speaker}:{line}: {said}")

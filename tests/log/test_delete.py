@@ -162,7 +162,7 @@ def mirror(**options: object) -> None:
 def spans(name: str) -> list[tuple[int, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT first_seq, last_seq, home_first_seq, home_last_seq, shown FROM routers_span"
+            "SELECT first_seq, last_seq, home_first_seq, home_last_seq, shown FROM topics_span"
             " WHERE topic_id = (SELECT id FROM topics_topic WHERE name = %s) ORDER BY last_seq",
             [name],
         )

@@ -101,7 +101,7 @@ def delete(topic: int, op: str, tag: str, end: str | None) -> None:
 
 def forget_and_reclaim(topic: int) -> None:
     run("SELECT topic_trim(%s, 50000, 'delete')", topic)
-    run("DELETE FROM routers_span WHERE home_id = %s AND home_last_seq = 3 RETURNING 1", topic)
+    run("DELETE FROM topics_span WHERE home_id = %s AND home_last_seq = 3 RETURNING 1", topic)
     reclaim.reclaim(topic, NOW)
 
 

@@ -179,7 +179,7 @@ def test_a_cycle_remembers_what_it_has_deleted() -> None:
     delete_records("b", 4, None, NOW)
     reclaim_all()
     with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM routers_span WHERE topic_id = %s", [b])
+        cursor.execute("SELECT count(*) FROM topics_span WHERE topic_id = %s", [b])
         assert cursor.fetchone()[0] == 1
     delete_router("a>b")
     mirror("a", "b", allow_cycle=True)
@@ -188,7 +188,7 @@ def test_a_cycle_remembers_what_it_has_deleted() -> None:
     reclaim_all(NOW + reclaim.AGAIN_MS)  # the records
     reclaim_all(NOW + 2 * reclaim.AGAIN_MS)  # and then what remembered them
     with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM routers_span WHERE topic_id = %s", [b])
+        cursor.execute("SELECT count(*) FROM topics_span WHERE topic_id = %s", [b])
         assert cursor.fetchone()[0] == 0
 
 

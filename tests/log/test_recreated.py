@@ -144,13 +144,13 @@ def test_a_crash_right_behind_the_predecessor_holds_nobody_up() -> None:
     write("t", *"de")
     with connection.cursor() as cursor:
         cursor.execute(
-            "INSERT INTO routers_span (topic_id, first_seq, last_seq, home_id, home_first_seq, home_last_seq, ts, shown, "
+            "INSERT INTO topics_span (topic_id, first_seq, last_seq, home_id, home_first_seq, home_last_seq, ts, shown, "
             "keep_node, keep_tag, path) SELECT topic_id, 4, 5, NULL, 0, 0, 0, false, true, true, '{}' FROM topics_topichead"
         )
         cursor.execute(
             "DELETE FROM topics_record_logged WHERE seq IN (4, 5) AND topic_id IN (SELECT id FROM topics_topic)"
         )
-        cursor.execute("UPDATE topics_topichead SET ragged_seq = 5, count = 0")
+        cursor.execute("UPDATE topics_topichead SET holes_seq = 5, count = 0")
     write("t", "f")
     window = at(3)
     assert (window.lost, window.gap_to, window.next_from_seq, window.scanned) == ("recreated", 5, 6, 1)

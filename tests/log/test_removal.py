@@ -47,7 +47,7 @@ def anew() -> None:
     """Two empty topics, and one that others come behind."""
     forget_all()
     with connection.cursor() as cursor:
-        cursor.execute("TRUNCATE topics_topic, topics_topichead, topics_record, routers_span CASCADE")
+        cursor.execute("TRUNCATE topics_topic, topics_topichead, topics_record, topics_span CASCADE")
     for name in ("t", "other", "busy"):
         put_topic(name, Config(), NOW)
 

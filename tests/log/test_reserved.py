@@ -129,10 +129,10 @@ def test_a_copy_says_where_its_loss_begins() -> None:
     write("t", *"abcde")
     assert read("dest")[0] == [1, 2, 3, 4, 5]
     with connection.cursor() as cursor:  # spans and cursors go with the records that they are of
-        cursor.execute("UPDATE routers_span SET last_seq = 3, home_last_seq = 3")
+        cursor.execute("UPDATE topics_span SET last_seq = 3, home_last_seq = 3")
         cursor.execute("UPDATE topics_cursor SET seq = 3")
         cursor.execute(
-            "UPDATE topics_topichead SET head_seq = 3, ragged_seq = 3, count = 3, bytes = 9 WHERE topic_id = %s",
+            "UPDATE topics_topichead SET head_seq = 3, holes_seq = 3, count = 3, bytes = 9 WHERE topic_id = %s",
             [head("dest").pk],
         )
     crash_without("t", 3)

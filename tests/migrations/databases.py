@@ -15,8 +15,10 @@ from django.conf import settings
 from psycopg import sql
 
 from tests.instances import ROOT, until
+from topics_project.embedded import programs
 
-# Each gives names and definitions. Only what is ours to migrate: the schema `public`.
+# Each query selects names and definitions of the schema `public`. Columns say NOT NULL: the names of these constraints differ
+# after a dump.
 OBJECTS = {
     "table": """
         SELECT relname, concat_ws(' ', relkind, relpersistence, reloptions::text, pg_get_expr(relpartbound, c.oid))
@@ -32,7 +34,7 @@ OBJECTS = {
     "index": "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'",
     "constraint": """
         SELECT conrelid::regclass || '.' || conname, pg_get_constraintdef(oid)
-          FROM pg_constraint WHERE connamespace = 'public'::regnamespace""",
+          FROM pg_constraint WHERE connamespace = 'public'::regnamespace AND contype <> 'n'""",
     "trigger": "SELECT tgrelid::regclass || '.' || tgname, pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal",
     "view": "SELECT viewname, definition FROM pg_views WHERE schemaname = 'public'",
     "function": """
@@ -71,16 +73,27 @@ def drop(name: str) -> bool:
     return True
 
 
+def environment(url: str) -> dict[str, str]:
+    """The environment of a process that works on a database."""
+    return os.environ | {"DATABASE_URL": url, "REDIS_URL": settings.REDIS_URL, "SECRET_KEY": settings.SECRET_KEY}
+
+
 def migrate(url: str, *target: str) -> None:
-    """As an operator does it, in a process of its own."""
-    environment = os.environ | {
-        "DATABASE_URL": url,
-        "REDIS_URL": settings.REDIS_URL,
-        "SECRET_KEY": settings.SECRET_KEY,
-    }
+    """Runs `manage.py migrate` in a process of its own, as an operator does."""
     command = [sys.executable, "manage.py", "migrate", "--verbosity=0", *target]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=ROOT, env=environment(url), capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+def dump(url: str) -> str:
+    """A database as SQL that makes it again, also on an older PostgreSQL. It belongs to whoever runs the SQL."""
+    program = programs.postgres().path.with_name("pg_dump")
+    command = [program, "--no-owner", "--inserts", url]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    # A command of psql, a setting of PostgreSQL 17, and comments that name versions.
+    return "".join(
+        line for line in text.splitlines(True) if not line.startswith(("\\", "SET transaction_timeout", "-- Dumped"))
+    )
 
 
 def objects(url: str) -> dict[str, str]:

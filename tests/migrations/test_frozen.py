@@ -1,46 +1,73 @@
-"""SQL that a migration loads never changes once it has landed: databases out there were made by it."""
+"""A released migration never changes: databases were made by it. Objects in sql/ change freely (.ci/snapshot.py)."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from pathlib import Path
 
+import pytest
+
+from store.objects import signature, text, undo
 from tests.instances import ROOT
+from topics_project import __version__
 
-APPS = ("topics", "routers", "push", "pipeline")
-FROZEN = ROOT / "tests" / "migrations" / "frozen.sha256"
-
-
-def landed() -> dict[str, str]:
-    """SHA-256 by file, as `sha256sum` writes them."""
-    lines = (line.split("  ", 1) for line in FROZEN.read_text().splitlines())
-    return {file: digest for digest, file in lines}
+RELEASES = ROOT / "tests" / "migrations" / "releases"
+DIGESTS = sorted(RELEASES.glob("*.sha256"))
 
 
-def present() -> dict[str, str]:
-    files = sorted(file for app in APPS for file in (ROOT / app / "sql").glob("*.sql"))
-    return {str(file.relative_to(ROOT)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+@pytest.mark.parametrize("release", DIGESTS, ids=lambda file: file.stem)
+def test_released_migrations_are_unchanged(release: Path) -> None:
+    for line in release.read_text().splitlines():
+        digest, name = line.split("  ")
+        found = ROOT / name
+        assert found.exists(), f"{release.stem} has {name}: put it back"
+        changed = hashlib.sha256(found.read_bytes()).hexdigest() != digest
+        assert not changed, f"{release.stem} has {name}: put its text back, and write a new migration"
 
 
-def test_what_landed_is_unchanged() -> None:
-    files = present()
-    for file, digest in landed().items():
-        stem, version = re.fullmatch(r"(.*?)(?:\.(\d+))?\.sql", file).groups()  # type: ignore[union-attr]
-        following = f"{stem}.{int(version or 1) + 1}.sql"
-        assert file in files, f"{file} is gone: a migration loads it"
-        assert files[file] == digest, (
-            f"{file} has landed, and databases were made by it: put it back, and write {following} with a migration that loads it"
-        )
+def test_no_name_has_a_version() -> None:
+    """A version in a name is for processes of two releases that run side by side: `topic_append_2`."""
+    names = [
+        file.name for app in ("topics", "routers", "push", "pipeline") for file in (ROOT / app / "sql").rglob("*.sql")
+    ]
+    assert [name for name in names if not re.fullmatch(r"[a-z_]+(_\d+)?\.sql", name)] == []
+    assert len(names) > 50
 
 
-def test_what_is_new_is_written_down() -> None:
-    new = present().keys() - landed().keys()
-    assert not new, (
-        f"run `sha256sum {' '.join(sorted(new))} >> {FROZEN.relative_to(ROOT)}` when what is in them is what shall land"
+def test_the_version_is_not_before_the_last_release() -> None:
+    def numbers(version: str) -> list[int]:
+        return [int(part) for part in version.removeprefix("v").split(".")]
+
+    assert all(numbers(release.stem) <= numbers(__version__) for release in DIGESTS)
+
+
+def test_a_migration_loads_the_text_of_its_time(tmp_path: Path) -> None:
+    current = tmp_path / "sql" / "functions" / "f.sql"
+    superseded = tmp_path / "migrations" / "superseded"
+    current.parent.mkdir(parents=True)
+    superseded.mkdir(parents=True)
+    current.write_text("third")
+    (superseded / "f.0002.sql").write_text("first")
+    (superseded / "f.0010.sql").write_text("second")
+    migrations = tmp_path / "migrations"
+    assert [text(migrations, "functions/f", number) for number in (1, 2, 9, 10, 11)] == [
+        "first", "second", "second", "third", "third",
+    ]  # fmt: skip
+
+
+def test_what_undoes_an_object() -> None:
+    assert (
+        undo("-- CREATE TABLE b\nCREATE UNLOGGED TABLE a (b int);\nCREATE TABLE a_of PARTITION OF a") == "DROP TABLE a"
     )
+    assert undo("CREATE OR REPLACE VIEW a AS SELECT 1") == "DROP VIEW a"
+    assert undo("CREATE OR REPLACE FUNCTION a(b int) RETURNS int") == "DROP FUNCTION a"
+    assert undo("ALTER TABLE a SET UNLOGGED") == ""
 
 
-def test_every_file_is_loaded_by_a_migration() -> None:
-    migrations = "".join(file.read_text() for app in APPS for file in (ROOT / app / "migrations").glob("*.py"))
-    names = {re.sub(r"\.\d+$", "", file.split("/")[-1].removesuffix(".sql")) for file in present()}
-    assert {name for name in names if f'"{name}"' not in migrations and f'"{name}.' not in migrations} == set()
+def test_only_another_signature_drops_a_function() -> None:
+    one = "CREATE OR REPLACE FUNCTION a(\n    b int, OUT c int) -- text\nLANGUAGE sql AS $$ SELECT 1 $$"
+    assert signature(one) == signature(
+        "CREATE OR REPLACE FUNCTION a( b int, OUT c int) LANGUAGE plpgsql STABLE AS $$ $$"
+    )
+    assert signature(one) != signature("CREATE OR REPLACE FUNCTION a( b int, OUT d int) LANGUAGE sql AS $$ SELECT 1 $$")

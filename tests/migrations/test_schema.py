@@ -1,46 +1,26 @@
-"""From nothing, and from every schema that ever landed, the migrations give the same objects; and they run backwards.
+"""From nothing, and from the schema of each release, the migrations give the same objects. They also run backwards.
 
-`schemas/` holds what pg_dump told of databases that were made by the commits that the files are named after, with the rows of
-django_migrations. 0521d69 had no models of routers yet: its dump is that of the first commit that could be migrated, 355308b, with
-the same files of the log.
+`releases/` has a dump of each release's database (.ci/snapshot.py).
 """
 
 from __future__ import annotations
 
+import importlib
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import psycopg
 import pytest
 
-from tests.migrations.databases import database, migrate, objects
+from tests.instances import ROOT
+from tests.migrations.databases import database, dump, environment, migrate, objects
+from tests.migrations.test_frozen import RELEASES
 
-SCHEMAS = sorted((Path(__file__).parent / "schemas").glob("*.sql"), key=lambda path: path.name)
-SINCE_17 = "SET transaction_timeout = 0;\n"  # pg_dump says it first; no older PostgreSQL knows the setting
-
-# Topics a, b and c with routers a>b>c, of which the first may lie on a cycle, as the schema before facts held them.
-ROUTERS = """
-INSERT INTO topics_topic (name, type, ttl_ms, cap_records, cap_bytes, discard, durability, auto_priority, auto_create,
-                          idempotency_window_ms, dedupe_node, lease_ms, claim_jitter_ms, max_deliveries, leases_durable, created_ts)
-SELECT name, 'log', 0, 0, 0, 'old', 'disk', true, true, 0, true, 0, 0, 0, false, 0 FROM unnest('{a,b,c}'::text[]) name;
-INSERT INTO topics_topichead (topic_id, head_seq, floor_seq, cap_lost_seq, ttl_lost_seq, restart_lost_seq, source_lost_seq, ragged_seq,
-                              count, bytes, total, last_ts, last_read_ts, version)
-SELECT id, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 FROM topics_topic;
-INSERT INTO topics_cursor (topic_id, kind, name, seq, forwarded_total, updated_ts)
-SELECT id, 'router', name, 0, 0, 0 FROM topics_topic WHERE name IN ('a', 'b');
-INSERT INTO routers_router (name, source_id, dest_id, cursor_id, preserve_node, preserve_tag, allow_cycle, allow_fan_in, cyclic,
-                            guarantee, state, errors_total, retry_ts, retry_ms, created_ts)
-SELECT source.name, source.id, dest.id, c.id, true, true, source.name = 'a', false, source.name = 'a', 'at_least_once', 'running', 0, 0, 0, 0
-  FROM topics_topic source JOIN topics_cursor c ON c.topic_id = source.id JOIN topics_topic dest ON dest.id = source.id + 1
-"""
-FACTS = """
-SELECT name, routed, derived, keeps_evidence FROM topics_topichead JOIN topics_topic ON id = topic_id ORDER BY name
-"""
-SPAN_PERMISSIONS = """
-SELECT app_label, codename FROM django_content_type type JOIN auth_permission ON content_type_id = type.id
- WHERE model = 'span' ORDER BY codename
-"""
+APPS = ("topics", "routers", "push", "pipeline")
+SCHEMAS = sorted(RELEASES.glob("*.sql"))
+COMMAND = "run `.venv/bin/python .ci/snapshot.py`"
 
 
 @pytest.fixture(scope="module")
@@ -51,49 +31,67 @@ def fresh() -> Iterator[str]:
         yield url
 
 
-class Landed(NamedTuple):
-    url: str
-    permissions: list[tuple[str, str]]  # on spans, before it was migrated
-
-
-@pytest.fixture(scope="module", params=SCHEMAS, ids=lambda path: path.stem)
-def landed(request: pytest.FixtureRequest, fresh: str) -> Iterator[Landed]:
-    """A database as a commit left it, with a few routers in it, brought up to now."""
-    with database() as url:
-        with psycopg.connect(url) as connection:
-            connection.execute(request.param.read_text().replace(SINCE_17, ""))
-        with psycopg.connect(url) as connection:  # the dump's settings are gone
-            connection.execute(ROUTERS)
-            permissions = connection.execute(SPAN_PERMISSIONS).fetchall()
-        migrate(url)
-        yield Landed(url, permissions)
-
-
 def differing(one: dict[str, str], other: dict[str, str]) -> dict[str, tuple[str | None, str | None]]:
     return {name: (one.get(name), other.get(name)) for name in {*one, *other} if one.get(name) != other.get(name)}
 
 
-def test_every_schema_that_landed_becomes_the_same(landed: Landed, fresh: str) -> None:
-    assert differing(objects(landed.url), objects(fresh)) == {}
+@pytest.mark.parametrize("release", [None, *SCHEMAS], ids=lambda path: path.stem if path else "now")
+def test_every_release_can_be_upgraded(release: Path | None, fresh: str) -> None:
+    """`now` would be the dump of a release at this commit."""
+    with database() as url:
+        with psycopg.connect(url) as connection:
+            connection.execute(release.read_text() if release else dump(fresh))
+        migrate(url)
+        assert differing(objects(url), objects(fresh)) == {}, COMMAND
 
 
-def test_heads_know_of_the_routers_that_are_there(landed: Landed) -> None:
-    with psycopg.connect(landed.url) as connection:
-        facts = connection.execute(FACTS).fetchall()
-    assert facts == [("a", True, False, False), ("b", True, True, True), ("c", False, True, False)]
+def test_migrations_make_what_is_in_sql(fresh: str) -> None:
+    """A file is loaded, each of its statements that can run again changes nothing, and a migrated database has no more functions."""
+    files = {
+        f"{app}/{file.relative_to(ROOT / app / 'sql').with_suffix('')}": file
+        for app in APPS
+        for file in (ROOT / app / "sql").rglob("*.sql")
+    }
+    assert loaded() == files.keys(), COMMAND
+    migrated = objects(fresh)
+    with psycopg.connect(fresh) as connection:
+        for file in files.values():
+            if "OR REPLACE" in (text := file.read_text()) or file.parent.name == "roles":
+                connection.execute(text)
+    assert differing(objects(fresh), migrated) == {}
+    functions = [name.removeprefix("function ").partition("(")[0] for name in migrated if name.startswith("function ")]
+    assert sorted(functions) == sorted(file.stem for file in files.values() if file.parent.name == "functions")
 
 
-def test_permissions_on_spans_move_with_their_model(landed: Landed) -> None:
-    with psycopg.connect(landed.url) as connection:
-        after = connection.execute(SPAN_PERMISSIONS).fetchall()
-    assert {app for app, _ in landed.permissions} == {"routers"}
-    assert after == [("topics", codename) for _, codename in landed.permissions]
+def loaded() -> set[str]:
+    """The objects after all migrations, as APP/KIND/NAME."""
+    names: set[str] = set()
+    for app in APPS:
+        for file in sorted((ROOT / app / "migrations").glob("0*.py")):
+            if made := getattr(importlib.import_module(f"{app}.migrations.{file.stem}"), "OBJECTS", None):
+                names |= {f"{app}/{name}" for name in made.creates}
+                names -= {f"{app}/{name}" for name in made.drops}
+    return names
 
 
-def test_it_goes_back_to_nothing_and_comes_again(fresh: str) -> None:
+def test_migrations_go_back_to_nothing_and_forward_again(fresh: str) -> None:
     whole = objects(fresh)
-    migrate(fresh, "topics", "zero")  # the routers stand on it and go first
-    left = {name for name in objects(fresh) if any(ours in name for ours in ("topic", "router", "span", "reclaim"))}
+    migrate(fresh, "topics", "zero")  # this also takes back the apps that depend on it
+    left = {
+        name for name in objects(fresh) if any(ours in name for ours in ("topic", "router", "span", "reclaim", "push"))
+    }
     assert left == set()
     migrate(fresh)
     assert differing(objects(fresh), whole) == {}
+
+
+def test_a_database_from_before_the_first_release_is_refused_in_one_line() -> None:
+    with database() as url:
+        with psycopg.connect(url) as connection:
+            connection.execute("CREATE TABLE topics_topichead (topic_id bigint PRIMARY KEY)")
+        command = [sys.executable, "manage.py", "migrate", "--verbosity=0"]
+        done = subprocess.run(command, cwd=ROOT, env=environment(url), capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("topics: a version before 0.2.0 made this database")
+    assert "docs/guides/upgrading.md" in done.stderr
+    assert done.stderr.count("\n") == 1

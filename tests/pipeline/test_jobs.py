@@ -51,7 +51,7 @@ def test_rollup_counts_by_minute_node_and_tag_prefix(spark: SparkSession, dsn: s
 def test_rollup_measures_what_routers_take(spark: SparkSession, dsn: str) -> None:
     numbers("orders", 10, now=NOON - 500)
     mirror("orders", "audit")
-    rows("UPDATE routers_span SET ts = %s RETURNING 1", NOON)
+    rows("UPDATE topics_span SET ts = %s RETURNING 1", NOON)
     perform("rollup", {"topic": "audit"})
     (minute,) = rollups.delays("orders>audit", NOON)
     assert (minute.minute_ts, minute.records) == (NOON, 10)
@@ -69,14 +69,14 @@ def test_a_percentile_is_right_to_a_twentieth() -> None:
 
 
 FAULTS = {  # what is found, where, and what was done to the dest's spans of single records
-    ("missing", 4): "DELETE FROM routers_span WHERE first_seq = 4",
-    ("duplicated", 7): "UPDATE routers_span SET home_first_seq = 6, home_last_seq = 6 WHERE first_seq = 7",
+    ("missing", 4): "DELETE FROM topics_span WHERE first_seq = 4",
+    ("duplicated", 7): "UPDATE topics_span SET home_first_seq = 6, home_last_seq = 6 WHERE first_seq = 7",
     (
         "out_of_order",
         10,
-    ): """UPDATE routers_span s SET home_first_seq = o.home_first_seq, home_last_seq = o.home_last_seq
-                               FROM routers_span o WHERE s.first_seq + o.first_seq = 19 AND s.first_seq IN (9, 10)""",
-    ("altered", 12): "UPDATE routers_span SET keep_tag = false WHERE first_seq = 12",
+    ): """UPDATE topics_span s SET home_first_seq = o.home_first_seq, home_last_seq = o.home_last_seq
+                               FROM topics_span o WHERE s.first_seq + o.first_seq = 19 AND s.first_seq IN (9, 10)""",
+    ("altered", 12): "UPDATE topics_span SET keep_tag = false WHERE first_seq = 12",
 }
 
 

@@ -154,7 +154,7 @@ def test_a_dest_expires_by_its_own_clock(views: Door, names: Iterator[str]) -> N
     route(views, source, dest, **{"from": "earliest"})
     assert read(views, dest) == ["old"]
     with connection.cursor() as cursor:
-        cursor.execute("UPDATE routers_span SET ts = ts - 3600000 WHERE topic_id = %s", [id_of(dest)])
+        cursor.execute("UPDATE topics_span SET ts = ts - 3600000 WHERE topic_id = %s", [id_of(dest)])
     reply = views.diff(dest).json
     assert (reply["records"], reply["tombstone"]["reason"]) == ([], "ttl")
     assert read(views, source) == ["old"]
@@ -383,7 +383,7 @@ def test_what_befalls_the_transaction_is_no_routers_fault(
         cursor.execute(
             f"CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS "
             f"$$BEGIN RAISE SQLSTATE '{code}' USING MESSAGE = 'as if'; END$$;"
-            "CREATE TRIGGER fail BEFORE INSERT ON routers_span FOR EACH ROW EXECUTE FUNCTION fail()"
+            "CREATE TRIGGER fail BEFORE INSERT ON topics_span FOR EACH ROW EXECUTE FUNCTION fail()"
         )
     with pytest.raises(told) as raised, transaction.atomic():
         advance.advance(id_of(source), now_ms())

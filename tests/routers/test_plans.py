@@ -100,7 +100,7 @@ MIDDLE = back("home>short", 50_000)
 REJECT = f"UPDATE topics_topic SET discard = 'reject', cap_records = {RECORDS + 5} WHERE name = 'short';"
 EVICT = f"UPDATE topics_topic SET cap_records = {RECORDS + 5} WHERE name = 'short';"
 LOSSES = """
-UPDATE routers_span SET home_id = NULL, shown = false
+UPDATE topics_span SET home_id = NULL, shown = false
  WHERE topic_id = (SELECT id FROM topics_topic WHERE name = 'short') AND last_seq BETWEEN 50001 AND 50010;
 """
 CASES = {

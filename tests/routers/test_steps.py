@@ -28,8 +28,8 @@ def entry(first: int, last: int, home: int | None = HOME, at: int | None = None,
 def run(sql: str, entries: list[dict[str, Any]], *arguments: Any) -> list[tuple[Any, ...]]:
     """`%s` first takes the entries."""
     values = [[given.get(column) for column in COLUMNS] for given in entries]
-    row = f"({', '.join(['%s'] * len(COLUMNS))})::routers_span"
-    array = f"ARRAY[{', '.join([row] * len(entries))}]::routers_span[]"
+    row = f"({', '.join(['%s'] * len(COLUMNS))})::topics_span"
+    array = f"ARRAY[{', '.join([row] * len(entries))}]::topics_span[]"
     with connection.cursor() as cursor:
         cursor.execute(sql.replace("%s", array, 1), [*(value for each in values for value in each), *arguments])
         return cursor.fetchall()

@@ -26,7 +26,7 @@ from topics.removal import after_prefix
 # Two index probes if the topic is plain.
 LOST_BEFORE = """
 SELECT e.records, e.bytes FROM topics_topichead h
- CROSS JOIN LATERAL topic_extent(h.topic_id, h.floor_seq + 1, least(%(before)s - 1, h.head_seq), h.ragged_seq) e
+ CROSS JOIN LATERAL topic_extent(h.topic_id, h.floor_seq + 1, least(%(before)s - 1, h.head_seq), h.holes_seq) e
  WHERE h.topic_id = %(id)s
 """
 # Uses the index on the tag: own records, and records that spans show with their tags. Needs no lock, because it deletes nothing.
@@ -35,7 +35,7 @@ SELECT count(*), coalesce(sum(size), 0) FROM (
     SELECT r.size FROM topics_topichead h JOIN topics_record r USING (topic_id)
      WHERE h.topic_id = %(id)s AND r.seq > h.floor_seq AND r.seq < %(before)s AND NOT r.deleted AND {tagged}
     UNION ALL
-    SELECT r.size FROM topics_topichead h JOIN routers_span s USING (topic_id)
+    SELECT r.size FROM topics_topichead h JOIN topics_span s USING (topic_id)
      CROSS JOIN LATERAL (
          SELECT size FROM topics_record r
           WHERE r.topic_id = s.home_id AND r.seq >= s.home_first_seq + greatest(h.floor_seq + 1 - s.first_seq, 0)

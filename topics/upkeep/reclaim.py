@@ -23,7 +23,7 @@ FEW, REST_MS = 100, 10_000  # up to FEW seqs wait until the topic had no append 
 # future time: DUE does not wait for this time.
 DUE = """
 SELECT topic.id
-  FROM (SELECT topic_id AS id, floor_seq, last_ts FROM topics_topichead WHERE floor_seq > 0 OR ragged_seq > 0
+  FROM (SELECT topic_id AS id, floor_seq, last_ts FROM topics_topichead WHERE floor_seq > 0 OR holes_seq > 0
         UNION ALL
         SELECT id, 1::bigint << 62, 0 FROM topics_deletedtopic) topic
   LEFT JOIN topics_reclaim pass ON pass.topic_id = topic.id
@@ -64,7 +64,7 @@ END = """
 WITH ended AS (
     DELETE FROM topics_deletedtopic
      WHERE id = %(id)s AND NOT EXISTS (SELECT FROM topics_record WHERE topic_id = %(id)s)
-       AND NOT EXISTS (SELECT FROM routers_span WHERE topic_id = %(id)s)
+       AND NOT EXISTS (SELECT FROM topics_span WHERE topic_id = %(id)s)
     RETURNING id)
 DELETE FROM topics_reclaim WHERE topic_id IN (SELECT id FROM ended)
 """

@@ -12,8 +12,8 @@ from django.db import connection, transaction
 from store import serving
 from topics.models import Topic
 
-# Without a crash, the function only looks at a mark (sql/topics_recover.sql). Before the first migration, the function does
-# not exist.
+# Without a crash, the function only looks at a mark (sql/functions/topics_recover.sql). Before the first migration, the
+# function does not exist.
 RECOVER = """
 DO $$ BEGIN
     IF to_regproc('topics_recover') IS NOT NULL THEN PERFORM topics_recover(); END IF;

@@ -49,8 +49,9 @@ UPDATE topics_topichead SET reserved_seq = head_seq
 # others as future ones. Records keep their ts. A second step replaces the first, with the latest ts of both.
 #
 # An append takes the later of the host's time and the head's last ts. A TTL and from_ts find seqs by binary search, so times
-# must not fall in the order that the search sees. topic_seq_at.3.sql reads the step: until the latest ts is past, records up
-# to the step count as written at the step. From then on, records after the step count as not older than the latest ts.
+# must not fall in the order that the search sees. sql/functions/topic_seq_at.sql reads the step: until the latest ts is past,
+# records up to the step count as written at the step. From then on, records after the step count as not older than the
+# latest ts.
 #
 # Rejected: times that never fall, because a clock that was a year ahead for a second would give a year of records one time;
 # corrected records, because a record never changes; a step that ends with the latest ts, because a TTL then deleted records
@@ -68,7 +69,7 @@ told AS (
 UPDATE topics_topichead SET last_ts = %(now)s WHERE topic_id IN (SELECT topic_id FROM ahead)
 """
 # A step is needed while the topic shows a record from before the step, or a record with a ts below the latest
-# (topic_seq_at.3.sql).
+# (sql/functions/topic_seq_at.sql).
 PAST_STEPS = """
 DELETE FROM topics_clockstep step USING topics_topichead head
  WHERE head.topic_id = step.topic_id AND step.until_ts < %(now)s AND head.floor_seq >= step.upto_seq

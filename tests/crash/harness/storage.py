@@ -37,7 +37,7 @@ SHOWN = "SELECT home_topic_id, home_seq FROM topic_log"
 # or a loss that some router has yet to tell.
 LEFT_SPANS = """
 SELECT coalesce(t.name, 'deleted topic ' || s.topic_id), s.first_seq
-  FROM routers_span s LEFT JOIN topics_topic t ON t.id = s.topic_id LEFT JOIN topics_topichead h ON h.topic_id = s.topic_id
+  FROM topics_span s LEFT JOIN topics_topic t ON t.id = s.topic_id LEFT JOIN topics_topichead h ON h.topic_id = s.topic_id
  WHERE (h.topic_id IS NULL OR s.last_seq <= h.floor_seq)
    AND NOT (s.home_id IS NOT NULL AND EXISTS (SELECT FROM routers_router r WHERE r.dest_id = s.topic_id AND r.cyclic)
             AND reclaim_stored(s.home_id, s.home_first_seq, s.home_last_seq))

@@ -1,0 +1,204 @@
+"""Compares sql/ of each app with its migrations, and writes the names that a migration must create, replace or drop.
+
+    .ci/snapshot.py            after an object was added, dropped or renamed, or the first change of an object since a release
+    .ci/snapshot.py release    before the tag of a release: stores its schema and its migrations in tests/migrations/releases/
+
+Each app has one migration with objects between two releases. The command writes this migration until a release has it.
+Tables only change by migrations of their own: the command names those whose file changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from store.objects import Objects  # noqa: E402
+from topics_project import __version__, embedded  # noqa: E402
+
+APPS = ("topics", "routers", "push", "pipeline")  # each app uses objects of the apps before it
+RELEASES = ROOT / "tests" / "migrations" / "releases"
+LISTED = re.compile(r"^OBJECTS = Objects\(.*?^\)\n", re.MULTILINE | re.DOTALL)
+MIGRATION = '''"""SQL objects that changed after {since}."""
+
+from django.db import migrations
+
+from store.objects import Objects
+
+{objects}
+
+class Migration(migrations.Migration):
+    dependencies = [{dependencies}]
+
+    operations = OBJECTS.operations()
+'''
+
+
+def numeric(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)))
+
+
+def releases() -> list[str]:
+    """The tags of all releases, oldest first."""
+    return sorted((file.stem for file in RELEASES.glob("*.sql")), key=numeric)
+
+
+def released() -> set[str]:
+    """The files of migrations that a release has."""
+    return {line.split("  ")[1] for file in RELEASES.glob("*.sha256") for line in file.read_text().splitlines()}
+
+
+def migrations(app: str) -> list[Path]:
+    return sorted((ROOT / app / "migrations").glob("0*.py"))
+
+
+def listed(file: Path) -> Objects | None:
+    """Returns the objects of a migration, or None if it has none."""
+    module = importlib.import_module(f"{file.parent.parent.name}.migrations.{file.stem}")
+    return getattr(module, "OBJECTS", None)
+
+
+def present(app: str) -> dict[str, str]:
+    """The texts of the app's objects by name."""
+    folder = ROOT / app / "sql"
+    return {str(file.relative_to(folder).with_suffix("")): file.read_text() for file in sorted(folder.glob("*/*.sql"))}
+
+
+def ordered(texts: dict[str, str]) -> tuple[str, ...]:
+    """The names, each after those that its text uses. Models' tables, which a file only changes, come first."""
+    uses = {name: set(re.findall(r"\w+", re.sub(r"--.*", "", text))) for name, text in texts.items()}
+    order: list[str] = []
+    left = sorted(texts, key=lambda name: (("tables", "functions", "roles").index(name.split("/")[0]), name))
+    while left:
+        free = [name for name in left if not any(other.split("/")[1] in uses[name] for other in left if other != name)]
+        if not free:
+            sys.exit(f"These use one another, so none can be the first: {', '.join(left)}.")
+        order.append(free[0])
+        left.remove(free[0])
+    return tuple(order)
+
+
+def existing(files: list[Path]) -> set[str]:
+    """The names of the objects after these migrations."""
+    names: set[str] = set()
+    for objects in filter(None, map(listed, files)):
+        names = (names | set(objects.creates)) - set(objects.drops)
+    return names
+
+
+def at(tag: str, app: str, name: str) -> str:
+    """The text of an object at a release."""
+    command = ["git", "show", f"{tag}:{app}/sql/{name}.sql"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(
+            f"{tag} has no {app}/sql/{name}.sql: run `git fetch --tags`, or tag the release. {done.stderr.strip()}"
+        )
+    return done.stdout
+
+
+def block(creates: tuple[str, ...], replaces: tuple[str, ...], drops: tuple[str, ...]) -> str:
+    lines = ["OBJECTS = Objects(", "    __file__,"]
+    for title, names in (("creates", creates), ("replaces", replaces), ("drops", drops)):
+        if names:
+            lines += [f"    {title}=(", *[f'        "{name}",' for name in names], "    ),"]
+    return "\n".join([*lines, ")\n"])
+
+
+def dependencies(app: str, files: list[Path]) -> str:
+    """The last migrations of the app and of the apps below it."""
+    below = APPS[: APPS.index(app)]
+    last = [(app, files[-1].stem), *[(other, migrations(other)[-1].stem) for other in below]]
+    return ", ".join(f'("{name}", "{stem}")' for name, stem in last)
+
+
+def snapshot(app: str) -> None:
+    """Writes the app's migration with the objects that differ from the last release, and stores the released texts of these."""
+    files, texts = migrations(app), present(app)
+    unreleased = [file for file in files if str(file.relative_to(ROOT)) not in released() and listed(file)]
+    file = unreleased[-1] if unreleased else ROOT / app / "migrations" / f"{int(files[-1].name[:4]) + 1:04}_objects.py"
+    before = {name: at(releases()[-1], app, name) for name in existing([other for other in files if other < file])}
+    changed = {name for name, text in before.items() if texts.get(name) != text}
+    superseded = file.parent / "superseded"
+    for old in superseded.glob(f"*.{file.name[:4]}.sql"):
+        old.unlink()
+    for name in changed:
+        superseded.mkdir(exist_ok=True)
+        (superseded / f"{name.split('/')[1]}.{file.name[:4]}.sql").write_text(before[name])
+    tables = {name for name in changed if "OR REPLACE" not in before[name] and name.startswith("tables/")}
+    for name in sorted(tables):
+        print(f"{app}/sql/{name}.sql changed. Write a migration that makes the same change with ALTER or DROP.")
+    order = ordered(texts)
+    creates = tuple(name for name in order if name not in before)
+    replaces = tuple(name for name in order if name in changed - tables)
+    drops = tuple(sorted(changed - tables - set(texts)))
+    if file.exists():
+        old_text = file.read_text()
+        new_text = LISTED.sub(lambda _: block(creates, replaces, drops), old_text)
+    elif creates or replaces or drops:
+        old_text, new_text = (
+            "",
+            MIGRATION.format(
+                since=releases()[-1], objects=block(creates, replaces, drops), dependencies=dependencies(app, files)
+            ),
+        )
+    else:
+        return
+    if old_text != new_text:
+        file.write_text(new_text)
+        print(f"Wrote {file.relative_to(ROOT)}.")
+
+
+def release() -> None:
+    """Stores the schema that the migrations make, and the digests of the migrations."""
+    tag = f"v{__version__}"
+    if (
+        subprocess.run(
+            ["git", "rev-parse", "-q", "--verify", f"refs/tags/{tag}"], cwd=ROOT, capture_output=True
+        ).returncode
+        == 0
+    ):
+        sys.exit(f"{tag} is tagged already: raise __version__ in topics_project/__init__.py first.")
+    from tests.migrations.databases import database, dump, migrate
+
+    with database() as url:
+        migrate(url)
+        RELEASES.mkdir(exist_ok=True)
+        (RELEASES / f"{tag}.sql").write_text(dump(url))
+    loaded = sorted(
+        file for app in APPS for file in (ROOT / app / "migrations").rglob("*") if file.suffix in (".py", ".sql")
+    )
+    lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.relative_to(ROOT)}\n" for file in loaded]
+    (RELEASES / f"{tag}.sha256").write_text("".join(lines))
+    print(f"Wrote tests/migrations/releases/{tag}.sql and {tag}.sha256. Commit them, then tag the commit {tag}.")
+
+
+def main() -> None:
+    import django
+
+    os.environ |= {
+        "TOPICS_DATA": tempfile.mkdtemp(prefix="topics-snapshot-"),
+        "DJANGO_SETTINGS_MODULE": "topics_project.settings",
+    }
+    try:
+        with embedded.environment():
+            django.setup()
+            for app in APPS:
+                snapshot(app)
+            if sys.argv[1:] == ["release"]:
+                release()
+    finally:
+        shutil.rmtree(os.environ["TOPICS_DATA"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,19 @@
+-- Each subscriber's queue as it stands, read from the log and never from counters: what it shows above the cursor, and what its topics
+-- have and it does not yet. `oldest_ts`: when the first of these came. A row for each subscriber; zeros where somebody deleted the queue.
+CREATE OR REPLACE VIEW push_queues AS
+SELECT s.client_id, t.id AS queue_id, place.seq AS cursor_seq, h.head_seq,
+       coalesce(extent.records, 0) + coalesce(coming.records, 0) AS records, coalesce(extent.bytes, 0) AS bytes,
+       least(topic_next_ts(t.id, place.seq), coming.ts) AS oldest_ts
+  FROM push_subscriber s
+  LEFT JOIN topics_topic t ON t.name = s.queue
+  LEFT JOIN topics_topichead h ON h.topic_id = t.id
+  LEFT JOIN LATERAL (
+       SELECT greatest(cursor.seq, h.floor_seq) AS seq FROM topics_cursor cursor
+        WHERE cursor.topic_id = t.id AND cursor.kind = 'subscription') place ON true
+  LEFT JOIN LATERAL topic_extent(t.id, place.seq + 1, h.head_seq, h.holes_seq) extent ON true
+  LEFT JOIN LATERAL (
+       SELECT sum(source.head_seq - cursor.seq)::bigint AS records,
+              min(topic_next_ts(r.source_id, greatest(cursor.seq, source.floor_seq))) AS ts
+         FROM routers_router r
+         JOIN topics_cursor cursor ON cursor.id = r.cursor_id JOIN topics_topichead source ON source.topic_id = r.source_id
+        WHERE r.dest_id = t.id AND cursor.seq < source.head_seq) coming ON true;

@@ -1,9 +1,0 @@
--- Whether a router may be advanced now: it runs, or it was blocked and its pause is over, or what the dest rejected fits by now.
-CREATE OR REPLACE FUNCTION router_due(router routers_router, p_now bigint) RETURNS boolean
-LANGUAGE sql STABLE AS $$
-    SELECT router.state = 'running' OR router.state = 'blocked' AND (router.retry_ts <= p_now OR EXISTS (
-        SELECT FROM topics_topic dest JOIN topics_topichead head ON head.topic_id = dest.id
-         WHERE dest.id = router.dest_id AND router.retry_bytes IS NOT NULL
-           AND (dest.discard = 'old' OR (dest.cap_records = 0 OR head.count < dest.cap_records)
-                                    AND (dest.cap_bytes = 0 OR head.bytes + router.retry_bytes <= dest.cap_bytes))))
-$$;

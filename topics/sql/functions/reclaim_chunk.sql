@@ -1,0 +1,59 @@
+-- Examine at most p_limit rows of a topic from seq p_first on that it no longer shows itself: own records below its floor or marked
+-- deleted, and spans below its floor; all of them where the topic is deleted. Free are records that no span shows, and spans but for
+-- what keeps a cycle from bringing a record back: while its home row is stored, a dest of a router on a cycle remembers it; and but for
+-- losses that a router has yet to tell its dest of.
+-- p_remove: delete the free ones. Returns how many were examined, how many of them are free, the last seq (NULL: there was
+-- nothing to examine), and the floor that this is true of.
+--
+-- To delete, the caller holds ADVANCE_LOCK (7001) exclusively, since before this statement: nobody is about to insert a span over
+-- what looks free. No append wants a lock of this: heads are only read. Deletes by tag are kept out by the caller (7003).
+--
+-- Version 2: the head says whether a cycle leads in (keeps_evidence).
+CREATE OR REPLACE FUNCTION reclaim_chunk(
+    p_topic_id bigint, p_first bigint, p_limit bigint, p_remove boolean,
+    OUT examined bigint, OUT free bigint, OUT last_seq bigint, OUT floor_seq bigint
+)
+LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+#variable_conflict use_column
+DECLARE
+    below   bigint;
+    kept    boolean;
+    own     bigint[];
+    pieces  bigint[];
+    covered int8multirange;
+BEGIN
+    SELECT h.floor_seq, h.keeps_evidence INTO below, kept FROM topics_topichead h WHERE h.topic_id = p_topic_id;
+    IF NOT FOUND THEN  -- a deleted topic shows nothing, and no router leads into it
+        below := 1::bigint << 62;
+        kept := false;
+    END IF;
+    -- Bounded in bytes, for large records, and in seqs, so that what may cover them is.
+    SELECT count(*), max(seq), coalesce(array_agg(seq) FILTER (WHERE home), '{}'), coalesce(array_agg(seq) FILTER (WHERE NOT home), '{}')
+      INTO examined, last_seq, own, pieces
+      FROM (SELECT seq, home, min(seq) OVER () AS first, sum(size) OVER (ORDER BY seq) - size AS before
+              FROM ((SELECT seq, size, true AS home FROM topics_record
+                      WHERE topic_id = p_topic_id AND seq >= p_first AND seq <= below ORDER BY seq LIMIT p_limit)
+                    UNION ALL
+                    (SELECT seq, size, true FROM topics_record
+                      WHERE topic_id = p_topic_id AND seq >= greatest(p_first, below + 1) AND deleted ORDER BY seq LIMIT p_limit)
+                    UNION ALL
+                    (SELECT s.last_seq, 0, false FROM topics_span s
+                      WHERE topic_id = p_topic_id AND s.last_seq >= p_first AND s.last_seq <= below ORDER BY s.last_seq LIMIT p_limit)) entry
+             ORDER BY seq LIMIT p_limit) entry
+     WHERE before < 33554432 AND seq < first + 50000;
+    covered := reclaim_covered(p_topic_id, own[1], own[cardinality(own)]);
+    own := ARRAY(SELECT seq FROM unnest(own) seq WHERE NOT covered @> seq);
+    pieces := ARRAY(SELECT s.last_seq FROM topics_span s
+                     WHERE topic_id = p_topic_id AND s.last_seq = ANY (pieces)
+                       AND NOT (kept AND reclaim_stored(home_id, home_first_seq, home_last_seq))
+                       AND NOT (home_id IS NULL AND EXISTS (
+                           SELECT FROM topics_cursor c WHERE c.topic_id = p_topic_id AND c.kind = 'router' AND c.seq < s.last_seq)));
+    IF p_remove THEN
+        DELETE FROM topics_record WHERE topic_id = p_topic_id AND seq = ANY (own);
+        DELETE FROM topics_span s WHERE topic_id = p_topic_id AND s.last_seq = ANY (pieces);
+    END IF;
+    free := cardinality(own) + cardinality(pieces);
+    floor_seq := below;
+END
+$$;

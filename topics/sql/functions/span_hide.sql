@@ -1,0 +1,28 @@
+-- Cut a span into pieces: the home seqs p_home are no longer shown, the others stay as they are. Hidden pieces keep their home, so
+-- that no cycle brings the records back; p_lost: the records themselves are gone, and readers are told.
+-- The caller holds the head row of the topic FOR UPDATE, and answers for its count and bytes.
+CREATE OR REPLACE FUNCTION span_hide(p_topic_id bigint, p_last_seq bigint, p_home int8multirange, p_lost boolean) RETURNS void
+LANGUAGE sql AS $$
+    WITH piece AS (
+        SELECT span.*, lower(run) AS since, upper(run) - 1 AS until, show,
+               CASE WHEN show OR NOT p_lost THEN home_id END AS piece_home_id,
+               CASE WHEN show OR NOT p_lost THEN path ELSE '{}' END AS piece_path
+          FROM topics_span span
+         CROSS JOIN LATERAL (
+               SELECT unnest(p_home * whole) AS run, false AS show FROM int8multirange(int8range(home_first_seq, home_last_seq, '[]')) whole
+               UNION ALL
+               SELECT unnest(whole - p_home), true FROM int8multirange(int8range(home_first_seq, home_last_seq, '[]')) whole) runs
+         WHERE topic_id = p_topic_id AND last_seq = p_last_seq),
+    added AS (
+        INSERT INTO topics_span (topic_id, last_seq, first_seq, home_id, home_first_seq, home_last_seq, ts, shown, keep_node, keep_tag,
+                                  path, stamp_router, stamp_source, stamp_source_id, stamp_first_seq)
+        SELECT topic_id, last_seq - (home_last_seq - until), first_seq + (since - home_first_seq), piece_home_id, since, until, ts,
+               shown AND show, keep_node, keep_tag, piece_path, stamp_router, stamp_source, stamp_source_id,
+               stamp_first_seq + (since - home_first_seq)
+          FROM piece WHERE until < home_last_seq)
+    UPDATE topics_span span  -- the last piece keeps the row
+       SET first_seq = span.first_seq + (since - span.home_first_seq), home_id = piece_home_id, home_first_seq = since,
+           shown = span.shown AND show, path = piece_path, stamp_first_seq = span.stamp_first_seq + (since - span.home_first_seq)
+      FROM piece
+     WHERE span.topic_id = piece.topic_id AND span.last_seq = piece.last_seq AND piece.until = piece.home_last_seq
+$$;

@@ -1,0 +1,16 @@
+-- $ts of the first record above p_after that a topic shows; NULL when there is none. How long a reader has left it lie.
+--
+-- Version 2: in PL/pgSQL, which keeps its plan; a function in SQL, which cannot be put in line here, is set up anew at each call.
+CREATE OR REPLACE FUNCTION topic_next_ts(p_topic_id bigint, p_after bigint) RETURNS bigint
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (
+        SELECT ts FROM (
+            (SELECT seq, ts FROM topics_record
+              WHERE topic_id = p_topic_id AND seq > p_after AND NOT deleted ORDER BY seq LIMIT 1)
+            UNION ALL
+            (SELECT last_seq, ts FROM topics_span
+              WHERE topic_id = p_topic_id AND last_seq > p_after AND shown ORDER BY last_seq LIMIT 1)) next (seq, ts)
+         ORDER BY seq LIMIT 1);
+END
+$$;

@@ -1,0 +1,28 @@
+-- Take p_records records of p_bytes off a topic and move its floor to p_floor_seq, and on to just below the first live seq:
+-- floor_seq + 1 is always live, or the topic is empty. Losses told in between keep being told, as the floor's.
+-- The caller holds the head row FOR UPDATE, and has marked or counted what goes.
+--
+-- Version 2: looks for losses only where there may be any: they are pieces, and no piece lies above holes_seq.
+CREATE OR REPLACE FUNCTION topic_shrink(p_topic_id bigint, p_floor_seq bigint, p_records bigint, p_bytes bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    head  topics_topichead;
+    floor bigint;
+BEGIN
+    SELECT * INTO head FROM topics_topichead WHERE topic_id = p_topic_id;
+    floor := greatest(head.floor_seq, p_floor_seq);
+    IF head.count = p_records THEN
+        floor := head.head_seq;
+    ELSIF floor < head.holes_seq THEN
+        floor := topic_first_live(p_topic_id, floor) - 1;
+    END IF;
+    IF head.floor_seq < head.holes_seq THEN
+        head.restart_lost_seq := greatest(head.restart_lost_seq, topic_last_loss(p_topic_id, head.floor_seq, floor, 'restart'));
+        head.source_lost_seq := greatest(head.source_lost_seq, topic_last_loss(p_topic_id, head.floor_seq, floor, 'source_trim'));
+    END IF;
+    UPDATE topics_topichead
+       SET floor_seq = floor, count = count - p_records, bytes = bytes - p_bytes,
+           restart_lost_seq = head.restart_lost_seq, source_lost_seq = head.source_lost_seq
+     WHERE topic_id = p_topic_id;
+END
+$$;

@@ -1,9 +1,0 @@
--- The first seq above p_after that the topic shows; NULL when there is none.
-CREATE OR REPLACE FUNCTION topic_first_live(p_topic_id bigint, p_after bigint) RETURNS bigint
-LANGUAGE sql STABLE AS $$
-    SELECT least(
-        (SELECT seq FROM topics_record
-          WHERE topic_id = p_topic_id AND seq > p_after AND NOT deleted ORDER BY seq LIMIT 1),
-        (SELECT greatest(first_seq, p_after + 1) FROM routers_span
-          WHERE topic_id = p_topic_id AND last_seq > p_after AND shown ORDER BY last_seq LIMIT 1))
-$$;

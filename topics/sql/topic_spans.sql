@@ -1,9 +1,0 @@
--- The spans of a topic that hold some of the seqs p_first..p_last. They do not overlap: one at the most goes on past p_last.
-CREATE OR REPLACE FUNCTION topic_spans(p_topic_id bigint, p_first bigint, p_last bigint) RETURNS SETOF routers_span
-LANGUAGE sql STABLE AS $$
-    SELECT * FROM routers_span WHERE topic_id = p_topic_id AND last_seq >= p_first AND last_seq <= p_last
-    UNION ALL
-    SELECT * FROM (SELECT * FROM routers_span
-                    WHERE topic_id = p_topic_id AND last_seq > p_last AND last_seq >= p_first ORDER BY last_seq LIMIT 1) beyond
-     WHERE first_seq <= p_last
-$$;

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
+from base.per_loop import PerLoop
 from store.coalesce import Coalescer
 from store.codec import Rows
 from store.connection import Connection
@@ -136,15 +137,8 @@ class Transaction:
         await self.until.aclose()
 
 
-_here: Loop | None = None
-
-
-def here() -> Loop:
-    """Returns the Loop of the running event loop."""
-    global _here
-    if _here is None or _here.loop is not asyncio.get_running_loop():
-        _here = Loop()
-    return _here
+process = PerLoop(Loop)
+here = process.here
 
 
 async def check() -> None:
@@ -153,5 +147,5 @@ async def check() -> None:
 
 
 async def close() -> None:
-    if _here is not None:
-        await _here.close()
+    if process.made is not None:
+        await process.made.close()

@@ -14,26 +14,38 @@ HEAD = """\
 
 For operators: every setting, with its default, its values, and when to change it.
 
-All settings are environment variables. The server refuses to start with an invalid value, and says in one line what to change.
-It also refuses a `TOPICS_…` name that does not exist.
+All settings are environment variables. The server refuses to start with an invalid value or an unknown `TOPICS_…` name, and says
+in one line what to change. A secret can come from a file, for example `SECRET_KEY_FILE=/run/secrets/secret_key`.
 
-A setting with the value "secret" can come from a file. `NAME_FILE` holds the path, for example
-`SECRET_KEY_FILE=/run/secrets/secret_key`.
-
-A flag takes `1` or `0`. A list has commas between its entries. Where a row has no upper bound, it is 2,147,483,647, or 2^62 for
-caps of bytes.
+A flag takes `1` or `0`. A list has commas between its entries. `_MS`, `_SECONDS`, `_DAYS` and `_BYTES` in a name are its unit.
+Without an upper bound in its row, it is 2,147,483,647, or 2^62 for caps of bytes.
 """
+
+# A setting whose name ends so has this unit.
+UNITS = {"ms": "_MS", "s": "_SECONDS", "days": "_DAYS", "bytes": "_BYTES"}
 
 # Defaults that depend on the machine or on other settings.
 COMPUTED = {
-    "TOPICS_DATA": "`.data` beside `manage.py`; installed: `~/.local/share/topics`",
-    "TOPICS_POSTGRESQL": "found, see meaning",
-    "TOPICS_REDIS": "found, see meaning",
+    "TOPICS_DATA": "`.data` beside `manage.py`, or, installed, `~/.local/share/topics`",
+    "TOPICS_POSTGRESQL": "found",
+    "TOPICS_REDIS": "found",
     "DATABASE_URL": "the embedded server",
     "REDIS_URL": "the embedded server",
     "SECRET_KEY": "generated for the embedded servers",
     "WEB_WORKERS": "cores, at most 4",
     "FORCE_SSL": "`0` on loopback, else `1`",
+}
+
+# Sentences that hold for each setting of a group. A group without reasons to change in its rows names the reason here.
+NOTES = {
+    "Timeouts of PostgreSQL": "After a timeout a request gets 503. `0`, if a row allows it: no limit.",
+    "Sizes of requests and reads": (
+        "Change a size if your clients need more. More than a size is 400, unless the row says otherwise."
+    ),
+    "Caps": (
+        "Above a cap a request gets 429, unless the row says otherwise. `0`, if a row allows it: no limit. Change a cap if your "
+        "clients reach it."
+    ),
 }
 
 # Group: {setting: (values if the declaration lacks them, meaning, when to change)}.
@@ -80,7 +92,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         ),
         "TOPICS_LOGIN_FAILURES": (
             "",
-            "Failed admin logins from one address before it is locked out",
+            "Failed admin logins before an address is locked out",
             "users lock themselves out",
         ),
         "TOPICS_LOGIN_LOCK_SECONDS": ("s", "Length of the lockout", "users lock themselves out"),
@@ -92,8 +104,8 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         ),
         "TOPICS_TLS_PROXY": (
             "",
-            "`1`: one proxy ends TLS, sets `X-Forwarded-Proto`, appends to `X-Forwarded-For`, and is the only way in. Cookies "
-            "then need TLS. Needs `ALLOWED_HOSTS`",
+            "`1`: one [proxy](deploy.md#tls-and-proxies) ends TLS, sets `X-Forwarded-Proto`, appends to `X-Forwarded-For`, and "
+            "is the only way in. Needs `ALLOWED_HOSTS`",
             "a TLS proxy stands in front",
         ),
         "CSRF_TRUSTED_ORIGINS": (
@@ -136,126 +148,89 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
     "Timeouts of PostgreSQL": {
         "TOPICS_LOCK_TIMEOUT_MS": (
             "ms",
-            "Longest wait of a request for a lock, then 503. `0`: no limit",
+            "Longest wait of a request for a lock",
             "large deletes run",
         ),
         "TOPICS_IDLE_TRANSACTION_TIMEOUT_MS": (
             "ms",
-            "PostgreSQL undoes a write whose process is silent for this time. `0`: never",
+            "PostgreSQL undoes a write whose process is silent for this time",
             "the machine is very slow",
         ),
         "TOPICS_STATEMENT_TIMEOUT_MS": (
             "ms",
-            "Longest statement of a request through Django, then 503. `0`: no limit",
+            "Longest statement of a request through Django",
             "large deletes get 503",
         ),
         "TOPICS_WORKER_STATEMENT_TIMEOUT_MS": (
             "ms",
-            "Longest statement of a worker. `0`: no limit",
+            "Longest statement of a worker",
             "upkeep is cut off",
         ),
         "TOPICS_ANSWER_TIMEOUT_MS": (
             "ms",
-            "Longest statement of a request through the event loop. Most requests go through it. Then 503",
+            "Longest statement of a request through the event loop, as most go",
             "PostgreSQL is slow",
         ),
         "TOPICS_CONNECT_TIMEOUT_MS": ("ms", "Longest wait for a new connection", "PostgreSQL is far away"),
         "TOPICS_TCP_TIMEOUT_MS": ("ms", "A silent network counts as broken after this time", "the network has pauses"),
         "TOPICS_IDLE_CONNECTION_SECONDS": (
             "s",
-            "A connection without use is closed after this time. `0`: never",
+            "A connection without use is closed after this time",
             "connections are scarce",
         ),
     },
     "Sizes of requests and reads": {
         "TOPICS_MAX_BODY_BYTES": (
             "bytes",
-            "Body of one request, also unzipped. Larger: 413. Bodies of calls without a key are limited to 64 KiB",
-            "uploads are larger",
-        ),
-        "TOPICS_MAX_RECORDS_PER_APPEND": (
+            "Body of one request, also unzipped. Larger: 413. Calls without a key: 64 KiB",
             "",
-            "Records of one append. More: 400 `batch_too_large`",
-            "batches are larger",
         ),
-        "TOPICS_MAX_RECORD_BYTES": (
-            "bytes",
-            "`data` and `meta` of one record. Larger: 400 `record_too_large`",
-            "records are larger",
-        ),
-        "TOPICS_MAX_META_BYTES": ("bytes", "`meta` of one record. Larger: 400", "meta is larger"),
-        "TOPICS_MAX_META_KEYS": ("", "Keys of `meta`. More: 400", "meta has more keys"),
-        "TOPICS_MAX_TAG_BYTES": ("bytes", "A tag. Longer: 400", "tags are longer"),
-        "TOPICS_MAX_NODE_BYTES": ("bytes", "A node. Longer: 400", "nodes are longer"),
-        "TOPICS_MAX_NODES": ("", "Nodes that one read or watch names. More: 400", "a reader has more names"),
-        "TOPICS_DIFF_BYTES": (
-            "bytes",
-            "A read ends here. It always returns at least one record",
-            "readers want fewer calls",
-        ),
-        "TOPICS_DIFF_MAX_LIMIT": ("", "Largest `limit` of a read. A higher one is lowered", "readers want fewer calls"),
+        "TOPICS_MAX_RECORDS_PER_APPEND": ("", "Records of one append", ""),
+        "TOPICS_MAX_RECORD_BYTES": ("bytes", "`data` and `meta` of one record", ""),
+        "TOPICS_MAX_META_BYTES": ("bytes", "`meta` of one record", ""),
+        "TOPICS_MAX_META_KEYS": ("", "Keys of `meta`", ""),
+        "TOPICS_MAX_TAG_BYTES": ("bytes", "A tag", ""),
+        "TOPICS_MAX_NODE_BYTES": ("bytes", "A node", ""),
+        "TOPICS_MAX_NODES": ("", "Nodes that one read or watch names", ""),
+        "TOPICS_DIFF_BYTES": ("bytes", "A read ends here, after at least one record", ""),
+        "TOPICS_DIFF_MAX_LIMIT": ("", "Largest `limit` of a read. A higher one is lowered", ""),
         "TOPICS_UPLOAD_LEAST_RATE": (
             "bytes/s",
-            "Slowest upload of a body, averaged over `TOPICS_UPLOAD_GRACE_MS`. Slower: 400",
-            "clients have slow lines",
+            "Slowest upload of a body, averaged over `TOPICS_UPLOAD_GRACE_MS`. Lower it for slow lines",
+            "",
         ),
-        "TOPICS_UPLOAD_GRACE_MS": (
-            "ms",
-            "Period over which the rate of an upload is averaged",
-            "clients have slow lines",
-        ),
+        "TOPICS_UPLOAD_GRACE_MS": ("ms", "Period over which the rate of an upload is averaged", ""),
     },
     "Caps": {
-        "TOPICS_MAX_TOPICS": ("", "Topics. Above: 429. `0`: no limit", "you need more topics"),
-        "TOPICS_MAX_ROUTERS": ("", "Routers. Above: 429. `0`: no limit", "you need more routers"),
+        "TOPICS_MAX_TOPICS": ("", "Topics", ""),
+        "TOPICS_MAX_ROUTERS": ("", "Routers", ""),
         "TOPICS_MAX_TOTAL_BYTES": (
             "bytes",
-            "Bytes of `data` and `meta` of all topics. Above: 429. `0`: no limit",
-            "clients may not fill the disk",
-        ),
-        "TOPICS_MAX_WATCH_SESSIONS": (
+            "`data` and `meta` of all topics. Set it, so that clients cannot fill the disk",
             "",
-            "Watch sessions. Above: 429. `0`: no limit. A session without a stream makes room first",
-            "many browsers watch",
         ),
-        "TOPICS_MAX_WATCH_SESSIONS_PER_KEY": (
-            "",
-            "Watch sessions of one key. Above: 429. `0`: no limit",
-            "one key serves many browsers",
-        ),
-        "TOPICS_MAX_STREAMS": ("", "Open streams. Above: 429. `0`: no limit", "many browsers watch"),
-        "TOPICS_MAX_STREAMS_PER_KEY": (
-            "",
-            "Open streams of one key. Above: 429. `0`: no limit",
-            "one key serves many browsers",
-        ),
-        "TOPICS_MAX_IN_FLIGHT_PER_KEY": (
-            "",
-            "Simultaneous requests of one key in each web process. Above: 429. `0`: no limit",
-            "one key sends many requests",
-        ),
-        "TOPICS_MAX_BODIES_BYTES": (
-            "bytes",
-            "Bodies of simultaneous requests in each web process. Above: 429. `0`: no limit",
-            "large uploads arrive together",
-        ),
+        "TOPICS_MAX_WATCH_SESSIONS": ("", "Watch sessions. A session without a stream makes room first", ""),
+        "TOPICS_MAX_WATCH_SESSIONS_PER_KEY": ("", "Watch sessions of one key", ""),
+        "TOPICS_MAX_STREAMS": ("", "Open streams", ""),
+        "TOPICS_MAX_STREAMS_PER_KEY": ("", "Open streams of one key", ""),
+        "TOPICS_MAX_IN_FLIGHT_PER_KEY": ("", "Simultaneous requests of one key in each web process", ""),
+        "TOPICS_MAX_BODIES_BYTES": ("bytes", "Bodies of simultaneous requests in each web process", ""),
         "TOPICS_MAX_STALLED_BYTES": (
             "bytes",
-            "Bytes that a web process keeps for streams whose clients do not read. Above: it cuts those that stalled longest. "
-            "`0`: no limit",
-            "memory is scarce",
+            "Bytes that a web process keeps for streams whose clients do not read. Above, it cuts those that stalled longest",
+            "",
         ),
         "TOPICS_MAX_ROUTER_HOPS": (
             "",
-            "Routers that a record passes on a cycle. It is not forwarded further",
-            "a ring is longer",
+            "Routers that a record passes on a cycle. It is not forwarded further. Raise it for a longer ring",
+            "",
         ),
         "TOPICS_WATCH_SESSION_TTL_MS": (
             "ms",
-            "A watch session expires this long after its last stream. A session without a stream expires after 30 s",
-            "clients are away for longer",
+            "A watch session expires this long after its last stream, or 30 s after its creation without a stream",
+            "",
         ),
-        "TOPICS_AUDIT_DAYS": ("days", "Age at which entries of the audit log are deleted", "rules demand another age"),
+        "TOPICS_AUDIT_DAYS": ("days", "Age at which entries of the audit log are deleted", ""),
     },
     "Push bus": {
         "ROUTEMASTER_ROOT_KEY": (
@@ -265,7 +240,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         ),
         "ROUTEMASTER_CLIENTS": (
             "",
-            "Tokens that each start creates. In `NAME--…`, `NAME` is the client. To delete such a token, remove it here, too",
+            "Tokens that each start creates: `NAME--…` for the client `NAME`. To delete a token, remove it here, too",
             "tokens come from your deployment",
         ),
         "ROUTEMASTER_UNKNOWN_TOPICS": (
@@ -278,7 +253,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
             "[Durability](guides/durability.md) of published events",
             "no acknowledged event may be lost",
         ),
-        "FORCE_SSL": ("0 or 1", "`1`: plain requests for the bus get 308 to `https://`", "there is no TLS in front"),
+        "FORCE_SSL": ("flag", "`1`: plain requests for the bus get 308 to `https://`", "there is no TLS in front"),
         "ROUTEMASTER_MAX_EVENT_DATA": (
             "bytes",
             "MessagePack bytes of an event's `data`. `0`: as large as a record",
@@ -300,7 +275,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         "ROUTEMASTER_SSL_VERIFY": ("", "`0`: accept any certificate of a callback", "you try out callbacks"),
         "PUSH_CALLBACK_DENY": (
             "list of networks",
-            "Networks that no callback may reach. The default has link-local addresses and the metadata addresses of clouds",
+            "Networks that no callback may reach, by default link-local addresses and metadata addresses of clouds",
             "your network has more to protect",
         ),
         "PUSH_CALLBACK_LOOPBACK_HTTP": ("", "`1`: allow `http://` callbacks to this machine", "you try out the bus"),
@@ -319,18 +294,17 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         "PUSH_KEEP_DAYS": ("days", "Delivered events can be delivered again for this time", "you redeliver later"),
         "ROUTEMASTER_REDIS_MAX_MEM": (
             "bytes",
-            "Queued events of all subscribers, in PostgreSQL. Above this minus `ROUTEMASTER_REDIS_MIN_FREE`, "
-            "[autodrop](guides/push.md#autodrop) starts. `0`: no limit",
+            "Queued events of all subscribers, in PostgreSQL, for [autodrop](guides/push.md#autodrop). `0`: no limit",
             "queues are larger",
         ),
         "ROUTEMASTER_REDIS_MIN_FREE": (
             "bytes",
-            "Bytes of `ROUTEMASTER_REDIS_MAX_MEM` to keep free. Autodrop frees twice as much. At most half of it",
+            "Bytes of `ROUTEMASTER_REDIS_MAX_MEM` that autodrop keeps free. At most half of it",
             "autodrop starts too late",
         ),
         "ROUTEMASTER_SCALING_THRESHOLD": (
             "",
-            "`/pulse/scaling` answers after 1 s if this many deliveries are due",
+            "`/pulse/scaling` waits for 1 s if this many deliveries are due",
             "your autoscaler uses it",
         ),
         "ROUTEMASTER_SCALING_DEADLINE": (
@@ -381,8 +355,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         "TOPICS_CONSOLE_DOWNLOADS": ("", "`0`: no user can download records in the console", "records must not leave"),
         "TOPICS_GATEWAYS": (
             "list",
-            "Addresses of [gateways](gateway.md), at most 32: `http://10.0.0.1:4100`. The console's graph shows their state and "
-            "rates",
+            "Addresses of [gateways](gateway.md), at most 32: `http://10.0.0.1:4100`. The console's graph shows them",
             "you run gateways",
         ),
     },
@@ -402,14 +375,12 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
 }
 
 TAIL = """\
-A cap per key counts the requests of each key. If no key is configured, the cap counts each address, or each /64 network of IPv6.
-With `TOPICS_TLS_PROXY=1` the address is the last one in `X-Forwarded-For`. Without it, all clients behind a proxy count as one.
+A cap per key counts each key, or, if no key is configured, each address (each /64 network of IPv6). With `TOPICS_TLS_PROXY=1` the
+address is the last one in `X-Forwarded-For`. Without it, all clients behind a proxy count as one.
 
-Commands read two more variables, `TOPICS_URL` and `TOPICS_KEY`. [The command line](cli.md#which-server) explains them.
+Commands also read [`TOPICS_URL` and `TOPICS_KEY`](cli.md#which-server).
 
 ## Fixed times
-
-These times have no setting.
 
 | what | time |
 |---|---|
@@ -432,21 +403,28 @@ def default(name: str) -> str:
 
 
 def values(name: str, unit: str) -> str:
-    """Returns the values that a setting takes, with their unit."""
+    """Returns the values that a setting takes, with their unit if its name lacks it."""
     if name in SECRETS:
         return "secret"
     if name in BOUNDS:
         least, most = BOUNDS[name]
         bounds = f"from {least}" if most in (MOST, MOST_BYTES) else f"{least} to {most}"
-        return f"{unit}, {bounds}" if unit else bounds
-    return unit or "0 or 1"
+        is_named = unit in UNITS and name.endswith(UNITS[unit])
+        return f"{bounds} {unit}" if unit and not is_named else bounds
+    return unit or "flag"
 
 
 def rows(group: dict[str, tuple[str, str, str]]) -> Iterator[str]:
-    yield "| setting | default | values | meaning | change it if |"
-    yield "|---|---|---|---|---|"
+    """Yields the lines of a table. Without a reason to change in any row, the table has no column for it."""
+    has_reasons = any(change for _, _, change in group.values())
+    yield "| setting | default; values | meaning |" + " change it if |" * has_reasons
+    yield "|---|---|---|" + "---|" * has_reasons
     for name, (unit, meaning, change) in group.items():
-        yield f"| `{name}` | {default(name)} | {values(name, unit)} | {meaning} | {change} |"
+        yield f"| `{name}` | {default(name)}; {values(name, unit)} | {meaning} |" + f" {change} |" * has_reasons
+
+
+def section(title: str, group: dict[str, tuple[str, str, str]]) -> str:
+    return "\n\n".join([f"## {title}", *([NOTES[title]] if title in NOTES else []), "\n".join(rows(group))])
 
 
 def page(declared: dict[str, Any]) -> str:
@@ -454,5 +432,5 @@ def page(declared: dict[str, Any]) -> str:
     told = {name for group in GROUPS.values() for name in group}
     if told != (wanted := {*declared, "TOPICS_DATA", "TOPICS_POSTGRESQL", "TOPICS_REDIS"}):
         raise KeyError(*sorted(told ^ wanted))
-    groups = (f"## {title}\n\n" + "\n".join(rows(group)) for title, group in GROUPS.items())
+    groups = (section(title, group) for title, group in GROUPS.items())
     return "\n".join([HEAD, *(f"{group}\n" for group in groups), TAIL])

@@ -273,8 +273,8 @@ def test_the_page_of_the_settings_is_made_from_their_declaration() -> None:
     """`.ci/settings.py` writes it."""
     page = (ROOT / "docs" / "settings.md").read_text()
     assert page == reference.page(environment.DEFAULTS)
-    assert "| `PORT` | `4000` | 1 to 65535 |" in page
+    assert "| `PORT` | `4000`; 1 to 65535 |" in page
     secrets = {
-        name for name in environment.DEFAULTS if re.search(rf"^\| `{name}` \|[^|]*\| secret \|", page, re.MULTILINE)
+        name for name in environment.DEFAULTS if re.search(rf"^\| `{name}` \|[^|]*; secret \|", page, re.MULTILINE)
     }
     assert secrets == environment.SECRETS

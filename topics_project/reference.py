@@ -68,7 +68,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
             "`redis-server` or `valkey-server` to embed, 6.2 or later. Searched on `PATH`, then in the wheel",
             "the wrong version is found",
         ),
-        "DATABASE_URL": ("", "PostgreSQL. Anything that libpq understands", "you have a PostgreSQL"),
+        "DATABASE_URL": ("", "PostgreSQL. A connection string of libpq", "you have a PostgreSQL"),
         "DATABASE_PASSWORD": ("", "Password for `DATABASE_URL`, if the URL has none", "the password lies in a file"),
         "REDIS_URL": ("", "`redis://…` or `rediss://…`", "you have a Redis"),
     },
@@ -87,7 +87,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         "TOPICS_INSECURE": ("", "`1`: listen beyond loopback without keys", "the network itself is trusted"),
         "TOPICS_ADMIN_PASSWORD": (
             "",
-            "Password of the user `admin`, who is created at the start if no admin exists. `make run` generates one",
+            "Password of the user `admin`, who is created at the start if no admin exists. `make run` generates a password",
             "you use your own servers",
         ),
         "TOPICS_LOGIN_FAILURES": (
@@ -172,7 +172,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
             "PostgreSQL is slow",
         ),
         "TOPICS_CONNECT_TIMEOUT_MS": ("ms", "Longest wait for a new connection", "PostgreSQL is far away"),
-        "TOPICS_TCP_TIMEOUT_MS": ("ms", "A silent network counts as broken after this time", "the network has pauses"),
+        "TOPICS_TCP_TIMEOUT_MS": ("ms", "Time after which a silent network counts as broken", "the network has pauses"),
         "TOPICS_IDLE_CONNECTION_SECONDS": (
             "s",
             "A connection without use is closed after this time",
@@ -253,7 +253,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
             "[Durability](guides/durability.md) of published events",
             "no acknowledged event may be lost",
         ),
-        "FORCE_SSL": ("flag", "`1`: plain requests for the bus get 308 to `https://`", "there is no TLS in front"),
+        "FORCE_SSL": ("flag", "`1`: plain requests for the bus get 308 to `https://`", "TLS in front is missing"),
         "ROUTEMASTER_MAX_EVENT_DATA": (
             "bytes",
             "MessagePack bytes of an event's `data`. `0`: as large as a record",
@@ -291,7 +291,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
             "callbacks work for longer",
         ),
         "PUSH_LOG_DAYS": ("days", "Age at which entries of the delivery log are deleted", "you look further back"),
-        "PUSH_KEEP_DAYS": ("days", "Delivered events can be delivered again for this time", "you redeliver later"),
+        "PUSH_KEEP_DAYS": ("days", "Time for which delivered events can be delivered again", "you redeliver later"),
         "ROUTEMASTER_REDIS_MAX_MEM": (
             "bytes",
             "Queued events of all subscribers, in PostgreSQL, for [autodrop](guides/push.md#autodrop). `0`: no limit",
@@ -309,7 +309,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         ),
         "ROUTEMASTER_SCALING_DEADLINE": (
             "ms",
-            "Deliveries within this time count as due for `/pulse/scaling`",
+            "Time ahead within which deliveries count as due for `/pulse/scaling`",
             "your autoscaler uses it",
         ),
         "METRIC_COLLECTION_SERVICE": (
@@ -339,12 +339,12 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
     "Console": {
         "TOPICS_HISTORY_MINUTE_DAYS": (
             "days",
-            "The console keeps one sample per minute for this time",
+            "Days for which the console keeps a sample per minute",
             "charts need more detail",
         ),
         "TOPICS_HISTORY_HOUR_DAYS": (
             "days",
-            "The console keeps one sample per hour for this time",
+            "Days for which the console keeps a sample per hour",
             "charts look further back",
         ),
         "TOPICS_HISTORY_MAX_SAMPLES": (
@@ -360,7 +360,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         ),
     },
     "Spark": {
-        "SPARK_MASTER": ("Spark URL", "Where the pipeline's jobs run", "you have a cluster"),
+        "SPARK_MASTER": ("Spark URL", "Spark master of the pipeline's jobs", "you have a cluster"),
         "TOPICS_SPARK_MEMORY": (
             "`512m`, `2g`, …",
             "Memory of each JVM: the driver, and each executor of a cluster",

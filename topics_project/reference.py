@@ -27,8 +27,8 @@ UNITS = {"ms": "_MS", "s": "_SECONDS", "days": "_DAYS", "bytes": "_BYTES"}
 # Defaults that depend on the machine or on other settings.
 COMPUTED = {
     "TOPICS_DATA": "`.data` beside `manage.py`, or, installed, `~/.local/share/topics`",
-    "TOPICS_POSTGRESQL": "found",
-    "TOPICS_REDIS": "found",
+    "TOPICS_POSTGRESQL": "searched",
+    "TOPICS_REDIS": "searched",
     "DATABASE_URL": "the embedded server",
     "REDIS_URL": "the embedded server",
     "SECRET_KEY": "generated for the embedded servers",

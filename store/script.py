@@ -129,13 +129,6 @@ Step = Statement | Coalesced[Any] | Begin | Bound | Shared | Pause
 Script = Generator[Step, Any, T]
 
 
-class Suspended(Exception):
-    """The script has reached a pause. After the pause, run() resumes the script."""
-
-    def __init__(self, script: Script[Any], pause: Pause) -> None:
-        self.script, self.pause = script, pause
-
-
 class Undone(Exception):
     """Makes Django roll back a transaction."""
 
@@ -170,13 +163,13 @@ def in_turn(whole: PlannedTransaction) -> Script[Done]:
     return Done(rows, wrote, time.perf_counter())
 
 
-def run(script: Script[T], *, suspend: bool = False, answer: Any = None) -> T:
+def run(script: Script[T]) -> T:
     """Returns the result of a script. It runs on Django's connection of this thread, inside an open transaction if there is one.
 
-    Without `suspend`, a pause ends at once. With `suspend`, it raises Suspended. To resume, call this again with the `answer` of
-    the pause. Raises the script's errors, and the domain's errors for errors of the database.
+    A pause ends at once. Raises the script's errors, and the domain's errors for errors of the database.
     """
     blocks: list[transaction.Atomic] = []
+    answer: Any = None
     error: Exception | None = None
     while True:
         try:
@@ -187,8 +180,6 @@ def run(script: Script[T], *, suspend: bool = False, answer: Any = None) -> T:
         answer, error = None, None
         if isinstance(step, Pause):
             assert not blocks, "a pause would hold the transaction's locks"
-            if suspend:
-                raise Suspended(script, step)
             continue
         try:
             answer = perform(step, blocks)

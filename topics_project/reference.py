@@ -134,11 +134,6 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
             "`manage.py run` replaces a process that gave no heartbeat for this time (Linux). `0`: never",
             "you debug a process",
         ),
-        "TOPICS_FAST_LANE": (
-            "",
-            "`1`: the event loop serves `/v0`. `0`: Django serves every call",
-            "you look for a fault",
-        ),
         "TOPICS_STRICT": (
             "",
             "`1`: unknown fields of a body or query are refused. `0`: ignored, except in calls that delete",

@@ -219,9 +219,6 @@ TOPICS_MAX_TOTAL_BYTES: int = number("TOPICS_MAX_TOTAL_BYTES", 0, most=MOST_BYTE
 TOPICS_UPLOAD_GRACE_MS: int = number("TOPICS_UPLOAD_GRACE_MS", 10_000, least=1)
 TOPICS_UPLOAD_LEAST_RATE: int = number("TOPICS_UPLOAD_LEAST_RATE", 16 * 1024, least=1)  # bytes per second
 TOPICS_MAX_ROUTER_HOPS: int = number("TOPICS_MAX_ROUTER_HOPS", 8, least=1)
-TOPICS_FAST_LANE: bool = flag(
-    "TOPICS_FAST_LANE", True
-)  # wire/fast_path.py answers calls of /v0; off: only views answer
 TOPICS_AUDIT_DAYS: int = number("TOPICS_AUDIT_DAYS", 90, least=1)  # how long the audit log is kept
 TOPICS_WATCH_SESSION_TTL_MS: int = number("TOPICS_WATCH_SESSION_TTL_MS", 300_000, least=1)
 

@@ -1,4 +1,4 @@
-"""The form of answers and refusals, the same for both doors (docs/wire.md)."""
+"""The form of answers and refusals, the same for all ways in (docs/wire.md)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import time
 from typing import NamedTuple
 
 import msgspec
-from django.http import Http404
 from msgspec import UNSET, UnsetType
-from rest_framework import exceptions
 
 from base import errors
 from base.errors import TopicsError
@@ -59,18 +57,5 @@ def refusal(error: Exception, started: float, key: Key = OPEN) -> Answer:
 
 
 def domain_error(error: Exception) -> TopicsError | None:
-    """Returns the domain's error for an error of the framework or the database, or None for an error of our own code."""
-    match error:
-        case TopicsError():
-            return error
-        case exceptions.MethodNotAllowed():
-            return errors.MethodNotAllowed(str(error.detail))
-        case exceptions.UnsupportedMediaType():
-            return errors.UnsupportedMediaType("send the body as Content-Type: application/json")
-        case exceptions.NotAcceptable():
-            return errors.NotAcceptable("this endpoint answers with application/json")
-        case Http404() | exceptions.NotFound():
-            return errors.NotFound("there is nothing at this path")
-        case exceptions.APIException() if error.status_code < 500:
-            return errors.InvalidRequest(str(error.detail))
-    return translated(error)
+    """Returns the domain's error for this error or an error of the database, or None for an error of our own code."""
+    return error if isinstance(error, TopicsError) else translated(error)

@@ -1,5 +1,5 @@
-"""The ASGI application of the one port. Streams are plain ASGI, and calls of /v0 go through the event loop's fast path.
-Django's WSGI handler serves everything else in a bounded pool of threads.
+"""The ASGI application of the one port. Streams are plain ASGI, and calls go through the event loop's fast path. Django's WSGI
+handler serves everything else in a bounded pool of threads: the admin, and the browsable API for clients that prefer text/html.
 
 The app does the work that every request needs: authentication, routing, caps for bodies and for concurrent requests, gzip in
 both directions. All checks happen before it reads a byte of the body.
@@ -19,17 +19,21 @@ from typing import Any, NamedTuple
 from django.conf import settings
 from django.urls import Resolver404, resolve
 
-from base.errors import NotReady
+from base.errors import NotReady, Unauthorized
+from store import script
+from store.database import mend
+from store.script import Script
 from store.threads import Threads
-from wire import client, fast_path, hosts, limits, metrics, pulse, shutdown, sockets, upload, visitors
+from wire import accept, client, fast_path, hosts, limits, metrics, pulse, shutdown, sockets, upload, visitors
 from wire.answer import Answer, refusal
-from wire.api import V0
-from wire.bridge import Bare, Bridge, environ
+from wire.api import V0, Api
+from wire.bridge import Bridge
 from wire.docs import Nothing
 from wire.endpoint import Call
 from wire.entrance import who
 from wire.keys import OPEN
 from wire.routes import LONGEST_PATH, Matched, Routes
+from wire.schema import JSON
 
 log = logging.getLogger(__name__)
 Scope = dict[str, Any]
@@ -38,13 +42,15 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 Stream = Callable[[Scope, Receive, Send], Awaitable[None]]
 Chore = Callable[[], Awaitable[None]]
 
-FAST_LANE, MAX_BODY_BYTES = settings.TOPICS_FAST_LANE, settings.TOPICS_MAX_BODY_BYTES
+MAX_BODY_BYTES = settings.TOPICS_MAX_BODY_BYTES
 GZIP_FROM = 1024  # bytes of the smallest zipped body: a smaller body saves less than its header costs
 REFUSES_GZIP = re.compile(rb"gzip\s*;\s*q=0(\.0*)?\s*(,|$)")
-OPEN_PATHS = frozenset(("/v0/health", "/v0/ready", "/v0/schema", "/v0/docs"))
-HEALTH_PATHS = ("/v0/health", "/healthz")  # of hosts.PROBES. The other probes check readiness.
+OPEN_PATHS = frozenset(("/v0/schema", "/v0/docs"))
+ALIASES = {"/healthz": "/v0/health", "/readyz": "/v0/ready"}
+READY = "/v0/ready"
 READY_SECONDS = 2.0  # within this time every serving connection must answer
 TAKES_BODY = ("POST", "PUT")
+UNKNOWN = (JSON, accept.HTML)  # the media types of a path that does not exist
 JSON_HEADERS = [(b"content-type", b"application/json")]
 MOST_PATHS = 2000  # paths whose lookup is cached
 # Django accepts at most 1,000 fields in a form. They fit if each has a name and a value of 255 characters.
@@ -77,12 +83,9 @@ class App:
         """
         self.threads = Threads(settings.WEB_THREADS, "web")
         self.site = Bridge(site, self.threads)
-        self.views = Bridge(Bare(), self.threads)
-        self.readiness = Bridge(Bare(), Threads(1, "ready"))
+        self.readiness = Threads(1, "ready")
         self.routes, self.stream_at = routes, stream_at
         self.places = lru_cache(MOST_PATHS)(self.look_up)  # most requests are for few paths
-        health = routes.find(HEALTH_PATHS[0])
-        self.health = health.endpoints if health is not None else {}
         self.checks, self.closers, self.load_all = checks, closers, load_all
         self.tuning: asyncio.Task[None] | None = None
 
@@ -102,7 +105,7 @@ class App:
                 await self.request(found, scope, receive, send)
 
     def look_up(self, path: str) -> Target:
-        return Target(self.stream_at(path), self.routes.find(path))
+        return Target(self.stream_at(path), self.routes.find(ALIASES.get(path, path)))
 
     async def lifespan(self, receive: Receive, send: Send) -> None:
         while True:
@@ -115,7 +118,7 @@ class App:
                 for close in self.closers:
                     await close()
                 self.threads.close()
-                self.readiness.threads.close()
+                self.readiness.close()
             await send({"type": f"{message['type']}.complete"})
             if message["type"] == "lifespan.shutdown":
                 return
@@ -131,63 +134,98 @@ class App:
         started, path = time.perf_counter(), scope["path"]
         headers: dict[bytes, bytes] = dict(scope["headers"])
         api = found.api if found is not None else V0
+        media = accept.choose(headers.get(b"accept", accept.ANYTHING), found.media if found is not None else UNKNOWN)
         try:
             shutdown.check()
-            if path in hosts.PROBES:
-                answer = await self.probe(scope, headers, started)
-            elif found is not None and path not in OPEN_PATHS:
-                answer = await self.call(found, scope, headers, receive, started)
-            else:
+            if media == accept.HTML and (found is not None or is_unknown(path)):
+                answer = await self.browse(api, scope, headers, receive)
+            elif found is None:
                 answer = await self.page(scope, headers, receive)
+            elif path in hosts.PROBES:
+                answer = await self.probe(found, media, scope, headers, started)
+            else:
+                answer = await self.call(found, media, scope, headers, receive, started)
         except Exception as error:
             answer = api.refusal(error, started)
-            metrics.request(scope["method"], "", answer.status, time.perf_counter() - started)
+            metrics.request(scope["method"], found.route if found is not None else "", answer.status, elapsed(started))
         await reply(answer, headers, send)
 
     async def call(
-        self, found: Matched, scope: Scope, headers: dict[bytes, bytes], receive: Receive, started: float
+        self,
+        found: Matched,
+        media: str | None,
+        scope: Scope,
+        headers: dict[bytes, bytes],
+        receive: Receive,
+        started: float,
     ) -> Answer:
-        """Answers a call of an API through the fast path, or through a view if the media type has to be negotiated."""
+        """Answers a call of an API in this event loop. `media`: the negotiated media type of the answer."""
         found.api.check(scope, headers)
         key, origin, method = await who(found.api, scope, headers), address(scope), scope["method"]
         with limits.under_way(key.holder) as held:
+            if method == "OPTIONS":
+                return fast_path.options(found.endpoints)
+            endpoint = fast_path.endpoint_of(found.endpoints, method, media)
             body = b""
             if method in TAKES_BODY or upload.announces(scope, headers):
                 most = MAX_BODY_BYTES if method in TAKES_BODY else upload.SMALL
                 body = await upload.read(headers, receive, most, held)
-            if FAST_LANE and (endpoint := found.endpoints.get(method)) is not None:
-                accept = fast_path.accepted(endpoint, headers)
-                if accept is not None:
-                    call: fast_path.Request = Call(key, headers, scope["query_string"], body, origin, started, accept)
-                    return await fast_path.answer(endpoint, call, found.arguments)
-            return await self.views.call(scope, headers, body, key)
+            call: fast_path.Request = Call(key, headers, scope["query_string"], body, origin, started, str(media))
+            return await fast_path.answer(endpoint, call, found.arguments)
+
+    async def browse(self, api: Api, scope: Scope, headers: dict[bytes, bytes], receive: Receive) -> Answer:
+        """Answers with a page of the browsable API (view.py). A stranger's body is not read, and the page says 401."""
+        api.check(scope, headers)
+        visitor = await self.visitor(api, scope, headers)
+        with limits.under_way(visitor or client.address(scope, headers)) as held:
+            body = await upload.read(headers, receive, MAX_BODY_BYTES, held) if visitor is not None else b""
+            return await self.site.call(scope, {**headers, b"accept": accept.HTML.encode()}, body)
+
+    async def visitor(self, api: Api, scope: Scope, headers: dict[bytes, bytes]) -> str | None:
+        """Returns the id of a visitor of the browsable API for the caps: an operator or a key. Returns None for a stranger."""
+        if b"authorization" not in headers and b"cookie" in headers:
+            user = await self.threads.run(visitors.staff, headers[b"cookie"].decode("latin-1"))
+            if user is not None:
+                return f"user:{user.pk}"
+        try:
+            return (await who(api, scope, headers)).holder
+        except Unauthorized:
+            return None
 
     async def page(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive) -> Answer:
         """Answers with a page of Django: the admin, the schema, the docs page, or a static file. Raises NotFound under /v0."""
         path = scope["path"]
-        key = await who(V0, scope, headers) if wants_key(path) else None
+        key = await who(V0, scope, headers) if is_unknown(path) else None
         most = await self.most(scope, headers)
         with limits.under_way(key.holder if key is not None else client.address(scope, headers)) as held:
             body = await upload.read(headers, receive, most, held) if most else b""
-            bridge = self.views if path.startswith("/v0/") else self.site
-            return await bridge.call(scope, headers, body, key)
+            return await self.site.call(scope, headers, body)
 
-    async def probe(self, scope: Scope, headers: dict[bytes, bytes], started: float) -> Answer:
+    async def probe(
+        self, found: Matched, media: str | None, scope: Scope, headers: dict[bytes, bytes], started: float
+    ) -> Answer:
         """Answers a health or readiness probe, without resources that other requests could exhaust."""
-        if scope["path"] in HEALTH_PATHS:
-            endpoint = self.health.get(scope["method"]) if FAST_LANE else None
-            if endpoint is not None and (accept := fast_path.accepted(endpoint, headers)) is not None:
-                return await fast_path.answer(
-                    endpoint, Call(OPEN, headers, scope["query_string"], b"", "", started, accept), ()
-                )
-            return self.readiness.run(environ(scope, headers, b"", None))  # this view does not wait
+        if scope["method"] == "OPTIONS":
+            return fast_path.options(found.endpoints)
+        endpoint = fast_path.endpoint_of(found.endpoints, scope["method"], media)
+        call: fast_path.Request = Call(OPEN, headers, scope["query_string"], b"", "", started, str(media))
+        if endpoint.route != READY:
+            return await fast_path.answer(endpoint, call, ())
         try:
             async with asyncio.timeout(READY_SECONDS):
-                if FAST_LANE:
-                    await asyncio.gather(*(check() for check in self.checks))
-                return await self.readiness.call(scope, headers, b"", None)
+                await asyncio.gather(*(check() for check in self.checks))
+                return await fast_path.answer(endpoint, call, (), self.drive_probe)
         except TimeoutError as error:
             raise NotReady(f"the connections that serve did not answer within {READY_SECONDS:.0f} s") from error
+
+    async def drive_probe(self, probing: Script[Answer]) -> Answer:
+        """Runs a script in a thread that serves only readiness."""
+
+        def run() -> Answer:
+            mend()
+            return script.run(probing)
+
+        return await self.readiness.run(run)
 
     async def most(self, scope: Scope, headers: dict[bytes, bytes]) -> int:
         """Returns how many bytes of a body this page reads. 0: the app ignores the body. Raises NotFound."""
@@ -212,9 +250,13 @@ async def tune_listeners() -> None:
     log.warning("no listening socket was found: clients that do not read hold more of the kernel's memory")
 
 
-def wants_key(path: str) -> bool:
-    """Returns whether the app authenticates this path. The admin and the open paths do it themselves."""
+def is_unknown(path: str) -> bool:
+    """Returns whether a path is under /v0 and is neither an endpoint nor an open page."""
     return path.startswith("/v0/") and path not in OPEN_PATHS
+
+
+def elapsed(started: float) -> float:
+    return time.perf_counter() - started
 
 
 def is_route(path: str) -> bool:

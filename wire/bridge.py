@@ -7,13 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from django.core.handlers.exception import convert_exception_to_response
-from django.core.handlers.wsgi import WSGIHandler
-
 from store.threads import Threads
 from wire.answer import Answer
-from wire.keys import Key
-from wire.view import MAY_SUSPEND, SUSPENDED, Resumable
 
 # A page may load nothing from other servers, and may contain no script or style. So markup from a record that a page fails to
 # escape cannot run anything. Swagger UI's styles have pictures as `data:`.
@@ -24,16 +19,6 @@ POLICY = (
 )
 
 
-class Bare(WSGIHandler):
-    """Django without its middleware, which serves only the admin and takes as long as a view of /v0."""
-
-    def load_middleware(self, is_async: bool = False) -> None:
-        self._view_middleware: list[Any] = []
-        self._template_response_middleware: list[Any] = []
-        self._exception_middleware: list[Any] = []
-        self._middleware_chain = convert_exception_to_response(self._get_response)
-
-
 class Bridge:
     """A WSGI application and its threads."""
 
@@ -41,17 +26,8 @@ class Bridge:
         self.application = application
         self.threads = threads
 
-    async def call(self, scope: dict[str, Any], headers: dict[bytes, bytes], body: bytes, key: Key | None) -> Answer:
-        """Returns the answer. A view that waits for an event holds no thread."""
-        given = environ(scope, headers, body, key)
-        given[MAY_SUSPEND] = True
-        answer = await self.threads.run(self.run, given)
-        waits: Answer | Resumable | None = given.get(SUSPENDED)
-        while isinstance(waits, Resumable):
-            waits = await self.threads.run(waits.resume, await waits.pause.over())
-            if not isinstance(waits, Resumable):
-                return waits
-        return answer
+    async def call(self, scope: dict[str, Any], headers: dict[bytes, bytes], body: bytes) -> Answer:
+        return await self.threads.run(self.run, environ(scope, headers, body))
 
     def run(self, environ: dict[str, Any]) -> Answer:
         started: list[Any] = []
@@ -72,7 +48,7 @@ class Bridge:
         return Answer(status, body, tuple(told))
 
 
-def environ(scope: dict[str, Any], headers: dict[bytes, bytes], body: bytes, key: Key | None) -> dict[str, Any]:
+def environ(scope: dict[str, Any], headers: dict[bytes, bytes], body: bytes) -> dict[str, Any]:
     """Returns the WSGI environment of a request (PEP 3333). Text is latin-1 of the bytes, the path is unquoted."""
     server, client = scope.get("server") or ("localhost", 80), scope.get("client") or ("", 0)
     result = {
@@ -102,6 +78,4 @@ def environ(scope: dict[str, Any], headers: dict[bytes, bytes], body: bytes, key
     result["CONTENT_LENGTH"] = str(len(body)) if body else ""
     result.pop("HTTP_CONTENT_ENCODING", None)  # the app has unzipped the body
     result.pop("HTTP_CONTENT_LENGTH", None)
-    if key is not None:
-        result["topics.key"] = key
     return result

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.views import defaults
-from rest_framework.renderers import TemplateHTMLRenderer
+from rest_framework.renderers import BaseRenderer, TemplateHTMLRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -21,13 +22,16 @@ from wire.openapi import API, schema
 from wire.parse import STRICT, NoFields, parse_query
 from wire.routes import Routes
 from wire.schema import JSON
-from wire.view import View
+from wire.view import JSONRenderer, View
 
 log = logging.getLogger(__name__)
 
 
-class Page(View):
-    """A page that takes no query."""
+class Open(View):
+    """A page that needs no key and takes no query."""
+
+    authentication_classes = permission_classes = ()
+    renderer_classes: Sequence[type[BaseRenderer]] = (JSONRenderer,)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
@@ -35,7 +39,7 @@ class Page(View):
             parse_query(request.META["QUERY_STRING"].encode("latin-1"), NoFields)
 
 
-class Schema(Page):
+class Schema(Open):
     """GET /v0/schema."""
 
     described = API("", {}, {}, ())
@@ -44,7 +48,7 @@ class Schema(Page):
         return Response(schema(self.described))
 
 
-class Docs(Page):
+class Docs(Open):
     """GET /v0/docs: a page to try the API. It loads nothing from other servers."""
 
     renderer_classes = (TemplateHTMLRenderer,)
@@ -60,6 +64,7 @@ class Nothing(View):
     routes = Routes(())
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
         raise self.routes.missing(request.path)
 
 

@@ -1,7 +1,7 @@
 """An endpoint, declared once: method, path, scope, shapes and script.
 
-One declaration makes the fast path (fast_path.py) in the event loop, a view of Django REST framework (view.py) and the schema.
-Both check, parse and answer here, so clients see no difference.
+One declaration makes the fast path (fast_path.py), which serves clients in the event loop, a view of Django REST framework
+(view.py), which serves people with a browser, and the schema. Both check, parse and answer here.
 """
 
 from __future__ import annotations
@@ -134,15 +134,19 @@ class Endpoint(Operation):
         self.is_strict = self.api.is_strict and (STRICT or self.scope == "delete")
         return self
 
+    def check(self, key: Key, arguments: Sequence[str]) -> None:
+        """Raises Forbidden if the key may not make this call. `arguments`: the values in its path."""
+        if self.scope is not None and self.scope not in key.scopes:
+            key.check(self.scope)
+        if arguments and key.prefixes:
+            key.check_name(arguments[0])  # the first name in a path is the topic or the router
+
     def script(self, call: Call[Any, Any], arguments: Sequence[str]) -> Script[Answer]:
-        """Returns the request's script. Raises Unauthorized, Forbidden, InvalidRequest or UnsupportedMediaType."""
+        """Returns the request's script. Raises Forbidden, InvalidRequest or UnsupportedMediaType."""
         if self.scope is None:
             call.key = OPEN
         else:
-            if self.scope not in call.key.scopes:
-                call.key.check(self.scope)
-            if arguments and call.key.prefixes:
-                call.key.check_name(arguments[0])  # the first name in a path is the topic or the router
+            self.check(call.key, arguments)
         if self.query is not None:
             call.query = parse_query(call.raw_query, self.query) if call.raw_query else self.query()
         elif call.raw_query and self.is_strict:

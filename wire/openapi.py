@@ -169,11 +169,12 @@ def asked(of: Operation, shapes: Shapes) -> Iterator[Part]:
 
 
 def without_null(schema: Part) -> Part:
-    """Returns the schema of a query's field without null. A query cannot contain null, so clients omit the field instead."""
+    """Returns the schema of a field without null. A query or a form cannot contain null, so clients omit the field instead."""
     if {"type": "null"} not in schema.get("anyOf", ()):
         return dict(schema)
-    (kept,) = (each for each in schema["anyOf"] if each != {"type": "null"})
-    return kept | {name: value for name, value in schema.items() if name not in ("anyOf", "default")}
+    kept, *others = (each for each in schema["anyOf"] if each != {"type": "null"})
+    inner = {"anyOf": [kept, *others]} if others else kept
+    return inner | {name: value for name, value in schema.items() if name not in ("anyOf", "default")}
 
 
 def headers(of: Operation) -> Iterator[Part]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from base.errors import NotFound
+from wire.accept import HTML
 from wire.api import Api
 from wire.endpoint import Endpoint
 from wire.hints import NEAR, likeness
@@ -17,11 +18,13 @@ ANY = re.compile(r"<str:(\w+)>")
 
 
 class Matched(NamedTuple):
-    """The endpoints of a path by method, and the names in the path."""
+    """The endpoints of a path by method, the names in the path, and its media types. The last one is the browsable page."""
 
     endpoints: dict[str, Endpoint]
     arguments: tuple[str, ...]
     api: Api
+    media: tuple[str, ...]
+    route: str
 
 
 class Near(NamedTuple):
@@ -47,7 +50,8 @@ class Routes:
             node = node.setdefault(None if ANY.fullmatch(segment) else segment, {})
         methods = self.by_path.setdefault(path, {})
         assert endpoint.method not in methods, f"{endpoint.method} {path} is declared twice"
-        assert all(other.api is endpoint.api for other in methods.values()), f"{path} belongs to two APIs"
+        same = all(each.api is endpoint.api and each.media == endpoint.media for each in methods.values())
+        assert same, f"the endpoints of {path} differ in their API or their media types"
         methods[endpoint.method] = endpoint
         node[END] = methods
 
@@ -66,7 +70,8 @@ class Routes:
         methods = node.get(END)
         if methods is None:
             return None
-        return Matched(methods, tuple(arguments), next(iter(methods.values())).api)
+        first = next(iter(methods.values()))
+        return Matched(methods, tuple(arguments), first.api, (*first.media, HTML), first.route)
 
     def missing(self, path: str) -> NotFound:
         """Returns the refusal of a path that does not exist, with a suggestion if a path is similar."""

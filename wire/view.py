@@ -1,7 +1,6 @@
-"""Views of Django REST framework, made from the declarations of endpoints.
+"""Views of Django REST framework, made from the declarations of endpoints: the browsable API (docs/wire.md).
 
-They serve clients that negotiate media types, OPTIONS, HEAD and methods that are not allowed. If TOPICS_FAST_LANE is off, they
-serve all of /v0.
+The app sends a request here if its client prefers text/html. The fast path (fast_path.py) serves all other clients.
 """
 
 from __future__ import annotations
@@ -10,73 +9,139 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
-from rest_framework.negotiation import DefaultContentNegotiation
-from rest_framework.parsers import BaseParser
-from rest_framework.renderers import BaseRenderer
-from rest_framework.request import Request
+import msgspec
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.html import format_html_join
+from rest_framework import exceptions, renderers
+from rest_framework.authentication import SessionAuthentication
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request, is_form_media_type
 from rest_framework.response import Response
+from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 
-from base.errors import MethodNotAllowed
-from store.database import mend
-from store.script import Script, Suspended, run
-from wire import metrics
+from base import errors
+from store.script import run
+from wire import client, fast_path, metrics
 from wire.actor import acting, origin
 from wire.answer import Answer
 from wire.api import V0, Api
 from wire.endpoint import Call, Endpoint
-from wire.keys import OPEN, Key
+from wire.forms import body_of, form_of
+from wire.keys import OPEN, Key, open_to
 from wire.schema import JSON
-
-# Keys of a request's environment. MAY_SUSPEND: the caller can wait for the view without a thread (bridge.py).
-# SUSPENDED: the suspended request.
-MAY_SUSPEND, SUSPENDED = "wire.may_suspend", "wire.suspended"
+from wire.visitors import is_operator, key_of
 
 
-class RawJSONParser(BaseParser):
-    """Returns the body unchanged. The view parses it into a struct."""
+class Refused(exceptions.APIException):
+    """An error of the domain, for code of DRF that handles only its own errors."""
 
-    media_type = JSON
+    def __init__(self, error: errors.TopicsError) -> None:
+        super().__init__(error.message)
+        self.error, self.status_code = error, error.status
 
-    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> bytes:
-        return stream.read()
+
+def domain_error(error: Exception) -> Exception:
+    """Returns the domain's error for an error of DRF. Returns any other error unchanged."""
+    match error:
+        case Refused():
+            return error.error
+        case exceptions.NotAcceptable():
+            return errors.NotAcceptable("this endpoint does not answer with a type that the client accepts")
+        case exceptions.UnsupportedMediaType():
+            return errors.UnsupportedMediaType("send the body as Content-Type: application/json, or as a form")
+        case exceptions.ValidationError():
+            return errors.InvalidRequest("; ".join(f"{name}: {said[0]}" for name, said in error.detail.items()))
+        case exceptions.PermissionDenied():
+            return errors.Forbidden(str(error.detail))
+        case exceptions.NotAuthenticated():
+            return errors.Unauthorized(str(error.detail))
+        case Http404():
+            return errors.NotFound("there is nothing at this path")
+        case exceptions.APIException() if error.status_code < 500:
+            return errors.InvalidRequest(str(error.detail))
+    return error
 
 
-class Rendered(BaseRenderer):
-    """Returns the handler's bytes unchanged."""
+class Authentication(SessionAuthentication):
+    """A logged-in operator, or the key of an Authorization header. `request.auth` is the key, see visitors.key_of()."""
+
+    def authenticate(self, request: Request) -> tuple[Any, Any] | None:
+        authorization, user = request.META.get("HTTP_AUTHORIZATION"), request._request.user
+        api = request.parser_context["view"].api
+        by_session = authorization is None and api is V0 and is_operator(user)
+        key = key_of(user) if by_session else self.key(request, api, authorization)
+        if not (authorization or "").lower().startswith("bearer "):
+            # A browser adds a session's cookie or a password of HTTP Basic to the forms of every site, and a server without keys
+            # takes every form. Only a secret that a program adds itself proves that the form is ours.
+            self.enforce_csrf(request)
+        return user, key
+
+    def key(self, request: Request, api: Api, authorization: str | None) -> Key:
+        try:
+            if api.keys.stale:
+                api.keys.refresh()
+            key = api.keys.authenticate(authorization)
+        except errors.TopicsError as error:
+            raise Refused(error) from error
+        meta = request.META
+        address = client.told(meta.get("REMOTE_ADDR", ""), meta.get("HTTP_X_FORWARDED_FOR", ""))
+        return open_to(address) if key is OPEN else key
+
+
+class Permission(BasePermission):
+    """The scopes and the prefixes of the key."""
+
+    def has_permission(self, request: Request, view: View) -> bool:
+        endpoint = view.endpoint(request)
+        if request.auth is None:
+            return False
+        try:
+            if endpoint is not None:
+                endpoint.check(request.auth, tuple(view.kwargs.values()))
+        except errors.TopicsError as error:
+            raise Refused(error) from error
+        return True
+
+
+class JSONRenderer(renderers.JSONRenderer):
+    """Returns the handler's bytes. DRF's own class would change the spelling of numbers and lose repeated names."""
 
     charset = None
 
     def render(self, data: Any, accepted_media_type: str | None = None, renderer_context: Any = None) -> bytes:
-        return bytes(data)
+        try:
+            return msgspec.json.format(data, indent=4) if (renderer_context or {}).get("indent") else bytes(data)
+        except msgspec.DecodeError:  # a sentence of the bus, or no body
+            return bytes(data)
 
 
-class JSONRenderer(Rendered):
-    media_type, format = JSON, "json"
-
-
-class TextRenderer(Rendered):
+class TextRenderer(JSONRenderer):
     media_type, format = "text/plain", "text"
 
 
-RENDERERS: dict[str, type[BaseRenderer]] = {each.media_type: each for each in (JSONRenderer, TextRenderer)}
+class Page(renderers.BrowsableAPIRenderer):
+    """The page of an endpoint: its answer, and forms for the calls that the visitor may make."""
+
+    def get_context(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        # The policy (bridge.py) allows no style inside a page. An answer to OPTIONS has nothing to show.
+        return super().get_context(*args, **kwargs) | {"code_style": "", "options_form": None}
+
+    def get_name(self, view: View) -> str:
+        return view.name or view.request.path
+
+    def get_raw_data_form(self, data: Any, view: View, method: str, request: Request) -> Any:
+        form = super().get_raw_data_form(data, view, method, request)
+        if form:
+            example = msgspec.json.encode(view.endpoints[method].example or {})
+            form.fields["_content"].initial = msgspec.json.format(example, indent=2).decode()
+        return form
+
+    def get_breadcrumbs(self, request: Request) -> list[tuple[str, str]]:
+        return [(url, url) for name, url in super().get_breadcrumbs(request) if name]
 
 
-class Negotiation(DefaultContentNegotiation):
-    """DRF's negotiation, with a shortcut for clients that accept any type or exactly the first one.
-
-    DRF's own code takes longer than the view.
-    """
-
-    def select_renderer(
-        self, request: Request, renderers: Sequence[BaseRenderer], format_suffix: str | None = None
-    ) -> tuple[BaseRenderer, str]:
-        first = renderers[0]
-        if request.META.get("HTTP_ACCEPT", "*/*") in ("*/*", first.media_type):
-            return first, str(first.media_type)
-        found: tuple[BaseRenderer, str] = super().select_renderer(request, renderers, format_suffix)
-        return found
+RENDERERS: dict[str, type[renderers.BaseRenderer]] = {each.media_type: each for each in (JSONRenderer, TextRenderer)}
 
 
 class View(APIView):
@@ -84,118 +149,105 @@ class View(APIView):
 
     endpoints: dict[str, Endpoint] = {}  # by method
     api = V0
-    key = OPEN  # until a handler authenticates the request
-    authentication_classes = ()
-    permission_classes = ()
-    parser_classes = (RawJSONParser,)
-    renderer_classes: Sequence[type[BaseRenderer]] = (JSONRenderer,)
-    content_negotiation_class = Negotiation
+    name = ""
+    authentication_classes: Sequence[type[Any]] = (Authentication,)
+    permission_classes: Sequence[type[Any]] = (Permission,)
+    renderer_classes: Sequence[type[renderers.BaseRenderer]] = (JSONRenderer, Page)
+    form: Serializer | None = None  # the form that was posted
 
     def setup(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
         self.started = time.perf_counter()
         super().setup(request, *args, **kwargs)
 
+    def endpoint(self, request: Request) -> Endpoint | None:
+        return self.endpoints.get("GET" if request.method == "HEAD" else str(request.method))
+
     def serve(self, request: Request, *_: Any, **arguments: str) -> HttpResponse:
-        """Answers any method with the endpoint's script, on this thread's connection."""
-        endpoint = self.endpoints["GET" if request.method == "HEAD" else str(request.method)]
-        if endpoint.scope is not None:
-            self.key = who(request, self.api)
+        """Answers any method with the endpoint's script, on this thread's connection. The script does not wait at a pause."""
+        endpoint = self.endpoint(request)
+        assert endpoint is not None
+        content_type, body = self.body(request, endpoint)
+        accepted = request.accepted_renderer.media_type
         call: Call[Any, Any] = Call(
-            self.key,
-            {b"content-type": request.META.get("CONTENT_TYPE", "").encode(), **wanted_headers(request)},
+            request.auth or OPEN,
+            {b"content-type": content_type, **wanted_headers(request)},
             request.META["QUERY_STRING"].encode("latin-1"),
-            request.body,
+            body,
             origin(request),
             self.started,
-            str(request.accepted_renderer.media_type),
+            accepted if accepted in endpoint.media else endpoint.media[0],
         )
         with acting(call.actor):
-            script = endpoint.script(call, tuple(arguments.values()))
-            try:
-                answer = run(script, suspend=MAY_SUSPEND in request.META)
-            except Suspended as suspended:
-                request.META[SUSPENDED] = Resumable(script, suspended, self.key, endpoint, self.started)
-                return HttpResponse(status=204)
-        return as_response(answer)
+            return self.response(run(endpoint.script(call, tuple(arguments.values()))))
+
+    def body(self, request: Request, endpoint: Endpoint) -> tuple[bytes, bytes]:
+        """Returns the media type and the bytes of the body. A form becomes JSON. Raises ValidationError."""
+        if not is_form_media_type(request.content_type):
+            return request.META.get("CONTENT_TYPE", "").encode(), request.body
+        self.form = form_of(endpoint)(data=request.data)
+        return JSON.encode(), body_of(self.form)
+
+    def get_serializer(self, **_: Any) -> Serializer:
+        """Returns the form of a method, for Page. The posted form keeps its values and shows its errors."""
+        method = str(self.request.method)
+        is_posted = self.form is not None and method == self.request._request.method
+        return self.form if is_posted else form_of(self.endpoints[method])()
+
+    def get_view_name(self) -> str:
+        return self.name
+
+    def get_view_description(self, html: bool = False) -> str:
+        """Returns the calls of this path, each with its first sentence and the fields of its query."""
+        calls = [self.endpoints[method] for method in fast_path.METHODS if method in self.endpoints]
+        told = ((each.method, each.summary.partition("\n")[0], query_of(each)) for each in calls)
+        return format_html_join("", "<p><b>{}</b> {} {}</p>", told)
 
     def http_method_not_allowed(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Raises MethodNotAllowed, with the allowed methods in its message."""
-        methods = " or ".join(self.endpoints) or "GET"
-        others = [endpoint.instead for endpoint in self.endpoints.values() if endpoint.instead]
-        raise MethodNotAllowed(f"{request.method} is not for this path: {'; '.join([f'send {methods}', *others])}")
+        raise fast_path.not_allowed(self.endpoints, str(request.method))
 
     def options(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Answers 204. The Allow header of every answer has the allowed methods."""
-        return HttpResponse(status=204, content_type=JSON)
+        return self.response(fast_path.options(self.endpoints))
 
-    def handle_exception(self, exc: Exception) -> Response:
-        # An error is always JSON, even if the client does not accept it.
-        self.request.accepted_renderer, self.request.accepted_media_type = JSONRenderer(), JSON
-        return as_response(self.api.refusal(exc, self.started, self.key))
+    def handle_exception(self, exc: Exception) -> HttpResponse:
+        key = getattr(self.request, "_auth", None)  # `auth` would authenticate again
+        return self.response(self.api.refusal(domain_error(exc), self.started, key or OPEN))
 
-    def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> HttpResponse:
+    def response(self, answer: Answer) -> HttpResponse:
+        headers = {name.decode(): value.decode() for name, value in answer.headers}
+        content_type = headers.pop("content-type", JSON)
+        if isinstance(getattr(self.request, "accepted_renderer", None), Page):
+            return Response(answer.body, answer.status, headers=headers)
+        return HttpResponse(answer.body, status=answer.status, headers=headers, content_type=content_type)
+
+    def finalize_response(self, request: Request, response: HttpResponse, *args: Any, **kwargs: Any) -> HttpResponse:
         route = request.resolver_match.route if request.resolver_match else ""
-        if SUSPENDED not in request.META:  # a suspended request counts when it is answered
-            took = time.perf_counter() - self.started
-            metrics.request(str(request.method), f"/{route}", response.status_code, took)
+        metrics.request(str(request.method), f"/{route}", response.status_code, time.perf_counter() - self.started)
         return super().finalize_response(request, response, *args, **kwargs)
-
-
-class Resumable:
-    """A request with a suspended script. The caller of the view resumes it, in any thread."""
-
-    def __init__(
-        self, script: Script[Answer], suspended: Suspended, key: Key, endpoint: Endpoint, started: float
-    ) -> None:
-        self.script, self.pause = script, suspended.pause
-        self.key, self.endpoint, self.started = key, endpoint, started
-
-    def resume(self, result: Any) -> Answer | Resumable:
-        """Returns the answer, or this object if the script is suspended again. `result`: the result of the pause."""
-        mend()  # Django checks a thread's connection when a request begins, but this request began in another thread
-        try:
-            answer = run(self.script, suspend=True, answer=result)
-        except Suspended as suspended:
-            self.pause = suspended.pause
-            return self
-        except Exception as error:
-            answer = self.endpoint.api.refusal(error, self.started, self.key)
-        took = time.perf_counter() - self.started
-        metrics.request(self.endpoint.method, self.endpoint.route, answer.status, took)
-        return answer
 
 
 def view_of(path: str, endpoints: dict[str, Endpoint]) -> Callable[..., Any]:
     """Returns the view of a path with these endpoints."""
-    media = dict.fromkeys(media for endpoint in endpoints.values() for media in endpoint.media)
+    first = next(iter(endpoints.values()))
     members: dict[str, Any] = {
         "endpoints": endpoints,
-        "api": next(iter(endpoints.values())).api,
-        "renderer_classes": tuple(RENDERERS[each] for each in media),
-        "__doc__": path,
+        "api": first.api,
+        "name": f"/{path}".replace("<str:", ":").replace(">", ""),
+        "renderer_classes": (*(RENDERERS[each] for each in first.media), Page),
         **dict.fromkeys(map(str.lower, endpoints), View.serve),
     }
+    if first.scope is None:
+        members |= {"authentication_classes": (), "permission_classes": ()}
     made: Any = type("View", (View,), members)
     return made.as_view()
 
 
-def as_response(answer: Answer) -> Response:
-    headers = {name.decode(): value.decode() for name, value in answer.headers}
-    content_type = headers.pop("content-type", JSON)
-    return Response(answer.body, status=answer.status, headers=headers, content_type=content_type)
+def query_of(endpoint: Endpoint) -> str:
+    """Returns the fields of an endpoint's query in words."""
+    fields = [field.encode_name for field in msgspec.structs.fields(endpoint.query)] if endpoint.query else []
+    return f"Query: {', '.join(fields)}." if fields else ""
 
 
 def wanted_headers(request: Request) -> dict[bytes, bytes]:
     """Returns the headers that handlers read."""
     key = request.META.get("HTTP_IDEMPOTENCY_KEY")
     return {} if key is None else {b"idempotency-key": key.encode("latin-1")}
-
-
-def who(request: Request, api: Api) -> Key:
-    """Returns the key that the app found, or without a front the key of the header. Raises Unauthorized."""
-    key: Key | None = request.META.get("topics.key")
-    if key is None:
-        if api.keys.stale:
-            api.keys.refresh()
-        key = api.keys.authenticate(request.META.get("HTTP_AUTHORIZATION"))
-    return key

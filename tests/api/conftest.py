@@ -1,4 +1,4 @@
-"""Fixtures of the API's tests: a door to knock at, and a name that nobody else uses."""
+"""Fixtures of the API's tests: ways into the server, and a name that nobody else uses."""
 
 import uuid
 
@@ -7,27 +7,19 @@ import pytest
 from tests.api.doors import Door, Lane, Views
 
 
-@pytest.fixture(params=["lane", "views"])
-def door(request: pytest.FixtureRequest, db: None) -> Door:
-    """Both doors, one after the other: what holds behind one has to hold behind the other."""
-    return Lane(request.getfixturevalue("server").port) if request.param == "lane" else Views()
-
-
 @pytest.fixture
-def api(door: Door) -> Door:
-    return door
+def live(server) -> Door:
+    """A running instance. test_lanes.py holds the views against it."""
+    return Lane(server.port)
+
+
+door = api = live
 
 
 @pytest.fixture
 def views(db: None) -> Door:
     """The views alone: for tests that look into the database beside them, or change the settings of this process."""
     return Views()
-
-
-@pytest.fixture
-def live(server) -> Door:
-    """A running instance."""
-    return Lane(server.port)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The two doors into the server, alike for a test: real HTTP to a whole instance, and Django's test client."""
+"""The two ways into the server, alike for a test: real HTTP to a whole instance, and Django's test client."""
 
 from __future__ import annotations
 

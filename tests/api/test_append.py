@@ -447,7 +447,7 @@ def test_json_by_another_spelling_is_taken(door: Door, name: str, content_type: 
 
 
 def test_a_client_that_does_not_accept_json_gets_nothing_done(door: Door, name: str) -> None:
-    refused = door.post(f"/v0/topics/{name}", {"records": [{"data": 1}]}, accept="text/html")
+    refused = door.post(f"/v0/topics/{name}", {"records": [{"data": 1}]}, accept="image/png")
     assert (refused.status, refused.code) == (406, "not_acceptable")
     assert door.get(f"/v0/topics/{name}").status == 404
 

@@ -313,7 +313,7 @@ def test_another_media_type_is_refused(door: Door, name: str) -> None:
 
 def test_a_client_that_does_not_accept_json_is_refused(door: Door, name: str) -> None:
     door.put(f"/v0/topics/{name}")
-    assert door.post(f"/v0/topics/{name}/diff", b"{}", accept="text/html").code == "not_acceptable"
+    assert door.post(f"/v0/topics/{name}/diff", b"{}", accept="image/png").code == "not_acceptable"
 
 
 def test_a_get_is_refused_and_told_what_may_be_done(door: Door, name: str) -> None:

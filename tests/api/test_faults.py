@@ -28,9 +28,8 @@ def without(server: Instance, pid: int, number: signal.Signals) -> Iterator[None
             os.kill(guard, signal.SIGCONT)
 
 
-@pytest.mark.parametrize("fast_lane", ["1", "0"])
-def test_postgresql_goes_and_comes_back(instances, fast_lane: str) -> None:
-    server = instances(TOPICS_FAST_LANE=fast_lane)
+def test_postgresql_goes_and_comes_back(instances) -> None:
+    server = instances()
     door = Lane(server.port)
     door.append("t", 1)
     postmaster = int((server.data / "postgresql" / "postmaster.pid").read_text().split()[0])

@@ -10,9 +10,9 @@ from wire.keys import MalformedKeys, parse_keys
 
 
 @pytest.mark.parametrize("path", sorted(path for _, path in PUBLIC))
-def test_what_is_public_needs_no_key(api: Door, keys, path: str) -> None:
+def test_what_is_public_needs_no_key(views: Door, keys, path: str) -> None:
     keys("right:read")
-    assert api.get(f"/v0/{path}").status == 200
+    assert views.get(f"/v0/{path}").status == 200
 
 
 @pytest.mark.parametrize(
@@ -24,9 +24,9 @@ def test_a_malformed_header_lets_nobody_in(views: Door, keys, header: str) -> No
     assert (refused.status, refused.code) == (401, "unauthorized")
 
 
-def test_the_scheme_is_spelled_as_one_likes(api: Door, keys) -> None:
+def test_the_scheme_is_spelled_as_one_likes(views: Door, keys) -> None:
     keys("right:read")
-    assert api.get("/v0/topics", authorization="bearer right").status == 200
+    assert views.get("/v0/topics", authorization="bearer right").status == 200
 
 
 def test_a_key_made_in_the_admin_counts_until_it_is_revoked(views: Door, name: str, settings) -> None:

@@ -83,7 +83,7 @@ def test_a_page_has_100_entries_and_1000_at_the_most(views: Door, name: str) -> 
     assert len(views.get(f"/v0/topics?prefix={name}&page_size=5000").json["topics"]) == 1000
 
 
-def test_a_page_does_not_look_at_other_topics(api: Door, name: str) -> None:
+def test_a_page_does_not_look_at_other_topics(views: Door, name: str) -> None:
     """Quick with 10,000 topics and more: each page is a range of the index on the name."""
     make(10_000, name)
     with connection.cursor() as cursor:

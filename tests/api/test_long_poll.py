@@ -1,12 +1,10 @@
-"""Long polls hold no thread, whichever way they came: while many wait, everybody else is answered."""
+"""Long polls hold no thread: while many wait, everybody else is answered."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
-
-import pytest
 
 from tests.api.doors import Lane, Reply
 from tests.instances import Instance, until
@@ -16,7 +14,7 @@ KEYS = "polling:read:,working:read+write+delete+admin:"
 
 
 def poll(door: Lane, number: int) -> Reply:
-    """A long poll, of the kinds that there are: as a plain GET, as a diff, and as a diff that the door leaves to a view."""
+    """A long poll, of the kinds that there are: as a plain GET, and as a diff of a client that accepts several types."""
     if number % 3 == 0:
         return door.get("/v0/topics/t/records?from_seq=1&wait_ms=30000", authorization="Bearer polling")
     more = {"accept": "application/json, text/plain"} if number % 3 == 1 else {}
@@ -31,9 +29,8 @@ def admitted(door: Lane, number: int) -> Reply:
     return reply
 
 
-@pytest.mark.parametrize("fast_lane", ["1", "0"])
-def test_while_many_wait_everybody_else_is_answered(instances: Callable[..., Instance], fast_lane: str) -> None:
-    settings = {"WEB_WORKERS": "1", "WEB_THREADS": str(THREADS), "TOPICS_FAST_LANE": fast_lane}
+def test_while_many_wait_everybody_else_is_answered(instances: Callable[..., Instance]) -> None:
+    settings = {"WEB_WORKERS": "1", "WEB_THREADS": str(THREADS)}
     server = instances(TOPICS_API_KEYS=KEYS, TOPICS_MAX_IN_FLIGHT_PER_KEY=str(POLLS), **settings)
     door, working = Lane(server.port), {"authorization": "Bearer working"}
 
@@ -59,11 +56,8 @@ def test_while_many_wait_everybody_else_is_answered(instances: Callable[..., Ins
             assert [record["data"] for record in each.result(20).json["records"]] == [2]
 
 
-@pytest.mark.parametrize("fast_lane", ["1", "0"])
-def test_one_through_the_views_waits_as_one_through_the_lane(
-    instances: Callable[..., Instance], fast_lane: str
-) -> None:
-    door = Lane(instances(WEB_WORKERS="1", TOPICS_FAST_LANE=fast_lane).port)
+def test_a_poll_ends_with_its_time_with_an_append_and_with_its_topic(instances: Callable[..., Instance]) -> None:
+    door = Lane(instances(WEB_WORKERS="1").port)
     door.append("t", 1)
     path = "/v0/topics/t/records?from_seq=1"
     # Its time is up: nothing was there to tell.

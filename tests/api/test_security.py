@@ -1,5 +1,5 @@
 """Nobody does what his key does not allow: every endpoint without a key, with a wrong one, without each of its scopes, and
-with names outside the key's prefixes, in its path and in its body; through the views and through the front.
+with names outside the key's prefixes, in its path and in its body. test_lanes.py holds the views against the front.
 """
 
 import re
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.doors import Door, Lane, Reply, Views
+from tests.api.doors import Door, Lane, Reply
 from tests.api.endpoints import PUBLIC, SCOPES, STREAMS, TABLE, Endpoint, endpoints, filled
 from tests.instances import Instance, start
 from topics_project.urls import DESCRIBED
@@ -32,15 +32,6 @@ def test_every_endpoint_is_in_the_table() -> None:
 def keyed() -> Iterator[Instance]:
     with start(TOPICS_API_KEYS=KEYS) as instance:
         yield instance
-
-
-@pytest.fixture(params=["views", "front"])
-def at(request: pytest.FixtureRequest, db: None) -> Door:
-    """Both ways in, each with the keys of KEYS."""
-    if request.param == "front":
-        return Lane(request.getfixturevalue("keyed").port)
-    request.getfixturevalue("keys")(KEYS)
-    return Views()
 
 
 @pytest.fixture
@@ -77,35 +68,35 @@ SECRETS = [None, "wrong", "", "roo", "root ,", "ROOT", "mine:read"]
 
 
 @EACH
-def test_a_key_with_the_scopes_alone_may(at: Door, name: str, endpoint: Endpoint) -> None:
-    make(at, name)
+def test_a_key_with_the_scopes_alone_may(front: Door, name: str, endpoint: Endpoint) -> None:
+    make(front, name)
     (scope,) = TABLE[endpoint].scopes
-    assert call(at, endpoint, name, f"only-{scope}").status in (200, 201)
+    assert call(front, endpoint, name, f"only-{scope}").status in (200, 201)
 
 
 @EACH
-def test_without_a_key_or_with_a_wrong_one_nobody_may(at: Door, name: str, endpoint: Endpoint) -> None:
+def test_without_a_key_or_with_a_wrong_one_nobody_may(front: Door, name: str, endpoint: Endpoint) -> None:
     for secret in SECRETS:
-        refused = call(at, endpoint, name, secret)
+        refused = call(front, endpoint, name, secret)
         assert (refused.status, refused.code) == (401, "unauthorized"), secret
         assert refused.headers["www-authenticate"] == "Bearer"
 
 
 @EACH
-def test_a_key_that_lacks_a_scope_may_not(at: Door, name: str, endpoint: Endpoint) -> None:
+def test_a_key_that_lacks_a_scope_may_not(front: Door, name: str, endpoint: Endpoint) -> None:
     for scope in TABLE[endpoint].scopes:
-        refused = call(at, endpoint, name, f"no-{scope}")
+        refused = call(front, endpoint, name, f"no-{scope}")
         assert (refused.status, refused.code, refused.detail) == (403, "forbidden", {"scope": scope})
 
 
 @EACH
-def test_what_is_there_is_not_told_from_what_is_not(at: Door, endpoint: Endpoint) -> None:
+def test_what_is_there_is_not_told_from_what_is_not(front: Door, endpoint: Endpoint) -> None:
     """A name outside the prefixes: the answer is the same whether something of that name exists."""
     there, absent = (f"other-{uuid.uuid4().hex[:12]}" for _ in range(2))
-    make(at, there)
+    make(front, there)
     answers = []
     for topic in (there, absent):
-        answer = call(at, endpoint, topic, "mine")
+        answer = call(front, endpoint, topic, "mine")
         if TABLE[endpoint].names or endpoint == ("POST", "watch"):
             assert (answer.status, answer.code) == (403, "forbidden")
             answers.append(answer.body.decode().replace(topic, "NAME").partition('"performance"')[0])
@@ -223,13 +214,13 @@ def test_every_string_of_every_body_is_in_the_table() -> None:
     [(endpoint, field) for endpoint, fields in STRINGS.items() for field, body in fields.items() if body],
     ids=str,
 )
-def test_a_name_in_a_body_lies_within_the_prefixes(at: Door, name: str, endpoint: Endpoint, field: str) -> None:
-    make(at, name)
+def test_a_name_in_a_body_lies_within_the_prefixes(front: Door, name: str, endpoint: Endpoint, field: str) -> None:
+    make(front, name)
     wanted = STRINGS[endpoint][field]
-    refused = call(at, endpoint, name, "mine", wanted)
+    refused = call(front, endpoint, name, "mine", wanted)
     assert (refused.status, refused.code, refused.detail) == (403, "forbidden", {"name": OTHER})
     for secret, body in (("root", wanted), ("mine", within(wanted, name))):
-        assert call(at, endpoint, name, secret, body).status in (200, 201, 404, 409)
+        assert call(front, endpoint, name, secret, body).status in (200, 201, 404, 409)
 
 
 def within(body: Any, topic: str) -> Any:

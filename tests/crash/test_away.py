@@ -92,12 +92,9 @@ EVERY_WAY: list[tuple[str, str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("fast_lane", ["1", "0"])
 @pytest.mark.parametrize("end", ["continued", "killed"])
-def test_a_postgresql_that_stands_still_is_told_soon(
-    instances: Callable[..., Instance], end: str, fast_lane: str
-) -> None:
-    instance = instances(TOPICS_PROCESSES="worker,beat", WEB_THREADS="4", TOPICS_FAST_LANE=fast_lane)
+def test_a_postgresql_that_stands_still_is_told_soon(instances: Callable[..., Instance], end: str) -> None:
+    instance = instances(TOPICS_PROCESSES="worker,beat", WEB_THREADS="4")
     ask(instance.port, "PUT", "/v0/topics/t0", {})
     ask(instance.port, "PUT", "/v0/routers/r", {"source": "t0", "dest": "dest"})
     for method, path, body in EVERY_WAY:

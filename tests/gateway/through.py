@@ -56,8 +56,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def asks_views(item: pytest.Item) -> bool:
-    parameters = getattr(getattr(item, "callspec", None), "params", {})
-    return "views" in getattr(item, "fixturenames", ()) or parameters.get("door") == "views"
+    return "views" in getattr(item, "fixturenames", ())
 
 
 def pytest_configure() -> None:

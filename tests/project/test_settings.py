@@ -62,7 +62,7 @@ def start(process: str, **settings: str) -> subprocess.CompletedProcess[str]:
             {"TOPICS_LOGIN_LOCK_SECONDS": "9" * 20},
             f"topics: TOPICS_LOGIN_LOCK_SECONDS={'9' * 20} is not a whole number",
         ),
-        ({"TOPICS_FAST_LANE": "maybe"}, "topics: TOPICS_FAST_LANE=maybe is neither true nor false"),
+        ({"TOPICS_STRICT": "maybe"}, "topics: TOPICS_STRICT=maybe is neither true nor false"),
         ({"DATABASE_URL": "mysql://u@localhost/d"}, "topics: Invalid DATABASE_URL: expected a PostgreSQL URL"),
         ({"REDIS_URL": "localhost:6379"}, "topics: REDIS_URL is not a Redis URL"),
         ({"SECRET_KEY": ""}, "topics: SECRET_KEY is not set"),

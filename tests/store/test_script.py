@@ -11,7 +11,7 @@ from django.db import connection
 
 from base.errors import InvalidRequest, TopicsError
 from store.loop import Loop
-from store.script import Pause, Script, Shared, Statement, Suspended, atomically, run
+from store.script import Pause, Script, Shared, Statement, atomically, run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 NOTE = "INSERT INTO topics_deletedtopic (id, name, deleted_ts) VALUES (%s, %s, 0)"
@@ -115,14 +115,6 @@ def waits() -> Script[Any]:
 def test_a_loop_waits_and_a_thread_does_not() -> None:
     assert on_a_loop(waits()) == "rung"
     assert run(waits()) is None
-
-
-def test_a_thread_may_leave_and_another_goes_on() -> None:
-    script = waits()
-    with pytest.raises(Suspended) as suspended:
-        run(script, suspend=True)
-    assert isinstance(suspended.value.pause, Bell)
-    assert run(script, suspend=True, answer="rung") == "rung"
 
 
 def test_who_is_cancelled_in_the_middle_has_written_nothing() -> None:

@@ -1,0 +1,194 @@
+"""Every endpoint through both lanes: the event loop, which serves clients, and the DRF view, which serves the browsable API."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import uuid
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.api.doors import Door, Lane, Reply
+from tests.api.endpoints import SCOPES, TABLE, Endpoint, filled
+from tests.instances import Instance, start
+from topics_project.urls import ROUTES
+
+KEYS = f"all:{'+'.join(SCOPES)}," + ",".join(
+    f"no-{scope}:{'+'.join(each for each in SCOPES if each != scope)},in-{scope}:{scope}:elsewhere" for scope in SCOPES
+)
+ENDPOINTS = {
+    **{endpoint: call.body for endpoint, call in TABLE.items()},
+    ("GET", "health"): None,
+    ("GET", "ready"): None,
+}
+EACH = pytest.mark.parametrize("endpoint", sorted(ENDPOINTS), ids=" ".join)
+HEADERS = ("www-authenticate", "retry-after", "topics-sealed")
+# Values that differ from call to call.
+TIMES = re.compile(r".*_ts|\$ts|.*_ms|wid|stream_url")
+ANSWER = re.compile(r"\n\n</span>(.*?)</pre>", re.DOTALL)
+
+
+class Browser(Lane):
+    """A person's browser. A reply is the answer that the page shows."""
+
+    def send(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Reply:
+        page = super().send(method, path, body, {"accept": "text/html,*/*;q=0.8", **headers})
+        assert page.headers["content-type"] == "text/html; charset=utf-8", page
+        (shown,) = ANSWER.findall(page.body.decode())
+        return Reply(page.status, page.headers, html.unescape(re.sub(r"<[^>]+>", "", shown)).encode())
+
+
+@pytest.fixture(scope="module")
+def keyed() -> Iterator[Instance]:
+    with start(TOPICS_API_KEYS=KEYS, TOPICS_PROCESSES="worker,beat") as instance:
+        yield instance
+
+
+def make(instance: Instance) -> str:
+    """Returns the name of a topic, of a cursor and the beginning of a router's name, new for each lane."""
+    name, lane, key = f"t-{uuid.uuid4().hex[:12]}", Lane(instance.port), {"authorization": "Bearer all"}
+    assert lane.post(f"/v0/topics/{name}", {"records": [{"data": 1}, {"data": 2}]}, **key).status == 201
+    assert lane.put(f"/v0/topics/{name}/cursors/{name}", {"seq": 1}, **key).status == 201
+    assert lane.put(f"/v0/routers/{name}-r", {"source": name, "dest": f"{name}-d"}, **key).status == 201
+    return name
+
+
+def path_of(endpoint: Endpoint, name: str, more: str = "") -> str:
+    path = endpoint[1].replace("<seq>", "1").replace("<router>", f"{name}-r")
+    query = (TABLE[endpoint].query if endpoint in TABLE else "") or (
+        f"?prefix={name}" if path in ("topics", "routers") else ""
+    )
+    return f"/v0/{re.sub(r'<[a-z]+>', name, path)}{query}{more and ('&' if query else '?') + more}"
+
+
+def calls(endpoint: Endpoint, name: str) -> Iterator[dict[str, Any]]:
+    """A call that is right, and calls that are wrong, each in one way."""
+    method, path, key = endpoint[0], path_of(endpoint, name), {"authorization": "Bearer all"}
+    body = filled(ENDPOINTS[endpoint], topic=name)
+    scopes = TABLE[endpoint].scopes if endpoint in TABLE else ()
+    yield {"path": path, "body": body}
+    yield {"path": path, "body": body, "authorization": "Bearer wrong"}
+    for scope in scopes:
+        yield {"path": path, "body": body, "authorization": f"Bearer no-{scope}"}
+        yield {"path": path, "body": body, "authorization": f"Bearer in-{scope}"}
+    yield {"path": path_of(endpoint, name, "nonsense=1"), "body": body, **key}
+    yield {"path": path_of(endpoint, f"{name}-absent"), "body": body, **key}
+    yield {"path": path_of(endpoint, "-bad-name-"), "body": body, **key}
+    yield {"path": path, "body": body, "method": "PATCH", **key}
+    if method in ("POST", "PUT"):
+        for wrong in (b"{", b"[]", b'{"nonsense": 1}', b"\xff"):
+            yield {"path": path, "body": wrong, **key}
+        yield {"path": path, "body": body, "content_type": "text/plain", **key}
+    yield {"path": path, "body": body, **key}
+
+
+def ask(door: Door, endpoint: Endpoint, name: str) -> list[Any]:
+    """Returns what is alike in the answers of both lanes to each call."""
+    return [
+        normal(door.call(each.pop("method", endpoint[0]), each.pop("path"), each.pop("body"), **each), name)
+        for each in calls(endpoint, name)
+    ]
+
+
+def normal(reply: Reply, name: str) -> Any:
+    headers = {header: reply.headers.get(header) for header in HEADERS}
+    if reply.status == 405:
+        headers["allow"] = reply.headers["allow"]
+    text = reply.body.decode().replace(name, "NAME")
+    if text.startswith("#"):  # the metrics, whose numbers differ
+        return reply.status, headers, sorted(set(re.findall(r"# TYPE (topics_\w+)", text)))
+    return reply.status, headers, same(json.loads(text))
+
+
+def same(value: Any) -> Any:
+    match value:
+        case dict():
+            return {
+                name: None if TIMES.fullmatch(name) else same(each)
+                for name, each in value.items()
+                if name != "performance"
+            }
+        case list():
+            return [same(each) for each in value]
+    return value
+
+
+def test_every_endpoint_is_here() -> None:
+    found = {(method, path.removeprefix("v0/").replace("<str:", "<")) for path, each in ROUTES for method in each}
+    assert {(method, path) for method, path in ENDPOINTS} == {
+        each for each in found if any(f"v0/{each[1]}".replace("<", "<str:") == path for path, _ in ROUTES)
+    }
+
+
+@EACH
+def test_both_lanes_answer_the_same(keyed: Instance, endpoint: Endpoint) -> None:
+    first, second = make(keyed), make(keyed)
+    assert ask(Lane(keyed.port), endpoint, first) == ask(Browser(keyed.port), endpoint, second)
+
+
+@pytest.mark.parametrize("endpoint", sorted(each for each in TABLE if each[0] in ("POST", "PUT")), ids=" ".join)
+def test_a_form_is_the_body_that_it_says(keyed: Instance, endpoint: Endpoint) -> None:
+    first, second = make(keyed), make(keyed)
+    key, replies = {"authorization": "Bearer all"}, []
+    for door, name in ((Lane(keyed.port), first), (Browser(keyed.port), second)):
+        body = filled(TABLE[endpoint].body, topic=name)
+        form = {field: each if isinstance(each, str) else json.dumps(each) for field, each in body.items()}
+        sent = {} if isinstance(door, Browser) is False else {"content_type": "application/x-www-form-urlencoded"}
+        given = urlencode(form).encode() if sent else body
+        replies.append(normal(door.call(endpoint[0], path_of(endpoint, name), given, **sent, **key), name))
+    assert replies[0] == replies[1]
+    assert replies[0][0] in (200, 201)
+
+
+@EACH
+def test_head_and_options_are_answered_to_every_client(keyed: Instance, endpoint: Endpoint) -> None:
+    name, key = make(keyed), {"authorization": "Bearer all"}
+    path = path_of(endpoint, name)
+    options = Lane(keyed.port).call("OPTIONS", path, **key)
+    assert (options.status, options.body) == (204, b"")
+    assert endpoint[0] in options.headers["allow"].split(", ")
+    head = Lane(keyed.port).call("HEAD", path, **key)
+    assert (head.status, head.body) == (200 if "GET" in options.headers["allow"] else 405, b"")
+
+
+JSON, HTML, NONE = "application/json", "text/html; charset=utf-8", 406
+ACCEPT: dict[str, str | int] = {
+    "": JSON,
+    "*/*": JSON,
+    "application/json": JSON,
+    "application/*": JSON,
+    "APPLICATION/JSON; charset=utf-8": JSON,
+    "application/json, text/plain, */*": JSON,  # axios
+    "*/*; q=0.01, application/json": JSON,
+    "application/json, text/html": JSON,
+    "text/html;q=0.5, application/json;q=0.6": JSON,
+    "text/html;q=0, */*": JSON,
+    "text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8": HTML,  # a browser
+    "text/html; q=1.0, */*": HTML,  # a form of the browsable API
+    "application/json;q=0.5, text/html": HTML,
+    "text/html": HTML,
+    "text/*": HTML,
+    "application/json;q=0": NONE,
+    "application/json;q=0, text/html;q=0.0": NONE,
+    "application/xml": NONE,
+    "image/*": NONE,
+    "nonsense": NONE,
+    f"application/xml, {'x' * 3000}": NONE,
+}
+
+
+@pytest.mark.parametrize("accept", ACCEPT)
+def test_the_header_accept_chooses_the_lane(live: Door, name: str, accept: str) -> None:
+    wanted = ACCEPT[accept]
+    for path in ("/v0/topics", "/v0/health", "/readyz"):
+        reply = live.get(path, accept=accept)
+        if wanted == NONE:
+            assert (reply.status, reply.code) == (406, "not_acceptable")
+        else:
+            assert (reply.status, reply.headers["content-type"]) == (200, wanted)
+    missing = live.get(f"/v0/nothing/{name}", accept=accept)
+    assert (missing.status, missing.headers["content-type"]) == (404, HTML if wanted == HTML else JSON)

@@ -17,10 +17,11 @@ from base.clock import now_ms
 from base.errors import NotReady
 from store.script import Script, Statement, atomically, run
 from topics import limits, sealed
-from topics.append import check_room, committed, write_once
+from topics.append import committed
 from topics.cache import CachedTopic, forget_known, known_topic
 from topics.config import insert_topic
 from topics.insert import Appended
+from topics.judged import append_once as append_rows
 from topics.records import Append, NewRecord, Rows, check_rows
 
 CHUNK_RECORDS = min(10_000, settings.TOPICS_MAX_RECORDS_PER_APPEND)
@@ -36,6 +37,9 @@ ON CONFLICT (topic_id, writer, partition) DO UPDATE
 """
 # Spark never resends a committed batch. So the commit waits for the disk, whatever the topic's durability is.
 FLUSH = "SELECT set_config('synchronous_commit', 'on', true)"
+
+
+PLAIN = Append([])  # an append without conditions
 
 
 class Claim(NamedTuple):
@@ -131,9 +135,7 @@ def append_once(
     for part in parts:
         if limits.MOST_TOTAL_BYTES:
             yield from limits.check_total_bytes(part.bytes)
-        if topic.rejects:
-            yield from check_room(topic, part, now_ms())
-        done = yield from write_once(topic, part, now_ms())
+        done = yield from append_rows(topic, PLAIN, part, now_ms())
         count += len(part.data)
     if done is not None:
         yield Statement(KEEP, (*place, claim.batch, count, now_ms()))

@@ -15,9 +15,9 @@ from push import health
 from push.names import bus_topic, check_topic
 from store import disk
 from store.script import Script, Statement, atomically
-from topics.append import look_and_write
 from topics.cache import CachedTopic, forget, forget_known, known_topic
 from topics.config import change_once, insert_topic
+from topics.judged import judge
 from topics.records import MAX_RECORD_BYTES, NO_META, Append, Rows
 from topics.write import Write
 
@@ -126,7 +126,7 @@ def publish(topic: str, event: Event, client_id: int, now: int) -> Script[None]:
         known = yield from topic_of(topic, name, client_id, now)
         if known is None:
             forget(name)
-        elif (yield from write(known, name, rows, now)):
+        elif (yield from write(known, rows, now)):
             return
         forget_known(known)  # the topic was changed, handed over or deleted meanwhile
 
@@ -142,10 +142,10 @@ def one_row(data: bytes) -> Rows:
     return Rows([msgspec.Raw(data)], [None], [None], [NO_META], [size], size)
 
 
-def write(topic: CachedTopic, name: str, rows: Rows, now: int) -> Script[bool]:
+def write(topic: CachedTopic, rows: Rows, now: int) -> Script[bool]:
     """Appends the rows. Returns False if the topic has changed since `topic` was read: then nothing was written."""
-    if topic.rejects or topic.sealed:
-        return (yield from look_and_write(topic, name, Append([]), rows, now)) is not None
+    if topic.judges:
+        return (yield from judge(topic, Append([]), rows, now)) is not None
     return (yield Write(topic, rows, now)) is not None
 
 

@@ -119,13 +119,17 @@ class Lane:
             refuse(batch, error)
 
     def answer_left(self) -> None:
-        """Answer the steps in no group. If the step that decides on them was set aside, they follow it."""
+        """Answer the steps in no group, or keep them for the next batch. They follow a step for their lock that was set aside."""
         left, self.left = self.left, ()
+        again: list[Step] = []
         for step in left:
             if self.lock is None and self.held.is_held(step.lock):
                 self.coalescer.lane(step, step.lock).add(step)
+            elif self.kind.left_waits:
+                again.append(step)
             else:
                 tell(step, None)
+        self.waiting[:0] = again
 
     def take(self) -> list[Step]:
         """The next batch: as many steps as one round trip may carry, and at least one."""

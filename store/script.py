@@ -82,6 +82,7 @@ class Coalesced(ABC, Generic[Got]):
 
     most = 32  # the weight of one round trip: its first step is answered together with its last
     weight = 1
+    left_waits = False  # a step in no group waits for the next batch, and otherwise its outcome is None
     lane = ""  # steps of a class with different lanes never share a transaction
     lock: Hashable  # the lock that the step may have to wait for (held.py): a head by its topic's id, anything else by its names
     done: asyncio.Future[Got | None]  # in an event loop
@@ -89,7 +90,7 @@ class Coalesced(ABC, Generic[Got]):
     @classmethod
     def groups(cls, batch: Sequence[Self]) -> Sequence[Sequence[Self]]:
         """Returns the steps of a batch, divided into transactions. In a group, the outcome of a step depends on no other step, or
-        on their order alone. A part of a group is a group, too. A step in no group has the outcome None."""
+        on their order alone. A part of a group is a group, too. For a step in no group see `left_waits`."""
         return [batch]
 
     @classmethod

@@ -72,6 +72,11 @@ class CachedTopic(NamedTuple):
         """Whether an append may find the topic full."""
         return self.discard == "reject" and (self.cap_records > 0 or self.cap_bytes > 0)
 
+    @property
+    def judges(self) -> bool:
+        """Whether the topic may refuse an append that has no conditions."""
+        return self.sealed or self.rejects
+
     def expired_ts(self, now: int) -> int | None:
         """Records with a lower $ts are gone; None when the topic has no ttl."""
         return now - self.ttl_ms if self.ttl_ms else None

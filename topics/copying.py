@@ -19,9 +19,9 @@ from base.errors import BatchTooLarge, InvalidRequest, TopicsError
 from store import disk
 from store.script import Script, Statement, atomically
 from topics import limits, sealed, wake
-from topics.append import check_room
 from topics.cache import CachedTopic, as_known
 from topics.insert import LOGGED, MAKE_ROOM, SYNC, VOLATILE, array, records, room
+from topics.judged import full
 from topics.records import MAX_RECORDS, OBJECT, Rows, columns, no_meta
 
 MOST_SEQ = 2**62  # so that a topic has enough seqs left for its whole life
@@ -62,6 +62,8 @@ SELECT moved.topic_id, new.seq, new.ts, moved.base_total + new.run, new.size, {v
 COPIES = {volatile: COPY.format(**kind) for volatile, kind in ((False, LOGGED), (True, VOLATILE))}
 # If the source lost everything below a seq, the copy loses it, too: TRIM removes the records, and readers from below get a
 # tombstone.
+EXPIRE = "SELECT topic_expire(%s, %s)"
+SIZE = "SELECT count, bytes FROM topics_topichead WHERE topic_id = %s"
 TRIM = "SELECT topic_trim(%s, %s, 'delete')"  # without a reason: LOSE notes the reason
 LOSE = """
 UPDATE topics_topichead
@@ -286,6 +288,17 @@ def copy_once(topic: CachedTopic, wanted: Copy, rows: Rows, now: int) -> Script[
     if topic.evicts:
         yield Statement(MAKE_ROOM, room(topic, now))
     return Copied(seqs, head_seq, (time.perf_counter() - started) * 1000, 0.0)
+
+
+def check_room(topic: CachedTopic, rows: Rows, now: int) -> Script[None]:
+    """Raises TopicFull. Expired records make room first: no reader sees them any more."""
+    if topic.ttl_ms:
+        yield Statement(EXPIRE, (topic.id, topic.expired_ts(now)))
+    ((records, bytes),) = yield Statement(SIZE, (topic.id,))
+    if (topic.cap_records and records + len(rows.data) > topic.cap_records) or (
+        topic.cap_bytes and bytes + rows.bytes > topic.cap_bytes
+    ):
+        raise full(topic, records, bytes, rows)
 
 
 def lose_behind(topic: CachedTopic, tombstone: CopiedTombstone) -> Script[None]:

@@ -1,6 +1,6 @@
 """Plain appends, which share a transaction if they arrive together, whatever their topics (store/coalesce.py).
 
-Other kinds are appends with a key or an expected head (conditional.py), and the first append to a topic (first.py).
+Other kinds are appends under conditions (judged.py), and the first append to a topic (first.py).
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
+from base.errors import TopicsError
 from store.codec import Rows as Answer
 from store.script import Coalesced, Done, PlannedTransaction, Statement
 from topics import wake
@@ -16,16 +17,16 @@ from topics.insert import MAKE_ROOM, MOST_RECORDS, SYNC, Appended, appending, ro
 from topics.records import Rows
 
 FSYNC = Statement(SYNC, ("on",))
+Outcome = Appended | TopicsError | None
 
 
-class Write(Coalesced[Appended | None]):
+class Write(Coalesced[Outcome]):
     """An append to a topic that exists and rejects nothing. The answer is None if the topic has another version by now.
 
     A transaction has appends of one durability. The commit of `fsync` waits for the disk: no reader may see a record before.
     """
 
     most = MOST_RECORDS
-    telling = 0  # which of the statements tells what was done
 
     def __init__(self, topic: CachedTopic, rows: Rows, now: int) -> None:
         self.topic, self.rows, self.now = topic, rows, now
@@ -50,7 +51,7 @@ class Write(Coalesced[Appended | None]):
     @classmethod
     def transaction(cls, batch: Sequence[Self]) -> PlannedTransaction:
         now = batch[-1].now  # the last to arrive
-        statements = cls.writes(batch, now)
+        statements = [cls.writes(batch, now)]
         if batch[0].lane == "fsync":
             statements.insert(0, FSYNC)
         if evicting := {each.topic.id: each.topic for each in batch if each.topic.evicts}:
@@ -58,8 +59,9 @@ class Write(Coalesced[Appended | None]):
         return PlannedTransaction(statements, durable=False)
 
     @classmethod
-    def writes(cls, batch: Sequence[Self], now: int) -> list[Statement]:
-        return [Statement(*appending([(each.topic, each.rows) for each in batch], now))]
+    def writes(cls, batch: Sequence[Self], now: int) -> Statement:
+        """Returns the statement that writes these appends."""
+        return Statement(*appending([(each.topic, each.rows) for each in batch], now))
 
     @classmethod
     def bases(cls, batch: Sequence[Self], told: Answer) -> list[int | None]:
@@ -74,14 +76,14 @@ class Write(Coalesced[Appended | None]):
         return bases
 
     @classmethod
-    def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> list[Appended | None]:
+    def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> list[Outcome]:
         """Wakes the readers that wait for the topics."""
         is_synced = batch[0].lane == "fsync"
         wal_append_ms = (done.wrote - started) * 1000
         fsync_ms = (done.committed - done.wrote) * 1000 if is_synced else 0.0
-        found: list[Appended | None] = []
+        found: list[Outcome] = []
         moved: dict[int, tuple[CachedTopic, int]] = {}
-        for each, base in zip(batch, cls.bases(batch, done.rows[cls.telling + is_synced]), strict=True):
+        for each, base in zip(batch, cls.bases(batch, done.rows[is_synced]), strict=True):
             if base is None:
                 found.append(None)
                 continue

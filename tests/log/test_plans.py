@@ -14,12 +14,12 @@ from store.script import PlannedTransaction
 from tests.plans import FILL_DEST, FILL_HOME, NOW, RECORDS, believed, believing, check, make, run
 from tests.scripts import look_up
 from topics import cursor_updates, removal
-from topics.append import FIND_KEY, LAST_KEYED
-from topics.conditional import AtHead, Unless
+from topics.append import LAST_KEYED
 from topics.config import Creation, creating
 from topics.diff import DIFF
 from topics.first import First
 from topics.insert import appending
+from topics.judged import AtHead, Judged
 from topics.records import Append, NewRecord, check_rows
 from topics.upkeep import reclaim
 
@@ -157,10 +157,9 @@ def test_topics_are_made_without_a_look_at_the_others(topics: dict[str, int]) ->
 @believing("never", "of one record a topic", "of one topic", "of emptied tables", "good")
 def test_appends_under_conditions_touch_their_heads_and_keys(topics: dict[str, int]) -> None:
     wanted = Append([NewRecord(msgspec.Raw(b'"x"')) for _ in range(100)], idempotency_key="k")
-    appends = [Unless(look_up(name), wanted, check_rows(wanted), NOW + RECORDS) for name in ("home", "short", "long")]
-    check(20, lambda: perform(Unless.transaction(appends)))
+    appends = [Judged(look_up(name), wanted, check_rows(wanted), NOW + RECORDS) for name in ("home", "short", "long")]
+    check(20, lambda: perform(Judged.transaction(appends)))
     home = look_up("home")
-    check(5, lambda: prepared(FIND_KEY, (b"", home.id, "key 7", 0)))
     check(120, lambda: prepared(LAST_KEYED, ("key 99", "key 991", 0, home.id, home.version)))
 
 
@@ -184,11 +183,11 @@ def test_moves_touch_their_topics_and_cursors(topics: dict[str, int]) -> None:
     with connection.cursor() as cursor:
         cursor.execute(CURSORS, [list(topics.values())])
     wanted = [
-        cursor_updates.Move(name, f"c{n}", 50_000, None, True, NOW)
+        cursor_updates.CursorUpdate(name, f"c{n}", 50_000, None, True, NOW)
         for name in ("home", "short", "long")
         for n in (7, 77, 777)
     ]
-    check(100, lambda: perform(cursor_updates.Move.transaction(wanted)))
+    check(100, lambda: perform(cursor_updates.CursorUpdate.transaction(wanted)))
 
 
 @believing("never", "of one record a topic", "of one topic", "good")

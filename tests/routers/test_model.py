@@ -27,12 +27,12 @@ from store.script import Script, atomically, run
 from tests import scripts
 from tests.routers.model import Entry, Router, Topic, World
 from tests.scripts import delete_topic, look_up, put_topic, record
-from topics.append import check_room, write_once
 from topics.cache import CachedTopic
 from topics.config import Config
 from topics.delete import delete_once
 from topics.describe import ONE
 from topics.diff import DIFF, Diff, Window, check_match, parameters
+from topics.judged import append_once
 from topics.models import DeletedTopic, Record, Span, TopicHead
 from topics.records import Append, NewRecord, Rows, check_rows
 from topics.upkeep import reclaim, retention
@@ -180,9 +180,7 @@ class Forwarding(RuleBasedStateMachine):
 
     def written(self, topic: CachedTopic, rows: Rows) -> Script[None]:
         """An append of the moment that the model is at."""
-        if topic.rejects:
-            yield from check_room(topic, rows, self.now)
-        yield from write_once(topic, rows, self.now)
+        yield from append_once(topic, Append([]), rows, self.now)
 
     @rule(name=topics, before=st.none() | st.integers(1, 40), match=matches)
     def delete_records(self, name: str, before: int | None, match: Any) -> None:

@@ -16,7 +16,7 @@ from store.script import Script, Statement, perform
 from tests.api.doors import Door
 from tests.scripts import delete_router, put_router
 from wire.answer import Answer
-from wire.endpoint import Asked
+from wire.endpoint import Call
 from wire.keys import OPEN
 
 ROUNDS = 25
@@ -65,7 +65,7 @@ def test_a_page_repeats_no_router_when_another_is_deleted_meanwhile() -> None:
 
     def page(cursor: str, gone: str | None) -> tuple[list[str], str]:
         """A page of two; this router is deleted after the page was read, and before its lag is."""
-        asked: Asked[None, RoutersQuery] = Asked(OPEN, {}, b"", b"", "")
+        asked: Call[None, RoutersQuery] = Call(OPEN, {}, b"", b"", "")
         asked.query = RoutersQuery(page_size=2, cursor=cursor)
         answer = answer_of(list_routers.handler(asked), gone)
         return [router["router"] for router in answer["routers"]], answer.get("next_cursor", "")
@@ -78,6 +78,6 @@ def test_a_page_repeats_no_router_when_another_is_deleted_meanwhile() -> None:
 @pytest.mark.django_db
 def test_a_router_that_is_deleted_while_it_is_looked_at_is_not_there() -> None:
     put_router("a", RouterConfig(source="s", dest="d"), now_ms())
-    asked: Asked[None, None] = Asked(OPEN, {}, b"", b"", "")
+    asked: Call[None, None] = Call(OPEN, {}, b"", b"", "")
     with pytest.raises(RouterNotFound):
         answer_of(get.handler(asked, "a"), gone="a")

@@ -53,6 +53,7 @@ OBJECTS = Objects(
         "functions/topic_trim",
         "functions/topic_evict",
         "functions/topic_expire",
+        "functions/topic_append_judged",
         "functions/topic_delete_below",
         "functions/topic_delete_marked",
         "functions/topic_delete_match",

@@ -1,0 +1,210 @@
+"""Appends under conditions: an idempotency key, an expected head, the caps of a topic that rejects, or a sealed topic.
+
+PostgreSQL judges them behind the locks of the heads (sql/functions/topic_append_judged.sql). Appends that arrive together share a
+call, and a refused append does not affect the others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+from base.errors import HeadMismatch, IdempotencyMismatch, TopicFull, TopicsError
+from store.script import Done, Script, Statement
+from topics import sealed, wake
+from topics.cache import CachedTopic
+from topics.insert import MAKE_ROOM, SYNC, Appended, apart, appending, array, expecting, room, texts
+from topics.records import Append, Rows
+from topics.write import Outcome, Write
+
+JUDGE = """
+SELECT * FROM topic_append_judged(
+    %(now)s, %(volatile)s, %(ids)s, %(of)s, %(versions)s, %(counts)s, %(bytes)s, %(heads)s, %(keys)s, %(digests)s, %(since)s,
+    %(sealed)s, %(cap_records)s, %(cap_bytes)s, %(expired)s,
+    %(data)s, %(tags)s, %(nodes)s, %(metas)s, %(places)s, %(sizes)s, %(runs)s, %(ns)s)
+"""
+
+
+class Verdict(NamedTuple):
+    """A row of topic_append_judged: the verdict on the append `n` (from 1), and the topic's state before the call."""
+
+    n: int
+    verdict: str
+    first_seq: int | None
+    last_seq: int | None
+    head_seq: int
+    records: int
+    bytes: int
+
+
+class AtHead(Write):
+    """An append that expects a head and has no other condition: the statement that moves the head compares it.
+
+    The answer is None if it was not done. Judged then tells why.
+    """
+
+    def __init__(self, topic: CachedTopic, wanted: Append, rows: Rows, now: int) -> None:
+        super().__init__(topic, rows, now)
+        self.wanted = wanted
+
+    @classmethod
+    def groups(cls, batch: Sequence[Self]) -> Sequence[Sequence[Self]]:
+        """The first append to each topic. The others would find another head than the first append did."""
+        first: dict[int, Self] = {}
+        for each in cls.current(batch):
+            first.setdefault(each.topic.id, each)
+        return [list(first.values())]
+
+    @classmethod
+    def writes(cls, batch: Sequence[Self], now: int) -> Statement:
+        return Statement(*expecting([(each.topic, each.rows, each.wanted.expected_head) for each in batch], now))
+
+
+class Judged(AtHead):
+    """An append under any conditions. The answer is the append, the error that refuses it, or None.
+
+    None: the caller looks up the topic and tries again.
+    """
+
+    left_waits = True
+
+    @classmethod
+    def groups(cls, batch: Sequence[Self]) -> Sequence[Sequence[Self]]:
+        """The first append under each key. One that expects a head must be the first to its topic, too."""
+        chosen: list[Self] = []
+        keys: set[tuple[int, str]] = set()
+        topics: set[int] = set()
+        for each in batch:
+            id, key = each.topic.id, each.wanted.idempotency_key
+            if (each.wanted.expected_head is not None and id in topics) or (key is not None and (id, key) in keys):
+                continue
+            topics.add(id)
+            if key is not None:
+                keys.add((id, key))
+            chosen.append(each)
+        return [chosen]
+
+    @classmethod
+    def writes(cls, batch: Sequence[Self], now: int) -> Statement:
+        return Statement(JUDGE, parameters([(each.topic, each.wanted, each.rows) for each in batch], now))
+
+    @classmethod
+    def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> list[Outcome]:
+        """Wakes the readers that wait for the topics."""
+        is_synced = batch[0].lane == "fsync"
+        wal_append_ms = (done.wrote - started) * 1000
+        fsync_ms = (done.committed - done.wrote) * 1000 if is_synced else 0.0
+        found: list[Outcome] = [None] * len(batch)
+        last: dict[int, tuple[CachedTopic, int]] = {}
+        for verdict in map(Verdict._make, done.rows[is_synced]):
+            each = batch[verdict.n - 1]
+            outcome = found[verdict.n - 1] = outcome_of(verdict, each.topic, each.wanted, each.rows)
+            if isinstance(outcome, Appended) and not outcome.deduped:
+                found[verdict.n - 1] = outcome._replace(wal_append_ms=wal_append_ms, fsync_ms=fsync_ms)
+                last[each.topic.id] = each.topic, max(outcome.last_seq, last.get(each.topic.id, (None, 0))[1])
+        for topic, last_seq in last.values():
+            wake.moved(topic, last_seq)
+        return found
+
+
+def judge(topic: CachedTopic, wanted: Append, rows: Rows, now: int) -> Script[Appended | None]:
+    """Append under conditions. None: the topic has another version. Raises TopicsError: the append was refused."""
+    outcome = yield Judged(topic, wanted, rows, now)
+    if isinstance(outcome, TopicsError):
+        raise outcome
+    done: Appended | None = outcome
+    return done
+
+
+def append_once(topic: CachedTopic, wanted: Append, rows: Rows, now: int) -> Script[Appended | None]:
+    """Append in the transaction of the caller, who wakes the readers after its commit. None: the topic has another version.
+
+    Raises TopicsError: the append was refused.
+    """
+    started = time.perf_counter()
+    yield Statement(SYNC, ("on" if topic.durability == "fsync" else "off",))
+    done: Outcome = None
+    if wanted.plain and not topic.judges:
+        for _, base in (yield Statement(*appending([(topic, rows)], now))):
+            last = base + len(rows.data)
+            done = Appended(base + 1, last, last, False, False, 0.0, 0.0)
+    else:
+        for verdict in (yield Statement(JUDGE, parameters([(topic, wanted, rows)], now))):
+            done = outcome_of(Verdict._make(verdict), topic, wanted, rows)
+    if isinstance(done, TopicsError):
+        raise done
+    if done is not None and topic.evicts:
+        yield Statement(MAKE_ROOM, room(topic, now))
+    return done and done._replace(wal_append_ms=(time.perf_counter() - started) * 1000)
+
+
+def outcome_of(verdict: Verdict, topic: CachedTopic, wanted: Append, rows: Rows) -> Outcome:
+    """Returns the append, without its times, the error that refuses it, or None if it has to be sent again."""
+    first, last = verdict.first_seq, verdict.last_seq
+    match verdict.verdict:
+        case "done":
+            assert first is not None
+            assert last is not None
+            return Appended(first, last, last, False, False, 0.0, 0.0)
+        case "kept":  # also in a sealed topic: a retry of an append that is there gets the answer of the first one
+            assert first is not None
+            assert last is not None
+            return Appended(first, last, verdict.head_seq, False, True, 0.0, 0.0, topic.sealed)
+        case "other":
+            return sealed.marked(
+                IdempotencyMismatch(
+                    f"idempotency key {wanted.idempotency_key!r} names the append of seqs {first} to {last}, which carried other "
+                    "records: a retry sends the same bytes, and another append has a key of its own",
+                    first_seq=first,
+                    last_seq=last,
+                ),
+                topic.sealed,
+            )
+        case "sealed":
+            return sealed.refused(topic.name)
+        case "head":
+            return HeadMismatch(
+                f"expected the head at {wanted.expected_head}, it is at {verdict.head_seq}",
+                head_seq=verdict.head_seq,
+                expected_head=wanted.expected_head,
+            )
+        case "full":
+            return full(topic, verdict.records, verdict.bytes, rows)
+    return None
+
+
+def full(topic: CachedTopic, records: int, bytes: int, rows: Rows) -> TopicFull:
+    """Returns the error of a topic that rejects these rows. The topic holds that many records and bytes."""
+    if topic.cap_records and records + len(rows.data) > topic.cap_records:
+        return TopicFull(
+            f"{topic.name!r} holds {records} records of {topic.cap_records}", cap_records=topic.cap_records
+        )
+    return TopicFull(f"{topic.name!r} holds {bytes} bytes of {topic.cap_bytes}", cap_bytes=topic.cap_bytes)
+
+
+def parameters(appends: Sequence[tuple[CachedTopic, Append, Rows]], now: int) -> dict[str, Any]:
+    """The arguments of JUDGE for these appends, all of one durability."""
+    topics = [topic for topic, _, _ in appends]
+    keys = [wanted.idempotency_key for _, wanted, _ in appends]
+    heads = [wanted.expected_head for _, wanted, _ in appends]
+    digests = [None if wanted.idempotency_key is None else rows.digest() for _, wanted, rows in appends]
+    expired = [topic.expired_ts(now) if topic.rejects else None for topic in topics]
+    return {
+        "now": now,
+        "volatile": topics[0].volatile,
+        "ids": array(sorted({topic.id for topic in topics})),
+        "of": array([topic.id for topic in topics]),
+        "versions": array([topic.version for topic in topics]),
+        "counts": array([len(rows.data) for _, _, rows in appends]),
+        "bytes": array([rows.bytes for _, _, rows in appends]),
+        "heads": texts([None if head is None else str(head) for head in heads]),
+        "keys": texts(keys),
+        "digests": texts(digests),
+        "since": array([now - topic.idempotency_window_ms for topic in topics]),
+        "sealed": array([topic.sealed for topic in topics]),
+        "cap_records": array([topic.cap_records or None if topic.rejects else None for topic in topics]),
+        "cap_bytes": array([topic.cap_bytes or None if topic.rejects else None for topic in topics]),
+        "expired": array(expired) if any(expired) else None,
+        **apart([rows for _, _, rows in appends]),
+    }

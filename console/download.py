@@ -93,7 +93,7 @@ async def stream(scope: dict[str, Any], receive: Any, send: Send) -> None:
     """Serves GET /admin/download/TOPIC.ndjson (or .csv) to its end. Raises TopicsError before the response starts."""
     path = PATH.fullmatch(scope["path"])
     if path is None:
-        raise NotFound("there is nothing at this path")
+        raise NotFound("unknown path")
     if not settings.TOPICS_CONSOLE_DOWNLOADS:
         raise Forbidden("downloads are switched off here (TOPICS_CONSOLE_DOWNLOADS)")
     shutdown.check()

@@ -156,7 +156,7 @@ class Ending(Protocol):
 def end_all() -> None:
     """Ends the streams of the console, because this process is about to exit."""
     for each in list(_open):
-        each.end(ShuttingDown.code, "this server is shutting down: connect again, another one answers")
+        each.end(ShuttingDown.code, "this server is shutting down: connect again to another server")
 
 
 def busy() -> bool:

@@ -205,7 +205,7 @@ class Spliced:
         found = Wanted(request, asked.from_seq, asked.limit, asked.wait_ms, body)
         if asked.from_ts is not None:
             if asked.from_seq:
-                raise InvalidRequest("say from_seq or from_ts, not both")
+                raise InvalidRequest("from_seq and from_ts exclude each other: send one")
             found.from_seq = await self.position_at(context, request, asked.from_ts)
             if body is not None:
                 del body["from_ts"]

@@ -32,7 +32,7 @@ async def record(topic: Spliced, context: RouterContext, request: Request) -> Re
     """Returns one record, from the segment with its position."""
     position = request.name or ""
     if not (position.isascii() and position.isdigit() and 0 < int(position) <= LARGEST_SEQ):
-        raise InvalidRequest(f"{position[:30]!r} is no seq", seq=position[:30])
+        raise InvalidRequest(f"invalid seq {position[:30]!r}: expected a whole number from 1", seq=position[:30])
     segment = topic.at(int(position) - 1)
     response = None
     if int(position) > segment.begin:
@@ -41,7 +41,7 @@ async def record(topic: Spliced, context: RouterContext, request: Request) -> Re
         if response is None and segment is topic.last:
             raise topic.absent()
     if response is None:
-        raise NotFound(f"{topic.name!r} holds no record {position}", topic=topic.name, seq=int(position))
+        raise NotFound(f"topic {topic.name!r} has no record {position}", topic=topic.name, seq=int(position))
     body = await response.decoded(Raws)
     path = decoded(body["path"], Raws)
     if decoded(path["topic"], str) == segment.topic:
@@ -64,7 +64,9 @@ async def append(topic: Spliced, context: RouterContext, request: Request) -> Re
         if expected is not None and 0 <= expected < last.begin:
             head = (await topic.extent(context, request)).head
             raise HeadMismatch(
-                f"expected the head at {expected}, it is at {head}", head_seq=head, expected_head=expected
+                f"the head is {head}, not {expected}: read the topic, then append again",
+                head_seq=head,
+                expected_head=expected,
             )
         if expected is not None and expected >= 0:
             members["expected_head"] = raw(expected - last.offset)

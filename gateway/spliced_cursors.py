@@ -78,7 +78,7 @@ async def get_cursor(topic: Spliced, context: RouterContext, request: Request) -
     found = await found_in(topic, context, request)
     if found is None:
         await topic.extent(context, request)  # raises TopicNotFound if the topic is absent
-        raise NotFound(f"{topic.name!r} has no cursor {request.name!r}", topic=topic.name, cursor=request.name)
+        raise NotFound(f"topic {topic.name!r} has no cursor {request.name!r}", topic=topic.name, cursor=request.name)
     return Response.json(200, await shown(topic, context, request, found))
 
 
@@ -96,7 +96,9 @@ async def put_cursor(topic: Spliced, context: RouterContext, request: Request) -
     if wanted.expected_seq is not None:
         current = before.position if before is not None else 0
         if current != wanted.expected_seq:
-            raise CursorMoved(f"expected the cursor at {wanted.expected_seq}, it is at {current}", seq=current)
+            raise CursorMoved(
+                f"the cursor is at {current}, not at {wanted.expected_seq}: another reader moved it", seq=current
+            )
         # Another client can move the cursor now. The server then refuses this PUT, unless the cursor moves back over a seam.
         if before is not None and before.segment is segment:
             body["expected_seq"] = before.seq
@@ -120,14 +122,16 @@ async def put_cursor(topic: Spliced, context: RouterContext, request: Request) -
 async def target(topic: Spliced, context: RouterContext, request: Request, wanted: Put) -> int:
     """Returns the position that a client requests. Raises InvalidRequest, Refusal, TopicsError."""
     if sum(each is not None for each in (wanted.seq, wanted.from_ts, wanted.at)) != 1:
-        raise InvalidRequest("say where the cursor is to stand: one of seq, from_ts and at")
+        raise InvalidRequest("the position of the cursor is missing: send exactly one of seq, from_ts and at")
     if wanted.from_ts is not None:
         return await topic.position_at(context, request, wanted.from_ts)
     head, earliest, _ = await topic.extent(context, request)
     if wanted.seq is None:
         return head if wanted.at == "head" else earliest - 1
     if wanted.seq > head:
-        raise InvalidRequest(f"seq {wanted.seq} is beyond the head of {topic.name!r}, {head}", head_seq=head)
+        raise InvalidRequest(
+            f"seq {wanted.seq} is above the head of {topic.name!r}: expected at most {head}", head_seq=head
+        )
     return wanted.seq
 
 

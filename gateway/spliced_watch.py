@@ -105,7 +105,7 @@ async def watch(
 async def starting(topic: Spliced, context: RouterContext, request: Request, start: Start) -> int:
     """Returns the position after which a stream starts. Raises InvalidRequest, Refusal, TopicsError."""
     if (start.from_seq is not None) + (start.from_ts is not None) + start.tail > 1:
-        raise InvalidRequest(f"topics.{topic.name}: say one of from_seq, from_ts and tail")
+        raise InvalidRequest(f"topics.{topic.name}: from_seq, from_ts and tail exclude each other: send at most one")
     if start.from_ts is not None:
         return await topic.position_at(context, request, start.from_ts)
     if start.tail:
@@ -157,7 +157,7 @@ def position_in(position: Mapping[str, Any], name: str, start: int) -> int:
     """Returns a topic's position in a Last-Event-ID. Raises InvalidRequest."""
     found = position.get(name, start)
     if not isinstance(found, int) or found < 0:
-        raise InvalidRequest("Last-Event-ID is no id of this stream")
+        raise InvalidRequest("invalid Last-Event-ID: it is not from this stream. Connect without it")
     return found
 
 
@@ -186,7 +186,7 @@ def check_accept(request: Request) -> None:
     """Raises NotAcceptable if the client does not accept an event stream."""
     accept = request.header(b"accept")
     if accept and not any(each in accept for each in (b"text/event-stream", b"text/*", b"*/*")):
-        raise NotAcceptable("a stream is text/event-stream: the client must accept that")
+        raise NotAcceptable("a stream is text/event-stream: allow it in Accept")
 
 
 def with_key(request: Request) -> Request:

@@ -25,4 +25,4 @@ def malformed(message: str) -> Refused:
 
 
 def too_large(most: int) -> Refused:
-    return Refused(413, "payload_too_large", f"a body may have at most {most} bytes", max=most)
+    return Refused(413, "payload_too_large", f"the body is too large: expected at most {most} bytes", max=most)

@@ -23,10 +23,14 @@ LABELS = ("router", "source", "dest")
 def collect(key: Key) -> Script[list[Metric]]:
     """Returns the metrics of the routers whose name, source and dest the key may see."""
     lag_records = GaugeMetricFamily("topics_router_lag_records", "Source head minus cursor", labels=LABELS)
-    lag_seconds = GaugeMetricFamily("topics_router_lag_seconds", "Age of the oldest not forwarded", labels=LABELS)
+    lag_seconds = GaugeMetricFamily(
+        "topics_router_lag_seconds", "Age of the oldest record that is not forwarded", labels=LABELS
+    )
     forwarded = CounterMetricFamily("topics_router_forwarded_total", "Records forwarded", labels=LABELS)
     errors = CounterMetricFamily("topics_router_errors_total", "Steps that ended in an error", labels=LABELS)
-    stalled = GaugeMetricFamily("topics_router_stalled", "1: behind, not paused, and nobody moves it", labels=LABELS)
+    stalled = GaugeMetricFamily(
+        "topics_router_stalled", "1: behind, not paused, and its cursor does not advance", labels=LABELS
+    )
     wanted = {"prefixes": list(key.prefixes) or None, "now": now_ms(), "stalled_ms": STALLED_MS}
     rows = yield Statement(ROUTERS, wanted)
     for *labels, forwarded_total, errors_total, records, oldest_unread_ms, still in rows:

@@ -72,11 +72,15 @@ def move_locked(name: str, seq: int, expected_seq: int, now: int) -> Script[tupl
     yield from lock_cursors([router.cursor_id])
     at = yield from place(router)
     if at.state == Router.State.RUNNING:
-        raise Incompatible(f"router {name!r} runs: pause it before its cursor is moved", router=name, state=at.state)
+        raise Incompatible(f"router {name!r} runs: pause the router, then move its cursor", router=name, state=at.state)
     if at.seq != expected_seq:
-        raise CursorMoved(f"router {name!r} is at seq {at.seq} by now, not at {expected_seq}", seq=at.seq)
+        raise CursorMoved(
+            f"router {name!r} is at seq {at.seq}, not at {expected_seq}: look at the router again", seq=at.seq
+        )
     if not at.floor_seq <= seq <= at.head_seq:
-        message = f"{router.source!r} shows seqs {at.floor_seq + 1} to {at.head_seq}: go on after {at.floor_seq} to {at.head_seq}"
+        message = (
+            f"invalid seq {seq}: expected {at.floor_seq} to {at.head_seq}, the floor and the head of {router.source!r}"
+        )
         raise InvalidRequest(message, seq=seq)
     yield Statement(SET, {"seq": seq, "now": now, "cursor_id": router.cursor_id})
     yield Statement(RESUME, (router.id,))

@@ -152,7 +152,7 @@ def put_router(name: str, config: RouterConfig, now: int, key: Key = OPEN) -> Sc
     check_topic_name(config.source, "source")
     check_topic_name(config.dest, "dest")
     if config.source == config.dest:
-        raise InvalidRequest(f"source and dest are both {config.source!r}: a router leads to another topic")
+        raise InvalidRequest(f"source and dest are both {config.source!r}: choose two topics")
     put, waits = yield from atomically(put_locked(name, config, now, key))
     if put.created:
         for topic in (config.source, config.dest):
@@ -242,7 +242,7 @@ def change_router(router: StoredRouter, config: RouterConfig) -> Script[bool]:
     """Saves the fields that differ. Returns whether any did. The caller holds the graph's lock."""
     if (config.source, config.dest) != (router.source, router.dest):
         raise Incompatible(
-            f"router {router.name!r} leads from {router.source!r} to {router.dest!r}: delete it to lead elsewhere",
+            f"router {router.name!r} forwards from {router.source!r} to {router.dest!r}: to change this, delete the router first",
             reason="router_leads_elsewhere",
             source=router.source,
             dest=router.dest,
@@ -323,7 +323,7 @@ def with_delete(topic_id: int, name: str, key: Key) -> Script[list[str]]:
     rows = yield Statement(NAMING, {"id": topic_id})
     routers = [StoredRouter(*row) for row in rows]
     if hidden := sum(not router.seen_by(key) for router in routers):
-        message = f"{hidden} routers that this key may not delete lead from or to {name!r}"
+        message = f"{name!r} has {hidden} routers that this key may not delete: use another key"
         raise RouterOutsidePrefixes(message, count=hidden)
     if routers:
         yield from remove(routers)

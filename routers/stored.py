@@ -88,7 +88,7 @@ class StoredRouter(NamedTuple):
     def check_ends(self, key: Key) -> None:
         """Raises Forbidden if an end is outside the key's prefixes. The message does not name the topic."""
         if not self.seen_by(key):
-            message = f"{self.name!r} leads from or to a topic outside this key's prefixes"
+            message = f"{self.name!r} has a topic outside this key's prefixes: use another key"
             raise Forbidden(message, router=self.name)
 
 

@@ -55,7 +55,7 @@ def dumped(value: Any) -> bytes | None:
             return b"{%b}" % b",".join(map(element, value))
         value = str(value)
     if "\0" in value:
-        raise psycopg.DataError("a text holds a NUL character")
+        raise psycopg.DataError("a text contains a NUL character: remove it")
     return bytes(value, "utf-8")
 
 

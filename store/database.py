@@ -35,7 +35,7 @@ OLDEST = 14  # oldest supported version of PostgreSQL
 def check_version(server_version: int) -> None:
     """Raises NotReady if PostgreSQL is too old for our statements."""
     if server_version < OLDEST * 10_000:
-        raise NotReady(f"PostgreSQL {server_version // 10_000} is too old: {OLDEST} or later is required")
+        raise NotReady(f"PostgreSQL {server_version // 10_000} is too old: expected {OLDEST} or later")
 
 
 def translated(error: BaseException) -> TopicsError | None:
@@ -46,19 +46,19 @@ def translated(error: BaseException) -> TopicsError | None:
     if isinstance(cause, UNMIGRATED):
         return NotReady(lacking(str(cause).splitlines()[0]))
     if isinstance(cause, psycopg.errors.StatementTooComplex):
-        return InvalidRequest("the JSON is nested too deep")
+        return InvalidRequest("the JSON is nested too deeply")
     if isinstance(cause, REFUSED):
-        return InvalidRequest(f"PostgreSQL refuses a value: {str(cause).splitlines()[0]}")
+        return InvalidRequest(f"PostgreSQL refused a value: {str(cause).splitlines()[0]}")
     if isinstance(cause, psycopg.errors.SerializationFailure):
-        return Outdated("this was changed by somebody else in the meantime")
+        return Outdated("another request changed this object: try again")
     if isinstance(cause, psycopg.errors.LockNotAvailable):
-        return NotReady("somebody else holds what this needs, and has not let go in time")
+        return NotReady("another request holds the lock (TOPICS_LOCK_TIMEOUT_MS): try again")
     if isinstance(cause, psycopg.errors.QueryCanceled):
-        return NotReady("PostgreSQL took too long over this, and gave it up")
+        return NotReady("PostgreSQL took too long, so the server gave up: try again")
     if isinstance(cause, psycopg.errors.IdleInTransactionSessionTimeout | psycopg.errors.TransactionTimeout):
-        return NotReady("this server stood still in the middle of a write, which was therefore undone")
+        return NotReady("this server paused during a write, so PostgreSQL undid the write: try again")
     if isinstance(cause, psycopg.errors.DiskFull):
-        return StorageFull("PostgreSQL's disk is full")
+        return StorageFull("PostgreSQL's disk is full: delete data, or make the disk larger")
     if isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError):
         return NotReady("PostgreSQL is not reachable")
     return None

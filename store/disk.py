@@ -38,7 +38,7 @@ class Disk:
     def check(self) -> None:
         """Raises StorageFull if the disk is full."""
         if self.full():
-            raise StorageFull("the disk is full: delete what is no longer needed, or make the disk larger")
+            raise StorageFull("the disk is full: delete data, or make the disk larger")
 
 
 process = Disk()

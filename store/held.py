@@ -106,7 +106,7 @@ async def before(deadline: float, done: Awaitable[object]) -> None:
         async with asyncio.timeout_at(None if deadline == inf else deadline):
             await done
     except TimeoutError as error:
-        raise NotReady("another client holds this topic, and has not released it in time: try again") from error
+        raise NotReady("another request holds the lock of this topic: try again") from error
 
 
 def limited(lock_ms: int) -> Statement:

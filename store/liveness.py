@@ -100,7 +100,7 @@ class Liveness:
         for each in slow:
             if now - each.since > each.most:
                 self.leave(each)
-                each.give_up(psycopg.errors.QueryCanceled(f"no answer came within {each.most:.0f} s"))
+                each.give_up(psycopg.errors.QueryCanceled(f"no answer within {each.most:.0f} s"))
         if self.away or (slow and now - max(self.heard, self.probed) > SLOW_SECONDS):
             await self.probe()
             self.probed = self.loop.time()
@@ -128,14 +128,18 @@ class Liveness:
     def tell(self, error: BaseException | None) -> None:
         """Note the result of a probe. `error`: the refusal, or None for a connection."""
         if error is not None and not self.away:
-            log.warning("PostgreSQL refuses a connection: %s", error)
+            log.warning("PostgreSQL refused a connection: %s. The server retries", error)
         elif error is None and self.away:
             log.warning("PostgreSQL answers again")
             self.away = False
 
     def lose(self) -> None:
         """Note that PostgreSQL is away, and end all waits."""
-        log.error("%s: %d requests are told so, and all that come from now on", AWAY, len(self.waiting))
+        log.error(
+            "%s. Answered %d waiting requests with 503. New requests get 503 until PostgreSQL answers",
+            AWAY,
+            len(self.waiting),
+        )
         self.away = True
         waiting, self.waiting = list(self.waiting), {}
         for each in waiting:

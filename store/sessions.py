@@ -20,8 +20,8 @@ def check_sessions() -> None:
         for _ in range(LOOKS):
             if backend(first) == backend(second):
                 raise Refusal(
-                    "DATABASE_URL leads to a pooler that shares PostgreSQL's sessions: set its pool_mode to session, or name "
-                    "PostgreSQL itself."
+                    "DATABASE_URL is a pooler that shares PostgreSQL's sessions: set its pool_mode to session, or use "
+                    "PostgreSQL directly."
                 )
 
 

@@ -96,7 +96,7 @@ def create_judged_once(name: str, wanted: Append, rows: Rows, now: int) -> Scrip
 
 
 def committed(topic: CachedTopic, done: Appended, started: float) -> Appended:
-    """Tell whoever waits for the topic. Returns the append with the time that its commit waited for the disk."""
+    """Sends a wake-up for the topic. Returns the append with the time that its commit waited for the disk."""
     wake.moved(topic, done.last_seq)
     whole_ms = (time.perf_counter() - started) * 1000
     return done._replace(fsync_ms=whole_ms - done.wal_append_ms) if topic.durability == "fsync" else done

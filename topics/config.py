@@ -97,7 +97,7 @@ class Config(Request):
         for name in QUEUES_ONLY & given.keys():
             # A client may send back the value of an answer. Any other value would be stored without an effect.
             if given[name] != TOPIC[name]:
-                raise InvalidRequest(f"{name} is for queues, and there are none yet: leave it out", field=name)
+                raise InvalidRequest(f"{name} is for queues, which do not exist yet: leave it out", field=name)
         return given
 
 
@@ -308,7 +308,7 @@ def new_topic(id: int, name: str, fields: dict[str, Any], now: int) -> CachedTop
 def check_type(fields: dict[str, Any]) -> None:
     """Raises InvalidRequest for a queue, because there are no queues yet."""
     if fields.get("type") == Topic.Type.QUEUE:
-        raise InvalidRequest('there are no queues yet: leave out type "queue"', field="type")
+        raise InvalidRequest('queues do not exist yet: leave out type "queue"', field="type")
 
 
 def configured(fields: dict[str, Any]) -> WholeConfig:
@@ -377,7 +377,9 @@ def change_topic(
     """
     changed = {column: value for column, value in fields.items() if getattr(before, column) != value}
     if "type" in changed:
-        raise Incompatible(f"{name!r} is a {before.type} and cannot become a {changed['type']}", type=before.type)
+        raise Incompatible(
+            f"topic {name!r} is a {before.type}, and its type cannot change to {changed['type']}", type=before.type
+        )
     if not changed:
         return before
     yield Statement(SEAL if changed.get("sealed") else OUTDATE, (topic_id,))

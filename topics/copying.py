@@ -195,38 +195,40 @@ def check_copy(wanted: Copy, now: int) -> Rows:
     disk.check()
     found = wanted.records
     if len(found) > MAX_RECORDS:
-        raise BatchTooLarge(f"{len(found)} records in one copy, at most {MAX_RECORDS} are allowed", max=MAX_RECORDS)
+        raise BatchTooLarge(f"{len(found)} records in one copy: expected at most {MAX_RECORDS}", max=MAX_RECORDS)
     for place, (before, record) in enumerate(pairwise(found), 1):
         if record.seq <= before.seq:
             raise InvalidRequest(
-                f"records[{place}] has the $seq {record.seq}, the one before has {before.seq}: seqs ascend"
+                f"records[{place}] has the $seq {record.seq} after {before.seq}: expected ascending seqs"
             )
         if record.ts < before.ts:
             raise descends(record.seq, record.ts, before.ts)
     tombstone = wanted.tombstone
     if tombstone is not None and wanted.earliest_seq is not None:
-        raise InvalidRequest("say earliest_seq or tombstone, not both")
+        raise InvalidRequest("earliest_seq and tombstone exclude each other: send one")
     if not found and wanted.head_seq is None and wanted.earliest_seq is None and tombstone is None:
-        raise InvalidRequest("a copy carries records, head_seq, earliest_seq or tombstone")
+        raise InvalidRequest("the copy is empty: expected records, head_seq, earliest_seq or tombstone")
     if not found:
         return Rows([], [], [], [], [], 0)
     if tombstone is not None and found[0].seq <= tombstone.gap_to:
         raise InvalidRequest(
-            f"the first $seq is {found[0].seq}, within the gap of the tombstone, up to {tombstone.gap_to}"
+            f"the first $seq is {found[0].seq}: expected a seq above the tombstone's gap_to, {tombstone.gap_to}"
         )
     last = found[-1]
     if last.ts > now + MOST_LEAD_MS:
         ahead = last.ts - now
         raise InvalidRequest(
-            f"$ts {last.ts} leads this server's clock by {ahead} ms, at most {MOST_LEAD_MS} ms are allowed"
+            f"$ts {last.ts} is {ahead} ms ahead of this server's clock: expected at most {MOST_LEAD_MS} ms"
         )
     if wanted.head_seq is not None and wanted.head_seq < last.seq:
-        raise InvalidRequest(f"head_seq is {wanted.head_seq}, below the $seq of the last record, {last.seq}")
+        raise InvalidRequest(
+            f"head_seq is {wanted.head_seq}: expected at least {last.seq}, the $seq of the last record"
+        )
     return columns(found, None, STAMP_BYTES)
 
 
 def descends(seq: int, ts: int, before: int) -> InvalidRequest:
-    return InvalidRequest(f"record {seq} has the $ts {ts}, the one before has {before}: times do not descend")
+    return InvalidRequest(f"record {seq} has the $ts {ts} after {before}: expected times that do not descend")
 
 
 def copy(name: str, wanted: Copy, rows: Rows, now: int) -> Script[Copied]:
@@ -272,7 +274,7 @@ def copy_once(topic: CachedTopic, wanted: Copy, rows: Rows, now: int) -> Script[
     head_seq = max(before, wanted.head_seq or 0, 0 if tombstone is None else tombstone.gap_to, *seqs[-1:])
     lost_seq, why = lost_below(topic, wanted)
     if lost_seq > head_seq:
-        raise InvalidRequest(f"earliest_seq is {lost_seq + 1}, the head is {head_seq}: at most head_seq + 1 is allowed")
+        raise InvalidRequest(f"earliest_seq is {lost_seq + 1}: expected at most {head_seq + 1}, the head + 1")
     if topic.rejects:
         yield from check_room(topic, new, now)
     if tombstone is not None and tombstone.lies_behind and tombstone.gap_to > before:

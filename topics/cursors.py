@@ -89,7 +89,7 @@ def cursor(topic: str, name: str, now: int, key: Key = OPEN) -> Script[Shown]:
     if not rows or not visible(rows[0].kind, name, key):
         is_sealed = yield from check_topic(topic)
         check_router_name(name, "cursor")
-        raise marked(NotFound(f"{topic!r} has no cursor {name!r}", topic=topic, cursor=name), is_sealed)
+        raise marked(NotFound(f"topic {topic!r} has no cursor {name!r}", topic=topic, cursor=name), is_sealed)
     return rows[0]
 
 
@@ -138,7 +138,7 @@ def target_seq(topic: str, seq: int | None, from_ts: int | None, at: str | None,
     """Returns the seq that a request asks for, or None for the head. Raises InvalidRequest unless exactly one of `seq`,
     `from_ts` and `at` is set, or TopicNotFound."""
     if sum(each is not None for each in (seq, from_ts, at)) != 1:
-        raise InvalidRequest("say where the cursor is to stand: one of seq, from_ts and at")
+        raise InvalidRequest("the position of the cursor is missing: send exactly one of seq, from_ts and at")
     if from_ts is not None or at == "earliest":
         return (yield from seq_before(topic, from_ts or 0, now))
     return seq
@@ -160,13 +160,15 @@ def move(topic: str, name: str, seq: int | None, expected_seq: int | None, now: 
         lag = head_seq - stands
         return Moved(bool(made), shown(cursor_id, name, "named", stands, lag, unread_ms, updated_ts, is_sealed))
     if seq is not None and seq > head_seq:
-        beyond = InvalidRequest(f"seq {seq} is beyond the head of {topic!r}, {head_seq}", head_seq=head_seq)
+        beyond = InvalidRequest(
+            f"seq {seq} is above the head of {topic!r}: expected at most {head_seq}", head_seq=head_seq
+        )
         raise marked(beyond, is_sealed)
     if kind is not None:
         raise marked(belongs(name, kind), is_sealed)
     rows = yield Statement(WHERE_NOW, (topic_id, name))
     current = rows[0][0] if rows else 0
-    moved = CursorMoved(f"expected the cursor at {expected_seq}, it is at {current}", seq=current)
+    moved = CursorMoved(f"the cursor is at {current}, not at {expected_seq}: another reader moved it", seq=current)
     raise marked(moved, is_sealed)
 
 

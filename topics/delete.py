@@ -76,7 +76,7 @@ def delete_records(
     Raises TopicNotFound, TopicSealed, TopicNotSealed, InvalidRequest or NotReady.
     """
     if before_seq is None and match is None:
-        raise InvalidRequest("say before_seq or match, or both, or seqs")
+        raise InvalidRequest("the condition is missing: send before_seq, match or both, or seqs")
     op, literal = check_match(match)
 
     def delete(topic: CachedTopic) -> Script[Deleted | None]:
@@ -167,7 +167,7 @@ def delete_locked(
     topic_id, *values = found[0]
     config = stored(values)
     if if_sealed and not config.sealed:
-        raise TopicNotSealed(f"{name!r} is not sealed", topic=name)
+        raise TopicNotSealed(f"topic {name!r} is not sealed: seal the topic first", topic=name)
     routers = yield from hooks.value.with_delete(topic_id, name, key)
     ((head_seq,),) = yield Statement(TAKE_HEAD, (topic_id,))
     if if_empty:

@@ -111,7 +111,7 @@ def check_nodes(node: str | list[str] | None) -> list[str] | None:
         return None
     nodes = [node] if isinstance(node, str) else node
     if len(nodes) > MAX_NODES:
-        raise InvalidRequest(f"a reader names {MAX_NODES} nodes at most, not {len(nodes)}")
+        raise InvalidRequest(f"{len(nodes)} nodes: expected at most {MAX_NODES}")
     for each in nodes:
         check_node(each)
     return nodes or None
@@ -127,7 +127,7 @@ def check_match(match: Match | None) -> tuple[str | None, str | None]:
     if op == "Eq":
         return op, pattern
     if pattern.count("*") != 1 or not pattern.endswith("*"):
-        raise InvalidRequest(f"Glob {pattern[:80]!r} is not a literal prefix and one trailing *")
+        raise InvalidRequest(f"invalid Glob {pattern[:80]!r}: expected a prefix without *, and one * at its end")
     return op, pattern[:-1]
 
 
@@ -221,7 +221,7 @@ def diff(name: str, wanted: Diff, clock: Callable[[], int] = now_ms) -> Script[W
     """
     if wanted.from_ts is not None:
         if wanted.from_seq:
-            raise InvalidRequest("say from_seq or from_ts, not both")
+            raise InvalidRequest("from_seq and from_ts exclude each other: send one")
         wanted.from_seq = yield from seq_before(name, wanted.from_ts, clock())
     may_wait = wanted.wait_ms > 0
     ends = time.monotonic() + min(wanted.wait_ms, MAX_WAIT_MS) / 1000

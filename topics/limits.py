@@ -93,5 +93,5 @@ def check_total_bytes(more: int) -> Script[None]:
         _total[:] = [time.monotonic() + FRESH_SECONDS, total]
     if _total[1] + more > most:
         metrics.throttled("total_bytes")
-        message = f"the topics hold {_total[1]} bytes of {most}"
+        message = f"the topics hold {_total[1]} of at most {most} bytes (TOPICS_MAX_TOTAL_BYTES): delete records"
         raise Throttled(message, limit="total_bytes", max=most, retry_after=limits.LATER)

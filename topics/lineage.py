@@ -60,6 +60,6 @@ def record(name: str, seq: int, now: int) -> Script[TracedRecord]:
             yield from hooks.value.before_read(topic, now)  # a router may not have forwarded the record yet
             rows = (yield look) or rows
     if rows[0][0] is None:
-        raise marked(NotFound(f"{name!r} holds no record {seq}", topic=name, seq=seq), rows[0][-1])
+        raise marked(NotFound(f"topic {name!r} has no record {seq}", topic=name, seq=seq), rows[0][-1])
     text, home, home_seq, routers, is_sealed = rows[0]
     return TracedRecord(text, home, home_seq, msgspec.json.decode(routers), is_sealed)

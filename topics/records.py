@@ -106,14 +106,14 @@ def check_rows(wanted: Append) -> Rows:
     disk.check()
     records = wanted.records
     if not records:
-        raise InvalidRequest("records is empty: an append carries at least one")
+        raise InvalidRequest("records is empty: expected at least 1 record")
     if len(records) > MAX_RECORDS:
-        message = f"{len(records)} records in one append, at most {MAX_RECORDS} are allowed"
+        message = f"{len(records)} records in one append: expected at most {MAX_RECORDS}"
         raise BatchTooLarge(message, max=MAX_RECORDS)
     if wanted.idempotency_key is not None and not 0 < len(wanted.idempotency_key) <= 256:
-        raise InvalidRequest("idempotency_key has to be 1 to 256 characters long")
+        raise InvalidRequest("invalid idempotency_key: expected 1 to 256 characters")
     if wanted.idempotency_key is not None and "\0" in wanted.idempotency_key:
-        raise InvalidRequest("idempotency_key holds a NUL character")
+        raise InvalidRequest("idempotency_key contains a NUL character: remove it")
     return columns(wanted.records, wanted.node)
 
 
@@ -151,7 +151,7 @@ def columns(records: Sequence[Written], node: str | None, stamp_bytes: int = 0) 
     most = MAX_RECORD_BYTES + stamp_bytes
     if max(sizes) > most:
         place = next(place for place, size in enumerate(sizes) if size > most)
-        message = f"records[{place}] is {sizes[place]} bytes, at most {most} are allowed"
+        message = f"records[{place}] has {sizes[place]} bytes: expected at most {most}"
         raise RecordTooLarge(message, index=place, max=most)
     return Rows(data, tags, nodes, metas, sizes, sum(sizes))
 
@@ -163,11 +163,11 @@ def check_meta(meta: bytes, stamp_bytes: int = 0) -> int:
     most_bytes = settings.TOPICS_MAX_META_BYTES + stamp_bytes
     most_keys = settings.TOPICS_MAX_META_KEYS + (stamp_bytes > 0)
     if len(meta) > most_bytes:
-        raise InvalidRequest(f"meta is {len(meta)} bytes, at most {most_bytes} are allowed")
+        raise InvalidRequest(f"meta has {len(meta)} bytes: expected at most {most_bytes}")
     try:
         fields = msgspec.json.decode(meta, type=dict[str, msgspec.Raw])  # numbers can be too large for a float
     except msgspec.MsgspecError as error:
-        raise InvalidRequest("meta has to be an object") from error
+        raise InvalidRequest("invalid meta: expected an object") from error
     if len(fields) > most_keys:
-        raise InvalidRequest(f"meta has {len(fields)} keys, at most {most_keys} are allowed")
+        raise InvalidRequest(f"meta has {len(fields)} keys: expected at most {most_keys}")
     return len(meta)

@@ -33,13 +33,15 @@ def marked(error: Error, is_sealed: bool) -> Error:
 
 def refused(name: str) -> TopicSealed:
     """Returns the error of a write to a sealed topic."""
-    message = f"{name!r} is sealed: it takes no records and no deletes until a PUT with sealed false"
+    message = (
+        f"topic {name!r} is sealed, and takes no records and no deletes: unseal the topic with a PUT, sealed: false"
+    )
     return marked(TopicSealed(message, topic=name), True)
 
 
 def not_sealed(name: str) -> TopicNotSealed:
     """Returns the error of a copy to a topic that is not sealed."""
-    return TopicNotSealed(f"{name!r} is not sealed: a copy needs a sealed topic", topic=name)
+    return TopicNotSealed(f"topic {name!r} is not sealed: seal the topic before you copy to it", topic=name)
 
 
 def check_seal(topic: CachedTopic, is_copy: bool) -> Script[bool]:

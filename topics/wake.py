@@ -101,10 +101,10 @@ class Wake:
                 if not heard:
                     self.hurry.wait(UNHEARD_SECONDS)
             except (redis.RedisError, BrokerError, OSError) as error:
-                log.warning("wake-ups wait for Redis: %s", error)
+                log.warning("Cannot send wake-ups to Redis: %s. The server retries", error)
                 time.sleep(RETRY_SECONDS)
             except Exception:
-                log.exception("a wake-up was lost")
+                log.exception("A wake-up was lost. The sweep replaces it")
                 time.sleep(RETRY_SECONDS)
 
     def take(self) -> tuple[dict[int, int], set[int]]:

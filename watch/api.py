@@ -60,7 +60,7 @@ class WatchQuery(Request):
     tag=TAG,
     example={"topics": {"example-orders": {"from_seq": 0}}},
     needs_body=True,
-    instead="a stream is GET /v0/watch/:wid, as stream_url says",
+    instead="GET /v0/watch/:wid, the stream_url of the answer, is the stream",
 )
 def begin_session(call: Call[Watch, WatchQuery]) -> Script[Answer]:
     """Create a session that watches topics. The answer contains the stream's URL."""
@@ -102,12 +102,12 @@ streams = (
         query=StreamQuery,
         answers={200: EVENT_STREAM},
         tag=TAG,
-        headers={"Last-Event-ID": "The last id that was seen: the stream goes on behind it."},
+        headers={"Last-Event-ID": "The last received id. The stream continues after it."},
         summary="""Follow the topics of a session.
 
-        The stream does not end: events `record`, `caught-up`, `tombstone`, `topic-deleted` and `error`, whose data is JSON, and
-        a comment where nothing else was sent for `heartbeat_ms`. A stream that is cut goes on where it was. Here it is shown
-        as far as it comes in two seconds.""",
+        The stream has no end. It sends the events `record`, `caught-up`, `tombstone`, `topic-deleted` and `error`, with JSON
+        data. After `heartbeat_ms` without an event it sends a comment. A new connection continues at the saved position. This
+        page shows the first two seconds of the stream.""",
     ),
     Operation(
         "GET",
@@ -118,11 +118,11 @@ streams = (
         answers={200: EVENT_STREAM},
         errors=(TopicNotFound,),
         tag=TAG,
-        headers={"Last-Event-ID": "The last id that was seen, `topic:seq`: the stream goes on behind it."},
+        headers={"Last-Event-ID": "The last received id, `topic:seq`. The stream continues after it."},
         summary="""Follow one topic without a session.
 
-        The stream does not end: a `message` event for each record from now on, whose id is `topic:seq`; `stream-reset` where
-        records were lost, `keep-alive` every 20 s. Here it is shown as far as it comes in two seconds.""",
+        The stream has no end. It sends a `message` event with the id `topic:seq` for each new record, `stream-reset` if records
+        were lost, and `keep-alive` every 20 s. This page shows the first two seconds of the stream.""",
     ),
 )
 endpoints = (begin_session,)

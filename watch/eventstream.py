@@ -196,7 +196,7 @@ def respond(request: HttpRequest, stream: EventStream) -> HttpResponseBase:
     """Returns the stream, after the client's last id if the request has one. For a bad id, returns django-eventstream's
     refusal."""
     if strange := [name for name in OF_A_PROXY if name in request.GET]:
-        return refuse(f"{strange[0]} is for a GRIP proxy, and there is none before this server")
+        return refuse(f"{strange[0]} is for a GRIP proxy, which this server does not use: leave it out")
     try:
         shown = EventRequest(request, view_kwargs={"channels": [stream.name]}).channel_last_ids.get(stream.name)
         if shown is not None:

@@ -162,7 +162,7 @@ class Feeds:
         except TopicsError as error:
             reading.error = error
         except Exception as error:
-            log.exception("reading %s failed", name)
+            log.exception("Reading topic %s for a stream failed", name)
             reading.error = TopicsError(str(error))
         reading.done = True
         self.keep(key, reading)

@@ -142,11 +142,11 @@ class Hub:
         except Exception as error:
             known = error if isinstance(error, TopicsError) else translated(error)
             if known is None:
-                log.exception("a chore of the streams failed")
+                log.exception("Periodic work of the streams failed. The server repeats it")
             elif self.loop.time() >= self.quiet_until:
                 # PostgreSQL is unavailable, and every chore of every round would log this. One line in 30 seconds is enough.
                 self.quiet_until = self.loop.time() + QUIET_SECONDS
-                log.warning("streams wait: %s", known)
+                log.warning("Streams wait for PostgreSQL: %s. The server retries", known)
 
     async def look(self) -> None:
         """Queries the heads of all followed topics at once, and calls their followers."""

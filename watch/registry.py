@@ -166,7 +166,7 @@ class Registry:
     def shut_down(self) -> None:
         """Ends all streams, because this process is about to exit."""
         for stream in list(self.streams):
-            stream.end(ShuttingDown.code, "this server is shutting down: connect again, another one answers")
+            stream.end(ShuttingDown.code, "this server is shutting down: connect again to another server")
 
 
 process = PerLoop(lambda: Registry(hub()))

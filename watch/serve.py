@@ -104,7 +104,7 @@ async def pump(stream: Stream, receive: Receive, send: Send) -> None:
         # time.
         await asyncio.create_task(stream.pump())
     except Exception:
-        log.exception("a stream broke")
+        log.exception("A stream failed. Its connection was closed")
     finally:
         gone.cancel()
     await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -178,7 +178,7 @@ def bodiless(receive: Receive) -> Receive:
 async def who(scope: Scope, headers: dict[bytes, bytes]) -> Key:
     """Returns the key of the request, from the header or from ?token=, because an EventSource can send no header."""
     if scope["method"] != "GET":
-        raise MethodNotAllowed(f"{scope['method']} is not for this path: send GET, for a stream")
+        raise MethodNotAllowed(f"this path does not take {scope['method']}: send GET for a stream")
     await fresh_keys()
     authorization = headers.get(b"authorization")
     tokens = parse_qs(scope["query_string"].decode("latin-1")).get("token")
@@ -206,4 +206,4 @@ def check_accept(headers: dict[bytes, bytes]) -> None:
         kind, *parameters = (word.strip() for word in part.split(";"))
         if kind in ("text/event-stream", "text/*", "*/*") and "q=0" not in parameters:
             return
-    raise NotAcceptable("a watch stream is text/event-stream")
+    raise NotAcceptable("a watch stream is text/event-stream: allow it in Accept")

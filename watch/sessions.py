@@ -193,12 +193,12 @@ def check_watch(wanted: Watch, key: Key) -> None:
     """Raises InvalidRequest or Forbidden if the key may not start the session."""
     key.check("read")
     if not 1 <= len(wanted.topics) <= MOST_TOPICS:
-        raise InvalidRequest(f"a session watches 1 to {MOST_TOPICS} topics, not {len(wanted.topics)}")
+        raise InvalidRequest(f"{len(wanted.topics)} topics in one session: expected 1 to {MOST_TOPICS}")
     for name, start in wanted.topics.items():
         check_topic_name(name)
         key.check_name(name)
         if sum((start.from_seq is not None, start.from_ts is not None, start.tail)) > 1:
-            raise InvalidRequest(f"{name}: from_seq, from_ts and tail exclude one another")
+            raise InvalidRequest(f"{name}: from_seq, from_ts and tail exclude each other: send at most one")
 
 
 def options(wanted: Watch) -> Options:
@@ -310,7 +310,7 @@ def take(wid: str, key: Key, now: int) -> Script[Session]:
     ((key_id, chosen, spots),) = found
     # Without API keys, any client with the wid may follow, because an address may change.
     if key != OPEN and key_id != key.id:
-        raise Forbidden("this watch session belongs to another key")
+        raise Forbidden("this watch session belongs to another key: create a session with this key")
     key.check("read")
     for name in msgspec.json.decode(spots, type=SavedPositions):
         key.check_name(name)

@@ -46,7 +46,7 @@ class Wakes(views.RedisListener):
                 try:
                     await self.listen()
                 except (RedisError, OSError) as error:
-                    log.warning("streams look for themselves until Redis is back: %s", error)
+                    log.warning("No wake-ups from Redis: %s. Streams query PostgreSQL until Redis answers", error)
                 await self.pubsub.aclose()
                 await asyncio.sleep(RETRY_SECONDS)
                 self.pubsub: Any = self.redis_client.pubsub()

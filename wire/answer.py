@@ -51,7 +51,7 @@ def refusal(error: Exception, started: float, key: Key = OPEN) -> Answer:
     """Returns the answer to a request that raised, with only the names that this key may see. Logs errors of our own code."""
     known = domain_error(error)
     if known is None:
-        log.exception("a request failed", exc_info=error)
+        log.exception("A request failed. The client got 500", exc_info=error)
         known = errors.Internal()
     return error_answer(known.told_to(key.shown), started)
 

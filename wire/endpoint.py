@@ -153,7 +153,7 @@ class Endpoint(Operation):
             parse_query(call.raw_query, NoFields)
         if self.body is not None:
             if call.raw_body and not is_json(call.headers.get(b"content-type")):
-                raise UnsupportedMediaType("send the body as Content-Type: application/json")
+                raise UnsupportedMediaType("unsupported Content-Type: send application/json")
             shape = self.body
             if self.variant is not None and self.variant.fits(call.raw_body):
                 shape = self.variant.shape

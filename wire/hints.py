@@ -52,7 +52,7 @@ def refused(error: msgspec.MsgspecError, shape: Any, where: str, length: int) ->
             allowed=words,
         )
     if said == TRUNCATED:
-        return InvalidRequest(f"the JSON is truncated: it ends in the middle, at byte {length}", byte=length)
+        return InvalidRequest(f"the JSON is incomplete: it ends at byte {length}", byte=length)
     if found := WRONG_VALUE.fullmatch(said):
         return InvalidRequest(f"{invalid(where, found['path'])}: expected {wanted(found)}")
     if found := MISSING.fullmatch(said):
@@ -86,7 +86,7 @@ def unknown(field: str, known: Sequence[str], where: str) -> InvalidRequest:
     """Returns the refusal of an unknown field. It names a similar field as `nearest`, or else all fields as `allowed`."""
     shown = field[:80]
     if not known:
-        return InvalidRequest(f"unknown field {shown!r}: this call takes none in its {where}", field=shown)
+        return InvalidRequest(f"unknown field {shown!r}: this call takes no fields in the {where}", field=shown)
     near = nearest(field, known)
     unknown = f"unknown field {shown!r} in the {where}"
     if alike(field, near):

@@ -25,7 +25,7 @@ def refused(scope: dict[str, Any]) -> InvalidRequest | None:
     for name, value in scope["headers"]:
         if name == b"host" and not allowed(value):
             host = value.decode("latin-1")
-            return InvalidRequest(f"this server does not answer to the name {host!r}: add it to ALLOWED_HOSTS")
+            return InvalidRequest(f"unknown host name {host!r}: add it to ALLOWED_HOSTS")
     return None
 
 

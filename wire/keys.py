@@ -82,11 +82,11 @@ class Key:
     def check(self, *scopes: str) -> None:
         for scope in scopes:
             if scope not in self.scopes:
-                raise Forbidden(f"this key lacks the scope {scope!r}", scope=scope)
+                raise Forbidden(f"this key lacks the scope {scope!r}: use another key, or add the scope", scope=scope)
 
     def check_name(self, name: str) -> None:
         if not self.allows(name):
-            raise Forbidden(f"{name!r} lies outside this key's prefixes", name=name)
+            raise Forbidden(f"{name!r} is outside this key's prefixes: use another key, or add a prefix", name=name)
 
 
 OPEN = Key("open", frozenset(SCOPES))
@@ -115,25 +115,27 @@ def parse_keys(text: str, least: int = 1) -> dict[bytes, Key]:
     for place, entry in enumerate(filter(None, (part.strip() for part in text.split(","))), 1):
         secret, _, rest = entry.partition(":")
         if not rest and secret in SCOPES:
-            raise MalformedKeys(f"entry {place} is a scope alone: join scopes by +, as in secret:read+write")
+            raise MalformedKeys(f"entry {place} is only a scope: join scopes with +, as in secret:read+write")
         scopes, _, prefixes = rest.partition(":")
         wanted = frozenset(scopes.replace("|", "+").split("+"))
         if not SECRET.fullmatch(secret) or not wanted <= frozenset(SCOPES):
-            raise MalformedKeys(f"entry {place} is not secret:scopes:prefix|prefix with scopes of {'+'.join(SCOPES)}")
+            raise MalformedKeys(
+                f"invalid entry {place}: expected secret:scopes:prefix|prefix with scopes from {'+'.join(SCOPES)}"
+            )
         if prefixes and not all(PREFIX.fullmatch(prefix) for prefix in prefixes.split("|")):
-            raise MalformedKeys(f"entry {place} has a prefix that no name begins with")
+            raise MalformedKeys(f"entry {place} has a prefix that no name can start with")
         if len(secret) < least:
             raise MalformedKeys(
-                f"entry {place} has a secret of {len(secret)} characters, and others can reach the port: "
-                f"give it {least} or more, or set HOST to a loopback address"
+                f"entry {place} has a secret of {len(secret)} characters: "
+                f"expected at least {least}, or a loopback address as HOST"
             )
         digest = sha256(secret)
         if digest in keys:
-            raise MalformedKeys(f"entry {place} has a secret that another entry has, too")
+            raise MalformedKeys(f"entry {place} has the secret of another entry: choose another secret")
         id = f"env:{digest.hex()[:12]}"
         keys[digest] = Key(id, wanted, tuple(filter(None, prefixes.split("|"))), digest=digest)
     if text.strip() and not keys:
-        raise MalformedKeys("it is set, and holds no entry")  # an operator who sets it does not want an open server
+        raise MalformedKeys("the setting has no entry")  # an operator who sets it does not want an open server
     return keys
 
 
@@ -200,14 +202,14 @@ class Keyring:
             return OPEN
         scheme, _, secret = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not secret:
-            raise Unauthorized("this server wants a key: send it as Authorization: Bearer <key>")
+            raise Unauthorized("the request has no key: send Authorization: Bearer <key>")
         digest = sha256(secret.strip())
         for known, key in self._keys.items():
             if hmac.compare_digest(known, digest) and key.valid(now_ms()):
                 if key.id.startswith("key:"):
                     self._used[int(key.id[4:])] = now_ms()
                 return key
-        raise Unauthorized("nobody knows this key, or it was revoked or has expired")
+        raise Unauthorized("this key is unknown, revoked or expired: use another key")
 
 
 class Row(NamedTuple):

@@ -30,7 +30,9 @@ def check(limit: str, most: int, now: int, retry_after: int = SOON) -> None:
     """Raises Throttled if one more than `now` would exceed `most`."""
     if most and now >= most:
         metrics.throttled(limit)
-        raise Throttled(f"the limit {limit} of {most} is reached", limit=limit, max=most, retry_after=retry_after)
+        raise Throttled(
+            f"the cap of {most} is reached ({limit}): try again later", limit=limit, max=most, retry_after=retry_after
+        )
 
 
 class under_way:

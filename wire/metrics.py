@@ -25,15 +25,15 @@ from store.script import Script
 from wire.keys import Key
 
 COUNTED = (
-    ("topics_appends_total", "Appends that were acked", ()),
+    ("topics_appends_total", "Acknowledged appends", ()),
     ("topics_appended_records_total", "Records appended", ()),
     ("topics_diffs_total", "Reads by diff", ()),
     ("topics_read_records_total", "Records examined by diffs", ()),
     ("topics_http_requests_total", "Requests by route and status", ("method", "route", "status")),
     ("topics_throttled_total", "Requests refused by a resource cap", ("limit",)),
     # These two form a histogram (see histogram()). prometheus_client's own would take one call for each request.
-    ("topics_request_bucket_total", "Requests by how long they took", ("method", "route", "le")),
-    ("topics_request_microseconds_total", "How long requests took", ("method", "route")),
+    ("topics_request_bucket_total", "Requests by duration", ("method", "route", "le")),
+    ("topics_request_microseconds_total", "Duration of requests", ("method", "route")),
 )
 APPENDS, APPENDED = ("topics_appends_total",), ("topics_appended_records_total",)
 DIFFS, READ = ("topics_diffs_total",), ("topics_read_records_total",)
@@ -159,7 +159,7 @@ def counters() -> Iterator[Metric]:
 def histogram(buckets: Metric, sums: Metric) -> Metric:
     """Returns the histogram of request durations by route, from the counters of its buckets and of the total time."""
     family = HistogramMetricFamily(
-        "topics_http_request_seconds", "How long requests took, streams apart", labels=("method", "route")
+        "topics_http_request_seconds", "Duration of requests without streams", labels=("method", "route")
     )
     counted: defaultdict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for labels, value in values(buckets):

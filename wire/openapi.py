@@ -39,7 +39,11 @@ ANYWHERE = (
     errors.ShuttingDown,
 )
 NAMING, SENDING = (errors.NotFound,), (errors.PayloadTooLarge, errors.UnsupportedMediaType)
-KEY = {"type": "http", "scheme": "bearer", "description": "A key's secret. Where no key is configured, none is needed."}
+KEY = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "Secret of an API key. Without a configured key, requests need no key.",
+}
 RETRY_AFTER = {"Retry-After": {"description": "Seconds after which to try again.", "schema": {"type": "integer"}}}
 
 
@@ -134,7 +138,7 @@ def reference(name: str) -> Part:
 
 def operation(of: Operation, api: API, shapes: Shapes) -> Part:
     summary, _, more = of.summary.partition("\n\n")
-    needs = f"Asks for a key with the scope `{of.scope}`." if of.scope else "Asks for no key."
+    needs = f"Needs a key with the scope `{of.scope}`." if of.scope else "Needs no key."
     said: Part = {
         "operationId": of.id,
         "tags": [of.tag],
@@ -211,8 +215,8 @@ def refused_with(of: Operation) -> list[type[errors.TopicsError]]:
 
 def done(status: int, of: Operation) -> str:
     if status == 201:
-        return "Done. It was not there before, and was created."
-    return "Done. It was there before." if 201 in of.answers else "Done."
+        return "Done. The object was created."
+    return "Done. The object existed before." if 201 in of.answers else "Done."
 
 
 def every_refusal() -> list[type[errors.TopicsError]]:

@@ -14,9 +14,7 @@ from wire.parse import Request
 from wire.schema import Clamped
 
 MAX_SIZE = 1000
-NextCursor = Annotated[
-    str | UnsetType, Meta(description="`cursor` of the page that follows; absent where this is the last one.")
-]
+NextCursor = Annotated[str | UnsetType, Meta(description="`cursor` of the next page. Absent in the last page.")]
 
 
 class PageQuery(Request):
@@ -47,9 +45,9 @@ def read_cursor(cursor: str, length: int) -> tuple[str, ...]:
     try:
         after = msgspec.json.decode(base64.b64decode(cursor, altchars=b"-_", validate=True), type=list[str])
     except (ValueError, msgspec.MsgspecError) as error:
-        raise InvalidRequest("cursor is none that this list gave out") from error
+        raise InvalidRequest("invalid cursor: it is not from this list. Start without cursor") from error
     if len(after) != length or any("\0" in name for name in after):
-        raise InvalidRequest("cursor is none that this list gave out")
+        raise InvalidRequest("invalid cursor: it is not from this list. Start without cursor")
     return tuple(after)
 
 

@@ -55,7 +55,7 @@ def parse(body: bytes, shape: type[T]) -> T:
         surrogate = lone_surrogate(body)
         raise (InvalidRequest(surrogate) if surrogate else hints.refused(error, shape, "body", len(body))) from error
     except RecursionError as error:
-        raise InvalidRequest("the JSON is nested too deep") from error
+        raise InvalidRequest("the JSON is nested too deeply") from error
 
 
 def query_pairs(raw: bytes) -> list[tuple[str, str]]:
@@ -67,7 +67,7 @@ def query_pairs(raw: bytes) -> list[tuple[str, str]]:
     except UnicodeDecodeError as error:
         raise InvalidRequest("the query is not UTF-8") from error
     except ValueError as error:
-        raise InvalidRequest(f"the query has more than {MOST_FIELDS} fields") from error
+        raise InvalidRequest(f"the query has too many fields: expected at most {MOST_FIELDS}") from error
 
 
 def header_text(name: str, value: bytes) -> str:
@@ -89,7 +89,7 @@ def parse_query(raw: bytes, shape: type[T]) -> T:
                 raise hints.unknown(name, list(fields), "query")
             continue
         if "\0" in value:
-            raise InvalidRequest(f"{name} holds a NUL character")
+            raise InvalidRequest(f"{name} contains a NUL character: remove it")
         if fields[name]:
             given.setdefault(name, []).append(value)
         else:

@@ -47,5 +47,5 @@ def beat() -> None:
         except Exception as error:
             connection.close()
             if translated(error) is None:
-                log.exception("a step of the pulse failed")
+                log.exception("A step of the periodic work failed. The server repeats it")
             # If PostgreSQL is not available, the step keeps its notes for the next beat.

@@ -49,7 +49,7 @@ class Routes:
         for segment in path.split("/"):
             node = node.setdefault(None if ANY.fullmatch(segment) else segment, {})
         methods = self.by_path.setdefault(path, {})
-        assert endpoint.method not in methods, f"{endpoint.method} {path} is declared twice"
+        assert endpoint.method not in methods, f"{endpoint.method} {path} is declared twice: remove one declaration"
         same = all(each.api is endpoint.api and each.media == endpoint.media for each in methods.values())
         assert same, f"the endpoints of {path} differ in their API or their media types"
         methods[endpoint.method] = endpoint
@@ -75,18 +75,18 @@ class Routes:
 
     def missing(self, path: str) -> NotFound:
         """Returns the refusal of a path that does not exist, with a suggestion if a path is similar."""
-        nothing = "there is nothing at this path"
+        nothing = "unknown path"
         if len(path) > LONGEST_PATH:
             return NotFound(nothing)
         whole = path.rstrip("/")
         near = max((self.near(whole, pattern) for pattern in (*self.by_path, *self.others)), default=Near())
         if near.path and path != whole and near.path == whole:
-            return NotFound(f"{nothing}: leave out the slash at its end", path=whole)
+            return NotFound(f"{nothing}: leave out the slash at the end", path=whole)
         if near.path:
             return NotFound(f"{nothing}: did you mean {near.path}?", path=near.path)
         first, *rest = whole[1:].split("/")[1:] or [""]
         if len(rest) > 1 and None in self.tree.get("v0", {}).get(first, {}):
-            return NotFound(f"{nothing}: a name holds no '/', and {'/'.join(rest)[:80]!r} does")
+            return NotFound(f"{nothing}: {'/'.join(rest)[:80]!r} contains '/', and a name cannot")
         return NotFound(nothing)
 
     def near(self, path: str, pattern: str) -> Near:

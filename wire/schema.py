@@ -12,7 +12,9 @@ EVENT_STREAM = "text/event-stream"
 Shape = type[msgspec.Struct]
 Clamped = Annotated[
     dict[str, int] | UnsetType,
-    Meta(description="What was used in place of what was asked for, by field; absent where all was used as it came."),
+    Meta(
+        description="The values that the server used instead of values out of range, by field. Absent without such a value."
+    ),
 ]
 
 

@@ -42,7 +42,7 @@ class Shutdown:
     def check(self) -> None:
         """Raises ShuttingDown if this process is shutting down."""
         if self.has_begun:
-            raise ShuttingDown("this server is shutting down: ask again, another one answers")
+            raise ShuttingDown("this server is shutting down: send the request again to another server")
 
     def begin(self, loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
         """Begin the shutdown after a signal. A second signal stops the server at once."""

@@ -46,7 +46,7 @@ async def read(headers: dict[bytes, bytes], receive: Receive, most: int, held: u
             message = await receive()
             if message["type"] == "http.disconnect":
                 # The client disconnected, or its chunks are malformed. The web server does not say which.
-                raise InvalidRequest("the body is cut off, or its chunks are malformed")
+                raise InvalidRequest("the body is incomplete, or its chunks are malformed")
             part = message.get("body", b"")
             size += len(part)
             if size > most:
@@ -72,7 +72,7 @@ async def read(headers: dict[bytes, bytes], receive: Receive, most: int, held: u
 def is_gzip(encoding: bytes) -> bool:
     """Returns whether a body in this encoding has to be unzipped. Raises UnsupportedMediaType for an unknown encoding."""
     if encoding.lower() not in (b"identity", b"gzip"):
-        raise UnsupportedMediaType("a body may be sent as it is, or with Content-Encoding: gzip")
+        raise UnsupportedMediaType("unknown Content-Encoding: expected gzip or none")
     return encoding.lower() == b"gzip"
 
 
@@ -85,7 +85,7 @@ def announced(headers: dict[bytes, bytes]) -> int:
     """Returns the Content-Length, or 0 without one. Raises InvalidRequest."""
     length = headers.get(b"content-length", b"0")
     if not length.isdigit() or len(length) > 18:
-        raise InvalidRequest("Content-Length is not a number of bytes")
+        raise InvalidRequest("invalid Content-Length: expected a number of bytes")
     return int(length)
 
 
@@ -114,7 +114,7 @@ class Upload:
         """Called when the task was cancelled. Raises InvalidRequest if the slow upload was the only reason."""
         if self.late and self.task is not None and not self.task.uncancel():
             raise InvalidRequest(
-                f"the body came too slowly: at least {LEAST_RATE} bytes a second are asked for,"
+                f"the body arrived too slowly: expected at least {LEAST_RATE} bytes per second"
                 f" over {GRACE_SECONDS:g} seconds"
             )
 
@@ -155,16 +155,16 @@ def gunzip(body: bytes, most: int) -> bytes:
     while at < len(body) or not members:
         members += 1
         if members > MOST_MEMBERS:
-            raise InvalidRequest(f"the gzip body has more than {MOST_MEMBERS} members")
+            raise InvalidRequest(f"the gzip body has too many members: expected at most {MOST_MEMBERS}")
         unzip = zlib.decompressobj(wbits=31)
         while not unzip.eof:
             step = body[at : at + STEP]
             if not step:
-                raise InvalidRequest("the gzip body is cut off")
+                raise InvalidRequest("the gzip body is incomplete")
             try:
                 part = unzip.decompress(step, most + 1 - size)  # never unzips more than the cap
             except zlib.error as error:
-                raise InvalidRequest(f"the body is not gzip: {error}") from error
+                raise InvalidRequest(f"invalid gzip body: {error}") from error
             parts.append(part)
             size += len(part)
             if size > most:
@@ -174,4 +174,4 @@ def gunzip(body: bytes, most: int) -> bytes:
 
 
 def too_large(most: int) -> PayloadTooLarge:
-    return PayloadTooLarge(f"a body may have {most} bytes at most", max=most)
+    return PayloadTooLarge(f"the body is too large: expected at most {most} bytes", max=most)

@@ -49,7 +49,7 @@ def domain_error(error: Exception) -> Exception:
         case exceptions.NotAcceptable():
             return errors.NotAcceptable("this endpoint does not answer with a type that the client accepts")
         case exceptions.UnsupportedMediaType():
-            return errors.UnsupportedMediaType("send the body as Content-Type: application/json, or as a form")
+            return errors.UnsupportedMediaType("unsupported Content-Type: send application/json, or as a form")
         case exceptions.ValidationError():
             return errors.InvalidRequest("; ".join(f"{name}: {said[0]}" for name, said in error.detail.items()))
         case exceptions.PermissionDenied():
@@ -57,7 +57,7 @@ def domain_error(error: Exception) -> Exception:
         case exceptions.NotAuthenticated():
             return errors.Unauthorized(str(error.detail))
         case Http404():
-            return errors.NotFound("there is nothing at this path")
+            return errors.NotFound("unknown path")
         case exceptions.APIException() if error.status_code < 500:
             return errors.InvalidRequest(str(error.detail))
     return error

@@ -99,7 +99,7 @@ class RoutersQuery(PageQuery):
     query=RoutersQuery,
     answers={200: RoutersAnswer},
     tag=TAG,
-    instead="PUT /v0/routers/:router makes one",
+    instead="PUT /v0/routers/:router creates a router",
 )
 def list_routers(call: Call[None, RoutersQuery]) -> Script[Answer]:
     """List the routers within the key's prefixes, sorted by name."""

@@ -71,9 +71,9 @@ def test_it_makes_and_moves_a_cursor(browser: Client, named: Cursor, form: dict[
         ({"name": "no good"}, "invalid "),
         ({"name": "billing"}, "has a cursor"),
         ({"name": "r"}, "belongs to a router and is read-only"),
-        ({"seq": "11"}, "beyond the head"),
+        ({"seq": "11"}, "above the head"),
         ({"seq": "-1"}, "expected a whole number of at least 0"),
-        ({"seq": ""}, "say where the cursor is to stand"),
+        ({"seq": ""}, "the position of the cursor is missing"),
         ({"at": "moon"}, "not one of the available choices"),
     ],
 )
@@ -86,7 +86,7 @@ def test_it_refuses_what_the_api_refuses(browser: Client, owned: Cursor, form: d
 def test_a_cursor_that_moved_meanwhile_is_left_where_it_is(browser: Client, named: Cursor) -> None:
     move("a", "billing", 6, None, now_ms())
     page = browser.post(change(named), {"expected_seq": "4", "at": "seq", "seq": "5"}).content.decode()
-    assert "expected the cursor at 4, it is at 6" in errors(page)
+    assert "the cursor is at 6, not at 4" in errors(page)
     assert Cursor.objects.get(name="billing").seq == 6
 
 

@@ -81,11 +81,11 @@ def test_it_creates_a_router(browser: Client, start: str, seq: int) -> None:
     [
         ({"name": "no good"}, "invalid router"),
         ({"source_name": "no good"}, "invalid "),
-        ({"dest_name": "a"}, "leads to another topic"),
+        ({"dest_name": "a"}, "choose two topics"),
         ({"dest_name": "x", "create_dest": ""}, "does not exist"),
         ({"source_name": "b", "dest_name": "a"}, "cycle"),
         ({"source_name": "z", "dest_name": "b"}, "already has the source"),
-        ({"filter_op": "Glob", "filter_tag": "x"}, "is not a literal prefix and one trailing *"),
+        ({"filter_op": "Glob", "filter_tag": "x"}, "expected a prefix without *, and one * at its end"),
         ({"start": "seq", "start_seq": "-1"}, "expected"),
         ({"start": "seq", "start_seq": ""}, "expected"),
         ({"guarantee": "maybe"}, "not one of the available choices"),

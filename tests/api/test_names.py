@@ -61,7 +61,7 @@ PROBES: dict[Endpoint, list[Probe]] = {
             None,
             (200, 409),
             None,
-            "3 routers that this key may not delete lead from or to '{a}-in'",
+            "'{a}-in' has 3 routers that this key may not delete: use another key",
         ),
         Probe("error.code", "topics/{a}-in", None, (200, 409), None, "router_outside_prefixes"),
         Probe("error.detail", "topics/{a}-in", None, (200, 409), None, {"count": 3}),

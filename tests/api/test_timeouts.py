@@ -16,7 +16,7 @@ WORKERS = "SELECT FROM pg_stat_activity WHERE application_name LIKE 'topics work
 
 @pytest.mark.parametrize(
     ("setting", "words"),
-    [("TOPICS_LOCK_TIMEOUT_MS", "has not let go in time"), ("TOPICS_STATEMENT_TIMEOUT_MS", "took too long")],
+    [("TOPICS_LOCK_TIMEOUT_MS", "another request holds the lock"), ("TOPICS_STATEMENT_TIMEOUT_MS", "took too long")],
 )
 def test_who_waits_too_long_is_told_why(instances: Callable[..., Instance], setting: str, words: str) -> None:
     """In the browsable API: the event loop keeps its own limit on statements."""

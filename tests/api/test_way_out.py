@@ -68,40 +68,40 @@ def test_a_wrong_value_is_told_what_was_expected(
 
 
 METHODS = [
-    ("GET", "/v0/topics/{}/diff", "send POST; GET /v0/topics/:topic/records takes the same as a query"),
-    ("GET", "/v0/topics/{}/delete", "send POST; DELETE /v0/topics/:topic removes the topic itself"),
-    ("POST", "/v0/topics", "send GET; PUT /v0/topics/:topic makes one"),
+    ("GET", "/v0/topics/{}/diff", "send POST, or GET /v0/topics/:topic/records takes the same fields as a query"),
+    ("GET", "/v0/topics/{}/delete", "send POST, or DELETE /v0/topics/:topic deletes the topic itself"),
+    ("POST", "/v0/topics", "send GET, or PUT /v0/topics/:topic creates a topic"),
     ("PATCH", "/v0/topics/{}", "send PUT or GET or DELETE or POST"),
-    ("GET", "/v0/watch", "send POST; a stream is GET /v0/watch/:wid, as stream_url says"),
+    ("GET", "/v0/watch", "send POST, or GET /v0/watch/:wid, the stream_url of the answer, is the stream"),
 ]
 
 
 @pytest.mark.parametrize(("method", "path", "told"), METHODS)
 def test_another_method_is_told_which_there_are(api: Door, name: str, method: str, path: str, told: str) -> None:
-    assert message(api, method, path.format(name), status=405) == f"{method} is not for this path: {told}"
+    assert message(api, method, path.format(name), status=405) == f"this path does not take {method}: {told}"
 
 
 PATHS = [
-    ("/v0/topics/orders/", "leave out the slash at its end"),
-    ("/v0/topics/orders/diff/", "leave out the slash at its end"),
+    ("/v0/topics/orders/", "leave out the slash at the end"),
+    ("/v0/topics/orders/diff/", "leave out the slash at the end"),
     ("/v0/topic/orders", "did you mean /v0/topics/orders?"),
     ("/v0/topics/orders/dif", "did you mean /v0/topics/orders/diff?"),
     ("/v0/topics/orders/event", "did you mean /v0/topics/orders/events?"),
     ("/v0/router/a%3Eb", "did you mean /v0/routers/a>b?"),
-    ("/v0/topics/a/b", "a name holds no '/', and 'a/b' does"),
-    ("/v0/topics/a%2Fb", "a name holds no '/', and 'a/b' does"),
-    ("/v0/routers/a/b/c", "a name holds no '/', and 'a/b/c' does"),
+    ("/v0/topics/a/b", "'a/b' contains '/', and a name cannot"),
+    ("/v0/topics/a%2Fb", "'a/b' contains '/', and a name cannot"),
+    ("/v0/routers/a/b/c", "'a/b/c' contains '/', and a name cannot"),
 ]
 
 
 @pytest.mark.parametrize(("path", "told"), PATHS)
 def test_a_path_that_is_nearly_right_is_told_the_right_one(api: Door, path: str, told: str) -> None:
-    assert message(api, "POST", path, {}, 404) == f"there is nothing at this path: {told}"
+    assert message(api, "POST", path, {}, 404) == f"unknown path: {told}"
 
 
 @pytest.mark.parametrize("path", ["/v0", "/v0/", "/v0/nonsense", "/v0/" + "topics/" * 200])
 def test_a_path_like_no_other_is_told_nothing_more(api: Door, path: str) -> None:
-    assert message(api, "GET", path, None, 404) == "there is nothing at this path"
+    assert message(api, "GET", path, None, 404) == "unknown path"
 
 
 def test_conflicts_of_routers_have_a_reason(api: Door, name: str) -> None:
@@ -151,7 +151,7 @@ def listens(door: Lane) -> bool:
 def test_a_postgresql_that_is_too_old_is_told_so() -> None:
     """As the event loop finds it (PostgreSQL's number), and as Django tells it."""
     check_version(140_000)
-    with pytest.raises(NotReady, match="PostgreSQL 13 is too old: 14 or later is required"):
+    with pytest.raises(NotReady, match="PostgreSQL 13 is too old: expected 14 or later"):
         check_version(130_022)
     told = translated(NotSupportedError("PostgreSQL 14 or later is required (found 13.22)."))
     assert (type(told), str(told)) == (NotReady, "PostgreSQL 14 or later is required (found 13.22).")

@@ -85,14 +85,14 @@ def test_the_next_record_is_the_first_that_the_source_shows(db: None) -> None:
 
 def test_one_that_runs_is_not_moved(db: None) -> None:
     put_router("a->b", RouterConfig(source="a", dest="b"), now_ms())
-    with pytest.raises(Incompatible, match="pause it"):
+    with pytest.raises(Incompatible, match="pause the router"):
         run(reposition.move("a->b", 0, 0, now_ms()))
 
 
 def test_it_is_not_moved_from_where_it_is_not(blocked: Router) -> None:
     with pytest.raises(CursorMoved):
         run(reposition.move("a->full", 3, 1, now_ms()))
-    with pytest.raises(InvalidRequest, match="go on after 0 to 4"):
+    with pytest.raises(InvalidRequest, match="expected 0 to 4"):
         run(reposition.move("a->full", 5, 2, now_ms()))
     assert seq(blocked) == 2
 

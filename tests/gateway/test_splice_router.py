@@ -176,7 +176,7 @@ def test_one_record_says_where_it_is(client, name: str) -> None:
         assert found["path"] == {"topic": name, "seq": seq, "routers": []}
     refused = client.get(f"/v0/topics/{name}/records/7").json["error"]
     assert (refused["code"], refused["detail"]) == ("not_found", {"topic": name, "seq": 7})
-    assert refused["message"] == f"'{name}' holds no record 7"
+    assert refused["message"] == f"topic '{name}' has no record 7"
     for wrong in ("0", "x", "-1"):
         assert client.get(f"/v0/topics/{name}/records/{wrong}").status == 400
 
@@ -187,7 +187,7 @@ def test_an_expected_head_is_a_position(client, name: str) -> None:
         assert (refused.status, refused.code) == (409, "head_mismatch")
         error = refused.json["error"]
         assert error["detail"] == {"head_seq": 5, "expected_head": wrong}
-        assert error["message"] == f"expected the head at {wrong}, it is at 5"
+        assert error["message"] == f"the head is 5, not {wrong}: read the topic, then append again"
     assert client.append(name, 6, expected_head=5).json["first_seq"] == 6
     zipped = gzip.compress(json.dumps({"records": [{"data": 7}], "expected_head": 6}).encode())
     assert client.post(f"/v0/topics/{name}", zipped, content_encoding="gzip").json["first_seq"] == 7

@@ -82,8 +82,8 @@ def test_what_is_no_json_fails_the_write_and_leaves_nothing(spark: SparkSession,
         ({"data": ""}, "is no JSON"),
         ({"data": None}, "data is null"),
         ({"data": "1", "meta": "{"}, "is no JSON"),
-        ({"data": "1", "meta": "[]"}, "meta has to be an object"),
-        ({"data": "1", "tag": "a" * 300}, "tag is 300 bytes long"),
+        ({"data": "1", "meta": "[]"}, "invalid meta: expected an object"),
+        ({"data": "1", "tag": "a" * 300}, "tag has 300 bytes"),
     ],
 )
 def test_a_row_that_is_no_record_is_refused(row: dict[str, str | None], refusal: str) -> None:

@@ -151,19 +151,22 @@ def test_a_bad_setting_is_refused(monkeypatch: pytest.MonkeyPatch, settings: dic
             {"ROUTEMASTER_CLIENTS": "shop:b2,bills,shop"},
             "topics: ROUTEMASTER_CLIENTS cannot be used: entry 3 and entry 1 cannot be told apart by HTTP Basic",
         ),
-        ({"TOPICS_API_KEYS": "hush:read,hush2:reed"}, "topics: TOPICS_API_KEYS cannot be used: entry 2 is not secret:"),
+        (
+            {"TOPICS_API_KEYS": "hush:read,hush2:reed"},
+            "topics: TOPICS_API_KEYS cannot be used: invalid entry 2: expected secret:",
+        ),
         (
             {"TOPICS_API_KEYS": "hush:read,write"},
-            "topics: TOPICS_API_KEYS cannot be used: entry 2 is a scope alone: join",
+            "topics: TOPICS_API_KEYS cannot be used: entry 2 is only a scope: join",
         ),
         (
             {"TOPICS_API_KEYS": ",", "HOST": "0.0.0.0"},
-            "topics: TOPICS_API_KEYS cannot be used: it is set, and holds no",
+            "topics: TOPICS_API_KEYS cannot be used: the setting has no",
         ),
         (
             {"TOPICS_API_KEYS": "hush-of-sixteen-c:read,fifteen-letters:read", "HOST": "0.0.0.0"},
-            "topics: TOPICS_API_KEYS cannot be used: entry 2 has a secret of 15 characters, and others can reach the port: "
-            "give it 16 or more, or set HOST to a loopback address.",
+            "topics: TOPICS_API_KEYS cannot be used: entry 2 has a secret of 15 characters: "
+            "expected at least 16, or a loopback address as HOST.",
         ),
         ({"PORT": "http"}, "topics: PORT=http is not a whole number from 1 to 65535"),
     ],

@@ -289,7 +289,7 @@ def test_places_are_kept_while_postgresql_is_away(instances) -> None:
             assert seqs(stream.until_seq(name, head)) == [head]
     log = (instance.data / "logs" / "web.log").read_text()
     assert log.count("Traceback") == 0, log
-    assert log.count("streams wait") <= 2, log
+    assert log.count("Streams wait") <= 2, log
 
 
 def test_a_lagging_reader_behind_a_small_window(api: Api, name: str) -> None:

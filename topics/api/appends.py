@@ -64,7 +64,7 @@ def last_append(call: Call[None, AppendsQuery], topic: str) -> Script[Answer]:
     """
     prefix = call.query.key_prefix
     if not LEAST_PREFIX <= len(prefix) <= 256:
-        raise InvalidRequest(f"key_prefix has to be {LEAST_PREFIX} to 256 characters long")
+        raise InvalidRequest(f"invalid key_prefix: expected {LEAST_PREFIX} to 256 characters")
     is_sealed, row = yield from last_keyed(topic, prefix, now_ms())
     last = None if row is None else KeyedAppend(*row)
     return call.answer(

@@ -107,7 +107,7 @@ def append_records(call: Call[Append | Copy, AppendQuery], topic: str) -> Script
     if isinstance(wanted, Copy):
         return (yield from copy_records(call, topic, wanted))
     if wanted.copy:
-        raise InvalidRequest("write the name of the field copy without escapes", field="copy")
+        raise InvalidRequest("the field copy is written with escapes: write it as \"copy\"", field="copy")
     if wanted.idempotency_key is None and (key := call.headers.get(b"idempotency-key")) is not None:
         wanted.idempotency_key = header_text("Idempotency-Key", key)
     wanted.check_names(call.key)
@@ -123,7 +123,7 @@ def append_records(call: Call[Append | Copy, AppendQuery], topic: str) -> Script
 def copy_records(call: Call[Any, AppendQuery], topic: str, wanted: Copy) -> Script[Answer]:
     call.key.check("admin")
     if not call.query.return_seqs:
-        raise InvalidRequest("a copy takes no return_seqs", field="return_seqs")
+        raise InvalidRequest("a copy takes no return_seqs: leave it out", field="return_seqs")
     now = now_ms()
     done = yield from copy(topic, wanted, check_copy(wanted, now), now)
     metrics.appended(len(done.seqs))
@@ -162,7 +162,7 @@ def read(call: Call[Any, Any], topic: str, wanted: Diff) -> Script[Answer]:
     tells=DESCRIBED,
     example={"from_seq": 0, "limit": 10, "include_tags": True},
     tag=TAG,
-    instead="GET /v0/topics/:topic/records takes the same as a query",
+    instead="GET /v0/topics/:topic/records takes the same fields as a query",
 )
 def read_by_diff(call: Call[Diff, None], topic: str) -> Script[Answer]:
     """Read the records above a seq."""
@@ -217,7 +217,7 @@ def one_record(call: Call[None, None], topic: str, seq: str) -> Script[Answer]:
     """Get one record with its lineage."""
     number = bigint(seq)
     if not number:  # the first seq is 1
-        raise InvalidRequest(f"{seq[:30]!r} is no seq", seq=seq[:30])
+        raise InvalidRequest(f"invalid seq {seq[:30]!r}: expected a whole number from 1", seq=seq[:30])
     found = yield from record(topic, number, now_ms())
     routers = [call.key.shown(router) for router in found.routers]
     path = {"topic": call.key.shown(found.home), "seq": found.home_seq, "routers": routers}
@@ -238,7 +238,7 @@ def one_record(call: Call[None, None], topic: str, seq: str) -> Script[Answer]:
     example={"match": ["tag", "Eq", "order:8"]},
     needs_body=True,
     tag=TAG,
-    instead="DELETE /v0/topics/:topic removes the topic itself",
+    instead="DELETE /v0/topics/:topic deletes the topic itself",
 )
 def delete(call: Call[Delete, None], topic: str) -> Script[Answer]:
     """Delete live records below a seq, by tag or by seq, permanently and without a tombstone."""
@@ -249,7 +249,7 @@ def delete(call: Call[Delete, None], topic: str) -> Script[Answer]:
         done = yield from delete_records(topic, wanted.before_seq, wanted.match, now_ms(), is_copy=wanted.copy)
     else:
         if wanted.before_seq is not None or wanted.match is not None:
-            raise InvalidRequest("say seqs alone, without before_seq and match", field="seqs")
+            raise InvalidRequest("seqs excludes before_seq and match: send seqs alone", field="seqs")
         done = yield from delete_seqs(topic, wanted.seqs, now_ms(), is_copy=wanted.copy)
     answer = DeleteRecordsAnswer(topic=topic, **done._asdict(), performance=call.performance())
     return call.answer(answer, headers=told(wanted.copy))

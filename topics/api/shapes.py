@@ -15,10 +15,10 @@ TopicName = Annotated[str, Meta(description="The topic's name.")]
 HeadSeq = Annotated[
     int,
     Meta(
-        description="The highest seq given out; 0 before the first. A topic that is created again has its predecessor's."
+        description="The highest seq given out, 0 before the first. A recreated topic starts at the head of its predecessor."
     ),
 ]
-EarliestSeq = Annotated[int, Meta(description="The seq of the first live record; `head_seq + 1` where there is none.")]
+EarliestSeq = Annotated[int, Meta(description="The seq of the first live record, or `head_seq + 1` without one.")]
 Count = Annotated[int, Meta(description="Live records.")]
 Bytes = Annotated[int, Meta(description="Bytes of `data` and `meta` of the live records.")]
 

@@ -137,7 +137,7 @@ class ListQuery(PageQuery):
     scope="read",
     query=ListQuery,
     answers={200: TopicsAnswer},
-    instead="PUT /v0/topics/:topic makes one",
+    instead="PUT /v0/topics/:topic creates a topic",
 )
 def list_topics(call: Call[None, ListQuery]) -> Script[Answer]:
     """List topics by name, within the key's prefixes."""

@@ -172,7 +172,7 @@ class Request:
         try:
             return msgspec.json.decode(await self.body() or b"{}", type=shape)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise InvalidRequest(f"the body cannot be read: {error}") from error
+            raise InvalidRequest(f"unreadable body: {error}") from error
 
     @property
     def raw_body(self) -> bytes | Stream:
@@ -254,7 +254,7 @@ class Response:
             async for part in self.body:
                 size += len(part)
                 if size > MOST_BODY_BYTES:
-                    raise TopicsError("an answer is too large to be read whole")
+                    raise TopicsError("the answer is too large")
                 parts.append(part)
             self.body, self.length = b"".join(parts), None
         return self.body

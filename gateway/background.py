@@ -54,15 +54,15 @@ class OwnRequests(RouterContext):
         return await self.decision(request.operation).send_request(node, request)
 
     def respond_with(self, response: Response, *, close_connection: bool = False) -> RouterResponse:
-        raise RuntimeError("no client waits for an answer to a router's own request")
+        raise RuntimeError("a router's own request has no client to answer")
 
     def respond_with_error(
         self, request: Request, error: Exception, *, close_connection: bool = False
     ) -> RouterResponse:
-        raise RuntimeError("no client waits for an answer to a router's own request")
+        raise RuntimeError("a router's own request has no client to answer")
 
     def respond_without_reply(self) -> RouterResponse:
-        raise RuntimeError("no client waits for an answer to a router's own request")
+        raise RuntimeError("a router's own request has no client to answer")
 
     def seal(self, kind: str, value: Any) -> str:
         return self.decision().seal(kind, value)
@@ -101,7 +101,7 @@ async def keep_doing(name: str, work: Work, context: RouterContext) -> None:
         try:
             await work(context)
         except Exception:
-            log.exception("the background work of the router %r failed, and begins again", name)
+            log.exception("The background work of the router %r failed. The gateway restarts it", name)
         if asyncio.get_running_loop().time() - began > LONGEST_REST_SECONDS:
             rest = FIRST_REST_SECONDS  # the work had run for a while
         await asyncio.sleep(rest)

@@ -98,7 +98,7 @@ async def gather(
         except TopicsError as error:
             return dict(error.body()["error"])
         except msgspec.MsgspecError:
-            return {"code": "internal", "message": "the answer cannot be read"}
+            return {"code": "internal", "message": "unreadable answer"}
 
     results = await asyncio.gather(*(one(route, request) for route, request in requests.items()))
     found = Gathered({})
@@ -221,7 +221,7 @@ def page_size(request: Request) -> int:
     if asked is None:
         return DEFAULT_PAGE
     if not asked.isascii() or not asked.isdigit() or int(asked) < 1:
-        raise InvalidRequest("page_size is a whole number from 1")
+        raise InvalidRequest("invalid page_size: expected a whole number from 1")
     return min(int(asked), LARGEST_PAGE)
 
 
@@ -334,5 +334,5 @@ def decompose(context: RouterContext, kind: str, identifier: str, routes: Sequen
     """
     parts: dict[str, str] = context.unseal(kind, identifier)
     if not isinstance(parts, dict) or not parts.keys() <= set(routes):
-        raise InvalidRequest(f"{kind}: it was made under another configuration; begin again without it")
+        raise InvalidRequest(f"invalid {kind}: it is from another configuration. Start without it")
     return parts

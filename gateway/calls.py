@@ -84,7 +84,7 @@ class Session:
             try:
                 router.close()
             except Exception:
-                log.exception("a router failed when its connection ended")
+                log.exception("A router failed at the end of its connection")
 
 
 class Call:
@@ -137,9 +137,9 @@ class Call:
         if not isinstance(root, RouterPlace) or self.mode == "static":
             return
         if self.wants_no_answer and decided.is_reply:
-            warn_once(root.name, "answered a client that asked for no answer (Prefer: respond-async)")
+            warn_once(root.name, "answered a request with Prefer: respond-async, which expects no answer")
         elif not self.wants_no_answer and not decided.is_reply:
-            warn_once(root.name, "left a client without an answer that had asked for one")
+            warn_once(root.name, "did not answer a request that expects an answer")
 
     async def root(self, request: Request, virtual_node: VirtualNode | None, real_node: int | None) -> RouterResponse:
         site, operation = self.session.site, request.operation
@@ -210,7 +210,7 @@ class Call:
     async def deliver(self, place: RouterPlace, node: VirtualNode, request: Request) -> Response:
         """Sends a request through its route's filters. Raises TopicsError."""
         if node._place != place.label or node._route not in place.routes:
-            raise UnknownRoute(f"the router {place.name!r} has no such node")
+            raise UnknownRoute(f"the router {place.name!r} does not have this node")
         route = place.routes[node._route]
         self.route = "/".join((*place.way, route.name))
 
@@ -234,7 +234,7 @@ class Call:
         inner = target.node_for_id(node._node) if node._node is not None else None
         decided = await self.ask(target, request, inner)
         if decided.close_connection:
-            log.error("the nested router %r asked to close the client's connection", target.name)
+            log.error("The nested router %r cannot close the client's connection. The request failed", target.name)
             raise RouterFailed(target.name, route.name, self.maybe_written)
         return decided.response if decided.response is not None else Response(202)
 
@@ -346,7 +346,7 @@ class Decision(RouterContext):
             return VirtualNode(self.place.label, route, None, True)
         node = target.cluster.live()
         if node is None:
-            raise NodeUnreachable(route, "no node of it is up")
+            raise NodeUnreachable(route, "none of its nodes is up")
         return VirtualNode(self.place.label, route, node.id, True)
 
     def node_for_id(self, virtual_node_id: int) -> VirtualNode:
@@ -379,7 +379,9 @@ class Decision(RouterContext):
             purpose = self.call.purpose(f"{self.place.label}:{kind}")
             return msgspec.json.decode(self.call.session.seal.unwrap(purpose, identifier).identifier)
         except (Foreign, msgspec.MsgspecError) as error:
-            raise InvalidRequest(f"{kind} is none that this gateway gave you: begin again without it") from error
+            raise InvalidRequest(
+                f"invalid {kind}: this gateway did not give it to this client. Start without it"
+            ) from error
 
 
 class Context(FilterContext):
@@ -399,7 +401,7 @@ class Context(FilterContext):
     @authenticated_subject.setter
     def authenticated_subject(self, subject: Subject) -> None:
         if self.route is not None:
-            raise RuntimeError("only a filter of a virtual cluster says who asks")
+            raise RuntimeError("only a filter of a virtual cluster can set the subject")
         self.call.subject = subject
 
     async def send_request(self, request: Request) -> Response:
@@ -416,7 +418,7 @@ _warned: set[tuple[str, str]] = set()
 def warn_once(router: str, what: str) -> None:
     if (router, what) not in _warned:
         _warned.add((router, what))
-        log.warning("the router %r %s", router, what)
+        log.warning("The router %r %s", router, what)
 
 
 def new_session_id() -> str:

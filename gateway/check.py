@@ -95,7 +95,7 @@ class Check:
         seen: dict[object, int] = {}
         for name, path in found:
             if name in seen:
-                self.fault(path, f"{name!r} is taken by line {seen[name]}: choose another.")
+                self.fault(path, f"{name!r} is already used in line {seen[name]}: choose another name.")
             seen.setdefault(name, self.document.line(path))
 
     # -- Clusters ------------------------------------------------------------------------------------------------------
@@ -109,7 +109,8 @@ class Check:
             self.tls(cluster.tls, (*path, "tls"))
             if not any(node.url.startswith("https://") for node in cluster.nodes):
                 self.fault(
-                    (*path, "tls"), "it has no effect, because no node has an https:// URL: change one of the two."
+                    (*path, "tls"),
+                    "tls has no effect, because no node has an https:// URL: remove tls, or use an https:// URL.",
                 )
 
     def node(self, node: Node, path: Path) -> None:
@@ -117,10 +118,10 @@ class Check:
             url = urlsplit(node.url)
             port = url.port
         except ValueError:
-            return self.fault(path, f"{node.url!r} is not a URL: expected http://HOST:PORT.")
+            return self.fault(path, f"invalid URL {node.url!r}: expected http://HOST:PORT.")
         plain = not (url.path.rstrip("/") or url.query or url.fragment or url.username or url.password)
         if url.scheme not in ("http", "https") or not url.hostname or port == 0 or not plain:
-            self.fault(path, f"{node.url!r} is not a node's address: expected http://HOST:PORT or https://HOST:PORT.")
+            self.fault(path, f"invalid node address {node.url!r}: expected http://HOST:PORT or https://HOST:PORT.")
         return None
 
     def tls(self, tls: Tls, path: Path) -> None:
@@ -152,7 +153,7 @@ class Check:
             if route.id >= len(routes):
                 self.fault(
                     (*where, "id"),
-                    f"{route.id} is too large: {count(len(routes), 'route')} have ids from 0 to {len(routes) - 1}.",
+                    f"the id {route.id} is too large: expected 0 to {len(routes) - 1} for {count(len(routes), 'route')}.",
                 )
             self.target(route.target, (*where, "target"))
             position: Place = "route to a cluster" if route.target.cluster is not None else "route to a router"
@@ -169,12 +170,10 @@ class Check:
                 continue
             if position not in plugin.places:
                 allowed = " or a ".join(sorted(plugin.places))
-                self.fault(
-                    where, f"{name!r} is a filter {definition.type}, which stands on a {allowed} only: move it there."
-                )
+                self.fault(where, f"{name!r} is a filter {definition.type}: move it to a {allowed}, its only place.")
             if plugin.once and definition.type in kinds:
                 self.fault(
-                    where, f"{kinds[definition.type]!r} is a filter {definition.type} already: remove one of them."
+                    where, f"{kinds[definition.type]!r} is already a filter {definition.type}: remove one of the two."
                 )
             kinds.setdefault(definition.type, name)
 
@@ -208,7 +207,7 @@ class Check:
         assert older is not None
         where = (*path, "targetCluster")
         self.cluster(older, where)
-        text = f"{shown(where)}: targetCluster is the older form: define the cluster in clusterDefinitions and name it in target."
+        text = f"{shown(where)}: targetCluster is the older form: define a cluster in clusterDefinitions, and name it in target."
         self.warnings.append(Fault(self.document.line(where), text))
         name = f"targetCluster of {wanted.name}"  # no definition can have this name
         inline.append(Cluster(name=name, nodes=older.nodes, tls=older.tls, timeouts=older.timeouts or Timeouts()))
@@ -228,7 +227,9 @@ class Check:
 
     def entry(self, entry: Entry, path: Path) -> None:
         if entry.host is not None and (not entry.host or set(entry.host) & set("/:@ *")):
-            self.fault((*path, "host"), f"{entry.host!r} is not a host name: leave out scheme, port and path.")
+            self.fault(
+                (*path, "host"), f"invalid host {entry.host!r}: expected a host name without scheme, port and path."
+            )
         prefix = entry.prefix
         if prefix is None:
             return
@@ -236,10 +237,10 @@ class Check:
         if parts[0] or len(parts) < 2 or not all(parts[1:]) or {".", ".."} & set(parts) or set(prefix) & set("?#% "):
             self.fault(
                 (*path, "prefix"),
-                f"{prefix!r} is not a prefix: expected /NAME or /NAME/NAME, without a slash at its end.",
+                f"invalid prefix {prefix!r}: expected /NAME or /NAME/NAME without a slash at the end.",
             )
         elif f"{prefix}/".startswith(f"{RESERVED}/"):
-            self.fault((*path, "prefix"), f"{RESERVED} belongs to the gateway itself: choose another.")
+            self.fault((*path, "prefix"), f"{RESERVED} is reserved for the gateway itself: choose another prefix.")
 
     # -- The whole graph -----------------------------------------------------------------------------------------------
 
@@ -282,7 +283,8 @@ class Check:
             for place, each in enumerate(dict(self.kinds())[kind]):
                 if (word, each.name) not in reached:
                     self.fault(
-                        (kind, place), f"no virtual cluster leads to the {word} {each.name!r}: use it or remove it."
+                        (kind, place),
+                        f"no virtual cluster uses the {word} {each.name!r}: use the {word}, or remove it.",
                     )
 
     def reached(self) -> set[tuple[str, str]]:

@@ -145,7 +145,7 @@ def the_migration(
         if virtual_cluster in (None, site.name)
     ]
     if not found:
-        raise Refusal(f"no MigrateRouter has the topic {topic!r}: name it under `topics` in the router's config.")
+        raise Refusal(f"no MigrateRouter has the topic {topic!r}: add the topic under `topics` in the router's config.")
     if len({site.name for site, _ in found}) > 1:
         names = ", ".join(site.name for site, _ in found)
         raise Refusal(f"several virtual clusters may move {topic!r} ({names}): choose one with --virtual-cluster.")

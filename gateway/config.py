@@ -95,8 +95,8 @@ def load(file: Path, plugins: Plugins) -> Configuration:
     try:
         text = file.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise Faulty(file, [Fault(1, f"The file cannot be read: {reason}.")]) from error
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise Faulty(file, [Fault(1, f"Cannot read the file: {reason}.")]) from error
     document = Document(text)
     faults = document.faults
     written = None if faults else convert(document, document.value or {}, File, (), faults)

@@ -87,9 +87,9 @@ async def begin(context: RouterContext, topic: str, source: str, dest: str) -> C
     """
     original, copy = await look(context, source, topic), await look(context, dest, topic)
     if original is None:
-        raise NotReady(f"the route {source!r} has no topic {topic!r}")
+        raise NotReady(f"topic {topic!r} does not exist on the route {source!r}")
     if copy is not None and not copy.is_sealed:
-        raise NotReady(f"the route {dest!r} has a topic {topic!r} that is not sealed, so it is no copy")
+        raise NotReady(f"topic {topic!r} on the route {dest!r} is not sealed, so it is not a copy: delete it first")
     if copy is not None:
         return Copied(copy.head_seq, copy.last_write_ts or 0, original.head_seq)
     await configure(context, topic, dest, settings(original))
@@ -230,7 +230,7 @@ async def repair(context: RouterContext, topic: str, source: str, dest: str) -> 
     await delete(context, topic, dest, found.surplus)
     if found.missing:
         raise NotReady(
-            f"the copy of {topic!r} on the route {dest!r} lacks {found.missing} records: delete it, and copy again"
+            f"the copy of {topic!r} on the route {dest!r} lacks {found.missing} records: delete the copy, and copy again"
         )
 
 

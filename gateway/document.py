@@ -54,10 +54,15 @@ class Document:
     def _walk(self, node: yaml.Node, path: Path, ancestors: tuple[yaml.Node, ...]) -> None:
         self._lines.setdefault(path, node.start_mark.line + 1)
         if node in ancestors:
-            self.faults.append(Fault(node.start_mark.line + 1, "An alias refers to the value that it stands in."))
+            self.faults.append(
+                Fault(
+                    node.start_mark.line + 1,
+                    "An alias refers to the value that contains the alias: write the value out.",
+                )
+            )
             return
         if len(self._lines) > MOST_NODES:
-            raise yaml.YAMLError(f"it has more than {MOST_NODES} values")
+            raise yaml.YAMLError(f"too many values, expected at most {MOST_NODES}")
         if isinstance(node, yaml.SequenceNode):
             for place, each in enumerate(node.value):
                 self._walk(each, (*path, place), (*ancestors, node))
@@ -68,7 +73,7 @@ class Document:
                 if key.tag == "tag:yaml.org,2002:merge":
                     self.faults.append(Fault(line, "The merge key << is not supported: write the fields out."))
                 elif name in seen:
-                    again = f"{name!r} stands twice, first in line {seen[name]}: remove one of them."
+                    again = f"{name!r} occurs twice, first in line {seen[name]}: remove one of the two."
                     self.faults.append(Fault(line, again))
                 seen[name] = line
                 self._lines[(*path, name)] = line

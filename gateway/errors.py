@@ -14,7 +14,7 @@ class RouterFailed(TopicsError):
 
     def __init__(self, router: str, route: str | None, maybe_written: bool) -> None:
         super().__init__(
-            f"{router!r} failed on this request; the gateway's log says why",
+            f"{router!r} failed on this request: see the gateway's log",
             router=router,
             route=route,
             maybe_written=maybe_written,
@@ -27,7 +27,7 @@ class NodeUnreachable(TopicsError):
     status, code, retry_after = 502, "node_unreachable", 1
 
     def __init__(self, route: str, why: str, maybe_written: bool = False) -> None:
-        super().__init__(f"the route {route!r} cannot be reached: {why}", route=route, maybe_written=maybe_written)
+        super().__init__(f"route {route!r} is not reachable: {why}", route=route, maybe_written=maybe_written)
 
 
 class UpstreamTimeout(TopicsError):
@@ -36,7 +36,7 @@ class UpstreamTimeout(TopicsError):
     status, code, retry_after = 504, "timeout", 1
 
     def __init__(self, route: str, why: str, maybe_written: bool) -> None:
-        super().__init__(f"the route {route!r} timed out: {why}", route=route, maybe_written=maybe_written)
+        super().__init__(f"route {route!r} timed out: {why}", route=route, maybe_written=maybe_written)
 
 
 class UnknownRoute(TopicsError):
@@ -51,7 +51,7 @@ class NotOffered(TopicsError):
     status, code = 501, "not_offered"
 
     def __init__(self, operation: str, why: str) -> None:
-        super().__init__(f"{operation} is not offered here: {why}", operation=operation)
+        super().__init__(f"{operation} is not available at this address: {why}", operation=operation)
 
 
 class RoutesFailed(TopicsError):
@@ -62,7 +62,7 @@ class RoutesFailed(TopicsError):
     def __init__(self, errors: dict[str, Any]) -> None:
         names = ", ".join(sorted(errors))
         super().__init__(
-            f"{names} did not answer: send partial=true for the answers of the other routes", route_errors=errors
+            f"{names} did not answer: send partial=true to get the answers of the other routes", route_errors=errors
         )
 
 
@@ -73,6 +73,6 @@ class BeingMoved(TopicsError):
 
     def __init__(self, topic: str) -> None:
         super().__init__(
-            f"the topic {topic!r} is being moved to another server: take it out of the MigrateRouter's topics first",
+            f"the topic {topic!r} is being moved to another server: remove the topic from the MigrateRouter's topics first",
             topic=topic,
         )

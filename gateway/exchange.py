@@ -108,7 +108,7 @@ async def send(call: Asker, place: ClusterPlace, request: Request, node_id: int 
     if failure is None:
         if node_id is not None and node_id not in cluster.by_id:
             raise UnknownRoute(f"the route {route!r} has no node {node_id}")
-        raise NodeUnreachable(route, "no node of it is up")
+        raise NodeUnreachable(route, "none of its nodes is up")
     if failure.kind == "timeout":
         raise UpstreamTimeout(route, str(failure), call.maybe_written)
     raise NodeUnreachable(route, str(failure), call.maybe_written)

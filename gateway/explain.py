@@ -81,6 +81,6 @@ async def explain(site: VirtualClusterPlace, method: str, path: str, subject: st
 def reason(session: DrySession, place: RouterPlace, request: Request) -> str:
     """Returns the router's own reason for its decision (`explain(request)`), or the router's type."""
     if place.static:
-        return "a static route, which needs no decision"
+        return "a static route, without a decision"
     explained = getattr(session.router(place), "explain", None)
     return str(explained(request)) if explained is not None else type(session.router(place)).__name__

@@ -122,7 +122,7 @@ def offers_not(factory: Any) -> Mapping[Operation, str]:
     if getattr(factory, "passes_upgrades", False):
         return found
     name = type(factory).__name__.removesuffix("Factory")
-    return {Operation.UPGRADE: f"{name} would have to read the frames of the WebSocket", **found}
+    return {Operation.UPGRADE: f"{name} cannot read the frames of a WebSocket", **found}
 
 
 def has_node(place: ClusterPlace | RouterPlace, node: int) -> bool:
@@ -298,9 +298,9 @@ class Builder:
         except PluginConfigError as error:
             said, line = str(error), self.configuration.line_of_key(kind, definition.name, str(error))
         except Exception as error:
-            log.exception("the %s %r failed when it was initialized", kind, definition.name)
+            log.exception("The %s %r failed in initialize", kind, definition.name)
             said, line = (
-                f"it failed with {type(error).__name__}: {error}",
+                f"initialize failed with {type(error).__name__}: {error}",
                 self.configuration.line(kind, definition.name),
             )
         self.faults.append(Fault(line, f"{kind} {definition.name!r} ({definition.type}): {said}"))
@@ -341,8 +341,8 @@ class Builder:
                 other = seen.setdefault(id(cluster), route.name)
                 if other != route.name:
                     text = (
-                        f"router {place.name!r}: the routes {other!r} and {route.name!r} both reach the cluster"
-                        f" {cluster.name!r}: leave one of them out"
+                        f"router {place.name!r}: the routes {other!r} and {route.name!r} both lead to the cluster"
+                        f" {cluster.name!r}: remove one of the two"
                     )
                     number = list(place.routes).index(route.name)
                     line = self.configuration.line("router", place.name, "routes", number)
@@ -368,7 +368,7 @@ class Builder:
             if definition.tls.certificate is not None and definition.tls.key is not None:
                 tls.load_cert_chain(self.folder / definition.tls.certificate, self.folder / definition.tls.key)
         except (OSError, ValueError) as error:
-            text = f"cluster {definition.name!r}: tls: these files cannot be used: {error}"
+            text = f"cluster {definition.name!r}: tls: invalid files: {error}"
             self.faults.append(Fault(self.configuration.line("cluster", definition.name, "tls"), text))
             return None
         return tls

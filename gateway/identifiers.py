@@ -48,13 +48,13 @@ def unwrapped(request: Request, way: tuple[str, ...], unwrap: Unwrap) -> Request
     try:
         if found is None:
             if is_stream:
-                raise Foreign("it is not wrapped")
+                raise Foreign("not an identifier of a gateway")
             if parameter(request.query, "cursor"):
-                raise Foreign("it is not wrapped")
+                raise Foreign("not an identifier of a gateway")
             return request
         came_from, identifier = unwrap(*found)
         if came_from != way:
-            raise Foreign("another server gave it out")
+            raise Foreign("an identifier of another server")
     except Foreign as error:
         if is_stream:
             raise NotFound("unknown or expired watch session: create another with POST /v0/watch") from error

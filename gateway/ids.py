@@ -48,7 +48,7 @@ class Seal:
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         if not keys:
-            raise ValueError("a seal needs a key")
+            raise ValueError("expected at least one key")
         self.keys = tuple(keys)
 
     def wrap(self, purpose: str, node: int, identifier: str) -> str:
@@ -63,12 +63,12 @@ class Seal:
             sealed = urlsafe_b64decode(encoded + b"=" * (-len(encoded) % 4))
             signature, payload = sealed[:SIGNATURE_BYTES], sealed[SIGNATURE_BYTES:]
             if not any(hmac.compare_digest(signature, sign(key, purpose, payload)) for key in self.keys):
-                raise Foreign("no key of this gateway has signed it")
+                raise Foreign("not signed with a key of this gateway")
             return Unwrapped(int.from_bytes(payload[:NODE_BYTES], "big"), payload[NODE_BYTES:].decode())
         except Foreign:
             raise
         except ValueError as error:
-            raise Foreign("it is not an identifier of this gateway") from error
+            raise Foreign("not an identifier of this gateway") from error
 
 
 def sign(key: bytes, purpose: str, payload: bytes) -> bytes:

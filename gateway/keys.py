@@ -27,8 +27,8 @@ def seal(now: float | None = None) -> Seal | None:
     keys = secret(NAME).split()
     if not 1 <= len(keys) <= 2 or any(len(key) < FEWEST_CHARACTERS for key in keys):
         raise Refusal(
-            f"{NAME} holds {len(keys)} keys: give the current one and at most the one before it,"
-            f" each of at least {FEWEST_CHARACTERS} characters."
+            f"Invalid {NAME} with {len(keys)} keys: expected the current key, and at most the previous one,"
+            f" of at least {FEWEST_CHARACTERS} characters."
         )
     file = os.environ.get(f"{NAME}_FILE", "").strip()
     if file and (time.time() if now is None else now) > Path(file).stat().st_mtime + PREVIOUS_SECONDS:

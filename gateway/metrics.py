@@ -119,7 +119,7 @@ def text(told: Told) -> str:
     ]
     lines += [f"topics_gateway_errors_total{labels(key)} {row[-1]:.0f}" for key, row in rows]
     lines += [
-        "# HELP topics_gateway_request_seconds How long requests took",
+        "# HELP topics_gateway_request_seconds Duration of requests",
         "# TYPE topics_gateway_request_seconds histogram",
     ]
     for key, row in rows:

@@ -31,7 +31,7 @@ class Progress:
 
     def __str__(self) -> str:
         if self.moved:
-            return f"moved at seq {amount(self.head)}; writers waited for {self.fenced_ms:.0f} ms"
+            return f"moved at seq {amount(self.head)}. Writers waited for {self.fenced_ms:.0f} ms"
         return f"copied up to seq {amount(self.head)} of {amount(self.source_head)}"
 
 
@@ -83,9 +83,7 @@ async def take_back(context: RouterContext, topic: str, source: str, dest: str) 
     """
     answer = await ask(context, dest, Request("DELETE", copies.path(topic), "if_sealed=true"), 200, 409)
     if answer.status == 409:
-        raise NotReady(
-            f"the topic {topic!r} has moved to the route {dest!r}: a move cannot be taken back after its flip"
-        )
+        raise NotReady(f"topic {topic!r} has already moved to the route {dest!r}: a move can end only before its flip")
     await copies.configure(context, topic, source, {"sealed": False}, "create=false")
 
 
@@ -96,5 +94,5 @@ async def check(context: RouterContext, topic: str, source: str) -> None:
         page = await (await ask(context, source, Request("GET", "/v0/routers", query), 200, 404)).decoded()
         if routers := page.get("routers"):
             raise NotReady(
-                f"the router {routers[0]['router']!r} of the server has {topic!r} as its {end}, and cannot move: delete it first"
+                f"the router {routers[0]['router']!r} of the server has {topic!r} as its {end}: delete the router first"
             )

@@ -58,7 +58,7 @@ def prefixed_at_client(prefix: str) -> Renaming:
 
     def to_server(name: str) -> str:
         if not name.startswith(prefix):
-            raise InvalidRequest(f"{name!r} does not begin with {prefix!r}")
+            raise InvalidRequest(f"invalid name {name!r}: expected the prefix {prefix!r}")
         return name[len(prefix) :]
 
     return Renaming(to_server, lambda name: prefix + name)

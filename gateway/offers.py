@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from gateway.api import Operation
 from gateway.graph import ClusterPlace, FilterPlace, RouterPlace, VirtualClusterPlace
 
-GIVEN_UP = "the configuration of this virtual cluster gives it up (`without`)"
+GIVEN_UP = "the configuration of this virtual cluster excludes the operation (`without`)"
 
 
 def not_offered(site: VirtualClusterPlace) -> dict[Operation, str]:

@@ -57,7 +57,7 @@ def factories(kind: str) -> dict[str, Any]:
 def factory(kind: str, name: str) -> Any:
     """Returns a factory. Raises PluginConfigError."""
     if kind not in GROUPS:
-        raise PluginConfigError(f"there is no kind of plugin {kind!r}: expected router or filter")
+        raise PluginConfigError(f"unknown kind of plugin {kind!r}: expected router or filter")
     if name not in factories(kind):
         raise PluginConfigError(f"{kind} {name!r} does not exist")
     return factories(kind)[name]

@@ -53,7 +53,7 @@ class Listen:
                 context.load_verify_locations(self.client_ca)
                 context.verify_mode = ssl.CERT_OPTIONAL
         except (OSError, ValueError) as error:
-            raise Refusal(f"the certificate files cannot be used: {error}") from error
+            raise Refusal(f"invalid certificate files: {error}") from error
         return context
 
 
@@ -92,12 +92,12 @@ async def serve(file: Path, listen: Listen, seal: Seal, siblings: Siblings | Non
     port = await gateway.listen(listen.host, listen.port, tls=listen.context())
     scheme = "http" if listen.certificate is None else "https"
     assert gateway.configuration is not None
-    log.info("serving configuration %s on %s://%s:%d", gateway.configuration.fingerprint, scheme, listen.host, port)
+    log.info("Serving configuration %s on %s://%s:%d", gateway.configuration.fingerprint, scheme, listen.host, port)
     watching = [loop.create_task(watch(file, reload)), loop.create_task(tell(gateway))]
     await ended.wait()
     for task in watching:
         task.cancel()
-    log.info("ending: streams are told, requests finish")
+    log.info("Stopping: streams end, requests finish")
     finished = await gateway.drain()
     gateway.siblings.tell(gateway.told())
     return 0 if finished else 1
@@ -154,7 +154,7 @@ def supervised(file: Path, listen: Listen, seal: Seal, processes: int, folder: P
             die_with_parent(parent, signal.SIGTERM)
             code = uvloop.run(serve(file, listen, seal, Siblings(folder, slot)))
         except Exception:
-            log.exception("a process of the gateway failed")
+            log.exception("A process of the gateway failed")
         finally:
             if os.getppid() != parent:  # the parent was killed, and so cannot remove the folder
                 shutil.rmtree(folder, ignore_errors=True)
@@ -179,7 +179,9 @@ def supervised(file: Path, listen: Listen, seal: Seal, processes: int, folder: P
         worst = max(worst, os.waitstatus_to_exitcode(status))
         if not ending:
             log.error(
-                "process %d of the gateway ended (%d): starting another", child, os.waitstatus_to_exitcode(status)
+                "Process %d of the gateway exited with %d. Starting another process",
+                child,
+                os.waitstatus_to_exitcode(status),
             )
             time.sleep(REST_SECONDS)
             worst = 0

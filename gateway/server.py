@@ -44,7 +44,7 @@ READ_HERE = frozenset((Operation.WATCH, Operation.SCHEMA))  # the server must no
 LIMITS = Limits(body_bytes=2**62)
 ENDED_STREAM = (
     b'event: error\ndata: {"code":"shutting_down",'
-    b'"message":"this gateway is shutting down: connect again, another one answers"}\n\n'
+    b'"message":"this gateway is shutting down: connect again to another gateway"}\n\n'
 )
 
 
@@ -97,7 +97,7 @@ class Gateway:
             site.not_offered = offers.not_offered(site)
             if found := offers.broken(site):
                 line = configuration.line("virtual cluster", name, "without")
-                end = f"Take the plugin off this way, or write {offers.line_to_add(site, found)!r} in virtual cluster {name!r}."
+                end = f"Remove the plugin from this path, or add {offers.line_to_add(site, found)!r} to virtual cluster {name!r}."
                 faults += [Fault(line, f"virtual cluster {name!r}: {each}. {end}") for each in found]
         if faults:
             for name, site in made.items():
@@ -144,14 +144,14 @@ class Gateway:
         try:
             warnings = self.load()
         except Faulty as error:
-            log.error("the changed configuration is not used:\n%s", error)
+            log.error("The changed configuration is invalid. The gateway keeps the running one:\n%s", error)
             return False
         self.start()
         assert self.configuration is not None
         for warning in warnings:
             log.warning("%s:%d: %s", self.file, warning.line, warning.text)
         if before != self.configuration.fingerprint:
-            log.info("serving configuration %s", self.configuration.fingerprint)
+            log.info("Serving configuration %s", self.configuration.fingerprint)
         return True
 
     # -- Start and end -------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ class Gateway:
         site, prefix = self.site(received, path)
         if site is None:
             self.metrics.failed("", "unknown_route")
-            return sent(refusal(UnknownRoute("no virtual cluster has this host or prefix")))
+            return sent(refusal(UnknownRoute("unknown host or prefix: expected an address of a virtual cluster")))
         return self.call(site, prefix, received, path[len(prefix) :] or "/", query)
 
     def site(self, received: Received, path: str) -> tuple[VirtualClusterPlace | None, str]:
@@ -237,7 +237,7 @@ class Gateway:
             if isinstance(error, TopicsError) and error.code in KINDS:
                 self.metrics.failed(site.name, error.code)
         except Exception:
-            log.exception("a request failed in the gateway itself")
+            log.exception("A request failed in the gateway itself. The client got 500")
             response = refusal(RuntimeError())
         finally:
             site.in_flight -= 1
@@ -272,7 +272,7 @@ class Gateway:
             return None, None, path
         found = NODE_PATH.fullmatch(path)
         if found is None:
-            raise UnknownRoute("a node's address is /node/ID/v0/…")
+            raise UnknownRoute("unknown path: expected /node/ID/v0/…")
         number, rest = int(found[1]), found[2]
         if isinstance(site.root, ClusterPlace):
             if number not in site.root.cluster.by_id:
@@ -323,7 +323,7 @@ class Gateway:
         if path == "/gateway/metrics":
             body = text(summed(self.siblings.all(self.told()))).encode()
             return Response(200, [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")], body)
-        return refusal(UnknownRoute("the gateway has /gateway/health, /gateway/graph and /gateway/metrics"))
+        return refusal(UnknownRoute("unknown path: expected /gateway/health, /gateway/graph or /gateway/metrics"))
 
     def told(self) -> Told:
         """Returns the report of this process to the other processes."""

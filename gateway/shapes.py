@@ -41,7 +41,7 @@ class Tls(Definition):
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
-            raise ValueError("certificate and key come together: add the other one.")
+            raise ValueError("certificate and key need each other: add the missing one.")
 
 
 class Timeouts(Definition):

@@ -235,7 +235,7 @@ class Splice(asyncio.Protocol):
         if upstream is None:
             node = self.cluster.cluster.live()
             if node is None:
-                self.fail(NodeUnreachable(self.cluster.name, "no node of it is up"))
+                self.fail(NodeUnreachable(self.cluster.name, "none of its nodes is up"))
                 return
             upstream = idle(node)
             if upstream is None:
@@ -267,7 +267,7 @@ class Splice(asyncio.Protocol):
                 upstream.abort()
             return
         if upstream is None:
-            self.fail(last or NodeUnreachable(self.cluster.name, "no node of it is up"))
+            self.fail(last or NodeUnreachable(self.cluster.name, "none of its nodes is up"))
             return
         upstream.client, self.upstream = self, upstream
         upstream.transport.write(data)
@@ -382,7 +382,7 @@ class Splice(asyncio.Protocol):
         else:
             if self.upstream is not None:
                 self.upstream.node.fail()
-            self.fail(UpstreamTimeout(self.cluster.name, "the node did not answer", maybe_written=True))
+            self.fail(UpstreamTimeout(self.cluster.name, "no answer", maybe_written=True))
 
 
 class Upstream(asyncio.Protocol):
@@ -462,7 +462,7 @@ class Upstream(asyncio.Protocol):
             self.node.spliced.remove(self)
         if client is not None and not client.lost and client.upstream is self:
             client.upstream = None
-            client.failed(self.has_begun or bool(self.rest), f"{self.node.url} ended the connection")
+            client.failed(self.has_begun or bool(self.rest), f"{self.node.url} closed the connection")
 
     def release(self, unclean: bool) -> None:
         """Makes the connection available to the next client, because all answers are complete."""

@@ -201,7 +201,7 @@ class Spliced:
             try:
                 asked = msgspec.convert({k: v for k, v in given.items() if v is not None}, PageQuery, strict=False)
             except msgspec.ValidationError as error:
-                raise InvalidRequest(f"the query cannot be read: {error}") from error
+                raise InvalidRequest(f"invalid query: {error}") from error
         found = Wanted(request, asked.from_seq, asked.limit, asked.wait_ms, body)
         if asked.from_ts is not None:
             if asked.from_seq:

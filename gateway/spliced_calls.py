@@ -215,11 +215,13 @@ async def unzipped(request: Request) -> Request:
     try:
         body = reader.decompress(await request.body(), MOST_BODY_BYTES + 1)
     except zlib.error as error:
-        raise InvalidRequest("the body is no gzip") from error
+        raise InvalidRequest("invalid gzip body") from error
     if len(body) > MOST_BODY_BYTES:
-        raise PayloadTooLarge(f"the unzipped body is larger than {MOST_BODY_BYTES} bytes", max=MOST_BODY_BYTES)
+        raise PayloadTooLarge(
+            f"the unzipped body is too large: expected at most {MOST_BODY_BYTES} bytes", max=MOST_BODY_BYTES
+        )
     if not reader.eof:
-        raise InvalidRequest("the zipped body is truncated")
+        raise InvalidRequest("the gzip body is incomplete")
     return request.replace(body=body, headers=without(request.headers, b"content-encoding"))
 
 

@@ -109,7 +109,7 @@ async def put_cursor(topic: Spliced, context: RouterContext, request: Request) -
         if segment is topic.last:
             raise topic.absent()
         raise InvalidRequest(
-            f"the records up to {segment.end} are lost, and so is their server's topic: set the cursor from {segment.end} on",
+            f"the records up to {segment.end} are lost with their topic: set the cursor to {segment.end} or more",
             seq=position,
         )
     for later in topic.behind(segment) if before is not None else ():

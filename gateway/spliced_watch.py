@@ -98,7 +98,9 @@ async def watch(
         raise topics[next(name for name in named if name in topics)].absent()
     wid = context.seal("wid", session) if session.starts else session.wid
     if wid is None or len(wid) > LONGEST_WID:
-        raise InvalidRequest("topics: too many, or too long names, for a watch of spliced topics: begin several")
+        raise InvalidRequest(
+            "topics: too many topics, or too long names, for one watch of spliced topics: create several sessions"
+        )
     return Response.json(200, {**told, "wid": wid, "stream_url": f"/v0/watch/{wid}", "topics": found})
 
 

@@ -52,7 +52,7 @@ class Topology:
         found = self.known.get((route, name))
         if found is not None and time.monotonic() - found[0] < FRESH_SECONDS:
             return found[1]
-        assert self.own is not None, "the topology is not there before the router is"
+        assert self.own is not None, "the topology needs the router first"
         request = Request("GET", f"/v0/topics/{name}", "touch=false")
         response = await self.own.send_request(self.own.any_node(route), request)
         await response.read()

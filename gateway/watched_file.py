@@ -41,6 +41,6 @@ class WatchedFile(Generic[Parsed]):
                 return
             self._stamp = stamp
             self._value = self.parse(self.path.read_text())
-            log.info("%s was read again", self.path)
+            log.info("Read %s again", self.path)
         except (OSError, ValueError) as error:
-            log.warning("%s cannot be used, and its last version stays: %s", self.path, error)
+            log.warning("%s is invalid. The gateway keeps its last version: %s", self.path, error)

@@ -229,9 +229,7 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserError as error:
             # After a bodiless answer no data may follow. If data follow, they are ignored and the connection ends.
             if self.head is not None or self.body is not None:
-                self._fail(
-                    Failure("malformed", f"{self.pool.name} answered what is not HTTP/1.1: {error}", reached=True)
-                )
+                self._fail(Failure("malformed", f"invalid HTTP/1.1 from {self.pool.name}: {error}", reached=True))
             self.abort()
 
     def eof_received(self) -> bool:
@@ -252,7 +250,7 @@ class Connection(asyncio.Protocol):
         stale = self.served > 0 and not self.heard
         reason = f": {error}" if error else ""
         self._fail(
-            Failure("closed", f"{self.pool.name} ended the connection{reason}", reached=self.written, stale=stale)
+            Failure("closed", f"{self.pool.name} closed the connection{reason}", reached=self.written, stale=stale)
         )
         if self.uploading is not None:
             self.uploading.cancel()
@@ -320,7 +318,7 @@ class Connection(asyncio.Protocol):
                 if self.lost:
                     return
             if left:
-                raise ValueError(f"the body is not the {length} bytes that it announced")
+                raise ValueError(f"the length of the body differs from its Content-Length, {length}")
             if length is None:
                 self.transport.write(b"0\r\n\r\n")
             self.uploading = None
@@ -446,7 +444,7 @@ class Connection(asyncio.Protocol):
         if self.head is not None:
             self._fail(Failure("timeout", f"{self.pool.name} did not answer within {self.wait:g} s", reached=True))
         elif self.body is not None:
-            self._fail(Failure("timeout", f"{self.pool.name} fell silent within an answer", reached=True))
+            self._fail(Failure("timeout", f"{self.pool.name} stopped in the middle of an answer", reached=True))
         elif self in self.pool.idle:
             self.pool.idle.remove(self)
         self.abort()

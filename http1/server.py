@@ -218,7 +218,7 @@ class Connection(asyncio.Protocol):
         """Handle the end of the client's data. The client may still read, so the server sends answers that finish soon."""
         self.eof = True
         if self.current is not None:
-            self.current.body.fail(malformed("the body is cut off"))
+            self.current.body.fail(malformed("the body is incomplete"))
         if self.closing or not self.queue or self.current is not None or self.queue[0].went_out:
             return False  # the transport closes, because no client reads the rest of a stream
         self.queue[-1].ends = True
@@ -230,7 +230,7 @@ class Connection(asyncio.Protocol):
         self.server.connections.discard(self)
         self.server.deadlines.discard(self)
         if self.current is not None:
-            self.current.body.fail(malformed("the body is cut off"))
+            self.current.body.fail(malformed("the body is incomplete"))
         if self.drained is not None and not self.drained.done():
             self.drained.set_result(None)
         for exchange in self.queue:
@@ -295,7 +295,7 @@ class Connection(asyncio.Protocol):
             # Data after the last request of a connection are ignored, and cause no refusal.
             if self.queue and self.queue[-1].ends and self.current is None and not self.reading_head:
                 return
-            self._refuse(self.refusal or malformed(f"this is not HTTP/1.1: {error}"))
+            self._refuse(self.refusal or malformed(f"the request is not valid HTTP/1.1: {error}"))
         else:
             if is_between and self.reading_head and not self.target:
                 self._is_strange_behind(data, due)
@@ -386,23 +386,23 @@ class Connection(asyncio.Protocol):
             elif name == b"transfer-encoding":
                 coded = True
                 if value.strip().lower() != b"chunked":
-                    raise Refused(501, "invalid_request", "the only Transfer-Encoding that is read here is chunked")
+                    raise Refused(501, "invalid_request", "unknown Transfer-Encoding: expected chunked")
             elif name == b"expect" and value.lower() != b"100-continue":
-                raise Refused(417, "invalid_request", "the only Expect that is known here is 100-continue")
+                raise Refused(417, "invalid_request", "unknown Expect: expected 100-continue")
         version = self.parser.get_http_version()
         if version not in ("1.1", "1.0"):
-            raise Refused(505, "invalid_request", f"HTTP/{version} is not spoken here: send HTTP/1.1")
+            raise Refused(505, "invalid_request", f"HTTP/{version} is not supported: send HTTP/1.1")
         if hosts > 1 or (not hosts and version == "1.1"):
-            raise malformed("send one Host header")
+            raise malformed("expected exactly one Host header")
         if coded:
             length = None
             if version == "1.0":
-                raise malformed("HTTP/1.0 has no Transfer-Encoding: send Content-Length")
+                raise malformed("HTTP/1.0 does not support Transfer-Encoding: send Content-Length")
         if length is not None and length > self.limits.body_bytes:
             raise too_large(self.limits.body_bytes)
         method, self.strange = self.strange or self.parser.get_method().decode("ascii"), ""
         if method == "CONNECT":
-            raise Refused(405, "method_not_allowed", "this is no proxy: CONNECT is not allowed")
+            raise Refused(405, "method_not_allowed", "this server is not a proxy: CONNECT is not allowed")
         return Request(
             method,
             self.target,
@@ -507,8 +507,8 @@ class Connection(asyncio.Protocol):
     def _failed(self, error: Exception) -> Response:
         if isinstance(error, Refused):
             return self.server.on_error(error)
-        log.error("a request failed", exc_info=error)
-        return self.server.on_error(Refused(500, "internal", "something went wrong here, and was logged"))
+        log.error("A request failed. The client got 500", exc_info=error)
+        return self.server.on_error(Refused(500, "internal", "the server failed on this request and logged the error"))
 
     # -- Answers -----------------------------------------------------------------------------------------------------
 
@@ -581,14 +581,14 @@ class Connection(asyncio.Protocol):
                 if left is not None:
                     left -= len(part)
                     if left < 0:
-                        raise ValueError(f"the body is longer than the {answer.length} bytes that it announced")
+                        raise ValueError(f"the body is longer than its Content-Length, {answer.length}")
                 self._write(exchange, b"%x\r\n%b\r\n" % (len(part), part) if chunked else part)
                 if self.drained is not None or exchange is not self.queue[0]:
                     await self._may_write(exchange)
                 if self.over:
                     return
             if left:
-                raise ValueError(f"the body ended {left} bytes early")
+                raise ValueError(f"the body is {left} bytes shorter than its Content-Length")
             if chunked:
                 self._write(exchange, b"0\r\n\r\n")
             if not request.body.complete:
@@ -598,7 +598,9 @@ class Connection(asyncio.Protocol):
             # The head is already sent, so only the end of the connection can show that the body is incomplete.
             if not self.over:
                 if not isinstance(error, Refused):
-                    log.warning("a streamed answer was cut: %s: %s", type(error).__name__, error)
+                    log.warning(
+                        "A streamed answer failed, and its connection was closed: %s: %s", type(error).__name__, error
+                    )
                 self.abort()
         finally:
             close = getattr(body, "aclose", None)
@@ -750,7 +752,7 @@ class Connection(asyncio.Protocol):
             if left < self.unwritten:  # the client is slow, but it reads
                 self.unwritten, self.deadline = left, now + self.limits.write_seconds
             else:
-                log.info("a client that reads nothing was cut")
+                log.info("A client that read nothing was disconnected")
                 self.abort()
         elif self.current is not None:
             if self.paused:  # our side does not read
@@ -758,10 +760,14 @@ class Connection(asyncio.Protocol):
             else:
                 least, grace = self.limits.upload_bytes_a_second, self.limits.upload_grace_seconds
                 self._refuse(
-                    malformed(f"the body came too slowly: send at least {least} bytes a second, over {grace:g} seconds")
+                    malformed(
+                        f"the body arrived too slowly: expected at least {least} bytes per second over {grace:g} seconds"
+                    )
                 )
         elif self.reading_head:
-            self._refuse(malformed(f"the head came too slowly: send it within {self.limits.head_seconds:g} seconds"))
+            self._refuse(
+                malformed(f"the head arrived too slowly: expected the head within {self.limits.head_seconds:g} seconds")
+            )
         else:
             self.transport.close()
 
@@ -783,5 +789,5 @@ def head_too_large(limits: Limits) -> Refused:
     return Refused(
         431,
         "invalid_request",
-        f"the head is too large: at most {limits.head_bytes} bytes and {limits.head_fields} fields are read",
+        f"the head is too large: expected at most {limits.head_bytes} bytes and {limits.head_fields} fields",
     )

@@ -50,7 +50,7 @@ class ApiKeyFactory:
             raise PluginConfigError(f"keyFile: {config.key_file} cannot be read: {error}") from error
         if not key or not key.isascii() or not key.isprintable():
             raise PluginConfigError(
-                f"keyFile: {config.key_file} holds no key: write one line of printable ASCII into it"
+                f"keyFile: {config.key_file} contains no key: write one line of printable ASCII into the file"
             )
         return b"Bearer " + key.encode()
 

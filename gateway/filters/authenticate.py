@@ -79,12 +79,12 @@ class Authenticate:
         if token is not None:
             found = self.by_secret(token) or self.by_token(token)
             if found is None:
-                raise Unauthorized("The key or token is not known here.")
+                raise Unauthorized("Unknown key or token: use another one.")
             return found
         if self.keys.config.client_certificates and (name := common_name(certificate)):
             return Subject(name)
         if not self.keys.config.anonymous:
-            raise Unauthorized("This address needs a key. Send it as Authorization: Bearer SECRET.")
+            raise Unauthorized("The request has no key: send Authorization: Bearer SECRET.")
         return Subject(None)
 
     def by_secret(self, token: str) -> Subject | None:
@@ -109,7 +109,7 @@ class Authenticate:
                 options={"require": ["exp", config.subject_claim]},
             )
         except (jwt.PyJWTError, KeyError, ValueError) as error:
-            raise Unauthorized(f"The token is not valid: {error}.") from error
+            raise Unauthorized(f"Invalid token: {error}.") from error
         roles = claims.get(config.roles_claim, ()) if config.roles_claim else ()
         roles = roles.split() if isinstance(roles, str) else roles
         return Subject(str(claims[config.subject_claim]), tuple(map(str, roles)), claims)
@@ -128,7 +128,7 @@ def credentials(request: Request) -> tuple[str | None, str]:
         return (in_query[0] if in_query else None), query
     scheme, _, token = header.decode("latin-1").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
-        raise Unauthorized("The header Authorization is not understood. Send it as Authorization: Bearer SECRET.")
+        raise Unauthorized("Invalid header Authorization: send Authorization: Bearer SECRET.")
     return token.strip(), query
 
 
@@ -148,10 +148,10 @@ def parse_keys(text: str) -> dict[bytes, Subject]:
         if not words:
             continue
         if len(words) not in (2, 3) or len(words[1]) != SHA256_HEX or set(words[1].lower()) - set("0123456789abcdef"):
-            raise ValueError(f"line {number} is not NAME, SHA-256 in hex, and optional roles")
+            raise ValueError(f"invalid line {number}: expected NAME, SHA-256 in hex, and optional roles")
         digest = bytes.fromhex(words[1])
         if digest in found:
-            raise ValueError(f"line {number} has the secret of {found[digest].name!r}")
+            raise ValueError(f"line {number} has the secret of {found[digest].name!r}: choose another secret")
         found[digest] = Subject(words[0], tuple(filter(None, words[2].split(","))) if len(words) == 3 else ())
     return found
 
@@ -160,7 +160,7 @@ def parse_jwks(text: str) -> jwt.PyJWKSet:
     try:
         return jwt.PyJWKSet.from_json(text)
     except (jwt.PyJWTError, AttributeError, TypeError) as error:
-        raise ValueError(f"it is not a JSON Web Key Set: {error}") from error
+        raise ValueError(f"invalid JSON Web Key Set: {error}") from error
 
 
 class AuthenticateFactory:
@@ -173,7 +173,9 @@ class AuthenticateFactory:
 
     def initialize(self, context: FilterFactoryContext, config: AuthenticateConfig) -> Keys:
         if config.keys_file is None and config.jwt is None and not config.client_certificates:
-            raise PluginConfigError("expected keysFile, jwt or clientCertificates: without one nobody could come in.")
+            raise PluginConfigError(
+                "expected keysFile, jwt or clientCertificates, because otherwise no client can authenticate."
+            )
         return Keys(
             config,
             opened(context, "keysFile", config.keys_file, parse_keys) if config.keys_file is not None else None,

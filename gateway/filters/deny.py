@@ -60,14 +60,14 @@ class DenyFactory:
 
     def initialize(self, context: FilterFactoryContext, config: DenyConfig) -> list[Rule]:
         if not config.rules:
-            raise PluginConfigError("rules: expected at least one.")
+            raise PluginConfigError("rules: expected at least one rule.")
         for rule in config.rules:
             for each in rule.operations or ():
                 if each not in OPERATIONS:
                     raise PluginConfigError(f"rules: operation {each!r} does not exist.")
             for each in [*(rule.topics or ()), *(rule.subjects or ())]:
                 if not is_pattern(each):
-                    raise PluginConfigError(f"rules: {each!r} may have a * at its end only.")
+                    raise PluginConfigError(f"rules: {each!r} has a * in the middle: expected * only at the end.")
         return config.rules
 
     def create_filter(self, context: FilterFactoryContext, data: list[Rule]) -> Deny:

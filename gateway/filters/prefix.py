@@ -46,12 +46,12 @@ class PrefixFactory:
     """Renames topics and routers both ways: in paths, bodies, frames, ids and errors."""
 
     offers_not: ClassVar = dict.fromkeys(
-        BUS, "the filter Prefix renames topics, and topics of the push bus keep their names"
+        BUS, "the filter Prefix renames topics, but cannot rename topics of the push bus"
     )
 
     def initialize(self, context: FilterFactoryContext, config: PrefixConfig) -> str:
         if BEGINNING.fullmatch(config.prefix) is None:
-            raise PluginConfigError(f"prefix: {config.prefix!r} cannot begin a topic's name.")
+            raise PluginConfigError(f"invalid prefix {config.prefix!r}: expected the start of a topic's name.")
         return config.prefix
 
     def create_filter(self, context: FilterFactoryContext, data: str) -> Prefix:

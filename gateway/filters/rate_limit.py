@@ -56,7 +56,9 @@ class RateLimit:
         wait = self.buckets.take(self.who(context))
         if wait:
             limit = f"burst of one {self.by}"
-            error = Throttled(f"Too many requests of one {self.by}.", limit=limit, max=self.buckets.burst)
+            error = Throttled(
+                f"Too many requests of one {self.by}: try again later.", limit=limit, max=self.buckets.burst
+            )
             error.retry_after = math.ceil(wait)
             raise error
         return request

@@ -107,7 +107,7 @@ class Duplication:
                 moved = await self.sweep(context, copy)
             except TopicsError as error:
                 moved = False
-                log.warning("the copies on the route %r stand still: %s", copy.route, error.message)
+                log.warning("Copying to the route %r stopped: %s. The gateway retries", copy.route, error.message)
             if not moved:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self.written[copy.route].wait(), SWEEP_SECONDS)
@@ -123,7 +123,7 @@ class Duplication:
             except NotReady as error:
                 if error.detail.get("status", 500) >= 500:
                     raise
-                log.warning("a write was not passed on to the route %r: %s", copy.route, error.message)
+                log.warning("A write was not copied to the route %r: %s", copy.route, error.message)
             copy.pending.popleft()
         originals = {name: each async for name, each in listed(context, self.config.primary) if self.takes(name)}
         copied = {name: each async for name, each in listed(context, copy.route) if self.takes(name)}
@@ -143,12 +143,12 @@ class Duplication:
                 blocked[topic] = error.message
                 lag += original.head - (there.head if there is not None else 0)
         for topic in copied.keys() - originals.keys():
-            blocked[topic] = "the primary has no such topic"
+            blocked[topic] = "the topic does not exist on the primary"
         await self.audit(context, copy, sorted(originals.keys() & copied.keys() - blocked.keys()))
-        blocked |= dict.fromkeys(copy.opened & copied.keys(), "the topic there is open, so it is no copy")
+        blocked |= dict.fromkeys(copy.opened & copied.keys(), "the topic is not sealed, so it is not a copy")
         for topic, why in blocked.items():
             if copy.blocked.get(topic) != why:
-                log.warning("the copy of %r on the route %r differs: %s", topic, copy.route, why)
+                log.warning("The copy of %r on the route %r differs: %s", topic, copy.route, why)
         copy.lag, copy.blocked = lag, blocked
         copy.differing &= originals.keys()
         return moved
@@ -214,7 +214,7 @@ class DuplicateRouter:
             await request.body()  # the body is forwarded later
         if operation is Operation.PUT_TOPIC and "sealed" in await request.json():
             raise InvalidRequest(
-                "sealed: the primary's topics stay open; seal a topic at its server instead", field="sealed"
+                "sealed: topics of the primary cannot be sealed here. Seal the topic at its server", field="sealed"
             )
         answer = await context.send_request(context.any_node(duplication.config.primary), request)
         if answer.status in (200, 201) and request.topic is not None and duplication.takes(request.topic):
@@ -268,9 +268,9 @@ class DuplicateRouterFactory:
                 if route not in context.route_names:
                     raise PluginConfigError(f"{name}: route {route!r} does not exist.")
         if not config.copies or len(set(config.copies)) < len(config.copies) or config.primary in config.copies:
-            raise PluginConfigError("copies: name one or more routes, each once, other than the primary.")
+            raise PluginConfigError("copies: expected one or more routes other than the primary, each once.")
         if unused := set(context.route_names) - {config.primary, *config.copies}:
-            raise PluginConfigError(f"routes: {', '.join(sorted(unused))} would never be used; remove it.")
+            raise PluginConfigError(f"routes: {', '.join(sorted(unused))} is never used: remove it.")
         made = Duplication(config)
         context.gauge("copy_lag_records", "Records that a copy lacks", lambda: made.numbers(lambda copy: copy.lag))
         context.gauge(

@@ -91,7 +91,7 @@ class Decision:
             except TopicsError as error:
                 if began < self.valid_until:
                     return
-                raise NotReady(f"The witness does not say which server is live: {error.message}.") from error
+                raise NotReady(f"Cannot read from the witness which server is live: {error.message}.") from error
             if epoch != self.epoch:
                 self.take(epoch, live, began - age)
             self.valid_until = began + self.lease
@@ -100,7 +100,7 @@ class Decision:
         """Stores a new decision. Other gateways can write to the former server for one lease after the decision."""
         self.writes_from = decided + self.lease if epoch else 0.0
         if self.epoch >= 0:
-            log.warning("the route %r is live from now on (decision %d)", live, epoch)
+            log.warning("The route %r is now live (decision %d)", live, epoch)
         self.epoch, self.live, self.down_since = epoch, live, None
 
     async def read(self, context: RouterContext) -> tuple[int, str, float]:
@@ -112,20 +112,20 @@ class Decision:
         answer = await ask(context, self.config.witness, Request("GET", f"{topic}/records", f"from_seq={seq - 1}"), 200)
         page = await answer.decoded()
         if not page["records"]:
-            raise NotReady(f"the last record of {self.config.decision_topic} is gone: append a decision")
+            raise NotReady(f"the last record of {self.config.decision_topic} was deleted: append a decision")
         record = page["records"][-1]
         try:
             live = msgspec.convert(record["data"], Decided).live
         except msgspec.ValidationError as error:
-            raise NotReady(f"the last record of {self.config.decision_topic} is no decision: {error}") from error
+            raise NotReady(f"the last record of {self.config.decision_topic} is not a decision: {error}") from error
         if live not in (self.config.live, self.config.spare):
-            raise NotReady(f"the decision names {live!r}, which is neither of the two routes")
+            raise NotReady(f"the decision names {live!r}: expected one of the two routes")
         return record["$seq"], live, max(0.0, seconds_of(answer) - record["$ts"] / 1000 - 1)
 
     async def switch(self, context: RouterContext) -> None:
         """Makes the other route live. If several gateways switch, exactly one succeeds. Raises TopicsError."""
         if self.epoch < 0:
-            raise NotReady("the witness has not said yet which server is live")
+            raise NotReady("the live server is not yet known from the witness")
         other = self.config.spare if self.live == self.config.live else self.config.live
         await ask(context, other, Request("GET", "/v0/ready"), 200)
         body = {
@@ -157,14 +157,14 @@ class FailoverRouter:
             return context.respond_with(await self.send(request, context))
         now = time.monotonic()
         if now < decision.writes_from:
-            wait = NotReady("The gateway has switched servers, and waits until no gateway writes to the former one.")
+            wait = NotReady("The gateway has switched servers. It waits until no gateway writes to the former server.")
             wait.retry_after = int(decision.writes_from - now) + 1
             raise wait
         try:
             async with asyncio.timeout(decision.valid_until - now):  # a later answer might come from a former server
                 return context.respond_with(await self.send(request, context))
         except TimeoutError as error:
-            raise UpstreamTimeout(decision.live, "it did not answer within the lease", maybe_written=True) from error
+            raise UpstreamTimeout(decision.live, "no answer within the lease", maybe_written=True) from error
 
     async def send(self, request: Request, context: RouterContext) -> Response:
         """Returns the live server's answer. With `health`, a server without an answer for `afterMs` is replaced."""
@@ -188,7 +188,9 @@ class FailoverRouter:
                 try:
                     await decision.switch(context)
                 except TopicsError as error:
-                    log.error("the route %r does not answer, and the other cannot take over: %s", live, error.message)
+                    log.error(
+                        "The route %r does not answer, and the other route cannot take over: %s", live, error.message
+                    )
 
     def static_routes(self) -> Mapping[Operation, str]:
         return {}
@@ -215,12 +217,14 @@ class FailoverRouterFactory:
             if getattr(config, field) not in context.route_names:
                 raise PluginConfigError(f"{field}: route {getattr(config, field)!r} does not exist.")
         if config.live == config.spare:
-            raise PluginConfigError("spare: it is the live route; name another one.")
+            raise PluginConfigError("spare: expected another route than `live`.")
         if config.live == config.witness:
-            raise PluginConfigError("witness: the live server cannot say that it is down; name another route.")
+            raise PluginConfigError(
+                "witness: expected another route than `live`, because a stopped server cannot report itself."
+            )
         used: set[Any] = {config.live, config.spare, config.witness}
         if unused := set(context.route_names) - used:
-            raise PluginConfigError(f"routes: {', '.join(sorted(unused))} would never be used; remove it.")
+            raise PluginConfigError(f"routes: {', '.join(sorted(unused))} is never used: remove it.")
         return Decision(config)
 
     def create_router(self, context: RouterFactoryContext, data: Decision) -> FailoverRouter:

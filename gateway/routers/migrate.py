@@ -138,7 +138,7 @@ class MigrateRouter:
             if move.both_sealed_since is None:
                 return answer  # an operator has sealed the topic, and no move is running
             if time.monotonic() > deadline:
-                raise NotReady(f"the topic {move.topic!r} is being moved to another server: try again")
+                raise NotReady(f"topic {move.topic!r} is being moved to another server: try again")
             await asyncio.sleep(0.05)
 
     async def known_append(self, move: Move, request: Request, context: RouterContext) -> Response | None:
@@ -157,10 +157,12 @@ class MigrateRouter:
     async def configure(self, move: Move, request: Request, context: RouterContext) -> Response:
         body = await request.json(Raws)
         if "sealed" in body:
-            raise InvalidRequest(f"sealed: the topic {move.topic!r} is being moved, which seals it", field="sealed")
+            raise InvalidRequest(
+                f"sealed: topic {move.topic!r} is being moved, and the move seals the topic", field="sealed"
+            )
         await move.look(context)
         if move.both_sealed_since is not None:
-            raise NotReady(f"the topic {move.topic!r} is being moved to another server: try again")
+            raise NotReady(f"topic {move.topic!r} is being moved to another server: try again")
         answer = await self.send(move.live, request, context)
         if move.is_copied and not move.has_moved and answer.status == 200:
             await copies.configure(context, move.topic, move.dest, body)
@@ -237,9 +239,9 @@ class MigrateRouterFactory:
             if route not in context.route_names:
                 raise PluginConfigError(f"{name}: route {route!r} does not exist.")
         if config.source == config.dest:
-            raise PluginConfigError("to: it is the same route as `from`; name another one.")
+            raise PluginConfigError("to: expected another route than `from`.")
         if unused := set(context.route_names) - {config.source, config.dest}:
-            raise PluginConfigError(f"routes: {', '.join(sorted(unused))} would never be used; remove it.")
+            raise PluginConfigError(f"routes: {', '.join(sorted(unused))} is never used: remove it.")
         moves = Moves(config.source, config.dest, config.topics)
         context.background(moves.follow)
         return moves

@@ -146,7 +146,7 @@ async def begin(
     wids = decompose(context, "wid", said["wid"], list(named))
     wid = context.seal("wid", msgspec.to_builtins(Watched(wids, named, starts, options)))
     if len(wid) > LONGEST_WID:
-        raise InvalidRequest("a watch of a topic that moves takes fewer nodes", field="node")
+        raise InvalidRequest("too many nodes for a watch of a moving topic: send fewer", field="node")
     return answer.replace(body=msgspec.json.encode({**said, "wid": wid, "stream_url": f"/v0/watch/{wid}"}))
 
 

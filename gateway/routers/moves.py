@@ -49,7 +49,7 @@ class Move:
             self.live, self.both_sealed_since = self.dest, None
             self.old_keys_until = now + copy.config["idempotency_window_ms"] / 1000
             self.moved.set()
-            log.info("the topic %r is on the route %r from now on", self.topic, self.dest)
+            log.info("Topic %r is now on the route %r", self.topic, self.dest)
         elif original is not None and original.is_sealed and self.is_copied:
             self.both_sealed_since = self.both_sealed_since or now
         else:
@@ -74,8 +74,8 @@ class Moves:
                     await move.look(context)
                     since = move.both_sealed_since
                     if since is not None and time.monotonic() - since > ABANDONED_SECONDS:
-                        log.warning("the command that moved %r has stopped: this gateway finishes the move", move.topic)
+                        log.warning("The command that moved %r has stopped. This gateway finishes the move", move.topic)
                         await finish(context, move.topic, move.source, move.dest)
                 except TopicsError as error:
-                    log.warning("the move of %r is not known: %s", move.topic, error.message)
+                    log.warning("Cannot read the state of the move of %r: %s", move.topic, error.message)
             await asyncio.sleep(LOOK_SECONDS)

@@ -69,16 +69,16 @@ def spliced(name: str, configs: list[SegmentConfig]) -> Spliced:
         if (each.route is None) != (each.topic is None) or (each.route is None and is_last):
             raise PluginConfigError(f"{which} needs a route and a topic.")
         if is_last and each.upto is not None:
-            raise PluginConfigError(f"{which} is the last and takes the appends: remove its upto.")
+            raise PluginConfigError(f"{which} is the last segment and takes the appends: remove its upto.")
         if not is_last and each.upto is None:
-            raise PluginConfigError(f"{which} needs an upto: only the last segment grows.")
+            raise PluginConfigError(f"{which} needs an upto, because only the last segment can grow.")
         if each.upto is not None and each.upto <= each.start:
             raise PluginConfigError(f"{which} is empty: its upto must be above its from.")
         offset = end - each.start if number else 0
         segments.append(Segment(name, each.route, each.topic or name, each.start, each.upto, offset))
         end = offset + (each.upto or 0)
     if not segments:
-        raise PluginConfigError(f"{where}: it needs at least one segment.")
+        raise PluginConfigError(f"{where}: expected at least one segment.")
     return Spliced(name, segments)
 
 
@@ -100,7 +100,7 @@ class SpliceRouter:
             if request.method == "OPTIONS":
                 return await to_last(self.splices.topics[request.topic], context, request)
             if operation not in CALLS:
-                raise NotOffered(operation.value, f"{request.topic!r} is spliced out of several topics")
+                raise NotOffered(operation.value, f"{request.topic!r} consists of topics of several servers")
             return await CALLS[operation](self.splices.topics[request.topic], context, request)
         topics, default = self.splices.topics, self.splices.default
         if operation is Operation.WATCH and not topics.keys().isdisjoint(await watched(request)):
@@ -120,7 +120,7 @@ class SpliceRouter:
             if isinstance(name := body.get(key), str) and name in self.splices.topics:
                 raise NotOffered(
                     "put_router",
-                    f"{key} {name!r} is spliced out of several topics, and a router forwards within one server",
+                    f"{key} {name!r} consists of topics of several servers, and a router forwards within one server",
                 )
 
     def default(self, request: Request) -> str:
@@ -140,7 +140,7 @@ class SpliceRouter:
     def explain(self, request: Request) -> str:
         found = self.splices.topics.get(request.topic or "")
         if found is None:
-            return "it is about no spliced topic"
+            return "the call concerns no spliced topic"
         return " then ".join(f"{each.topic} of {each.route}" for each in found.segments if each.route is not None)
 
 
@@ -148,7 +148,7 @@ class SpliceRouterFactory:
     """Joins several topics, one after another, into one topic."""
 
     offers_not: ClassVar = {
-        Operation.METRICS: "counters of several servers are not one server's; ask each node of GET /v0/nodes",
+        Operation.METRICS: "several servers have separate counters: ask each node of GET /v0/nodes",
     }
 
     def initialize(self, context: RouterFactoryContext, config: SpliceConfig) -> Splices:
@@ -158,7 +158,7 @@ class SpliceRouterFactory:
             if route not in context.route_names:
                 raise PluginConfigError(f"route {route!r} does not exist.")
         if unused := set(context.route_names) - used:
-            raise PluginConfigError(f"routes: {', '.join(sorted(unused))} would never be used; remove it.")
+            raise PluginConfigError(f"routes: {', '.join(sorted(unused))} is never used: remove it.")
         return found
 
     def create_router(self, context: RouterFactoryContext, data: Splices) -> SpliceRouter:

@@ -29,7 +29,7 @@ class StaticRouterFactory:
 
     def initialize(self, context: RouterFactoryContext, config: NoConfig) -> str:
         if len(context.route_names) != 1:
-            raise PluginConfigError("routes: a StaticRouter has exactly one route")
+            raise PluginConfigError("routes: expected exactly one route for a StaticRouter")
         return context.route_names[0]
 
     def create_router(self, context: RouterFactoryContext, data: str) -> StaticRouter:

@@ -71,14 +71,14 @@ class SubjectRouterFactory:
                 raise PluginConfigError(f"{key}: route {name!r} does not exist in {', '.join(context.route_names)}.")
         for rule in config.rules:
             if not rule.subjects and not rule.roles:
-                raise PluginConfigError(f"rules: the one to {rule.route!r} takes nobody: add subjects or roles.")
+                raise PluginConfigError(f"rules: the rule for {rule.route!r} matches no client: add subjects or roles.")
             for each in rule.subjects:
                 if not is_pattern(each):
-                    raise PluginConfigError(f"rules: {each!r} may have a * at its end only.")
+                    raise PluginConfigError(f"rules: {each!r} has a * in the middle: expected * only at the end.")
         unused = set(context.route_names) - {rule.route for rule in config.rules} - {config.default_route}
         if unused:
             raise PluginConfigError(
-                f"rules: no subject takes the routes {', '.join(sorted(unused))}: add a rule or remove them."
+                f"rules: no rule uses the routes {', '.join(sorted(unused))}: add a rule, or remove these routes."
             )
         return config
 

@@ -94,11 +94,11 @@ class TopicRouter:
         routes = {tables.route(name) for name in names}
         if len(routes) > 1:
             raise InvalidRequest(
-                f"the topics of a {operation.value} belong to several servers: ask for those of one", topics=names
+                f"the topics of this {operation.value} are on several servers: name topics of one server", topics=names
             )
         route = routes.pop() if routes else tables.table.default
         if route is None:
-            raise UnknownRoute("no route takes this call: the table of topics has no default")
+            raise UnknownRoute("no route takes this call, because the table of topics has no default")
         return route
 
     def static_routes(self) -> Mapping[Operation, str]:
@@ -130,12 +130,12 @@ class TopicRouterFactory:
             except ValueError as error:
                 raise PluginConfigError(str(error)) from error
         if config.topics or config.prefixes or config.default:
-            raise PluginConfigError("tableFile: the table stands in the file or here, not in both")
+            raise PluginConfigError("tableFile: expected the table in the file or in the configuration, not in both")
         file = context.file(config.table_file)
         try:
             return WatchedFile(file, lambda text: parsed(text, context.route_names))
         except (OSError, ValueError) as error:
-            raise PluginConfigError(f"tableFile: {file} cannot be used: {error}") from error
+            raise PluginConfigError(f"tableFile: invalid {file}: {error}") from error
 
     def create_router(self, context: RouterFactoryContext, data: Lookup | WatchedFile[Lookup]) -> TopicRouter:
         return TopicRouter(data)

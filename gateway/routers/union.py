@@ -58,7 +58,8 @@ class UnionRouter:
             return await context.send_request(context.any_node(self.union.routes[-1]), request)
         if request.topic is None and operation not in OF_ROUTERS:  # a call that this version does not know
             raise NotOffered(
-                operation.value, "it is about one server, and this address shows several: ask a node of GET /v0/nodes"
+                operation.value,
+                "the call concerns one server, and this address has several: ask a node of GET /v0/nodes",
             )
         name = request.topic if request.topic is not None else request.name or ""
         route = self.union.route(name)
@@ -73,7 +74,7 @@ class UnionRouter:
 
     def no_route(self, operation: Operation, name: str) -> Exception:
         names = ", ".join(route + SEPARATOR for route in sorted(self.union.routes))
-        message = f"{name!r} is on no server: a name begins with one of {names} here"
+        message = f"unknown server in {name!r}: expected a name with one of the prefixes {names}"
         return TopicNotFound(message, topic=name) if operation.is_read else UnknownRoute(message, topic=name)
 
     async def check_one_server(self, route: str, request: Request) -> None:
@@ -86,8 +87,8 @@ class UnionRouter:
             name = body.get(key)
             if isinstance(name, str) and self.union.route(name) != route:
                 raise InvalidRequest(
-                    f"{key} {name!r} is on another server than the router: a router forwards within one server,"
-                    f" so its name, source and dest begin with {route + SEPARATOR!r}",
+                    f"{key} {name!r} is on another server than the router:"
+                    f" expected the prefix {route + SEPARATOR!r} in name, source and dest",
                     field=key,
                 )
 
@@ -154,15 +155,15 @@ class UnionRouter:
 
     def explain(self, request: Request) -> str:
         route = self.union.route(request.topic or request.name or "")
-        return "every route takes part" if route is None else f"the name begins with {route + SEPARATOR!r}"
+        return "every route takes part" if route is None else f"the name has the prefix {route + SEPARATOR!r}"
 
 
 class UnionRouterFactory:
     """Offers the topics of all routes, prefixed by the route's name: `eu.orders`."""
 
     offers_not: ClassVar = {
-        Operation.METRICS: "counters of several servers are not one server's; ask each node of GET /v0/nodes",
-        **dict.fromkeys(BUS, "the push bus of several servers is not one bus"),
+        Operation.METRICS: "several servers have separate counters: ask each node of GET /v0/nodes",
+        **dict.fromkeys(BUS, "several servers have separate push buses: ask each node of GET /v0/nodes"),
     }
 
     def initialize(self, context: RouterFactoryContext, config: NoConfig) -> Union:

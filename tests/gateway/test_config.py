@@ -104,39 +104,39 @@ def test_a_whole_file_is_typed(tmp_path: Path) -> None:
         ("connectMs: 200", "conectMs: 200", "conectMs", "unknown field. Did you mean 'connectMs'?"),
         ("defaultRoute: eu", "defaultRoute: 7", "config:", "config.defaultRoute: Expected str, got int."),
         ("defaultRoute: eu, ", "", "config:", "the field 'defaultRoute' is missing."),
-        ("id: 1, target", "id: 0, target", "{name: us, id", "0 is taken by line 14: choose another."),
-        ("id: 1, target", "id: 2, target", "{name: us, id", "2 is too large: 2 routes have ids from 0 to 1."),
-        ("{name: us, id: 1", "{name: eu, id: 1", "{name: eu, id: 1", "'eu' is taken by line 14: choose another."),
-        ("filters: [who]", "filters: [who, eu-key]", "[who, eu", "stands on a route to a cluster only: move it there."),
-        ("filters: [eu-key]", "filters: [eu-key, eu-key]", "[eu-key, ", "is a filter ApiKey already: remove one"),
+        ("id: 1, target", "id: 0, target", "{name: us, id", "0 is already used in line 14: choose another name."),
+        ("id: 1, target", "id: 2, target", "{name: us, id", "the id 2 is too large: expected 0 to 1 for 2 routes."),
+        ("{name: us, id: 1", "{name: eu, id: 1", "{name: eu, id: 1", "'eu' is already used in line 14: choose another name."),
+        ("filters: [who]", "filters: [who, eu-key]", "[who, eu", "move it to a route to a cluster, its only place."),
+        ("filters: [eu-key]", "filters: [eu-key, eu-key]", "[eu-key, ", "is already a filter ApiKey: remove one"),
         ("{cluster: us}}", "{cluster: us, router: by-topic}}", "cluster: us,", "found cluster and router."),
         ("{cluster: us}}", "{}}", "target: {}", "expected exactly one of cluster and router, found neither."),
-        ("{prefix: /vc/all}", "{prefix: /vc/all/}", "/vc/all/", "'/vc/all/' is not a prefix: expected /NAME"),
-        ("{prefix: /vc/all}", "{prefix: /gateway/x}", "/gateway/x", "/gateway belongs to the gateway itself"),
-        ("{prefix: /vc/all}", "{host: Topics.example.org}", "Topics.example", "'host topics.example.org' is taken by line 18"),
-        ("host: topics.example.org", "host: 'http://x:80'", "host:", "is not a host name: leave out scheme, port and path."),
+        ("{prefix: /vc/all}", "{prefix: /vc/all/}", "/vc/all/", "invalid prefix '/vc/all/': expected /NAME"),
+        ("{prefix: /vc/all}", "{prefix: /gateway/x}", "/gateway/x", "/gateway is reserved for the gateway itself"),
+        ("{prefix: /vc/all}", "{host: Topics.example.org}", "Topics.example", "'host topics.example.org' is already used in line"),
+        ("host: topics.example.org", "host: 'http://x:80'", "host:", "expected a host name without scheme, port"),
         ('"http://us.internal:4000"', '"us.internal:4000"', "us.internal", "expected http://HOST:PORT or https://HOST:PORT."),
-        ('"http://us.internal:4000"', '"http://us:4000/v0"', "us:4000/v0", "'http://us:4000/v0' is not a node's address"),
+        ('"http://us.internal:4000"', '"http://us:4000/v0"', "us:4000/v0", "invalid node address 'http://us:4000/v0'"),
         ("name: us, nodes", "name: yes, nodes", "yes", "Expected str, got bool: put the word in quotes."),
         ("name: us, nodes: [{id: 0", "name: us, tls: {}, nodes: [{id: 0", "tls", "because no node has an https:// URL"),
         ("timeouts:", "tls: {ca: none.pem}\n    timeouts:", "none.pem", "does not exist"),
         ("timeouts:", "tls: {key: k.pem}\n    timeouts:", "k.pem", "expected exactly one"),
-        ("    filters: [who]\n", "    filters: [who]\n    filters: []\n", "filters: []", "'filters' stands twice"),
-        ("    filters: [who]\n", "", "name: who", "no virtual cluster leads to the filter 'who': use it or remove it."),
+        ("    filters: [who]\n", "    filters: [who]\n    filters: []\n", "filters: []", "'filters' occurs twice"),
+        ("    filters: [who]\n", "", "name: who", "no virtual cluster uses the filter 'who': use the filter, or remove it."),
         (
             "    filters: [who]\n",
             "    filters: [who]\n    without: [apend]\n",
             "apend",
             "operation 'apend' does not exist. Did you mean 'append'?",
         ),
-        ("    filters: [who]\n", "    filters: [who]\n    without: [diff, diff]\n", "without", "'diff' is taken by line"),
+        ("    filters: [who]\n", "    filters: [who]\n    without: [diff, diff]\n", "without", "'diff' is already used in line"),
         ("nodes: [{id: 0, url: \"http://us.internal:4000\"}]", "nodes: []", "nodes: []", "Expected array of length >= 1."),
         ("virtualClusters:", "virtualCluster:", "virtualCluster:", "unknown field. Did you mean 'virtualClusters'?"),
     ],
 )  # fmt: skip
 def test_a_fault_is_told_with_its_line_and_the_change(tmp_path: Path, old: str, new: str, word: str, said: str) -> None:
     if "key: k.pem" in new:
-        said = "certificate and key come together: add the other one."
+        said = "certificate and key need each other: add the missing one."
     assert old in WHOLE
     text = WHOLE.replace(old, new, 1)
     lines = report(tmp_path, text)
@@ -219,7 +219,7 @@ def test_a_file_that_cannot_be_read_is_a_report(tmp_path: Path) -> None:
     with pytest.raises(Faulty, match="cannot be read: No such file"):
         load(tmp_path / "none.yaml", PLUGINS)
     (tmp_path / "latin").write_bytes(b"\xff")
-    with pytest.raises(Faulty, match="it is not UTF-8"):
+    with pytest.raises(Faulty, match="not UTF-8"):
         load(tmp_path / "latin", PLUGINS)
 
 
@@ -255,5 +255,5 @@ def spots_of(value: Any) -> Any:
 
 
 def test_client_certificates_come_in_pairs() -> None:
-    with pytest.raises(ValueError, match="add the other one"):
+    with pytest.raises(ValueError, match="add the missing one"):
         Tls(certificate="c.pem")

@@ -69,7 +69,7 @@ def test_the_command_serves_with_two_processes(tmp_path: Path) -> None:
     }
     running = Running(tmp_path, configuration, {"GATEWAY_KEY": "x" * 32}, ("--processes", "2")).start()
     try:
-        until(lambda: running.output.count("serving configuration") == 2, "both processes")
+        until(lambda: running.output.count("Serving configuration") == 2, "both processes")
         assert running.health() == "degraded"
         assert running.stop() == 0
     finally:

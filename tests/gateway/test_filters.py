@@ -123,7 +123,7 @@ def test_a_client_without_a_key_may_be_let_in_and_one_with_a_wrong_key_never(con
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("billing", "line 1 is not NAME"),
+        ("billing", "invalid line 1: expected NAME"),
         (f"a {digest('x')}\nb {digest('x')}", "line 2 has the secret of 'a'"),
         ("\na 12", "line 2"),
         (f"a {'g' * 64}", "line 1"),
@@ -151,7 +151,10 @@ def test_a_changed_file_of_keys_counts_and_a_broken_one_does_not(
     (context.folder / "keys").write_text(f"later {digest('new')}\n")
     until(comes_in, "the new key to count")
     (context.folder / "keys").write_text("broken")
-    until(lambda: "its last version stays" in caplog.text or (comes_in() and False), "the broken file to be told")
+    until(
+        lambda: "The gateway keeps its last version" in caplog.text or (comes_in() and False),
+        "the broken file to be told",
+    )
     assert comes_in()
 
 
@@ -225,7 +228,7 @@ def test_an_authenticate_that_lets_nobody_in_refuses_to_start(context: Context) 
     with pytest.raises(PluginConfigError, match="none cannot be read"):
         made(AuthenticateFactory(), context, keysFile="none")
     (context.folder / "jwks").write_text("[]")
-    with pytest.raises(PluginConfigError, match="not a JSON Web Key Set"):
+    with pytest.raises(PluginConfigError, match="invalid JSON Web Key Set"):
         made(AuthenticateFactory(), context, jwt={"jwksFile": "jwks", "issuer": "i", "audience": "a"})
 
 
@@ -244,7 +247,7 @@ def test_a_prefix_renames_topics(context: Context) -> None:
 
 @pytest.mark.parametrize("prefix", ["", ".eu", "e u", "x" * 201, "é"])
 def test_a_prefix_that_no_name_can_have_refuses_to_start(context: Context, prefix: str) -> None:
-    with pytest.raises(PluginConfigError, match="cannot begin a topic's name"):
+    with pytest.raises(PluginConfigError, match="expected the start of a topic's name"):
         made(PrefixFactory(), context, prefix=prefix)
 
 

@@ -445,7 +445,7 @@ def test_what_cannot_be_offered_says_so(client, name: str) -> None:
 @pytest.mark.parametrize(
     ("segments", "fault"),
     [
-        ([], "needs at least one segment"),
+        ([], "expected at least one segment"),
         ([{"route": "old", "topic": "a"}, {"route": "new", "topic": "a"}], "segment 1 needs an upto"),
         ([{"route": "new", "topic": "a", "upto": 5}], "remove its upto"),
         ([{"upto": 5}], "needs a route and a topic"),

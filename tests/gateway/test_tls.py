@@ -74,7 +74,7 @@ def test_clients_may_speak_tls(authority, configuration, tmp_path: Path, name: s
     folder.mkdir()
     running = Running(folder, configuration, options=("--tls-certificate", own, "--tls-key", own)).start(ready=False)
     try:
-        until(lambda: "serving configuration" in running.output, "the gateway")
+        until(lambda: "Serving configuration" in running.output, "the gateway")
         context = ssl.create_default_context()
         authority.configure_trust(context)
         connection = http.client.HTTPSConnection("localhost", running.port, context=context, timeout=30)

@@ -185,7 +185,7 @@ def test_a_router_that_would_have_to_read_frames_is_501(two_servers, gateways) -
         with opened(gateway, ASK.replace(b"/v0/ws", path)) as client:
             got = some(client, b"server_total_ms")
         assert statuses(got) == [501], path
-        assert b"UnionRouter would have to read the frames of the WebSocket" in got
+        assert b"UnionRouter cannot read the frames of a WebSocket" in got
 
 
 def test_a_socket_that_nobody_uses_ends(tmp_path) -> None:

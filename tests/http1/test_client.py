@@ -103,7 +103,7 @@ def test_an_upload_that_fails_is_no_whole_request() -> None:
                 await pool.send(b"POST", b"/", (), broken())
             while server.connections:
                 await asyncio.sleep(0.01)
-            assert seen == ["the body is cut off"]
+            assert seen == ["the body is incomplete"]
             assert not pool.connections
 
     run(main())

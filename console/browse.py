@@ -55,7 +55,7 @@ def filter_of(tag: str | None, node: str | None) -> Filter:
 def browse(topic: Held, form: JumpForm) -> dict[str, Any]:
     """Returns the template context of one page. Raises InvalidRequest."""
     if not form.is_valid():
-        raise InvalidRequest("the page cannot be asked for like that: correct what is marked")
+        raise InvalidRequest("the page has invalid filters: correct the marked fields")
     given, head, floor = form.cleaned_data, topic.state.head_seq, topic.state.earliest_seq - 1
     wanted = form.wanted()
     start, up, goal = head, False, None

@@ -54,7 +54,7 @@ def sparkline(values: Values, label: str) -> SafeString:
     most = max(known) or 1
     line = path(values, most, 1, SPARK_WIDTH - 2, 2, SPARK_HEIGHT - 4)
     return format_html(
-        '<svg class="spark" viewBox="0 0 {} {}" width="{}" height="{}" role="img" aria-label="{}: {} at the most">'
+        '<svg class="spark" viewBox="0 0 {} {}" width="{}" height="{}" role="img" aria-label="{}: at most {}">'
         '<path d="{}"/></svg>',
         SPARK_WIDTH,
         SPARK_HEIGHT,
@@ -70,7 +70,7 @@ def chart(title: str, times: Sequence[int], lines: Sequence[Line], unit: Callabl
     """Returns lines over time, each with its latest value beside its name. Each point of time has a tooltip with all values."""
     known = [value for line in lines for value in line.values if value is not None]
     if not known:
-        return mark_safe('<p class="empty">No samples yet: the first ones come within two minutes.</p>')
+        return mark_safe('<p class="empty">No samples yet. The first sample comes within two minutes.</p>')
     most = max(known) or 1
     height = HEIGHT - BOTTOM - TOP
     step = (WIDTH - 2 * LEFT) / max(len(times) - 1, 1)
@@ -94,7 +94,7 @@ def chart(title: str, times: Sequence[int], lines: Sequence[Line], unit: Callabl
     )
     return format_html(
         '<figure class="chart"><figcaption>{}</figcaption><ul class="legend">{}</ul>'
-        '<svg viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}: {} at the most">'
+        '<svg viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}: at most {}">'
         '<path class="grid" d="M0 {}H{}M0 {}H{}"/>{}<g class="points">{}</g></svg>'
         '<div class="axis"><span>{}</span><span>{}</span><span>{} UTC</span></div></figure>',
         title,

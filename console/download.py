@@ -95,7 +95,7 @@ async def stream(scope: dict[str, Any], receive: Any, send: Send) -> None:
     if path is None:
         raise NotFound("unknown path")
     if not settings.TOPICS_CONSOLE_DOWNLOADS:
-        raise Forbidden("downloads are switched off here (TOPICS_CONSOLE_DOWNLOADS)")
+        raise Forbidden("downloads are switched off: set TOPICS_CONSOLE_DOWNLOADS to 1")
     shutdown.check()
     sending = Sending(key_of(await enter(scope, PERMISSION)))
     name, kind = path[1], path[2]

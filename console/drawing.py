@@ -79,7 +79,7 @@ def ask_graphviz(body: bytes) -> str:
             command, input=body, capture_output=True, timeout=LAYOUT_SECONDS, cwd=settings.BASE_DIR, check=True
         )
     except subprocess.TimeoutExpired as error:
-        raise TooLong("Graphviz took too long") from error
+        raise TooLong("Graphviz did not finish in time") from error
     return done.stdout.decode()
 
 

@@ -98,7 +98,7 @@ class ProcessHeartbeat:
             except Exception as error:
                 connection.close()
                 if not isinstance(error, TopicsError):
-                    log.exception("this process could not say that it lives")
+                    log.exception("Could not write the heartbeat of this process")
                 # PostgreSQL is unavailable. Then no row can be written, and readiness reports PostgreSQL itself.
             time.sleep(BEAT_SECONDS)
 

@@ -23,18 +23,18 @@ SELECT (SELECT count(*) FROM topics_topic), (SELECT count(*) FROM routers_router
        (SELECT coalesce(sum(bytes), 0)::bigint FROM topics_topichead), (SELECT count(*) FROM console_sample)
 """
 ASKED = (  # limits of a single request, so they have no usage
-    ("TOPICS_MAX_RECORDS_PER_APPEND", "records of an append"),
-    ("TOPICS_MAX_RECORD_BYTES", "data and meta of a record"),
-    ("TOPICS_MAX_BODY_BYTES", "the body of a request"),
-    ("TOPICS_MAX_META_BYTES", "meta of a record"),
+    ("TOPICS_MAX_RECORDS_PER_APPEND", "records per append"),
+    ("TOPICS_MAX_RECORD_BYTES", "bytes of data and meta per record"),
+    ("TOPICS_MAX_BODY_BYTES", "bytes of the body of a request"),
+    ("TOPICS_MAX_META_BYTES", "bytes of meta per record"),
     ("TOPICS_MAX_TAG_BYTES", "a tag"),
     ("TOPICS_MAX_NODE_BYTES", "a node"),
-    ("TOPICS_DIFF_MAX_LIMIT", "records of a read"),
-    ("TOPICS_DIFF_BYTES", "bytes of a read"),
-    ("TOPICS_MAX_NODES", "nodes that a read leaves out"),
-    ("TOPICS_MAX_IN_FLIGHT_PER_KEY", "requests under way, of a key in a web process"),
-    ("TOPICS_MAX_BODIES_BYTES", "bodies under way in a web process"),
-    ("TOPICS_MAX_STALLED_BYTES", "kept for streams that are not read, in a web process"),
+    ("TOPICS_DIFF_MAX_LIMIT", "records per read"),
+    ("TOPICS_DIFF_BYTES", "bytes per read"),
+    ("TOPICS_MAX_NODES", "nodes that a read can leave out"),
+    ("TOPICS_MAX_IN_FLIGHT_PER_KEY", "simultaneous requests of a key in a web process"),
+    ("TOPICS_MAX_BODIES_BYTES", "bytes of simultaneous bodies in a web process"),
+    ("TOPICS_MAX_STALLED_BYTES", "bytes for streams with slow clients in a web process"),
 )
 
 
@@ -66,9 +66,9 @@ def limits(now: int) -> list[Limit]:
         limit("TOPICS_MAX_TOPICS", "topics", topics),
         limit("TOPICS_MAX_ROUTERS", "routers", routers),
         limit("TOPICS_MAX_WATCH_SESSIONS", "watch sessions", sessions),
-        limit("TOPICS_MAX_WATCH_SESSIONS_PER_KEY", "watch sessions of the key or address that has most", of_key),
+        limit("TOPICS_MAX_WATCH_SESSIONS_PER_KEY", "watch sessions of the key or address with the most", of_key),
         limit("TOPICS_MAX_STREAMS", "open streams", streams),
-        limit("TOPICS_MAX_STREAMS_PER_KEY", "open streams of the key or address that has most", streams_of_key),
+        limit("TOPICS_MAX_STREAMS_PER_KEY", "open streams of the key or address with the most", streams_of_key),
         limit("TOPICS_MAX_TOTAL_BYTES", "payload of all topics", bytes),
         limit("TOPICS_HISTORY_MAX_SAMPLES", "samples of this console", samples),
     ]

@@ -70,7 +70,9 @@ def cells(row: Shown, url: str, by_tag: str, chosen: bool, named: bool, now: int
         data.text,
         "\n…" if is_cut else "",
         format_html(META, meta.text) if row.meta else "",
-        format_html('<p>This record is cut here. <a href="{}">All of it</a></p>', url) if is_cut else "",
+        format_html('<p>The list shows the beginning of this record. <a href="{}">Show the whole record</a></p>', url)
+        if is_cut
+        else "",
         format_html("<td>{}</td>", home) if named else "",
     )
 

@@ -74,7 +74,7 @@ class Board:
                 frame = frames.event(self.part.event, body=await threads().run(self.render))
             except Exception as error:
                 if not isinstance(error, TopicsError) and translated(error) is None:
-                    log.exception("a part of a page could not be drawn")
+                    log.exception("A part of a page failed. The page shows its last state")
                 # PostgreSQL is unavailable, or the object was deleted. The page keeps its last content and shows the content's
                 # age.
             else:
@@ -187,7 +187,7 @@ async def stream(scope: dict[str, Any], receive: Any, send: Send) -> None:
     shutdown.check()
     name, _, subject = scope["path"][len(PREFIX) :].partition("/")
     if name not in PARTS:
-        raise NotFound("no page has such a part")
+        raise NotFound("unknown part of a page")
     viewer = Viewer(key_of(await enter(scope, PARTS[name].permission)))
     async with admitted(viewer):
         with flowing(scope, send) as outflow, looking(viewer, name, subject):

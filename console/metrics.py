@@ -24,10 +24,11 @@ def collect(key: Key) -> Script[list[Metric]]:
     now = now_ms()
     rows = yield Statement(PROCESSES, {"now": now, "stale_ms": STALE_MS})
     known = {kind: (alive, seen_ts) for kind, alive, seen_ts in rows}
-    alive = GaugeMetricFamily(
-        "topics_processes", "Processes that gave a sign of life in the last 15 s", labels=("kind",)
+    alive = GaugeMetricFamily("topics_processes", "Processes with a heartbeat in the last 15 s", labels=("kind",))
+    silent = GaugeMetricFamily(
+        "topics_process_silent_seconds", "Seconds since the last heartbeat of any process", labels=("kind",)
     )
-    silent = GaugeMetricFamily("topics_process_silent_seconds", "Since the last sign of life of any", labels=("kind",))
+    silent = GaugeMetricFamily("topics_process_silent_seconds", "Seconds since the last heartbeat of any process", labels=("kind",))
     for kind in ("web", *heartbeat.expected(known)):
         count, seen_ts = known.get(kind, (0, None))
         alive.add_metric((kind,), count)
@@ -35,7 +36,7 @@ def collect(key: Key) -> Script[list[Metric]]:
             silent.add_metric((kind,), max(now - seen_ts, 0) / 1000)
     ((open_streams,),) = yield Statement(STREAMS, {"now": now, "fresh_ms": STREAMS_FRESH_MS})
     streams = GaugeMetricFamily("topics_open_streams", "Open SSE connections", value=float(open_streams))
-    waiting = GaugeMetricFamily("topics_queue_length", "Messages that wait for a worker", labels=("queue",))
+    waiting = GaugeMetricFamily("topics_queue_length", "Messages waiting for a worker", labels=("queue",))
     if (length := heartbeat.queue_length()) is not None:  # otherwise Redis does not answer
         waiting.add_metric((jobs.QUEUE,), length)
     return [alive, silent, streams, waiting]

@@ -89,13 +89,13 @@ class Edge(NamedTuple):
         if self.cyclic:
             said.append("on a cycle")
         if self.ordered:
-            said.append("ordered: its dest takes all its sources in the order of their writes")
-        said.append("rate unknown yet" if self.rate is None else f"{self.rate:,.1f} records/s")
-        waits = "" if self.oldest_ms is None else f", the oldest waits for {duration(self.oldest_ms)}"
+            said.append("ordered: the dest gets the records of all its sources in the order of their writes")
+        said.append("rate not known yet" if self.rate is None else f"{self.rate:,.1f} records/s")
+        waits = "" if self.oldest_ms is None else f", the oldest record waits for {duration(self.oldest_ms)}"
         said.append(f"{amount(self.lag)} behind{waits}" if self.lag else "caught up")
         if self.state != "running":
             error = self.error or ""
-            cut = error if len(error) <= MOST_ERROR else f"{error[:MOST_ERROR]}… (the router's page shows all of it)"
+            cut = error if len(error) <= MOST_ERROR else f"{error[:MOST_ERROR]}… (see the router's page)"
             said.append(self.state + (f": {cut}" if cut else ""))
         return ", ".join(said)
 

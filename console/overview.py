@@ -159,7 +159,9 @@ def living(now: int, took_ms: float) -> list[Sign]:
     seen = heartbeat.seen()
     if seen is not None:
         alive = seen.queue_length is not None
-        more = f"{seen.queue_length} tasks wait" if alive else "forwarding waits for the sweep; appends and reads go on"
+        more = (
+            f"{seen.queue_length} tasks wait" if alive else "Forwarding waits for the sweep. Appends and reads continue"
+        )
         found.append(Sign("Redis", "", "ok" if alive else "silent", seen.redis_ts, more))
     for each in Process.objects.order_by("kind", "-seen_ts")[:100]:
         alive = each.seen_ts > now - heartbeat.STALE_MS
@@ -171,7 +173,7 @@ def living(now: int, took_ms: float) -> list[Sign]:
         found.append(Sign(each.kind, where, "ok" if alive else "silent", each.seen_ts, more))
     for kind in heartbeat.NEEDED:
         if not any(each.kind == kind for each in found):
-            found.append(Sign(kind, "", "silent", None, "none was seen in the last hour"))
+            found.append(Sign(kind, "", "silent", None, "none in the last hour"))
     return found
 
 
@@ -179,37 +181,39 @@ def needs(totals: dict[str, Any], routers: list[Behind], stuck: Any, processes: 
     """Returns the problems."""
     found = []
     if disk.full():
-        found.append(Need("bad", "The disk is full: appends are refused.", "Make room, or delete topics."))
+        found.append(Need("bad", "The disk is full: appends are refused.", "Free space, or delete topics."))
     advice = {
-        "worker": "Nothing is forwarded in the background, and nothing expires. Look at the log of the worker.",
-        "push": "Nothing is delivered to callbacks. Look at the log of push.",
-        "beat": "Nothing is swept. Look at the log of beat.",
-        "Redis": "Wake-ups are lost: forwarding and streams lag by a second. Start Redis again.",
-        "web": "A web process stopped answering. Look at the log of web.",
+        "worker": "Records are not forwarded in the background and do not expire. See the log of the worker.",
+        "push": "Callbacks get no events. See the log of push.",
+        "beat": "The sweep does not run. See the log of beat.",
+        "Redis": "Wake-ups are lost, so forwarding and streams lag by a second. Start Redis again.",
+        "web": "A web process stopped answering. See the log of web.",
     }
     found += [
-        Need("bad", f"{each.kind} gives no sign of life.", advice.get(each.kind, ""))
+        Need("bad", f"{each.kind} has no heartbeat.", advice.get(each.kind, ""))
         for each in processes
         if each.state != "ok"
     ]
     for each in routers:
         if each.state in ("blocked", "stalled"):
             text = f"Router {each.name} is {each.state}, {counted(each.lag, 'record')} behind."
-            why = each.last_error or "Nobody moves it: is the worker at work?"
+            why = each.last_error or "No record was forwarded for 10 s. Check that a worker runs."
             found.append(Need("bad" if each.state == "blocked" else "warn", text, why, router_url(each.name)))
     for topic, cursor, lag, updated_ts in stuck:
-        text = f"Cursor {cursor} of {topic} has not moved for {duration(now_ms() - updated_ts)}, {counted(lag, 'record')} behind."
+        text = f"Cursor {cursor} of {topic} has not advanced for {duration(now_ms() - updated_ts)} and is {counted(lag, 'record')} behind."
         found.append(
-            Need("warn", text, "Is its reader running? A cursor that nobody needs can be deleted.", topic_url(topic))
+            Need(
+                "warn", text, "Check that its reader runs. If no reader needs the cursor, delete it.", topic_url(topic)
+            )
         )
     if totals["failures"]:
         text = f"{counted(totals['failures'], 'task')} failed in the last day."
         found.append(
-            Need("warn", text, "What fails is tried again; see what it ran into.", reverse("admin:console_jobs"))
+            Need("warn", text, "The server retries failed tasks. See their errors.", reverse("admin:console_jobs"))
         )
     if totals["errors_day"]:
         text = f"In the last day {counted(totals['errors_day'], 'answer')} had a status of 5xx."
-        found.append(Need("warn", text, "The log of the web server says why."))
+        found.append(Need("warn", text, "See the log of the web server."))
     return found
 
 
@@ -220,7 +224,7 @@ def chart(shown: series.Window) -> Any:
         charts.Line("read", "two", of_all.rates("reads")),
         charts.Line("forwarded", "three", of_all.rates("forwarded")),
     ]
-    return charts.chart("Records a second", shown.times, lines, lambda value: f"{charts.short(value)}/s")
+    return charts.chart("Records per second", shown.times, lines, lambda value: f"{charts.short(value)}/s")
 
 
 @part("overview", "topics.view_topic")

@@ -21,7 +21,7 @@ def volume(topic_id: int, shown: Window) -> SafeString | None:
     step = (shown.times[1] - shown.times[0]) / 1000
     sizes = spread(shown, ((each.minute_ts, each.bytes / step) for each in minutes), sum)
     return charts.chart(
-        "Payload a second (rollup)",
+        "Payload per second (rollup)",
         shown.times,
         [charts.Line("payload", "three", sizes)],
         lambda value: f"{size(int(value))}/s",

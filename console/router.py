@@ -43,7 +43,7 @@ def in_words(router: StoredRouter, lag: Lagging, state: str) -> str:
     if not router.preserve_tag:
         said.append("without tags")
     if router.allow_cycle:
-        said.append("on a cycle: what its dest holds already is left out")
+        said.append("on a cycle, so records that the dest already holds are left out")
     if lag.lag:
         waits = "" if lag.oldest_unread_ms is None else f" for {duration(lag.oldest_unread_ms)}"
         said.append(f"{counted(lag.lag, 'record')} behind{waits}")
@@ -72,7 +72,7 @@ def state(router: StoredRouter, chosen: str, now: int) -> dict[str, Any]:
         "place": run(place(router)),
         "rate": next((rate for rate in reversed(rates) if rate is not None), None),
         "rate_chart": charts.chart(
-            "Forwarded a second",
+            "Forwarded per second",
             shown.times,
             [charts.Line("forwarded", "three", rates)],
             lambda v: f"{charts.short(v)}/s",
@@ -80,7 +80,7 @@ def state(router: StoredRouter, chosen: str, now: int) -> dict[str, Any]:
         "lag_chart": charts.chart("Lag", shown.times, [charts.Line("records behind", "two", own.values("lag"))]),
         "delay_chart": rollups.delays(router.name, shown),
         "age_chart": charts.chart(
-            "Oldest record that waits",
+            "Age of the oldest waiting record",
             shown.times,
             [charts.Line("age", "one", own.values("oldest_ms"))],
             lambda ms: duration(int(ms)),
@@ -126,23 +126,21 @@ class MoveForm(forms.Form):
     """The seq to continue after. `expected` is the router's position when the page was made."""
 
     to = forms.ChoiceField(
-        label="Go on",
+        label="Continue",
         choices=[
-            ("skip", "after the record that waits: skip that one"),
+            ("skip", "after the waiting record, which is skipped"),
             ("seq", "after the seq below"),
             ("earliest", "at the earliest record of the source"),
-            ("head", "at the source's head: skip all that waits"),
+            ("head", "at the source's head: skip all waiting records"),
         ],
     )
-    seq = forms.IntegerField(
-        required=False, min_value=0, label="Seq", help_text="The last seq that is not forwarded anew."
-    )
+    seq = forms.IntegerField(required=False, min_value=0, label="Seq", help_text="Forwarding continues after this seq.")
     expected = forms.IntegerField(widget=forms.HiddenInput)
 
     def clean(self) -> dict[str, Any]:
         given: dict[str, Any] = self.cleaned_data
         if given.get("to") == "seq" and given.get("seq") is None and "seq" not in self.errors:
-            self.add_error("seq", "Say after which seq to go on.")
+            self.add_error("seq", "Enter the seq after which to continue.")
         return given
 
     def target(self, at: RouterPosition) -> int:
@@ -160,23 +158,23 @@ class MoveForm(forms.Form):
 def consequences(router: StoredRouter, at: RouterPosition, target: int) -> list[str]:
     """Returns the effects of a move in sentences, for the confirmation."""
     if target == at.seq:
-        return ["Nothing moves. The router is tried again at once."]
+        return ["The cursor stays. The router retries at once."]
     if target > at.seq:
         return [
-            f"Up to {amount(target - at.seq)} records of {router.source}, seqs {amount(at.seq + 1)} to {amount(target)}, "
-            f"will never be in {router.dest} by this router.",
-            f"Readers of {router.dest} are not told: there is no gap in its own seqs.",
-            f"They stay in {router.source}.",
+            f"This router will not forward up to {counted(target - at.seq, 'record')} of {router.source}, "
+            f"seqs {amount(at.seq + 1)} to {amount(target)}, to {router.dest}.",
+            f"Readers of {router.dest} get no tombstone, because the seqs of {router.dest} have no gap.",
+            f"{router.source} keeps the records.",
         ]
-    again = f"Up to {amount(at.seq - target)} records of {router.source} from seq {amount(target + 1)} on are forwarded again."
+    again = f"Up to {counted(at.seq - target, 'record')} of {router.source} from seq {amount(target + 1)} are forwarded again."
     if router.guarantee == Router.Guarantee.EXACTLY_ONCE:
         return [
             again,
-            f"It is exactly_once: what {router.dest} still holds of them is left out, the rest comes with new seqs.",
+            f"The router is exactly_once: it leaves out records that {router.dest} still holds, and the others get new seqs.",
         ]
     return [
         again,
-        f"It is at_least_once: {router.dest} gets them a second time, with new seqs, and its readers see them twice.",
+        f"The router is at_least_once: {router.dest} and its readers get these records a second time, with new seqs.",
     ]
 
 
@@ -191,7 +189,7 @@ def move(site: Console, request: HttpRequest, name: str) -> HttpResponse:
         try:
             if target is not None and "confirmed" in request.POST:
                 run(move_router(name, target, form.cleaned_data["expected"], now_ms()))
-                messages.success(request, f"{name} goes on after seq {amount(target)}.")
+                messages.success(request, f"{name} continues after seq {amount(target)}.")
                 return HttpResponseRedirect(router_url(name))
         except TopicsError as error:
             form.add_error(None, error.message)

@@ -32,12 +32,12 @@ class Signpost(NamedTuple):
 
 
 SIGNPOSTS = (
-    Signpost("docs", "/v0/docs", "API", "every call of /v0, with an example to send from the page"),
-    Signpost("schema", "/v0/schema", "Schema", "the same as OpenAPI, to generate a client from"),
-    Signpost("admin", "/admin/", "Console", "topics, routers, keys and what needs a hand; asks for a login"),
-    Signpost("health", "/v0/health", "Health", "whether this process lives"),
-    Signpost("ready", "/v0/ready", "Readiness", "whether it can serve, and what is not well"),
-    Signpost("metrics", "/v0/metrics", "Metrics", "for Prometheus; asks for a key where there are keys"),
+    Signpost("docs", "/v0/docs", "API", "every call of /v0, with examples that the page can send"),
+    Signpost("schema", "/v0/schema", "Schema", "the API as OpenAPI, to generate a client"),
+    Signpost("admin", "/admin/", "Console", "topics, routers, keys and problems. Needs a login"),
+    Signpost("health", "/v0/health", "Health", "whether this process runs"),
+    Signpost("ready", "/v0/ready", "Readiness", "whether this process can serve, and its problems"),
+    Signpost("metrics", "/v0/metrics", "Metrics", "metrics for Prometheus. Needs a key if keys are configured"),
 )
 
 

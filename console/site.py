@@ -74,7 +74,7 @@ class Console(AdminSite):
         def checked(request: HttpRequest, *places: Any, **arguments: Any) -> HttpResponse:
             given = (*arguments.values(), *(value for _, values in request.GET.lists() for value in values))
             if any("\0" in str(value) for value in given):
-                raise BadRequest("no name holds a NUL character")
+                raise BadRequest("invalid name: it contains a NUL character")
             try:
                 return view(request, *places, **arguments)
             except TopicsError as error:

@@ -32,7 +32,7 @@ def wanted(query: bytes) -> Watch:
     names = [value for name, value in pairs if name == "topic"]
     given = dict(pairs)
     if not 1 <= len(names) <= MOST_TOPICS:
-        raise InvalidRequest(f"choose 1 to {MOST_TOPICS} topics, not {len(names)}")
+        raise InvalidRequest(f"{len(names)} topics: expected 1 to {MOST_TOPICS}")
     tag = given.get("tag", "")
     match: Match | None = None if not tag else ("tag", "Glob" if tag.endswith("*") else "Eq", tag)
     start = {name: Start(tail=True, match=match) for name in names}

@@ -57,7 +57,7 @@ def state(topic: Held, chosen: str, now: int) -> dict[str, Any]:
         "rate": next((rate for rate in reversed(rates) if rate is not None), None),
         "stored": reading.stored(topic.state.id),
         "pinned": reading.pinned(topic.state.id),
-        "rate_chart": charts.chart("Records a second", shown.times, [charts.Line("in", "one", rates)], rate_text),
+        "rate_chart": charts.chart("Records per second", shown.times, [charts.Line("in", "one", rates)], rate_text),
         "lag_chart": charts.chart(
             "Lag of the slowest cursor", shown.times, [charts.Line("records", "two", own.values("lag"))], charts.short
         ),
@@ -109,7 +109,7 @@ def record(site: Console, request: HttpRequest, name: str, seq: int) -> HttpResp
     """Returns a page with one record and the routers that forwarded it. Raises Http404, TopicNotFound or NotFound."""
     topic = found(name)
     if seq > browse.LONGEST_SEQ:
-        raise Http404(f"no record has the seq {seq}")
+        raise Http404(f"record {seq} does not exist")
     one = run(find_record(name, seq, now_ms()))
     dests = dict(Router.objects.filter(name__in=one.routers).values_list("name", "dest__name"))
     stops = [(router, dests.get(router)) for router in one.routers]
@@ -137,9 +137,9 @@ class AppendForm(forms.Form):
         try:
             msgspec.json.decode(given["data"].encode(), type=msgspec.Raw)  # exactly one JSON value
         except msgspec.DecodeError as error:
-            raise InvalidRequest(f"data is no JSON value: {error}") from error
+            raise InvalidRequest(f"invalid JSON in data: {error}") from error
         except RecursionError as error:
-            raise InvalidRequest("the JSON is nested too deep") from error
+            raise InvalidRequest("the JSON is nested too deeply") from error
         more = "".join(f',"{name}":{json.dumps(given[name])}' for name in ("tag", "node") if given[name])
         body = f'{{"records":[{{"data":{given["data"]}{more}}}],"create":false}}'
         return parse(body.encode(), Append)

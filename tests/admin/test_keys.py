@@ -219,7 +219,7 @@ def test_a_key_rotates_without_a_gap(browser: Client) -> None:
     assert holder(new) == before
     with pytest.raises(Unauthorized):
         holder(old)
-    assert "rotated before" not in text(
+    assert "already has an older secret" not in text(
         browser.get(reverse("admin:topics_apikey_rotate", args=[key.pk])).content.decode()
     )
 
@@ -227,7 +227,9 @@ def test_a_key_rotates_without_a_gap(browser: Client) -> None:
 def test_rotating_again_ends_the_secret_before_the_last(browser: Client) -> None:
     key, first = create(browser)
     second = rotate(browser, key, DAY_MS)
-    assert "rotated before" in text(browser.get(reverse("admin:topics_apikey_rotate", args=[key.pk])).content.decode())
+    assert "already has an older secret" in text(
+        browser.get(reverse("admin:topics_apikey_rotate", args=[key.pk])).content.decode()
+    )
     third = rotate(browser, key, DAY_MS)
     assert holder(second) == holder(third)
     with pytest.raises(Unauthorized):
@@ -336,7 +338,7 @@ def test_revoking_asks(browser: Client) -> None:
     other, _ = create(browser, name="other", write="on")
     chosen = {"action": "revoke", "_selected_action": [key.pk]}
     page = text(browser.post(LIST, chosen).content.decode())
-    assert "This is for good" in page
+    assert "This is permanent" in page
     assert "Nobody could then create or configure topics" in page
     assert "Nobody could then append" not in page
     assert holder(secret).name == "reader"

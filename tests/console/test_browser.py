@@ -230,10 +230,10 @@ def test_a_blocked_router_is_helped_by_hand(chromium: Chromium, topic: str) -> N
     assert "blocked" in chromium.text(".need")
     chromium.visit(f"/admin/router/{topic}-full/move/")
     chromium.find("#move button.primary").click()
-    chromium.shows("will never be in")
+    chromium.shows("This router will not forward")
     chromium.find("#move button.danger").click()
     # The page before says nearly the same: who took that for the answer would leave while the form is under way.
-    chromium.shows("-full goes on after seq 3.")
+    chromium.shows("-full continues after seq 3.")
 
 
 def test_a_form_refuses_what_the_api_refuses(chromium: Chromium, api: Api, topic: str) -> None:
@@ -242,7 +242,7 @@ def test_a_form_refuses_what_the_api_refuses(chromium: Chromium, api: Api, topic
     field.clear()
     field.send_keys("{")
     chromium.find("#append button").click()
-    chromium.shows("data is no JSON value", ".errorlist")
+    chromium.shows("invalid JSON in data", ".errorlist")
     assert chromium.violations() == []
 
 
@@ -250,9 +250,9 @@ def test_without_scripts_the_pages_say_the_same(chromium: Chromium, topic: str) 
     chromium.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         for page, told in (
-            ("/admin/", "needs a hand"),
+            ("/admin/", "No problems"),
             (f"/admin/graph/?focus={topic}", "In words"),
-            (f"/admin/live/?topic={topic}", "Without it, look at"),
+            (f"/admin/live/?topic={topic}", "Without JavaScript, see"),
         ):
             chromium.driver.get(chromium.url + page)
             assert told in chromium.driver.page_source

@@ -131,7 +131,7 @@ def test_gateways_that_do_not_agree_are_named(page: Chromium, gateways: tuple[Ru
 
     second.stop()
     page.shows(f"The gateway 127.0.0.1:{second.port} has not answered for")
-    page.shows("It is shown as it was at")
+    page.shows("This page shows its state at")
     assert {name: row[0] for name, *row in rows(page, "Gateways")}[f"127.0.0.1:{first.port}"] == "degraded"
 
 

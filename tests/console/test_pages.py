@@ -128,7 +128,7 @@ def test_refusals_are_pages_that_lead_on(browser: Client, viewer: Client, filled
     assert "none" in text(absent.partition("<h1>")[2])
     assert 'href="/admin/topics/topic/"' in absent
     assert "Http404" not in browser.get("/admin/none/").content.decode()
-    assert "gives permissions" in viewer.get("/admin/topic/orders/append/").content.decode()
+    assert "give permissions" in viewer.get("/admin/topic/orders/append/").content.decode()
 
 
 def test_a_record_says_when_it_was_written_and_under_which_tag(browser: Client, filled: Topic) -> None:
@@ -226,8 +226,8 @@ def test_a_test_record_is_appended_and_noted(browser: Client, filled: Topic) -> 
 @pytest.mark.parametrize(
     ("form", "told"),
     [
-        ({"data": "{"}, "data is no JSON value"),
-        ({"data": '1}],"node":"n","records":[{"data":2'}, "data is no JSON value"),
+        ({"data": "{"}, "invalid JSON in data"),
+        ({"data": '1}],"node":"n","records":[{"data":2'}, "invalid JSON in data"),
         ({"data": "[" * 20_000 + "]" * 20_000}, "nested too deep"),
         (
             {"data": '"\ud83d"'.encode("utf-8", "surrogatepass").decode("utf-8", "replace"), "tag": "x" * 300},
@@ -253,10 +253,10 @@ def test_the_overview_says_what_needs_a_hand(browser: Client, filled: Topic) -> 
     for told in (
         "Router orders-&gt;audit is blocked, 3 records behind.",
         "dest audit is full",
-        "Cursor billing of orders has not moved",
+        "Cursor billing of orders has not advanced",
         "1 task failed in the last day",
-        "worker gives no sign of life.",
-        "beat gives no sign of life.",
+        "worker has no heartbeat.",
+        "beat has no heartbeat.",
     ):
         assert told in page
 
@@ -268,7 +268,7 @@ def test_the_words_of_a_router(browser: Client, filled: Topic) -> None:
 
 def test_what_is_stored_beyond_what_is_shown_is_explained(browser: Client, db: None) -> None:
     put("a", "1", "2", "3")
-    told = "Deleted records count until their room is given back"
+    told = "A deleted record counts until its space is reclaimed"
     assert told not in browser.get("/admin/topic/a/").content.decode()
     delete_records("a", 3, None, now_ms())
     page = text(browser.get("/admin/topic/a/").content.decode())
@@ -279,8 +279,8 @@ def test_what_is_stored_beyond_what_is_shown_is_explained(browser: Client, db: N
 def test_pause_and_resume_ask_first(browser: Client, filled: Topic) -> None:
     url = "/admin/router/orders-%3Eaudit/pause/"
     for told, state, sent in (
-        ("Nothing of orders comes to audit", "paused", "1"),
-        ("3 records of orders come to audit", "running", "0"),
+        ("audit gets no records of orders", "paused", "1"),
+        ("audit gets 3 records of orders", "running", "0"),
     ):
         assert told in text(browser.get(url).content.decode())
         assert browser.post(url, {"paused": sent}).status_code == 302
@@ -342,8 +342,8 @@ def test_lists_go_on(browser: Client, db: None) -> None:
 
 
 def test_pages_with_nothing_to_show_say_so(browser: Client, db: None) -> None:
-    assert "Nothing is like that" in browser.get("/admin/topics/topic/", {"q": "x"}).content.decode()
-    assert "Nothing to draw yet" in browser.get("/admin/graph/").content.decode()
+    assert "Nothing matches" in browser.get("/admin/topics/topic/", {"q": "x"}).content.decode()
+    assert "No routers yet" in browser.get("/admin/graph/").content.decode()
     assert "All 0" not in browser.get("/admin/").content.decode()
 
 

@@ -143,7 +143,7 @@ def test_what_a_record_says_of_itself() -> None:
 def test_a_long_record_is_cut_in_the_list(browser: Client) -> None:
     put("a", f'"{"x" * records.MOST_SHOWN}"', f'"{"y" * (records.MOST_SHOWN - 2)}"')
     page = browser.get("/admin/topic/a/records/").content.decode()
-    assert page.count("All of it") == 1
+    assert page.count("Show the whole record") == 1
     assert re.findall(r'<pre class="json">&quot;(x+)\n…', page) == ["x" * (records.SHOWN_OF_LONGER - 1)]
     assert "y" * (records.MOST_SHOWN - 2) in page
 

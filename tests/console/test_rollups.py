@@ -31,7 +31,7 @@ def test_rollups_are_drawn_where_there_are_any(browser: Client) -> None:
         found = {"router": "orders->audit", "minute_ts": minute_ts, "topic_id": topic.pk}
         Delay.objects.create(bucket=bucket(delay_ms), records=records, **found)
     of_topic, of_router = (text(browser.get(page).content.decode()) for page in pages)
-    assert "Payload a second (rollup)" in of_topic
+    assert "Payload per second (rollup)" in of_topic
     assert "2.0 kB/s" in of_topic  # a minute's bytes over the two minutes of a point
     assert "Forwarding delay (rollup)" in of_router
     shown = re.search(r"p50 ([\d.]+) ms p95 [\d.]+ ms p99 ([\d.]+) ms", of_router)

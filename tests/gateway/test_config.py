@@ -113,7 +113,7 @@ def test_a_whole_file_is_typed(tmp_path: Path) -> None:
         ("{cluster: us}}", "{}}", "target: {}", "expected exactly one of cluster and router, found neither."),
         ("{prefix: /vc/all}", "{prefix: /vc/all/}", "/vc/all/", "invalid prefix '/vc/all/': expected /NAME"),
         ("{prefix: /vc/all}", "{prefix: /gateway/x}", "/gateway/x", "/gateway is reserved for the gateway itself"),
-        ("{prefix: /vc/all}", "{host: Topics.example.org}", "Topics.example", "'host topics.example.org' is already used in line"),
+        ("{prefix: /vc/all}", "{host: Topics.example.org}", "Topics.example", "'host topics.example.org' is already used"),
         ("host: topics.example.org", "host: 'http://x:80'", "host:", "expected a host name without scheme, port"),
         ('"http://us.internal:4000"', '"us.internal:4000"', "us.internal", "expected http://HOST:PORT or https://HOST:PORT."),
         ('"http://us.internal:4000"', '"http://us:4000/v0"', "us:4000/v0", "invalid node address 'http://us:4000/v0'"),

@@ -200,7 +200,8 @@ def needs(totals: dict[str, Any], routers: list[Behind], stuck: Any, processes: 
             why = each.last_error or "No record was forwarded for 10 s. Check that a worker runs."
             found.append(Need("bad" if each.state == "blocked" else "warn", text, why, router_url(each.name)))
     for topic, cursor, lag, updated_ts in stuck:
-        text = f"Cursor {cursor} of {topic} has not advanced for {duration(now_ms() - updated_ts)} and is {counted(lag, 'record')} behind."
+        still = duration(now_ms() - updated_ts)
+        text = f"Cursor {cursor} of {topic} has not advanced for {still} and is {counted(lag, 'record')} behind."
         found.append(
             Need(
                 "warn", text, "Check that its reader runs. If no reader needs the cursor, delete it.", topic_url(topic)

@@ -20,7 +20,7 @@ class PushConfig(AppConfig):
         root = settings.ROUTEMASTER_ROOT_KEY
         least = LEAST_SECRET if settings.BEYOND_LOOPBACK else 1
         if root and (not SECRET.fullmatch(root) or not least <= len(root) <= 128):
-            raise Refusal(f"ROUTEMASTER_ROOT_KEY cannot be used: give it {least} to 128 printable characters.")
+            raise Refusal(f"Invalid ROUTEMASTER_ROOT_KEY: expected {least} to 128 printable characters.")
         check_clients(root)
         exceptions.report_to(settings.EXCEPTION_SERVICE, settings.EXCEPTION_SERVICE_URL)
         reporters.check(settings.METRIC_COLLECTION_SERVICE)
@@ -33,7 +33,7 @@ def check_clients(root: str) -> None:
 
     seen = {"ROUTEMASTER_ROOT_KEY": root} if root else {}
     for place, token in enumerate(settings.ROUTEMASTER_CLIENTS, 1):
-        refused = f"ROUTEMASTER_CLIENTS cannot be used: entry {place}"
+        refused = f"Invalid ROUTEMASTER_CLIENTS: entry {place}"
         try:
             check_token(token, "token")
         except InvalidRequest as error:

@@ -20,4 +20,4 @@ class TopicsConfig(AppConfig):
         try:
             parse_keys(settings.TOPICS_API_KEYS, least)
         except MalformedKeys as error:
-            raise Refusal(f"TOPICS_API_KEYS cannot be used: {error}.") from error
+            raise Refusal(f"Invalid TOPICS_API_KEYS: {error}.") from error

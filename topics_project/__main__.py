@@ -12,13 +12,13 @@ from pathlib import Path
 from topics_project import __version__, embedded, shell
 
 USAGE = """\
-usage: {0} run                       everything, on http://127.0.0.1:4000; HOST, PORT and TOPICS_DATA move it
-       {0} run web|worker|push|beat  one process of it, on servers given by DATABASE_URL and REDIS_URL
-       {0} migrate                   make or bring up to date the tables in DATABASE_URL
-       {0} topics COMMAND …          topics at a shell; `{0} topics --help` lists the commands
+usage: {0} run                       run all processes on http://127.0.0.1:4000 (or HOST, PORT, TOPICS_DATA)
+       {0} run web|worker|push|beat  run one process, with DATABASE_URL and REDIS_URL
+       {0} migrate                   create or update the tables in DATABASE_URL
+       {0} topics COMMAND …          work with topics; `{0} topics --help` lists the commands
        {0} gateway COMMAND …         several servers behind one address; `{0} gateway --help` lists the commands
-       {0} pipeline JOB …            a job on Spark
-       {0} help                      every command there is
+       {0} pipeline JOB …            run a job on Spark
+       {0} help                      list all commands
        {0} --version"""
 
 

@@ -8,38 +8,38 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,254}$"
 ABOUT = """\
 Durable event topics, routers and push delivery over HTTP.
 
-The examples work as they stand, from the top down: the first ones make the topic `example-orders` and fill it, and none of
-them removes it again.
+The examples run in the order of this page. The first examples create the topic `example-orders` and append to it. No example
+deletes it.
 
-What to read next:
+Read next:
 
-- [/](/) what else this server shows, [/admin/](/admin/) the operators' console, [/v0/schema](/v0/schema) this page for generators
-- `docs/wire.md` the same as one page, with what holds everywhere: keys, pages of lists, errors, limits
-- `docs/watch.md` following topics in a browser, `docs/routers.md` forwarding, `docs/guarantees.md` what is promised
-- `docs/push.md` the push bus, which has its paths at the root of the same port
+- [/](/): the pages of this server. [/admin/](/admin/): the operators' console. [/v0/schema](/v0/schema): this page for generators
+- `docs/wire.md`: the API on one page, with keys, pages of lists, errors and limits
+- `docs/watch.md`: follow topics in a browser. `docs/routers.md`: forwarding. `docs/guarantees.md`: the guarantees
+- `docs/push.md`: the push bus, at the root of this port
 """
 TAGS = {
-    "topics": "A log of records with a name.",
-    "records": "Append them, read them, delete them.",
-    "cursors": "A seq that a reader keeps here under a name, and how far it is behind.",
-    "routers": "Forward what one topic holds to another.",
+    "topics": "A topic is a named log of records.",
+    "records": "Append, read and delete records.",
+    "cursors": "A cursor stores the position of a reader. The server computes its lag.",
+    "routers": "A router forwards the records of one topic to another.",
     "watch": "Follow topics over one stream of server-sent events.",
-    "server": "Whether it lives, whether it can serve, and what it counts.",
+    "server": "Health, readiness and metrics of the server.",
 }
 # The names in paths. Examples that delete use other names (wire/endpoint.py), so every example works at any time.
 NAMES: dict[str, dict[str, Any]] = {
     "topic": {
-        "description": "The topic's name: 1 to 255 of `A-Z a-z 0-9 . _ : -`, the first a letter or digit.",
+        "description": "The topic's name: 1 to 255 of `A-Z a-z 0-9 . _ : -` with a letter or digit first.",
         "schema": {"type": "string", "pattern": NAME},
         "example": "example-orders",
     },
     "cursor": {
-        "description": "The cursor's name, made like a topic's.",
+        "description": "The cursor's name, with the same characters as a topic's name.",
         "schema": {"type": "string", "pattern": NAME},
         "example": "billing",
     },
     "router": {
-        "description": "The router's name: made like a topic's, and may hold `>`, too.",
+        "description": "The router's name, with the same characters as a topic's name, and `>`.",
         "schema": {"type": "string", "pattern": NAME.replace("_:-", "_:>-")},
         "example": "example-orders-to-audit",
     },
@@ -49,7 +49,7 @@ NAMES: dict[str, dict[str, Any]] = {
         "example": 1,
     },
     "wid": {
-        "description": "The session, as `POST /v0/watch` answered it. /v0/docs puts the last one there that it was given.",
+        "description": "The session's id from `POST /v0/watch`. /v0/docs fills in the last id that it received.",
         "schema": {"type": "string", "pattern": "^wid_[A-Za-z0-9_-]{22}$"},
         "example": "wid_AAAAAAAAAAAAAAAAAAAAAA",
     },

@@ -56,9 +56,9 @@ def number(name: str, default: int, *, least: int = 0, most: int = MOST) -> int:
     try:
         value = int(_env.int(name, default=default))
     except ValueError as error:
-        raise Refusal(f"{name}={os.environ[name]} is not {bounds}: change it, or unset it for {default}.") from error
+        raise Refusal(f"Invalid {name}={os.environ[name]}: expected {bounds} (default {default}).") from error
     if not least <= value <= most:
-        raise Refusal(f"{name}={value} is not {bounds}: change it, or unset it for {default}.")
+        raise Refusal(f"Invalid {name}={value}: expected {bounds} (default {default}).")
     return value
 
 
@@ -66,7 +66,7 @@ def flag(name: str, default: bool) -> bool:
     DEFAULTS[name] = default
     given = os.environ.get(name, "").strip().lower()
     if given not in {"", "0", "1", "true", "false", "yes", "no", "on", "off"}:
-        raise Refusal(f"{name}={given} is neither true nor false: set it to 1 or 0.")
+        raise Refusal(f"Invalid {name}={given}: expected 1 or 0.")
     return bool(_env.bool(name)) if given else default
 
 
@@ -95,4 +95,4 @@ def refuse_unknown() -> None:
     for name in sorted(os.environ):
         if name.startswith("TOPICS_") and name not in known and not SERVICE.match(name):
             near = difflib.get_close_matches(name, known, 1, cutoff=0.8)
-            raise Refusal(f"{name} is no setting: {f'did you mean {near[0]}?' if near else 'unset it.'}")
+            raise Refusal(f"Unknown setting {name}: {f'did you mean {near[0]}?' if near else 'unset it.'}")

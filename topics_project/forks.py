@@ -64,7 +64,7 @@ class Fork:
     """A forked process with the interface of subprocess.Popen."""
 
     def __init__(self, process: multiprocessing.process.BaseProcess) -> None:
-        assert process.pid is not None, "it has been started"
+        assert process.pid is not None, "the process has already started"
         self.process, self.pid = process, process.pid
 
     def poll(self) -> int | None:

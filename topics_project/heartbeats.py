@@ -70,7 +70,7 @@ class Heartbeats:
             taken = {place for place, slot in self.slots() if slot.is_alive}
             free = next((place for place in range(SLOTS) if place not in taken), None)
             if free is None:
-                raise OSError("every slot of the heartbeats is taken")
+                raise OSError("no free slot for a heartbeat")
             begin = free * SLOT.size
             SLOT.pack_into(self.memory, begin, name.encode(), os.getpid(), started(os.getpid()), time.monotonic_ns())
         at = begin + SLOT.size - 8
@@ -116,7 +116,9 @@ class Watch:
         for slot in self.heartbeats.late(now, self.seconds):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(slot.pid, signal.SIGKILL)
-                say(f"{slot.name} (process {slot.pid}) gave no heartbeat for {self.seconds:.0f} s, and was ended")
+                say(
+                    f"{slot.name} (process {slot.pid}) had no heartbeat for {self.seconds:.0f} s: killed, another will start"
+                )
 
 
 def make(data: Path) -> Heartbeats:

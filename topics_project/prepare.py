@@ -30,7 +30,7 @@ Say = Callable[[str], object]
 # An advisory lock of PostgreSQL. The holder has no other lock yet, so a waiting host blocks no other work.
 LOCK = 7301
 OPEN_DATABASE = (
-    "every login of this database can take the locks of this server, because only a superuser can revoke that: "
+    "every login of this database can take the locks of this server. Only a superuser can change this: "
     "run `manage.py prepare` once as a superuser (docs/security.md, Analysts)."
 )
 
@@ -65,7 +65,7 @@ def prepare_database(say: Say) -> None:
     if not close_database():
         say(OPEN_DATABASE)
     if empty_ephemeral() is None:
-        say("others serve this database already: this joins them, and ephemeral topics keep their records.")
+        say("other processes already serve this database: ephemeral topics keep their records.")
 
 
 def given_admin() -> bool:
@@ -79,7 +79,7 @@ def given_admin() -> bool:
         try:
             validate_password(password)
         except ValidationError as error:
-            raise Refusal(f"TOPICS_ADMIN_PASSWORD cannot be used: {' '.join(error.messages)}") from error
+            raise Refusal(f"Invalid TOPICS_ADMIN_PASSWORD: {' '.join(error.messages)}") from error
         users.create_superuser("admin", password=password)
     return bool(password) or there
 
@@ -93,7 +93,7 @@ def first_admin(data: Path) -> str:
     if known and kept(password) and opens(known, password):
         login = f"user admin, password {kept(password)}"
     else:
-        login = "with your own user and password"
+        login = "log in with your own user and password"
     return login
 
 

@@ -40,7 +40,7 @@ WORKER_PROCESSES: int = number("WORKER_PROCESSES", 2, least=1)  # of the Celery 
 # runs on another host.
 TOPICS_PROCESSES: list[str] = words("TOPICS_PROCESSES", "worker,push,beat")
 if not {"worker", "push", "beat"}.issuperset(TOPICS_PROCESSES):
-    raise Refusal("TOPICS_PROCESSES names what runs beside the web server: any of worker, push and beat, by commas.")
+    raise Refusal("Invalid TOPICS_PROCESSES: expected worker, push and beat, or some of them, with commas between.")
 # The folder of the embedded PostgreSQL and Redis, of logs and of generated secrets.
 TOPICS_DATA: Path = data_dir()
 DEBUG: bool = flag("DEBUG", False)
@@ -52,9 +52,9 @@ DATABASE_URL: str = database_url(hidden("DATABASE_URL"), hidden("DATABASE_PASSWO
 REDIS_URL: str = hidden("REDIS_URL")
 if not DATABASE_URL or not REDIS_URL:
     missing = "REDIS_URL" if DATABASE_URL else "DATABASE_URL"
-    raise Refusal(f"{missing} is not set: set it, or start through manage.py, which brings servers of its own.")
+    raise Refusal(f"{missing} is not set: set it, or start with manage.py, which starts its own servers.")
 if not REDIS_URL.startswith(("redis://", "rediss://")):
-    raise Refusal("REDIS_URL is not a Redis URL: it starts with redis:// or rediss://.")
+    raise Refusal("Invalid REDIS_URL: expected redis://… or rediss://…")
 
 
 # Timeouts for PostgreSQL, in milliseconds. PostgreSQL enforces the lock, idle transaction, statement and worker statement
@@ -133,8 +133,7 @@ CORS_ALLOWED_ORIGINS: list[str] = words("CORS_ALLOWED_ORIGINS")
 for _origin in CORS_ALLOWED_ORIGINS:
     if not is_origin(_origin):
         raise Refusal(
-            f"CORS_ALLOWED_ORIGINS holds {_origin}, which is no origin: write it as a browser does, as https://app.example, "
-            "or http://localhost:3000."
+            f"Invalid origin {_origin} in CORS_ALLOWED_ORIGINS: expected https://app.example or http://localhost:3000."
         )
 # One proxy in front ends TLS, sets X-Forwarded-Proto, and appends to X-Forwarded-For. All requests must come through the proxy.
 # Without a proxy, a client could set these headers to any value.
@@ -154,14 +153,14 @@ def loopback(host: str) -> bool:
 
 BEYOND_LOOPBACK = not loopback(HOST)  # other machines can reach the port
 if not (loopback(HOST) or TOPICS_API_KEYS or TOPICS_INSECURE):
-    raise Refusal(f"HOST={HOST} is open to others and there are no keys: set TOPICS_API_KEYS, or TOPICS_INSECURE=1.")
+    raise Refusal(f"HOST={HOST} is beyond loopback, and no keys are set: set TOPICS_API_KEYS, or TOPICS_INSECURE=1.")
 if DEBUG and (TOPICS_TLS_PROXY or not loopback(HOST)):
-    raise Refusal("DEBUG=1 shows strangers the inside: unset it, or HOST and TOPICS_TLS_PROXY.")
+    raise Refusal("DEBUG=1 shows internals to every client: unset DEBUG, or unset HOST and TOPICS_TLS_PROXY.")
 if TOPICS_TLS_PROXY and not os.environ.get("ALLOWED_HOSTS", "").strip():
-    raise Refusal("TOPICS_TLS_PROXY=1 needs ALLOWED_HOSTS: the names that the proxy is asked by.")
+    raise Refusal("TOPICS_TLS_PROXY=1 needs ALLOWED_HOSTS: set it to the host names of the proxy.")
 for origin in CSRF_TRUSTED_ORIGINS:
     if not origin.startswith(("https://",) if TOPICS_TLS_PROXY else ("https://", "http://")):
-        raise Refusal(f"CSRF_TRUSTED_ORIGINS holds {origin}: write it as https://{origin.rpartition('//')[2]}")
+        raise Refusal(f"Invalid origin {origin} in CSRF_TRUSTED_ORIGINS: expected https://{origin.rpartition('//')[2]}")
 if not os.environ.get("ALLOWED_HOSTS", "").strip() and HOST not in ("0.0.0.0", "::", "[::]", *ALLOWED_HOSTS):
     ALLOWED_HOSTS.append(f"[{HOST.strip('[]')}]" if ":" in HOST else HOST)
 
@@ -231,13 +230,11 @@ ROUTEMASTER_CLIENTS: list[str] = listed(hidden("ROUTEMASTER_CLIENTS"))  # tokens
 # accepts them.
 ROUTEMASTER_UNKNOWN_TOPICS: str = text("ROUTEMASTER_UNKNOWN_TOPICS", "accept")
 if ROUTEMASTER_UNKNOWN_TOPICS not in ("accept", "reject"):
-    raise Refusal(
-        f"ROUTEMASTER_UNKNOWN_TOPICS={ROUTEMASTER_UNKNOWN_TOPICS} is neither accept nor reject: set it to one of the two."
-    )
+    raise Refusal(f"Invalid ROUTEMASTER_UNKNOWN_TOPICS={ROUTEMASTER_UNKNOWN_TOPICS}: expected accept or reject.")
 # The guarantee of an acknowledged event, like a topic's durability. Levels below `disk` are too weak for a bus.
 TOPICS_BUS_DURABILITY: str = text("TOPICS_BUS_DURABILITY", "disk")
 if TOPICS_BUS_DURABILITY not in ("disk", "fsync"):
-    raise Refusal(f"TOPICS_BUS_DURABILITY={TOPICS_BUS_DURABILITY} is neither disk nor fsync: set it to one of the two.")
+    raise Refusal(f"Invalid TOPICS_BUS_DURABILITY={TOPICS_BUS_DURABILITY}: expected disk or fsync.")
 # A plain HTTP request to the bus gets a 308 to https. Off if only this machine can connect.
 FORCE_SSL: bool = flag("FORCE_SSL", BEYOND_LOOPBACK)
 # Bytes of MessagePack; 0: the limit of a record.
@@ -254,8 +251,8 @@ ROUTEMASTER_REDIS_MAX_MEM: int = number("ROUTEMASTER_REDIS_MAX_MEM", 100_000_000
 ROUTEMASTER_REDIS_MIN_FREE: int = number("ROUTEMASTER_REDIS_MIN_FREE", 10_000_000, most=MOST_BYTES)
 if ROUTEMASTER_REDIS_MAX_MEM and 2 * ROUTEMASTER_REDIS_MIN_FREE > ROUTEMASTER_REDIS_MAX_MEM:
     raise Refusal(
-        f"ROUTEMASTER_REDIS_MIN_FREE={ROUTEMASTER_REDIS_MIN_FREE} is more than half of "
-        f"ROUTEMASTER_REDIS_MAX_MEM={ROUTEMASTER_REDIS_MAX_MEM}: autodrop would empty every queue."
+        f"Invalid ROUTEMASTER_REDIS_MIN_FREE={ROUTEMASTER_REDIS_MIN_FREE}: expected at most half of "
+        f"ROUTEMASTER_REDIS_MAX_MEM={ROUTEMASTER_REDIS_MAX_MEM}. Otherwise autodrop would empty every queue."
     )
 ROUTEMASTER_SCALING_THRESHOLD: int = number("ROUTEMASTER_SCALING_THRESHOLD", 100)
 ROUTEMASTER_SCALING_DEADLINE: int = number("ROUTEMASTER_SCALING_DEADLINE", 1_000)  # ms
@@ -275,11 +272,11 @@ for _network in PUSH_CALLBACK_DENY:
     try:
         ipaddress.ip_network(_network)
     except ValueError as error:
-        raise Refusal(f"PUSH_CALLBACK_DENY holds {_network}, which is no network: write it as 10.0.0.0/8.") from error
+        raise Refusal(f"Invalid network {_network} in PUSH_CALLBACK_DENY: expected 10.0.0.0/8, for example.") from error
 PUSH_CALLBACK_LOOPBACK_HTTP: bool = flag("PUSH_CALLBACK_LOOPBACK_HTTP", False)  # http:// to this machine, for tests
 PUSH_CALLBACK_CA: str = text("PUSH_CALLBACK_CA")  # a file with certificates to trust besides the system's
 if PUSH_CALLBACK_CA and not Path(PUSH_CALLBACK_CA).is_file():
-    raise Refusal(f"PUSH_CALLBACK_CA={PUSH_CALLBACK_CA} is no file: name one with certificates in PEM, or unset it.")
+    raise Refusal(f"Invalid PUSH_CALLBACK_CA={PUSH_CALLBACK_CA}: expected a file with certificates in PEM.")
 # Callbacks that one worker process waits for at once, each in its own thread (push/deliveries.py).
 PUSH_CALLBACKS_AT_ONCE: int = number("PUSH_CALLBACKS_AT_ONCE", 256, least=4)
 PUSH_SLOW_MS: int = number("PUSH_SLOW_MS", 2_000, least=1)  # a callback that takes longer counts as failing
@@ -295,13 +292,9 @@ TOPICS_CONSOLE_DOWNLOADS: bool = flag("TOPICS_CONSOLE_DOWNLOADS", True)  # of re
 TOPICS_GATEWAYS: list[str] = words("TOPICS_GATEWAYS")  # addresses that the graph page queries (console/gateways.py)
 for _gateway in TOPICS_GATEWAYS:
     if not is_origin(_gateway):
-        raise Refusal(
-            f"TOPICS_GATEWAYS holds {_gateway}, which is no gateway's address: write it as http://10.0.0.1:4100."
-        )
+        raise Refusal(f"Invalid address {_gateway} in TOPICS_GATEWAYS: expected http://10.0.0.1:4100, for example.")
 if len(set(TOPICS_GATEWAYS)) != len(TOPICS_GATEWAYS) or len(TOPICS_GATEWAYS) > 32:
-    raise Refusal(
-        "TOPICS_GATEWAYS holds an address twice, or more than 32: name each gateway once, and at most 32 of them."
-    )
+    raise Refusal("Invalid TOPICS_GATEWAYS: expected at most 32 addresses, each only once.")
 
 # -- Streams: settings of django-eventstream (watch/wakes.py, watch/eventstream.py) --------------------------------
 
@@ -311,7 +304,7 @@ def redis_options(url: str) -> dict[str, Any]:
     try:
         options: dict[str, Any] = dict(parse_url(url))
     except ValueError as error:
-        raise Refusal(f"REDIS_URL is not a Redis URL: {error}") from error
+        raise Refusal(f"Invalid REDIS_URL: {error}") from error
     options["ssl"] = url.startswith("rediss:")
     options["unix_socket_path"] = options.pop("path", None)
     options.pop("connection_class", None)
@@ -348,7 +341,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "pipeline": {"task": "pipeline.start_due", "schedule": 10.0, "options": {"expires": 10.0}},
     "report push metrics": {"task": "push.report", "schedule": 10.0, "options": {"expires": 10.0}},
     "autodrop": {"task": "push.autodrop", "schedule": 30.0, "options": {"expires": 30.0}},
-    "let go of what was delivered": {"task": "push.tidy", "schedule": 60.0, "options": {"expires": 60.0}},
+    "forget delivered events": {"task": "push.tidy", "schedule": 60.0, "options": {"expires": 60.0}},
     # Wake-ups use Redis and timers. The sweep finds lost wake-ups, and deliveries that a killed worker left behind.
     "sweep deliveries": {"task": "push.sweep", "schedule": 1.0, "options": {"expires": 1.0}},
     # An expired session is refused even before the sweep. The sweep only deletes its row.
@@ -365,9 +358,9 @@ SPARK_MASTER: str = text("SPARK_MASTER", "local[*]")  # where jobs run; spark-su
 TOPICS_SPARK_MEMORY: str = text("TOPICS_SPARK_MEMORY", "1g")
 TOPICS_JDBC_DRIVER: str = text("TOPICS_JDBC_DRIVER", "org.postgresql:postgresql:42.7.8")
 if not TOPICS_JDBC_DRIVER.endswith(".jar") and TOPICS_JDBC_DRIVER.count(":") != 2:
-    raise Refusal(f"TOPICS_JDBC_DRIVER={TOPICS_JDBC_DRIVER} is neither a .jar nor group:artifact:version.")
+    raise Refusal(f"Invalid TOPICS_JDBC_DRIVER={TOPICS_JDBC_DRIVER}: expected a .jar or group:artifact:version.")
 if not re.fullmatch(r"[1-9]\d*[kmgt]", TOPICS_SPARK_MEMORY.lower()):
-    raise Refusal(f"TOPICS_SPARK_MEMORY={TOPICS_SPARK_MEMORY} is no amount of memory: write it as 1g or 512m.")
+    raise Refusal(f"Invalid TOPICS_SPARK_MEMORY={TOPICS_SPARK_MEMORY}: expected 1g or 512m, for example.")
 
 refuse_unknown()
 

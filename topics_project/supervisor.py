@@ -51,7 +51,7 @@ def run(say: Say) -> None:
     make(data)
     held = take_lock(data / "locks" / "run", fcntl.LOCK_EX | fcntl.LOCK_NB)
     if held is None:
-        raise Refusal(f"already running on {data}: stop that one, or set TOPICS_DATA to another folder.")
+        raise Refusal(f"already running on {data}: stop it, or set TOPICS_DATA to another folder.")
     check_address()
     with one_at_a_time():
         prepare_database(say)
@@ -90,7 +90,7 @@ def check_address() -> None:
         bind(settings.HOST, settings.PORT)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise Refusal(f"port {settings.PORT} is taken: set PORT=… to another one.") from error
+            raise Refusal(f"port {settings.PORT} is in use: set PORT to another port.") from error
         where = f"{settings.HOST}, port {settings.PORT}"
         raise Refusal(f"cannot listen on {where} ({error.strerror}): set HOST and PORT.") from error
 
@@ -153,7 +153,7 @@ def become(name: str) -> None:
     os.umask(0o077)
     make(settings.TOPICS_DATA)
     if embedded.guarded(settings.TOPICS_DATA):
-        raise Refusal(f"run {name} does not bring servers: set DATABASE_URL and REDIS_URL, or run all of it.")
+        raise Refusal(f"run {name} starts no servers: set DATABASE_URL and REDIS_URL, or run without {name}.")
     with contextlib.suppress(psycopg.OperationalError):  # PostgreSQL is down: the process waits for PostgreSQL
         check_sessions()
     argv = PROCESSES[name]()
@@ -233,9 +233,9 @@ def watch(children: list[Child], frozen: Watch, data: Path, stopping: threading.
 
 
 def bring_back(data: Path, stopping: threading.Event, say: Say) -> None:
-    say("the guard of the embedded servers is gone; starting another")
+    say("the guard of the embedded servers exited: starting another")
     try:
         embedded.ensure(data)
     except SystemExit as refusal:  # a full disk, for example, can have room again later
-        say(f"{refusal}; again in 5 s")
+        say(f"{refusal} Next attempt in 5 s")
         stopping.wait(5)

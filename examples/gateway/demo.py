@@ -38,7 +38,7 @@ def main() -> None:
     ports, data = free_ports(), folder()
     held = take_lock(data / "lock", fcntl.LOCK_EX | fcntl.LOCK_NB)
     if held is None:
-        raise Refusal(f"the demo already runs on {data}: stop that one, or set TOPICS_DATA to another folder.")
+        raise Refusal(f"the demo already runs on {data}: stop it, or set TOPICS_DATA to another folder.")
     try:
         run(data, ports, stopping)
     finally:
@@ -78,13 +78,15 @@ def free_ports() -> list[int]:
     given = os.environ.get("PORT", "").strip() or "4100"
     most = 65535 - len(SERVERS)
     if not given.isdecimal() or not 1 <= int(given) <= most:
-        raise Refusal(f"PORT={given} is not a whole number from 1 to {most}: change it, or unset it for 4100.")
+        raise Refusal(f"PORT={given} is not a whole number from 1 to {most} (default 4100).")
     ports = [int(given) + place for place in range(1 + len(SERVERS))]
     for port in ports:
         try:
             bind(HOST, port)
         except OSError as error:
-            raise Refusal(f"port {port} is taken: set PORT=… to a free one. The next two must be free, too.") from error
+            raise Refusal(
+                f"port {port} is in use: set PORT to a free port. The next two ports must be free, too."
+            ) from error
     return ports
 
 

@@ -113,7 +113,7 @@ PROBES: dict[Endpoint, list[Probe]] = {
             None,
             (200, 404),
             None,
-            "'{a}-in' has no cursor '{b}-out'",
+            "topic '{a}-in' has no cursor '{b}-out'",
         ),
     ],
     ("DELETE", "topics/<topic>/cursors/<cursor>"): [

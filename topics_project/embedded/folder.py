@@ -43,7 +43,9 @@ def make(data: Path) -> None:
             (data / name).mkdir(mode=0o700, exist_ok=True)
         (data / "locks" / "users").touch(mode=0o600)
     except OSError as error:
-        raise Refusal(f"the data folder {data} cannot be used ({error.strerror}): set TOPICS_DATA.") from error
+        raise Refusal(
+            f"the data folder {data} is not usable ({error.strerror}): set TOPICS_DATA to another folder."
+        ) from error
 
 
 def write(path: Path, text: str) -> None:
@@ -98,9 +100,9 @@ def usable() -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno == errno.ENOSPC:
-            raise Refusal(f"the disk is full ({error.filename}): make room on it.") from error
+            raise Refusal(f"the disk is full ({error.filename}): free space.") from error
         where = error.filename2 or error.filename or "a file of the data folder"
-        raise Refusal(f"{where} cannot be used ({error.strerror}): remove it, or give it to this user.") from error
+        raise Refusal(f"{where} is not usable ({error.strerror}): remove it, or make this user its owner.") from error
 
 
 def take_port(path: Path) -> int:
@@ -143,7 +145,7 @@ def short_folder(data: Path, longest_name: str) -> Path:
         folder = Path("/tmp") / f"topics-{os.geteuid()}-{name}"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.is_symlink() or (os.geteuid() != 0 and folder.stat().st_uid != os.geteuid()):
-        raise Refusal(f"{folder} belongs to somebody else: remove it, or set TOPICS_DATA to a shorter path.")
+        raise Refusal(f"{folder} belongs to another user: remove it, or set TOPICS_DATA to a shorter path.")
     folder.chmod(0o700)
     return folder
 
@@ -151,4 +153,4 @@ def short_folder(data: Path, longest_name: str) -> Path:
 def last_line(log: Path, about: str = "") -> str:
     """Returns the last line that contains `about`, of the log's last 10 lines. Otherwise returns the very last line."""
     lines = log.read_text(errors="replace").strip().splitlines()[-10:] if log.exists() else []
-    return next((line for line in reversed(lines) if about in line), lines[-1] if lines else "it said nothing")
+    return next((line for line in reversed(lines) if about in line), lines[-1] if lines else "no message")

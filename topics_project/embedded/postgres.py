@@ -66,7 +66,7 @@ class Postgres:
             major = int(made_by.read_text()) if made_by.exists() else None
         except ValueError as error:
             raise Refusal(
-                f"{made_by} is not a version of PostgreSQL: the data is damaged, restore a backup."
+                f"{made_by} is not a version of PostgreSQL: the data is damaged. Restore a backup."
             ) from error
         return programs.postgres(major).path.parent
 
@@ -146,7 +146,7 @@ class Postgres:
             psycopg.connect(self.url).close()
         except psycopg.OperationalError as error:
             if "password authentication failed" not in str(error):
-                raise Refusal(f"PostgreSQL does not let us in: {str(error).splitlines()[0]}") from error
+                raise Refusal(f"PostgreSQL refused the login: {str(error).splitlines()[0]}") from error
             return False
         return True
 
@@ -160,7 +160,10 @@ class Postgres:
         self._run(
             ["postgres", "--single", "-D", str(self.cluster), "postgres"], PASSWORD.format(password=self.password)
         )
-        print(f"The database had another password than {self.data / 'database-password'}: it was changed.", flush=True)
+        print(
+            f"The database had another password than {self.data / 'database-password'}. The server changed it in the database.",
+            flush=True,
+        )
         self.child.start()
         self._wait()
 
@@ -179,7 +182,7 @@ class Postgres:
             log.write((done.stdout + done.stderr).encode())
         if done.returncode or "ERROR:" in done.stderr:
             line = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            raise Refusal(f"PostgreSQL could not be set up in {self.data}: {line}")
+            raise Refusal(f"Cannot set up PostgreSQL in {self.data}: {line}")
 
     def _clear_leftovers(self) -> None:
         """Removes the leftovers of a predecessor that was killed with kill -9: its running processes, then postmaster.pid."""
@@ -187,7 +190,7 @@ class Postgres:
         while left := processes_in(self.cluster):
             waited = time.monotonic() - began
             if waited > LEFTOVER_SECONDS + 15:
-                raise Refusal(f"another PostgreSQL (process {left[0]}) still uses {self.cluster}: stop it.")
+                raise Refusal(f"another PostgreSQL (process {left[0]}) still uses {self.cluster}: stop that process.")
             number = signal.SIGINT if waited < LEFTOVER_SECONDS else signal.SIGQUIT
             # The process exited meanwhile, or the file was changed.
             with contextlib.suppress(OSError, ValueError, IndexError):
@@ -250,7 +253,9 @@ class Postgres:
         if closed := closed_folder(self.data, self.binaries):
             capability = held_capability()
             if not capability:
-                raise Refusal(f"PostgreSQL runs as {user.pw_name}, who may not enter {closed}: chmod o+x {closed}")
+                raise Refusal(
+                    f"PostgreSQL runs as the user {user.pw_name}, which cannot enter {closed}: run chmod o+x {closed}"
+                )
             # no_setuid_fixup: access(2) then honours the capability. PostgreSQL's own checks use access(2).
             argv += [f"--inh-caps=+{capability}", f"--ambient-caps=+{capability}", "--securebits=+no_setuid_fixup"]
         return [*argv, "--"]
@@ -261,7 +266,7 @@ class Postgres:
         for name in ("postgres", "nobody"):
             with contextlib.suppress(KeyError):
                 return pwd.getpwnam(name)
-        raise Refusal("PostgreSQL does not run as root, and there is no user postgres or nobody: make one.")
+        raise Refusal("PostgreSQL cannot run as root, and the users postgres and nobody do not exist: create one.")
 
     def _own(self, path: Path) -> None:
         if os.geteuid() == 0:

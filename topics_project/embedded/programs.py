@@ -45,10 +45,10 @@ def postgres(major: int | None = None) -> Program:
         return fit[0]
     if major is not None:
         raise Refusal(
-            f"the data was made by PostgreSQL {major}, and there is none here: install PostgreSQL {major}, or set TOPICS_DATA "
+            f"the data needs PostgreSQL {major}, which is not installed: install PostgreSQL {major}, or set TOPICS_DATA "
             "to another folder."
         )
-    raise Refusal(f"there is no PostgreSQL of 14 or later here: install one, or {WHEELS}, or set DATABASE_URL.")
+    raise Refusal(f"PostgreSQL 14 or later is not installed: install it, or {WHEELS}, or set DATABASE_URL.")
 
 
 def redis() -> Program:
@@ -56,7 +56,7 @@ def redis() -> Program:
     for program in redises():
         return program
     raise Refusal(
-        "there is no redis-server or valkey-server of 6.2 or later here: install one (apt-get install redis-server, "
+        "redis-server or valkey-server 6.2 or later is not installed: install one (apt-get install redis-server, "
         "brew install redis), or set REDIS_URL."
     )
 
@@ -65,7 +65,7 @@ def postgreses() -> Iterator[Program]:
     given = os.environ.get("TOPICS_POSTGRESQL", "").strip()
     if given:
         yield _named(
-            Path(given) / "postgres", LEAST_POSTGRES, "TOPICS_POSTGRESQL", "the folder of a PostgreSQL of 14 or later"
+            Path(given) / "postgres", LEAST_POSTGRES, "TOPICS_POSTGRESQL", "the folder of PostgreSQL 14 or later"
         )
         return
     folders = [Path(found).resolve().parent] if (found := shutil.which("postgres")) else []
@@ -81,9 +81,7 @@ def postgreses() -> Iterator[Program]:
 def redises() -> Iterator[Program]:
     given = os.environ.get("TOPICS_REDIS", "").strip()
     if given:
-        yield _named(
-            Path(given), LEAST_REDIS, "TOPICS_REDIS", "the path of a redis-server or valkey-server of 6.2 or later"
-        )
+        yield _named(Path(given), LEAST_REDIS, "TOPICS_REDIS", "the path of redis-server or valkey-server 6.2 or later")
         return
     paths = [Path(found) for name in ("redis-server", "valkey-server") if (found := shutil.which(name))]
     paths += [folder / "redis-server" for pattern in REDIS_WHEELS for folder in wheel_folders(pattern)]
@@ -100,7 +98,7 @@ def _named(path: Path, least: tuple[int, int], setting: str, wanted: str) -> Pro
         program = _program(path.resolve())
         if program.version >= least:
             return program
-    raise Refusal(f"{setting}={os.environ[setting]} is not {wanted}: change it, or unset it.")
+    raise Refusal(f"Invalid {setting}={os.environ[setting]}: expected {wanted}.")
 
 
 @lru_cache

@@ -64,7 +64,7 @@ class RedisServer:
             # Redis holds only hints, and the sweeps recover lost hints.
             (folder / snapshot).rename(folder / f"{snapshot}.broken")
             print(
-                f"Redis could not read {folder / snapshot}: it is put aside, and Redis starts without it.", flush=True
+                f"Redis cannot read {folder / snapshot}. The file was renamed, and Redis starts without it.", flush=True
             )
             self.child.start()
             self._wait()
@@ -82,7 +82,7 @@ class RedisServer:
         while left := processes_in(folder):
             waited = time.monotonic() - began
             if waited > 30:
-                raise Refusal(f"another Redis (process {left[0]}) still uses {folder}: stop it.")
+                raise Refusal(f"another Redis (process {left[0]}) still uses {folder}: stop that process.")
             with contextlib.suppress(ProcessLookupError):
                 os.kill(left[0], signal.SIGTERM if waited < 10 else signal.SIGKILL)
             time.sleep(0.2)

@@ -99,7 +99,7 @@ def ensure(data: Path) -> Servers:
             if (servers := running(data)) is not None:
                 return servers
             if time.monotonic() > deadline:
-                raise Refusal(f"the guard of {data} does not say where its servers are: stop it, and start again.")
+                raise Refusal(f"the guard of {data} does not report its servers: stop the guard, and start again.")
             time.sleep(0.05)
         return _start_guard(data)
     finally:
@@ -211,7 +211,7 @@ def keep(path: Path, text: str) -> None:
         pass  # the file was removed, or cannot be read
     with contextlib.suppress(OSError):
         write(path, text)
-        _say(f"{path} was changed by somebody, and is written again")
+        _say(f"{path} was changed: restored its content")
 
 
 def mind_disk(path: Path, room: int, held: int | None) -> int | None:
@@ -222,12 +222,12 @@ def mind_disk(path: Path, room: int, held: int | None) -> int | None:
     if room > (0 if held is None else ENOUGH):
         if held is not None:
             os.close(held)
-            _say("the disk has room again: appends are taken")
+            _say("the disk has space again: appends are accepted")
         return None
     if held is None:
         # A process that checks the lock can hold the lock briefly. The next round then takes the lock.
         held = take_lock(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _say("the disk is full: appends are refused until there is room")
+        _say("the disk is full: appends are refused until space is free")
     return held
 
 

@@ -9,9 +9,9 @@ from topics.upkeep.recovery import empty_ephemeral
 
 
 class Command(BaseCommand):
-    help = "Empty the ephemeral topics, unless somebody serves the database: call it when a host starts, before its processes do."
+    help = "Empty the ephemeral topics, unless a server already uses the database. Run this when a host starts."
 
     def handle(self, *args: Any, **options: Any) -> None:
         gone = empty_ephemeral()
-        served = "this database is served already: its ephemeral records stay"
-        self.stdout.write(served if gone is None else f"{gone} ephemeral records are gone")
+        served = "a server already uses this database: its ephemeral records stay"
+        self.stdout.write(served if gone is None else f"deleted {gone} ephemeral records")

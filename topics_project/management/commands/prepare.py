@@ -9,8 +9,8 @@ from topics_project.prepare import given_admin, one_at_a_time, prepare_database
 
 class Command(BaseCommand):
     help = (
-        "Bring the database up to date, empty the ephemeral topics unless somebody serves it already, and make the first admin "
-        "with TOPICS_ADMIN_PASSWORD. For every host, before `run web` and the others; `run` alone does it by itself."
+        "Bring the database up to date, empty the ephemeral topics unless a server already runs, and create the first admin "
+        "with TOPICS_ADMIN_PASSWORD. Run this on every host before `run web`, `worker`, `push` or `beat`. `run` does it itself."
     )
     requires_system_checks: list[str] = []  # the migration runs the checks
 
@@ -19,6 +19,6 @@ class Command(BaseCommand):
             prepare_database(self.stdout.write)
             if not given_admin():
                 self.stdout.write(
-                    "the admin has no user yet: set TOPICS_ADMIN_PASSWORD, or `manage.py createsuperuser`."
+                    "the admin has no user yet: set TOPICS_ADMIN_PASSWORD, or run `manage.py createsuperuser`."
                 )
         self.stdout.write("the database is ready.")

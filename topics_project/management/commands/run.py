@@ -9,14 +9,17 @@ from topics_project import supervisor
 
 
 class Command(BaseCommand):
-    help = "Run the web server, the Celery worker and beat until Ctrl-C; bring PostgreSQL and Redis if none are given."
+    help = (
+        "Run the web server, the Celery worker, push and beat until Ctrl-C. "
+        "Without DATABASE_URL and REDIS_URL, also run PostgreSQL and Redis."
+    )
     requires_system_checks: list[str] = []  # the migration and the web server run the checks
 
     def get_version(self) -> str:
         return f"topics {settings.VERSION}"
 
     def add_arguments(self, parser: CommandParser) -> None:
-        one = "only this one, on servers given by DATABASE_URL and REDIS_URL, for systemd or Docker to supervise"
+        one = "run only this process, with DATABASE_URL and REDIS_URL, under systemd or Docker"
         parser.add_argument("process", nargs="?", choices=list(supervisor.PROCESSES), help=one)
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -96,7 +96,7 @@ class Layout(models.Model):
 
     class Meta:
         permissions = [
-            ("move_router", "May move the cursor of a router"),
+            ("move_router", "May rewind a router, or have it skip records"),
             ("append_record", "May append a test record"),
             ("export_records", "May download records"),
         ]

@@ -113,9 +113,9 @@ class ScheduleForm(DomainForm):
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
         if cleaned.get("every_minutes") == 0:
-            self.add_error("every_minutes", "At least a minute.")
+            self.add_error("every_minutes", "Expected at least 1 minute.")
         if not isinstance(cleaned.get("options"), dict):
-            self.add_error("options", 'A JSON object: {"topic": "orders", "out": "/archive"}')
+            self.add_error("options", 'Expected a JSON object: {"topic": "orders", "out": "/archive"}')
         elif cleaned.get("job"):
             try:
                 check(cleaned["job"], cleaned["options"])
@@ -126,7 +126,7 @@ class ScheduleForm(DomainForm):
 
 @admin.register(Schedule)
 class ScheduleAdmin(DomainAdmin):
-    nothing_yet = mark_safe('No schedules yet. <a href="add/">Make one</a>: a job then runs every so many minutes.')
+    nothing_yet = mark_safe('No schedules yet. <a href="add/">Add a schedule</a>: it runs a job at an interval.')
     form = ScheduleForm
     list_display = ("__str__", choice_column("job"), "every", "enabled", "next", "last")
     list_filter = ("job", "enabled")
@@ -182,12 +182,10 @@ class ByMinute(ReadOnly):
 
 @admin.register(Rollup)
 class RollupAdmin(ByMinute):
-    nothing_yet = mark_safe(
-        "Nothing is rolled up yet: <code>manage.py pipeline rollup</code> does it, or its schedule."
-    )
+    nothing_yet = mark_safe("No rollup yet. Run <code>manage.py pipeline rollup</code>, or add a schedule.")
     list_display = ("minute", "of", "node", "tag_prefix", "count", "payload", "first_seq", "last_seq")
     search_fields = ("node__startswith", "tag_prefix__startswith")
-    search_help_text = "The beginning of a node or a tag prefix."
+    search_help_text = "Search for the start of a node or of a tag prefix."
 
     @admin.display(description="bytes", ordering="bytes")
     def payload(self, row: Rollup) -> str:
@@ -199,7 +197,7 @@ class DelayAdmin(ByMinute):
     nothing_yet = mark_safe("No delays yet. A rollup measures them: <code>manage.py pipeline rollup</code>")
     list_display = ("minute", "router", "of", "about", "count")
     search_fields = ("router__startswith",)
-    search_help_text = "The beginning of a router's name."
+    search_help_text = "Search for the start of a router's name."
 
     @admin.display(description="delay, about", ordering="bucket")
     def about(self, row: Delay) -> str:

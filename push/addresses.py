@@ -61,7 +61,7 @@ def check(text: str, *, loopback_only: bool) -> None:
         raise AddressRefused(f"{text} is in PUSH_CALLBACK_DENY")
     mapped = given.ipv4_mapped if isinstance(given, ipaddress.IPv6Address) else None
     if loopback_only and not (mapped or given).is_loopback:
-        raise AddressRefused(f"{text} is not this machine, and http:// is for callbacks to this machine alone")
+        raise AddressRefused(f"{text} is not this machine: callbacks elsewhere need https://")
 
 
 def connect(
@@ -72,7 +72,7 @@ def connect(
     try:
         found = socket.getaddrinfo(host.strip("[]"), port, 0, socket.SOCK_STREAM)
     except UnicodeError:  # a label is empty, or longer than 63 characters: no name server is asked
-        raise OSError(f"{host} is no name of a host") from None
+        raise OSError(f"{host} is not a valid host name") from None
     for family, kind, protocol, _, address in found:
         check(str(address[0]), loopback_only=loopback_only)
         opened = socket.socket(family, kind, protocol)

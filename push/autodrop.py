@@ -75,7 +75,7 @@ def autodrop() -> list[Dropped]:
             continue
         gone.append(step)
         used -= step.bytes
-        log.warning("autodrop: subscriber %d lost its %d oldest events, %d bytes", *step)
+        log.warning("Autodrop deleted events of subscriber %d: its %d oldest, %d bytes", *step)
     return gone
 
 
@@ -92,7 +92,7 @@ def drop_step(client_id: int, queue_id: int, bytes: int) -> Dropped:
     except (NotReady, StorageFull):
         raise
     except Exception:
-        log.exception("autodrop: the queue of subscriber %d has a fault and is left out", client_id)
+        log.exception("Autodrop skipped the queue of subscriber %d, which failed", client_id)
         return Dropped(client_id, 0, 0)
 
 

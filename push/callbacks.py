@@ -165,9 +165,9 @@ class Callbacks:
         try:
             url = parse_url(callback)
         except LocationParseError:  # the error's message repeats the URL, which may contain credentials
-            return Outcome(None, "the callback is no URL")
+            return Outcome(None, "invalid callback: expected a URL")
         if url.scheme != "https" and not settings.PUSH_CALLBACK_LOOPBACK_HTTP:
-            return Outcome(None, "the callback is not https")
+            return Outcome(None, "invalid callback: expected an https:// URL")
         sent = {"Content-Type": "application/json", "User-Agent": "topics", **headers, **credentials(uuid, url)}
         _here.call = call
         while True:
@@ -189,13 +189,13 @@ class Callbacks:
             return Outcome(None, LATE)
         late = not drained(answer, call)
         if answer.status not in ACKNOWLEDGED:
-            return Outcome(answer.status, f"it answered {answer.status}")
+            return Outcome(answer.status, f"answered {answer.status}")
         took = time.monotonic() - call.began
         error = None
         if late:
-            error = f"it answered {answer.status}, and the body was not there {BODY_SECONDS} s later"
+            error = f"answered {answer.status}, but no complete body within {BODY_SECONDS} s"
         elif took > SLOW_SECONDS:
-            error = f"it answered {answer.status} after {took:.1f} s, later than PUSH_SLOW_MS"
+            error = f"answered {answer.status} after {took:.1f} s, later than PUSH_SLOW_MS"
         return Outcome(answer.status, error, True)
 
     def close(self) -> None:

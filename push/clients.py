@@ -49,8 +49,8 @@ UPDATE push_busclient SET token = NULL, token_sha256 = sha256(convert_to(token, 
 RETURNING id, name
 """
 ALL = "SELECT id, name, token FROM push_busclient WHERE token IS NOT NULL ORDER BY id"
-CONFUSABLE = "cannot be told apart by HTTP Basic: one is the beginning of the other, up to a colon"
-NOBODY = "the bus wants a token that it knows, as the username of HTTP Basic"
+CONFUSABLE = "look the same in HTTP Basic, because one is the start of the other, up to a colon"
+NOBODY = "unknown or missing token: send a client's token as the username of HTTP Basic"
 MOST_NAME = 128  # characters of a username that are looked at: no token is longer
 
 
@@ -61,9 +61,7 @@ class BusKey(Key):
     def check(self, *scopes: str) -> None:
         for scope in scopes:
             if scope not in self.scopes:
-                wanted = (
-                    "the root key" if scope == "root" else "a client's token: the root key makes those, and is none"
-                )
+                wanted = "the root key" if scope == "root" else "a client's token, not the root key"
                 raise Unauthorized(f"this takes {wanted}")
 
     @property
@@ -204,7 +202,7 @@ def add_client(name: str, token: str | None, now: int) -> Script[Client]:
     token = f"{name}--{secrets.token_hex(16)}" if token is None else check_token(token, "token")
     root = settings.ROUTEMASTER_ROOT_KEY
     if token == root:  # the caller knows the root key
-        raise InvalidRequest("this token is the root key: a client has one of its own")
+        raise InvalidRequest("this token is the root key: choose another token")
     if root and are_confusable(token, root):
         raise InvalidRequest(f"this token and the root key {CONFUSABLE}")
     return (yield from atomically(add_locked(name, token, now)))

@@ -47,7 +47,7 @@ class Deliveries:
                 began = time.perf_counter()
                 outcome = await self.call(taken, asked) if taken.events else Outcome(None, None, acknowledged=True)
                 if outcome is None:
-                    log.warning("a lease was over before its batch was sent; it is left to whoever has the queue now")
+                    log.warning("A lease ended before its batch was sent. Another process sends the batch")
                     return Taken("idle")
                 duration_ms = (time.perf_counter() - began) * 1000
                 if taken.events:
@@ -58,11 +58,13 @@ class Deliveries:
                     settle_and_take(id, taken, outcome, duration_ms, go_on=go_on)
                 )
                 if not settled.held:
-                    log.warning("a batch was sent under a lease that somebody else has taken over since")
+                    log.warning("A batch was sent after its lease ended. Another process can send the batch again")
                     return Taken("idle")
                 if outcome.error is not None:
                     if not outcome.acknowledged:
-                        log.warning("failed to deliver %d events to subscriber %d: %s", taken.events, id, outcome.error)
+                        log.warning(
+                            "Delivery of %d events to subscriber %d failed: %s", taken.events, id, outcome.error
+                        )
                     self.failed.add(id)  # the next delivery uses the threads for failed subscribers
                     return Taken("wait", settled.retry_ms)
                 self.failed.discard(id)
@@ -95,8 +97,8 @@ class Deliveries:
             return None
         # The delivery log shows this error like any failure, and the pause before the queue's next attempt is the same.
         except Exception as error:
-            log.exception("a batch could not be sent")
-            return Outcome(None, f"the batch could not be sent: {type(error).__name__}")
+            log.exception("A batch was not sent")
+            return Outcome(None, f"the batch was not sent: {type(error).__name__}")
         finally:
             for each in cuts:
                 each.cancel()
@@ -105,5 +107,5 @@ class Deliveries:
 def told(id: int, taken: Taken) -> Taken:
     """Returns `taken`. Logs the records that were put aside as unreadable."""
     if taken.unreadable:
-        log.error("put aside %d records of subscriber %d that PostgreSQL cannot read", taken.unreadable, id)
+        log.error("Set aside %d unreadable records of subscriber %d", taken.unreadable, id)
     return taken

@@ -79,10 +79,10 @@ class Dispatcher:
                         if self.throttle.dense or not self.queues:
                             break
             except (redis.RedisError, OSError, TopicsError) as error:
-                log.warning("deliveries wait for wake-ups: %s", error)
+                log.warning("No wake-ups from Redis: %s. The server retries", error)
                 await asyncio.sleep(AWAY_SECONDS)
             except Exception:
-                log.exception("wake-ups were lost")
+                log.exception("Wake-ups were lost. The next poll finds the events")
                 await asyncio.sleep(AWAY_SECONDS)
 
     async def look(self) -> None:
@@ -217,10 +217,10 @@ class Dispatcher:
                     taken = taken._replace(wait_ms=min(taken.wait_ms or 0, int(REST_SECONDS * 1000)))
                     break
         except TopicsError as error:
-            log.warning("a delivery waits for PostgreSQL: %s", error)
+            log.warning("A delivery cannot reach PostgreSQL: %s. The server retries", error)
             taken = Taken("wait", int(AWAY_SECONDS * 1000))
         except Exception:
-            log.exception("a delivery failed here")
+            log.exception("A delivery failed in this process. The server retries")
             taken = Taken("wait", int(AWAY_SECONDS * 1000))
         finally:
             self.busy.pop(id, None)

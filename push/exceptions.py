@@ -118,7 +118,7 @@ def report_to(service: str, url: str) -> None:
     if service == "print":
         return
     if service not in SERVICES:
-        raise Refusal(f"EXCEPTION_SERVICE={service} is none of print, {', '.join(SERVICES)}: change it, or unset it.")
+        raise Refusal(f"Invalid EXCEPTION_SERVICE={service}: expected print, {', '.join(SERVICES)}.")
     module, package = LIBRARIES[service]
     if importlib.util.find_spec(module) is None:
         raise Refusal(f"EXCEPTION_SERVICE={service} needs its library: pip install '{package}'.")

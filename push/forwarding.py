@@ -46,7 +46,7 @@ class Forwarding:
                 self.more[source_id] = False
                 more = await self.step(source_id) or self.more[source_id]
         except (TopicsError, redis.RedisError, OSError) as error:
-            log.warning("events are forwarded by the workers of routers: %s", error)
+            log.warning("Cannot forward events in this process: %s. The workers forward them", error)
         finally:
             del self.more[source_id]
 

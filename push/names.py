@@ -18,14 +18,14 @@ TOKEN = re.compile(r"[a-z0-9:_-]{1,64}", re.ASCII)
 def check_topic(name: str) -> str:
     """Returns the name of a bus topic. Raises InvalidRequest if it is invalid."""
     if not TOPIC.fullmatch(name):
-        raise InvalidRequest(f"{name[:80]!r} is no topic: 1 to 32 lowercase letters and underscores are")
+        raise InvalidRequest(f"{name[:80]!r} is not a topic: expected 1 to 32 lowercase letters and underscores")
     return name
 
 
 def check_token(value: str, what: str) -> str:
     """Returns the value. Raises InvalidRequest, without repeating the value, which may be a secret."""
     if not TOKEN.fullmatch(value):
-        raise InvalidRequest(f"a {what} has 1 to 64 of a-z 0-9 : _ -")
+        raise InvalidRequest(f"invalid {what}: expected 1 to 64 of a-z 0-9 : _ -")
     return value
 
 
@@ -37,12 +37,12 @@ def check_queue(name: str, discard: str, is_sealed: bool) -> None:
     """
     if name.startswith(QUEUE) and discard == "reject":
         raise InvalidRequest(
-            f'{name!r} is a queue of the push bus, which rejects nothing: leave discard at "old", which evicts the oldest events',
+            f'{name!r} is a queue of the push bus: expected discard "old", which evicts the oldest events',
             field="discard",
         )
     if name.startswith(QUEUE) and is_sealed:
         raise InvalidRequest(
-            f"{name!r} is a queue of the push bus, which takes every event: pause its subscriber instead of sealing it",
+            f"{name!r} is a queue of the push bus: pause its subscriber instead of sealing the queue",
             field="sealed",
         )
 

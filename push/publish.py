@@ -77,20 +77,20 @@ def check_event(event: Event) -> None:
     if event.timestamp is not None and not (
         LEAST_TIME <= event.timestamp <= MOST_TIME and event.timestamp == int(event.timestamp)
     ):
-        raise InvalidRequest("timestamp has to be a whole number of milliseconds, of 64 bits")
+        raise InvalidRequest("invalid timestamp: expected a whole number of milliseconds, at most 64 bits")
     if MAX_DATA and event.data != NULL:
         try:
             size = len(msgpack.packb(msgspec.json.decode(event.data)))
         except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
-            raise InvalidRequest("data holds a value that MessagePack cannot, so its size is unknown") from error
+            raise InvalidRequest("invalid data: expected values that MessagePack can hold") from error
         if size > MAX_DATA:
-            raise InvalidRequest(f"data takes {size} bytes of MessagePack, at most {MAX_DATA} are allowed")
+            raise InvalidRequest(f"data has {size} bytes of MessagePack: expected at most {MAX_DATA}")
 
 
 def check_url(url: str, what: str, most: int, schemes: tuple[str, ...] = ("https",)) -> None:
     """Raises InvalidRequest if the URL is too long, has no host, or has none of these schemes."""
     if len(url) > most:
-        raise InvalidRequest(f"{what} has {len(url)} characters, at most {most} are allowed")
+        raise InvalidRequest(f"{what} has {len(url)} characters: expected at most {most}")
     if PLAIN.fullmatch(url):
         return
     try:
@@ -99,7 +99,7 @@ def check_url(url: str, what: str, most: int, schemes: tuple[str, ...] = ("https
     except ValueError:
         fine = False
     if not fine or any(c <= " " or c == "\x7f" for c in url):
-        raise InvalidRequest(f"{what} has to be an {schemes[0]}:// URL")
+        raise InvalidRequest(f"invalid {what}: expected an {schemes[0]}:// URL")
 
 
 def rendered(topic: str, event: Event, now: int) -> bytes:
@@ -119,7 +119,7 @@ def publish(topic: str, event: Event, client_id: int, now: int) -> Script[None]:
     check_topic(topic)
     check_event(event)
     if health.process.redis_away:
-        raise NotReady("Redis is not reachable, and nobody could be told of the event")
+        raise NotReady("Redis is not reachable, so the event was not published: try again")
     rows = one_row(rendered(topic, event, now))
     name = bus_topic(topic)
     while True:
@@ -136,9 +136,7 @@ def one_row(data: bytes) -> Rows:
     disk.check()
     size = len(data)
     if size > MAX_RECORD_BYTES:
-        raise RecordTooLarge(
-            f"the event takes {size} bytes, at most {MAX_RECORD_BYTES} are allowed", max=MAX_RECORD_BYTES
-        )
+        raise RecordTooLarge(f"the event has {size} bytes: expected at most {MAX_RECORD_BYTES}", max=MAX_RECORD_BYTES)
     return Rows([msgspec.Raw(data)], [None], [None], [NO_META], [size], size)
 
 

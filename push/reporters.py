@@ -100,14 +100,14 @@ REPORTERS: dict[str, Callable[[], Reporter]] = {"print": print_all, "datadog": d
 def check(service: str) -> None:
     """Raises Refusal if the service is unknown, or if its settings or its library are missing."""
     if service not in REPORTERS:
-        raise Refusal(f"METRIC_COLLECTION_SERVICE={service} is none of {', '.join(REPORTERS)}: change it, or unset it.")
+        raise Refusal(f"Invalid METRIC_COLLECTION_SERVICE={service}: expected {', '.join(REPORTERS)}.")
     if service != "datadog":
         return
     if importlib.util.find_spec("datadog") is None:
         raise Refusal("METRIC_COLLECTION_SERVICE=datadog needs Datadog's library: pip install 'datadog>=0.50,<1'.")
     agent = settings.DATADOG_STATSD
     if agent and not (agent.rpartition(":")[0] and agent.rpartition(":")[2].isdigit()):
-        raise Refusal(f"DATADOG_STATSD={agent} is no agent: write it as localhost:8125.")
+        raise Refusal(f"Invalid DATADOG_STATSD={agent}: expected HOST:PORT, as localhost:8125.")
     if not agent and not (settings.DATADOG_API_KEY and settings.DATADOG_APP_KEY):
         raise Refusal(
             "METRIC_COLLECTION_SERVICE=datadog needs DATADOG_API_KEY and DATADOG_APP_KEY, or an agent in DATADOG_STATSD."

@@ -103,12 +103,14 @@ class Wanted(msgspec.Struct, forbid_unknown_fields=True):
     def check(self) -> None:
         """Raises InvalidRequest for too many topics, or an invalid topic, callback or uuid."""
         if len(self.topics) > MOST_TOPICS:
-            raise InvalidRequest(f"topics names {len(self.topics)} topics, at most {MOST_TOPICS} are allowed")
+            raise InvalidRequest(f"{len(self.topics)} topics: expected at most {MOST_TOPICS}")
         for name in self.topics:
             check_topic(name)
         check_callback(self.callback)
         if self.uuid is not None and not (self.uuid.isprintable() and self.uuid.isascii() and ":" not in self.uuid):
-            raise InvalidRequest("uuid goes out as the username of HTTP Basic: printable ASCII without a colon")
+            raise InvalidRequest(
+                "invalid uuid: expected printable ASCII without a colon, for the username of HTTP Basic"
+            )
 
     def begins(self) -> dict[str, Any]:
         """Returns `from` as fields of RouterConfig. Raises InvalidRequest."""
@@ -121,7 +123,9 @@ class Wanted(msgspec.Struct, forbid_unknown_fields=True):
         except ValueError:
             moment = None
         if moment is None or moment.tzinfo is None or moment.timestamp() < 0:
-            raise InvalidRequest('from has to be "earliest", a seq, or a time with its zone, as 2026-01-31T09:30:00Z')
+            raise InvalidRequest(
+                'invalid from: expected "earliest", a seq, or a time with its zone, as 2026-01-31T09:30:00Z'
+            )
         return {"from_ts": int(moment.timestamp() * 1000)}
 
 
@@ -130,18 +134,20 @@ def check_callback(url: str) -> None:
     schemes = ("https", "http") if settings.PUSH_CALLBACK_LOOPBACK_HTTP else ("https",)
     check_url(url, "callback", MAX_CALLBACK, schemes)
     if "?" in url or "#" in url:
-        raise InvalidRequest("callback must not have a query string or a fragment")
+        raise InvalidRequest("invalid callback: expected a URL without a query and without a fragment")
     try:
         host = parse_url(url).host  # parsed as for calls: there, a host ends at a backslash
     except LocationParseError:
         host = None
     if not host or "\\" in url:
-        raise InvalidRequest("callback has to be a URL without a backslash, whose host is a name or an address")
+        raise InvalidRequest(
+            "invalid callback: expected a URL without a backslash, with a name or an address as its host"
+        )
     if shown_callback(url) == url and CREDENTIALS.search(url):
-        raise InvalidRequest("callback holds *** in place of its credentials: send the credentials, or a uuid")
+        raise InvalidRequest("callback contains *** instead of its credentials: send the credentials, or a uuid")
     if url.lower().startswith("http:") and not is_this_machine(urlsplit(url).hostname or ""):
         raise InvalidRequest(
-            "callback must be https: plain http leads to this machine alone (localhost, 127.0.0.1, [::1])"
+            "invalid callback: expected https. http is only for this machine (localhost, 127.0.0.1, [::1])"
         )
 
 
@@ -229,7 +235,7 @@ def expect(names: list[str], now: int) -> Script[None]:
     Raises NotFound if the settings reject unknown topics, and Throttled if there are too many topics.
     """
     if names and settings.ROUTEMASTER_UNKNOWN_TOPICS == "reject":
-        raise NotFound(f"no client has published to {names[0]!r} yet")
+        raise NotFound(f"no client has published to {names[0]!r} yet: publish first")
     for name in names:
         yield Statement(EXPECT, (name, now))
         yield from insert_topic(bus_topic(name), NEW_TOPIC, now)
@@ -292,7 +298,7 @@ def subscriber_named(name: str) -> Script[int]:
         raise NotFound(f"subscriber {name!r} does not exist")
     if len(found) > 1:
         each = ", ".join(f"{name}.{id}" for id, name in found)
-        raise InvalidRequest(f"there are several subscribers {name!r}: name one of {each}")
+        raise InvalidRequest(f"several subscribers have the name {name!r}: choose one of {each}")
     return int(found[0][0])
 
 

@@ -86,7 +86,7 @@ def delete_all_of(name: str, key: BusKey, now: int) -> Script[tuple[int | None, 
         raise Forbidden(
             f"another client publishes to {name!r}"
             if owner[0][0]
-            else f"no client has published to {name!r}: only the root key can delete it"
+            else f"no client has published to {name!r}: use the root key to delete the topic"
         )
     found = yield Statement(LOCK_TOPIC, (bus_topic(name),))
     moved = (yield from fill_queues(found[0][0], now)) if found else []

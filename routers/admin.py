@@ -38,14 +38,14 @@ WIDE = forms.TextInput(attrs={"size": 60})
 
 
 class RouterForm(DomainForm):
-    source_name = forms.CharField(label="Source", widget=WIDE, help_text="It is created when it is absent.")
+    source_name = forms.CharField(label="Source", widget=WIDE, help_text="A missing source is created.")
     dest_name = forms.CharField(label="Dest", widget=WIDE)
-    create_dest = forms.BooleanField(required=False, initial=True, help_text="Create the dest when it is absent.")
+    create_dest = forms.BooleanField(required=False, initial=True, help_text="Create a missing dest.")
     start = forms.ChoiceField(
-        label="Begin",
+        label="Start",
         choices=[
             ("head", "at the source's head"),
-            ("earliest", "at its earliest"),
+            ("earliest", "at its earliest record"),
             ("seq", "after the seq below"),
         ],
     )
@@ -53,7 +53,7 @@ class RouterForm(DomainForm):
     filter_op = forms.ChoiceField(
         required=False,
         label="Forward",
-        choices=[("", "every record"), ("Eq", "the tag below"), ("Glob", "tags that match, with one * at the end")],
+        choices=[("", "every record"), ("Eq", "the tag below"), ("Glob", "tags with a prefix, and * at its end")],
     )
     filter_tag = forms.CharField(required=False, label="Tag", strip=False)
     paused = forms.BooleanField(required=False)
@@ -63,12 +63,12 @@ class RouterForm(DomainForm):
         fields = ("name", *FLAGS, "guarantee")
         widgets = {"name": WIDE}
         help_texts = {
-            "name": "As a topic's, and > too: source->dest.",
-            "preserve_node": "Keep $node: loop prevention needs it.",
-            "preserve_tag": "Keep $tag.",
-            "allow_cycle": "May close a cycle, for mirrors.",
-            "allow_fan_in": "May share its dest with routers from other sources that say so, too.",
-            "guarantee": "exactly_once stamps meta._topics_router.",
+            "name": "The characters of a topic's name, and >: source->dest.",
+            "preserve_node": "Copies keep $node, which prevents loops.",
+            "preserve_tag": "Copies keep $tag.",
+            "allow_cycle": "The router may close a cycle, for mirrors.",
+            "allow_fan_in": "The dest may have other sources whose routers also set this.",
+            "guarantee": "exactly_once stamps each copy with its origin, in meta._topics_router.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -126,7 +126,7 @@ class RouterAdmin(DomainAdmin):
     """The lag is the source's head minus the cursor, computed by the query of the page."""
 
     nothing_yet = mark_safe(
-        'No routers yet. <a href="add/">Make one</a>: it forwards what is appended to one topic into another.'
+        'No routers yet. <a href="add/">Add a router</a>: it forwards the records of one topic to another.'
     )
     form = RouterForm
     list_display = (
@@ -143,7 +143,7 @@ class RouterAdmin(DomainAdmin):
     list_filter = (StateNow, "guarantee")
     ordering = ("name",)
     search_fields = ("name__contains", "source__name__contains", "dest__name__contains")
-    search_help_text = "A part of a router's or a topic's name."
+    search_help_text = "Search for a part of a router's or a topic's name."
     actions = ("pause", "resume")
     now = ("from_topic", "to_topic", "state_now", "lag", "behind", "forwarded", "last_error", "errors", "created")
     options = ("filter_op", "filter_tag", *FLAGS, "guarantee", "paused")
@@ -210,7 +210,7 @@ class RouterAdmin(DomainAdmin):
         if change and created:
             raise RouterNotFound(f"router {obj.name!r} was deleted meanwhile", router=obj.name)
         if not change and not created:
-            raise Incompatible(f"there is a router {obj.name!r} already", router=obj.name)
+            raise Incompatible(f"router {obj.name!r} already exists: choose another name", router=obj.name)
         obj.pk = router.id
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Deletion:

@@ -25,14 +25,14 @@ class Outcome(admin.SimpleListFilter):
 
 @admin.register(Delivery)
 class DeliveryAdmin(DomainAdmin):
-    nothing_yet = "Nothing was sent to a callback yet, or it was longer ago than is kept."
+    nothing_yet = "No deliveries yet, or the entries are older than PUSH_LOG_DAYS."
     list_display = ("when", "to", "outcome", "status", "attempt", "events_sent", "sent", "took", "batch_id")
     list_display_links = ("when",)
     list_filter = (Outcome,)
     list_select_related = ("subscriber__client",)
     ordering = ("-id",)
     search_fields = ("batch_id__exact", "subscriber__client__name__startswith")
-    search_help_text = "A batch's id, or the beginning of a subscriber's name."
+    search_help_text = "Search for a batch's id, or for the start of a subscriber's name."
     fields = ("when", "to", "batch_id", "attempt", "outcome", "status", "events_sent", "sent", "took")
     readonly_fields = fields
 

@@ -31,31 +31,33 @@ def of_queue(column: str) -> RawSQL:
 
 class RedeliverForm(forms.Form):
     seq = forms.IntegerField(
-        required=False, min_value=1, label="From seq", help_text="Of the queue; it is delivered, too."
+        required=False, min_value=1, label="From seq", help_text="A seq of the queue. Its event is delivered, too."
     )
     time = forms.DateTimeField(
         required=False,
         label="Or from a time",
-        help_text="UTC, as 2026-01-31 09:30: what came into the queue then or later.",
+        help_text="Redeliver events queued at this time or later. UTC, as 2026-01-31 09:30.",
     )
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         if not self.errors and (cleaned.get("seq") is None) == (cleaned.get("time") is None):
-            self.add_error(None, "Say a seq or a time.")
+            self.add_error(None, "Enter a seq or a time.")
         return cleaned
 
 
 @admin.register(Subscriber)
 class SubscriberAdmin(DomainAdmin):
-    nothing_yet = mark_safe("No subscribers yet. A client of the push bus makes one: <code>POST /subscription</code>")
+    nothing_yet = mark_safe(
+        "No subscribers yet. A client of the push bus subscribes with <code>POST /subscription</code>"
+    )
     columns = ("state", "health", "queued", "oldest", "last_delivery", "last_error")
     list_display = ("client", *columns)
     list_select_related = ("client",)
     list_filter = ("paused",)
     ordering = ("client__name", "client_id")
     search_fields = ("client__name__startswith",)
-    search_help_text = "The beginning of a name."
+    search_help_text = "Search for the start of a name."
     actions = ("pause", "resume", "unsubscribe")
     fieldsets = (
         (
@@ -117,11 +119,11 @@ class SubscriberAdmin(DomainAdmin):
     def dropped_events(self, subscriber: Subscriber) -> str:
         return amount(subscriber.dropped_total)
 
-    @admin.display(description="put aside, unreadable")
+    @admin.display(description="unreadable, set aside")
     def unreadable(self, subscriber: Subscriber) -> str:
         return amount(subscriber.unreadable_total)
 
-    @admin.display(description="passed over, no events")
+    @admin.display(description="skipped, not events")
     def passed_over(self, subscriber: Subscriber) -> str:
         return amount(subscriber.passed_total)
 
@@ -232,7 +234,9 @@ class SubscriberAdmin(DomainAdmin):
             except TopicsError as error:
                 form.add_error(None, error.message)
             else:
-                return self.back(request, subscriber, f"Delivery goes on at seq {amount(place.seq + 1)} of the queue.")
+                return self.back(
+                    request, subscriber, f"Delivery continues at seq {amount(place.seq + 1)} of the queue."
+                )
         return self.page(request, subscriber, "redeliver", title="Redeliver", form=form)
 
     def drop_view(self, request: HttpRequest, id: int) -> HttpResponse:

@@ -29,7 +29,7 @@ IN_LOG = Topic.objects.filter(name=Concat(Value(BUS), OuterRef("name")))
 class BusTopicForm(DomainForm):
     publisher = forms.ModelChoiceField(
         BusClient.objects.filter(token__isnull=False).order_by("name", "id"),
-        help_text="From then on this client publishes to the topic, and the one before no more.",
+        help_text="Only this client can publish to the topic after the change.",
     )
 
     class Meta:
@@ -39,19 +39,19 @@ class BusTopicForm(DomainForm):
 
 @admin.register(BusTopic)
 class BusTopicAdmin(DomainAdmin):
-    nothing_yet = mark_safe("No bus topics yet. The first event makes one: <code>POST /topics/…</code>")
+    nothing_yet = mark_safe("No bus topics yet. The first event creates a topic: <code>POST /topics/…</code>")
     form = BusTopicForm
     list_display = ("name", "published_by", "head", "created")
     list_select_related = ("publisher",)
     ordering = ("name",)
     search_fields = ("name__startswith",)
-    search_help_text = "The beginning of a name."
+    search_help_text = "Search for the start of a name."
     now = ("name", "head", "created", "log")
 
     @admin.display(ordering="publisher__name", description="publisher")
     def published_by(self, topic: BusTopic) -> str:
         if topic.publisher is None:
-            return "none yet: the first client that publishes"
+            return "none yet (the first client that publishes)"
         return f"{topic.publisher}{'' if topic.publisher.token else ' (its token was deleted)'}"
 
     @admin.display(ordering="head_seq", description="head", empty_value="deleted")
@@ -86,7 +86,7 @@ class BusTopicAdmin(DomainAdmin):
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Deletion:
         lost = [
-            f"Topic {each.name}: its subscribers get what was published, and are unsubscribed from it" for each in objs
+            f"Topic {each.name}: its subscribers get the published events, and are then unsubscribed" for each in objs
         ]
         return lost, {"bus topics": len(lost)}, set(), []
 

@@ -23,7 +23,7 @@ class TLSWanted(TopicsError):
     status, code = 308, "tls_wanted"
 
     def __init__(self, location: str) -> None:
-        super().__init__("the bus speaks HTTPS only")
+        super().__init__("the bus needs HTTPS: send the request over HTTPS")
         self.location = location
 
 
@@ -43,7 +43,7 @@ def refusal(error: Exception, started: float, key: Key = OPEN) -> Answer:
     """Returns the error response, like wire.answer.refusal(), but as a sentence."""
     known = answer.domain_error(error)
     if known is None:
-        answer.log.exception("a request failed", exc_info=error)
+        answer.log.exception("A request failed. The client got 500", exc_info=error)
         known = Internal()
     headers = [PLAIN, *known.headers]
     if isinstance(known, TLSWanted):

@@ -98,10 +98,10 @@ def test_a_change_counts_and_keeps_the_secret(browser: Client) -> None:
     ("fields", "told"),
     [
         ({"name": ""}, "This field is required"),
-        ({"read": ""}, "A key without a scope may do nothing"),
-        ({"prefixes": "ok\nno/good"}, "No name begins with"),
-        ({"prefixes": "_x"}, "No name begins with"),
-        ({"expires_0": "2020-01-01", "expires_1": "00:00:00"}, "This is in the past"),
+        ({"read": ""}, "The key has no scope"),
+        ({"prefixes": "ok\nno/good"}, "Invalid prefix"),
+        ({"prefixes": "_x"}, "Invalid prefix"),
+        ({"expires_0": "2020-01-01", "expires_1": "00:00:00"}, "The time is in the past"),
         ({"expires_0": "soon", "expires_1": "00:00:00"}, "Enter a valid date"),
     ],
 )
@@ -294,7 +294,7 @@ def test_a_viewer_neither_makes_nor_revokes(viewer: Client) -> None:
 
 # -- Nobody is locked out unasked -------------------------------------------------------------------------------------
 
-FIRST = "This is the first key: once it is there, whoever shows none is refused."
+FIRST = "This is the first key: after you save it, the server refuses requests without a key."
 
 
 def make(browser: Client, **fields: str) -> str:
@@ -305,9 +305,9 @@ def make(browser: Client, **fields: str) -> str:
 def test_the_first_key_says_whom_it_locks_out_and_asks(browser: Client) -> None:
     assert FIRST in text(browser.get(ADD).content.decode())
     page = make(browser, read="on")
-    assert "Nobody could then append, nor create or configure topics" in errors(page)
-    assert "Nobody could then create or configure topics" in errors(make(browser, read="on", write="on"))
-    assert "Nobody could then append" in errors(make(browser, admin="on"))
+    assert "After that, no key may append, or create or configure topics" in errors(page)
+    assert "After that, no key may create or configure topics" in errors(make(browser, read="on", write="on"))
+    assert "After that, no key may append" in errors(make(browser, admin="on"))
     assert not ApiKey.objects.exists()
     assert "tk_" in make(browser, write="on", admin="on")
     assert "No other key may append" in text(browser.get(change(ApiKey.objects.get())).content.decode())
@@ -315,7 +315,7 @@ def test_the_first_key_says_whom_it_locks_out_and_asks(browser: Client) -> None:
 
 def test_the_next_key_does_not_ask(browser: Client) -> None:
     create(browser, write="on", admin="on")
-    assert "Who else gets in" not in text(browser.get(ADD).content.decode())
+    assert "Other access" not in text(browser.get(ADD).content.decode())
     assert "tk_" in make(browser, read="on")
 
 
@@ -327,7 +327,7 @@ def test_keys_of_the_environment_count(browser: Client, settings: Any) -> None:
 def test_a_key_that_is_taken_its_scopes_asks(browser: Client) -> None:
     key, _ = create(browser, write="on", admin="on")
     fields = {"name": "reader", "read": "on", "prefixes": ""}
-    assert "Nobody could then append" in errors(browser.post(change(key), fields).content.decode())
+    assert "After that, no key may append" in errors(browser.post(change(key), fields).content.decode())
     assert ApiKey.objects.get().write
     assert browser.post(change(key), {**fields, "confirmed": "on"}).status_code == 302
     assert not ApiKey.objects.get().write
@@ -339,8 +339,8 @@ def test_revoking_asks(browser: Client) -> None:
     chosen = {"action": "revoke", "_selected_action": [key.pk]}
     page = text(browser.post(LIST, chosen).content.decode())
     assert "This is permanent" in page
-    assert "Nobody could then create or configure topics" in page
-    assert "Nobody could then append" not in page
+    assert "After that, no key may create or configure topics" in page
+    assert "After that, no key may append" not in page
     assert holder(secret).name == "reader"
     revoke(browser, key)
     assert ApiKey.objects.get(pk=other.pk).revoked_ts is None

@@ -91,11 +91,11 @@ def test_forwarded_records_count_too(browser: Client, topic: Topic) -> None:
 @pytest.mark.parametrize(
     ("form", "told"),
     [
-        ({}, "say before_seq or match, or both"),
+        ({}, "enter a seq, a tag, or both"),
         ({"before_seq": "-1"}, "expected a whole number of at least 0"),
         ({"before_seq": str(2**63)}, "expected a whole number of at most "),
         ({"before_seq": "x"}, "Enter a whole number"),
-        ({"tag": "x"}, "say how the tag is to match"),
+        ({"tag": "x"}, "choose how the tag must match"),
         ({"op": "Glob", "tag": "x"}, "expected a prefix without *, and one * at its end"),
         ({"op": "Glob", "tag": "*x*"}, "expected a prefix without *, and one * at its end"),
         ({"op": "Regex", "tag": "x"}, "not one of the available choices"),

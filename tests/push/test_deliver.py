@@ -225,7 +225,7 @@ def test_a_body_that_trickles_is_not_waited_for_and_counts_as_failing(
     assert {batch.attempt for batch in receiver.batches} == {1}
     health, error = state_of(bus, subscriber)
     assert health == 94
-    assert "the body was not there" in (error or "")
+    assert "no complete body" in (error or "")
     publisher.publish(topic, url(3))
     until_acknowledged(receiver, [url(n) for n in range(4)])
     until(lambda: state_of(bus, subscriber) == (95, None), "it to be well")

@@ -54,9 +54,9 @@ def test_pausing_and_resuming(
 
 
 def test_redelivering_from_a_seq_or_a_time(desk: Desk, path: str, subscriber: Client, receiver: Receiver) -> None:
-    assert errors(desk.post(path + "redeliver/")) == "Say a seq or a time."
-    assert errors(desk.post(path + "redeliver/", seq="1", time="2026-01-01 00:00")) == "Say a seq or a time."
-    assert "Delivery goes on at seq 3 of the queue." in text(desk.post(path + "redeliver/", seq="3"))
+    assert errors(desk.post(path + "redeliver/")) == "Enter a seq or a time."
+    assert errors(desk.post(path + "redeliver/", seq="1", time="2026-01-01 00:00")) == "Enter a seq or a time."
+    assert "Delivery continues at seq 3 of the queue." in text(desk.post(path + "redeliver/", seq="3"))
     until_acknowledged(receiver, [url(n) for n in (0, 1, 2, 3, 4, 2, 3, 4)])
     until(subscriber.drained, "the queue to be empty")
     desk.post(path + "redeliver/", time="2026-01-01 00:00")
@@ -82,7 +82,7 @@ def test_dropping_a_queue_after_a_look(
     for n in range(5, 12):
         publisher.publish(topic, url(n))
     until(lambda: desk.row(subscriber)[1] == "failing", "a failure")
-    assert "it answered 500" in desk.row(subscriber)[-1]
+    assert "answered 500" in desk.row(subscriber)[-1]
     assert "7 events" in desk.get(path + "drop/")
     assert subscriber.events()["queued"] == 7
     assert "7 queued events will not be delivered." in desk.post(path + "drop/")

@@ -197,7 +197,7 @@ def test_a_record_that_cannot_be_read_is_put_aside_and_told(
     desk = Desk(instance)
     log = rows(desk.get(f"/admin/push/delivery/?q={subscriber.name}"))
     assert sum("was put aside: " in row[2] for row in log) == lost
-    assert "put aside" in (instance.data / "logs" / "push.log").read_text()
+    assert "Set aside" in (instance.data / "logs" / "push.log").read_text()
 
 
 def test_autodrop_makes_room_whatever_the_stalest_queue_holds(strict: Instance, topic: str, ca: trustme.CA) -> None:

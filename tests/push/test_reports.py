@@ -173,9 +173,9 @@ def test_metrics_to_datadogs_api(collector: Collector, settings, db: None, monke
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"METRIC_COLLECTION_SERVICE": "statsd"}, "is none of print, datadog"),
+        ({"METRIC_COLLECTION_SERVICE": "statsd"}, "expected print, datadog"),
         ({"METRIC_COLLECTION_SERVICE": "datadog"}, "needs DATADOG_API_KEY and DATADOG_APP_KEY"),
-        ({"METRIC_COLLECTION_SERVICE": "datadog", "DATADOG_STATSD": "here"}, "is no agent"),
+        ({"METRIC_COLLECTION_SERVICE": "datadog", "DATADOG_STATSD": "here"}, "Invalid DATADOG_STATSD"),
     ],
 )
 def test_metrics_that_cannot_go_anywhere_are_refused(settings, change: dict[str, str], words: str) -> None:
@@ -188,7 +188,7 @@ def test_metrics_that_cannot_go_anywhere_are_refused(settings, change: dict[str,
 @pytest.mark.parametrize(
     ("service", "url", "words"),
     [
-        ("bugsnag", "", "is none of print, sentry, honeybadger, new_relic"),
+        ("bugsnag", "", "expected print, sentry, honeybadger, new_relic"),
         ("sentry", "", "needs EXCEPTION_SERVICE_URL"),
         ("honeybadger", "https://host-without-key", "needs EXCEPTION_SERVICE_URL"),
         ("new_relic", "", "needs NEW_RELIC_LICENSE_KEY"),

@@ -57,7 +57,7 @@ class Since(admin.SimpleListFilter):
 
 @admin.register(AuditEntry)
 class AuditAdmin(DomainAdmin):
-    nothing_yet = "Nothing was changed yet, or it was longer ago than is kept."
+    nothing_yet = "No changes yet, or the entries are older than TOPICS_AUDIT_DAYS."
     list_display = ("when", "who", "origin", choice_column("action"), choice_column("kind"), "name")
     list_display_links = ("when",)
     list_filter = (Since, Kind, Action)
@@ -70,8 +70,8 @@ class AuditAdmin(DomainAdmin):
         "said",
     )
     search_help_text = (
-        "The beginning of a name, of who did it or of an address, or a part of what was there before or after."
-        " Of several words each is looked for."
+        "Search for the start of a name, of an actor or of an address, or for a part of the values before or after."
+        " Several words must all match."
     )
     fields = ("when", "who", "origin", "action", "kind", "name", "was", "became")
 

@@ -35,10 +35,12 @@ NEXT_TS = Func(
 class CursorForm(DomainForm):
     topic_name = forms.CharField(label="Topic", widget=forms.TextInput(attrs={"size": 60}))
     at = forms.ChoiceField(
-        label="Set it",
-        choices=[("seq", "behind the seq below"), ("head", "at the head"), ("earliest", "before the earliest record")],
+        label="Set the cursor",
+        choices=[("seq", "to the seq below"), ("head", "to the head"), ("earliest", "before the earliest record")],
     )
-    seq = forms.IntegerField(required=False, help_text="The last seq examined: reading goes on after it.")
+    seq = forms.IntegerField(
+        required=False, help_text="The last seq that the reader has read. Reading continues after this seq."
+    )
     # The seq when the page was made. It is the API's check against overwriting a reader's progress.
     expected_seq = forms.IntegerField(required=False, widget=forms.HiddenInput)
 
@@ -56,15 +58,13 @@ class CursorForm(DomainForm):
 class CursorAdmin(DomainAdmin):
     """The pages of cursors: one query a page. Lag is the head minus the cursor, computed by this query."""
 
-    nothing_yet = mark_safe(
-        "No cursors yet. A reader that keeps its place here makes one: <code>PUT /v0/topics/…/cursors/…</code>"
-    )
+    nothing_yet = mark_safe("No cursors yet. A reader creates a cursor: <code>PUT /v0/topics/…/cursors/…</code>")
     form = CursorForm
     list_display = ("name", choice_column("kind"), "of_topic", "seq", "head_seq", "lag", "oldest_unread", "updated")
     list_filter = ("kind",)
     ordering = ("topic_id", "name", "kind")
     search_fields = ("name__contains", "topic__name__contains")
-    search_help_text = "A part of a cursor's or a topic's name."
+    search_help_text = "Search for a part of a cursor's or a topic's name."
     now = ("kind", "of_topic", "head_seq", "lag", "oldest_unread", "updated")
 
     # -- Columns and fields --------------------------------------------------------------------------------------------
@@ -121,15 +121,21 @@ class CursorAdmin(DomainAdmin):
         seq = run(target_seq(topic, wanted.seq, wanted.from_ts, wanted.at, now))
         created = run(move(topic, obj.name, seq, wanted.expected_seq, now)).made
         if change and created:
-            raise NotFound(f"{topic!r} no longer has a cursor {obj.name!r}", topic=topic, cursor=obj.name)
+            raise NotFound(f"cursor {obj.name!r} of {topic!r} was deleted meanwhile", topic=topic, cursor=obj.name)
         if not change and not created:
-            raise Incompatible(f"{topic!r} has a cursor {obj.name!r} already", topic=topic, cursor=obj.name)
+            raise Incompatible(
+                f"{topic!r} already has a cursor {obj.name!r}: choose another name", topic=topic, cursor=obj.name
+            )
         made = Cursor.objects.get(topic__name=topic, name=obj.name, kind=Cursor.Kind.NAMED)
         obj.pk, obj.topic, obj.seq = made.pk, made.topic, made.seq
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Deletion:
         """Returns the cursors that a delete removes. Cursors of routers and other owners prevent the delete."""
-        owned = [f"Cursor {each.name} belongs to a {each.kind}" for each in objs if each.kind != Cursor.Kind.NAMED]
+        owned = [
+            f"Cursor {each.name} belongs to a {each.kind}, which deletes it"
+            for each in objs
+            if each.kind != Cursor.Kind.NAMED
+        ]
         lost = [f"Cursor {each.name} of {each.topic.name} at {amount(each.seq)}" for each in objs]
         return lost, {"cursors": len(lost)}, set(), owned
 

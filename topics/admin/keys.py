@@ -48,20 +48,20 @@ class ApiKeyForm(forms.ModelForm):
         required=False,
         widget=ExpiryWidget,
         label="Expires (UTC)",
-        help_text="From then on it opens nothing, and its streams end. Empty: it does not expire.",
+        help_text="At this time the key becomes invalid, and its streams end. Empty: the key does not expire.",
     )
 
-    confirmed = forms.BooleanField(required=False, label="Save it all the same")
+    confirmed = forms.BooleanField(required=False, label="Save anyway")
 
     class Meta:
         model = ApiKey
         fields = ("name", "read", "write", "delete_scope", "admin", "prefixes")
         help_texts = {
-            "name": "Who or what uses it.",
-            "read": "Topics, records, cursors and routers: GETs, diff, watch.",
-            "write": "Append, which may create the topic.",
-            "delete_scope": "Deletes of topics, records, cursors and routers.",
-            "admin": "PUTs: create and configure topics, cursors and routers. Without prefixes also the server's metrics.",
+            "name": "The client of the key.",
+            "read": "Read topics, records, cursors and routers: GETs, diff, watch.",
+            "write": "Append. An append can create its topic.",
+            "delete_scope": "Delete topics, records, cursors and routers.",
+            "admin": "Create and configure topics, cursors and routers (PUTs). Without prefixes also read the server's metrics.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -72,21 +72,23 @@ class ApiKeyForm(forms.ModelForm):
     def clean_expires(self) -> datetime | None:
         expires: datetime | None = self.cleaned_data["expires"]
         if expires is not None and "expires" in self.changed_data and expires <= datetime.now(UTC):
-            raise forms.ValidationError("This is in the past. To end the key now, revoke it.")
+            raise forms.ValidationError(
+                "The time is in the past: choose a later time. To end the key now, revoke the key."
+            )
         return expires
 
     def clean_prefixes(self) -> str:
         prefixes: list[str] = self.cleaned_data["prefixes"].split()
         for prefix in prefixes:
             if not ROUTER_NAME.fullmatch(prefix):
-                raise forms.ValidationError(f"No name begins with {prefix[:80]!r}.")
+                raise forms.ValidationError(f"Invalid prefix {prefix[:80]!r}: expected the start of a name.")
         return "\n".join(prefixes)
 
     def clean(self) -> dict[str, Any]:
         if not any(self.cleaned_data.get(column) for column in COLUMN.values()):
-            raise forms.ValidationError("A key without a scope may do nothing: choose at least one.")
+            raise forms.ValidationError("The key has no scope: choose at least one scope.")
         if not self.errors and not self.cleaned_data.get("confirmed") and (lost := self.lost()):
-            told = f"Nobody could then {', nor '.join(lost)}: no key may. Let this one, or say that it is to be so."
+            told = f"After that, no key may {', or '.join(lost)}. Give this key the scope, or confirm."
             self.add_error("confirmed", told)
         return self.cleaned_data
 
@@ -121,8 +123,8 @@ class Standing(admin.SimpleListFilter):
 @admin.register(ApiKey)
 class ApiKeyAdmin(DomainAdmin):
     nothing_yet = mark_safe(
-        "No keys here. Without any, and none in TOPICS_API_KEYS, whoever reaches the port may do everything."
-        ' <a href="add/">Make one</a>'
+        "No keys here. Without keys here and in TOPICS_API_KEYS, every client that reaches the port may do everything."
+        ' <a href="add/">Add a key</a>'
     )
     form = ApiKeyForm
     list_display = ("name", "scopes", "limited_to", "created", "expires", "last_used", "revoked")
@@ -133,7 +135,7 @@ class ApiKeyAdmin(DomainAdmin):
     fieldsets = (
         (None, {"fields": ("name",)}),
         ("It may", {"fields": ("read", "write", "delete_scope", "admin")}),
-        ("Under which names", {"fields": ("prefixes",)}),
+        ("Names", {"fields": ("prefixes",)}),
         ("Until when", {"fields": ("expires",)}),
     )
     times = ("created", "old_secret_until", "last_used", "revoked")
@@ -175,7 +177,7 @@ class ApiKeyAdmin(DomainAdmin):
         fieldsets = [*super().get_fieldsets(request, obj)]
         if warning := warning_of(obj):
             fieldsets.insert(
-                2, ("Who else gets in", {"fields": ("confirmed",), "description": warning})
+                2, ("Other access", {"fields": ("confirmed",), "description": warning})
             )  # below the scopes
         return fieldsets if obj is None else (*fieldsets, ("Until now", {"fields": self.times}))
 
@@ -227,12 +229,12 @@ class ApiKeyAdmin(DomainAdmin):
             transaction.on_commit(keyring.forget)
         for key in keys:
             self.log_change(request, key, "Revoked.")
-        messages.success(request, f"{len(keys)} keys revoked: within a second nobody gets in with them.")
+        messages.success(request, f"{len(keys)} keys revoked. The server refuses them within a second.")
         return None
 
     def ask_to_revoke(self, request: HttpRequest, keys: list[ApiKey]) -> HttpResponse | None:
         if not keys:
-            messages.info(request, "These keys are revoked already.")
+            messages.info(request, "These keys are already revoked.")
             return None
         before, ids = lockout.kept(), {key.pk for key in keys}
         # A revoked key still counts as a key: without any valid key, the server stays closed.
@@ -256,8 +258,8 @@ def warning_of(key: ApiKey | None) -> str:
     lost = lockout.lost(before, [*without, ApiKey(write=False, admin=False)])
     if not lost:
         return ""
-    first = "" if before else "This is the first key: once it is there, whoever shows none is refused. "
-    return f"{first}No other key may {', nor '.join(lost)}. Where this one may not either, nobody can."
+    first = "" if before else "This is the first key: after you save it, the server refuses requests without a key. "
+    return f"{first}No other key may {', or '.join(lost)}. Without this scope, no key may."
 
 
 def described(key: ApiKey) -> dict[str, Any]:

@@ -23,7 +23,7 @@ OVERLAPS = [  # how long both secrets are valid
     (24 * HOUR_MS, "for another day"),
     (7 * 24 * HOUR_MS, "for another 7 days"),
     (30 * 24 * HOUR_MS, "for another 30 days"),
-    (0, "no longer: it ends now"),
+    (0, "no longer, the secret ends now"),
 ]
 
 

@@ -29,16 +29,16 @@ MOST_NAMED = 100  # routers and cursors that a confirmation lists by name
 MS = "Milliseconds."
 HELP = {
     "name": "1 to 255 of A-Z a-z 0-9 . _ : - with a letter or digit first.",
-    "ttl_ms": f"{MS} A record older than this is not delivered. 0: off.",
-    "cap_records": "The most records kept. 0: off.",
-    "cap_bytes": "The most payload bytes kept. 0: off.",
-    "discard": "When the topic is full: evict the oldest (old), or refuse the write (reject).",
-    "durability": "fsync: acknowledged after the WAL flush. disk: before it. memory: best effort. "
-    "ephemeral: lost on restart by intent.",
-    "priority": f"Of delivery, from -{MAX_PRIORITY} to {MAX_PRIORITY}. Empty: by recency.",
-    "auto_create": "Stored and shown. It has no effect yet.",
-    "idempotency_window_ms": f"{MS} How long an idempotency key is remembered.",
-    "dedupe_node": "Off: reads ignore the node filter here.",
+    "ttl_ms": f"{MS} Age at which a record expires. 0: no expiry.",
+    "cap_records": "Maximum number of records. 0: no limit.",
+    "cap_bytes": "Maximum bytes of data and meta. 0: no limit.",
+    "discard": "Full topic: evict its oldest records (old), or refuse the append (reject).",
+    "durability": "fsync: an acknowledged append is on disk. disk: within 0.6 s. "
+    "memory: a crash of PostgreSQL can lose records. ephemeral: a restart loses records.",
+    "priority": f"From -{MAX_PRIORITY} to {MAX_PRIORITY}. Streams read topics with a higher priority first. Empty: by last use.",
+    "auto_create": "Stored and shown, without an effect yet.",
+    "idempotency_window_ms": f"{MS} Time for which the topic remembers an idempotency key.",
+    "dedupe_node": "Off: reads of this topic leave out no nodes.",
     "sealed": "On: the topic takes no records and no deletes, and routers into it wait.",
 }
 
@@ -68,7 +68,9 @@ class TopicForm(DomainForm):
 class TopicAdmin(DomainAdmin):
     """The pages of topics: one query a page, by the unique index on name, with each topic's head."""
 
-    nothing_yet = mark_safe('No topics yet. The first append makes one, or <a href="add/">make it here</a>.')
+    nothing_yet = mark_safe(
+        'No topics yet. The first append creates a topic. You can also <a href="add/">add a topic</a> here.'
+    )
     form = TopicForm
     columns = ("head_seq", "earliest_seq", "records", "payload", "last_write")
     list_display = ("name", choice_column("type"), choice_column("durability"), *columns)
@@ -77,10 +79,10 @@ class TopicAdmin(DomainAdmin):
     ordering = ("name",)
     # No index: PostgreSQL scans 10,000 names in 3 ms.
     search_fields = ("name__contains",)
-    search_help_text = "A part of a name."
+    search_help_text = "Search for a part of a name."
     fieldsets = (
         (None, {"fields": ("name", "durability")}),
-        ("What is kept", {"fields": ("ttl_ms", "cap_records", "cap_bytes", "discard")}),
+        ("Retention", {"fields": ("ttl_ms", "cap_records", "cap_bytes", "discard")}),
         (
             "Reads and writes",
             {"fields": ("auto_create", "idempotency_window_ms", "dedupe_node", "priority", "auto_priority", "sealed")},
@@ -135,7 +137,7 @@ class TopicAdmin(DomainAdmin):
         if change and topic.pk != obj.pk:  # deleted while the page was open, and perhaps recreated
             raise TopicNotFound(f"{obj.name!r} was deleted meanwhile", topic=obj.name)
         if not change and not created:
-            raise Incompatible(f"there is a topic {obj.name!r} already", topic=obj.name)
+            raise Incompatible(f"topic {obj.name!r} already exists: choose another name", topic=obj.name)
         obj.pk = topic.pk
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Deletion:

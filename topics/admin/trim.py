@@ -56,12 +56,12 @@ class Lost(NamedTuple):
 
 class TrimForm(forms.Form):
     before_seq = forms.IntegerField(
-        required=False, label="Before seq", help_text="Records with a lower seq go. Empty: wherever they are."
+        required=False, label="Before seq", help_text="Deletes records with a lower seq. Empty: no limit by seq."
     )
     op = forms.ChoiceField(
         required=False,
         label="Tag",
-        choices=[("", "any, or none"), ("Eq", "is exactly"), ("Glob", "matches, with one * at the end")],
+        choices=[("", "any tag or none"), ("Eq", "is exactly"), ("Glob", "matches, with one * at the end")],
     )
     tag = forms.CharField(required=False, label="The tag", strip=False, widget=forms.TextInput(attrs={"size": 40}))
 
@@ -73,10 +73,10 @@ class TrimForm(forms.Form):
         match = ["tag", cleaned["op"], cleaned["tag"]] if cleaned.get("op") else None
         try:
             if cleaned.get("tag") and match is None:
-                raise InvalidRequest("say how the tag is to match")
+                raise InvalidRequest("choose how the tag must match")
             self.wanted = as_struct({"before_seq": cleaned.get("before_seq"), "match": match}, Delete)
             if self.wanted.before_seq is None and self.wanted.match is None and not self.errors:
-                raise InvalidRequest("say before_seq or match, or both")
+                raise InvalidRequest("enter a seq, a tag, or both")
             check_match(self.wanted.match)
         except TopicsError as error:
             self.add_error(None, error.message)

@@ -28,7 +28,9 @@ def collect(key: Key) -> Script[list[Metric]]:
     silent = GaugeMetricFamily(
         "topics_process_silent_seconds", "Seconds since the last heartbeat of any process", labels=("kind",)
     )
-    silent = GaugeMetricFamily("topics_process_silent_seconds", "Seconds since the last heartbeat of any process", labels=("kind",))
+    silent = GaugeMetricFamily(
+        "topics_process_silent_seconds", "Seconds since the last heartbeat of any process", labels=("kind",)
+    )
     for kind in ("web", *heartbeat.expected(known)):
         count, seen_ts = known.get(kind, (0, None))
         alive.add_metric((kind,), count)

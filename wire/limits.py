@@ -69,7 +69,9 @@ class under_way:
         if MOST_BODIES_BYTES and bodies.held + size > MOST_BODIES_BYTES:
             metrics.throttled("bodies_bytes")
             raise Throttled(
-                f"the requests under way hold {bodies.held} bytes", limit="bodies_bytes", max=MOST_BODIES_BYTES
+                f"the bodies of current requests have {bodies.held} bytes: try again later",
+                limit="bodies_bytes",
+                max=MOST_BODIES_BYTES,
             )
         bodies.held += size
         self.bytes += size

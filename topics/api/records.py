@@ -107,7 +107,7 @@ def append_records(call: Call[Append | Copy, AppendQuery], topic: str) -> Script
     if isinstance(wanted, Copy):
         return (yield from copy_records(call, topic, wanted))
     if wanted.copy:
-        raise InvalidRequest("the field copy is written with escapes: write it as \"copy\"", field="copy")
+        raise InvalidRequest('the field copy is written with escapes: write it as "copy"', field="copy")
     if wanted.idempotency_key is None and (key := call.headers.get(b"idempotency-key")) is not None:
         wanted.idempotency_key = header_text("Idempotency-Key", key)
     wanted.check_names(call.key)

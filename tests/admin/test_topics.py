@@ -175,7 +175,7 @@ def test_it_refuses_above_the_limit_of_topics(browser: Client, settings: Any) ->
     put_topic("only", Config(), now_ms())
     settings.TOPICS_MAX_TOPICS = 1
     page = post(browser, ADD, 200, **{**DEFAULTS, "name": "new"})
-    assert "the limit topics of 1 is reached" in errors(page)
+    assert "the cap of 1 is reached (topics)" in errors(page)
 
 
 def test_it_changes_a_config_and_evicts_as_the_api_does(browser: Client) -> None:

@@ -216,7 +216,7 @@ def test_what_is_no_configuration_is_a_report_and_no_traceback(tmp_path: Path, t
 
 
 def test_a_file_that_cannot_be_read_is_a_report(tmp_path: Path) -> None:
-    with pytest.raises(Faulty, match="cannot be read: No such file"):
+    with pytest.raises(Faulty, match="Cannot read the file: No such file"):
         load(tmp_path / "none.yaml", PLUGINS)
     (tmp_path / "latin").write_bytes(b"\xff")
     with pytest.raises(Faulty, match="not UTF-8"):

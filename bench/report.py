@@ -13,7 +13,7 @@ import psycopg
 
 RESULTS = Path(__file__).resolve().parent / "RESULTS.md"
 SUMMARY = RESULTS.parent.parent / "docs" / "benchmarks.md"
-ASKED = "The column *asked* has the figure that we want of such a machine. MISSED means that it was not reached."
+ASKED = "The column *asked* has the figure that we want of such a machine. MISSED: the run did not reach the figure."
 HEADINGS = ("work", "asked", "measured", "raw limit", "ratio", "")
 
 

@@ -101,7 +101,7 @@ async def keep_doing(name: str, work: Work, context: RouterContext) -> None:
         try:
             await work(context)
         except Exception:
-            log.exception("The background work of the router %r failed. The gateway restarts it", name)
+            log.exception("The background work of the router %r failed. Restarting", name)
         if asyncio.get_running_loop().time() - began > LONGEST_REST_SECONDS:
             rest = FIRST_REST_SECONDS  # the work had run for a while
         await asyncio.sleep(rest)

@@ -89,7 +89,7 @@ async def begin(context: RouterContext, topic: str, source: str, dest: str) -> C
     if original is None:
         raise NotReady(f"topic {topic!r} does not exist on the route {source!r}")
     if copy is not None and not copy.is_sealed:
-        raise NotReady(f"topic {topic!r} on the route {dest!r} is not sealed, so it is not a copy: delete it first")
+        raise NotReady(f"topic {topic!r} on the route {dest!r} is not sealed, and no copy: delete the topic first")
     if copy is not None:
         return Copied(copy.head_seq, copy.last_write_ts or 0, original.head_seq)
     await configure(context, topic, dest, settings(original))

@@ -42,5 +42,5 @@ def check_clients(root: str) -> None:
             raise Refusal(f"{refused} is ROUTEMASTER_ROOT_KEY.")
         for where, other in seen.items():
             if token != other and are_confusable(token, other):
-                raise Refusal(f"{refused} and {where} {CONFUSABLE}. Change one of them.")
+                raise Refusal(f"{refused} and {where} {CONFUSABLE}. Change one.")
         seen[f"entry {place}"] = token

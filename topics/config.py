@@ -58,21 +58,21 @@ class Config(Request):
     auto_priority: bool | UnsetType = UNSET
     """False: a topic without a `priority` has priority 0. `true` for a new topic."""
     auto_create: bool | UnsetType = UNSET
-    """Stored and shown. It has no effect yet. `true` for a new topic."""
+    """Stored and shown, without effect yet. `true` for a new topic."""
     idempotency_window_ms: Amount | UnsetType = UNSET
     """Milliseconds for which the topic remembers an idempotency key. `120000` for a new topic."""
     dedupe_node: bool | UnsetType = UNSET
     """False: reads of this topic leave out no records by `node`. `true` for a new topic."""
     lease_ms: Amount | UnsetType = UNSET
-    """For queues, in milliseconds. Stored and shown. It has no effect yet. `30000` for a new topic."""
+    """For queues, in milliseconds. Stored and shown, without effect yet. `30000` for a new topic."""
     claim_jitter_ms: Amount | UnsetType = UNSET
-    """For queues, in milliseconds. Stored and shown. It has no effect yet. `0` for a new topic."""
+    """For queues, in milliseconds. Stored and shown, without effect yet. `0` for a new topic."""
     max_deliveries: Annotated[int, Meta(ge=0, le=2**31 - 1)] | UnsetType = UNSET
-    """For queues. Stored and shown. It has no effect yet. `0` for a new topic."""
+    """For queues. Stored and shown, without effect yet. `0` for a new topic."""
     dead_letter: str | UnsetType | None = UNSET
-    """For queues: the name of a topic. Stored and shown. It has no effect yet. `null` for a new topic."""
+    """For queues: the name of a topic. Stored and shown, without effect yet. `null` for a new topic."""
     leases_durable: bool | UnsetType = UNSET
-    """For queues. Stored and shown. It has no effect yet. `false` for a new topic."""
+    """For queues. Stored and shown, without effect yet. `false` for a new topic."""
     sealed: bool | UnsetType = UNSET
     """True: the topic takes no records and no deletes (409 `topic_sealed`). Routers into it wait. `false` for a new topic."""
 
@@ -127,21 +127,21 @@ class WholeConfig(msgspec.Struct):
     auto_priority: bool
     """False: a topic without a `priority` has priority 0."""
     auto_create: bool
-    """It has no effect yet."""
+    """Without effect yet."""
     idempotency_window_ms: int
     """Milliseconds for which the topic remembers an idempotency key."""
     dedupe_node: bool
     """False: reads of this topic leave out no records by `node`."""
     lease_ms: int
-    """For queues, in milliseconds. It has no effect yet."""
+    """For queues, in milliseconds. Without effect yet."""
     claim_jitter_ms: int
-    """For queues, in milliseconds. It has no effect yet."""
+    """For queues, in milliseconds. Without effect yet."""
     max_deliveries: int
-    """For queues. It has no effect yet."""
+    """For queues. Without effect yet."""
     dead_letter: str | None
-    """For queues: the name of a topic. It has no effect yet."""
+    """For queues: the name of a topic. Without effect yet."""
     leases_durable: bool
-    """For queues. It has no effect yet."""
+    """For queues. Without effect yet."""
     sealed: bool
     """True: the topic takes no records and no deletes."""
 

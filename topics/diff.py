@@ -59,7 +59,7 @@ class Diff(Read):
     """The body of a diff."""
 
     node: str | list[str] | None = None
-    """Nodes of the reader, one or up to 1000. The answer leaves out records with one of these as `$node`."""
+    """Nodes of the reader, one or up to 1000. The answer leaves out the records of these nodes."""
     match: Match | None = None
     """Only records with a matching tag: `["tag", "Eq", "order:7"]`, `["tag", "Glob", "order:*"]`, or a string, which means
     `Eq`. A Glob is a prefix and one `*` at its end."""

@@ -53,7 +53,7 @@ class Append(Request):
     create: bool = True
     """True: the append creates an absent topic. False: if the topic is absent, the answer is 404."""
     config: Config | None = None
-    """The config of the topic, if this append creates it."""
+    """The config of a topic that the append creates."""
     disable_backpressure: bool = False
     """Accepted, without an effect."""
     expected_head: Seq | None = None

@@ -104,7 +104,7 @@ class Wake:
                 log.warning("Cannot send wake-ups to Redis: %s. The server retries", error)
                 time.sleep(RETRY_SECONDS)
             except Exception:
-                log.exception("A wake-up was lost. The sweep replaces it")
+                log.exception("A wake-up was lost. The sweep follows within a second")
                 time.sleep(RETRY_SECONDS)
 
     def take(self) -> tuple[dict[int, int], set[int]]:

@@ -49,7 +49,7 @@ class Turn:
             self.held = self.look()
         except psycopg.Error as error:
             if self.session is not None or had:
-                log.warning("Beat cannot reach PostgreSQL: %s. It retries", str(error).strip().partition("\n")[0])
+                log.warning("Beat cannot reach PostgreSQL: %s. Retrying", str(error).strip().partition("\n")[0])
             self.release()
         if self.held != had:
             log.warning("This beat schedules from now on" if self.held else "This beat stopped scheduling")

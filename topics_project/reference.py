@@ -12,7 +12,7 @@ from topics_project.environment import BOUNDS, DEFAULTS, MOST, MOST_BYTES, SECRE
 HEAD = """\
 # Settings
 
-For operators: every setting, with its default, its values, and when to change it.
+For operators: every setting, with default, values, and reasons to change.
 
 All settings are environment variables. The server refuses to start with an invalid value or an unknown `TOPICS_…` name, and says
 in one line what to change. A secret can come from a file, for example `SECRET_KEY_FILE=/run/secrets/secret_key`.
@@ -177,7 +177,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
     "Sizes of requests and reads": {
         "TOPICS_MAX_BODY_BYTES": (
             "bytes",
-            "Body of one request, also unzipped. Larger: 413. Calls without a key: 64 KiB",
+            "Body of a request, also unzipped. Larger: 413. Calls without a key: 64 KiB",
             "",
         ),
         "TOPICS_MAX_RECORDS_PER_APPEND": ("", "Records of one append", ""),
@@ -217,7 +217,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         ),
         "TOPICS_MAX_ROUTER_HOPS": (
             "",
-            "Routers that a record passes on a cycle. It is not forwarded further. Raise it for a longer ring",
+            "Maximum number of routers on a record's path in a cycle. Raise it for a longer ring",
             "",
         ),
         "TOPICS_WATCH_SESSION_TTL_MS": (
@@ -371,7 +371,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
 
 TAIL = """\
 A cap per key counts each key, or, if no key is configured, each address (each /64 network of IPv6). With `TOPICS_TLS_PROXY=1` the
-address is the last one in `X-Forwarded-For`. Without it, all clients behind a proxy count as one.
+address is the last one in `X-Forwarded-For`. Otherwise all clients behind a proxy count as one client.
 
 Commands also read [`TOPICS_URL` and `TOPICS_KEY`](cli.md#which-server).
 

@@ -102,7 +102,7 @@ streams = (
         query=StreamQuery,
         answers={200: EVENT_STREAM},
         tag=TAG,
-        headers={"Last-Event-ID": "The last received id. The stream continues after it."},
+        headers={"Last-Event-ID": "The last received id. The stream continues after this id."},
         summary="""Follow the topics of a session.
 
         The stream has no end. It sends the events `record`, `caught-up`, `tombstone`, `topic-deleted` and `error`, with JSON
@@ -118,7 +118,7 @@ streams = (
         answers={200: EVENT_STREAM},
         errors=(TopicNotFound,),
         tag=TAG,
-        headers={"Last-Event-ID": "The last received id, `topic:seq`. The stream continues after it."},
+        headers={"Last-Event-ID": "The last received id, `topic:seq`. The stream continues after this id."},
         summary="""Follow one topic without a session.
 
         The stream has no end. It sends a `message` event with the id `topic:seq` for each new record, `stream-reset` if records

@@ -142,7 +142,7 @@ class Hub:
         except Exception as error:
             known = error if isinstance(error, TopicsError) else translated(error)
             if known is None:
-                log.exception("Periodic work of the streams failed. The server repeats it")
+                log.exception("Periodic work of the streams failed. The server retries")
             elif self.loop.time() >= self.quiet_until:
                 # PostgreSQL is unavailable, and every chore of every round would log this. One line in 30 seconds is enough.
                 self.quiet_until = self.loop.time() + QUIET_SECONDS

@@ -116,9 +116,9 @@ class Watch(Request):
     node: str | list[str] | None = None
     """The node of the reader, or up to 1000 nodes. Records with one of these nodes as `$node` are left out of all topics."""
     limit: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 256
-    """Records of one read. A value above 1000 counts as 1000."""
+    """Records per read. A value above 1000 counts as 1000."""
     max_batch_bytes: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 262_144
-    """Bytes of one read. A value above 262144 counts as 262144."""
+    """Bytes per read. A value above 262144 counts as 262144."""
     heartbeat_ms: Annotated[int, Meta(ge=1000, le=60_000)] = 15_000
     """Milliseconds without any output after which the server sends a comment."""
     include_meta: bool = True

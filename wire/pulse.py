@@ -47,5 +47,5 @@ def beat() -> None:
         except Exception as error:
             connection.close()
             if translated(error) is None:
-                log.exception("A step of the periodic work failed. The server repeats it")
+                log.exception("A step of the periodic work failed. The server retries")
             # If PostgreSQL is not available, the step keeps its notes for the next beat.

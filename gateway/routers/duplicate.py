@@ -145,7 +145,7 @@ class Duplication:
         for topic in copied.keys() - originals.keys():
             blocked[topic] = "the topic does not exist on the primary"
         await self.audit(context, copy, sorted(originals.keys() & copied.keys() - blocked.keys()))
-        blocked |= dict.fromkeys(copy.opened & copied.keys(), "the topic is not sealed, so it is not a copy")
+        blocked |= dict.fromkeys(copy.opened & copied.keys(), "the topic is not sealed, so not a copy")
         for topic, why in blocked.items():
             if copy.blocked.get(topic) != why:
                 log.warning("The copy of %r on the route %r differs: %s", topic, copy.route, why)

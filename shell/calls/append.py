@@ -38,7 +38,7 @@ encoding = click.option(
     help="lines per append (default 1000)",
 )
 @click.option("--node", help="node of every record")
-@click.option("--tag-field", metavar="FIELD", help="take each record's tag from this field of its object")
+@click.option("--tag-field", metavar="FIELD", help="field of each object with the tag of the record")
 @click.option("--no-create", is_flag=True, help="fail if the topic does not exist")
 @click.option(
     "--idempotency-key",

@@ -76,7 +76,7 @@ def delete(connection: Connection, topic: str, if_empty: bool, yes: bool, is_jso
         click.echo(f"topic {topic!r} does not exist")
     else:
         routers = answer["routers_removed"]
-        click.echo(f"{topic} is deleted" + (f", and so are its routers: {', '.join(routers)}" if routers else ""))
+        click.echo(f"{topic} is deleted" + (f", with the routers {', '.join(routers)}" if routers else ""))
 
 
 def confirm(connection: Connection, topic: str) -> None:

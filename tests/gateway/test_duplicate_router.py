@@ -86,7 +86,7 @@ def test_what_the_gateway_did_not_see_is_repaired(
     open_there = f"{name}-open"
     direct(copy).append(open_there, "of its own")
     unseen.append(open_there, 1)
-    until(lambda: "it is not a copy" in gateway.output, "the difference to be told", 30)
+    until(lambda: "so not a copy" in gateway.output, "the difference to be told", 30)
     assert [each["data"] for each in shown(direct(copy), open_there)] == ["of its own"]
     metrics = gateway.client().get("/gateway/metrics").body.decode()
     assert 'copy_differing_topics{virtual_cluster="all",router="twice",route="copy"} 1' in metrics

@@ -118,7 +118,7 @@ def test_what_cannot_be_written_is_refused(
 def test_a_topic_that_is_full_fails_the_query(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
     scripts.put_topic("out", Config(cap_records=3, discard="reject"), now_ms())
     numbers("orders", 5)
-    with pytest.raises(StreamingQueryException, match="'out' has no room: it holds 0 of at most 3 records"):
+    with pytest.raises(StreamingQueryException, match="'out' has no room: 0 of at most 3 records"):
         copy(spark, dsn, tmp_path)
     assert rows(DATA, "out") == []
     scripts.put_topic("out", Config(cap_records=100), now_ms())

@@ -275,7 +275,7 @@ def test_a_folder_in_the_place_of_a_file_is_refused_in_one_line(data: Path, name
     with pytest.raises(SystemExit) as refused, embedded.use(data):
         pass
     assert str(data / name) in str(refused.value)
-    assert "remove it, or make this user its owner." in str(refused.value)
+    assert "remove the file, or change its owner." in str(refused.value)
     assert len(str(refused.value).splitlines()) == 1
 
 

@@ -59,7 +59,7 @@ def test_a_second_host_joins_and_ephemeral_topics_stay(first: Instance, instance
     assert records(first) == records(second) == [1, 2]
     post(second, "/v0/topics/now", {"records": [{"data": 3}]})
     assert records(first) == [1, 2, 3]
-    assert started(first) == "a server already uses this database: its ephemeral records stay\n"
+    assert started(first) == "a server already uses this database: ephemeral records stay\n"
     second.stop()
     assert records(first) == [1, 2, 3]
 

@@ -127,7 +127,7 @@ def test_a_full_topic_refuses(shell: Shell) -> None:
     put_topic("full", Config(cap_records=3, discard="reject"), 1)
     done = shell("append", "full", "--batch", 2, stdin=b"1\n2\n3\n4\n")
     assert done.code == 1
-    assert "'full' has no room: it holds 2 of at most 3 records" in done.err
+    assert "'full' has no room: 2 of at most 3 records" in done.err
     assert diff("full", Diff(), 1).head_seq == 2
 
 

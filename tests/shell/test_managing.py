@@ -47,7 +47,7 @@ def test_a_topic_is_deleted(either: Shell, name: str) -> None:
     either("routers", "put", f"{name}-r", name, f"{name}-d")
     refused = either("delete", name, "--if-empty")
     assert (refused.code, "holds 1 records" in refused.err) == (1, True)
-    assert either("delete", name).out == f"{name} is deleted, and so are its routers: {name}-r\n".encode()
+    assert either("delete", name).out == f"{name} is deleted, with the routers {name}-r\n".encode()
     assert either("delete", name).out == f"topic '{name}' does not exist\n".encode()
     assert answered(either, "delete", f"{name}-d", "--yes")["deleted"] is True
 

@@ -173,7 +173,7 @@ class RecordsQuery(Read):
     """A diff as a query."""
 
     node: list[str] = []
-    """Nodes of the reader. The answer leaves out records with one of these as `$node`. You can repeat it up to 1000 times."""
+    """Nodes of the reader. The answer leaves out the records of these nodes. You can repeat it up to 1000 times."""
     match: str | None = None
     """Only records with this tag, or with a tag that matches a predicate in JSON: `["tag","Glob","order:*"]`."""
 

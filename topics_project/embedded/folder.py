@@ -102,7 +102,7 @@ def usable() -> Iterator[None]:
         if error.errno == errno.ENOSPC:
             raise Refusal(f"the disk is full ({error.filename}): free space.") from error
         where = error.filename2 or error.filename or "a file of the data folder"
-        raise Refusal(f"{where} is not usable ({error.strerror}): remove it, or make this user its owner.") from error
+        raise Refusal(f"{where} is not usable ({error.strerror}): remove the file, or change its owner.") from error
 
 
 def take_port(path: Path) -> int:

@@ -90,9 +90,7 @@ def add_archive(parser: ArgumentParser) -> None:
         action="store_true",
         help="read the archive back, then delete its records from the topic",
     )
-    parser.add_argument(
-        "--step", type=int, metavar="SEQS", help="number of seqs that one step archives (default 1,000,000)"
-    )
+    parser.add_argument("--step", type=int, metavar="SEQS", help="number of seqs per step (default 1,000,000)")
 
 
 def add_verify(parser: ArgumentParser) -> None:

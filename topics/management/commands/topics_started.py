@@ -13,5 +13,5 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         gone = empty_ephemeral()
-        served = "a server already uses this database: its ephemeral records stay"
+        served = "a server already uses this database: ephemeral records stay"
         self.stdout.write(served if gone is None else f"deleted {gone} ephemeral records")

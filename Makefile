@@ -27,12 +27,13 @@ postgres: $(VENV)/dev.stamp ## run the contract of the log and the routers on ev
 crash: $(VENV)/dev.stamp ## kill, freeze and fill a deployment under load (FAULTS=60; SEED=… replays a run)
 	$(VENV)/bin/python -m tests.crash.harness $(if $(FAULTS),--faults $(FAULTS)) $(if $(SEED),--seed $(SEED)) $(if $(WITHIN),--within $(WITHIN))
 
-check: $(VENV)/dev.stamp ## lint, types, layers, scripts, migrations against models, and known vulnerabilities; changes nothing
+check: $(VENV)/dev.stamp ## lint, types, layers, scripts, plain English, migrations against models, and known vulnerabilities; changes nothing
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/python -m mypy
 	$(VENV)/bin/python .ci/layers.py
 	$(VENV)/bin/python .ci/scripts.py
+	$(VENV)/bin/python .ci/words.py
 	$(VENV)/bin/python manage.py makemigrations --check --dry-run
 	$(VENV)/bin/python .ci/audit.py
 

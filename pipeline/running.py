@@ -85,7 +85,7 @@ def bury(session: psycopg.Connection[Any]) -> None:
         key = [run.pk % 2**31]
         row = session.execute(TRY, key).fetchone()
         if row is not None and row[0]:
-            end(run, "failed", "it was killed; the same job goes on from there", None)
+            end(run, "failed", "killed. The next run of this job continues after its last step", None)
             session.execute(RELEASE, key)
 
 

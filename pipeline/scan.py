@@ -182,9 +182,9 @@ def check_loss(connection: psycopg.Connection[Any], topic: str, topic_id: int, a
         if row[0] in ("restart", "mixed") and row[1] <= after:
             raise DataLoss(
                 f"topic {topic} lost records above seq {after} ({row[0]}), and a crash of PostgreSQL took back what the query "
-                f"read from seq {row[1]} on: undo that; failOnDataLoss=false accepts it, and goes on with what is there"
+                f"read from seq {row[1]} on: undo its effects. failOnDataLoss=false accepts the loss and continues"
             )
         what = {"deleted": "was deleted", "recreated": "was deleted and created again"}.get(
             row[0], f"lost records above seq {after} ({row[0]})"
         )
-        raise DataLoss(f"topic {topic} {what}; failOnDataLoss=false accepts that, and goes on with what is there")
+        raise DataLoss(f"topic {topic} {what}. failOnDataLoss=false accepts the loss and continues")

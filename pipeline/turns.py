@@ -45,7 +45,7 @@ class Turn:
         try:
             self.session.execute("SELECT")
         except psycopg.Error as error:
-            raise NotReady("the connection to PostgreSQL ended; the same command goes on from there") from error
+            raise NotReady("the connection to PostgreSQL ended: run the same command again to continue") from error
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Work that an event loop has done in threads, where it uses Django's connections and so waits for PostgreSQL.
 
 A thread that waits for an answer cannot be told to stop. But its connection can be ended under it: then it hears that the
-connection is lost, and is free for others. Whoever asked for the work need not wait even for that (liveness.py).
+connection is lost, and is free for others. The caller does not have to wait even for this (liveness.py).
 """
 
 from __future__ import annotations

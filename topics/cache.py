@@ -1,7 +1,7 @@
 """What a process remembers of a topic between requests: its id and config.
 
 A memory may be old, so each statement that goes by one names the `version` it was made for and matches no row when
-the topic has since been configured anew, routed, deleted or recreated. The caller then looks it up again.
+the topic has since been reconfigured, routed, deleted or recreated. The caller then looks it up again.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def topic_called(name: str) -> Script[CachedTopic]:
 
 
 def as_known(name: str, work: Callable[[CachedTopic], Script[T | None]]) -> Script[T]:
-    """What comes of `work` on the topic as we know it. None says that it is another by now (configured anew, deleted or created
+    """What comes of `work` on the topic as we know it. None says that it is another by now (reconfigured, deleted or created
     since we looked): then it is looked up, and the work done again. Raises TopicNotFound."""
     while True:
         topic = yield from topic_called(name)

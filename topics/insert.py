@@ -21,9 +21,9 @@ MOST_RECORDS = 5_000  # of one transaction: the next append should not wait long
 # from reading them all). Each lock is held until the commit, so nobody gets seq n+1 before n is there to read. A topic
 # whose version is another gets no row: the caller looks it up again.
 # Elements of a JSON array come out as they were written, which the record functions of json do not promise. Arrays that are
-# shorter go on with NULL: what no record has is sent as an empty one.
-# An append may expect its head where it is: then it is its topic's only one. Whoever waits here for the lock of a head is shown
-# the head as it is then, so what is compared is what is moved.
+# shorter continue with NULL. An array without any value is sent as an empty array.
+# An append that expects a head is the only append of its topic in the batch. A statement that waits here for a head's lock
+# sees the head after the wait, so it compares the head that it moves.
 # A head that passes its reserved_seq makes this one transaction wait for the disk (sql/functions/topic_reserve.sql).
 APPEND = """
 WITH moved AS (
@@ -67,8 +67,8 @@ written AS (
                 WITH ORDINALITY AS new (data, tag, node, meta, size, run, place))
 SELECT topic_id, base FROM moved
 """
-# Takes heads in topic order, as APPEND does. A statement of its own, before one that looks at what belongs to the heads: that
-# one then sees all that whoever held one of them until now has written.
+# Locks heads in topic order, as APPEND does. This is a separate statement, before a statement that reads rows of the heads. So
+# the later statement sees everything that earlier holders of the locks have written.
 LOCK_HEADS = "SELECT FROM topics_topichead WHERE topic_id = ANY (%s::bigint[]) ORDER BY topic_id FOR UPDATE"
 # What a batch of appends makes of a head.
 MOVES = {

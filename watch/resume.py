@@ -1,5 +1,5 @@
 """Computes the position at which a stream continues in one topic: the session's saved position or the client's Last-Event-ID,
-whichever is older (docs/watch.md, "Where a stream goes on").
+whichever is older (docs/streams.md, "Where a stream continues").
 
 Without a Last-Event-ID, the last frames before the connection broke are sent again, because the server cannot know about their
 arrival. After a crash of the server, the Last-Event-ID may be newer than the session, which is saved once a second. The

@@ -70,7 +70,7 @@ def chosen(files: Files, source: str, options: Restore) -> list[Segment]:
     if options.epoch is None and len(epochs) > 1:
         ids = ", ".join(map(str, epochs))
         raise Refusal(
-            f"{source} was deleted and created anew, and the archive holds each: choose one by --epoch, of {ids}."
+            f"{source} was deleted and created again, and the archive has both: choose one with --epoch, from {ids}."
         )
     epoch = epochs[0] if options.epoch is None else options.epoch
     held = [each for each in known if each.topic_id == epoch and each.last > options.from_seq]

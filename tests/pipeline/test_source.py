@@ -200,7 +200,7 @@ def test_a_named_topic_that_is_deleted_fails_a_stream_or_is_accepted(
     failing = Query(spark, dsn, tmp_path / "failing", topic="orders").run()
     accepting = Query(spark, dsn, tmp_path / "accepting", topic="orders", failOnDataLoss="false").run()
     scripts.delete_topic("orders", False, now_ms())
-    with pytest.raises(StreamingQueryException, match="topic orders was deleted; failOnDataLoss=false accepts that"):
+    with pytest.raises(StreamingQueryException, match="topic orders was deleted"):
         failing.run()
     assert accepting.run().seqs == [1, 2, 3, 4, 5]
     with pytest.raises(StreamingQueryException, match="there is no topic 'orders'"):
@@ -267,7 +267,9 @@ def test_what_a_crash_took_back_of_what_was_read_fails_a_stream(spark: SparkSess
     for more in (0, 2):  # at once, and behind the gap
         if more:
             numbers("orders", more)
-        with pytest.raises(StreamingQueryException, match=r"above seq 5 \(restart\), .* read from seq 4 on: undo that"):
+        with pytest.raises(
+            StreamingQueryException, match=r"above seq 5 \(restart\), .* read from seq 4 on: undo its effects"
+        ):
             query.run()
     query.options["failOnDataLoss"] = "false"
     ((head,),) = rows("SELECT head_seq FROM topics_topichead")

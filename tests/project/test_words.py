@@ -1,0 +1,84 @@
+"""`.ci/words.py` holds pages, comments and messages to plain English, and refuses retired words."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+CHECK = Path(settings.BASE_DIR, ".ci/words.py")
+GLOSSARY = """\
+| term | meaning |
+|---|---|
+| **head** | the highest seq |
+
+## Retired words
+
+| not | but |
+|---|---|
+| sign of life, pulse | heartbeat |
+"""
+
+
+@pytest.fixture
+def check(tmp_path: Path) -> Path:
+    """Returns a copy of the check, for a folder with a plain page."""
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/glossary.md").write_text(GLOSSARY)
+    (tmp_path / "README.md").write_text(
+        "The server stores records in topics. You read them in the order of their seqs.\n"
+    )
+    return shutil.copy(CHECK, tmp_path / ".ci")
+
+
+def run(check: Path, *arguments: str) -> tuple[int, str]:
+    done = subprocess.run([sys.executable, check, *arguments], capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_plain_text_passes(check: Path) -> None:
+    assert run(check)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "fault"),
+    [
+        ("README.md", "Who reads what is there goes on with what comes.\n", "README.md: Who reads what is there"),
+        ("log.py", '"""Whoever asks is told what there is."""\n', "log.py:1: Whoever asks"),
+        ("log.py", "# What is told here is what it is.\nx = 1\n", "log.py:1: What is told here"),
+        ("log.sql", "-- What is told here is what it is.\n", "log.sql:1: What is told here"),
+        ("log.py", 'x = "it is none of those that are there"\n', "log.py:1: it is none of those"),
+        ("tests/test_log.py", '"""Whoever asks is told what there is."""\n', "tests/test_log.py:1: Whoever asks"),
+        ("README.md", "A process without a sign of life stops.\n", "“sign of life” is retired: write heartbeat"),
+        ("log.py", 'x = "The pulse of this process was late."\n', "log.py:1: “pulse” is retired: write heartbeat"),
+        ("docs/glossary.md", "| **head** | a seq |\n| **head** | another seq |\n", "**head** is defined twice"),
+    ],
+)
+def test_it_refuses(check: Path, file: str, text: str, fault: str) -> None:
+    path = check.parent.parent / file
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    code, said = run(check)
+    assert (code, fault in said) == (1, True), said
+
+
+def test_code_in_backquotes_may_have_a_retired_word(check: Path) -> None:
+    (check.parent.parent / "README.md").write_text("The field `pulse` has the time of the heartbeat.\n")
+    assert run(check)[0] == 0
+
+
+def test_limits_only_become_tighter(check: Path) -> None:
+    before = check.read_text()
+    (check.parent.parent / "log.py").write_text("# Whoever asks is told what there is, and what it is.\nx = 1\n")
+    run(check, "--tighten")
+    tightened = check.read_text()
+    assert [row.split()[0] for row in tightened.splitlines()[3:7]] == ["docs", "comments", "messages", "tests"]
+    assert tightened.splitlines()[3].split() == ["docs", "0.00", "0.0", "5.0", "8"]
+    assert tightened.splitlines()[4] == before.splitlines()[4], "a limit that is exceeded stays"
+    run(check, "--tighten")
+    assert check.read_text() == tightened

@@ -209,7 +209,7 @@ def test_a_folder_that_others_may_not_enter(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(SystemExit, match=r"cannot be used.*set TOPICS_DATA"), embedded.use(tmp_path / "file" / "data"):
+    with pytest.raises(SystemExit, match=r"is not usable.*set TOPICS_DATA"), embedded.use(tmp_path / "file" / "data"):
         pass
 
 

@@ -98,7 +98,7 @@ def test_data_goes_on_being_served_by_the_version_that_made_it(machine: Path, mo
     assert programs.postgres(made_by).path.parent == newest()
     without_wheels(monkeypatch)
     with pytest.raises(
-        SystemExit, match=rf"^topics: the data was made by PostgreSQL {made_by}, and there is none here"
+        SystemExit, match=rf"^topics: the data needs PostgreSQL {made_by}, which is not installed"
     ):
         programs.postgres(made_by)
 
@@ -108,7 +108,7 @@ def test_a_folder_of_another_version_is_refused_in_one_line(machine: Path) -> No
     (machine / "data" / "postgresql" / "PG_VERSION").write_text("12\n")
     with (
         pytest.raises(
-            SystemExit, match=r"^topics: the data was made by PostgreSQL 12, and there is none here: install Post"
+            SystemExit, match=r"^topics: the data needs PostgreSQL 12, which is not installed: install Post"
         ),
         embedded.use(machine / "data"),
     ):

@@ -97,9 +97,7 @@ def test_data_goes_on_being_served_by_the_version_that_made_it(machine: Path, mo
     assert programs.postgres().version == (15, 1)
     assert programs.postgres(made_by).path.parent == newest()
     without_wheels(monkeypatch)
-    with pytest.raises(
-        SystemExit, match=rf"^topics: the data needs PostgreSQL {made_by}, which is not installed"
-    ):
+    with pytest.raises(SystemExit, match=rf"^topics: the data needs PostgreSQL {made_by}, which is not installed"):
         programs.postgres(made_by)
 
 
@@ -107,9 +105,7 @@ def test_a_folder_of_another_version_is_refused_in_one_line(machine: Path) -> No
     (machine / "data" / "postgresql").mkdir(parents=True)
     (machine / "data" / "postgresql" / "PG_VERSION").write_text("12\n")
     with (
-        pytest.raises(
-            SystemExit, match=r"^topics: the data needs PostgreSQL 12, which is not installed: install Post"
-        ),
+        pytest.raises(SystemExit, match=r"^topics: the data needs PostgreSQL 12, which is not installed: install Post"),
         embedded.use(machine / "data"),
     ):
         pass

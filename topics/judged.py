@@ -154,8 +154,8 @@ def outcome_of(verdict: Verdict, topic: CachedTopic, wanted: Append, rows: Rows)
         case "other":
             return sealed.marked(
                 IdempotencyMismatch(
-                    f"idempotency key {wanted.idempotency_key!r} names the append of seqs {first} to {last}, which carried other "
-                    "records: a retry sends the same bytes, and another append has a key of its own",
+                    f"an append with the idempotency key {wanted.idempotency_key!r} and other records exists, "
+                    f"seqs {first} to {last}: send the same bytes again, or use another key",
                     first_seq=first,
                     last_seq=last,
                 ),
@@ -165,7 +165,7 @@ def outcome_of(verdict: Verdict, topic: CachedTopic, wanted: Append, rows: Rows)
             return sealed.refused(topic.name)
         case "head":
             return HeadMismatch(
-                f"expected the head at {wanted.expected_head}, it is at {verdict.head_seq}",
+                f"the head is {verdict.head_seq}, not {wanted.expected_head}: read the topic, then append again",
                 head_seq=verdict.head_seq,
                 expected_head=wanted.expected_head,
             )
@@ -178,9 +178,12 @@ def full(topic: CachedTopic, records: int, bytes: int, rows: Rows) -> TopicFull:
     """Returns the error of a topic that rejects these rows. The topic holds that many records and bytes."""
     if topic.cap_records and records + len(rows.data) > topic.cap_records:
         return TopicFull(
-            f"{topic.name!r} holds {records} records of {topic.cap_records}", cap_records=topic.cap_records
+            f"topic {topic.name!r} has no room: {records} of at most {topic.cap_records} records",
+            cap_records=topic.cap_records,
         )
-    return TopicFull(f"{topic.name!r} holds {bytes} bytes of {topic.cap_bytes}", cap_bytes=topic.cap_bytes)
+    return TopicFull(
+        f"topic {topic.name!r} has no room: {bytes} of at most {topic.cap_bytes} bytes", cap_bytes=topic.cap_bytes
+    )
 
 
 def parameters(appends: Sequence[tuple[CachedTopic, Append, Rows]], now: int) -> dict[str, Any]:

@@ -40,15 +40,15 @@ def endpoint_of(endpoints: Mapping[str, Endpoint], method: str, accept: str | No
     if endpoint is None:
         raise not_allowed(endpoints, method)
     if accept is None:
-        raise NotAcceptable(f"this endpoint answers with {' or '.join(endpoint.media)}")
+        raise NotAcceptable(f"the answer is {' or '.join(endpoint.media)}: allow it in Accept")
     return endpoint
 
 
 def not_allowed(endpoints: Mapping[str, Endpoint], method: str) -> MethodNotAllowed:
     """Returns the refusal of a method that the path does not have. It names the methods of the path."""
     others = [endpoint.instead for endpoint in endpoints.values() if endpoint.instead]
-    wanted = "; ".join([f"send {' or '.join(endpoints) or 'GET'}", *others])
-    error = MethodNotAllowed(f"{method} is not for this path: {wanted}")
+    wanted = ", or ".join([f"send {' or '.join(endpoints) or 'GET'}", *others])
+    error = MethodNotAllowed(f"this path does not take {method}: {wanted}")
     error.headers = allow(endpoints)
     return error
 

@@ -24,7 +24,7 @@ class JSONText(serializers.CharField):
         try:
             msgspec.json.decode(text, type=msgspec.Raw)
         except msgspec.DecodeError as error:
-            raise serializers.ValidationError(f"this has to be JSON ({error})") from error
+            raise serializers.ValidationError(f"invalid JSON: {error}") from error
         return msgspec.Raw(text.encode())
 
     def to_representation(self, value: Any) -> str:

@@ -47,9 +47,11 @@ def domain_error(error: Exception) -> Exception:
         case Refused():
             return error.error
         case exceptions.NotAcceptable():
-            return errors.NotAcceptable("this endpoint does not answer with a type that the client accepts")
+            return errors.NotAcceptable(
+                "Accept excludes every type of this answer: allow application/json or text/html"
+            )
         case exceptions.UnsupportedMediaType():
-            return errors.UnsupportedMediaType("unsupported Content-Type: send application/json, or as a form")
+            return errors.UnsupportedMediaType("unsupported Content-Type: send application/json or a form")
         case exceptions.ValidationError():
             return errors.InvalidRequest("; ".join(f"{name}: {said[0]}" for name, said in error.detail.items()))
         case exceptions.PermissionDenied():

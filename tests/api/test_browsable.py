@@ -138,7 +138,7 @@ def test_forms_in_a_browser(window: Chromium, live: Lane, name: str) -> None:
     window.find("#post-object-form [name=records]").send_keys("[1.50, oops]")
     window.find("#post-object-form button").click()
     window.shows("invalid_request", answer)
-    window.shows("this has to be JSON", "#post-object-form")
+    window.shows("invalid JSON", "#post-object-form")
     assert window.run("return document.querySelector('#post-object-form [name=records]').value") == "[1.50, oops]"
     window.find("button[data-target='#deleteModal']").click()
     until(lambda: window.find("#deleteModal .btn-danger").is_displayed(), "the question")

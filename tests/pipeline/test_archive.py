@@ -178,7 +178,7 @@ def test_a_recreated_topic_is_another_in_the_archive(spark: SparkSession, dsn: s
     numbers("orders", 5)
     archive(tmp_path)
     assert len(seqs(spark, tmp_path)) == 8
-    with pytest.raises(Refusal, match="choose one by --epoch"):
+    with pytest.raises(Refusal, match="choose one with --epoch"):
         perform("restore", {"archive": str(tmp_path), "topic": "orders"})
     assert (
         perform("restore", {"archive": str(tmp_path), "topic": "old", "source": "orders", "epoch": first}).written == 3

@@ -34,7 +34,7 @@ def ask(port: int, method: str, path: str, body: Any = None, seconds: float = 30
 
 
 class Load:
-    """Threads that ask without a rest, and what they were answered."""
+    """Threads that send requests without a pause, and their answers."""
 
     def __init__(self, port: int, seconds: float, names: list[str]) -> None:
         self.port, self.seconds, self.names = port, seconds, names

@@ -77,7 +77,7 @@ def test_the_clock_steps_under_a_running_process(tmp_path: Path) -> None:
 
 
 def fill_a_disk(folder: Path) -> str:
-    """What happened, for who has to be in a mount namespace of its own."""
+    """Returns the result of a check in a mount namespace of its own."""
     try:
         disk = Disk(folder)
     except NoDisk as error:

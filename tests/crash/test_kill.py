@@ -58,7 +58,7 @@ def test_nothing_acked_with_fsync_is_lost(instance: Instance) -> None:
     records = {record["$seq"]: record["data"] for record in read_all(instance.port, "t")}
     for first_seq, data in (append for each in acked for append in each):
         assert [records.get(first_seq + place) for place in range(len(data))] == data
-    # Nothing is there twice, and what was under way is there whole or not at all.
+    # No record is stored twice, and an append in flight is stored whole or not at all.
     assert list(records) == list(range(1, len(records) + 1))
     assert len(set(records.values())) == len(records)
     # And the copy holds each of them once.
@@ -82,7 +82,7 @@ def test_volatile_records_are_lost_with_a_tombstone(instance: Instance) -> None:
     door.put("/v0/routers/r", {"source": "memory", "dest": "copy", "from": "earliest"})
     assert read(instance, "copy") == (None, 3, [1, 2, 3])
 
-    # A restart that was asked for: only what is ephemeral goes.
+    # A requested restart: only ephemeral records are deleted.
     instance.stop()
     instance.start()
     assert read(instance, "fsync") == (None, 3, [1, 2, 3])

@@ -113,7 +113,7 @@ class Story(Evidence):
             late.events.append(Reached(next(self.clock), RECORDS, RECORDS))
 
     def settle(self, topic: str) -> None:
-        """Head, counters and what SQL shows follow from the records."""
+        """The records determine the head, the counters and the rows of SQL."""
         records, log = self.log(topic), self.logs[topic]
         log.head_seq = max(log.head_seq, self.of("reader", topic).events[-1].seq)
         log.earliest_seq = records[0].seq if records else log.head_seq + 1
@@ -130,7 +130,7 @@ class Story(Evidence):
         return next(each for each in self.histories if (each.who, each.topic) == (who, topic))
 
     def replace(self, topic: str, old: Callable[[Event], bool], *new: Event) -> None:
-        """Rewrite what the reader of a topic was told."""
+        """Changes the answers that the reader of a topic got."""
         reader = self.of("reader", topic)
         place = next(place for place, event in enumerate(reader.events) if old(event))
         reader.events[place : place + 1] = new
@@ -148,7 +148,7 @@ def test_a_clean_history_passes() -> None:
     assert judge(Story()) == []
 
 
-# -- What was acked ----------------------------------------------------------------------------------------------------
+# -- Acked records -----------------------------------------------------------------------------------------------------
 
 
 def test_an_fsync_ack_whose_record_is_not_there_is_found() -> None:
@@ -188,7 +188,7 @@ def test_half_an_append_is_found() -> None:
     assert rules(story) == {("appends are atomic", "disk")}
 
 
-# -- What was shown ----------------------------------------------------------------------------------------------------
+# -- Shown records -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("topic", ["safe", "disk", "memory", "once", "a"])
@@ -342,7 +342,7 @@ def test_a_held_head_that_holds_up_another_topic_is_found() -> None:
     assert ("held heads hold up no other topic", "disk") in rules(story)
 
 
-# -- What the bus delivered --------------------------------------------------------------------------------------------
+# -- Deliveries of the bus ---------------------------------------------------------------------------------------------
 
 
 class Bus(Story):
@@ -390,7 +390,7 @@ def test_a_bus_that_breaks_a_promise_is_found(batches: list[Batch]) -> None:
     assert rules(story) == {("the bus delivers", "")}
 
 
-# -- What routers did --------------------------------------------------------------------------------------------------
+# -- Work of the routers -----------------------------------------------------------------------------------------------
 
 
 def without(topic: str, place: int) -> Story:
@@ -454,7 +454,7 @@ def test_a_stamp_that_is_not_there_or_not_true_is_found(meta: Any) -> None:
     assert rules(story) == {("dests are exact", "once")}
 
 
-# -- What is stored ----------------------------------------------------------------------------------------------------
+# -- Stored records ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("counter", ["count", "bytes", "earliest_seq"])

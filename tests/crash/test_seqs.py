@@ -205,7 +205,7 @@ def test_no_seq_is_given_out_twice(instance: Instance) -> None:
     twice = {seq: told for seq, told in witness.history.items() if len(told) > 1}
     assert not twice
     assert not witness.unexplained
-    # What is in the log now is what everybody was told, but for what a crash took.
+    # The log now holds the records that every reader got, except those that a crash took.
     records = witness.log()
     assert all(records.get(seq) in (None, *told) for seq, told in witness.history.items())
     taken = [seq for seq in witness.history if seq not in records]

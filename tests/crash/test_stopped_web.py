@@ -15,7 +15,7 @@ from tests.crash.asking import ask
 from tests.instances import Instance, until
 
 WRITERS = 8
-# Who sits in a transaction that has locked a head, by the web process it serves.
+# Web processes with an open transaction that holds a lock on a head.
 HOLDERS = """
 SELECT split_part(application_name, ' ', 3)::int
   FROM pg_stat_activity a

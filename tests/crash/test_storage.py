@@ -1,4 +1,4 @@
-"""How the crash harness looks at what is stored: the same from all sides, and what nothing shows is seen."""
+"""The crash harness compares the log from all sides, and finds stored records that no topic shows."""
 
 from __future__ import annotations
 

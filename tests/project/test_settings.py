@@ -65,7 +65,7 @@ def start(process: str, **settings: str) -> subprocess.CompletedProcess[str]:
             {"TOPICS_LOGIN_LOCK_SECONDS": "9" * 20},
             f"topics: Invalid TOPICS_LOGIN_LOCK_SECONDS={'9' * 20}: expected a whole number",
         ),
-        ({"TOPICS_STRICT": "maybe"}, "topics: TOPICS_STRICT=maybe is neither true nor false"),
+        ({"TOPICS_STRICT": "maybe"}, "topics: Invalid TOPICS_STRICT=maybe: expected 1 or 0"),
         ({"DATABASE_URL": "mysql://u@localhost/d"}, "topics: Invalid DATABASE_URL: expected a PostgreSQL URL"),
         ({"REDIS_URL": "localhost:6379"}, "topics: Invalid REDIS_URL: expected redis://"),
         ({"SECRET_KEY": ""}, "topics: SECRET_KEY is not set"),

@@ -1,4 +1,4 @@
-"""make crash: a line a fault, then what the oracle found. Ends with 1 when something broke."""
+"""`make crash`: prints one line per fault, then the findings of the oracle. Ends with 1 when something broke."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def out_of_order(batches: list[Batch], wanted: dict[str, Published]) -> Iterator
 
 
 def changed(batches: list[Batch]) -> Iterator[str]:
-    """A batch that comes again holds what it held."""
+    """A batch that is sent again holds the same events."""
     contents: dict[str, bytes] = {}
     for batch in batches:
         if contents.setdefault(batch.id, batch.body) != batch.body:

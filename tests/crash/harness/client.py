@@ -34,7 +34,7 @@ class Client:
         self.connection: http.client.HTTPConnection | None = None
 
     def call(self, method: str, path: str, body: Any = None) -> Reply:
-        """The answer, whatever its status. Raises Unanswered, or Hung."""
+        """Returns the answer with any status. Raises Unanswered, or Hung."""
         self.connection = self.connection or http.client.HTTPConnection(self.host, self.port, timeout=self.deadline)
         content = None if body is None else json.dumps(body)
         headers = {} if body is None else {"Content-Type": "application/json"}

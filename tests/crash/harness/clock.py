@@ -12,7 +12,7 @@ SOURCE = Path(__file__).with_name("clock.c")
 
 
 class Clock:
-    """The wall clock of whoever has `environment` in its own."""
+    """The wall clock of all processes that have `environment` in their environment."""
 
     def __init__(self, folder: Path) -> None:
         """Raises NoClock where none can be made."""

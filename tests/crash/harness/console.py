@@ -1,4 +1,4 @@
-"""An operator: signs in to the console and looks at its pages in turn, whatever happens."""
+"""An operator: signs in to the console and reads its pages in turn, during all faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run noted: who was told what, and when. Seconds count from the run's start.
+"""The records of a run: each answer with its receiver and its time. Seconds count from the run's start.
 
 Each history and each list of acks is written by one thread and read when all have ended, so nothing here is locked.
 """
@@ -36,7 +36,7 @@ class Deleted(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """A reader connected anew, and may be shown again what it has seen."""
+    """A reader connected again. It may get records again."""
 
     at: float
 
@@ -70,8 +70,8 @@ Event = Opened | Delivered | Told | Reached
 
 @dataclass
 class History:
-    """What one reader was told of one topic, in order. `nodes`: its own, whose records it did not want. `strong`: it wanted
-    nothing that a crash may take back."""
+    """One reader's answers about one topic, in order. `nodes`: the reader's own nodes, whose records it leaves out.
+    `strong`: the reader gets only records that no crash can take back."""
 
     who: str
     topic: str
@@ -186,7 +186,7 @@ class Evidence:
 
 
 class Seen(NamedTuple):
-    """Who was first to learn of a seq's data."""
+    """The data of a seq, and its first receiver."""
 
     data: str
     who: str

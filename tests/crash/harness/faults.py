@@ -1,4 +1,4 @@
-"""The faults: what each does to the instance, and how it ends. Nothing here helps the service up again."""
+"""The faults: the effect of each on the instance, and its end. Nothing here helps the service up again."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Undo = Callable[[], bool]
 
 @dataclass
 class Scene:
-    """The instance, and what this machine lets us do to it. `pick`: what chance chooses victims with, for the fault at hand;
+    """The instance, and the faults that this machine allows. `pick`: what chance chooses victims with, for the fault at hand;
     `missed`: it found nobody, since the fault before it is not healed yet. `calm`: the last fault is healed, and the next
     one waits for this one."""
 

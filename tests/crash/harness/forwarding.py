@@ -29,7 +29,7 @@ def faults(evidence: Evidence, contents: Contents) -> Iterator[Fault]:
 
 
 def wrong_copies(evidence: Evidence, contents: Contents, router: Router) -> Iterator[Fault]:
-    """The dest's records that came by this router, against what it had to bring."""
+    """Compares the dest's records of this router with the records that it had to forward."""
     topics = evidence.topology.topics
     source, dest = topics[router.source], topics[router.dest]
     wanted = [entry.data for entry in evidence.logs[router.source].records if takes(router, entry.data)]

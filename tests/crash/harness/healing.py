@@ -16,7 +16,7 @@ SHOWN_WITHIN = 2.0  # seconds of a watch for what was just appended, before anot
 
 
 class Unhealed(Exception):
-    """What does not work."""
+    """The deployment does not work again. The message names the broken part."""
 
 
 class Healing:

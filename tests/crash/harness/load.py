@@ -22,7 +22,7 @@ CURSOR = "consumer"
 
 @dataclass
 class Stage:
-    """What all who use the service share. `ending`: the writers have stopped, and the readers read on to the heads."""
+    """The state that all clients share. `ending`: the writers have stopped, and the readers read on to the heads."""
 
     port: int
     seed: int
@@ -33,7 +33,7 @@ class Stage:
 
 
 class Hand(threading.Thread):
-    """Somebody who does a thing again and again until it is told to stop."""
+    """A thread that repeats an action until it is stopped."""
 
     pause = 0.1  # seconds between two steps, on average
     until_ended = False  # goes on while the writers have stopped
@@ -203,7 +203,7 @@ WRITERS: dict[str, type[Writer]] = {"plain": Writer, "keyed": KeyedWriter, "fenc
 
 
 def hands(stage: Stage) -> list[Hand]:
-    """Everybody who changes something. Every second of them goes through the gateway, by both of its ways."""
+    """All clients that write. Every second of them goes through the gateway, by both of its ways."""
     found: list[Hand] = []
     for topic in TOPICS:
         if topic.written in WRITERS:

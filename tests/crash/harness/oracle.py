@@ -1,4 +1,4 @@
-"""What the evidence of a run has to obey (docs/guarantees.md). Each check is a function that yields what it finds broken.
+"""The rules that the evidence of a run must obey (docs/guarantees.md). Each check is a function that yields the broken rules.
 
 A topic is `whole` where nobody deletes, evicts or expires: there every seq is shown, or told.
 """
@@ -24,7 +24,7 @@ class Violation(NamedTuple):
 
 
 class Case:
-    """The evidence, and what several checks want to know of it."""
+    """The evidence, with the figures that several checks need."""
 
     def __init__(self, evidence: Evidence) -> None:
         self.evidence, self.topology = evidence, evidence.topology
@@ -32,7 +32,7 @@ class Case:
 
     @cached_property
     def contents(self) -> dict[str, dict[int, Seen]]:
-        """What was said to be at each seq of each topic, by whom first. Each thing that contradicts it goes to `conflicts`."""
+        """The data of each seq of each topic, with its first receiver. Each thing that contradicts it goes to `conflicts`."""
         found: dict[str, dict[int, Seen]] = {name: {} for name in self.topology.topics}
         others = set[tuple[str, int, str]]()
         for topic, seq, data, who, at in self.sayings():
@@ -60,7 +60,7 @@ class Case:
 
     @cached_property
     def there(self) -> dict[str, dict[int, str]]:
-        """What the log of each topic holds at the end, by seq."""
+        """The records of each topic's log at the end, by seq."""
         return {name: {entry.seq: entry.data for entry in log.records} for name, log in self.evidence.logs.items()}
 
     @cached_property
@@ -97,13 +97,13 @@ def judge(evidence: Evidence) -> list[Violation]:
 
 
 def troubles(case: Case) -> Iterator[Violation]:
-    """What was seen to be wrong when it happened: a hang, an answer that must not be."""
+    """Errors that were visible at once: a request without an answer, or a forbidden answer."""
     for trouble in case.evidence.troubles:
         yield Violation("trouble", "", f"{trouble.who} at {trouble.at:.1f} s: {trouble.what}")
 
 
 def one_content(case: Case) -> Iterator[Violation]:
-    """No seq is given out twice: acks, deliveries and the log agree about what is at each."""
+    """No seq is given out twice: acks, deliveries and the log agree about the data of each seq."""
     _ = case.contents
     for topic, conflicts in case.conflicts.items():
         for seq, first, second in conflicts:
@@ -111,7 +111,7 @@ def one_content(case: Case) -> Iterator[Violation]:
 
 
 def acks_survive(case: Case) -> Iterator[Violation]:
-    """What was acked with fsync is in the log at its seq. Of other durabilities, nothing above the head was acked."""
+    """A record acked with fsync is in the log at its seq. Of other durabilities, nothing above the head was acked."""
     for ack in case.evidence.acks:
         topic, log = case.topology.topics[ack.topic], case.evidence.logs.get(ack.topic)
         if log is None:
@@ -209,8 +209,9 @@ def order_is_kept(case: Case) -> Iterator[Violation]:
 
 
 def tombstones_are_true(case: Case) -> Iterator[Violation]:
-    """What was told to be lost is not there, for a reason that this topic can have. A TTL is another matter while clocks step:
-    what one that is ahead believes to be over its time is there again when it goes back."""
+    """A record that a tombstone reports is not in the log, and the topic can have the tombstone's reason.
+
+    A TTL is an exception while clocks step. Records that expired by a clock ahead are live again when the clock goes back."""
     for history in case.evidence.histories:
         topic = case.topology.topics[history.topic]
         there = sorted(case.there.get(history.topic, ()))
@@ -251,7 +252,7 @@ def reasons_upstream(case: Case, name: str, seen: frozenset[str]) -> bool:
 
 
 def own_records_stay_away(case: Case) -> Iterator[Violation]:
-    """No reader is shown what its own node wrote."""
+    """No reader gets records of its own node."""
     for history in case.evidence.histories:
         for event in history.events:
             if isinstance(event, Delivered) and written(event.data).node in history.nodes:
@@ -289,7 +290,7 @@ def histories_match_the_log(case: Case) -> Iterator[Violation]:
 
 
 def losses_are_undone(case: Case) -> Iterator[Violation]:
-    """Of what somebody was shown and a crash took back, it was told from where on (`lost_from`)."""
+    """A reader of records that a crash took back was told the first of their seqs (`lost_from`)."""
     for history in case.evidence.histories:
         topic = case.topology.topics[history.topic]
         if not topic.whole or topic.name not in case.there or not case.topology.logged(topic.name):
@@ -325,7 +326,7 @@ def the_bus_delivers(case: Case) -> Iterator[Violation]:
 
 
 def counters_are_exact(case: Case) -> Iterator[Violation]:
-    """What a topic says of itself is what a read of all of it shows, and what SQL shows."""
+    """A topic's figures match a read of the whole topic, and match SQL."""
     for log in case.evidence.logs.values():
         seqs = [entry.seq for entry in log.records]
         counted = {
@@ -344,13 +345,13 @@ def counters_are_exact(case: Case) -> Iterator[Violation]:
 
 
 def nothing_is_left_over(case: Case) -> Iterator[Violation]:
-    """What nothing shows any more is not stored for long."""
+    """Records that no topic shows are soon deleted from disk."""
     for leftover in case.evidence.leftovers:
         yield Violation("nothing is left over", "", leftover)
 
 
 def dests_are_exact(case: Case) -> Iterator[Violation]:
-    """Each dest is what its routers' rules make of their sources."""
+    """Each dest holds exactly the records that its routers must forward."""
     for topic, what in forwarding.faults(case.evidence, case.contents):
         yield Violation("dests are exact", topic, what)
 

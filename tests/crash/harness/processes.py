@@ -51,12 +51,12 @@ class Processes:
 
     @property
     def push(self) -> list[Process]:
-        """What delivers to callbacks."""
+        """Returns the processes that deliver to callbacks."""
         return self.with_command("celery", " worker ", "--queues push")
 
     @property
     def pool(self) -> list[Process]:
-        """What the worker runs tasks in."""
+        """Returns the processes in which the worker runs tasks."""
         return [each for each in self.children_of(self.worker) if "celery" in each.command]
 
     @property

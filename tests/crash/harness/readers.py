@@ -64,7 +64,7 @@ class Follower(Hand):
 
 
 class Consumer(Follower):
-    """Takes what is in an inbox, and deletes it."""
+    """Reads the records of an inbox, and deletes them."""
 
     pause = 0.2
 

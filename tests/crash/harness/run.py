@@ -202,7 +202,7 @@ class Run:
             self.evidence.trouble("the end", what)
 
     def wait_for_readers(self, connection: Connection) -> None:
-        """Wait as long as anybody comes nearer to a head. The oracle says who did not arrive."""
+        """Wait as long as anybody comes nearer to a head. The oracle reports records that did not arrive."""
         began, heads = now(), storage.heads(connection)
         at_first = unread = self.unread(heads)
         arrived: dict[str, float] = {}  # after how many seconds each reader was at the heads

@@ -1,4 +1,4 @@
-"""What is in the log when all is quiet: over HTTP, by SQL, and what is stored beside that."""
+"""The log without load: over HTTP, by SQL, and stored records that no topic shows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOG = """
 SELECT l.seq, l.data::text::json #>> '{}', r.size FROM topic_log l
   JOIN topics_record r ON r.topic_id = l.home_topic_id AND r.seq = l.home_seq WHERE l.topic = %s ORDER BY 1
 """
-# Rows that reclaim had to leave are looked at again after a minute. Nobody waits that long here.
+# Rows that reclaim had to leave are looked at again after a minute. No process waits that long here.
 LOOK_AGAIN_NOW = "UPDATE topics_reclaim SET updated_ts = 0 WHERE held_records > 0"
 STORED = "SELECT topic_id, seq FROM topics_record"
 SHOWN = "SELECT home_topic_id, home_seq FROM topic_log"
@@ -65,7 +65,7 @@ def cursors_ahead(connection: psycopg.Connection[Any]) -> list[str]:
 
 
 def leftovers(connection: psycopg.Connection[Any]) -> list[str]:
-    """What is stored though nothing shows it, after reclaim has had its time."""
+    """Stored records that no topic shows, after reclaim had enough time."""
     return settled(lambda: look_for_leftovers(connection), lambda found: not found)
 
 

@@ -1,4 +1,4 @@
-"""The topics and routers of a run, and what a record says of itself.
+"""The topics and routers of a run, and the content of a record.
 
 Each record names the topic it was written to and its place in its append, so that a copy tells where it is from, and
 half an append tells that it is one.
@@ -129,7 +129,7 @@ TOPOLOGY = Topology({topic.name: topic for topic in TOPICS}, ROUTERS)
 
 
 class Written(NamedTuple):
-    """What a record says of itself: `place` of the `size` records of an append, the `number`th of a writer."""
+    """The content of a record: `place` of the `size` records of an append, the `number`th of a writer."""
 
     topic: str
     writer: str

@@ -9,11 +9,10 @@ Tables only change by migrations of their own: the command names those whose fil
 
 from __future__ import annotations
 
+import ast
 import hashlib
-import importlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,7 +21,6 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from store.objects import Objects  # noqa: E402
 from topics_project import __version__, embedded  # noqa: E402
 
 APPS = ("topics", "routers", "push", "pipeline")  # each app uses objects of the apps before it
@@ -61,10 +59,11 @@ def migrations(app: str) -> list[Path]:
     return sorted((ROOT / app / "migrations").glob("0*.py"))
 
 
-def listed(file: Path) -> Objects | None:
-    """Returns the objects of a migration, or None if it has none."""
-    module = importlib.import_module(f"{file.parent.parent.name}.migrations.{file.stem}")
-    return getattr(module, "OBJECTS", None)
+def listed(file: Path) -> dict[str, tuple[str, ...]]:
+    """Returns the names that a migration creates, replaces and drops; {} if it has no list. Their files may be missing."""
+    found = LISTED.search(file.read_text())
+    call = ast.parse(found[0].partition("=")[2].strip(), mode="eval").body if found else None
+    return {word.arg: ast.literal_eval(word.value) for word in call.keywords} if isinstance(call, ast.Call) else {}
 
 
 def present(app: str) -> dict[str, str]:
@@ -90,8 +89,8 @@ def ordered(texts: dict[str, str]) -> tuple[str, ...]:
 def existing(files: list[Path]) -> set[str]:
     """The names of the objects after these migrations."""
     names: set[str] = set()
-    for objects in filter(None, map(listed, files)):
-        names = (names | set(objects.creates)) - set(objects.drops)
+    for objects in map(listed, files):
+        names = (names | {*objects.get("creates", ())}) - {*objects.get("drops", ())}
     return names
 
 
@@ -124,7 +123,9 @@ def dependencies(app: str, files: list[Path]) -> str:
 def snapshot(app: str) -> None:
     """Writes the app's migration with the objects that differ from the last release, and stores the released texts of these."""
     files, texts = migrations(app), present(app)
-    unreleased = [file for file in files if str(file.relative_to(ROOT)) not in released() and listed(file)]
+    unreleased = [
+        file for file in files if str(file.relative_to(ROOT)) not in released() and LISTED.search(file.read_text())
+    ]
     file = unreleased[-1] if unreleased else ROOT / app / "migrations" / f"{int(files[-1].name[:4]) + 1:04}_objects.py"
     before = {name: at(releases()[-1], app, name) for name in existing([other for other in files if other < file])}
     changed = {name for name, text in before.items() if texts.get(name) != text}
@@ -161,19 +162,17 @@ def snapshot(app: str) -> None:
 def release() -> None:
     """Stores the schema that the migrations make, and the digests of the migrations."""
     tag = f"v{__version__}"
-    if (
-        subprocess.run(
-            ["git", "rev-parse", "-q", "--verify", f"refs/tags/{tag}"], cwd=ROOT, capture_output=True
-        ).returncode
-        == 0
-    ):
+    if subprocess.run(["git", "tag", "--list", tag], cwd=ROOT, check=True, capture_output=True).stdout:
         sys.exit(f"{tag} is tagged already: raise __version__ in topics_project/__init__.py first.")
-    from tests.migrations.databases import database, dump, migrate
+    with tempfile.TemporaryDirectory(prefix="topics-release-") as folder:
+        os.environ |= {"TOPICS_DATA": folder, "DJANGO_SETTINGS_MODULE": "topics_project.settings"}
+        with embedded.environment():
+            from tests.migrations.databases import database, dump, migrate
 
-    with database() as url:
-        migrate(url)
-        RELEASES.mkdir(exist_ok=True)
-        (RELEASES / f"{tag}.sql").write_text(dump(url))
+            with database() as url:
+                migrate(url)
+                RELEASES.mkdir(exist_ok=True)
+                (RELEASES / f"{tag}.sql").write_text(dump(url))
     loaded = sorted(
         file for app in APPS for file in (ROOT / app / "migrations").rglob("*") if file.suffix in (".py", ".sql")
     )
@@ -182,23 +181,8 @@ def release() -> None:
     print(f"Wrote tests/migrations/releases/{tag}.sql and {tag}.sha256. Commit them, then tag the commit {tag}.")
 
 
-def main() -> None:
-    import django
-
-    os.environ |= {
-        "TOPICS_DATA": tempfile.mkdtemp(prefix="topics-snapshot-"),
-        "DJANGO_SETTINGS_MODULE": "topics_project.settings",
-    }
-    try:
-        with embedded.environment():
-            django.setup()
-            for app in APPS:
-                snapshot(app)
-            if sys.argv[1:] == ["release"]:
-                release()
-    finally:
-        shutil.rmtree(os.environ["TOPICS_DATA"])
-
-
 if __name__ == "__main__":
-    main()
+    for each in APPS:
+        snapshot(each)
+    if sys.argv[1:] == ["release"]:
+        release()

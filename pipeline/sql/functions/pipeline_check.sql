@@ -1,6 +1,6 @@
--- Whether what a reader planned to read is still there, in the snapshot of the statement that reads it: true, or an error that says
--- what went. p_floor is the topic's floor when the read was planned, p_first the first seq that this statement reads. Records that
--- somebody deleted by tag are not missed: deletes are silent.
+-- Returns true if all that a reader planned to read still exists, in the snapshot of the statement that reads it. Otherwise it
+-- raises an error that names what is missing. p_floor is the topic's floor at the time of the plan, and p_first the first seq
+-- that this statement reads. Records deleted by tag do not count: readers get no tombstone for deletes.
 CREATE OR REPLACE FUNCTION pipeline_check(p_topic text, p_topic_id bigint, p_floor bigint, p_first bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 DECLARE

@@ -1,7 +1,6 @@
--- What a reader that goes on behind p_from and up to p_upto is told that it missed: the reason of a tombstone (docs/wire.md), 'deleted'
--- or 'recreated' for a topic that is gone; NULL when it missed nothing. What somebody deleted from a topic is not told.
---
--- Version 2: 'recreated' also for a reader that starts below what the topic's predecessors held.
+-- Returns what a reader that continues after p_from up to p_upto has missed: the reason of a tombstone (docs/wire.md),
+-- 'deleted' or 'recreated' for a topic that does not exist any more, or NULL. Deleted records do not count. The reason is also
+-- 'recreated' if the reader starts below the last head of the topic's predecessors.
 CREATE OR REPLACE FUNCTION pipeline_loss(p_topic text, p_topic_id bigint, p_from bigint, p_upto bigint) RETURNS text
 LANGUAGE plpgsql STABLE AS $$
 DECLARE

@@ -1,20 +1,19 @@
--- Take a subscriber's next batch under a lease, if one is due. `verdict`:
---     send   it is to be delivered now. From here on the batch is what it is, until push_settle acknowledges it.
---     wait   not before wait_ms are over; or, where full_seq is given, once the queue's head is there
---     idle   there is nothing to deliver, or nobody to deliver to
+-- Takes a subscriber's next batch under a lease, if one is due. `verdict`:
+--     send   Deliver the batch now. From here on it does not change until push_settle acknowledges it.
+--     wait   Not before wait_ms are over or, with full_seq, until the queue's head reaches full_seq.
+--     idle   The queue has no event to deliver, or the subscriber does not exist.
 --
--- `records` are the batch: topic, U+001F and data of each, with U+001E between them. Valid JSON holds neither. `unreadable` counts the
--- records that this call put aside.
+-- `records` is the batch: topic, U+001F and data of each, with U+001E between them. Valid JSON contains neither. `unreadable`
+-- counts the records that this call put aside.
 --
--- Who else may be here: any number of workers. The subscriber's row is the lock. A worker that does not get it leaves (SKIP LOCKED),
--- because the holder does the same work. A lease is a number that only grows, and a time by PostgreSQL's clock. While it lasts, no
--- other worker takes the queue. After another worker has taken it, the older number changes nothing. The holder counts that time
--- from before it asked, by its own clock, and sends nothing when it is over (deliveries.py).
+-- Who else may be here: any number of workers. The subscriber's row is the lock. A worker that does not get it leaves (SKIP
+-- LOCKED), because the holder does the same work. A lease is a number that only grows, and a time by PostgreSQL's clock. While
+-- it lasts, no other worker takes the queue. After another worker has taken it, the older number changes nothing. The holder
+-- counts that time from before it asked, by its own clock, and sends nothing when it is over (deliveries.py).
 --
--- An event whose ts lies more than 10 s ahead was stamped by a clock that was ahead. It waits no longer: its time would come when
--- that clock's did.
+-- An event whose ts is more than 10 s ahead was stamped by a clock that was ahead. It does not wait until that time.
 --
--- A record that PostgreSQL cannot read must not stop the records behind it. The batch ends before it. When it is the first, the
+-- A record that PostgreSQL cannot read must not stop the records after it. The batch ends before it. If it is the first, the
 -- cursor passes it. The delivery log gets a line, and the next batch tells the subscriber (`Topics-Dropped`).
 CREATE OR REPLACE FUNCTION push_batch(
     p_id bigint, p_lease_ms bigint, p_bytes bigint,
@@ -52,13 +51,13 @@ BEGIN
     SELECT * INTO head FROM topics_topichead WHERE topic_id = queue;
     SELECT greatest(c.seq, head.floor_seq) INTO after FROM topics_cursor c
      WHERE c.topic_id = queue AND c.name = substr(sub.queue, length('bus.queue:') + 1) AND c.kind = 'subscription';
-    IF after IS NULL THEN  -- somebody deleted the queue
+    IF after IS NULL THEN  -- an operator deleted the queue
         RETURN;
     END IF;
 
     edge := head.head_seq;
     LOOP
-        fresh := sub.batch_last_seq IS NULL OR sub.batch_first_seq <> after + 1;  -- redelivered, or partly dropped: another batch
+        fresh := sub.batch_last_seq IS NULL OR sub.batch_first_seq <> after + 1;  -- after a seek or a partial drop this is another batch
         IF fresh THEN
             oldest := topic_next_ts(queue, after);
             IF oldest IS NULL THEN
@@ -75,7 +74,7 @@ BEGIN
             oldest := sub.batch_ts;
             upto := sub.batch_last_seq;
         END IF;
-        -- As many as fit into p_bytes, at least one. A batch that was made before fitted then.
+        -- As many records as fit into p_bytes, at least one. A batch that is repeated has fitted before.
         bad := NULL;
         BEGIN
             SELECT max(seq), string_agg(topic || chr(31) || data::text, chr(30) ORDER BY seq)
@@ -94,7 +93,7 @@ BEGIN
             sub.batch_last_seq := NULL;
             CONTINUE;
         END IF;
-        -- Deleted, or put aside: nothing is sent of these seqs.
+        -- These seqs were deleted or put aside, so the batch has no record.
         IF bad IS NOT NULL THEN
             INSERT INTO push_delivery (subscriber_id, ts, batch_id, attempt, status, error, duration_ms, events, bytes)
             VALUES (p_id, now_ms, '', 0, NULL, left(format('seq %s of the queue was put aside: %s', bad, reason), 300), 0, 1, 0);
@@ -116,7 +115,7 @@ BEGIN
     END LOOP;
 
     verdict := 'send';
-    PERFORM set_config('synchronous_commit', 'off', true);  -- push_settle says why
+    PERFORM set_config('synchronous_commit', 'off', true);  -- push_settle.sql has the reason
     batch_id := CASE WHEN fresh THEN gen_random_uuid()::text ELSE sub.batch_id END;
     attempt := CASE WHEN fresh THEN 1 ELSE sub.batch_attempts + 1 END;
     lease := sub.lease + 1;

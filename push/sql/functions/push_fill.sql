@@ -1,14 +1,15 @@
--- Forward into a queue whose events come from several bus topics, in the order in which they were published, over all of them. One
--- step of p_limit seqs of each source at the most; no payload is copied. routers_advance, which moves a source's routers and knows
--- nothing of the dest's other sources, leaves these routers alone (`ordered`, router_due).
+-- Forwards into a queue whose events come from several bus topics, in the order in which they were published, over all of these
+-- topics. A step takes at most p_limit seqs of each source, and copies no payload. routers_advance skips these routers
+-- (`ordered`, router_due), because it advances one source and knows no other source of the dest.
 --
--- What "in the order of publishing" means: an event that was acknowledged before another was sent comes first. No clock is asked for
--- that. Whoever is acknowledged has committed, and whoever writes later gets a later transaction id; so events are taken in order of
--- xmin, and in a topic, whose seqs are given out under its head, an event counts as young as the youngest at or before it: topics keep
--- their own order, and still nothing passes what was acknowledged before it. All sources are looked at in one statement, which sees
--- an event only together with all that were acknowledged before it.
+-- The order of publishing means: if an event was acknowledged before another one was sent, it comes first. No clock decides
+-- this. An acknowledged event is committed, and a later writer has a higher transaction id. So events are taken in order of
+-- xmin. In a topic, whose head gives out the seqs, an event counts as young as the youngest event at or before it. So topics
+-- keep their own order, and no event passes one that was acknowledged before it. One statement reads all sources, and sees an
+-- event only together with all events that were acknowledged before it.
 --
--- Locks as routers_advance: 7001 shared, the routers' cursors in order of id, the queue's head. ordered: whether it is such a queue.
+-- The locks are those of routers_advance: 7001 shared, the cursors of the routers in order of id, the queue's head. `ordered`
+-- tells whether the queue is such a queue.
 CREATE OR REPLACE FUNCTION push_fill(
     p_queue_id bigint, p_limit bigint, p_now bigint,
     OUT ordered boolean, OUT queue_head bigint, OUT moved boolean, OUT more boolean
@@ -42,7 +43,7 @@ BEGIN
     END IF;
     PERFORM set_config('synchronous_commit', 'off', true);  -- a crash takes back spans, head and cursors together
 
-    -- What a source lost before it came here is told here, too.
+    -- The queue also tells the records that a source lost before they were forwarded.
     FOR lossy IN SELECT r.name, c.seq AS after, least(h.floor_seq, greatest(h.cap_lost_seq, h.ttl_lost_seq, h.restart_lost_seq)) AS told
                    FROM routers_router r JOIN topics_cursor c ON c.id = r.cursor_id JOIN topics_topichead h ON h.topic_id = r.source_id
                   WHERE r.dest_id = p_queue_id AND r.ordered AND r.state <> 'paused' LOOP
@@ -56,7 +57,7 @@ BEGIN
                greatest(c.seq, h.floor_seq) AS after, least(h.head_seq, greatest(c.seq, h.floor_seq) + p_limit) AS upto
           FROM routers_router r JOIN topics_cursor c ON c.id = r.cursor_id JOIN topics_topichead h ON h.topic_id = r.source_id
          WHERE r.dest_id = p_queue_id AND r.ordered AND r.state <> 'paused' AND c.seq < h.head_seq),
-    shown AS (  -- what the sources show, event by event
+    shown AS (  -- the events that the sources show
         SELECT source.id, own.seq, source.source_id AS home_id, own.seq AS home_seq, true AS keep_node, true AS keep_tag,
                '{}'::text[] AS path, age(own.xmin) AS age
           FROM source
@@ -65,14 +66,14 @@ BEGIN
         UNION ALL
         SELECT source.id, span.first_seq + n, span.home_id, span.home_first_seq + n, span.keep_node, span.keep_tag, span.path, age(span.xmin)
           FROM source
-         CROSS JOIN LATERAL (SELECT *, xmin FROM topics_span  -- none is longer than 100,000 seqs
+         CROSS JOIN LATERAL (SELECT *, xmin FROM topics_span  -- a span has at most 100,000 seqs
                               WHERE topic_id = source.source_id AND last_seq > source.after AND last_seq <= source.upto + 100000
                                 AND first_seq <= source.upto AND shown AND home_id <> p_queue_id OFFSET 0) span
          CROSS JOIN LATERAL generate_series(greatest(source.after + 1 - span.first_seq, 0),
                                             least(source.upto, span.last_seq) - span.first_seq) n),
     event AS MATERIALIZED (
         SELECT *, min(age) OVER (PARTITION BY id ORDER BY seq) AS since FROM shown),
-    -- A source with more than a step has may go on with events that are older than what others show: those wait for it.
+    -- A source with more events than a step can continue with events that are older than those of the others, which wait for it.
     edge AS MATERIALIZED (
         SELECT max(coalesce((SELECT since FROM event WHERE event.id = source.id ORDER BY seq DESC LIMIT 1), 2147483647)) AS since
           FROM source WHERE upto < head_seq),

@@ -1,8 +1,8 @@
--- The records of a queue, seqs p_first..p_last, as they were written. `topic` is the bus topic whose router led a record here. It is
--- empty for a record that was appended to the queue, and for a record that another router led here.
+-- Returns the records p_first..p_last of a queue, as they were written. `topic` is the bus topic whose router forwarded the
+-- record. It is empty for a record that was appended to the queue, or that another router forwarded.
 --
--- No text is taken out of `data`: clients send it, and PostgreSQL raises for some JSON that it stores. A worker looks into it
--- (push/events.py).
+-- The function extracts no text from `data`. Clients send it, and PostgreSQL raises an error for some JSON that it stores. A
+-- worker reads it (push/events.py).
 CREATE OR REPLACE FUNCTION push_queued(p_queue_id bigint, p_first bigint, p_last bigint)
 RETURNS TABLE (seq bigint, topic text, data json, size integer)
 LANGUAGE sql STABLE AS $$

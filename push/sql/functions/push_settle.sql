@@ -1,13 +1,13 @@
--- What became of an attempt. Only who holds the lease may say so: `held` false means that somebody else has taken the queue over
--- since, or an operator moved it, and nothing was changed. An acknowledged batch moves the cursor; one that failed stays what it is
--- and comes again. Either way the lease ends, and the log gets a line.
+-- Stores the outcome of an attempt. Only the holder of the lease can do so. If `held` is false, another worker has taken the
+-- queue over, or an operator moved its cursor, and the call changed nothing. An acknowledged batch advances the cursor. A
+-- failed batch does not change, and is sent again. In both cases the lease ends, and the delivery log gets a line.
 --
--- Nobody waits for the disk: what a crash of PostgreSQL takes back comes again, as do events themselves. Leases may so be given out
--- twice under one number; no two of them have one batch.
+-- The call does not wait for the disk. After a crash of PostgreSQL, a batch is sent again, as events can be in any case. A
+-- lease number can then be given out twice, but each with another batch.
 --
--- Version 2: a callback that acknowledges a batch may still count as failing, because it was slow. p_error says so. Such a call takes
--- health points and adds no rest. `p_passed` counts the records of the batch that are no events. A batch without any event was not
--- sent: it moves the cursor, and nothing else.
+-- A callback that acknowledges a batch can still count as failing, because it was slow (p_error). It costs health points and
+-- causes no pause. `p_passed` counts the records of the batch that are no events. A batch without any event was not sent, and
+-- only advances the cursor.
 CREATE OR REPLACE FUNCTION push_settle(
     p_id bigint, p_lease bigint, p_batch_id text, p_acknowledged boolean, p_status integer, p_error text, p_duration_ms double precision,
     p_events integer, p_passed integer, p_bytes integer, p_dropped bigint, p_heal integer, p_damage integer, p_max_backoff_ms bigint,
@@ -46,8 +46,8 @@ BEGIN
                sent_total = sent_total + p_events, passed_total = passed_total + p_passed, dropped = dropped - p_dropped
          WHERE client_id = p_id;
     ELSE
-        -- As Routemaster: the fewer points are left, the longer the pause; and up to half as much again, so that those which failed
-        -- together do not come back together.
+        -- Like Routemaster: with fewer points left the pause is longer. Up to 50 % is added at random, so that subscribers that failed
+        -- together do not return together.
         points := greatest(sub.health + p_damage, 0);
         retry_ms := p_max_backoff_ms * power(2, -points) * (1 + random() / 2);
         UPDATE push_subscriber

@@ -1,6 +1,6 @@
--- The first record of a queue, seqs p_first..p_last, whose data cannot be read, and PostgreSQL's reason. NULL: all can be read.
--- A damaged page or a missing piece of a large value is such a reason. A lack of memory, a lock or an end of the server is none: such
--- an error is raised.
+-- Returns the first record p_first..p_last of a queue whose data PostgreSQL cannot read, with PostgreSQL's reason, or NULL.
+-- Examples are a damaged page, or a missing piece of a large value. A lack of memory, a lock or an end of the server does not
+-- count: the function raises such an error.
 CREATE OR REPLACE FUNCTION push_unreadable(p_queue_id bigint, p_first bigint, p_last bigint, OUT seq bigint, OUT reason text)
 LANGUAGE plpgsql STABLE AS $$
 BEGIN

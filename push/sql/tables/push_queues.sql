@@ -1,5 +1,6 @@
--- Each subscriber's queue as it stands, read from the log and never from counters: what it shows above the cursor, and what its topics
--- have and it does not yet. `oldest_ts`: when the first of these came. A row for each subscriber; zeros where somebody deleted the queue.
+-- Shows each subscriber's queue, read from the log and never from counters: the records above its cursor, and the records of
+-- its topics that it does not have yet. `oldest_ts` is the time of the first of these. Each subscriber has a row, with zeros if
+-- an operator deleted its queue.
 CREATE OR REPLACE VIEW push_queues AS
 SELECT s.client_id, t.id AS queue_id, place.seq AS cursor_seq, h.head_seq,
        coalesce(extent.records, 0) + coalesce(coming.records, 0) AS records, coalesce(extent.bytes, 0) AS bytes,

@@ -1,7 +1,6 @@
--- Whether a router may be advanced now: it runs, or it was blocked and its pause is over, or what the dest rejected fits by now.
---
--- Version 2: not one whose dest takes its sources in the order of their writes (`ordered`). The bus, which made such a router,
--- moves it together with the dest's other routers (push/sql/functions/push_fill.sql).
+-- Returns whether a router may advance now: it runs, or its pause is over, or the record that the dest rejected fits now. An
+-- `ordered` router is never due. Its dest takes all its sources in the order of their writes, so
+-- push/sql/functions/push_fill.sql advances it together with the dest's other routers.
 CREATE OR REPLACE FUNCTION router_due(router routers_router, p_now bigint) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT NOT router.ordered AND (

@@ -1,21 +1,21 @@
--- Forward one router by at most p_limit source seqs: what routers_advance cannot do for many at once (filters, cycles,
--- exactly_once, capped dests, sources with holes or spans or losses). No payload is copied.
+-- Forwards one router by at most p_limit source seqs. It does what routers_advance cannot do for many routers at once: filters,
+-- cycles, exactly_once, capped dests, and sources with holes, spans or losses. It copies no payload.
 --
--- The caller holds ADVANCE_LOCK shared, the router's cursor and the dest's head. Returns the records forwarded, where the cursor
--- stands, and why it stands still (NULL: it does not): the dest is full, and rejected a record of so many bytes, or it is sealed,
--- and rejects any (0 bytes).
+-- The caller holds ADVANCE_LOCK shared, the router's cursor and the dest's head. Returns the number of forwarded records, the
+-- cursor, and why the cursor did not advance (NULL: it advanced). A full dest rejected a record of `rejected` bytes. A sealed
+-- dest rejects every record (0 bytes).
 --
--- Step by step, each a function of its own:
---     router_runs      what the source shows, as runs of home records
---     router_unheld    of these, for a router on a cycle: what the dest neither holds nor held
---     router_unsent    for exactly_once: what this router has not brought before
---     router_fitting   for a dest that rejects: as far as there is room
---     router_joined    and what goes on where the one before ended becomes one span
--- Each step sees what is committed when it begins, and finds what the one before saw: the dest's spans change under its head only, and
--- rows of homes do not go while reclaim is kept out (7001).
+-- Each step is a function:
+--     router_runs      the records that the source shows, as runs of home records
+--     router_unheld    for a router on a cycle: without the records that the dest has or had
+--     router_unsent    for exactly_once: without the records that this router brought before
+--     router_fitting   for a dest that rejects: as many as fit
+--     router_joined    joins entries that continue one another into one span
 --
--- Version 3: steps; one plan for all values, since plans made anew took longer than what they were for.
--- Version 4: sealed dests.
+-- Each step sees the commits until its begin, and still finds what the step before saw: the dest's spans change only under its
+-- head's lock, and reclaim, which deletes rows of homes, is kept out (7001).
+--
+-- One plan serves all values, because planning each call took longer than the work.
 CREATE OR REPLACE FUNCTION router_forward(
     p_router_id bigint, p_limit bigint, p_now bigint, p_max_hops integer,
     OUT forwarded bigint, OUT cursor_seq bigint, OUT blocked text, OUT rejected bigint
@@ -38,14 +38,14 @@ DECLARE
     new_bytes bigint;
     new_head  bigint;
 BEGIN
-    -- The source is not locked: one look at its head, all of it true at one time, and all seqs up to it are committed. The router
-    -- is looked at later: what a cycle brought into the source before the look came after `cyclic` was set.
+    -- The source is not locked. One read of its head is one state, and all seqs up to this head are committed. The router is read
+    -- after it: a cycle brought records into the source only after `cyclic` was set.
     SELECT head.* INTO head FROM topics_topichead head JOIN routers_router r ON r.source_id = head.topic_id WHERE r.id = p_router_id;
     SELECT * INTO router FROM routers_router WHERE id = p_router_id;
     SELECT * INTO source FROM topics_topic WHERE id = router.source_id;
     SELECT * INTO dest FROM topics_topic WHERE id = router.dest_id;
     SELECT seq INTO after FROM topics_cursor WHERE id = router.cursor_id;
-    IF dest.sealed THEN  -- no record, no loss: the source keeps them
+    IF dest.sealed THEN  -- the dest gets no records and no losses: the source keeps them
         forwarded := 0;
         cursor_seq := after;
         blocked := format('dest %s is sealed: it takes no records', dest.name);
@@ -70,14 +70,14 @@ BEGIN
     after := greatest(after, head.floor_seq);
     upto := least(head.head_seq, after + p_limit);
 
-    IF dest.ttl_ms > 0 AND (once OR dest.cap_records > 0 OR dest.cap_bytes > 0) THEN  -- over its time: no evidence, and takes no room
+    IF dest.ttl_ms > 0 AND (once OR dest.cap_records > 0 OR dest.cap_bytes > 0) THEN  -- an expired record is no evidence, and needs no room
         PERFORM topic_expire(dest.id, p_now - dest.ttl_ms);
     END IF;
     SELECT * INTO target FROM topics_topichead WHERE topic_id = dest.id;
 
-    -- The records that the source shows, as the dest will show them. No record returns to its home topic. Entries are spans to be, of the dest, but their
-    -- first_seq and last_seq are still the source's. An entry is a run, or one record where each has to be looked at by itself. The
-    -- stamp of an exactly_once router takes the place of the one before.
+    -- The records that the source shows, as the dest will show them. No record returns to its home topic. An entry is a future span
+    -- of the dest, with the first_seq and last_seq of the source. It is a run, or one record if a later step examines each record.
+    -- The stamp of an exactly_once router replaces the stamp before.
     entries := ARRAY(
         SELECT ROW (dest.id, CASE WHEN single THEN run.first_seq + n ELSE run.last_seq END, run.first_seq + n,
                     home_id, home_first_seq + n, home_first_seq + CASE WHEN single THEN n ELSE run.last_seq - run.first_seq END,
@@ -129,11 +129,11 @@ BEGIN
        SET head_seq = new_head, holes_seq = new_head, count = count + forwarded, bytes = bytes + new_bytes,
            last_ts = greatest(last_ts, p_now), reserved_seq = topic_reserve(new_head, reserved_seq)
      WHERE topic_id = dest.id AND head_seq < new_head;
-    IF target.count = 0 AND new_head > target.floor_seq THEN  -- nothing was live: a loss at the front lies below the floor
+    IF target.count = 0 AND new_head > target.floor_seq THEN  -- no record was live: a loss at the front is below the floor
         PERFORM topic_shrink(dest.id, target.floor_seq, 0, 0);
     END IF;
     IF dest.discard = 'old' AND (dest.cap_records > 0 OR dest.cap_bytes > 0) THEN
-        IF dest.ttl_ms > 0 THEN  -- what is over its time was not evicted
+        IF dest.ttl_ms > 0 THEN  -- an expired record was not evicted
             PERFORM topic_expire(dest.id, p_now - dest.ttl_ms);
         END IF;
         PERFORM topic_evict(dest.id, dest.cap_records, dest.cap_bytes);

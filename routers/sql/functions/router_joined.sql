@@ -1,5 +1,6 @@
--- These entries as the spans that they will be: entries that go on where the one before ended, by the same way, become one; a loss stays
--- by itself. The entries are in order. Of the spans, first_seq and last_seq count from 1: the caller adds the dest's head.
+-- Joins entries into the spans that they will be. An entry that continues the one before, by the same way, becomes part of it.
+-- A loss stays by itself. The entries are in order. first_seq and last_seq of the spans count from 1. The caller adds the
+-- dest's head.
 CREATE OR REPLACE FUNCTION router_joined(entries topics_span[]) RETURNS SETOF topics_span
 LANGUAGE sql STABLE AS $$
     SELECT topic_id, last, before + 1, home_id, home_first_seq, home_first_seq + last - before - 1, 0::bigint, shown, keep_node, keep_tag,

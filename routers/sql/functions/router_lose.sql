@@ -1,7 +1,5 @@
--- Tell a dest that its source lost p_lost records before they could be forwarded: as many seqs without a record, which
--- readers get as a tombstone `source_trim`. The caller holds the dest's head FOR UPDATE.
---
--- Version 2: reserved_seq.
+-- Tells a dest that its source lost p_lost records before a router could forward them. The dest gets as many seqs without a
+-- record, for which readers get a tombstone `source_trim`. The caller holds the dest's head FOR UPDATE.
 CREATE OR REPLACE FUNCTION router_lose(p_dest_id bigint, p_lost bigint, p_now bigint, p_path text[]) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO topics_span (topic_id, first_seq, last_seq, home_id, home_first_seq, home_last_seq, ts, shown, keep_node, keep_tag, path)

@@ -1,5 +1,5 @@
--- Write down what a router_forward did: where the cursor stands, or why it stands still, how long the router pauses, and what has to
--- fit into the dest for it to go on sooner (NULL: something else is wrong). The caller holds the router's cursor.
+-- Stores the result of router_forward: the cursor, or why it did not advance, how long the router pauses, and how many bytes
+-- must fit into the dest to end the pause sooner (NULL: the error is another one). The caller holds the router's cursor.
 CREATE OR REPLACE FUNCTION router_moved(
     p_router_id bigint, p_cursor_id bigint, p_forwarded bigint, p_cursor_seq bigint, p_blocked text, p_rejected bigint, p_now bigint
 ) RETURNS void

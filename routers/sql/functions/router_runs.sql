@@ -1,7 +1,7 @@
--- What a source shows in (p_after, p_upto], as runs of home records in order, filtered by tag where p_op is given.
--- Own records make a run per stretch without holes; a span, or the matching stretches of it, one each. A run without a home is a
--- loss that the source itself was told of: those below its floor count, too, from p_told on. What came through p_max_hops routers
--- already is left out (NULL: nothing is).
+-- Returns the records that a source shows in (p_after, p_upto], as runs of home records in order, filtered by tag if p_op is
+-- given. Own records without a hole between them are one run. A span, or each matching part of it, is one run. A run without a
+-- home is a loss that the source got itself. From p_told on, losses below the source's floor count, too. Records that came
+-- through p_max_hops routers are left out (NULL: none).
 CREATE OR REPLACE FUNCTION router_runs(
     p_source_id bigint, p_holes_seq bigint, p_told bigint, p_after bigint, p_upto bigint, p_op text, p_tag text, p_max_hops integer
 ) RETURNS TABLE (
@@ -19,7 +19,7 @@ BEGIN
          WHERE topic_id = p_source_id AND home_id IS NULL AND last_seq > p_told AND first_seq <= p_upto
            AND (cardinality(path) < p_max_hops) IS NOT FALSE;
     END IF;
-    IF p_op IS NULL AND p_after >= p_holes_seq THEN  -- own, live, no hole: one run, and nothing to look at
+    IF p_op IS NULL AND p_after >= p_holes_seq THEN  -- all seqs are own live records, so they are one run without a look
         RETURN QUERY SELECT p_after + 1, p_upto, p_source_id, p_after + 1, true, true, '{}'::text[], NULL, NULL, NULL::bigint, NULL::bigint
                       WHERE p_after < p_upto;
         RETURN;

@@ -1,10 +1,11 @@
--- Of these entries of a router on a cycle, one a record, those that are new to the dest: a record enters a topic on a cycle once, so
--- what the dest holds or held (its spans are the evidence, also those that show nothing any more) is left out, and of two entries of
--- the same record the second. A loss is not told to a topic that it came through: there it was told first.
+-- Returns the entries of a router on a cycle that are new to the dest. Each entry is one record. A record enters a topic on a
+-- cycle once. So the function leaves out records that the dest has or had, which its spans prove even if they are hidden. Of
+-- two entries of one record it leaves out the second. A topic gets no loss back that came through it, because it told that loss
+-- first.
 CREATE OR REPLACE FUNCTION router_unheld(entries topics_span[], p_dest_id bigint) RETURNS SETOF topics_span
 LANGUAGE sql STABLE AS $$
     WITH entry AS (SELECT * FROM unnest(entries)),
-    -- By the index of homes in a topic, in its order. A span is at most 100,000 long.
+    -- The query uses the index of homes in a topic, in its order. A span has at most 100,000 seqs.
     held AS (
         SELECT span.home_id, range_agg(int8range(span.home_first_seq, span.home_last_seq, '[]')) AS seqs
           FROM (SELECT home_id, min(home_first_seq) AS first, max(home_last_seq) AS last

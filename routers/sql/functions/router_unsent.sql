@@ -1,5 +1,6 @@
--- Of these entries of an exactly_once router, one a record, those that the dest does not show: what this router brought before, by the
--- stamps of its spans, and is still there is left out. By the index of stamps; a span is at most 100,000 long. Losses stay.
+-- Returns the entries of an exactly_once router that the dest does not show. Each entry is one record. The function leaves out
+-- records that this router brought before and the dest still shows, by the stamps of the dest's spans. It uses the index of
+-- stamps. A span has at most 100,000 seqs. Losses stay.
 CREATE OR REPLACE FUNCTION router_unsent(
     entries topics_span[], router routers_router, p_floor_seq bigint, p_after bigint, p_upto bigint
 ) RETURNS SETOF topics_span

@@ -1,25 +1,26 @@
--- Forward what a source has to its routers, all of them (p_dest_id NULL) or those into one dest, in one transaction: spans, the
--- dests' heads and the routers' cursors move together, so a crash neither loses nor repeats a record.
+-- Forwards the records of a source to its routers, all of them (p_dest_id NULL) or those into one dest, in one transaction.
+-- Spans, heads of the dests and cursors of the routers change together, so a crash neither loses nor repeats a record.
 --
--- Locks, in this order: ADVANCE_LOCK (7001) shared, against reclaim only; the cursors of the routers that lag, in order of id;
--- the dests' heads in topic order. Router rows are written under their cursor's lock, so that needs no place in the order. The
--- source is not locked: its head, once seen, is committed, and everything below it with it. A reader waits (p_wait)
--- until another advance of the cursor is done. A worker does not wait, and leaves that router to the other advance, which looks
--- again at its end.
--- A row for each router that went on: its dest's head, whether that moved, and whether routers lead on from it; `more` says that the
--- router is not at the source's head yet, though p_limit seqs (of all routers that are looked at one by one) were examined.
+-- Locks, in this order: ADVANCE_LOCK (7001) shared, which keeps out only reclaim. Then the cursors of the routers that lag, in
+-- order of id. Then the heads of the dests, in order of topic. Router rows are written under the lock of their cursor. The
+-- source is not locked, because its head and all seqs below it are committed. A reader waits (p_wait) for another advance of
+-- the cursor. A worker does not wait and leaves that router to the other advance, which looks again at its end.
 --
--- Version 2: reserved_seq.
--- Version 3: a sealed dest takes nothing. The seal is read behind the dest's head, which the PUT that seals it holds until its commit.
+-- Returns a row for each router that advanced: the head of its dest, whether this head advanced, and whether routers lead on
+-- from the dest. `more` is true if the router has not reached the source's head after p_limit seqs. All routers that are
+-- advanced one by one share this limit.
+--
+-- A sealed dest takes no records. The function reads the seal under the dest's head, which the PUT that seals it holds until
+-- its commit.
 CREATE OR REPLACE FUNCTION routers_advance(
     p_source_id bigint, p_dest_id bigint, p_wait boolean, p_limit bigint, p_now bigint, p_max_hops integer
 ) RETURNS TABLE (dest_id bigint, dest_head bigint, moved boolean, routed boolean, more boolean)
-LANGUAGE plpgsql SET enable_seqscan = off AS $$  -- this and OFFSET 0: by index, however large a part of all routers these are
+LANGUAGE plpgsql SET enable_seqscan = off AS $$  -- this and OFFSET 0 make the plan use indexes, even if these are most of all routers
 #variable_conflict use_column
 DECLARE
-    taken   bigint[];  -- routers whose cursors are ours
+    taken   bigint[];  -- routers whose cursors this call holds
     plain   bigint[];
-    careful bigint[];  -- those of them that go one by one
+    careful bigint[];  -- those of them that advance one by one
     synced  boolean;   -- whether any of their dests is fsync
     head    topics_topichead;
     router  record;
@@ -45,8 +46,9 @@ BEGIN
       WHERE topic_id IN (SELECT r.dest_id FROM routers_router r WHERE r.id = ANY (taken)) ORDER BY topic_id FOR UPDATE;
     SELECT * INTO head FROM topics_topichead WHERE topic_id = p_source_id;
 
-    -- Alike: everything from the cursor on is the source's own, without a hole, and the dest takes all of it, from this router
-    -- alone. Whether a router may run is looked at again: it may have been paused while we waited for its cursor.
+    -- These routers can advance together: from the cursor on all seqs are the source's own records without a hole, and the dest
+    -- takes all of them from this router alone. Whether a router may run is read again, because an operator can have paused it
+    -- while this call waited for its cursor.
     SELECT array_agg(id ORDER BY id) FILTER (WHERE alike), array_agg(id ORDER BY id) FILTER (WHERE NOT alike), bool_or(fsync)
       INTO plain, careful, synced
       FROM (SELECT r.id, c.seq >= head.holes_seq AND c.seq >= head.floor_seq AND source.ttl_ms = 0 AND r.filter_op IS NULL
@@ -56,8 +58,8 @@ BEGIN
               FROM routers_router r JOIN topics_cursor c ON c.id = r.cursor_id
               JOIN topics_topic source ON source.id = r.source_id JOIN topics_topic dest ON dest.id = r.dest_id
              WHERE r.id = ANY (taken) AND c.seq < head.head_seq AND router_due(r, p_now)) router;
-    -- A crash takes back span, head and cursor together, and they come again: only a dest that promises more waits for the disk,
-    -- and one whose head passes what it has reserved (topic_reserve turns it on again, for this transaction).
+    -- A crash takes back span, head and cursor together, and the next advance repeats them. So only an fsync dest waits for the
+    -- disk, and a dest whose head passes reserved_seq (topic_reserve switches the wait on again for this transaction).
     IF synced IS FALSE THEN
         PERFORM set_config('synchronous_commit', 'off', true);
     END IF;
@@ -71,7 +73,7 @@ BEGIN
     placed AS (
         SELECT router.*, sized.bytes, greatest(dest.last_ts, p_now) AS ts, dest.head_seq AS base
           FROM router JOIN sized USING (after) JOIN topics_topichead dest ON dest.topic_id = router.dest_id),
-    spans AS (  -- at most 100,000 long: whoever looks for the spans over a record knows how far to look
+    spans AS (  -- at most 100,000 seqs, so a search for the spans over a record is bounded
         INSERT INTO topics_span (topic_id, first_seq, last_seq, home_id, home_first_seq, home_last_seq, ts, shown, keep_node, keep_tag, path)
         SELECT dest_id, base + n + 1, base + least(n + 100000, records), p_source_id, after + n + 1, after + least(n + 100000, records),
                ts, true, preserve_node, preserve_tag, ARRAY[name]
@@ -103,7 +105,7 @@ BEGIN
             BEGIN
                 SELECT forwarded, cursor_seq, blocked, rejected INTO done FROM router_forward(router.id, budget, p_now, p_max_hops);
             EXCEPTION WHEN OTHERS THEN
-                -- One router's trouble is not its neighbours'. But what befell the transaction or the server is nobody's fault here.
+                -- An error of one router does not stop the others. An error of the transaction or the server is raised.
                 IF left(SQLSTATE, 2) IN ('08', '25', '40', '53', '55', '57', '58') THEN
                     RAISE;
                 END IF;

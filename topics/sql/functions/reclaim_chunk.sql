@@ -1,14 +1,14 @@
--- Examine at most p_limit rows of a topic from seq p_first on that it no longer shows itself: own records below its floor or marked
--- deleted, and spans below its floor; all of them where the topic is deleted. Free are records that no span shows, and spans but for
--- what keeps a cycle from bringing a record back: while its home row is stored, a dest of a router on a cycle remembers it; and but for
--- losses that a router has yet to tell its dest of.
--- p_remove: delete the free ones. Returns how many were examined, how many of them are free, the last seq (NULL: there was
--- nothing to examine), and the floor that this is true of.
+-- Examines at most p_limit rows from seq p_first on that a topic no longer shows: own records below its floor or marked
+-- deleted, and spans below its floor. In a deleted topic these are all rows. A record is free if no span shows it. A span is
+-- free, with two exceptions. On a cycle, the dest of a router keeps a span while its home row is stored: the span keeps the
+-- record from coming back. A loss stays until each router has told its dest.
 --
--- To delete, the caller holds ADVANCE_LOCK (7001) exclusively, since before this statement: nobody is about to insert a span over
--- what looks free. No append wants a lock of this: heads are only read. Deletes by tag are kept out by the caller (7003).
+-- p_remove deletes the free rows. Returns the number of rows examined, the number of free rows, the last seq (NULL: no row was
+-- left), and the floor for which this is true.
 --
--- Version 2: the head says whether a cycle leads in (keeps_evidence).
+-- To delete, the caller must hold ADVANCE_LOCK (7001) exclusively since before this statement. So no transaction inserts a span
+-- over a record that looks free. The function only reads heads, so appends do not wait. The caller keeps out deletes by tag,
+-- too (7003).
 CREATE OR REPLACE FUNCTION reclaim_chunk(
     p_topic_id bigint, p_first bigint, p_limit bigint, p_remove boolean,
     OUT examined bigint, OUT free bigint, OUT last_seq bigint, OUT floor_seq bigint
@@ -24,11 +24,11 @@ DECLARE
     covered int8multirange;
 BEGIN
     SELECT h.floor_seq, h.keeps_evidence INTO below, kept FROM topics_topichead h WHERE h.topic_id = p_topic_id;
-    IF NOT FOUND THEN  -- a deleted topic shows nothing, and no router leads into it
+    IF NOT FOUND THEN  -- a deleted topic shows no records, and no router leads into it
         below := 1::bigint << 62;
         kept := false;
     END IF;
-    -- Bounded in bytes, for large records, and in seqs, so that what may cover them is.
+    -- The step is bounded in bytes, because records can be large, and in seqs, which bounds the spans that can show them.
     SELECT count(*), max(seq), coalesce(array_agg(seq) FILTER (WHERE home), '{}'), coalesce(array_agg(seq) FILTER (WHERE NOT home), '{}')
       INTO examined, last_seq, own, pieces
       FROM (SELECT seq, home, min(seq) OVER () AS first, sum(size) OVER (ORDER BY seq) - size AS before

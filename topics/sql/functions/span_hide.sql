@@ -1,6 +1,8 @@
--- Cut a span into pieces: the home seqs p_home are no longer shown, the others stay as they are. Hidden pieces keep their home, so
--- that no cycle brings the records back; p_lost: the records themselves are gone, and readers are told.
--- The caller holds the head row of the topic FOR UPDATE, and answers for its count and bytes.
+-- Cuts a span into pieces, and no longer shows the home seqs p_home. The other pieces stay as they are. A hidden piece keeps
+-- its home, so that no cycle brings the record back. With p_lost the records themselves do not exist any more: the piece loses
+-- its home, and readers get a tombstone.
+--
+-- The caller holds the head row of the topic FOR UPDATE, and corrects its count and bytes.
 CREATE OR REPLACE FUNCTION span_hide(p_topic_id bigint, p_last_seq bigint, p_home int8multirange, p_lost boolean) RETURNS void
 LANGUAGE sql AS $$
     WITH piece AS (

@@ -1,8 +1,7 @@
--- What is left of a home record where a topic shows it through a span: its seq there, and the node, tag and meta that the routers
--- on its way let through. Its time is the span's, its data its own.
+-- Returns a home record as a topic shows it through a span: its seq in the topic, and the node, tag and meta that the routers
+-- on its way keep. Its ts is the span's. Its data is the home record's.
 --
--- One SELECT without FROM: PostgreSQL puts it in line in whatever asks for it, so that it costs no more than its CASEs, and only
--- the columns that somebody wants are computed.
+-- The body is one SELECT without FROM, so that PostgreSQL inlines it and computes only the columns that a caller reads.
 CREATE OR REPLACE FUNCTION span_record(span topics_span, home_seq bigint, home_node text, home_tag text, home_meta json)
 RETURNS TABLE (seq bigint, node text, tag text, meta text)
 LANGUAGE sql STABLE ROWS 1 AS $$

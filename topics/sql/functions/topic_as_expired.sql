@@ -1,10 +1,11 @@
--- A head as topic_expire would leave it, were it called now: the floor just below the first live record, and the losses that lie
--- below it. `count` and `bytes` are those of before and of no use, so they are NULL. p_expired_ts: older is gone.
--- The caller read the head in the same statement, or in a function that is STABLE, too.
+-- Returns a head as topic_expire would leave it now: the floor just below the first live record, and the losses below this
+-- floor. `count` and `bytes` would be those of before, so they are NULL. Records older than p_expired_ts are expired.
+--
+-- The caller reads the head in the same statement, or in another STABLE function.
 CREATE OR REPLACE FUNCTION topic_as_expired(head topics_topichead, p_expired_ts bigint) RETURNS topics_topichead
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    cut   bigint := topic_seq_at(head.topic_id, head.floor_seq, head.head_seq, p_expired_ts) - 1;  -- the last that is over its time
+    cut   bigint := topic_seq_at(head.topic_id, head.floor_seq, head.head_seq, p_expired_ts) - 1;  -- the last expired seq
     floor bigint := cut;
 BEGIN
     IF cut <= head.floor_seq THEN

@@ -1,15 +1,16 @@
--- Takes off a topic what was marked for several deletes (topic_mark_tagged): p_seqs[i], of p_sizes[i] bytes, for the delete p_ns[i]; no
--- seq where that found nothing. Returns how many records went with each, and what the topic held then, as if they had come one
--- after the other. Undoes the transaction where p_version is not the current one.
+-- Takes marked records off a topic, for several deletes at once (topic_mark_tagged). p_seqs[i] with p_sizes[i] bytes belongs to
+-- the delete p_ns[i]. A delete that found no record has no seq. Returns the number of records of each delete, and the topic's
+-- figures after it, as if the deletes had come one after another. If p_version is not the current version, it rolls back the
+-- transaction.
 --
--- The first record that the topic shows may go with one of them, which counts as the last: it alone moves the floor.
+-- The delete that removes the first live record counts as the last one: it alone advances the floor.
 CREATE OR REPLACE FUNCTION topic_delete_marked(
     p_topic_id bigint, p_version bigint, p_expired_ts bigint, p_ns bigint[], p_seqs bigint[], p_sizes integer[]
 ) RETURNS TABLE (n bigint, deleted bigint, earliest_seq bigint, head_seq bigint, count bigint, bytes bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    seen bigint;  -- the floor behind the lock: what an eviction or expiry dropped since it was marked was counted there
+    seen bigint;  -- the floor under the lock: evictions and expiry since the mark counted the records below it
     gone record;
 BEGIN
     SELECT floor_seq INTO seen FROM topics_topichead WHERE topic_id = p_topic_id AND version = p_version FOR UPDATE;
@@ -22,7 +23,7 @@ BEGIN
         UPDATE topics_topichead SET holes_seq = greatest(holes_seq, gone.last) WHERE topic_id = p_topic_id;
         PERFORM topic_shrink(p_topic_id, seen, gone.records, gone.bytes);
     END IF;
-    IF p_expired_ts IS NOT NULL THEN  -- last: it has to find the count without what is marked
+    IF p_expired_ts IS NOT NULL THEN  -- last, because expiry must find the count without the marked records
         PERFORM topic_expire(p_topic_id, p_expired_ts);
     END IF;
     RETURN QUERY

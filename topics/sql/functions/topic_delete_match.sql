@@ -1,12 +1,13 @@
--- Delete by tag: what the topic shows now below p_before_seq (NULL: all) whose tag is p_tag ('Eq') or begins with it ('Glob': below
--- p_tag_end, NULL where nothing is). Returns how many. Undoes the transaction where p_version is not the current one.
+-- Deletes the records with a tag that a topic shows now below p_before_seq (NULL: all). p_op 'Eq' matches the tag p_tag. 'Glob'
+-- matches tags that begin with p_tag: tags below p_tag_end, which is NULL if no such bound exists. Returns the number of
+-- deleted records. If p_version is not the current version, it rolls back the transaction.
 --
--- Own records are marked, and matches in spans are found (through the tags of their homes), without the head's lock: a large delete
--- never holds up an append. Only then the head is taken, and what goes is counted: what an eviction or expiry dropped meanwhile
--- is below the floor found now, and was counted there (docs/concurrency.md). Spans that hold matches are cut.
+-- The function marks own records, and finds matches in spans by the tags of their homes, without the head's lock. So a large
+-- delete does not hold up appends. Then it locks the head and counts. An eviction or expiry since then has counted the records
+-- below the floor that it finds now (docs/concurrency.md). It cuts the spans that contain matches.
 --
--- Version 3: what is over its time goes last, when the count is without what was marked. Looking for the first live record, expiry goes
--- past the marks: one that went first left them counted, and found none at all where nothing else was left.
+-- Expiry comes last, when the count is without the marked records. It looks for the first live record and skips marked ones. If
+-- it came first, it would leave marked records in the count, or find no live record at all.
 CREATE OR REPLACE FUNCTION topic_delete_match(
     p_topic_id bigint, p_version bigint, p_before_seq bigint, p_op text, p_tag text, p_tag_end text, p_expired_ts bigint
 ) RETURNS SETOF bigint
@@ -15,18 +16,18 @@ LANGUAGE plpgsql AS $$
 DECLARE
     head    topics_topichead;
     upto    bigint;
-    cut     bigint;  -- what lies up to here in spans was lost before the call
+    cut     bigint;  -- records of spans up to here were lost before the call
     tagged  text := CASE WHEN p_op = 'Eq' THEN 'tag = $4' WHEN p_tag_end IS NULL THEN 'tag >= $4' ELSE 'tag >= $4 AND tag < $5' END;
     seqs    bigint[];
     sizes   integer[];
-    spans   bigint[];  -- their last_seq, and which of their home seqs match
+    spans   bigint[];  -- their last_seq, and the home seqs that match
     matches int8multirange[];
     piece   record;
     deleted bigint;
     bytes   bigint;
     last    bigint;
 BEGIN
-    -- One delete by tag at a time in a topic: two would lock the same rows in different orders. Reclaim leaves the topic alone.
+    -- One delete by tag at a time in a topic, because two would lock the same rows in different orders. Reclaim skips the topic.
     PERFORM pg_advisory_xact_lock(7003, (p_topic_id % 2147483648)::integer);
     SELECT * INTO head FROM topics_topichead WHERE topic_id = p_topic_id;
     upto := least(p_before_seq - 1, head.head_seq);
@@ -37,7 +38,7 @@ BEGIN
                AND (p_expired_ts IS NULL OR ts >= p_expired_ts)
             RETURNING seq, size)
         SELECT array_agg(seq), array_agg(size) INTO seqs, sizes FROM marked;
-    ELSE  -- planned for this prefix: it may match one tag or all
+    ELSE  -- PostgreSQL plans for this prefix, because it can match one tag or all
         EXECUTE 'WITH marked AS (
                      UPDATE topics_record SET deleted = true
                       WHERE topic_id = $1 AND seq > $2 AND seq <= $3 AND NOT deleted AND ' || tagged || '
@@ -66,7 +67,7 @@ BEGIN
     END IF;
     SELECT * INTO head FROM topics_topichead WHERE topic_id = p_topic_id;
     cut := head.floor_seq;
-    IF p_expired_ts IS NOT NULL THEN  -- what is over its time was lost, not deleted: no mark of ours is among it
+    IF p_expired_ts IS NOT NULL THEN  -- an expired record was lost, not deleted: this delete marked none of them
         cut := topic_seq_at(p_topic_id, head.floor_seq, head.head_seq, p_expired_ts) - 1;
     END IF;
     SELECT count(*), coalesce(sum(size), 0), max(seq) INTO deleted, bytes, last

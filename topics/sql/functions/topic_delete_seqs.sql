@@ -1,8 +1,8 @@
--- Delete what the topic shows now of these seqs, in any order. Returns how many records went. Undoes the transaction where p_version is
--- not the current one. p_expired_ts: as in topic_expire.
+-- Deletes those of these seqs, in any order, that a topic shows now. Returns the number of deleted records. If p_version is not
+-- the current version, it rolls back the transaction. p_expired_ts is as in topic_expire.
 --
--- As topic_delete_match: own records are marked before the head is taken, and counted behind it, above the floor found then. Spans change
--- under the head only, so the pieces of them are looked up behind it.
+-- Like topic_delete_match, it marks own records before it locks the head, and counts those above the floor that it finds then.
+-- Spans change only under the head's lock, so it looks for their pieces under this lock.
 CREATE OR REPLACE FUNCTION topic_delete_seqs(
     p_topic_id bigint, p_version bigint, p_seqs bigint[], p_expired_ts bigint
 ) RETURNS bigint
@@ -10,7 +10,7 @@ LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     head    topics_topichead;
-    cut     bigint;  -- what lies up to here in spans was lost before the call
+    cut     bigint;  -- records of spans up to here were lost before the call
     seqs    bigint[];
     sizes   integer[];
     piece   record;
@@ -33,12 +33,12 @@ BEGIN
     END IF;
     SELECT * INTO head FROM topics_topichead WHERE topic_id = p_topic_id;
     cut := head.floor_seq;
-    IF p_expired_ts IS NOT NULL THEN  -- what is over its time was lost, not deleted: no mark of ours is among it
+    IF p_expired_ts IS NOT NULL THEN  -- an expired record was lost, not deleted: this delete marked none of them
         cut := topic_seq_at(p_topic_id, head.floor_seq, head.head_seq, p_expired_ts) - 1;
     END IF;
     SELECT count(*), coalesce(sum(size), 0), max(seq) INTO deleted, bytes, last
       FROM unnest(seqs, sizes) marked (seq, size) WHERE seq > head.floor_seq;
-    IF head.floor_seq < head.holes_seq THEN  -- no span lies above holes_seq
+    IF head.floor_seq < head.holes_seq THEN  -- no span is above holes_seq
         FOR piece IN
             SELECT found.last_seq, hits, records, found.last, (
                    SELECT sum(size) FROM unnest(hits) run
@@ -62,7 +62,7 @@ BEGIN
         UPDATE topics_topichead SET holes_seq = greatest(holes_seq, last) WHERE topic_id = p_topic_id;
         PERFORM topic_shrink(p_topic_id, head.floor_seq, deleted, bytes);
     END IF;
-    IF p_expired_ts IS NOT NULL THEN  -- last: looking for the first live record, it goes past the marks
+    IF p_expired_ts IS NOT NULL THEN  -- last, because the search for the first live record skips marked ones
         PERFORM topic_expire(p_topic_id, p_expired_ts);
     END IF;
     RETURN deleted;

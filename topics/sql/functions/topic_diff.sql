@@ -1,13 +1,16 @@
--- One read of a topic (docs/wire.md, "Read"): the window of the next p_limit live seqs, rendered, with all that the answer
--- says about the topic. STABLE, so every query in it sees one snapshot. No row: absent, or p_version is not the current one.
+-- Reads a topic once (docs/wire.md): the window of the next p_limit live seqs as JSON, with all that the answer says about the
+-- topic. The function is STABLE, so each of its queries sees one snapshot. It returns no row if the topic does not exist, or
+-- p_version is not the current version.
 --
--- Above holes_seq a window is a plain range of the primary key, and is read here; below, topic_diff_with_holes reads it.
--- p_nodes: own nodes, dropped after the window is fixed. p_match: a tag (Eq) or its prefix (Glob). p_expired_ts: older is gone.
+-- Above holes_seq a window is a plain range of the primary key, and this function reads it. Below, topic_diff_with_holes reads
+-- it. p_nodes are the reader's own nodes, left out after the window is fixed. p_match is a tag (Eq) or its prefix (Glob).
+-- Records older than p_expired_ts are expired.
 --
--- Version 4: a topic that was created again tells a reader with a cursor of its predecessor: one below recreated_seq at once, and one
--- at it with the first new record, because only then can that reader move on and not be told again.
+-- A recreated topic tells a reader that has a cursor of its predecessor. A cursor below recreated_seq gets the tombstone at
+-- once. A cursor at recreated_seq gets it with the first new record: only then can that reader advance, and does not get the
+-- tombstone again.
 --
--- Version 5: lost_from, for a loss by a crash or a restart.
+-- lost_from is the first seq that a crash or restart took back.
 CREATE OR REPLACE FUNCTION topic_diff(
     p_topic_id bigint, p_version bigint, p_from_seq bigint, p_limit integer, p_nodes text[], p_match_op text, p_match text,
     p_with_tags boolean, p_with_meta boolean, p_bytes bigint, p_expired_ts bigint,
@@ -18,7 +21,7 @@ LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
     head   topics_topichead;
-    after  bigint;  -- the window begins behind it
+    after  bigint;  -- the window begins after it
     upto   bigint;
     base   bigint;
     holes record;
@@ -33,7 +36,7 @@ BEGIN
     head_seq := head.head_seq;
     earliest_seq := head.floor_seq + 1;
 
-    -- What was lost between p_from_seq and the floor, and why.
+    -- The losses between p_from_seq and the floor, with their reasons.
     after := greatest(p_from_seq, head.floor_seq);
     IF p_from_seq > head.head_seq THEN
         lost := 'recreated';
@@ -52,7 +55,7 @@ BEGIN
     gap_to := head.floor_seq;
 
     IF after < head.holes_seq THEN
-        -- An assignment, not a SELECT: a small read would take a tenth longer.
+        -- An assignment, because a SELECT makes a small read a tenth slower.
         holes := topic_diff_with_holes(head, after, lost, p_limit, p_nodes, p_match_op, p_match, p_with_tags, p_with_meta, p_bytes);
         records := holes.records;
         scanned := holes.scanned;
@@ -74,7 +77,8 @@ BEGIN
         RETURN;
     END IF;
 
-    -- Own, live, logged records without a hole. `total` runs, so the byte budget is a bound on it; the first record always fits.
+    -- Own, live, logged records without a hole. `total` grows with each record, so the byte budget is a bound on it. The
+        -- first record always fits.
     IF upto > after + 1 THEN
         SELECT total - size + p_bytes INTO base FROM topics_record_logged WHERE topic_id = p_topic_id AND seq = after + 1;
     END IF;

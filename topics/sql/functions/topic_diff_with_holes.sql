@@ -1,14 +1,14 @@
--- The window of a read that begins below holes_seq (topic_diff): the next p_limit live seqs behind p_after, where records may be
--- missing and spans show those of other topics. The head is as topic_diff sees it, its floor at p_after or below.
+-- Reads the window of a read that begins below holes_seq, for topic_diff: the next p_limit live seqs after p_after. Records can
+-- be missing there, and spans show records of other topics. The head is as topic_diff sees it, with its floor at or below
+-- p_after.
 --
--- A loss that lies in the way is told where it is missing (topic_last_loss.sql): a window ends before it; one that would begin with
--- it starts behind it, with `lost` and `gap_to` saying so. Where the caller has one to tell already (p_lost), it waits for the next read;
--- but 'recreated' includes it: a reader at the very border has to move on.
+-- A loss in the way gets its tombstone where records are missing (topic_last_loss.sql). A window ends before the loss. A window
+-- that would begin with a loss starts after it, and `lost` and `gap_to` say so. If the caller already has a loss to tell
+-- (p_lost), this one waits for the next read. The exception is 'recreated', which includes it: a reader at the border must
+-- advance.
 --
--- One plan for all values: made anew for each call, which is what PostgreSQL would choose for small windows, it takes five times as
--- long as reading a record by it.
---
--- Version 2: 'recreated'.
+-- One plan serves all values. PostgreSQL would plan each small window again, which takes five times as long as to read a
+-- record.
 CREATE OR REPLACE FUNCTION topic_diff_with_holes(
     p_head topics_topichead, p_after bigint, p_lost text, p_limit integer, p_nodes text[], p_match_op text, p_match text,
     p_with_tags boolean, p_with_meta boolean, p_bytes bigint,
@@ -20,7 +20,7 @@ DECLARE
     topic constant bigint := p_head.topic_id;
     after bigint := p_after;
     upto  bigint;  -- the window's end
-    last  bigint;  -- where the window ends at the latest
+    last  bigint;  -- the window ends here at the latest
     live  bigint;
     loss  record;
 BEGIN
@@ -42,7 +42,7 @@ BEGIN
 
     IF p_head.count = p_head.head_seq - p_head.floor_seq THEN  -- no hole: every seq is live
         upto := least(after + p_limit, last);
-    ELSE  -- the p_limit-th live seq, among as many of the next records and of the next spans
+    ELSE  -- the p_limit-th live seq, among p_limit next records and p_limit next spans
         SELECT last_seq - (run - p_limit) INTO upto
           FROM (SELECT last_seq, sum(length) OVER (ORDER BY last_seq) AS run
                   FROM ((SELECT seq AS last_seq, 1 AS length FROM topics_record
@@ -58,7 +58,7 @@ BEGIN
                FILTER (WHERE fits AND (p_nodes IS NULL OR node IS NULL OR node <> ALL (p_nodes))
                          AND (p_match_op IS NULL OR tag = p_match OR (p_match_op = 'Glob' AND starts_with(tag, p_match)))),
            count(*) FILTER (WHERE fits),
-           -- Where the byte budget cut nothing off, the window was examined to its end.
+           -- If the byte budget cut no record off, the read examined the window to its end.
            CASE WHEN bool_and(fits) IS FALSE THEN max(seq) FILTER (WHERE fits) ELSE upto END
       INTO records, scanned, next_from_seq
       FROM (SELECT *, run <= p_bytes OR run = size AS fits  -- the first record always fits

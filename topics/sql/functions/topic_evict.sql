@@ -1,6 +1,6 @@
--- Evict the oldest records of a topic that is over its caps (0 = no cap). The caller holds the head row FOR UPDATE.
+-- Evicts the oldest records of a topic that exceeds its caps (0: no cap). The caller holds the head row FOR UPDATE.
 --
--- Version 2: in PL/pgSQL, which keeps its plan; a function in SQL, which cannot be put in line here, is set up anew at each call.
+-- PL/pgSQL keeps the plan. PostgreSQL cannot inline this query, and would plan an SQL function again at each call.
 CREATE OR REPLACE FUNCTION topic_evict(p_topic_id bigint, p_cap_records bigint, p_cap_bytes bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,7 +1,8 @@
--- Move the floor past what is older than the topic's ttl_ms. Reads are exact without it; it keeps count and bytes small
--- and lets reclaim work. The caller holds the head row FOR UPDATE. p_expired_ts: older is gone; NULL: the topic has no ttl.
+-- Advances the floor past the records that are older than the topic's ttl_ms. Reads are exact without it. It keeps count and
+-- bytes small, and lets reclaim free the rows. The caller holds the head row FOR UPDATE. Records older than p_expired_ts are
+-- expired. NULL means that the topic has no ttl.
 --
--- Version 2: in PL/pgSQL, which keeps its plan; a function in SQL, which cannot be put in line here, is set up anew at each call.
+-- PL/pgSQL keeps the plan. PostgreSQL cannot inline this query, and would plan an SQL function again at each call.
 CREATE OR REPLACE FUNCTION topic_expire(p_topic_id bigint, p_expired_ts bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,5 +1,5 @@
--- How many records, and payload bytes, a topic shows between two seqs (inclusive), own and forwarded.
--- Above p_holes_seq two index probes; below, entry by entry. The caller holds the head row, or reads a snapshot.
+-- Returns how many records and payload bytes a topic shows from p_first to p_last, own and forwarded. Above p_holes_seq this
+-- takes two index probes. Below, the function reads entry by entry. The caller holds the head row, or reads a snapshot.
 CREATE OR REPLACE FUNCTION topic_extent(
     p_topic_id bigint, p_first bigint, p_last bigint, p_holes_seq bigint, OUT records bigint, OUT bytes bigint
 )
@@ -19,7 +19,7 @@ BEGIN
     SELECT records + count(*), bytes + coalesce(sum(size), 0) INTO records, bytes
       FROM topics_record
      WHERE topic_id = p_topic_id AND seq BETWEEN p_first AND upto AND NOT deleted;
-    -- As topic_range_bytes, written out: a call for each of many short spans would take three times as long.
+    -- The body of topic_range_bytes: a call of it for each of many short spans would take three times as long.
     SELECT records + coalesce(sum(until - since + 1), 0), bytes + coalesce(sum(
                CASE WHEN since = until THEN (SELECT size FROM topics_record WHERE topic_id = home_id AND seq = until)
                     ELSE (SELECT total FROM topics_record WHERE topic_id = home_id AND seq = until)

@@ -1,6 +1,6 @@
--- The lowest floor that drops at least p_records records and p_bytes payload bytes from the old end of a topic.
--- Plain topics: a look at the running totals. Topics with holes or spans: entry by entry, a few at first, so that a cap kept from
--- append to append pays for what it evicts. The caller holds the head row FOR UPDATE.
+-- Returns the lowest floor that drops at least p_records records and p_bytes payload bytes from the old end of a topic. In a
+-- plain topic this is a search in the running totals. In a topic with holes or spans it reads entry by entry, a few at first,
+-- so that each append reads about as many entries as it evicts. The caller holds the head row FOR UPDATE.
 CREATE OR REPLACE FUNCTION topic_floor_for(p_topic_id bigint, p_records bigint, p_bytes bigint) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -31,7 +31,7 @@ BEGIN
              ORDER BY last_seq LIMIT batch
         LOOP
             size := coalesce(entry.own_size, topic_range_bytes(entry.home_id, entry.home_since, entry.home_last_seq));
-            IF entry.home_last_seq - entry.home_since + 1 >= records AND size >= bytes THEN  -- the new floor lies here
+            IF entry.home_last_seq - entry.home_since + 1 >= records AND size >= bytes THEN  -- the new floor is in this entry
                 RETURN entry.last_seq - (entry.home_last_seq - greatest(entry.home_since + records - 1,
                     CASE WHEN bytes > 0 AND entry.home_id IS NOT NULL
                          THEN topic_seq_of_bytes(entry.home_id, entry.home_since, entry.home_last_seq, bytes) ELSE entry.home_since END));

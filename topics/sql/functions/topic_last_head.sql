@@ -1,7 +1,7 @@
--- The last head of a name: that of the topic that had the name before, kept when that topic was deleted; 0 where there was none.
+-- Returns the last head of a name: the head of its deleted topic, stored at the delete, or 0.
 --
--- VOLATILE, so that it looks with a snapshot of its own: the statement that creates a topic may have waited for the name, and the
--- topic that had it meanwhile may have been created, written and deleted since that statement began. The caller has taken the name.
+-- The function is VOLATILE, so that it reads with a new snapshot. The statement that creates a topic can have waited for the
+-- name. Since it began, another topic with the name can have been created, written and deleted. The caller holds the name.
 CREATE OR REPLACE FUNCTION topic_last_head(p_name text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN

@@ -1,6 +1,6 @@
--- The last seq in (p_after, p_upto] that the topic shows; NULL when there is none.
+-- Returns the last seq in (p_after, p_upto] that the topic shows, or NULL.
 --
--- Version 2: in PL/pgSQL, which keeps its plan; a function in SQL, which cannot be put in line here, is set up anew at each call.
+-- PL/pgSQL keeps the plan. PostgreSQL cannot inline this query, and would plan an SQL function again at each call.
 CREATE OR REPLACE FUNCTION topic_last_live(p_topic_id bigint, p_after bigint, p_upto bigint) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 BEGIN

@@ -1,7 +1,7 @@
--- The last seq in (p_after, p_upto] that was lost to p_why before a reader could have it; NULL when there is none. A loss is a
--- piece without a home: 'source_trim' came through routers, 'restart' through none (topics_recover.sql).
+-- Returns the last seq in (p_after, p_upto] that was lost for the reason p_why before a reader could get it, or NULL. A loss is
+-- a piece without a home. 'source_trim' came through routers. 'restart' came through none (topics_recover.sql).
 --
--- Version 2: in PL/pgSQL, which keeps its plan; a function in SQL, which cannot be put in line here, is set up anew at each call.
+-- PL/pgSQL keeps the plan. PostgreSQL cannot inline this query, and would plan an SQL function again at each call.
 CREATE OR REPLACE FUNCTION topic_last_loss(p_topic_id bigint, p_after bigint, p_upto bigint, p_why text) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 BEGIN

@@ -1,6 +1,5 @@
--- topic_log, seqs p_first..p_last of one topic: by the index of its spans, and by the primary key at their homes.
---
--- Version 2: topic_forwarded.
+-- Returns the rows p_first..p_last of topic_log for one topic. It uses the index of its spans, and the primary key at their
+-- homes.
 CREATE OR REPLACE FUNCTION topic_log_range(p_topic text, p_first bigint, p_last bigint) RETURNS SETOF topic_log
 LANGUAGE sql STABLE AS $$
     SELECT t.name::varchar, r.seq, r.ts, r.node, r.tag, r.meta, r.data, t.name::varchar, t.id, r.seq, '{}'::text[]

@@ -1,5 +1,6 @@
--- Where a loss by a crash of PostgreSQL begins for a reader at p_from_seq. That is behind it, or lower: the crash took back records
--- from there on that the reader may have been shown, and reserved_seq says that it cannot have been shown others.
+-- Returns the first seq that a crash of PostgreSQL took back, for a reader at p_from_seq. It is above p_from_seq, or lower: the
+-- reader can have seen records from there on that do not exist any more. reserved_seq makes sure that the reader has seen no
+-- others.
 CREATE OR REPLACE FUNCTION topic_lost_from(p_topic_id bigint, p_from_seq bigint) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 BEGIN

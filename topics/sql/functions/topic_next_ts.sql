@@ -1,6 +1,6 @@
--- $ts of the first record above p_after that a topic shows; NULL when there is none. How long a reader has left it lie.
+-- Returns the $ts of the first record above p_after that a topic shows, or NULL. This is how long a reader has not read it.
 --
--- Version 2: in PL/pgSQL, which keeps its plan; a function in SQL, which cannot be put in line here, is set up anew at each call.
+-- PL/pgSQL keeps the plan. PostgreSQL cannot inline this query, and would plan an SQL function again at each call.
 CREATE OR REPLACE FUNCTION topic_next_ts(p_topic_id bigint, p_after bigint) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 BEGIN

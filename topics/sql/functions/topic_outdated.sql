@@ -1,4 +1,5 @@
--- Undoes the transaction that calls it: the topic is not the one, or not in the version, that its caller knew.
+-- Rolls back the transaction of its caller, because the topic does not exist any more or has another version than the caller
+-- knew.
 CREATE OR REPLACE FUNCTION topic_outdated() RETURNS bigint
 LANGUAGE plpgsql AS $$
 BEGIN

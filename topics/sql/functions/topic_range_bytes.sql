@@ -1,6 +1,7 @@
--- Payload bytes of the home records first..last, which must all be stored: the difference of two running totals.
+-- Returns the payload bytes of the home records p_first..p_last, as the difference of two running totals. All of them must be
+-- stored.
 --
--- Version 2: in PL/pgSQL, which keeps its plan; a function in SQL, which cannot be put in line here, is set up anew at each call.
+-- PL/pgSQL keeps the plan. PostgreSQL cannot inline this query, and would plan an SQL function again at each call.
 CREATE OR REPLACE FUNCTION topic_range_bytes(p_home_id bigint, p_first bigint, p_last bigint) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 BEGIN

@@ -1,23 +1,22 @@
--- The first seq in (p_after, p_head] whose time is at least p_ts; p_head + 1 when all are older.
--- A record's time is its $ts. It does not decrease with seq, so that halving finds it: some 25 index probes in a topic of 10 million.
+-- Returns the first seq in (p_after, p_head] whose time is at least p_ts, or p_head + 1 if all are older. A record's time is
+-- its $ts. It does not decrease with seq, so a binary search finds it: about 25 index probes in a topic of 10 million.
 --
--- Where $ts once fell (topics_clockstep), nobody knows yet which clock was wrong. Time tells (docs/decisions/0002-times.md):
--- - Until the latest $ts before the fall is past, the old clock was ahead. Records up to the fall count as written at the fall.
--- - From then on the new clock may have been behind. Records after the fall count as not older than that latest $ts, so that a ttl
---   takes none early.
---
--- Version 2: clock steps. Version 3: a clock that was behind.
+-- If $ts once fell (topics_clockstep), it shows only later which clock was wrong (docs/decisions/0002-times.md):
+-- - Until the latest $ts before the fall is past, the old clock counts as ahead. Records up to the fall count as written at the
+--   fall.
+-- - From then on the new clock counts as behind. Records after the fall count as not older than that latest $ts, so that a ttl
+--   deletes none early.
 CREATE OR REPLACE FUNCTION topic_seq_at(p_topic_id bigint, p_after bigint, p_head bigint, p_ts bigint) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    low   bigint := p_after + 1;  -- everything below is older
-    high  bigint := p_head + 1;   -- everything from here on is not
-    probe bigint := low;          -- the oldest first: mostly nothing is older
+    low   bigint := p_after + 1;  -- all seqs below are older
+    high  bigint := p_head + 1;   -- all seqs from here on are not older
+    probe bigint := low;          -- the oldest first, because usually no record is older
     place record;
     step  topics_clockstep;
     ahead boolean;
 BEGIN
-    SELECT * INTO step FROM topics_clockstep WHERE topic_id = p_topic_id;  -- nearly always there is none
+    SELECT * INTO step FROM topics_clockstep WHERE topic_id = p_topic_id;  -- few topics have one
     ahead := step.until_ts > extract(epoch FROM statement_timestamp()) * 1000;
     WHILE low < high LOOP
         SELECT first_seq, last_seq, ts INTO place FROM (

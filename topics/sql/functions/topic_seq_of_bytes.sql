@@ -1,5 +1,5 @@
--- The first of the seqs p_first..p_last by which the payload since p_first is at least p_bytes; p_last when all of it is less.
--- All of them are stored: halving over the running totals.
+-- Returns the first of the seqs p_first..p_last at which the payload from p_first on reaches p_bytes, or p_last if all of it is
+-- less. All of these seqs must be stored. It is a binary search in the running totals.
 CREATE OR REPLACE FUNCTION topic_seq_of_bytes(p_home_id bigint, p_first bigint, p_last bigint, p_bytes bigint) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 DECLARE

@@ -1,8 +1,9 @@
--- Take p_records records of p_bytes off a topic and move its floor to p_floor_seq, and on to just below the first live seq:
--- floor_seq + 1 is always live, or the topic is empty. Losses told in between keep being told, as the floor's.
--- The caller holds the head row FOR UPDATE, and has marked or counted what goes.
+-- Takes p_records records with p_bytes off a topic. Advances its floor to p_floor_seq, and then to just below the first live
+-- seq: floor_seq + 1 is always live, or the topic is empty. The losses that the floor passes become losses of the floor, so
+-- readers still get their tombstones.
 --
--- Version 2: looks for losses only where there may be any: they are pieces, and no piece lies above holes_seq.
+-- The function looks for losses only if the floor was below holes_seq, because no piece is above. The caller holds the head row
+-- FOR UPDATE, and has marked or counted the records.
 CREATE OR REPLACE FUNCTION topic_shrink(p_topic_id bigint, p_floor_seq bigint, p_records bigint, p_bytes bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

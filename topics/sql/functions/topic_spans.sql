@@ -1,7 +1,8 @@
--- The spans of a topic that hold some of the seqs p_first..p_last. They do not overlap: one at the most goes on past p_last.
+-- Returns the spans of a topic that contain any of the seqs p_first..p_last. Spans do not overlap, so at most one extends past
+-- p_last.
 --
--- Version 2: in order, which is the primary key's. So a planner that takes the table for an empty one, and every index for as good
--- as the next, goes by that key.
+-- The order is the primary key's. So the planner uses this key even if its statistics say that the table is empty and all
+-- indexes cost the same.
 CREATE OR REPLACE FUNCTION topic_spans(p_topic_id bigint, p_first bigint, p_last bigint) RETURNS SETOF topics_span
 LANGUAGE sql STABLE AS $$
     SELECT * FROM (SELECT * FROM topics_span

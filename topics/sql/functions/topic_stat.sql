@@ -1,5 +1,6 @@
--- What a topic shows right now: its first live seq, and how many records and payload bytes. Exact under a ttl, and writes
--- nothing: what is over its time since the floor last moved is taken off. The caller reads the head in the same statement.
+-- Returns what a topic shows now: its first live seq, and the number of records and payload bytes. This is exact under a ttl,
+-- because the function subtracts the records that expired since the floor last advanced. It writes no row. The caller reads the
+-- head in the same statement.
 CREATE OR REPLACE FUNCTION topic_stat(
     p_head topics_topichead, p_expired_ts bigint, OUT earliest_seq bigint, OUT records bigint, OUT payload bigint
 )

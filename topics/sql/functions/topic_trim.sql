@@ -1,6 +1,6 @@
--- Move a topic's floor: everything up to p_upto is gone for every reader. The rows go later (reclaim).
--- p_why: 'cap', 'ttl', 'restart' (lost: readers are told) or 'delete' (asked for: silent).
--- The caller holds the head row FOR UPDATE. Answers what was shown until now.
+-- Advances a topic's floor to p_upto: no reader can see the records up to it any more. Reclaim deletes their rows later. p_why
+-- is 'cap', 'ttl' or 'restart' (lost: readers get a tombstone), or 'delete' (readers get none). The caller holds the head row
+-- FOR UPDATE. Returns the number and bytes of the records that the topic showed until now.
 CREATE OR REPLACE FUNCTION topic_trim(
     p_topic_id bigint, p_upto bigint, p_why text, OUT records bigint, OUT bytes bigint
 )
@@ -8,7 +8,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     head topics_topichead;
     upto bigint;
-    lost bigint;  -- the last record that goes: a hole behind it is nobody's loss
+    lost bigint;  -- the last trimmed record: no reader lost the hole after it
 BEGIN
     SELECT * INTO head FROM topics_topichead WHERE topic_id = p_topic_id;
     upto := least(p_upto, head.head_seq);

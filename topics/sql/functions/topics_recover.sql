@@ -1,13 +1,13 @@
--- After a crash of PostgreSQL. Volatile records are gone, and so is the row of topics_survived: make that true of the heads, and tell
--- readers: a loss piece where records are missing (span_hide.sql), 'restart'. The unflushed tail of the log may be gone, too: every
--- topic goes on above what anybody may have seen of it (topics_skip_reserved). Cheap when nothing happened: one look.
--- Every process calls it on every new connection, before it reads anything: a crash ends all connections.
+-- Repairs the heads after a crash of PostgreSQL. The crash emptied topics_survived together with the volatile records. Where
+-- records are missing, the function adds a loss piece (span_hide.sql), so that readers get a tombstone 'restart'. The crash can
+-- also have taken back the end of the log. So every topic continues above the seqs that a reader can have seen
+-- (topics_skip_reserved). Without a crash, the function reads one row.
 --
--- Volatile records lie at or below the `volatile_seq` of their topic, so only topics that had some, and dests that show some, are
--- looked at record by record. Holes of deletes that were already reclaimed cannot be told from lost records there: in a topic that
--- lost some, they are told as lost, too.
+-- Every process calls it on every new connection before it reads, because a crash ends all connections.
 --
--- Version 2: reserved_seq and volatile_seq.
+-- Volatile records are at or below the `volatile_seq` of their topic. So the function examines record by record only topics
+-- that had some, and dests that show some. There it cannot tell holes of reclaimed deletes from lost records. In a topic that
+-- lost records, such holes count as lost, too.
 CREATE OR REPLACE FUNCTION topics_recover() RETURNS void
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -21,11 +21,11 @@ BEGIN
     IF EXISTS (SELECT FROM topics_survived) THEN
         RETURN;
     END IF;
-    PERFORM pg_advisory_xact_lock(7004);  -- of all who find this at once, one does it
+    PERFORM pg_advisory_xact_lock(7004);  -- several processes can find the crash at once: the first one repairs, the others wait
     IF EXISTS (SELECT FROM topics_survived) THEN
         RETURN;
     END IF;
-    PERFORM pg_advisory_xact_lock(7001);  -- and nobody forwards what is not there
+    PERFORM pg_advisory_xact_lock(7001);  -- and no router forwards missing records meanwhile
     FOR head IN
         SELECT * FROM topics_topichead
          WHERE holes_seq > floor_seq

@@ -1,12 +1,11 @@
--- After a crash of PostgreSQL: every topic goes on above its reserved_seq. The crash may have taken the last moments of the log
--- away (commits that did not wait for the disk), heads included, and somebody may have read them. What lies between the head that
--- was found and reserved_seq is a loss piece, of which readers are told: 'restart'. A reader can stand in the middle of it, with records
--- that are no more: topics_crashloss keeps where it begins, also when the piece is reclaimed (topic_lost_from).
+-- After a crash of PostgreSQL, every topic continues above its reserved_seq. The crash can have taken back the last commits
+-- that did not wait for the disk, with their heads. Readers can have seen them. The seqs from the head that PostgreSQL has now
+-- to reserved_seq become a loss piece, so that readers get a tombstone 'restart'. A reader can be in the middle of this piece,
+-- with records that do not exist any more. topics_crashloss keeps where the piece begins, also after reclaim deleted it
+-- (topic_lost_from).
 --
--- Appends to `fsync` topics wait for the disk themselves: their head is what it was, and there is no gap.
--- The caller is the only one who writes (topics_recover), so the order in which the heads are locked does not matter.
---
--- Version 2: topics_crashloss.
+-- Appends to `fsync` topics wait for the disk themselves, so these topics have no gap. The caller is the only writer
+-- (topics_recover), so the order in which it locks heads does not matter.
 CREATE OR REPLACE FUNCTION topics_skip_reserved() RETURNS void
 LANGUAGE sql AS $$
     WITH behind AS (
@@ -21,7 +20,7 @@ LANGUAGE sql AS $$
         INSERT INTO topics_crashloss (topic_id, first_seq, last_seq) SELECT topic_id, head_seq + 1, reserved_seq FROM behind)
     UPDATE topics_topichead head
        SET head_seq = head.reserved_seq, holes_seq = head.reserved_seq,
-           -- A topic that shows nothing has its floor at its head, and its losses are told from there.
+           -- A topic without live records has its floor at its head, and the floor has its losses.
            floor_seq = CASE WHEN head.count = 0 THEN head.reserved_seq ELSE head.floor_seq END,
            restart_lost_seq = CASE WHEN head.count = 0 THEN head.reserved_seq ELSE head.restart_lost_seq END
       FROM behind

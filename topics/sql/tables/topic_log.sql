@@ -1,8 +1,6 @@
--- Every record that a topic shows, own and forwarded, as a reader gets it (docs/wire.md), with the place it is stored at.
--- For people with psql and for Spark. One topic's own records by seq are a range of the primary key; its forwarded ones are looked
--- up span by span: for a range of seqs in a topic of many spans, ask topic_log_range.
---
--- Version 2: span_record.
+-- Shows every record of every topic, own and forwarded, as a reader gets it (docs/wire.md), with its home. psql and Spark use
+-- it. A range of one topic's own records is a range of the primary key. Forwarded records are read span by span. For a range of
+-- seqs in a topic with many spans, use topic_log_range.
 CREATE OR REPLACE VIEW topic_log AS
 SELECT t.name AS topic, r.seq, r.ts, r.node, r.tag, r.meta, r.data,
        t.name AS home_topic, t.id AS home_topic_id, r.seq AS home_seq, '{}'::text[] AS path

@@ -1,4 +1,4 @@
-"""Every endpoint there is: what it asks of a key, and a call of it that is right."""
+"""Every endpoint: the scope that it needs, and a valid call."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from topics.models import AuditEntry, Topic
 
 @pytest.fixture
 def noted(db: None) -> Callable[[], list[tuple[Any, ...]]]:
-    """What was noted since this was last asked."""
+    """Returns the entries since the last call."""
     seen = [0]
 
     def news() -> list[tuple[Any, ...]]:

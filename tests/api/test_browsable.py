@@ -1,4 +1,4 @@
-"""The browsable API: who sees it, what a form may do, and how it looks in a browser."""
+"""The browsable API: its users, its forms, and its look in a browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PostgreSQL or Redis away: what still works, what is told, and that it heals by itself."""
+"""PostgreSQL or Redis is away: calls that still work, answers of the others, and recovery without help."""
 
 import contextlib
 import os

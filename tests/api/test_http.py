@@ -1,4 +1,4 @@
-"""What holds for every path: errors in one shape, methods, media types, limits of a body, gzip, HTTP/2."""
+"""Rules of every path: errors in one shape, methods, media types, limits of a body, gzip, HTTP/2."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Keys: where they come from, what they look like, and who is let in with one (test_security.py tries every endpoint)."""
+"""Keys: their sources, their form, and the clients that they admit (test_security.py tries every endpoint)."""
 
 from typing import Any
 

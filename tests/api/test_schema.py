@@ -1,4 +1,4 @@
-"""GET /v0/schema and /v0/docs; and the API holds what its schema says, whatever it is sent."""
+"""GET /v0/schema and /v0/docs. The API follows its schema for any request."""
 
 import inspect
 import json

@@ -1,4 +1,4 @@
-"""Sealed topics: what they refuse, what goes on, and the header that tells."""
+"""Sealed topics: refused calls, allowed calls, and the header of their answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits for a lock or takes too long is ended by PostgreSQL itself, in the processes that serve and nowhere else."""
+"""PostgreSQL ends statements that wait for a lock or take too long, only in the processes that serve."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A refusal names the way out: what was meant, what is allowed, what has to be done first."""
+"""A refusal says what to do: a suggestion, the allowed values, or the step to do first."""
 
 import os
 import re

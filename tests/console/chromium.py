@@ -1,4 +1,4 @@
-"""Chromium by its driver: pages at several widths, what they write to their console, and what axe finds on them."""
+"""Chromium with its driver: pages at several widths, messages in their consoles, and findings of axe."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Chromium:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def text(self, selector: str = "body") -> str:
-        """What is read there, whatever is replaced meanwhile."""
+        """Returns the text of the element, also if the page replaces the element meanwhile."""
         return str(
             self.run(
                 "const found = document.querySelector(arguments[0]); return found?.innerText ?? found?.textContent ?? ''",
@@ -77,7 +77,7 @@ class Chromium:
         )
 
     def violations(self) -> list[str]:
-        """What axe finds against WCAG 2.1 A and AA: the rule, and the elements."""
+        """Returns the findings of axe against WCAG 2.1 A and AA: the rule, and the elements."""
         self.kept = self.complaints()
         if not self.run("return typeof axe === 'object'"):
             self.run(AXE.read_text())

@@ -1,4 +1,4 @@
-"""The gateways on the graph page: what is drawn of them, what is said of one that does not answer, and what is refused."""
+"""The gateways on the graph page: their picture, a gateway that does not answer, and refused answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The graph: what part of it is shown, that its layout is kept until it changes, and what its picture says."""
+"""The graph: the shown part, a layout that is kept until the graph changes, and the text of the picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ProcessHeartbeat of life: who is missing is named, and what counts up counts up over all processes."""
+"""Heartbeats: pages name missing processes, and counters add up over all processes."""
 
 import json
 import os

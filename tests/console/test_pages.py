@@ -1,4 +1,4 @@
-"""Each page: who sees it, in how few queries, what it says, and that nothing which people wrote is more than text."""
+"""Each page: its users, the number of its queries, its content, and no markup from user input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A router's cursor moved by hand: where it may go, what that does, and who may."""
+"""An operator moves a router's cursor: allowed positions, effects, and the permission."""
 
 import pytest
 from django.test import Client

@@ -1,4 +1,4 @@
-"""What a rollup found is drawn on the pages of its topic and router, and nothing is where none was made."""
+"""The pages of a topic and a router draw the figures of a rollup. Without a rollup, they draw nothing."""
 
 from __future__ import annotations
 

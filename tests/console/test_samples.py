@@ -1,4 +1,4 @@
-"""History: one sampler a minute, rows only for what changed, thinned with age, bounded; and how it is read."""
+"""History: one sampler per minute, rows only for changed objects, fewer with age, bounded; and reads of it."""
 
 import threading
 

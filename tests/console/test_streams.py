@@ -1,4 +1,4 @@
-"""The console's streams and downloads over HTTP: who may, and what comes."""
+"""The console's streams and downloads over HTTP: permissions and content."""
 
 from __future__ import annotations
 

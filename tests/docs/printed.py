@@ -1,4 +1,4 @@
-"""What a page prints for its readers to type, found and run as it stands."""
+"""Finds the commands that a page prints, and runs them as printed."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Answer:
 
 
 def run(script: str, url: str, home: Path, **settings: str) -> list[Answer]:
-    """What each curl of the script answered. `$TOPICS` is the instance, `home` where it is run."""
+    """Returns the answer of each curl of the script. `$TOPICS` is the instance, `home` where it is run."""
     (home / ".curlrc").write_text(CURLRC)
     inherited = {name: value for name, value in os.environ.items() if name not in OURS}
     environment = {**inherited, "TOPICS": url, "CURL_HOME": str(home), **settings}

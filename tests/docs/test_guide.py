@@ -1,4 +1,4 @@
-"""What a guide to routers, multi-master and nodes tells its readers to type, in its order (docs/routers.md)."""
+"""The commands of a guide to routers, multi-master and nodes, in its order (docs/routers.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page, a comment or a docstring calls by name is there, and everything that it sends a reader to is in this repository."""
+"""Every name in a page, comment or docstring exists, and every link of a reader leads to a file of this repository."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_it_loads_nothing_from_elsewhere(site: Path) -> None:
 
 
 def test_the_reference_is_whole(site: Path) -> None:
-    """What is taken over from other pages has come along."""
+    """The site contains the text that its pages include from other pages."""
     settings, metrics, codes = ((site / f"{name}.html").read_text() for name in ("settings", "metrics", "errors"))
     assert [name for name in environment.DEFAULTS if f"<code>{name}</code>" not in settings] == []
     assert "topics_router_lag_seconds" in metrics

@@ -1,4 +1,4 @@
-"""What a process remembers of topics is bounded, the latest version is kept, and simultaneous requests share a look-up."""
+"""The cache of topics is bounded and keeps the latest version, and simultaneous requests share a look-up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The event loop's own connections: what is committed, and what becomes of it when something goes wrong on the way."""
+"""The event loop's own connections: commits, and the state after errors."""
 
 import asyncio
 import contextlib

@@ -65,7 +65,7 @@ SELECT unnest(%s), 'named', 'c' || n, 0, 0, 0 FROM generate_series(1, 1000) n
 """
 
 CASES: dict[str, tuple[int, Callable[[dict[str, int]], Any]]] = {
-    # what it does: rows it may touch
+    # statement: maximum number of rows that it touches
     "diff": (270, lambda t: read(t["home"], 50_000, 256)),
     "diff at the tail": (10, lambda t: read(t["home"], RECORDS, 256)),
     "diff of short spans": (530, lambda t: read(t["short"], 50_000, 256)),

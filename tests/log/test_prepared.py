@@ -1,4 +1,4 @@
-"""What runs by prepared statement on Django's connection: within its transaction, and with its errors."""
+"""Prepared statements on Django's connection run within its transaction, and raise its errors."""
 
 import pytest
 from django.db import connection, transaction

@@ -1,4 +1,4 @@
-"""What analysts see: every visible record of a topic, as its readers get it (topics/sql/tables/topic_log.sql)."""
+"""The view for analysts has every visible record of a topic, as readers get it (topics/sql/tables/topic_log.sql)."""
 
 from __future__ import annotations
 

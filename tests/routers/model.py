@@ -1,4 +1,4 @@
-"""What topics and routers hold, in memory and by the book (docs/routers.md, docs/routers.md).
+"""A model of topics and routers in memory, by the rules of docs/routers.md.
 
 Each topic is a plain list of entries, one a seq, and a forward copies them: no spans, no floors to keep cheap, no
 locks. The store has to tell the same to every reader, whatever it does inside.
@@ -15,7 +15,7 @@ Match = tuple[str, str]  # "Eq" or "Glob", and the literal
 
 @dataclass(frozen=True)
 class Payload:
-    """What was written once: where, and what."""
+    """A written record: its home and its content."""
 
     home: int
     seq: int
@@ -50,7 +50,7 @@ class Entry:
 
 @dataclass
 class Window:
-    """What a diff answers."""
+    """The answer of a diff."""
 
     seqs: list[int]
     next_from_seq: int

@@ -1,4 +1,4 @@
-"""What a router forwards, when it stands still, and what it tells of losses; bugs that were, each with what saw it."""
+"""Forwarding, blocked routers and reported losses. Each former bug has the test that saw it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two at a time, with the moment of their meeting made certain: who waits for whom, and what the later one then does."""
+"""Two operations meet at a known moment: one waits for the lock of the other, and then continues correctly."""
 
 from __future__ import annotations
 

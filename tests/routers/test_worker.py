@@ -1,4 +1,4 @@
-"""What an append asks of the worker, and what it does not."""
+"""Appends that wake the worker, and appends that do not."""
 
 from collections.abc import Iterator
 

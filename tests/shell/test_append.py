@@ -1,4 +1,4 @@
-"""`manage.py topics append`: JSON lines and raw lines, and what it refuses."""
+"""`manage.py topics append`: JSON lines, raw lines, and refused lines."""
 
 from pathlib import Path
 

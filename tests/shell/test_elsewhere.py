@@ -60,7 +60,7 @@ def test_an_option_counts_before_the_environment(elsewhere: Shell, server: Insta
 
 
 class Answers(http.server.BaseHTTPRequestHandler):
-    """What a server says that is none of ours, or is about to end; and what it was asked."""
+    """Answers of a server that is not ours or is stopping, and the requests that it got."""
 
     answers: list[tuple[int, bytes]] = []
     asked: list[tuple[str, str | None]] = []

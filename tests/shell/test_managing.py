@@ -14,7 +14,7 @@ from topics.models import Topic
 
 
 def answered(run: Shell, *arguments: object) -> Any:
-    """What it printed as JSON, a line each."""
+    """Returns the printed JSON, one value per line."""
     done = run(*arguments, "--json")
     assert (done.code, done.err) == (0, "")
     found = [json.loads(line) for line in done.out.splitlines()]

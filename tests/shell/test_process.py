@@ -23,7 +23,7 @@ def head_seq(name: str) -> int:
 
 
 def read_all(terminal: int) -> str:
-    """What was written to a terminal until its last writer left."""
+    """Returns the output on a terminal until its last writer has exited."""
     seen = b""
     while True:
         try:

@@ -1,4 +1,4 @@
-"""`manage.py topics tail`, `export` and `ls`: what they print, and how they end."""
+"""`manage.py topics tail`, `export` and `ls`: their output and their exit codes."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""What `topics append` reads from: files as they come from other programs."""
+"""The input of `topics append`: files as other programs write them."""
 
 import gzip
 import os

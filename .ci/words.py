@@ -4,7 +4,7 @@
     docs            0.25        1.0        5.0        22
     comments        0.30        1.5        5.8        19
     messages        0.20        0.5        5.0        14
-    tests           2.20       10.0        9.6        20
+    tests           2.00        9.0        9.5        20
 
 - who/what: per 100 words. The words hide the noun that the reader looks for.
 - openings: percent of the sentences that begin with Who, What, Of, That and the like.

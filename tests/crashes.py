@@ -1,4 +1,4 @@
-"""What a crash of PostgreSQL leaves of a topic whose last records were not flushed, made by SQL."""
+"""Makes by SQL the state of a topic after a crash of PostgreSQL, if its last records were not flushed."""
 
 from __future__ import annotations
 

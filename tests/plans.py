@@ -1,4 +1,4 @@
-"""What statements touch, and a planner that believes what we want it to: for the plans of the log and of the routers.
+"""Counts the rows that statements touch, and gives the planner chosen statistics: for the plans of the log and the routers.
 
 Read off PostgreSQL's own counters of this transaction, so what the functions run inside is counted, too; with
 statistics as wrong as they get (tables filled and never analyzed), and with good ones.

@@ -24,7 +24,7 @@ class Record:
 
 @dataclass
 class Config:
-    """What of a topic's config matters to the log."""
+    """The parts of a topic's config that matter to the log."""
 
     ttl_ms: int = 0
     cap_records: int = 0

@@ -1,4 +1,4 @@
-"""The admin as somebody who is logged in sees it. Models are imported in the fixtures: this file is read before Django
+"""The admin as a logged-in user sees it. Models are imported in the fixtures: this file is read before Django
 knows its settings."""
 
 import re

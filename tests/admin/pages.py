@@ -30,5 +30,5 @@ def text(html: str) -> str:
 
 
 def errors(page: str) -> str:
-    """What the form complains about."""
+    """Returns the errors of the form."""
     return text(" ".join(re.findall(r'<ul class="errorlist[^>]*>(.*?)</ul>', page, re.DOTALL)))

@@ -1,4 +1,4 @@
-"""The audit log in the admin: what is done there is in it, and nobody changes it."""
+"""The audit log in the admin has every change of the admin, and is read-only."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def entry(**fields: Any) -> AuditEntry:
 
 
 def found(browser: Client, **query: str) -> list[list[str]]:
-    """What, kind and name of each row."""
+    """Returns action, kind and name of each row."""
     return [row[3:] for row in rows(browser.get(LIST, query).content.decode())]
 
 

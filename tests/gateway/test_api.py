@@ -1,4 +1,4 @@
-"""What gateway/api.py promises, with a router and a filter from a wheel of their own."""
+"""The promises of gateway/api.py, with a router and a filter from another wheel."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""What each filter makes of a request, and which configurations it refuses."""
+"""Each filter's effect on a request, and refused configurations."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Model:
         return found, position, lost
 
     def events(self, from_seq: int) -> list[Any]:
-        """What a stream tells: positions of records, and the ranges that were lost."""
+        """The output of a stream: positions of records, and lost ranges."""
         told: list[Any] = []
         for part in self.behind(from_seq):
             told += [gap] if (gap := part.gap(from_seq)) is not None else []
@@ -182,7 +182,7 @@ def test_a_spliced_topic_is_as_its_model(place, fresh, shape: int, caps: list[in
 
 
 def watched(place: Running, client: Client, name: str, from_seq: int) -> list[Any]:
-    """What a watch tells from a position on, until the end."""
+    """Returns the output of a watch from a position to the end."""
     url = client.post("/v0/watch", {"topics": {name: {"from_seq": from_seq}}, "limit": 2}).json["stream_url"]
     stream = Stream(place, url)
     told: list[Any] = []

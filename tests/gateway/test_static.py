@@ -1,4 +1,4 @@
-"""Connections whose bytes pass unparsed: framing, failures, and what the gateway itself answers in between."""
+"""Connections whose bytes pass unparsed: framing, failures, and answers of the gateway itself."""
 
 import contextlib
 import re

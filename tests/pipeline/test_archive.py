@@ -1,4 +1,4 @@
-"""archive, verify, restore: each record once in Parquet, whatever happened before; and back, byte for byte."""
+"""archive, verify, restore: each record once in Parquet, also after failures, and restored byte for byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""format("topics"), written: each batch once, however often and however late it is tried; and what cannot be written."""
+"""Writes with format("topics"): each batch once, for any number of tries; and refused rows."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Query:
         self.batches.append([(row.topic, row.seq) for row in batch.select("topic", "seq").collect()])
 
     def run(self) -> Query:
-        """Read what is there now."""
+        """Reads the current records."""
         self.start(availableNow=True).awaitTermination()
         return self
 

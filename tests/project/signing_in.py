@@ -28,7 +28,7 @@ def ask(instance: Instance, method: str, path: str, body: str = "", **headers: s
 
 
 def log_in(instance: Instance, password: str, **headers: str) -> Page:
-    """What the admin's login page answers to this password of the user admin: 302 when it is the right one."""
+    """Logs in as the user admin. Returns the answer, with the status 302 if the password is right."""
     page = ask(instance, "GET", "/admin/login/", **headers)
     token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page.body)
     if token is None:

@@ -1,4 +1,4 @@
-"""What the supervisor starts does not outlive it, whenever it dies; what it says does not fill the disk."""
+"""Children of the supervisor exit with the supervisor, and their logs do not fill the disk."""
 
 import os
 import select
@@ -14,7 +14,7 @@ from topics_project.embedded.children import Child, die_with_parent
 
 # Deaf to everything that can be ignored, once it has said so.
 DEAF = ["sh", "-c", "trap '' INT QUIT TERM; echo deaf; while :; do sleep 0.1; done"]
-# A parent with one child of its own, whose number it prints.
+# A parent with one child. The parent prints the child's process id.
 PARENT = """
 import signal, sys
 from pathlib import Path

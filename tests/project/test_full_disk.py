@@ -123,7 +123,7 @@ def test_a_redis_that_is_full_does_not_keep_appends_from_their_topic(instances: 
             client.set("a", "b")
         for _ in range(5):
             assert append(instance, "source").status == 200
-        # Who reads a dest brings it up to date himself.
+        # A reader of a dest forwards waiting records itself.
         head = json.loads(instance.get("/v0/topics/dest/records?from_seq=11999&limit=5")[1])["head_seq"]
         assert head == 2000 + 5 * 2000
         client.config_set("maxmemory", 0)

@@ -36,7 +36,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 
 
 def sources() -> set[str]:
-    """What the product consists of, as it lies in the wheel."""
+    """Returns the files of the product in the wheel."""
     found = {str(each.relative_to(ROOT)) for package in PACKAGES for each in (ROOT / package).rglob("*")}
     found |= {f"topics_project/{each.relative_to(ROOT)}" for each in (ROOT / "templates").rglob("*")}
     return {name for name in found if Path(name).suffix and not name.endswith(".pyc")}

@@ -1,4 +1,4 @@
-"""What a login of an analyst cannot do to the server (docs/security.md)."""
+"""The login of an analyst cannot harm the server (docs/security.md)."""
 
 from __future__ import annotations
 

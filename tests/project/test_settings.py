@@ -1,4 +1,4 @@
-"""Settings refuse what they cannot use, in one line, whichever process reads them; docs/settings.md lists them all."""
+"""Every process refuses invalid settings in one line. docs/settings.md lists all settings."""
 
 import os
 import re

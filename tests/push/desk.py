@@ -13,7 +13,7 @@ from tests.push.bus import Client
 
 
 class Desk:
-    """An operator who is logged in."""
+    """A logged-in operator."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance

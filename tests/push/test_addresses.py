@@ -1,4 +1,4 @@
-"""Callbacks lead where they may, and nowhere else; and what they answer is not believed."""
+"""Callbacks reach only allowed addresses, and the server does not trust their answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every status of the page, and what it says of each."""
+"""Every status of the page, with its meaning."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVENT = {"type": "create", "url": url(1)}
 HTTPS = "https://callback.example/events"
 
 
-# -- Who may come in ---------------------------------------------------------------------------------------------------
+# -- Authentication ---------------------------------------------------------------------------------------------------
 
 PATHS = [
     ("GET", "/api_tokens"),

@@ -1,4 +1,4 @@
-"""What operators do in the admin: pause, resume, redeliver, try, drop, hand over; and what its pages show."""
+"""The operators' actions in the admin: pause, resume, redeliver, test, drop, hand over; and the admin's pages."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_a_token_that_can_be_taken_for_another_is_refused(root: Client, longer: 
     assert "look the same in HTTP Basic" in refused.text
     assert short not in refused.text
     assert second not in [each["token"] for each in root.call("GET", "/api_tokens").json]
-    # What only begins alike is another token.
+    # A token with the same start is another token.
     assert root.call("POST", "/api_tokens", {"name": "third", "token": f"{short}b2"}).status == 201
 
 

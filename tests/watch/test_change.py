@@ -1,4 +1,4 @@
-"""What happens to a topic under its streams: deleted, created anew, evicted, expired, records deleted."""
+"""Changes of a topic under its streams: deleted, recreated, evicted, expired, records deleted."""
 
 from tests.watch.wire import Api, names, new_name, seqs
 

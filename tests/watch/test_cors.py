@@ -1,4 +1,4 @@
-"""Pages of other origins (CORS_ALLOWED_ORIGINS): what is allowed, to whom, and that a browser takes it so."""
+"""Pages of other origins (CORS_ALLOWED_ORIGINS): allowed calls and origins, also in a browser."""
 
 from __future__ import annotations
 

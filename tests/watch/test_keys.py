@@ -1,4 +1,4 @@
-"""Keys and caps: who may watch what, and how many streams there are."""
+"""Keys and caps: allowed topics of a stream, and the number of streams."""
 
 import pytest
 

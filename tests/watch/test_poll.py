@@ -1,4 +1,4 @@
-"""The long poll of a diff: it waits for what is appended, wherever that happens, and no longer than it was told."""
+"""The long poll of a diff waits for an append in any process, and at most for its `wait_ms`."""
 
 import threading
 from dataclasses import replace

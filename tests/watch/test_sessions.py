@@ -1,4 +1,4 @@
-"""POST /v0/watch: what a session answers, and what it refuses."""
+"""POST /v0/watch: the answer of a session, and refused sessions."""
 
 import re
 

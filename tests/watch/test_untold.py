@@ -1,4 +1,4 @@
-"""What a stream has noticed of a topic and not sent counts for nothing: the next stream of the session tells it."""
+"""A stream's unsent news of a topic is not lost: the next stream of the session sends the news."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

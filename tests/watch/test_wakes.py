@@ -1,4 +1,4 @@
-"""What one process publishes, another that has served nothing but streams hears."""
+"""A process that serves only streams receives the messages of another process."""
 
 import subprocess
 import sys

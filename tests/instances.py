@@ -110,6 +110,7 @@ class Instance:
         """Start it, without waiting."""
         self.data.mkdir(exist_ok=True)
         if self.preloaded:
+            (self.data / "output").write_bytes(b"")  # an earlier run's lines are not this run's
             self.process = begin([*self.command, *arguments], self.environment, self.data, self.data / "output")
             return
         parent = os.getpid()

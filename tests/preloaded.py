@@ -10,7 +10,9 @@ import multiprocessing
 import os
 import runpy
 import signal
+import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -48,26 +50,52 @@ CONTEXT.set_forkserver_preload(
 )
 
 
-def begin(argv: Sequence[str], env: Mapping[str, str], folder: Path, output: Path) -> Fork:
-    """Run `python SCRIPT …` in a fork with the libraries loaded, with this environment and in this folder."""
-    output.write_bytes(b"")  # what an earlier run of it printed is not taken for this one's
-    process = CONTEXT.Process(target=become, args=(list(argv), dict(env), folder, output))
+def begin(argv: Sequence[str], env: Mapping[str, str], folder: Path, output: Path, errors: Path | None = None) -> Fork:
+    """Runs `python SCRIPT …`, `python -m MODULE …` or `python -c TEXT` in a fork with the libraries loaded.
+
+    `env` is its environment and `folder` its working directory. Its output is appended to `output`, with its standard
+    error unless `errors` names another file.
+    """
+    process = CONTEXT.Process(target=become, args=(list(argv), dict(env), folder, output, errors or output))
     process.start()
     return Fork(process)
 
 
-def become(argv: Sequence[str], env: Mapping[str, str], folder: Path, output: Path) -> None:
+def run(
+    argv: Sequence[str], env: Mapping[str, str] | None = None, folder: Path = Path(), seconds: float = 120
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command as `begin` does, and returns its exit code and output as `subprocess.run` would.
+
+    Raises subprocess.TimeoutExpired if the command takes longer than `seconds`.
+    """
+    with tempfile.TemporaryDirectory() as made:
+        output, errors = Path(made, "output"), Path(made, "errors")
+        process = begin(argv, os.environ if env is None else env, folder.resolve(), output, errors)
+        try:
+            code = process.wait(seconds)
+        finally:
+            process.send_signal(signal.SIGKILL)
+        return subprocess.CompletedProcess(list(argv), code, output.read_text(), errors.read_text())
+
+
+def become(argv: Sequence[str], env: Mapping[str, str], folder: Path, output: Path, errors: Path) -> None:
     os.setsid()
     # The server that we are a fork of ends with the tests.
     die_with_parent(os.getppid(), signal.SIGTERM)
-    with output.open("ab") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
+    for number, path in ((1, output), (2, errors)):
+        with path.open("ab") as file:
+            os.dup2(file.fileno(), number)
     setproctitle(" ".join(argv))  # while the environment is where it looks for it
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(env)
-    _python, script, *arguments = argv
-    sys.argv = [script, *arguments]
-    sys.path[0] = str(Path(script).parent)
-    runpy.run_path(script, run_name="__main__")
+    _python, first, *arguments = argv
+    sys.argv = [first, *arguments]
+    if first == "-m":
+        sys.argv = arguments
+        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+    elif first == "-c":
+        exec(compile(arguments[0], "-c", "exec"), {"__name__": "__main__"})
+    else:
+        sys.path[0] = str(Path(first).resolve().parent)
+        runpy.run_path(first, run_name="__main__")

@@ -17,6 +17,7 @@ import pytest
 from base.processes import die_with_parent
 from tests.api.doors import Lane
 from tests.instances import ROOT, Instance, free_port, start, until
+from tests.preloaded import run
 
 CONF = """
 [databases]
@@ -91,7 +92,7 @@ def test_a_mode_that_shares_sessions_is_refused(
     with pgbouncer(servers, mode, tmp_path) as through:
         environment = {**servers.environment, **through, "TOPICS_DATA": str(tmp_path / "data")}
         argv = [sys.executable, str(ROOT / "manage.py"), *command]
-        refused = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120, check=False)
+        refused = run(argv, environment)
     assert refused.returncode == 1
     assert refused.stderr.startswith("topics: DATABASE_URL is a pooler that shares PostgreSQL's sessions: set its pool")
     assert refused.stderr.count("\n") == 1

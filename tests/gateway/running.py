@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
@@ -13,8 +12,9 @@ from typing import Any
 
 import yaml
 
-from base.processes import die_with_parent
 from tests.instances import ROOT, free_port, until
+from tests.preloaded import begin
+from topics_project.forks import Fork
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Running:
     settings: dict[str, str] = field(default_factory=dict)
     options: tuple[str, ...] = ()
     port: int = field(default_factory=free_port)
-    process: subprocess.Popen[bytes] | None = None
+    process: Fork | None = None
     clients: list[Client] = field(default_factory=list)
 
     @property
@@ -90,17 +90,9 @@ class Running:
 
     def start(self, *, ready: bool = True) -> "Running":
         self.write(self.configuration)
-        parent = os.getpid()
         environment = {**os.environ, "HOST": "127.0.0.1", "PORT": str(self.port), **self.settings}
-        with (self.folder / "output").open("ab") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, str(ROOT / "manage.py"), "gateway", "serve", str(self.file), *self.options],
-                env=environment,
-                stdout=output,
-                stderr=output,
-                cwd=self.folder,
-                preexec_fn=lambda: die_with_parent(parent, signal.SIGKILL),
-            )
+        command = [sys.executable, str(ROOT / "manage.py"), "gateway", "serve", str(self.file), *self.options]
+        self.process = begin(command, environment, self.folder, self.folder / "output")
         if ready:
             until(lambda: self.health() in ("ready", "degraded") or self.ended(), "the gateway to be ready")
             assert not self.ended(), self.output
@@ -132,7 +124,7 @@ class Running:
         for client in self.clients:
             client.close()
         if self.process is not None:
-            self.process.kill()
+            self.process.send_signal(signal.SIGKILL)
             self.process.wait()
 
     def client(self, host: str = "127.0.0.1", prefix: str = "") -> Client:

@@ -26,6 +26,7 @@ from gateway.routers.splice import SpliceConfig, Splices
 from tests.docs.printed import commands, snippets, text_of
 from tests.gateway.running import Running, free_port
 from tests.instances import ROOT, until
+from tests.preloaded import run
 
 PAGE = "docs/gateway.md"
 
@@ -42,9 +43,7 @@ def file(tmp_path: Path) -> Path:
 
 def typed(command: str, file: Path) -> str:
     words = command.removeprefix("topics ").replace("FILE", str(file)).split()
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "manage.py"), *words], capture_output=True, text=True, check=False
-    )
+    done = run([sys.executable, str(ROOT / "manage.py"), *words])
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 import yaml
 
 from gateway import plugins
+from tests import preloaded
 from tests.docs.printed import text_of
 from tests.docs.shell import run
 from tests.gateway.running import Running
@@ -52,7 +52,7 @@ def moved(text: str, ports: dict[str, str]) -> str:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_the_check_has_nothing_to_say_against_it(file: Path) -> None:
     command = [sys.executable, str(ROOT / "manage.py"), "gateway", "check", str(file.relative_to(ROOT))]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = preloaded.run(command, folder=ROOT)
     assert (done.returncode, done.stderr) == (0, "")
     assert "virtual cluster all" in done.stdout
 

@@ -18,6 +18,7 @@ import pytest
 from tests.gateway.running import Client, Running, cluster, route
 from tests.gateway.streams import Stream
 from tests.instances import ROOT, Instance, start, until
+from tests.preloaded import run
 
 Servers = tuple[Instance, Instance]
 Gateways = Callable[..., Running]
@@ -45,7 +46,7 @@ def command(gateway: Running, topic: str, *options: str) -> list[str]:
 
 
 def migrate(gateway: Running, topic: str, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(gateway, topic, *options), capture_output=True, text=True, timeout=120)
+    return run(command(gateway, topic, *options))
 
 
 def shown(client: Client, topic: str) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -15,6 +14,7 @@ from tests.gateway.running import Client, Running
 from tests.gateway.splicing import splice
 from tests.gateway.streams import Stream
 from tests.instances import ROOT, free_port
+from tests.preloaded import run
 
 OLD = 5  # records on the old server: seqs 1 to 5
 
@@ -457,12 +457,7 @@ def test_what_cannot_be_offered_says_so(client, name: str) -> None:
 def test_a_splice_that_cannot_work_is_refused(tmp_path, segments: Any, fault: str) -> None:
     file = tmp_path / "gateway.yaml"
     file.write_text(yaml.safe_dump(splice(1, 2, {"a": segments})))
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "manage.py"), "gateway", "check", str(file)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run([sys.executable, str(ROOT / "manage.py"), "gateway", "check", str(file)])
     assert done.returncode != 0
     assert fault in done.stdout + done.stderr
 

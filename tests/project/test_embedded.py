@@ -30,11 +30,29 @@ with embedded.use(Path(sys.argv[1])) as servers:
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Iterator[Path]:
+def new(tmp_path: Path) -> Iterator[Path]:
+    """A folder for a first start."""
     folder = tmp_path / "data"
     yield folder
     # Whatever the test left alive goes the hard way: nothing of it is needed any more.
     kill_all(folder)
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder whose servers ran once: the table `kept` holds 7, and Redis has a snapshot with `hint`."""
+    folder = tmp_path_factory.mktemp("stopped")
+    with embedded.use(folder) as servers, psycopg.connect(servers.database_url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 7 AS n")
+        redis.Redis.from_url(servers.redis_url).set("hint", "1")
+    return folder
+
+
+@pytest.fixture
+def data(new: Path, stopped: Path) -> Path:
+    """A copy of `stopped`. A start in it does not create a cluster first, which takes most of a first start."""
+    subprocess.run(["cp", "-a", stopped, new], check=True)  # PostgreSQL's files keep their owner
+    return new
 
 
 def guards(data: Path) -> list[int]:
@@ -73,13 +91,13 @@ def kill_all(data: Path) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def test_it_works(data: Path) -> None:
-    with embedded.use(data) as servers:
+def test_it_works(new: Path) -> None:
+    with embedded.use(new) as servers:
         assert str(value(servers, "SHOW server_version")).startswith("18.")
         assert redis.Redis.from_url(servers.redis_url).ping()
-        assert embedded.running(data) == servers
-    assert gone(data)
-    assert embedded.running(data) is None
+        assert embedded.running(new) == servers
+    assert gone(new)
+    assert embedded.running(new) is None
 
 
 def test_jdbc_url_is_loopback_tcp_with_the_password(data: Path) -> None:
@@ -132,18 +150,18 @@ def test_a_killed_user_counts_as_left(data: Path) -> None:
 
 def test_data_and_urls_survive_a_restart(data: Path) -> None:
     with embedded.use(data) as first, psycopg.connect(first.database_url, autocommit=True) as connection:
-        connection.execute("CREATE TABLE kept AS SELECT 7 AS n")
+        connection.execute("UPDATE kept SET n = 8")
     with embedded.use(data) as second:
-        assert value(second, "SELECT n FROM kept") == 7
+        assert value(second, "SELECT n FROM kept") == 8
         assert second.jdbc_password == first.jdbc_password
 
 
 def test_after_kill_of_everything_the_next_start_recovers(data: Path) -> None:
     with embedded.use(data) as servers, psycopg.connect(servers.database_url, autocommit=True) as connection:
-        connection.execute("CREATE TABLE kept AS SELECT 7 AS n")
+        connection.execute("UPDATE kept SET n = 8")
         kill_all(data)
     with embedded.use(data) as servers:
-        assert value(servers, "SELECT n FROM kept") == 7
+        assert value(servers, "SELECT n FROM kept") == 8
 
 
 def test_servers_go_with_a_killed_guard(data: Path) -> None:
@@ -170,10 +188,10 @@ def test_the_guard_starts_a_dead_server_again_where_it_was(data: Path, folder: s
         until(answers, f"{folder} to answer at its old address")
 
 
-def test_a_half_finished_first_start_is_begun_anew(data: Path) -> None:
-    (data / "postgresql.new" / "base").mkdir(parents=True)
-    (data / "postgresql.new" / "PG_VERSION").write_text("18\n")
-    with embedded.use(data) as servers:
+def test_a_half_finished_first_start_is_begun_anew(new: Path) -> None:
+    (new / "postgresql.new" / "base").mkdir(parents=True)
+    (new / "postgresql.new" / "PG_VERSION").write_text("18\n")
+    with embedded.use(new) as servers:
         assert value(servers, "SELECT 1") == 1
 
 
@@ -194,8 +212,8 @@ def test_taken_ports_are_replaced(data: Path) -> None:
         assert value(second, "SELECT 1") == 1
 
 
-def test_a_long_path_gets_its_socket_elsewhere(data: Path) -> None:
-    long = data / ("x" * LONGEST_SOCKET_PATH)
+def test_a_long_path_gets_its_socket_elsewhere(new: Path) -> None:
+    long = new / ("x" * LONGEST_SOCKET_PATH)
     with embedded.use(long) as servers:
         assert value(servers, "SELECT 1") == 1
 
@@ -214,8 +232,6 @@ def test_a_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path: Path) -> 
 
 
 def test_a_broken_cluster_is_told_in_one_line(data: Path) -> None:
-    with embedded.use(data):
-        pass
     shutil.rmtree(data / "postgresql" / "global")
     with pytest.raises(SystemExit, match=r"PostgreSQL did not start: .*pg_control.*postgresql.log"), embedded.use(data):
         pass
@@ -239,8 +255,6 @@ def test_the_guard_repairs_the_file_that_says_where_its_servers_are(data: Path, 
 )
 @pytest.mark.parametrize("content", BROKEN[:3])
 def test_a_file_that_was_broken_is_made_again_and_the_data_stays(data: Path, name: str, content: bytes) -> None:
-    with embedded.use(data) as servers, psycopg.connect(servers.database_url, autocommit=True) as connection:
-        connection.execute("CREATE TABLE kept AS SELECT 7 AS n")
     (data / name).write_bytes(content)
     with embedded.use(data) as servers:
         assert value(servers, "SELECT n FROM kept") == 7
@@ -249,8 +263,6 @@ def test_a_file_that_was_broken_is_made_again_and_the_data_stays(data: Path, nam
 
 @pytest.mark.parametrize("content", BROKEN[:3])
 def test_a_snapshot_that_redis_cannot_read_is_put_aside(data: Path, content: bytes) -> None:
-    with embedded.use(data) as servers:
-        redis.Redis.from_url(servers.redis_url).set("hint", "1")
     (snapshot,) = (data / "redis").glob("dump-*.rdb")
     snapshot.write_bytes(content)
     with embedded.use(data) as servers:
@@ -270,18 +282,16 @@ def test_a_snapshot_that_redis_cannot_read_is_put_aside(data: Path, content: byt
         "redis/redis.conf",
     ],
 )
-def test_a_folder_in_the_place_of_a_file_is_refused_in_one_line(data: Path, name: str) -> None:
-    (data / name).mkdir(parents=True)
-    with pytest.raises(SystemExit) as refused, embedded.use(data):
+def test_a_folder_in_the_place_of_a_file_is_refused_in_one_line(new: Path, name: str) -> None:
+    (new / name).mkdir(parents=True)
+    with pytest.raises(SystemExit) as refused, embedded.use(new):
         pass
-    assert str(data / name) in str(refused.value)
+    assert str(new / name) in str(refused.value)
     assert "remove the file, or change its owner." in str(refused.value)
     assert len(str(refused.value).splitlines()) == 1
 
 
 def test_a_version_that_is_none_is_refused_in_one_line(data: Path) -> None:
-    with embedded.use(data):
-        pass
     (data / "postgresql" / "PG_VERSION").write_bytes(b"\xff")
     with pytest.raises(SystemExit, match="the data is damaged"), embedded.use(data):
         pass

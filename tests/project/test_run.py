@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.instances import ROOT, Instance, copy_migrated, free_port, until
+from tests.preloaded import run
 from tests.project.signing_in import ask, log_in
 
 
@@ -22,14 +23,7 @@ def instance(server: Instance) -> Instance:
 
 def manage(instance: Instance, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
     """Some other manage.py command on that instance's folder."""
-    return subprocess.run(
-        [sys.executable, str(ROOT / "manage.py"), *arguments],
-        env={**instance.environment, **settings},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return run([sys.executable, str(ROOT / "manage.py"), *arguments], {**instance.environment, **settings})
 
 
 @pytest.fixture
@@ -46,6 +40,7 @@ def idle(new: Instance) -> Instance:
     new.data.mkdir()
     copy_migrated(new.data)
     new.settings["WEB_WORKERS"] = "1"
+    new.preloaded = True
     return new
 
 
@@ -163,7 +158,7 @@ def test_after_kill_of_everything_it_starts_again(idle: Instance) -> None:
 def test_nothing_outlives_a_killed_supervisor(idle: Instance) -> None:
     idle.start()
     assert idle.process is not None
-    idle.process.kill()
+    idle.process.send_signal(signal.SIGKILL)
     idle.process.wait()
     until(lambda: not idle.pids(), "its processes to follow")
 
@@ -175,7 +170,7 @@ def test_nothing_outlives_a_supervisor_killed_while_it_starts(idle: Instance, na
     assert idle.process is not None
     name = name.replace("celery", "-A topics_project.celery")
     until(lambda: idle.pids(name), name, tick=0)
-    idle.process.kill()
+    idle.process.send_signal(signal.SIGKILL)
     idle.process.wait()
     until(lambda: not idle.pids(), "its processes to follow")
 
@@ -185,7 +180,7 @@ def test_web_workers_do_not_outlive_their_server(idle: Instance) -> None:
     idle.start()
     assert idle.process is not None
     main = min(until(lambda: idle.pids("granian"), "the web server"))
-    idle.process.kill()
+    idle.process.send_signal(signal.SIGKILL)
     os.kill(main, signal.SIGKILL)
     idle.process.wait()
     until(lambda: not idle.pids(), "its processes to follow")

@@ -12,6 +12,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from base.refusal import Refusal
 from tests.instances import OURS, ROOT
+from tests.preloaded import run
 from topics_project import environment, reference
 
 GOOD = {"DATABASE_URL": "postgresql://u@localhost/d", "REDIS_URL": "redis://localhost", "SECRET_KEY": "abcde" * 10}
@@ -37,15 +38,7 @@ PROCESSES = {
 
 def start(process: str, **settings: str) -> subprocess.CompletedProcess[str]:
     inherited = {name: value for name, value in os.environ.items() if name not in (*OURS, "TOPICS_DATA")}
-    return subprocess.run(
-        [sys.executable, *PROCESSES[process]],
-        env={**inherited, **GOOD, **settings},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return run([sys.executable, *PROCESSES[process]], {**inherited, **GOOD, **settings}, ROOT)
 
 
 @pytest.mark.parametrize(

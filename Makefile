@@ -15,11 +15,12 @@ run: $(VENV)/run.stamp ## run everything on 127.0.0.1:4000 (HOST, PORT and TOPIC
 gateway-demo: $(VENV)/run.stamp ## run two servers, and a gateway on 127.0.0.1:4100 that shows them as one (PORT, TOPICS_DATA)
 	@exec $(VENV)/bin/python -m examples.gateway.demo
 
-test: $(VENV)/dev.stamp ## run the tests on every core, on servers of their own (TESTS=tests/api picks some)
+test: $(VENV)/dev.stamp ## run the tests on every core, on servers of their own (TESTS=fast without the deep ones; TESTS=tests/api picks some)
 	@$(if $(CHROMIUM),,echo "No Chromium with its driver here: pages are not tried (apt-get install chromium chromium-driver).")
-	$(VENV)/bin/python -m pytest $(if $(findstring .py,$(TESTS)),,$(SIDE_BY_SIDE)) $(if $(CHROMIUM),,-m "not browser") $(TESTS)
+	$(VENV)/bin/python -m pytest $(if $(findstring .py,$(TESTS)),,$(SIDE_BY_SIDE)) $(MARKED) $(filter-out fast,$(TESTS))
 # Processes with servers of their own, as many as tests/conftest.py says. Where files are named, one process is up sooner.
 SIDE_BY_SIDE := --numprocesses auto --maxprocesses 8 --dist loadscope --no-loadscope-reorder
+MARKED = $(if $(filter fast,$(TESTS)),-m "not deep",$(if $(CHROMIUM),,-m "not browser"))
 
 postgres: $(VENV)/dev.stamp ## run the contract of the log and the routers on every other PostgreSQL that is here
 	$(VENV)/bin/python .ci/postgres.py

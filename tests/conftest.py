@@ -20,32 +20,63 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 from tests.instances import ROOT, RUN_FOLDER, WHOLE, Instance, newest, start
 from topics_project import embedded
 
-# `make test` hands out a file at a time. These folders go to one process each, whose files share a costly fixture: Spark's
-# JVM, the bus' instances.
-TOGETHER = ("pipeline", "push")
-# These are handed out first: none of the processes is to be left with a long one at the end.
-LONGEST = (
+# `make test` hands out a file at a time. The bus' files go to one process, because they share its instances.
+TOGETHER = ("push",)
+# The deep tests: they start from nothing, kill or freeze processes, migrate, move much data, or need Spark, Chromium or other
+# programs. `make test` runs them last, in this order: the longest first, so that no process has a long one at the end.
+# `make test TESTS=fast` leaves them out. A folder stands for its files.
+DEEP = (
+    "pipeline",
     "gateway/test_contract.py",
-    "project/test_run.py",
-    "api/test_timeouts.py",
-    "docs/test_printed.py",
-    "docs/test_newcomer.py",
-    "watch/test_trouble.py",
     "console/test_browser.py",
+    "console/test_sizes.py",
+    "project/test_run.py",
+    "gateway/test_migrate_router.py",
+    "gateway/test_kills.py",
     "project/test_embedded.py",
-    "crash/test_away.py",
-    "crash/test_kill.py",
-    "api/test_faults.py",
+    "gateway/test_duplicate_router.py",
+    "gateway/test_failover_router.py",
+    "watch/test_trouble.py",
+    "crash",
+    "push/test_workers.py",
+    "push/test_faults.py",
+    "push/test_poison.py",
+    "gateway/test_splice_streams.py",
+    "gateway/test_examples.py",
+    "gateway/test_demo.py",
+    "gateway/test_api.py",
+    "console/test_gateways.py",
+    "console/test_docs_page.py",
+    "console/test_policy.py",
     "console/test_signs.py",
     "shell/test_following.py",
-    "routers/test_model.py",
-    "project/test_settings.py",
-    "api/test_strangers.py",
-    "api/test_http.py",
+    "shell/test_process.py",
+    "shell/test_completion.py",
+    "shell/test_examples.py",
+    "shell/test_elsewhere.py",
+    "shell/test_resume.py",
+    "deploy",
+    "docs/test_backup.py",
+    "docs/test_newcomer.py",
+    "docs/test_printed.py",
+    "docs/test_site.py",
+    "migrations",
     "project/test_beat.py",
-    "project/test_logins.py",
     "project/test_full_disk.py",
-    "migrations/test_schema.py",
+    "project/test_two_hosts.py",
+    "project/test_frozen.py",
+    "project/test_logins.py",
+    "project/test_package.py",
+    "api/test_faults.py",
+    "api/test_timeouts.py",
+    "api/test_long_poll.py",
+    "api/test_way_out.py",
+    "api/test_schema.py",
+    "api/test_generated_client.py",
+    "watch/test_browser.py",
+    "watch/test_keys.py",
+    "watch/test_expiry.py",
+    "console/test_away.py",
 )
 _session = contextlib.ExitStack()
 
@@ -55,18 +86,17 @@ def pytest_configure(config: pytest.Config) -> None:
     """Before pytest-django reads the settings: they need to know the servers.
 
     `make test` runs several processes (pytest-xdist). The one that hands the tests out makes the folder of the
-    run, and starts nothing; each of the others starts servers of its own in there.
+    run, and starts nothing; each of the others starts servers of its own in there. So does a test run inside a test.
     """
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
-    if not worker:
+    if RUN_FOLDER not in os.environ:
         os.environ[RUN_FOLDER] = tempfile.mkdtemp(prefix="topics-tests-")
         _session.callback(shutil.rmtree, os.environ[RUN_FOLDER], ignore_errors=True)
     if config.getoption("numprocesses", None):
         return
-    data = Path(os.environ[RUN_FOLDER], f"servers{worker}")
+    data = tempfile.mkdtemp(prefix="servers", dir=os.environ[RUN_FOLDER])
     for name in ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "TOPICS_API_KEYS", "TOPICS_INSECURE", "HOST", "PORT"):
         os.environ.pop(name, None)
-    os.environ["TOPICS_DATA"] = str(data)
+    os.environ["TOPICS_DATA"] = data
     # The newest there is, the wheel's, whatever the machine has; `make postgres` names others.
     os.environ.setdefault("TOPICS_POSTGRESQL", str(newest()))
     os.environ["DJANGO_SETTINGS_MODULE"] = "topics_project.settings"
@@ -81,9 +111,15 @@ def pytest_unconfigure() -> None:
 
 
 def group(nodeid: str) -> str:
-    """What a test is handed out with: a folder of TOGETHER, else a file."""
+    """Returns what a test is handed out with: its file, or its folder if that is in TOGETHER."""
     path = Path(nodeid.partition("::")[0]).relative_to("tests")
     return path.parts[0] if path.parts[0] in TOGETHER else str(path)
+
+
+def depth(nodeid: str) -> int:
+    """Returns the place of a test in DEEP, from 1, or 0 if it is not a deep test."""
+    path = Path(nodeid.partition("::")[0]).relative_to("tests")
+    return next((n for n, name in enumerate(DEEP, 1) if name in (str(path), path.parts[0])), 0)
 
 
 class ByGroup(LoadScopeScheduling):
@@ -100,11 +136,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByGroup
     return ByGroup(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what `-m` names
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A process alone keeps the order of pytest-django, which has tests that empty the database after all others."""
+    """Marks the deep tests, and puts them last.
+
+    A process alone keeps the order of pytest-django, which has tests that empty the database after all others.
+    """
+    for item in items:
+        if depth(item.nodeid):
+            item.add_marker("deep")
     if os.environ.get("PYTEST_XDIST_WORKER"):
-        places = {name: place for place, name in enumerate((*TOGETHER, *LONGEST))}
-        items.sort(key=lambda item: places.get(group(item.nodeid), len(places)))
+        items.sort(key=lambda item: depth(item.nodeid))
 
 
 @pytest.fixture(scope="session")

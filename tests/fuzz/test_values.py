@@ -1,6 +1,6 @@
 """Odd JSON through every way that a record can go: it arrives as it was sent, or is refused with 400 and changes nothing.
 
-`FUZZ=1000 pytest tests/fuzz` tries more of it.
+`THOROUGH=200 pytest tests/fuzz` tries more of it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.fuzz.values import KEPT, REFUSED, VALUES
 from tests.instances import ROOT, Instance, until
 from tests.project.signing_in import log_in
@@ -27,7 +28,7 @@ from tests.push import bus as push
 from tests.push.receiver import Receiver
 from tests.watch.wire import new_name
 
-EXAMPLES = int(os.environ.get("FUZZ", "6"))
+EXAMPLES = examples(6)
 MANY = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 Raws = dict[str, msgspec.Raw]
 BATCHES = st.lists(VALUES, min_size=1, max_size=25)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.gateway.running import Client, Running
 from tests.gateway.splicing import splice
 from tests.gateway.streams import Stream
@@ -23,7 +24,7 @@ SHAPES = (
     ((0, 2), (2, 4), (1, 0)),
     ((2, 3), (0, 1), (4, 0)),
 )
-MOST_EXAMPLES = 25
+MOST_EXAMPLES = examples(7)
 
 
 @dataclass

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from base.errors import CursorMoved, InvalidRequest
 from store.script import run
 from tests import scripts
+from tests.examples import examples
 from tests.log.test_batch import locker  # noqa: F401  # a fixture
 from tests.log.test_delete import NOW, write
 from tests.scripts import look_up, put_topic
@@ -157,7 +158,7 @@ MOVES = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(8))
 @given(st.lists(MOVES, min_size=1, max_size=3))
 def test_whatever_comes_together(rounds: list[list[CursorUpdate]]) -> None:
     """Of each cursor there is an order in which its moves, one after the other, come to the same."""

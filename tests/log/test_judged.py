@@ -17,6 +17,7 @@ from base.errors import HeadMismatch, IdempotencyMismatch, InvalidRequest, Topic
 from store import loop
 from store.script import run
 from tests import steps
+from tests.examples import examples
 from tests.log.test_batch import lock, locker  # noqa: F401  # a fixture
 from tests.log.test_delete import NOW, head, read
 from tests.scripts import look_up, put_topic
@@ -221,7 +222,7 @@ APPENDS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(8))
 @given(st.lists(APPENDS, min_size=1, max_size=3))
 def test_whatever_comes_together(rounds: list[list[tuple[str, str | None, int | None, int]]]) -> None:
     """Seqs without a hole or an overlap; each key once; no expectation met twice; each refusal with its reason."""

@@ -21,6 +21,7 @@ from base.errors import HeadMismatch, IdempotencyMismatch, TopicFull
 from routers.routers import RouterConfig
 from store.script import run
 from tests import reference
+from tests.examples import examples
 from tests.scripts import (
     append,
     catch_up,
@@ -334,7 +335,7 @@ class Beside:
 
 
 @pytest.mark.django_db(transaction=True)
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(7), deadline=None, suppress_health_check=list(HealthCheck))
 @given(t=CONFIGS, dest=CONFIGS, window_ms=WINDOWS, calls=st.lists(st.tuples(PAUSES, CALLS), min_size=20, max_size=50))
 def test_the_store_does_what_the_log_in_memory_does(
     t: dict[str, Any], dest: dict[str, Any], window_ms: int, calls: list[tuple[int, tuple[str, dict[str, Any]]]]

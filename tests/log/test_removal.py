@@ -22,6 +22,7 @@ from store import loop
 from store.database import prepared
 from store.script import run
 from tests import reference, scripts
+from tests.examples import examples
 from tests.log.test_batch import lock, locker  # noqa: F401  # a fixture
 from tests.log.test_delete import NOW, head, read, write
 from tests.log.test_reserved import crash_without, lost
@@ -257,7 +258,7 @@ RECORDS = st.lists(st.tuples(st.sampled_from(["t", "other"]), st.sampled_from("a
 ROUNDS = st.lists(st.tuples(RECORDS, DELETIONS, st.booleans(), st.sampled_from([0, 0, 400])), min_size=1, max_size=3)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(8))
 @given(ROUNDS, st.sampled_from([0, 500]))
 def test_whatever_comes_together(
     rounds: list[tuple[list[tuple[str, str]], list[tuple[str, int | None, str]], bool, int]], ttl_ms: int

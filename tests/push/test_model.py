@@ -10,6 +10,7 @@ import trustme
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.instances import Instance, until
 from tests.push.bus import Client, new_client, new_topic, until_acknowledged, url
 from tests.push.receiver import Batch, Handler, Receiver
@@ -128,7 +129,7 @@ class World:
 
 
 @given(operations=st.lists(OPERATIONS, min_size=10, max_size=60))
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(4), deadline=None, suppress_health_check=list(HealthCheck))
 def test_the_bus_does_what_the_model_says(bus: Instance, ca: trustme.CA, operations: list[tuple[Any, ...]]) -> None:
     world = World(bus, ca)
     try:

@@ -7,13 +7,12 @@ model does it. What several at once do to each other is in tests/log/test_concur
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
 import msgspec
 import pytest
 from django.db import connection, transaction
-from hypothesis import HealthCheck, Phase, note
+from hypothesis import HealthCheck, note
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -25,6 +24,7 @@ from routers.models import Router as RouterRow
 from store.database import prepared
 from store.script import Script, atomically, run
 from tests import scripts
+from tests.examples import examples
 from tests.routers.model import Entry, Router, Topic, World
 from tests.scripts import delete_topic, look_up, put_topic, record
 from topics.cache import CachedTopic
@@ -40,9 +40,7 @@ from topics.upkeep import reclaim, retention
 NOW = 1_748_470_000_000
 TOPICS = ["a", "b", "c", "d", "e"]
 ROUTERS = [f"r{number}" for number in range(8)]
-EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "40"))
-PHASES = [Phase[name] for name in os.environ.get("MODEL_PHASES", "explicit,reuse,generate,shrink").split(",")]
-STEPS = int(os.environ.get("MODEL_STEPS", "40"))
+STEPS = 40
 
 DUE = """
 SELECT r.id, c.seq, r.errors_total FROM routers_router r JOIN topics_cursor c ON c.id = r.cursor_id
@@ -512,10 +510,9 @@ def test_topics_hold_what_the_model_says() -> None:
     run_state_machine_as_test(
         Forwarding,
         settings=hypothesis_settings(
-            max_examples=EXAMPLES,
+            max_examples=examples(10),
             stateful_step_count=STEPS,
             deadline=None,
             suppress_health_check=list(HealthCheck),
-            phases=PHASES,
         ),
     )

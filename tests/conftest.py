@@ -50,7 +50,7 @@ DEEP = (
     "console/test_gateways.py",
     "console/test_docs_page.py",
     "console/test_policy.py",
-    "console/test_signs.py",
+    "console/test_heartbeat.py",
     "shell/test_following.py",
     "shell/test_process.py",
     "shell/test_completion.py",
@@ -63,12 +63,10 @@ DEEP = (
     "docs/test_printed.py",
     "docs/test_site.py",
     "migrations",
-    "project/test_beat.py",
-    "project/test_full_disk.py",
-    "project/test_two_hosts.py",
-    "project/test_frozen.py",
-    "project/test_logins.py",
-    "project/test_package.py",
+    "project",
+    "gateway",
+    "push/test_deliver.py",
+    "push/test_original.py",
     "api/test_faults.py",
     "api/test_timeouts.py",
     "api/test_long_poll.py",
@@ -78,8 +76,12 @@ DEEP = (
     "watch/test_browser.py",
     "watch/test_keys.py",
     "watch/test_expiry.py",
+    "watch/test_sharing.py",
     "console/test_away.py",
+    "store/test_idle.py",
+    "routers/test_crowd.py",
 )
+assert all((ROOT / "tests" / name).exists() for name in DEEP)
 KEPT = {"django_content_type", "auth_permission"}  # a migrated database holds these rows
 _session = contextlib.ExitStack()
 

@@ -28,9 +28,12 @@ class Chromium:
         self.kept: list[str] = []  # complaints that nobody has asked for yet
 
     def visit(self, path: str, width: int = 1280) -> None:
+        self.resize(width)
+        self.driver.get(self.url + path)
+
+    def resize(self, width: int) -> None:
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        self.driver.get(self.url + path)
 
     def run(self, script: str, *arguments: Any) -> Any:
         return self.driver.execute_script(script, *arguments)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from tests.api.doors import Door, Lane, Reply
-from tests.instances import Instance, until
+from tests.instances import until
 
 HEADER = "topics-sealed"
 
@@ -155,11 +154,11 @@ def test_a_long_poll_does_not_wait_for_a_sealed_topic(live: Lane, name: str, mor
 
 
 @pytest.mark.parametrize("durability", ["disk", "fsync", "memory"])
-def test_no_append_is_acked_after_the_seal(instances: Callable[..., Instance], durability: str) -> None:
+def test_no_append_is_acked_after_the_seal(live: Door, name: str, durability: str) -> None:
     """Of all processes, plain and under keys: what was acked is there when the PUT answers, and then the head stays."""
-    door = Lane(instances(WEB_WORKERS="2").port)
+    door = live
     for number in range(4):
-        topic = f"fenced-{number}"
+        topic = f"{name}-{number}"
         door.put(f"/v0/topics/{topic}", {"durability": durability})
 
         def write(writer: int, topic: str = topic) -> list[int]:

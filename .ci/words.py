@@ -2,7 +2,7 @@
 
     kind        who/what   openings   pronouns   longest
     docs            0.25        1.0        5.0        22
-    comments        0.30        1.5        5.8        19
+    comments        0.25        1.0        5.8        19
     messages        0.20        0.5        5.0        14
     tests           2.00        9.0        9.5        20
 

@@ -106,12 +106,12 @@ def test_a_router_that_nobody_moves_is_stalled(
     assert views.get(f"/v0/routers/{router}").json["stalled"] is False
 
 
-def test_a_source_that_rested_long_does_not_make_its_router_stalled(api: Door, names: Iterator[str]) -> None:
+def test_a_source_that_rested_long_does_not_make_its_router_stalled(views: Door, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
-    router = route(api, source, dest)
+    router = route(views, source, dest)
     grow_old(source, router)
-    api.append(source, 1)
-    assert api.get(f"/v0/routers/{router}").json["stalled"] is False
+    views.append(source, 1)
+    assert views.get(f"/v0/routers/{router}").json["stalled"] is False
 
 
 def test_a_full_dest_blocks_and_says_why(views: Door, names: Iterator[str]) -> None:

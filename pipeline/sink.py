@@ -1,8 +1,8 @@
 """The sink of the data source `topics`. A query appends each record once, even if Spark retries a task.
 
 The transaction of the append stores the writer, batch and partition (pipeline/written.py). Records of a partition keep their
-order. Partitions are appended in the order in which they finish. The code runs in Spark's Python workers, without access to the
-driver.
+order. Partitions are appended in the order in which they finish. The code runs in Spark's Python workers, which need the login of
+a writer and nothing else of the site.
 """
 
 from __future__ import annotations
@@ -11,23 +11,22 @@ import tempfile
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StringType, StructType
 
 from base.errors import InvalidRequest
+from pipeline.database import Database
 from pipeline.options import Options
-from pipeline.site import enter
-
-if TYPE_CHECKING:
-    from topics.records import NewRecord
+from pipeline.written import LIMITS, Bounds, Claim, Record, append_in_order, append_whole, chunked
 
 OPTIONS = {"dsn", "url", "topic"}
 BATCH_OPTIONS = OPTIONS | {"writeId", "batch", "inOrder"}
 COLUMNS = ("data", "tag", "node", "meta")
+NULL = msgspec.Raw(b"null")
 ONCE = "once:"  # writers of unnamed batches; pipeline/tasks.py deletes their rows after 7 days
 
 
@@ -40,24 +39,23 @@ class Wrote(WriterCommitMessage):
 
 @dataclass(frozen=True)
 class Target:
-    """The database and the topic to append to."""
+    """The database and the topic to append to, and the bounds of a record."""
 
-    dsn: str
+    database: Database
     topic: str
+    bounds: Bounds
 
     def append(self, writer: str, batch: int, incoming: Iterator[pa.RecordBatch], in_order: bool = False) -> Wrote:
         """Appends the records of a task. Raises TopicsError, which fails the query, if a retry would not help."""
-        enter(self.dsn)
-        from pipeline.written import Claim, append_in_order, append_whole
-
         context = TaskContext.get()
         assert context is not None
         claim = Claim(self.topic, writer, context.partitionId(), batch)
-        if in_order:
-            return Wrote(append_in_order(claim, records(incoming)))
-        with tempfile.TemporaryFile() as kept:
+        with self.database.connect() as connection, tempfile.TemporaryFile() as kept:
+            connection.execute(LIMITS)
+            if in_order:
+                return Wrote(append_in_order(connection, claim, records(incoming), self.bounds))
             # Store all records in a file first. Otherwise slow upstream code would keep the topic locked.
-            return Wrote(append_whole(claim, records(spooled(incoming, kept))))
+            return Wrote(append_whole(connection, claim, chunked(records(spooled(incoming, kept)), self.bounds)))
 
 
 def spooled(incoming: Iterator[pa.RecordBatch], file: object) -> Iterator[pa.RecordBatch]:
@@ -73,13 +71,9 @@ def spooled(incoming: Iterator[pa.RecordBatch], file: object) -> Iterator[pa.Rec
     return iter(pa.ipc.open_stream(file))
 
 
-def records(batches: Iterable[pa.RecordBatch]) -> Iterator[NewRecord]:
+def records(batches: Iterable[pa.RecordBatch]) -> Iterator[Record]:
     """Converts rows to records. Raises InvalidRequest if data or meta is invalid JSON."""
-    import msgspec
-
-    from topics.records import NO_META, NewRecord
-
-    verbatim = msgspec.json.Decoder(msgspec.Raw)
+    verbatim = msgspec.json.Decoder(msgspec.Raw).decode
     for batch in batches:
         columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
         absent = [None] * batch.num_rows
@@ -88,12 +82,8 @@ def records(batches: Iterable[pa.RecordBatch]) -> Iterator[NewRecord]:
             try:
                 if data is None:
                     raise InvalidRequest("data is null: a record's data is JSON, which has a null of its own")
-                yield NewRecord(
-                    verbatim.decode(data.strip(" \t\r\n")),
-                    tag,
-                    node,
-                    NO_META if meta is None else verbatim.decode(meta.strip(" \t\r\n")),
-                )
+                kept = None if meta is None else verbatim(meta.strip(" \t\r\n"))
+                yield Record(verbatim(data.strip(" \t\r\n")), tag, node, None if kept == NULL else kept)
             except msgspec.MsgspecError as error:
                 raise InvalidRequest(f"{data[:80]!r} with meta {meta!r} is no JSON: {error}") from error
 
@@ -111,7 +101,7 @@ def target(options: Options, schema: StructType) -> Target:
             )
     if "data" not in schema.fieldNames():
         raise InvalidRequest("there is no column data")
-    return Target(options.database().dsn, topic)
+    return Target(options.database(), topic, Bounds.of_environment())
 
 
 class StreamWriter(DataSourceStreamArrowWriter):

@@ -1,45 +1,38 @@
 """Appends the records of a partition once, even if Spark sends the partition late or several times.
 
-The transaction of the append stores the batch in Written. The transaction locks the topic's head before all other steps. So the
-late copy of a task sees the batch of the first copy.
+The SQL function `pipeline_append` stores a chunk and the entry of its batch in one transaction, under the head's lock. So the
+late copy of a task sees the batch of the first copy. The code needs a connection with the role `topics_writer`. It needs neither
+Django nor Redis: the server's sweep finds the appended records.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from django.conf import settings
+import msgspec
+import psycopg
 
-from base.clock import now_ms
-from base.errors import NotReady
-from store.script import Script, Statement, atomically, run
-from topics import limits, sealed
-from topics.append import committed
-from topics.cache import CachedTopic, forget_known, known_topic
-from topics.config import insert_topic
-from topics.insert import Appended
-from topics.judged import append_once as append_rows
-from topics.records import Append, NewRecord, Rows, check_rows
+from base.errors import InvalidRequest, NotReady, RecordTooLarge, TopicFull, TopicSealed, TopicsError
 
-CHUNK_RECORDS = min(10_000, settings.TOPICS_MAX_RECORDS_PER_APPEND)
+CHUNK_RECORDS = 10_000
 CHUNK_BYTES = 8 * 1024 * 1024
-
-LOCK_HEAD = "SELECT head_seq FROM topics_topichead WHERE topic_id = %s AND version = %s FOR UPDATE"
-FIND = "SELECT batch, records FROM pipeline_written WHERE topic_id = %s AND writer = %s AND partition = %s"
-KEEP = """
-INSERT INTO pipeline_written AS w (topic_id, writer, partition, batch, records, ts) VALUES (%s, %s, %s, %s, %s, %s)
-ON CONFLICT (topic_id, writer, partition) DO UPDATE
-   SET batch = excluded.batch, ts = excluded.ts,
-       records = excluded.records + CASE WHEN w.batch = excluded.batch THEN w.records ELSE 0 END
+APPEND = """
+SELECT pipeline_append(%(topic)s, %(writer)s, %(partition)s, %(batch)s, %(expected)s,
+                       %(data)s::json, %(tags)s::json, %(nodes)s::json, %(metas)s::json)
 """
-# Spark never resends a committed batch. So the commit waits for the disk, whatever the topic's durability is.
-FLUSH = "SELECT set_config('synchronous_commit', 'on', true)"
-
-
-PLAIN = Append([])  # an append without conditions
+ARRAYS = ("data", "tags", "nodes", "metas")
+SO_FAR = """
+SELECT w.records FROM topics_topic t JOIN pipeline_written w ON w.topic_id = t.id
+ WHERE t.name = %(topic)s AND w.writer = %(writer)s AND w.partition = %(partition)s AND w.batch = %(batch)s
+"""
+# The time for a lock or a statement is limited, so that no task holds the lock of a topic or waits for it without limit.
+LIMITS = "SET lock_timeout = '30s'; SET statement_timeout = '5min'; SET idle_in_transaction_session_timeout = '5min'"
+REFUSALS: dict[str | None, type[TopicsError]] = {"topic_sealed": TopicSealed, "topic_full": TopicFull}
 
 
 class Claim(NamedTuple):
@@ -51,93 +44,157 @@ class Claim(NamedTuple):
     batch: int
 
 
-def append_whole(claim: Claim, records: Iterable[NewRecord]) -> int:
+class Record(NamedTuple):
+    """A record to append. `data` and `meta` are JSON as it will be stored."""
+
+    data: msgspec.Raw
+    tag: str | None = None
+    node: str | None = None
+    meta: msgspec.Raw | None = None
+
+
+class Bounds(NamedTuple):
+    """The bounds of a record, as the server's settings of the same names have them."""
+
+    record_bytes: int
+    meta_bytes: int
+    meta_keys: int
+    tag_bytes: int
+    node_bytes: int
+
+    @classmethod
+    def of_environment(cls) -> Bounds:
+        """Returns the bounds of this process's environment, or the server's defaults."""
+        defaults = {"RECORD_BYTES": 1024 * 1024, "META_BYTES": 16 * 1024, "META_KEYS": 64, "TAG_BYTES": 256}
+        found = {name: int(os.environ.get(f"TOPICS_MAX_{name}") or defaults[name]) for name in defaults}
+        node_bytes = int(os.environ.get("TOPICS_MAX_NODE_BYTES") or 128)
+        return cls(found["RECORD_BYTES"], found["META_BYTES"], found["META_KEYS"], found["TAG_BYTES"], node_bytes)
+
+    def check(self, record: Record) -> int:
+        """Returns the size of a record in bytes. Raises InvalidRequest or RecordTooLarge."""
+        check_name("tag", record.tag, self.tag_bytes)
+        check_name("node", record.node, self.node_bytes)
+        size = len(record.data)
+        if record.meta is not None:
+            size += self.check_meta(bytes(record.meta))
+        if size > self.record_bytes:
+            raise RecordTooLarge(
+                f"a record is {size} bytes, at most {self.record_bytes} are allowed", max=self.record_bytes
+            )
+        return size
+
+    def check_meta(self, meta: bytes) -> int:
+        if len(meta) > self.meta_bytes:
+            raise InvalidRequest(f"meta is {len(meta)} bytes, at most {self.meta_bytes} are allowed")
+        try:
+            fields = msgspec.json.decode(meta, type=dict[str, msgspec.Raw])  # numbers can be too large for a float
+        except msgspec.MsgspecError as error:
+            raise InvalidRequest("meta has to be an object") from error
+        if len(fields) > self.meta_keys:
+            raise InvalidRequest(f"meta has {len(fields)} keys, at most {self.meta_keys} are allowed")
+        return len(meta)
+
+
+def check_name(what: str, value: str | None, most: int) -> None:
+    """Raises InvalidRequest if a tag or node is longer than `most` bytes, or holds a NUL, which PostgreSQL cannot store."""
+    if value is None:
+        return
+    if len(value) * 4 > most and len(value.encode()) > most:
+        raise InvalidRequest(f"{what} is {len(value.encode())} bytes long, at most {most} are allowed")
+    if "\0" in value:
+        raise InvalidRequest(f"{what} holds a NUL character")
+
+
+def append_whole(connection: psycopg.Connection[Any], claim: Claim, chunks: Iterable[Sequence[Record]]) -> int:
     """Appends a whole partition in one transaction. Returns the number of appended records: 0 if the batch is already stored.
 
-    A retry can have its records in another order, so a partial append could not be continued. `records` must be ready to read,
-    because the topic is locked during the append. Raises InvalidRequest, TopicFull and the other errors of an append.
+    A retry can have its records in another order, so a partial append could not be continued. `chunks` must be ready to read,
+    because the topic is locked during the append. Raises InvalidRequest, TopicFull, TopicSealed or NotReady.
     """
-    return run(append_chunks(claim, chunks(records), None))
+    done = 0
+    with translated(), connection.transaction():
+        for sent in encoded(chunks):
+            now = append_chunk(connection, claim, done, sent)
+            if now is None or now < 0:
+                # The first chunk found the batch of another attempt. All other chunks run under the same lock.
+                return 0
+            done = now
+    return done
 
 
-def append_in_order(claim: Claim, records: Iterable[NewRecord]) -> int:
+def append_in_order(
+    connection: psycopg.Connection[Any], claim: Claim, records: Iterable[Record], bounds: Bounds
+) -> int:
     """Appends a partition chunk by chunk, each chunk in its own transaction.
 
     Every attempt must have the same records in the same order. Returns how many records this call appended. Raises the errors
-    of append_whole. Chunks from before an error stay, and are not appended again.
+    of append_whole, and NotReady if another attempt of the same task has stored more. Chunks from before an error stay, and are
+    not appended again.
     """
-    incoming = iter(records)
-    before = done = run(so_far(claim))
-    for _ in islice(incoming, before):
-        pass
-    for chunk in chunks(incoming):
-        done += run(append_chunks(claim, [chunk], done))
+    before = done = so_far(connection, claim)
+    for sent in encoded(chunked(islice(iter(records), before, None), bounds)):
+        with translated():
+            now = append_chunk(connection, claim, done, sent)
+        if now is None:
+            raise NotReady("another try of this task is writing the same records")
+        if now < 0:
+            return done - before
+        done = now
     return done - before
 
 
-def so_far(claim: Claim) -> Script[int]:
+def so_far(connection: psycopg.Connection[Any], claim: Claim) -> int:
     """Returns how many records of the batch are stored in the topic."""
-    topic = yield from known_topic(claim.topic)
-    rows = (yield Statement(FIND, (topic.id, claim.writer, claim.partition))) if topic else []
-    return int(rows[0][1]) if rows and rows[0][0] == claim.batch else 0
+    row = connection.execute(SO_FAR, claim._asdict()).fetchone()
+    return int(row[0]) if row else 0
 
 
-def chunks(records: Iterable[NewRecord]) -> Iterator[Rows]:
-    """Yields checked records in statements of bounded size. Raises InvalidRequest or RecordTooLarge."""
-    chunk: list[NewRecord] = []
+def chunked(records: Iterable[Record], bounds: Bounds) -> Iterator[list[Record]]:
+    """Yields checked records in chunks of bounded size. Raises InvalidRequest or RecordTooLarge."""
+    chunk: list[Record] = []
     size = 0
     for record in records:
+        size += bounds.check(record)
         chunk.append(record)
-        size += len(record.data) + len(record.meta)
         if len(chunk) >= CHUNK_RECORDS or size >= CHUNK_BYTES:
-            yield check_rows(Append(chunk))
+            yield chunk
             chunk, size = [], 0
     if chunk:
-        yield check_rows(Append(chunk))
+        yield chunk
 
 
-def append_chunks(claim: Claim, parts: Iterable[Rows], expected: int | None) -> Script[int]:
-    """Appends all parts in one transaction. Returns the number of appended records.
-
-    `expected` is the number of the batch's records that are already stored; None means that the batch must be new. Raises
-    NotReady if another attempt of the same task has stored more.
-    """
-    while True:
-        topic = yield from known_topic(claim.topic)
-        if topic is None:
-            yield from atomically(insert_topic(claim.topic, {}, now_ms()))
-            continue
-        started = time.perf_counter()
-        found = yield from atomically(append_once(topic, claim, parts, expected))
-        if found is not None:
-            count, done = found
-            if done is not None:
-                committed(topic, done, started)
-            return count
-        forget_known(topic)  # the topic was reconfigured, deleted or created since the lookup; `parts` is still unread
+def append_chunk(connection: psycopg.Connection[Any], claim: Claim, expected: int, sent: dict[str, str]) -> int | None:
+    """Returns how many records of the batch are stored now. See the SQL function for None and -1."""
+    row = connection.execute(APPEND, {**claim._asdict(), "expected": expected, **sent}).fetchone()
+    return None if row is None or row[0] is None else int(row[0])
 
 
-def append_once(
-    topic: CachedTopic, claim: Claim, parts: Iterable[Rows], expected: int | None
-) -> Script[tuple[int, Appended | None] | None]:
-    if not (yield Statement(LOCK_HEAD, (topic.id, topic.version))):
-        return None
-    place = (topic.id, claim.writer, claim.partition)
-    rows = yield Statement(FIND, place)
-    batch, records = rows[0] if rows else (-1, 0)
-    if batch > claim.batch or (batch == claim.batch and expected is None):
-        return 0, None  # a late attempt
-    if expected not in (None, records if batch == claim.batch else 0):
-        raise NotReady("another try of this task is writing the same records")
-    count, done = 0, None
-    if topic.sealed:
-        raise sealed.refused(topic.name)
-    for part in parts:
-        if limits.MOST_TOTAL_BYTES:
-            yield from limits.check_total_bytes(part.bytes)
-        done = yield from append_rows(topic, PLAIN, part, now_ms())
-        count += len(part.data)
-    if done is not None:
-        yield Statement(KEEP, (*place, claim.batch, count, now_ms()))
-        yield Statement(FLUSH)
-    return count, done
+def encoded(chunks: Iterable[Sequence[Record]]) -> Iterator[dict[str, str]]:
+    """Yields the columns of each chunk as JSON arrays. A thread makes the next while PostgreSQL appends the current."""
+    making = (
+        {
+            name: msgspec.json.encode(list(column)).decode()
+            for name, column in zip(ARRAYS, zip(*chunk, strict=True), strict=True)
+        }
+        for chunk in chunks
+    )
+    with ThreadPoolExecutor(1) as thread:
+        following = thread.submit(next, making, None)
+        while (sent := following.result()) is not None:
+            following = thread.submit(next, making, None)
+            yield sent
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turns refusals of the SQL functions into errors of the domain."""
+    try:
+        yield
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise InvalidRequest(
+            f"this login may not append: GRANT topics_writer to it ({error.diag.message_primary})"
+        ) from error
+    except psycopg.Error as error:
+        if error.diag.message_hint in ("topic_sealed", "topic_full", "invalid_request", "incompatible"):
+            raise REFUSALS.get(error.diag.message_hint, InvalidRequest)(error.diag.message_primary or "") from error
+        raise

@@ -9,7 +9,11 @@ OBJECTS = Objects(
     __file__,
     creates=(
         "functions/pipeline_check",
+        "functions/pipeline_create",
+        "functions/pipeline_append",
+        "functions/pipeline_follow",
         "functions/pipeline_loss",
+        "roles/topics_writer",
     ),
 )
 

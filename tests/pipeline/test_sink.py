@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import psycopg
 import pyarrow as pa
 import pytest
+from django.db import connection
+from psycopg.conninfo import make_conninfo
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -15,13 +20,16 @@ from pyspark.sql import DataFrame, SparkSession
 from base.clock import now_ms
 from base.errors import InvalidRequest, NotReady, TopicSealed
 from pipeline import sink, written
+from pipeline.database import database
 from pipeline.options import Options
-from pipeline.written import Claim, append_in_order, append_whole
+from pipeline.written import Bounds, Claim, Record, chunked
 from tests import scripts
+from tests.instances import until
 from tests.pipeline.filling import ODD, fill, numbers, rows
 from topics.config import Config
-from topics.records import NewRecord
+from topics.models import TopicHead
 
+BOUNDS = Bounds.of_environment()
 DATA = "SELECT tag, node, meta::text, data::text FROM topic_log WHERE topic = %s ORDER BY seq"
 
 
@@ -89,7 +97,7 @@ def test_what_is_no_json_fails_the_write_and_leaves_nothing(spark: SparkSession,
 def test_a_row_that_is_no_record_is_refused(row: dict[str, str | None], refusal: str) -> None:
     batch = pa.RecordBatch.from_pylist([row], schema=pa.schema([(name, pa.string()) for name in row]))
     with pytest.raises(InvalidRequest, match=refusal):
-        list(written.chunks(sink.records([batch])))
+        list(chunked(sink.records([batch]), BOUNDS))
 
 
 @pytest.mark.parametrize(
@@ -129,8 +137,23 @@ def test_a_topic_that_is_full_fails_the_query(spark: SparkSession, dsn: str, tmp
 # -- What was written, without Spark --------------------------------------------------------------------------------
 
 
-def records(count: int) -> list[NewRecord]:
-    return [NewRecord(msgspec.Raw(b"%d" % n)) for n in range(1, count + 1)]
+def records(count: int) -> list[Record]:
+    return [Record(msgspec.Raw(b"%d" % n)) for n in range(1, count + 1)]
+
+
+def append_whole(claim: Claim, incoming: Iterable[Record]) -> int:
+    with database().connect() as session:
+        return written.append_whole(session, claim, chunked(incoming, BOUNDS))
+
+
+def append_in_order(claim: Claim, incoming: Iterable[Record]) -> int:
+    with database().connect() as session:
+        return written.append_in_order(session, claim, incoming, BOUNDS)
+
+
+def stored(claim: Claim) -> int:
+    with database().connect() as session:
+        return written.so_far(session, claim)
 
 
 def written_data() -> list[int]:
@@ -142,10 +165,7 @@ def test_of_two_tries_at_once_one_writes(dsn: str) -> None:
     append_whole(claim._replace(batch=6), records(1))
 
     def write_it() -> None:
-        from django.db import connection
-
         done.append(append_whole(claim, iter(records(500))))
-        connection.close()
 
     tries = [threading.Thread(target=write_it) for _ in range(4)]
     for each in tries:
@@ -171,12 +191,12 @@ def test_a_sealed_topic_takes_no_batch_and_knows_those_that_it_has(dsn: str) -> 
 def test_a_try_that_fails_in_the_middle_leaves_nothing(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(written, "CHUNK_RECORDS", 10)
 
-    def fails() -> object:
+    def fails() -> Iterator[Record]:
         yield from records(25)
         raise OSError("the upstream died")
 
     with pytest.raises(OSError, match="upstream"):
-        append_whole(Claim("out", "w", 0, 0), fails())  # type: ignore[arg-type]
+        append_whole(Claim("out", "w", 0, 0), fails())
     assert append_whole(Claim("out", "w", 0, 0), records(25)) == 25
     assert written_data() == list(range(1, 26))
 
@@ -185,12 +205,12 @@ def test_in_order_it_goes_on_where_a_try_ended(dsn: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(written, "CHUNK_RECORDS", 10)
     claim = Claim("out", "w", 0, 0)
 
-    def dies() -> object:
+    def dies() -> Iterator[Record]:
         yield from records(25)
         raise OSError("killed")
 
     with pytest.raises(OSError, match="killed"):
-        append_in_order(claim, dies())  # type: ignore[arg-type]
+        append_in_order(claim, dies())
     assert written_data() == list(range(1, 21))
     assert append_in_order(claim, records(42)) == 22
     assert written_data() == list(range(1, 43))
@@ -200,11 +220,68 @@ def test_in_order_a_late_double_writes_nothing(dsn: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(written, "CHUNK_RECORDS", 10)
     claim = Claim("out", "w", 0, 0)
 
-    def overtaken() -> object:
+    def overtaken() -> Iterator[Record]:
         yield from records(10)
+        until(lambda: stored(claim) == 10, "the first chunk")  # a thread makes the next chunk meanwhile
         append_in_order(claim, records(30))  # another try gets to the end meanwhile
         yield from records(30)[10:]
 
     with pytest.raises(NotReady, match="another try of this task"):
-        append_in_order(claim, overtaken())  # type: ignore[arg-type]
+        append_in_order(claim, overtaken())
     assert written_data() == list(range(1, 31))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [{}, {"durability": "memory"}, {"cap_records": 3}, {"cap_bytes": 20}, {"durability": "fsync", "ttl_ms": 1_000_000}],
+)
+def test_the_function_leaves_a_topic_as_an_append_by_the_server_does(dsn: str, config: dict[str, Any]) -> None:
+    """All columns of heads and records, except times and ids. `out` is created by the function if it has no config."""
+    if config:
+        scripts.put_topic("out", Config(**config), now_ms())
+    scripts.put_topic("expected", Config(**config), now_ms())
+    meta, own = msgspec.Raw(b'{"k" : 1}'), {"tag": ["t", "t"], "node": ["n", "n"], "meta": [b'{"k" : 1}'] * 2}
+    for batch in range(3):
+        append_whole(
+            Claim("out", "w", 0, batch), [Record(msgspec.Raw(each), "t", "n", meta) for each in (b"[1]", b'"two"')]
+        )
+        append_whole(Claim("out", "v", 0, batch), [Record(msgspec.Raw(b"3"))])
+        fill("expected", [b"[1]", b'"two"'], **own)
+        fill("expected", [b"3"])
+    heads = TopicHead.objects.order_by("topic__name").values()
+    expected, out = (
+        {name: head[name] for name in head if name not in ("topic_id", "last_ts", "last_read_ts")} for head in heads
+    )
+    assert out == expected
+    kept = "SELECT seq, total, size, deleted, volatile, node, tag, meta::text, data::text FROM topics_record WHERE topic_id = %s"
+    assert rows(kept, scripts.look_up("out").id) == rows(kept, scripts.look_up("expected").id)
+    configs = rows("SELECT to_jsonb(t) - '{id,name,created_ts}'::text[] FROM topics_topic t")
+    assert configs[0] == configs[1]
+
+
+def execute(statement: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+
+
+def test_a_login_of_a_writer_appends_and_moves_cursors_and_does_nothing_else(dsn: str) -> None:
+    execute("CREATE ROLE grace LOGIN PASSWORD 'secret' IN ROLE topics_writer")
+    try:
+        with database(make_conninfo(dsn, user="grace", password="secret")).connect() as session:
+            assert written.append_whole(session, Claim("out", "w", 0, 0), [records(2)]) == 2
+            session.execute("SELECT pipeline_follow('out', 'mine', 2)")
+            for refused in (
+                "SELECT FROM topics_record",
+                "DELETE FROM topics_topichead",
+                "SELECT pipeline_create('x', 0)",
+            ):
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    session.execute(refused)
+        assert rows("SELECT kind, name, seq FROM topics_cursor") == [("named", "mine", 2)]
+        with (
+            database(make_conninfo(dsn, user="grace", password="secret")).connect() as session,
+            pytest.raises(InvalidRequest),
+        ):
+            written.append_whole(session, Claim("no/name", "w", 0, 0), [records(2)])
+    finally:
+        execute("DROP ROLE grace")

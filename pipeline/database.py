@@ -65,16 +65,18 @@ def ports(given: str | None, hosts: str) -> list[str]:
     return named * count if len(named) == 1 else named
 
 
-def database(dsn: str | None = None) -> Database:
+def database(dsn: str | None = None, **login: str) -> Database:
     """Parses a connection string of libpq, a URL, or a JDBC URL.
 
-    The default is DATABASE_URL. Raises Refusal if `dsn` is invalid, or if no database is configured.
+    The default is DATABASE_URL. `login`: user and password, instead of those in `dsn`.
+
+    Raises Refusal if `dsn` is invalid, or if no database is configured.
     """
     dsn = dsn or database_url(secret("DATABASE_URL"), secret("DATABASE_PASSWORD"))
     if not dsn:
         raise Refusal("no database is named: give a dsn, or set DATABASE_URL.")
     dsn = dsn.removeprefix("jdbc:")
     try:
-        return Database(make_conninfo(dsn))
+        return Database(make_conninfo(dsn, **login))
     except psycopg.ProgrammingError as error:
         raise Refusal(f"the dsn is no connection string of PostgreSQL: {str(error).strip()}") from error

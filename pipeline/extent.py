@@ -63,7 +63,7 @@ def extent(connection: psycopg.Connection[Any], topic: str) -> Extent:
     """Returns the topic as it is now. Raises TopicNotFound."""
     row = connection.execute(ONE, [topic]).fetchone()
     if row is None:
-        raise TopicNotFound(f"there is no topic {topic!r}", topic=topic)
+        raise TopicNotFound(f"there is no topic {topic!r}: check the name, or create the topic", topic=topic)
     return Extent(*row)
 
 

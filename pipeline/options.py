@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from base.bigint import bigint
 from base.errors import InvalidRequest
@@ -10,14 +10,18 @@ from pipeline.database import Database, database
 
 # Spark's own options, which Spark passes to every source.
 OF_SPARK = {"checkpointlocation", "queryname"}
+OF_DATABASE = frozenset(("dsn", "url", "user", "password"))
 
 
 class Options:
     """The given options. Names are case-insensitive, as in Spark."""
 
-    def __init__(self, given: Mapping[str, str], known: set[str]) -> None:
-        """Raises InvalidRequest for an unknown option."""
+    def __init__(self, given: Mapping[str, str], known: Set[str], elsewhere: Mapping[str, str] | None = None) -> None:
+        """Raises InvalidRequest for an unknown option. `elsewhere`: where else an option is known, for the message."""
         self.given = {name.lower(): value for name, value in given.items()}
+        for name, where in (elsewhere or {}).items():
+            if name.lower() in self.given:
+                raise InvalidRequest(f"{name} is for {where} only")
         if unknown := self.given.keys() - {name.lower() for name in known} - OF_SPARK:
             raise InvalidRequest(
                 f"no option is called {', '.join(sorted(unknown))}: there are {', '.join(sorted(known))}"
@@ -44,11 +48,11 @@ class Options:
         return value == "true"
 
     def database(self) -> Database:
-        """Returns the database of `dsn` or `url`, by default of DATABASE_URL.
+        """Returns the database of `dsn` or `url`, by default of DATABASE_URL. `user` and `password` take precedence.
 
         Raises InvalidRequest if both options are given, or Refusal.
         """
         dsn, url = self.text("dsn"), self.text("url")
         if dsn and url:
             raise InvalidRequest("dsn and url say the same: give one of them")
-        return database(dsn or url)
+        return database(dsn or url, **{name: value for name in ("user", "password") if (value := self.text(name))})

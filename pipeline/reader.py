@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from psycopg import sql
 
 from base.errors import InvalidRequest
+from pipeline.classic import parallelism
 from pipeline.database import Database, database
 from pipeline.extent import Extent, Part, divide, extent, seq_at
 
@@ -72,7 +73,7 @@ def read_topic(
             first = max(first, seq_at(connection, found, from_ts))
         if to_ts is not None:
             last = min(last, seq_at(connection, found, to_ts) - 1)
-        parts = divide(connection, found, first, last, partitions or spark.sparkContext.defaultParallelism)
+        parts = divide(connection, found, first, last, partitions or parallelism(spark))
     read = read_parts(spark, where, found, parts, LOG, fetch_size=fetch_size, fail_on_data_loss=fail_on_data_loss)
     return read if schema is None else parsed(spark, read, schema, found)
 
@@ -109,5 +110,5 @@ def parsed(spark: SparkSession, read: DataFrame, schema: StructType | str, topic
 
     if schema == "infer":
         last = read.where(f.col("seq") > topic.head - SAMPLE).select("data")
-        schema = spark.read.json(last.rdd.map(lambda row: row[0])).schema
+        schema = spark.read.json(last).schema
     return read.withColumn("data", f.from_json("data", schema))

@@ -1,17 +1,21 @@
 """Reads a range of a topic's seqs in a Python worker of Spark.
 
-Yields Arrow batches of bounded size, by seq, from one snapshot.
+Yields Arrow batches of bounded size, by seq, from one snapshot. PostgreSQL's binary COPY becomes Arrow in C (ADBC), so no value
+becomes a Python object.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import psycopg
+import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
-from psycopg import IsolationLevel, sql
+import pyarrow.compute as pc
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
 from pyspark.sql.datasource import (
     EqualTo,
     Filter,
@@ -25,41 +29,56 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
     StringStartsWith,
 )
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
-from base.errors import NotReady
+from base.errors import InvalidRequest, NotReady
 from pipeline.database import Database
-from pipeline.extent import Extent, Part
+from pipeline.extent import ONE, Extent, Part
 
-SCHEMA = (
-    "topic STRING, seq LONG, ts LONG, node STRING, tag STRING, meta STRING, data STRING, "
-    "home_topic STRING, home_topic_id LONG, home_seq LONG, hops INT"
-)
-ARROW = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("seq", pa.int64()),
-        ("ts", pa.int64()),
-        ("node", pa.string()),
-        ("tag", pa.string()),
-        ("meta", pa.string()),
-        ("data", pa.string()),
-        ("home_topic", pa.string()),
-        ("home_topic_id", pa.int64()),
-        ("home_seq", pa.int64()),
-        ("hops", pa.int32()),
-    ]
-)
-# Reads a topic's range by index and in order. For own records the index already has this order.
+ARROW = {
+    "topic": pa.string(),
+    "seq": pa.int64(),
+    "ts": pa.int64(),
+    "node": pa.string(),
+    "tag": pa.string(),
+    "meta": pa.string(),
+    "data": pa.string(),
+    "home_topic": pa.string(),
+    "home_topic_id": pa.int64(),
+    "home_seq": pa.int64(),
+    "hops": pa.int32(),
+    "ts_time": pa.timestamp("us", tz="UTC"),
+}
+SPARK = {
+    pa.string(): StringType(),
+    pa.int64(): LongType(),
+    pa.int32(): IntegerType(),
+    ARROW["ts_time"]: TimestampType(),
+}
+SCHEMA = StructType([StructField(name, SPARK[kind]) for name, kind in ARROW.items()])
+EXPRESSIONS = {"meta": "meta::text", "data": "data::text", "hops": "cardinality(path)"}
+# Columns that follow from the part and other columns, if all records of the part are the topic's own.
+OWN = frozenset(("topic", "home_topic", "home_topic_id", "home_seq", "hops"))
+# Reads a topic's range by index and in order.
 READ = """
-SELECT topic, seq, ts, node, tag, meta::text, data::text, home_topic, home_topic_id, home_seq, cardinality(path)
-  FROM topic_log_range({topic}, {first}, {last}) log
- WHERE {conditions}
+SELECT {columns} FROM topic_log_range({topic}, {first}, {last}) log WHERE {conditions} ORDER BY seq
+"""
+# The same for own records, which need no look at spans. A deleted topic has no head, and so no records.
+READ_OWN = """
+SELECT {columns} FROM topics_record
+ WHERE topic_id = {id} AND seq BETWEEN {first} AND {last} AND NOT deleted
+   AND seq > (SELECT floor_seq FROM topics_topichead WHERE topic_id = {id})
+   AND ts >= (SELECT CASE WHEN ttl_ms = 0 THEN 0 ELSE extract(epoch FROM statement_timestamp()) * 1000 - ttl_ms END::bigint
+                FROM topics_topic WHERE id = {id})
+   AND {conditions}
  ORDER BY seq
 """
-CHECK = "SELECT pipeline_check(%s, %s, %s, %s)"
+CHECK = "SELECT pipeline_check({topic}, {id}, {floor}, {first})"
 # Selects the reason of a loss, and the first seq that a crash took from the reader.
-LOSS = "SELECT pipeline_loss(%s, %s, %s, %s), topic_lost_from(%s, %s)"
-MOST_ROWS = 2_000  # rows per batch
+LOSS = "SELECT pipeline_loss({topic}, {id}, {after}, {upto}), topic_lost_from({id}, {after})"
+SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"  # the check and the rows use one snapshot
+BATCH_BYTES = 2 * 1024 * 1024
+MOST_SEQS = 100_000  # per batch of generated seqs
 OPERATORS: dict[type[Filter], str] = {
     EqualTo: "=",
     GreaterThan: ">",
@@ -71,7 +90,11 @@ OPERATORS: dict[type[Filter], str] = {
     IsNull: "IS NULL",
     IsNotNull: "IS NOT NULL",
 }
+DATA_EXCEPTION = "22000"  # the SQLSTATE of pipeline_check
 PUSHED = {"seq": int, "ts": int, "tag": str, "node": str}  # columns, and the types of their values
+
+
+Ask = Callable[[sql.Composed], Sequence[Any]]  # returns the row of a statement
 
 
 class DataLoss(NotReady):
@@ -113,30 +136,71 @@ def condition(wanted: Filter) -> Condition | None:
 
 @dataclass
 class Range(InputPartition):
-    """Seqs first..last of a topic. `floor` is the topic's floor at planning."""
+    """Seqs first..last of a topic. `floor` and `holes` are the topic's at planning."""
 
     topic: str
     topic_id: int
     floor: int
+    holes: int
     first: int
     last: int
-    rows: int  # rows per batch
+
+    @property
+    def own(self) -> bool:
+        """Whether all records are the topic's own: routers write only at or below `holes`, and new seqs are above `last`."""
+        return self.first > self.holes
 
 
 def planned(topic: Extent, parts: Iterable[Part]) -> list[Range]:
-    return [
-        Range(topic.name, topic.id, topic.floor, part.first, part.last, min(part.fetch, MOST_ROWS)) for part in parts
-    ]
+    return [Range(topic.name, topic.id, topic.floor, topic.holes, part.first, part.last) for part in parts]
+
+
+def chosen_columns(schema: StructType) -> tuple[str, ...]:
+    """Returns the names of the wanted columns. Raises InvalidRequest for an unknown column, or a column of another type."""
+    for wanted in schema.fields:
+        if wanted.name not in ARROW or SCHEMA[wanted.name].dataType != wanted.dataType:
+            told = ", ".join(f"{each.name} {each.dataType.simpleString()}" for each in SCHEMA.fields)
+            raise InvalidRequest(
+                f"no column is called {wanted.name} {wanted.dataType.simpleString()}: there are {told}"
+            )
+    return tuple(schema.fieldNames())
+
+
+class Session:
+    """A read-only transaction of one snapshot."""
+
+    def __init__(self, cursor: adbc.Cursor) -> None:
+        self.cursor = cursor
+
+    def row(self, statement: sql.Composed) -> tuple[Any, ...]:
+        """Returns the only row of a statement, or () if there is none. Raises adbc.Error."""
+        self.cursor.execute(statement.as_string())
+        return self.cursor.fetchone() or ()
+
+    def batches(self, statement: sql.Composed) -> Iterator[pa.RecordBatch]:
+        self.cursor.execute(statement.as_string())
+        yield from self.cursor.fetch_record_batch()
+
+
+@contextmanager
+def snapshot(database: Database) -> Iterator[Session]:
+    """Opens a session. Raises adbc.Error."""
+    where = make_conninfo(database.dsn, application_name="topics pipeline")
+    with adbc.connect(where) as connection, connection.cursor() as cursor:
+        cursor.execute(SNAPSHOT)
+        cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(BATCH_BYTES)})
+        yield Session(cursor)
 
 
 @dataclass(frozen=True)
 class Scan:
-    """How to read ranges: the database, the filters, and the handling of losses.
+    """How to read ranges: the database, the columns, the filters, and the handling of losses.
 
     `follows`: True for a stream, which fails at tombstones but not at deletes.
     """
 
     database: Database
+    columns: tuple[str, ...]
     fail_on_data_loss: bool
     follows: bool = False
     conditions: list[Condition] = field(default_factory=list)
@@ -144,41 +208,95 @@ class Scan:
 
     def read(self, part: Range) -> Iterator[pa.RecordBatch]:
         """Yields the records of a range. Raises DataLoss, unless losses are accepted."""
+        with snapshot(self.database) as session:
+            if self.fail_on_data_loss:
+                self.check(session, part)
+            found = consecutive(part) if self.needs_no_rows(session, part) else session.batches(self.statement(part))
+            for batch in found:
+                yield self.completed(batch, part)
+
+    @property
+    def filtered(self) -> bool:
+        return bool(self.conditions or self.without_nodes)
+
+    def needs_no_rows(self, session: Session, part: Range) -> bool:
+        """Whether the head tells all: every seq of the part has a record of the topic's own, and only seqs are wanted."""
+        if self.filtered or not part.own or not OWN.issuperset(set(self.columns) - {"seq"}):
+            return False
+        row = session.row(sql.SQL(ONE.replace("%s", "{}")).format(sql.Literal(part.topic)))
+        if not row:
+            return False
+        now = Extent(*row)
+        return now.id == part.topic_id and now.floor < part.first and now.holes < part.first
+
+    def statement(self, part: Range) -> sql.Composed:
+        """Returns the query of a range. All values are literals, because the statement has no parameters."""
         conditions: list[sql.Composable] = [sql.SQL("true"), *(each.sql() for each in self.conditions)]
         if self.without_nodes:
             nodes = sql.Literal(list(self.without_nodes))
             conditions.append(sql.SQL("(node IS NULL OR node <> ALL ({}))").format(nodes))
-        # All values are literals, because with parameters a percent sign in a literal would be misread.
-        ends = {"topic": sql.Literal(part.topic), "first": sql.Literal(part.first), "last": sql.Literal(part.last)}
-        statement = sql.SQL(READ).format(**ends, conditions=sql.SQL(" AND ").join(conditions))
-        with self.database.connect() as connection:
-            connection.autocommit = False
-            connection.isolation_level = IsolationLevel.REPEATABLE_READ  # the check and the rows use one snapshot
-            connection.read_only = True
-            if self.fail_on_data_loss:
-                self.check(connection, part)
-            with connection.cursor(name="topics") as cursor:
-                cursor.execute(statement)
-                while rows := cursor.fetchmany(part.rows):
-                    columns = zip(*rows, strict=True)
-                    arrays = [pa.array(column, kind.type) for column, kind in zip(columns, ARROW, strict=True)]
-                    yield pa.RecordBatch.from_arrays(arrays, schema=ARROW)
+        columns = sql.SQL(", ").join(sql.SQL(EXPRESSIONS.get(name, name)) for name in self.stored(part))
+        return sql.SQL(READ_OWN if part.own else READ).format(
+            columns=columns,
+            topic=sql.Literal(part.topic),
+            id=sql.Literal(part.topic_id),
+            first=sql.Literal(part.first),
+            last=sql.Literal(part.last),
+            conditions=sql.SQL(" AND ").join(conditions),
+        )
 
-    def check(self, connection: psycopg.Connection[Any], part: Range) -> None:
+    def stored(self, part: Range) -> list[str]:
+        """Returns the columns to ask for. `completed` makes all others from these."""
+        wanted = {
+            "ts" if name == "ts_time" else "seq" if name == "home_seq" and part.own else name for name in self.columns
+        }
+        return [name for name in ARROW if name in wanted and not (part.own and name in OWN)] or ["seq"]
+
+    def completed(self, batch: pa.RecordBatch, part: Range) -> pa.RecordBatch:
+        """Returns a batch with all wanted columns in their order."""
+        held = dict(zip(self.stored(part), batch.columns, strict=True))
+        fixed = {"topic": part.topic, "home_topic": part.topic, "home_topic_id": part.topic_id, "hops": 0}
+        arrays = []
+        for name in self.columns:
+            kind = ARROW[name]
+            if name == "ts_time":
+                array = pc.multiply(held["ts"], 1000).cast(kind)
+            elif name == "home_seq" and part.own:
+                array = held["seq"]
+            elif name in held:
+                array = held[name]
+            else:
+                array = pa.repeat(pa.scalar(fixed[name], kind), batch.num_rows)
+            arrays.append(array)
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([(name, ARROW[name]) for name in self.columns]))
+
+    def check(self, session: Session, part: Range) -> None:
         """Raises DataLoss if records of the range were lost."""
         if self.follows:
-            check_loss(connection, part.topic, part.topic_id, part.first - 1, part.last)
+            check_loss(session.row, part.topic, part.topic_id, part.first - 1, part.last)
             return
+        wanted = {"topic": part.topic, "id": part.topic_id, "floor": part.floor, "first": part.first}
         try:
-            connection.execute(CHECK, [part.topic, part.topic_id, part.floor, part.first])
-        except psycopg.DataError as error:
-            raise DataLoss(f"{error.diag.message_primary}; failOnDataLoss=false accepts that") from error
+            session.row(sql.SQL(CHECK).format(**{name: sql.Literal(value) for name, value in wanted.items()}))
+        except adbc.Error as error:
+            if error.sqlstate != DATA_EXCEPTION:
+                raise
+            told = str(error).partition("ERROR:")[2].strip().splitlines()[0]
+            raise DataLoss(f"{told}; failOnDataLoss=false accepts that") from error
 
 
-def check_loss(connection: psycopg.Connection[Any], topic: str, topic_id: int, after: int, upto: int) -> None:
+def consecutive(part: Range) -> Iterator[pa.RecordBatch]:
+    """Yields the seqs of a part without holes."""
+    for first in range(part.first, part.last + 1, MOST_SEQS):
+        seqs = pa.array(range(first, min(first + MOST_SEQS, part.last + 1)), pa.int64())
+        yield pa.RecordBatch.from_arrays([seqs], names=["seq"])
+
+
+def check_loss(ask: Ask, topic: str, topic_id: int, after: int, upto: int) -> None:
     """Raises DataLoss if a reader at `after` would get a tombstone before `upto`."""
-    row = connection.execute(LOSS, [topic, topic_id, after, upto, topic_id, after]).fetchone()
-    if row is not None and row[0] is not None:
+    wanted = {"topic": topic, "id": topic_id, "after": after, "upto": upto}
+    row = ask(sql.SQL(LOSS).format(**{name: sql.Literal(value) for name, value in wanted.items()}))
+    if row and row[0] is not None:
         if row[0] in ("restart", "mixed") and row[1] <= after:
             raise DataLoss(
                 f"topic {topic} lost records above seq {after} ({row[0]}), and a crash of PostgreSQL took back what the query "

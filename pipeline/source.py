@@ -1,7 +1,8 @@
 """The data source `topics`: spark.read.format("topics"), spark.readStream.format("topics"), and both ways to write.
 
-In a notebook, register the source with `spark.dataSource.register(Topics)`. The sessions of jobs register the source
-themselves.
+`pipeline.session.session()` makes a session with the source. In a session of your own, register the source with
+`pipeline.session.register(spark)`, or with `spark.dataSource.register(Topics)`. The import of this module sets PYSPARK_PYTHON and
+JAVA_HOME, if nobody did, for a Spark that starts later.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ from pyspark.sql.types import StructType
 from base.errors import InvalidRequest
 from pipeline import stream
 from pipeline.extent import divide, seq_at
+from pipeline.java import use_this_machine
 from pipeline.options import Options
-from pipeline.scan import SCHEMA, Condition, Range, Scan, condition, planned
+from pipeline.scan import SCHEMA, Condition, Range, Scan, chosen_columns, condition, planned
 from pipeline.sink import BATCH_OPTIONS, OPTIONS, BatchWriter, StreamWriter
 
-READ_OPTIONS = stream.OPTIONS - {"maxRecordsPerTrigger", "cursor"} | {"endingSeq"}
+STREAMS_ONLY = {"maxRecordsPerTrigger", "cursor"}
+READ_OPTIONS = stream.OPTIONS - STREAMS_ONLY | {"endingSeq"}
+use_this_machine()
 MOST_TS = 2**63 - 1  # the maximum in Spark and PostgreSQL
 
 
@@ -38,14 +42,22 @@ class Topics(DataSource):
     def name(cls) -> str:
         return "topics"
 
-    def schema(self) -> str:
-        return SCHEMA
+    def schema(self) -> StructType:
+        """Returns the columns of the option `columns`, by default all. Raises InvalidRequest for an unknown column."""
+        wanted = [name.strip() for name in self.options.get("columns", "").split(",") if name.strip()]
+        known = SCHEMA.fieldNames()
+        if unknown := set(wanted) - set(known):
+            raise InvalidRequest(f"no column is called {', '.join(sorted(unknown))}: there are {', '.join(known)}")
+        return StructType([SCHEMA[name] for name in wanted]) if wanted else SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return BatchReader(Options(self.options, READ_OPTIONS))
+        given = Options(self.options, READ_OPTIONS, dict.fromkeys(STREAMS_ONLY, "streams"))
+        return BatchReader(given, chosen_columns(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return stream.StreamReader(Options(self.options, stream.OPTIONS))
+        return stream.StreamReader(
+            Options(self.options, stream.OPTIONS, {"endingSeq": "batch reads"}), chosen_columns(schema)
+        )
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         if overwrite:
@@ -61,10 +73,11 @@ class Topics(DataSource):
 class BatchReader(DataSourceReader):
     """Reads the topics as they are at planning."""
 
-    def __init__(self, given: Options) -> None:
+    def __init__(self, given: Options, columns: tuple[str, ...]) -> None:
         self.selection = stream.Selection(given, starting="earliest")
-        self.ending = given.number("endingSeq")
-        self.conditions: list[Condition] = []
+        self.columns = columns
+        self.ending = None if (given.text("endingSeq") or "").lower() == "latest" else given.number("endingSeq")
+        self.conditions: list[Condition] = [*self.selection.conditions]
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         for wanted in filters:
@@ -98,5 +111,7 @@ class BatchReader(DataSourceReader):
         if not isinstance(partition, Range):  # Spark passes its own partition if there is no range
             return iter(())
         chosen = self.selection
-        scan = Scan(chosen.database, chosen.fail_on_data_loss, False, self.conditions, chosen.without_nodes)
+        scan = Scan(
+            chosen.database, self.columns, chosen.fail_on_data_loss, False, self.conditions, chosen.without_nodes
+        )
         return scan.read(partition)

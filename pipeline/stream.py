@@ -15,12 +15,12 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from base.errors import InvalidRequest, TopicNotFound
 from pipeline.extent import Extent, divide, extent, extents, seq_at
-from pipeline.options import Options
-from pipeline.scan import Range, Scan, check_loss, planned
+from pipeline.options import OF_DATABASE, Options
+from pipeline.scan import Condition, Range, Scan, check_loss, planned
+from pipeline.written import translated
 
 OPTIONS = {
-    "dsn",
-    "url",
+    *OF_DATABASE,
     "topic",
     "prefix",
     "startingSeq",
@@ -28,9 +28,12 @@ OPTIONS = {
     "maxRecordsPerTrigger",
     "partitions",
     "withoutNodes",
+    "tag",
+    "columns",
     "failOnDataLoss",
     "cursor",
 }
+FOLLOW = "SELECT pipeline_follow(%s, %s, %s)"  # leaves out deleted topics
 SMALL = 5_000  # up to this many records one task is enough
 Offset = dict[str, dict[str, int]]
 
@@ -53,6 +56,10 @@ class Selection:
         self.partitions = given.number("partitions", least=1) or 4
         nodes = given.text("withoutNodes") or ""
         self.without_nodes = tuple(node.strip() for node in nodes.split(",") if node.strip())
+        tag = given.text("tag")
+        self.conditions = (
+            [] if tag is None else [Condition("tag", *(("^@", tag[:-1]) if tag.endswith("*") else ("=", tag)))]
+        )
         self.fail_on_data_loss = given.flag("failOnDataLoss", True)
 
     def look(self) -> dict[str, Extent]:
@@ -84,14 +91,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     `read` runs on executors. All other methods run in one process beside the driver.
     """
 
-    def __init__(self, given: Options) -> None:
+    def __init__(self, given: Options, columns: tuple[str, ...]) -> None:
         self.selection = Selection(given, starting="latest")
         self.most = given.number("maxRecordsPerTrigger", least=1)
         self.cursor = given.text("cursor")
         self.target: Offset | None = None  # end for Trigger.AvailableNow
         self.followed: Offset = {}  # position of the cursor
         chosen = self.selection
-        self.scan = Scan(chosen.database, chosen.fail_on_data_loss, True, [], chosen.without_nodes)
+        self.scan = Scan(
+            chosen.database, columns, chosen.fail_on_data_loss, True, chosen.conditions, chosen.without_nodes
+        )
 
     def initialOffset(self) -> Offset:
         topics = self.selection.look()
@@ -143,7 +152,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def check(self, name: str, place: dict[str, int], upto: int) -> None:
         with self.selection.database.connect() as connection:
-            check_loss(connection, name, place["id"], place["seq"], upto)
+            check_loss(lambda loss: connection.execute(loss).fetchone() or (), name, place["id"], place["seq"], upto)
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Returns the ranges of a batch, by topic and seq. Raises DataLoss."""
@@ -176,18 +185,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Moves the named cursor to `end`, which is now in Spark's checkpoint. The cursor only shows lags to people."""
         if self.cursor is None or end == self.followed:
             return
-        from pipeline.site import enter
-
-        enter(self.selection.database.dsn)
-        from base.clock import now_ms
-        from store.script import run
-        from topics.cursors import move
-
-        for name, place in end.items():
-            try:
-                run(move(name, self.cursor, place["seq"], None, now_ms()))
-            except TopicNotFound:
-                continue  # the topic was deleted, with its cursors
+        with translated(), self.selection.database.connect() as connection:
+            for name, place in end.items():
+                connection.execute(FOLLOW, [name, self.cursor, place["seq"]])
         self.followed = end
 
 

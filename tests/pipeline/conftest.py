@@ -36,9 +36,13 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.fixture(scope="package")
 def spark(django_db_setup: None) -> Iterator[SparkSession]:
     """Ends before the tests' database goes: its workers have connections to it."""
-    from pipeline.session import session
+    from django.conf import settings
 
-    made = session(**{name.replace(".", "__"): value for name, value in SMALL.items()})
+    from pipeline.session import Setup, session
+
+    made = session(
+        Setup(driver=settings.TOPICS_JDBC_DRIVER), **{name.replace(".", "__"): value for name, value in SMALL.items()}
+    )
     yield made
     made.stop()
 

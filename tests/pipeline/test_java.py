@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from django.conf import LazySettings
 
 from base.refusal import Refusal
 from pipeline import java
@@ -52,22 +51,19 @@ def test_without_any_java_one_line_says_how_to_get_one(tmp_path: Path, monkeypat
         java.java_home(tmp_path)
 
 
-def test_the_driver_comes_from_a_path_or_from_maven(
-    tmp_path: Path, settings: LazySettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings.TOPICS_JDBC_DRIVER = str(tmp_path / "none.jar")
+def test_the_driver_comes_from_a_path_or_from_maven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Refusal, match=r"none\.jar is no file"):
-        driver()
+        driver(str(tmp_path / "none.jar"))
     (tmp_path / "one.jar").touch()
-    settings.TOPICS_JDBC_DRIVER = str(tmp_path / "one.jar")
-    assert driver() == {"spark.jars": str(tmp_path / "one.jar")}
-    settings.TOPICS_JDBC_DRIVER = "org.example:driver:1.0"
+    assert driver(str(tmp_path / "one.jar")) == {"spark.jars": str(tmp_path / "one.jar")}
+    named = "org.example:driver:1.0"
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert driver() == {"spark.jars.packages": "org.example:driver:1.0"}
+    assert driver(named) == {"spark.jars.packages": named}
+    assert driver("") == {}
     kept = tmp_path / ".ivy2.5.2" / "jars" / "org.example_driver-1.0.jar"
     kept.parent.mkdir(parents=True)
     kept.touch()
-    assert driver() == {"spark.jars": str(kept)}
+    assert driver(named) == {"spark.jars": str(kept)}
 
 
 @pytest.mark.parametrize(

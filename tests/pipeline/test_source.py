@@ -11,15 +11,18 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import EqualTo, GreaterThan, In, Not, StringStartsWith
 from pyspark.sql.functions import col
+from pyspark.sql.types import StructType
 
 from base.clock import now_ms
 from base.errors import InvalidRequest
 from pipeline.options import Options
-from pipeline.source import READ_OPTIONS, BatchReader
-from pipeline.stream import share
+from pipeline.scan import SCHEMA
+from pipeline.source import READ_OPTIONS, BatchReader, Topics
+from pipeline.stream import OPTIONS, share
 from tests import scripts
 from tests.crashes import take_back
 from tests.instances import until
+from tests.log.test_reclaim import mirror
 from tests.pipeline.filling import ODD, fill, numbers, rows
 from topics.config import Config
 
@@ -78,6 +81,51 @@ def test_a_prefix_a_range_and_own_nodes(spark: SparkSession, dsn: str) -> None:
     assert sorted(row.seq for row in part.collect()) == [4, 6, 8]
 
 
+def test_columns_are_chosen_by_a_schema_or_an_option(spark: SparkSession, dsn: str) -> None:
+    numbers("orders", 3, tag=["a", "b", None])
+    mirror("orders", "copy")
+    source = spark.read.format("topics").options(dsn=dsn, topic="orders")
+    assert source.schema("data STRING, seq LONG").load().collect() == [('{"n":1}', 1), ('{"n":2}', 2), ('{"n":3}', 3)]
+    for topic, hops in (("orders", 0), ("copy", 1)):
+        some = read(spark, dsn, topic=topic, columns="hops, tag, home_topic, home_seq, topic").orderBy("home_seq")
+        assert some.collect() == [(hops, tag, "orders", n, topic) for n, tag in enumerate(("a", "b", None), 1)]
+    timed = read(spark, dsn, topic="orders", columns="ts,ts_time")
+    assert timed.where("ts_time = timestamp_millis(ts)").count() == 3
+    with pytest.raises(PySparkException, match="no column is called colour"):
+        read(spark, dsn, topic="orders", columns="colour").collect()
+    with pytest.raises(PySparkException, match="no column is called seq string"):
+        source.schema("seq STRING").load().collect()
+
+
+def test_seqs_alone_are_those_of_the_records(spark: SparkSession, dsn: str) -> None:
+    """Without holes, the head tells all seqs. Deletes, caps and other filters leave holes."""
+    numbers("orders", 30, tag=["odd" if n % 2 else "even" for n in range(30)])
+    seqs = read(spark, dsn, topic="orders", columns="seq")
+    assert sorted(row.seq for row in seqs.collect()) == list(range(1, 31))
+    assert seqs.where("seq > 28").count() == 2
+    scripts.delete_records("orders", None, ["tag", "Eq", "odd"], now_ms())
+    numbers("orders", 3)
+    expected = [*range(1, 30, 2), 31, 32, 33]
+    assert sorted(row.seq for row in read(spark, dsn, topic="orders", columns="seq").collect()) == expected
+    assert read(spark, dsn, topic="orders", columns="seq", tag="even").count() == 15
+
+
+def test_a_tag_is_a_filter_of_batches_and_streams(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
+    numbers("orders", 4, tag=["paid:1", "paid:%", "order:1", None])
+    assert read(spark, dsn, topic="orders", tag="paid:*").count() == 2
+    assert Query(spark, dsn, tmp_path, topic="orders", tag="paid:%").run().seqs == [2]
+
+
+def test_user_and_password_are_options_as_for_jdbc(spark: SparkSession, dsn: str) -> None:
+    numbers("orders", 2)
+    user, password = "topics", "no"
+    given = {"topic": "orders", "endingSeq": "latest"}
+    assert read(spark, dsn, **given).count() == 2
+    made = Options({"url": "jdbc:postgresql://db/log", "user": user, "password": password}, OPTIONS).database()
+    assert made.jdbc["user"] == user
+    assert made.jdbc["password"] == password
+
+
 def test_nothing_to_read_is_an_empty_frame(spark: SparkSession, dsn: str) -> None:
     numbers("orders", 3)
     scripts.put_topic("empty", Config(), now_ms())
@@ -91,7 +139,7 @@ def test_filters_are_pushed_to_the_database(spark: SparkSession, dsn: str) -> No
     numbers("orders", 40, tag=[f"order:{n % 4}" for n in range(40)])
     some = read(spark, dsn, topic="orders").where("seq > 10 AND tag LIKE 'order:1%' AND length(data) > 0")
     assert sorted(row.seq for row in some.collect()) == [14, 18, 22, 26, 30, 34, 38]
-    reader = BatchReader(Options({"dsn": dsn, "topic": "orders"}, READ_OPTIONS))
+    reader = BatchReader(Options({"dsn": dsn, "topic": "orders"}, READ_OPTIONS), ("seq",))
     left = Not(EqualTo(("tag",), "x"))
     pushed = [GreaterThan(("seq",), 10), StringStartsWith(("tag",), "order:"), In(("node",), ("a", "b")), left]
     assert list(reader.pushFilters(pushed)) == [left]
@@ -122,11 +170,12 @@ def test_the_latest_time_that_a_long_can_hold(spark: SparkSession, dsn: str, con
         ({"topic": "orders", "failOnDataLoss": "maybe"}, "failOnDataLoss=maybe is neither true nor false"),
         ({"topic": "orders", "maxrecords": "5"}, "no option is called maxrecords"),
         ({"topic": "orders", "startingSeq": "1", "startingTs": "1"}, "give one of them"),
+        ({"topic": "orders", "maxRecordsPerTrigger": "1"}, "maxRecordsPerTrigger is for streams only"),
     ],
 )
 def test_options_that_cannot_be_are_refused(options: dict[str, str], refusal: str) -> None:
     with pytest.raises(InvalidRequest, match=refusal):
-        BatchReader(Options({"dsn": "dbname=x", **options}, READ_OPTIONS))
+        Topics({"dsn": "dbname=x", **options}).reader(StructType([SCHEMA["seq"]]))
 
 
 def test_a_topic_that_is_not_there_is_refused(spark: SparkSession, dsn: str) -> None:

@@ -1,0 +1,20 @@
+"""Spark's daemon of Python workers, with the modules of the data source loaded before it forks.
+
+Spark forks a Python process for each planning of a read and for each task. Without the modules, each of these processes would
+spend half a second on imports. Arrow stops and restarts its thread pools around a fork.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+from pyspark import daemon
+
+MODULES = ("pyarrow", "pyarrow.compute", "adbc_driver_postgresql.dbapi", "pipeline.source", "pyspark.worker")
+
+
+if __name__ == "__main__":
+    for name in (*MODULES, *sys.argv[1:]):
+        importlib.import_module(name)
+    daemon.manager()

@@ -1,38 +1,24 @@
-"""Files below a path of any Hadoop file system: a local folder, hdfs://, s3a:// and others."""
+"""Files below a folder: a local folder, or a folder of any other file system that Hadoop knows (pipeline/classic.py)."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from typing import TYPE_CHECKING, Any
-
-from base.refusal import Refusal
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+import shutil
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
 
 GLOB = re.compile(r"[\\{}\[\]*?^,]")  # special characters of Hadoop's patterns
+SCHEME = re.compile(r"[^/]*:")
+DEFAULT_FS = re.compile(r"^\s*spark\.hadoop\.fs\.defaultFS\b", re.MULTILINE)
 
 
-class Files:
-    """A folder. All paths are relative to the folder."""
+class Files(ABC):
+    """A folder. All paths are relative to the folder. `root` is its URL, as Hadoop writes it."""
 
-    def __init__(self, spark: SparkSession, root: str) -> None:
-        """Raises Refusal if this Spark cannot use the path."""
-        from py4j.protocol import Py4JJavaError
-
-        self.spark = spark
-        jvm: Any = spark._jvm
-        self.new_path = jvm.org.apache.hadoop.fs.Path
-        try:
-            path = self.new_path(root)
-            self.system = path.getFileSystem(spark._jsc.hadoopConfiguration())
-            self.root = self.system.makeQualified(path).toString().rstrip("/")
-        except (Py4JJavaError, OSError, ValueError) as error:
-            reason = str(getattr(error, "java_exception", error))
-            raise Refusal(f"{root} is no path that Spark can use: {reason}") from error
+    root: str
 
     @property
     def place(self) -> str:
@@ -47,52 +33,118 @@ class Files:
         """Returns the URL of a path, escaped for calls that expect a pattern."""
         return escaped(self.url(path))
 
-    def at(self, path: str) -> Any:
-        return self.new_path(self.url(path))
-
-    def exists(self, path: str) -> bool:
-        return bool(self.system.exists(self.at(path)))
-
-    def names(self, path: str) -> list[str]:
-        """Returns the names in a folder, sorted. Returns [] if the folder does not exist."""
-        if not self.exists(path):
-            return []
-        return sorted(status.getPath().getName() for status in self.system.listStatus(self.at(path)))
-
-    def matching(self, pattern: str) -> list[str]:
-        """Returns the paths that match one of Hadoop's patterns, sorted. The folder's own name is escaped."""
-        found = self.system.globStatus(self.new_path(f"{self.literal('')}/{pattern}")) or []
-        return sorted(self.relative(status.getPath()) for status in found)
-
-    def relative(self, path: Any) -> str:
-        return str(path.toString()).removeprefix(self.root + "/")
-
-    def delete(self, path: str) -> None:
-        self.system.delete(self.at(path), True)
-
-    def move(self, path: str, to: str) -> None:
-        """Moves `path` to `to` and replaces an existing target. Raises OSError."""
-        target = self.at(to)
-        self.system.mkdirs(target.getParent())
-        if self.system.exists(target):
-            self.system.delete(target, True)
-        if not self.system.rename(self.at(path), target):
-            raise OSError(f"{self.url(path)} could not be moved to {self.url(to)}")
-
     def write_json(self, path: str, value: Any) -> None:
         """Writes a JSON file in one step: readers never see a partial file."""
         new = f"{path}.new"
-        stream = self.system.create(self.at(new), True)
-        stream.write(bytearray(json.dumps(value, indent=1).encode()))
-        stream.close()
+        self.write(new, json.dumps(value, indent=1).encode())
         self.move(new, path)
 
     def read_json(self, path: str) -> Any:
-        stream = self.system.open(self.at(path))
-        try:
-            return json.loads(bytes(stream.readAllBytes()))
-        finally:
-            stream.close()
+        return json.loads(self.read(path))
+
+    @abstractmethod
+    def exists(self, path: str) -> bool: ...
+
+    @abstractmethod
+    def names(self, path: str) -> list[str]:
+        """Returns the names in a folder, sorted. Returns [] if the folder does not exist."""
+
+    @abstractmethod
+    def matching(self, pattern: str) -> list[str]:
+        """Returns the paths that match a pattern with `*`, sorted. The folder's own name is no pattern."""
+
+    @abstractmethod
+    def delete(self, path: str) -> None: ...
+
+    @abstractmethod
+    def move(self, path: str, to: str) -> None:
+        """Moves `path` to `to` and replaces an existing target. Raises OSError."""
+
+    @abstractmethod
+    def write(self, path: str, content: bytes) -> None: ...
+
+    @abstractmethod
+    def read(self, path: str) -> bytes: ...
+
+
+class LocalFiles(Files):
+    """A folder of this machine. Its use needs no Spark."""
+
+    def __init__(self, root: str) -> None:
+        self.folder = Path(os.path.abspath(re.sub("^file:(//(?=/))?", "", root)))
+        self.root = f"file:{self.folder}"
+
+    def exists(self, path: str) -> bool:
+        return (self.folder / path).exists()
+
+    def names(self, path: str) -> list[str]:
+        folder = self.folder / path
+        return sorted(each.name for each in folder.iterdir() if is_shown(each)) if folder.exists() else []
+
+    def matching(self, pattern: str) -> list[str]:
+        return sorted(
+            str(each.relative_to(self.folder)) for each in self.folder.glob(without_sets(pattern)) if is_shown(each)
+        )
+
+    def delete(self, path: str) -> None:
+        target = self.folder / path
+        if target.is_dir():
+            shutil.rmtree(target)
+            return
+        for each in (target, checksum(target)):
+            each.unlink(missing_ok=True)
+
+    def move(self, path: str, to: str) -> None:
+        source, target = self.folder / path, self.folder / to
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir() and target.exists():
+            shutil.rmtree(target)
+        # A file's checksum goes first: a checksum without its file is ignored, and an old checksum would refuse the new file.
+        checksum(target).unlink(missing_ok=True)
+        if checksum(source).exists():
+            checksum(source).replace(checksum(target))
+        source.replace(target)
+
+    def write(self, path: str, content: bytes) -> None:
+        target = self.folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        checksum(target).unlink(missing_ok=True)
+        with target.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def read(self, path: str) -> bytes:
+        return (self.folder / path).read_bytes()
+
+
+def root_of(root: str) -> str | None:
+    """Returns the root of a URL as Hadoop would find it, or None if only Spark can tell."""
+    return root.rstrip("/") if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]+", root) else None
+
+
+def is_local(root: str) -> bool:
+    """Returns whether Hadoop would take a path for a local one: by its scheme, or by the default file system."""
+    if SCHEME.match(root):
+        return root.startswith("file:/") and not re.match("file://[^/]", root)
+    folder = os.environ.get("SPARK_CONF_DIR")
+    defaults = Path(folder, "spark-defaults.conf") if folder else None
+    configured = defaults is not None and defaults.exists() and DEFAULT_FS.search(defaults.read_text())
+    return not configured and not os.environ.get("HADOOP_CONF_DIR")
+
+
+def checksum(file: Path) -> Path:
+    """Returns the file in which Hadoop keeps the checksum of a local file."""
+    return file.with_name(f".{file.name}.crc")
+
+
+def is_shown(path: Path) -> bool:
+    return not path.name.startswith(".")
+
+
+def without_sets(pattern: str) -> str:
+    """Escapes what is special for a Path and no star."""
+    return re.sub(r"[\[?]", r"[\g<0>]", pattern)
 
 
 def escaped(path: str) -> str:

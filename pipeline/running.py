@@ -21,7 +21,8 @@ from pipeline.jobs.rollup import Rollup, rollup
 from pipeline.jobs.verify import Verify, verify
 from pipeline.models import Job, Run, Schedule
 from pipeline.session import require_pyspark
-from pipeline.work import Outcome, Work, database_of_django, spark_trouble
+from pipeline.trouble import spark_trouble
+from pipeline.work import Outcome, Work, database_of_django
 from store.database import translating
 
 log = logging.getLogger(__name__)
@@ -101,15 +102,25 @@ def perform_held(work: Work, checked: msgspec.Struct, schedule: Schedule | None)
         known = spark_trouble(error) if isinstance(error, Exception) else None
         told = known or error
         end(run, "failed", str(told) or type(told).__name__, None)
+        log.debug("%s failed", run, exc_info=True)
         if known is not None:
             raise known from error
         raise
     finally:
         work.progress.clear()
-    seconds = work.progress.seconds
-    rate = f"in {seconds:.1f} s, {amount(round(run.read / seconds))}/s"
-    end(run, "wrong" if outcome.wrong else "done", f"{outcome.summary} ({rate})", outcome.report)
+    end(run, "wrong" if outcome.wrong else "done", f"{outcome.summary} ({took(work)})", outcome.report)
     return run
+
+
+def took(work: Work) -> str:
+    """Returns the duration of a run, the part of Spark's start, and the rate without this part.
+
+    The rate of a restore counts the appended records. All other rates count the records that the run read.
+    """
+    seconds, run = work.seconds, work.run
+    records = run.written if run.job == Job.RESTORE else run.read
+    start = f", of which Spark's start took {work.spark_seconds:.1f} s" if work.spark_seconds else ""
+    return f"in {seconds:.1f} s{start}; {amount(round(records / max(seconds - work.spark_seconds, 0.001)))} records/s"
 
 
 def end(run: Run, state: str, summary: str, report: Any) -> None:

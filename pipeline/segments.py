@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pipeline.files import Files
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 COLUMNS = "topic_id LONG, seq LONG, ts LONG, node STRING, tag STRING, meta STRING, data STRING"
 COLUMNS += ", home_topic STRING, home_topic_id LONG, home_seq LONG, hops INT"
@@ -78,11 +78,10 @@ def groups(files: Files, wanted: Iterable[Segment]) -> Iterator[list[Segment]]:
         yield group
 
 
-def archived(files: Files, group: list[Segment]) -> DataFrame:
+def archived(spark: SparkSession, files: Files, group: list[Segment]) -> DataFrame:
     """Returns the records of some segments."""
     paths = [files.literal(path) for segment in group for path in segment.files]
-    reader = files.spark.read.schema(COLUMNS)
-    return reader.parquet(*paths) if paths else files.spark.createDataFrame([], COLUMNS)
+    return spark.read.schema(COLUMNS).parquet(*paths) if paths else spark.createDataFrame([], COLUMNS)
 
 
 def fingerprint() -> Column:

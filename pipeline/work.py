@@ -6,17 +6,17 @@ import logging
 import time
 from contextlib import AbstractContextManager
 from functools import cached_property
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
+from django.conf import settings
 from django.db import connection
 from psycopg.conninfo import make_conninfo
 
 from base.clock import now_ms
-from base.errors import NotReady, TopicsError
 from pipeline.database import Database
 from pipeline.extent import Extent, extent, extents
+from pipeline.files import Files, LocalFiles, is_local
 from pipeline.models import Run
 from pipeline.turns import Turn, turn
 from shell.progress import Progress
@@ -46,12 +46,39 @@ class Work:
         self.run, self.session = run, session
         self.progress = Progress()
         self.started = time.monotonic()
+        self.spark_seconds = 0.0  # the start of Spark, which rates leave out
 
     @cached_property
     def spark(self) -> SparkSession:
-        from pipeline.session import session
+        from pipeline.session import Setup, session
 
-        return session()
+        setup = Setup(settings.SPARK_MASTER, settings.TOPICS_SPARK_MEMORY, settings.TOPICS_JDBC_DRIVER)
+        started = time.monotonic()
+        # Spark's own log would print each error in 80 lines.
+        level = "WARN" if log.isEnabledFor(logging.DEBUG) else "FATAL"
+        made = session(setup, spark__log__level=level)
+        self.spark_seconds = time.monotonic() - started
+        return made
+
+    @property
+    def seconds(self) -> float:
+        """The time since the start of the run."""
+        return time.monotonic() - self.started
+
+    @property
+    def parallelism(self) -> int:
+        """The number of Spark tasks that run at once."""
+        from pipeline.classic import parallelism
+
+        return parallelism(self.spark)
+
+    def files(self, root: str) -> Files:
+        """Returns the folder of a path or URL. Starts Spark only if the folder is not local. Raises Refusal."""
+        if is_local(root):
+            return LocalFiles(root)
+        from pipeline.classic import HadoopFiles
+
+        return HadoopFiles(self.spark, root)
 
     @cached_property
     def database(self) -> Database:
@@ -103,21 +130,3 @@ def database_of_django() -> Database:
     options = connection.get_connection_params()
     known = ("dbname", "user", "password", "host", "port", "sslmode", "sslrootcert", "sslcert", "sslkey")
     return Database(make_conninfo(**{name: options[name] for name in known if options.get(name)}))
-
-
-def spark_trouble(error: Exception) -> TopicsError | None:
-    """Returns the line of a Spark error that has the cause. Returns None for other exceptions."""
-    if find_spec("pyspark") is None:
-        return None
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
-    if not isinstance(error, Py4JJavaError | PySparkException):
-        return None
-    lines = [line.strip() for line in str(error).splitlines()]
-    lines = [
-        line.removeprefix(": ") for line in lines if line and not line.startswith("An error occurred while calling")
-    ]
-    told = [line.partition("ERROR: ")[2] for line in lines if "ERROR: " in line]  # errors of PostgreSQL
-    raised = [line for line in lines if line.startswith(("base.errors.", "psycopg.", "pipeline."))]
-    return NotReady((told or raised or lines or ["Spark failed"])[0])

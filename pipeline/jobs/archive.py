@@ -19,10 +19,10 @@ import msgspec
 from base.clock import now_ms
 from base.errors import NotReady
 from base.refusal import Refusal
-from base.units import amount
+from base.units import amount, counted
 from pipeline import reading
 from pipeline.extent import Extent, divide
-from pipeline.files import Files
+from pipeline.files import Files, is_local, root_of
 from pipeline.reader import LOG, read_parts
 from pipeline.segments import Segment, archived, load, measured, segments, sums
 from pipeline.work import Outcome, Work
@@ -52,7 +52,10 @@ def archive(work: Work, options: Archive) -> Outcome:
     if options.step < 1:
         raise Refusal(f"step={options.step} is not at least 1.")
     topics = work.topics([options.topic] if isinstance(options.topic, str) else options.topic)
-    files = Files(work.spark, options.out)
+    # A look into a local folder costs nothing. For all other folders, Spark would have to start first.
+    if not (is_local(options.out) or options.trim) and is_archived(topics, options.out):
+        return Outcome(f"{counted(len(topics), 'topic')} had nothing new for {options.out}", {"topics": []})
+    files = work.files(options.out)
     with work.turn(files.place, shared=True):
         jobs = [TopicArchive(work, files, topic, options.step) for topic in topics]
         work.begin(sum(job.topic.head - max(job.place.seq, job.topic.floor) for job in jobs))
@@ -66,6 +69,15 @@ def archive(work: Work, options: Archive) -> Outcome:
     return Outcome(
         f"{amount(records)} records of {amount(len(jobs))} topics archived in {files.root}", {"topics": told}
     )
+
+
+def is_archived(topics: list[Extent], out: str) -> bool:
+    """Whether the cursors say that all records of the topics are in the archive. The answer needs no Spark."""
+    root = root_of(out)
+    if root is None:
+        return False
+    places = [run(reading.find(topic.id, reading.reading_name("archive", root), root)) for topic in topics]
+    return all(place.upto is None and place.seq >= topic.head for place, topic in zip(places, topics, strict=True))
 
 
 class TopicArchive:
@@ -142,14 +154,14 @@ class TopicArchive:
         from pyspark.sql import functions as f
 
         with self.work.database.connect() as session:
-            parallel = self.work.spark.sparkContext.defaultParallelism
+            parallel = self.work.parallelism
             parts = divide(session, self.topic, segment.first, segment.last, parallel)
             ends: Any = session.execute(
                 ENDS, [self.topic.id, segment.first - 1, self.topic.name, segment.last, segment.last]
             ).fetchone()
         read = read_parts(self.work.spark, self.work.database, self.topic, parts, LOG, fail_on_data_loss=False)
         names = ["seq", "ts", "node", "tag", "meta", "data", "home_topic", "home_topic_id", "home_seq", "hops"]
-        columns = [f.lit(self.topic.id).alias("topic_id"), *(f.col(name) for name in names)]
+        columns = [f.lit(self.topic.id).cast("long").alias("topic_id"), *(f.col(name) for name in names)]
         days = {day_of(ts) for ts in ends}
         return sum(part.records for part in parts), read.select(*columns), days.pop() if len(days) == 1 else None
 
@@ -189,7 +201,7 @@ class TopicArchive:
         for segment in known:
             if self.topic.floor < segment.last <= self.place.seq:
                 segment = load(self.files, segment)
-                if measured(archived(self.files, [segment])) != (segment.records, segment.checksum):
+                if measured(archived(self.work.spark, self.files, [segment])) != (segment.records, segment.checksum):
                     raise Refusal(
                         f"{segment.stem} of {self.topic.name} does not read back as it was written: not trimmed."
                     )

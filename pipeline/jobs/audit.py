@@ -128,7 +128,7 @@ class Comparison:
             dest.unpersist()
 
     def read(self, topic: Extent, query: str, upto: int) -> DataFrame:
-        parallel = self.work.spark.sparkContext.defaultParallelism
+        parallel = self.work.parallelism
         with self.work.database.connect() as session:
             parts = divide(session, topic, topic.floor + 1, upto, parallel)
         # A range without shown records can still have hidden records.
@@ -196,15 +196,30 @@ class Comparison:
         from pyspark.sql import functions as f
 
         both = matched.select("source_seq", "dest_seq").unionByName(absent, allowMissingColumns=True)
-        order = Window.orderBy("source_seq")
+        both = both.withColumn("bin", f.floor(f.col("source_seq") / BIN))
+        # Within a bin, a window finds the neighbours. Beyond its ends, the nearest bins with a dest_seq have them.
+        order = Window.partitionBy("bin").orderBy("source_seq")
         before = f.last("dest_seq", True).over(order.rowsBetween(Window.unboundedPreceding, 0))
         after = f.first("dest_seq", True).over(order.rowsBetween(0, Window.unboundedFollowing))
-        places = both.select(
+        bins = both.where("dest_seq IS NOT NULL").groupBy("bin")
+        ends = bins.agg(
+            f.min_by("dest_seq", "source_seq").alias("first"), f.max_by("dest_seq", "source_seq").alias("last")
+        )
+        ends = both.select("bin").distinct().join(ends, "bin", "left")
+        by_bin = Window.orderBy("bin")
+        ends = ends.select(
+            "bin",
+            f.last("last", True).over(by_bin.rowsBetween(Window.unboundedPreceding, -1)).alias("earlier"),
+            f.first("first", True).over(by_bin.rowsBetween(1, Window.unboundedFollowing)).alias("later"),
+        )
+        places = both.select("bin", "source_seq", "dest_seq", before.alias("before"), after.alias("after")).where(
+            "dest_seq IS NULL"
+        )
+        places = places.join(f.broadcast(ends), "bin").select(
             "source_seq",
-            "dest_seq",
-            f.coalesce(before, f.lit(self.dest.floor)).alias("before"),
-            f.coalesce(after, f.lit(self.dest.head + 1)).alias("after"),
-        ).where("dest_seq IS NULL")
+            f.coalesce("before", "earlier", f.lit(self.dest.floor)).alias("before"),
+            f.coalesce("after", "later", f.lit(self.dest.head + 1)).alias("after"),
+        )
         runs = places.groupBy("before", "after").agg(
             f.count("*").alias("length"), f.collect_list("source_seq").alias("seqs")
         )

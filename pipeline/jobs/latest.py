@@ -18,11 +18,13 @@ from base.refusal import Refusal
 from base.units import amount
 from pipeline import reading
 from pipeline.extent import Extent
-from pipeline.files import Files, escaped
+from pipeline.files import Files
+from pipeline.models import Written
 from pipeline.reader import read_topic
 from pipeline.turns import Turn
 from pipeline.work import Outcome, Work
 from store.script import run
+from topics.models import Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -63,7 +65,7 @@ def last_of_each(work: Work, topic: Extent, from_seq: int, to_seq: int) -> DataF
 
 
 def to_parquet(work: Work, topic: Extent, out: str) -> Outcome:
-    target = Files(work.spark, out)
+    target = work.files(out)
     with work.turn(target.place) as turn:
         return replace(work, topic, target.root, turn)
 
@@ -74,10 +76,10 @@ def replace(work: Work, topic: Extent, root: str, turn: Turn) -> Outcome:
     from pyspark.sql import functions as f
 
     parent, _, name = root.rpartition("/")
-    files = Files(work.spark, parent)
+    files = work.files(parent)
     check_ours(files, name)
     work.begin(topic.head - topic.floor)
-    for left in files.matching(f"_{escaped(name)}.new-*"):
+    for left in [each for each in files.names("") if each.startswith(f"_{name}.new-")]:
         files.delete(left)
     # Use a unique folder, because the JVM of a killed driver may still write into the old folder.
     new, seen = f"_{name}.new-{uuid.uuid4()}", Observation()
@@ -119,6 +121,14 @@ def to_topic(work: Work, topic: Extent, into: str) -> Outcome:
             sink = sink.option("dsn", work.database.dsn).option("topic", into)
             sink.option("writeId", f"latest:{place.id}").option("batch", str(place.upto)).save()
             turn.check()
+            wrote = appended(into, f"latest:{place.id}", place.upto)
             read, place = place.upto - place.seq, run(reading.end(place))
-            work.did(f"{topic.name} up to seq {place.seq} compacted into {into}", read)
+            work.did(f"{topic.name} up to seq {place.seq} compacted into {into}", read, wrote)
     return Outcome(f"{topic.name} up to seq {place.seq} is in {into}", {"upto_seq": place.seq, "ts": now_ms()})
+
+
+def appended(into: str, write_id: str, batch: int) -> int:
+    """Returns how many records of a batch the topic has. A batch without records creates no topic."""
+    topics = Topic.objects.filter(name=into).values("id")
+    kept = Written.objects.filter(topic_id__in=topics, writer=f"write:{write_id}", batch=batch)
+    return sum(kept.values_list("records", flat=True))

@@ -42,7 +42,7 @@ class Restore(msgspec.Struct, forbid_unknown_fields=True):
 def restore(work: Work, options: Restore) -> Outcome:
     """Appends the archived records above `from_seq` up to `to_seq`. Raises NotFound, InvalidRequest or Refusal."""
     check_topic_name(options.topic)
-    files = Files(work.spark, options.archive)
+    files = work.files(options.archive)
     source = options.source or options.topic
     wanted = chosen(files, source, options)
     work.begin(
@@ -53,8 +53,10 @@ def restore(work: Work, options: Restore) -> Outcome:
     # Two restores at once would mix their records, and break the order of both archives.
     with work.turn(f"the restore into topic {options.topic}"):
         run(put_topic(options.topic, Config(), now_ms()))
+        topic_id = run(topic_called(options.topic)).id
         for group in groups(files, wanted):
-            written += append(work, files, group, options, writer)
+            if not is_done(topic_id, writer, group, options):
+                written += append(work, files, group, options, writer)
     return Outcome(f"{amount(written)} records of {files.root} restored into {options.topic}", {"records": written})
 
 
@@ -88,7 +90,7 @@ def append(work: Work, files: Files, group: list[Segment], options: Restore, wri
 
     Returns the number of new records.
     """
-    frame = archived(files, group).where(f"seq > {options.from_seq}")
+    frame = archived(work.spark, files, group).where(f"seq > {options.from_seq}")
     if options.to_seq is not None:
         frame = frame.where(f"seq <= {options.to_seq}")
     topic_id = run(topic_called(options.topic)).id
@@ -100,6 +102,16 @@ def append(work: Work, files: Files, group: list[Segment], options: Restore, wri
     records = so_far(topic_id, writer, group[0].first) - before
     work.did(f"{group[0].topic} {group[0].first}..{group[-1].last} restored", sum(s.records for s in group), records)
     return records
+
+
+def is_done(topic_id: int, writer: str, group: list[Segment], options: Restore) -> bool:
+    """Whether an earlier run appended all records of the group. Groups are appended in the order of their first seqs."""
+    kept = Written.objects.filter(topic_id=topic_id, writer=f"write:{writer}").first()
+    if kept is None or kept.batch < group[0].first:
+        return False
+    whole = options.from_seq < group[0].first and (options.to_seq is None or options.to_seq >= group[-1].last)
+    # The archive may have grown since, and with it the last group.
+    return kept.batch > group[0].first or (whole and kept.records == sum(each.records for each in group))
 
 
 def so_far(topic_id: int, writer: str, batch: int) -> int:

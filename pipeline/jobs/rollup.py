@@ -110,7 +110,7 @@ def stage(work: Work, topic: Extent, place: reading.Place) -> tuple[int, int]:
     """Aggregates the step's range. Returns (number of records, number of partitions)."""
     assert place.upto is not None
     with work.database.connect() as session:
-        parallel = work.spark.sparkContext.defaultParallelism
+        parallel = work.parallelism
         parts = divide(session, topic, place.seq + 1, place.upto, parallel)
     if not parts:
         return 0, 0

@@ -61,7 +61,7 @@ def cluster(folder: Path, environment: Mapping[str, str] = MappingProxyType({}))
         for n in range(WORKERS):
             home = folder / f"worker{n}"
             home.mkdir()
-            size = ["--cores", "1", "--memory", "800m", "--host", "127.0.0.1", "--webui-port", str(free_port())]
+            size = ["--cores", "1", "--memory", "1g", "--host", "127.0.0.1", "--webui-port", str(free_port())]
             run("worker.Worker", *size, "--work-dir", str(home), url, log=folder / f"worker{n}.log")
         until(lambda: log.read_text().count("Registering worker") == WORKERS, "the workers to register")
         yield url

@@ -12,10 +12,11 @@ from pyspark.sql import SparkSession
 from base.clock import now_ms
 from base.errors import NotReady, TopicNotFound
 from base.refusal import Refusal
-from pipeline.files import Files
+from pipeline.files import LocalFiles
 from pipeline.jobs.archive import TopicArchive
 from pipeline.models import Run
 from pipeline.running import perform
+from pipeline.work import Work
 from tests import scripts
 from tests.log.test_reclaim import mirror
 from tests.pipeline.filling import ODD, fill, numbers, rows
@@ -82,7 +83,7 @@ def test_a_step_that_was_killed_is_done_again(
     with monkeypatch.context() as patch:
         owner, name = {
             "publish": (TopicArchive, "publish"),
-            "write_json": (Files, "write_json"),
+            "write_json": (LocalFiles, "write_json"),
             "end": (__import__("pipeline.reading", fromlist=["reading"]), "end"),
         }[killed_before]
         patch.setattr(owner, name, die)
@@ -231,3 +232,40 @@ def test_a_topic_trimmed_while_it_is_archived_is_told(
     monkeypatch.setattr(TopicArchive, "write_parquet", trimmed_meanwhile)
     assert archive(tmp_path).report["topics"][0]["missed"] == 3
     assert seqs(spark, tmp_path) == list(range(4, 11))
+
+
+def test_a_run_with_nothing_new_starts_no_spark(
+    spark: SparkSession, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers("orders", 20)
+    archive(tmp_path, trim=False)
+    restore = {"archive": str(tmp_path), "topic": "again", "source": "orders"}
+    perform("restore", restore)
+    perform("rollup", {})
+    perform("latest", {"topic": "orders", "into": "last"})
+    perform("rollup", {})
+    monkeypatch.setattr(Work, "spark", property(lambda _: pytest.fail("Spark was started")))
+    assert archive(tmp_path).written == 0
+    assert perform("restore", restore).written == 0
+    assert perform("latest", {"topic": "orders", "into": "last"}).written == 0
+    assert perform("rollup", {}).read == 0
+    monkeypatch.undo()
+    numbers("orders", 20)
+    archive(tmp_path)
+    assert perform("restore", restore).written == 20
+
+
+def test_a_topic_id_is_a_long(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
+    numbers("orders", 1)
+    archive(tmp_path)
+    kinds = dict(spark.read.parquet(str(tmp_path)).dtypes)
+    assert (kinds["topic_id"], kinds["home_topic_id"]) == ("bigint", "bigint")
+
+
+def test_a_file_system_that_spark_lacks_is_told_in_one_line(spark: SparkSession, dsn: str) -> None:
+    numbers("orders", 1)
+    with pytest.raises(
+        Refusal, match=r"needs the package org\.apache\.hadoop:hadoop-aws:3[0-9.]+: write .* spark-defaults\.conf"
+    ) as told:
+        perform("archive", {"topic": "orders", "out": "s3a://bucket/archive"})
+    assert "\n" not in str(told.value)

@@ -1,4 +1,4 @@
-"""docs/pipeline.md as it is printed: its Python on this test's Spark, its jobs in this process, its SQL in this database."""
+"""docs/pipeline.md as it is printed: its Python as scripts, its jobs in this process, its SQL in this database."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from django.core.management import call_command
 from django.db import connection
+from psycopg.conninfo import make_conninfo
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
 
 from pipeline import stream
 from pipeline.java import java_home
+from pipeline.running import perform
 from pipeline.source import READ_OPTIONS
 from tests.docs.printed import commands, snippets, text_of
 from tests.instances import ROOT
@@ -37,19 +39,68 @@ def orders(dsn: str) -> None:
     fill("shop:a", [b'{"id": 3}'], tag=["paid:3"])
 
 
-def test_the_python_works_as_printed(spark: SparkSession, orders: None, dsn: str, tmp_path: Path) -> None:
-    known = {"spark": spark, "dsn": dsn}
+@pytest.fixture
+def ada(dsn: str) -> Iterator[str]:
+    """The login of the page, made as the page says."""
+    (code,) = snippets(PAGE, "sql")
+    with connection.cursor() as cursor:
+        cursor.execute(code.replace("…", "secret"))
+        yield make_conninfo(dsn, user="ada", password="secret")
+        cursor.execute("DROP ROLE ada")
+
+
+def as_stranger(code: str, folder: Path, login: str, **environment: str) -> str:
+    """Runs a script with the login and nothing of the site, under a Python that is not on PATH. Returns its output."""
+    script = folder / "script.py"
+    script.write_text(code.replace("/srv/", f"{folder}/"))
+    given = {"DATABASE_URL": login, "PATH": "/usr/bin:/bin", "HOME": os.environ["HOME"], "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, script],
+        cwd=folder,
+        env=given | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
+
+
+def test_the_python_works_as_printed(
+    spark: SparkSession, orders: None, ada: str, small: dict[str, str], tmp_path: Path
+) -> None:
+    perform("archive", {"topic": "orders", "out": str(tmp_path / "archive")})
     code = snippets(PAGE, "python")
-    assert len(code) == 3
-    for each in code:
-        exec(each.replace("/srv/", f"{tmp_path}/"), known)
-    query = known["query"]
-    assert isinstance(query, StreamingQuery)
-    try:
-        query.processAllAvailable()
-    finally:
-        query.stop()
-    assert rows("SELECT data::text FROM topic_log WHERE topic = 'orders-enriched'") == [('{"id":3}',)]
+    assert len(code) == 4
+    read, jdbc, _, archived = [as_stranger(each, tmp_path, ada, **small) for each in code]
+    assert "|  1| 19.9|" in read
+    assert "n1|    1|" in jdbc
+    assert "|    2|" in archived
+    assert rows("SELECT data::text, tag FROM topic_log WHERE topic = 'orders-enriched'") == [('{"id": 3}', "seen:1")]
+
+
+OWN_SESSION = """
+import sys
+from pyspark.sql import SparkSession
+{before}
+spark = SparkSession.builder.config("spark.sql.python.filterPushdown.enabled", "true").getOrCreate()
+{after}
+spark.dataSource.register(Topics)
+assert spark.read.format("topics").option("topic", "orders").load().count() == 2
+spark.range(1).selectExpr("'[1]' AS data").write.format("topics").option("topic", "more").mode("append").save()
+assert "django" not in sys.modules
+"""
+IMPORT = "from pipeline.source import Topics"
+JAVA = "from pipeline.java import use_this_machine as use; use()"
+
+
+@pytest.mark.parametrize(("before", "after"), [(IMPORT, ""), (JAVA, IMPORT)])
+def test_a_session_of_ones_own_needs_no_site(
+    orders: None, ada: str, small: dict[str, str], tmp_path: Path, before: str, after: str
+) -> None:
+    as_stranger(OWN_SESSION.format(before=before, after=after), tmp_path, ada, **small)
+    assert rows("SELECT data::text FROM topic_log WHERE topic = 'more'") == [("[1]",)]
 
 
 def test_the_jobs_work_as_printed(spark: SparkSession, orders: None, tmp_path: Path) -> None:
@@ -90,7 +141,7 @@ def test_the_sql_works_as_printed(dsn: str) -> None:
 
 
 def test_every_option_of_the_source_is_in_the_table() -> None:
-    reading = text_of(PAGE).split("### As a data source")[1].split("### The sink")[0]
+    reading = text_of(PAGE).split("| option |")[1].split("### Over JDBC")[0]
     table = {
         name for row in re.findall(r"^\| (`.*?) \|", reading, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)
     }

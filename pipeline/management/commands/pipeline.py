@@ -11,7 +11,6 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand
-from django.db import ProgrammingError
 
 from base.errors import TopicsError
 from base.refusal import Refusal
@@ -57,18 +56,23 @@ class Command(BaseCommand):
         given = {name: value for name, value in options.items() if name not in OF_DJANGO and value is not None}
         try:
             with translating():
+                check_tables()
                 run = perform(options["job"], given)
         except KeyboardInterrupt:
             raise SystemExit(INTERRUPTED) from None
         except TopicsError as error:
             raise Refusal(error.message) from error
-        except ProgrammingError as error:
-            raise Refusal(
-                f"the database is not set up: run `make run` or `manage.py migrate` first ({error})"
-            ) from error
         print(f"topics: {run.summary}", file=sys.stderr)
         if run.state == Run.State.WRONG:
             raise SystemExit(WRONG)
+
+
+def check_tables() -> None:
+    """Raises Refusal if the database has no tables yet."""
+    with database_of_django().connect() as session:
+        row = session.execute("SELECT to_regclass('pipeline_run')").fetchone()
+    if row is None or row[0] is None:
+        raise Refusal("the database is not set up: run `make run` or `manage.py migrate` first.")
 
 
 def add_archive(parser: ArgumentParser) -> None:

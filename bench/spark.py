@@ -33,6 +33,11 @@ APPENDS, SECONDS = 500, 20  # the streaming row's appends a second, and its dura
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-spark.md"
 NOTES = """Spark is local, on the cores that PostgreSQL is on. COPY sends the same columns to four psql that write them to
 /dev/null. Each read is the best of two, after one that warms the JVM."""
+PLAIN = """
+(SELECT t.name::text AS topic, r.seq, r.ts, r.node, r.tag, r.meta::text AS meta, r.data::text AS data, t.name::text AS home_topic,
+        t.id AS home_topic_id, r.seq AS home_seq, 0 AS hops
+   FROM topics_record r JOIN topics_topic t ON t.id = r.topic_id WHERE t.name = 'short') plain
+"""
 COPY = """
 COPY (SELECT topic, seq, ts, node, tag, meta::text, data::text, home_topic, home_topic_id, home_seq, cardinality(path)
         FROM topic_log_range('{topic}', {first}, {last})) TO STDOUT
@@ -62,13 +67,14 @@ def main() -> None:
 def run(instance: instances.Instance, folder: Path) -> Iterator[Row]:
     from pipeline.session import session
 
-    spark, client = session(), Client(instance.port)
+    spark, client = session(jdbc=True), Client(instance.port)
     with instance.connect() as connection:
         for name, size in (("short", 112), ("long", 1000)):
             client.call("PUT", f"topics/{name}", {})
             client.call("PUT", f"routers/{name}-copy", {"source": name, "dest": f"{name}-copy"})
             filled(connection, name, RECORDS, size)
         yield from reads(spark, connection)
+        yield from sources(spark)
         yield from archives(instance, connection, folder)
     yield stream(spark, client, instance, folder)
 
@@ -121,6 +127,53 @@ def reads(spark: SparkSession, connection: psycopg.Connection[Any]) -> Iterator[
             f"{dest / home:.2f}",
             dest >= 0.7 * home,
         )
+
+
+def sources(spark: SparkSession) -> Iterator[Row]:
+    """Compares `format("topics")` and read_topic with a plain spark.read.jdbc of the tables, in alternating rounds."""
+    from pyspark.sql import functions as f
+
+    from pipeline.database import database
+    from pipeline.reader import read_topic
+
+    options = database().jdbc
+    url = options.pop("url")
+    bounds = [RECORDS * n // PARTITIONS for n in range(PARTITIONS + 1)]
+    predicates = [f"seq > {first} AND seq <= {last}" for first, last in pairwise(bounds)]
+    plain = lambda: spark.read.jdbc(url, PLAIN, predicates=predicates, properties={**options, "fetchsize": "10000"})  # noqa: E731
+    topic = lambda: read_topic(spark, "short", partitions=PARTITIONS)  # noqa: E731
+    source = lambda **more: spark.read.format("topics").options(topic="short", **more).load()  # noqa: E731
+    summed: Callable[[DataFrame], Any] = lambda frame: frame.agg(f.count("*"), f.sum("seq")).first()  # noqa: E731
+    whole: Callable[[DataFrame], Any] = lambda frame: frame.write.format("noop").mode("overwrite").save()  # noqa: E731
+    counted: Callable[[DataFrame], Any] = lambda frame: frame.count()  # noqa: E731
+    for what, action, asked, columns in (
+        ("count and sum of seqs", summed, 1.0, {"columns": "seq"}),
+        ("all columns", whole, 0.9, {}),
+        ("count()", counted, 1.0, {"columns": "seq"}),
+    ):
+        reads: dict[str, Callable[[], DataFrame]] = {
+            "plain": plain,
+            "read_topic": topic,
+            "source": lambda columns=columns: source(**columns),  # type: ignore[misc]
+        }
+        seconds: dict[str, list[float]] = {name: [] for name in reads}
+        for turn in range(4):
+            for name, read in reads.items():
+                taken = timed(lambda read=read, action=action: action(read()))  # type: ignore[misc]
+                if turn:  # the first warms the JVM
+                    seconds[name].append(taken)
+        rates = {name: RECORDS / statistics.median(taken) for name, taken in seconds.items()}
+        for name in ("source", "read_topic"):
+            ratio = rates[name] / rates["plain"]
+            measured = f"{rates[name]:,.0f} records/s"
+            yield Row(
+                f"{name}: {what}",
+                f"≥ {asked} of plain JDBC",
+                measured,
+                f"{rates['plain']:,.0f}",
+                f"{ratio:.2f}",
+                ratio >= asked,
+            )
 
 
 def count(connection: psycopg.Connection[Any], topic: str) -> int:

@@ -33,14 +33,19 @@ class JSONText(serializers.CharField):
 
 @cache
 def form_of(endpoint: Endpoint) -> type[serializers.Serializer]:
-    """Returns the serializer of an endpoint's body, filled with its example. A call without a body has no fields."""
+    """Returns the serializer of an endpoint's body, filled with an example. A call without a body has no fields."""
     fields: dict[str, Any] = {}
     if endpoint.body is not None:
         _, schemas = msgspec.json.schema_components([endpoint.body], ref_template=REFERENCE)
         properties = describe(endpoint.body, schemas[endpoint.body.__name__])["properties"]
         for name, schema in properties.items():
-            fields[name] = field_of(name, without_null(schema), (endpoint.example or {}).get(name))
+            fields[name] = field_of(name, without_null(schema), example_of(endpoint).get(name))
     return type("Form", (serializers.Serializer,), fields)
+
+
+def example_of(endpoint: Endpoint) -> dict[str, Any]:
+    """Returns the body that a form starts with. A form that deletes or changes a config starts empty: a click does no harm."""
+    return endpoint.example or {} if endpoint.scope in ("read", "write") else {}
 
 
 def field_of(name: str, schema: Mapping[str, Any], example: Any) -> serializers.Field:

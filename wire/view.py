@@ -27,7 +27,7 @@ from wire.actor import acting, origin
 from wire.answer import Answer
 from wire.api import V0, Api
 from wire.endpoint import Call, Endpoint
-from wire.forms import body_of, form_of
+from wire.forms import body_of, example_of, form_of
 from wire.keys import OPEN, Key, open_to
 from wire.schema import JSON
 from wire.visitors import is_operator, key_of
@@ -135,7 +135,7 @@ class Page(renderers.BrowsableAPIRenderer):
     def get_raw_data_form(self, data: Any, view: View, method: str, request: Request) -> Any:
         form = super().get_raw_data_form(data, view, method, request)
         if form:
-            example = msgspec.json.encode(view.endpoints[method].example or {})
+            example = msgspec.json.encode(example_of(view.endpoints[method]))
             form.fields["_content"].initial = msgspec.json.format(example, indent=2).decode()
         return form
 

@@ -105,6 +105,14 @@ def test_markup_in_a_record_is_text(live: Lane, name: str) -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
 
 
+def test_only_forms_that_change_no_config_and_delete_nothing_start_filled(person: Callable[..., Client]) -> None:
+    client = person(*READ, *CHANGE, "append_record", "delete_topic", "delete_cursor", "delete_router")
+    page = client.get("/v0/topics/t", headers=HTML).content.decode()
+    assert "order:7" in page
+    assert "1000000" not in page
+    assert "order:8" not in client.get("/v0/topics/t/delete", headers=HTML).content.decode()
+
+
 def test_a_change_is_in_the_audit_log_under_the_operators_name(person: Callable[..., Client], name: str) -> None:
     from topics.models import AuditEntry
 

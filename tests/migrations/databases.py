@@ -8,6 +8,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
@@ -99,8 +100,12 @@ def dump(url: str) -> str:
 def objects(url: str) -> dict[str, str]:
     """Every object of a database, by kind and name."""
     with psycopg.connect(url) as connection:
-        return {
-            f"{kind} {name}": definition
-            for kind, query in OBJECTS.items()
-            for name, definition in connection.execute(query).fetchall()
-        }
+        return read_objects(connection)
+
+
+def read_objects(connection: psycopg.Connection[Any]) -> dict[str, str]:
+    return {
+        f"{kind} {name}": definition
+        for kind, query in OBJECTS.items()
+        for name, definition in connection.execute(query).fetchall()
+    }

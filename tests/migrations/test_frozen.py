@@ -12,6 +12,7 @@ from store.objects import signature, text, undo
 from tests.instances import ROOT
 from topics_project import __version__
 
+APPS = ("topics", "routers", "push", "pipeline")
 RELEASES = ROOT / "tests" / "migrations" / "releases"
 DIGESTS = sorted(RELEASES.glob("*.sha256"))
 
@@ -28,11 +29,14 @@ def test_released_migrations_are_unchanged(release: Path) -> None:
 
 def test_no_name_has_a_version() -> None:
     """A version in a name is for processes of two releases that run side by side: `topic_append_2`."""
-    names = [
-        file.name for app in ("topics", "routers", "push", "pipeline") for file in (ROOT / app / "sql").rglob("*.sql")
-    ]
+    names = [file.name for app in APPS for file in (ROOT / app / "sql").rglob("*.sql")]
     assert [name for name in names if not re.fullmatch(r"[a-z_]+(_\d+)?\.sql", name)] == []
     assert len(names) > 50
+
+
+def test_functions_and_views_can_be_replaced() -> None:
+    texts = {file: file.read_text() for app in APPS for file in (ROOT / app / "sql").rglob("*.sql")}
+    assert [file for file, text in texts.items() if re.search(r"^CREATE (FUNCTION|VIEW)", text, re.MULTILINE)] == []
 
 
 def test_the_version_is_not_before_the_last_release() -> None:

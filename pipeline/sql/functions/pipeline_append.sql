@@ -6,7 +6,7 @@
 -- first, as in every append: a late copy of a task waits for the first copy, and then sees its entry. A topic that does not exist is
 -- created. Its config is read under the head's lock, because a change of the config needs that lock, too.
 -- The commit waits for the disk whatever the topic's durability is, because Spark never sends a committed batch again.
-CREATE FUNCTION pipeline_append(
+CREATE OR REPLACE FUNCTION pipeline_append(
     p_topic text, p_writer text, p_partition integer, p_batch bigint, p_expected bigint,
     p_data json, p_tags json, p_nodes json, p_metas json
 ) RETURNS bigint

@@ -1,6 +1,6 @@
 -- Creates a topic with the config of any new topic, unless a topic has the name. The name's number continues, as after every delete.
 -- If two sessions create the topic at once, the second waits for the first, and inserts nothing.
-CREATE FUNCTION pipeline_create(p_topic text, p_now_ms bigint) RETURNS void
+CREATE OR REPLACE FUNCTION pipeline_create(p_topic text, p_now_ms bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     new_id    bigint;

@@ -2,7 +2,7 @@
 -- left out, with its cursors.
 -- It runs with the rights of its owner, for logins of the role topics_writer. The topic's row is locked against a delete, because a
 -- cursor must not outlive its topic.
-CREATE FUNCTION pipeline_follow(p_topic text, p_cursor text, p_seq bigint) RETURNS void
+CREATE OR REPLACE FUNCTION pipeline_follow(p_topic text, p_cursor text, p_seq bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE
     found_id bigint;

@@ -19,6 +19,7 @@ from store.script import Coalesced, Done, PlannedTransaction, Script, Statement,
 from topics import audit, limits
 from topics.audit import as_json
 from topics.cache import CachedTopic, absent, cached, forget_known, keep, lock_of
+from topics.heads import OUTDATE
 from topics.hooks import hooks
 from topics.models import Topic, TopicHead
 from wire.answer import clamped
@@ -318,12 +319,9 @@ def configured(fields: dict[str, Any]) -> WholeConfig:
 
 # Not FOR UPDATE: making a cursor, which refers to this row, does not have to wait.
 LOCK_CONFIG = f"SELECT id, {', '.join(COLUMNS)} FROM topics_topic WHERE name = %s FOR NO KEY UPDATE"
-# Takes the head's lock. After the commit, a statement with the old version gets no row, and its caller looks the topic up
-# again (cache.py).
-OUTDATE = "UPDATE topics_topichead SET version = version + 1 WHERE topic_id = %s"
 # A sealed topic needs no reserved seqs, and a crash would move the head over these seqs. This commit waits for the disk,
 # and therefore for every append before it. The topic gives the seqs back like a topic at rest does (upkeep/retention.py).
-SEAL = "UPDATE topics_topichead SET version = version + 1, reserved_seq = head_seq WHERE topic_id = %s"
+SEAL = "UPDATE topics_topichead SET version = version + 1, reserved_seq = head_seq WHERE topic_id = ANY (%s)"
 SAVE = f"UPDATE topics_topic SET {', '.join(f'{column} = %({column})s' for column in COLUMNS)} WHERE id = %(id)s"
 EXPIRE = "SELECT topic_expire(id, %s - ttl_ms) FROM topics_topic WHERE id = %s AND ttl_ms > 0"
 EVICT = "SELECT topic_evict(%s, %s, %s)"
@@ -382,7 +380,7 @@ def change_topic(
         )
     if not changed:
         return before
-    yield Statement(SEAL if changed.get("sealed") else OUTDATE, (topic_id,))
+    yield Statement(SEAL if changed.get("sealed") else OUTDATE, ([topic_id],))
     # Expire first by the old ttl: a longer ttl must not bring expired records back, and a cap must not count them.
     yield Statement(EXPIRE, (now, topic_id))
     columns = {column: getattr(before, column) for column in COLUMNS} | changed

@@ -20,6 +20,7 @@ from store import disk
 from store.script import Script, Statement, atomically
 from topics import limits, sealed, wake
 from topics.cache import CachedTopic, as_known
+from topics.heads import LOCK_CURRENT_HEAD
 from topics.insert import LOGGED, MAKE_ROOM, SYNC, VOLATILE, array, records, room
 from topics.judged import full
 from topics.records import MAX_RECORDS, OBJECT, Rows, columns, no_meta
@@ -28,7 +29,6 @@ MOST_SEQ = 2**62  # so that a topic has enough seqs left for its whole life
 MOST_LEAD_MS = 10_000  # maximum lead of a $ts: upkeep/retention.py sets a head with a larger lead back
 STAMP_BYTES = 2048  # more than the stamp of an exactly_once router takes, which a diff shows as a part of `meta`
 
-LOCK_HEAD = "SELECT head_seq, last_ts FROM topics_topichead WHERE topic_id = %s AND version = %s FOR UPDATE"
 # The caller holds the head's lock. A missing seq is a hole, like the hole of a deleted record. In a topic without records,
 # the seqs before the first one are below the floor. So the copy of a log that starts late has no hole. A copy reserves no
 # seq above its head. A crash would move the head over reserved seqs, and a repeated copy would skip the records of these
@@ -259,7 +259,7 @@ def copy_once(topic: CachedTopic, wanted: Copy, rows: Rows, now: int) -> Script[
     """Copies once. Returns None if the topic's version differs from the cached one."""
     started = time.perf_counter()
     yield Statement(SYNC, ("on",))
-    held = yield Statement(LOCK_HEAD, (topic.id, topic.version))
+    held = yield Statement(LOCK_CURRENT_HEAD, (topic.id, topic.version))
     if not held:
         return None
     if not topic.sealed:

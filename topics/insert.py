@@ -67,9 +67,6 @@ written AS (
                 WITH ORDINALITY AS new (data, tag, node, meta, size, run, place))
 SELECT topic_id, base FROM moved
 """
-# Locks heads in topic order, as APPEND does. This is a separate statement, before a statement that reads rows of the heads. So
-# the later statement sees everything that earlier holders of the locks have written.
-LOCK_HEADS = "SELECT FROM topics_topichead WHERE topic_id = ANY (%s::bigint[]) ORDER BY topic_id FOR UPDATE"
 # What a batch of appends makes of a head.
 MOVES = {
     "head_seq": "head.head_seq + batch.count",

@@ -13,7 +13,8 @@ from typing import NamedTuple, Self
 
 from store.script import Coalesced, Done, PlannedTransaction, Statement
 from topics.cache import CachedTopic
-from topics.insert import LOCK_HEADS, array
+from topics.heads import LOCK_HEADS
+from topics.insert import array
 
 # The heads are locked before it (LOCK_HEADS). Of a plain topic, which has nothing but live records of its own above its floor, a
 # difference of two running totals says what goes, and all such topics of the batch are done at once: a tenth of the work of

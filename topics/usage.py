@@ -39,6 +39,24 @@ SELECT coalesce(t.name, d.name, home_id::text), d.id IS NOT NULL, by.name, sum(r
  ORDER BY records DESC
  LIMIT %s
 """
+# The bytes of the topic's rows, by the running total: two index probes. Deleted rows in between count, too.
+STORED = """
+SELECT head.total - (first.total - first.size)
+  FROM topics_topichead head CROSS JOIN LATERAL (
+      SELECT total, size FROM topics_record WHERE topic_id = %(id)s ORDER BY seq LIMIT 1) first
+ WHERE head.topic_id = %(id)s
+"""
+# The records below the floor that other topics show, by the index of spans by home.
+PINNED_BELOW = """
+SELECT t.name, sum(least(home_last_seq, head.floor_seq) - home_first_seq + 1)::bigint
+  FROM topics_topichead head
+ CROSS JOIN LATERAL (
+     SELECT topic_id, home_first_seq, home_last_seq FROM topics_span
+      WHERE home_id = %(id)s AND shown AND home_first_seq <= head.floor_seq LIMIT %(most)s) piece
+  JOIN topics_topic t ON t.id = piece.topic_id
+ WHERE head.topic_id = %(id)s
+ GROUP BY t.name ORDER BY 2 DESC LIMIT 10
+"""
 
 
 class Pinned(NamedTuple):

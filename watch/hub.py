@@ -19,6 +19,7 @@ from store.database import translated
 from store.loop import Loop
 from store.script import Statement
 from topics import recency, wake
+from topics.heads import HEAD
 from watch.feeds import Feeds
 from watch.wakes import Wakes
 
@@ -27,14 +28,13 @@ READERS = 3  # connections to PostgreSQL that all streams of this process share
 LOOK_SECONDS = 0.9  # between two queries of all heads
 QUIET_SECONDS = 30.0  # between two log lines about trouble
 
-HEAD = "SELECT head_seq FROM topics_topichead WHERE topic_id = %s"
 # The fields also give the effective priority: the configured priority, and when the topic was last touched.
 FACTS = "t.id, h.head_seq, t.sealed, t.priority, t.auto_priority, greatest(t.created_ts, h.last_ts), h.last_read_ts"
 HEADS = f"""
-SELECT {FACTS} FROM topics_topichead h JOIN topics_topic t ON t.id = h.topic_id WHERE h.topic_id = ANY(%s)
+SELECT {FACTS} FROM topic_heads h JOIN topics_topic t ON t.id = h.topic_id WHERE h.topic_id = ANY(%s)
 """
 BY_NAME = f"""
-SELECT t.name, {FACTS} FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id WHERE t.name = ANY(%s)
+SELECT t.name, {FACTS} FROM topics_topic t JOIN topic_heads h ON h.topic_id = t.id WHERE t.name = ANY(%s)
 """
 
 

@@ -38,7 +38,7 @@ SELECT t.name, t.id, diff.head_seq, diff.earliest_seq,
        CASE WHEN wanted.from_ts IS NOT NULL THEN topic_seq_at(t.id, h.floor_seq, h.head_seq, wanted.from_ts) - 1 END
   FROM unnest(%(names)s::text[], %(from_ts)s::bigint[]) AS wanted (name, from_ts)
   JOIN topics_topic t USING (name)
-  JOIN topics_topichead h ON h.topic_id = t.id
+  JOIN topic_heads h ON h.topic_id = t.id
  CROSS JOIN LATERAL topic_diff(t.id, h.version, h.head_seq, 1, NULL, NULL, NULL, false, false, 1,
                                CASE WHEN t.ttl_ms > 0 THEN %(now)s - t.ttl_ms END) diff
 """

@@ -14,11 +14,13 @@ OBJECTS = Objects(
     __file__,
     creates=(
         "tables/topics_cursor",
+        "tables/topic_cursors",
         "tables/topics_record",
         "tables/topics_span",
         "tables/topics_streamcount",
         "tables/topics_survived",
         "tables/topics_topichead",
+        "tables/topic_heads",
         "tables/topics_watchsession",
         "functions/reclaim_covered",
         "functions/reclaim_stored",

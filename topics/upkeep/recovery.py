@@ -10,6 +10,7 @@ from typing import Any
 from django.db import connection, transaction
 
 from store import serving
+from topics.heads import LOCK_HEAD
 from topics.models import Topic
 
 # Without a crash, the function only looks at a mark (sql/functions/topics_recover.sql). Before the first migration, the
@@ -19,7 +20,6 @@ DO $$ BEGIN
     IF to_regproc('topics_recover') IS NOT NULL THEN PERFORM topics_recover(); END IF;
 END $$
 """
-LOCK = "SELECT FROM topics_topichead WHERE topic_id = %s FOR UPDATE"
 EMPTY = "SELECT (topic_trim(topic_id, head_seq, 'restart')).records FROM topics_topichead WHERE topic_id = %s"
 
 
@@ -44,7 +44,7 @@ def empty_ephemeral() -> int | None:
 
 def empty(topic_id: int) -> int:
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(LOCK, [topic_id])
+        cursor.execute(LOCK_HEAD, [topic_id])
         cursor.execute(EMPTY, [topic_id])
         row = cursor.fetchone()
     return int(row[0]) if row else 0  # no row: the topic was deleted since

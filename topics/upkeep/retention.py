@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from django.db import connection, transaction
 
+from topics.heads import LOCK_HEAD
+
 STEP = 20_000  # seqs: the head is locked while the step counts the expired records
 REST_MS = 5_000  # a topic without an append for this time is at rest
 MOST_LEAD_MS = 10_000  # a head whose last ts is further in the future was written with a clock that was ahead
@@ -23,7 +25,6 @@ SELECT t.id
    AND (topic_next_ts(t.id, h.floor_seq) < %s - t.ttl_ms OR EXISTS (SELECT FROM topics_clockstep WHERE topic_id = t.id))
  ORDER BY t.id
 """
-LOCK = "SELECT FROM topics_topichead WHERE topic_id = %s FOR UPDATE"
 # Uses the ttl of this moment. The head's lock keeps the ttl unchanged. Reads never show expired records, also before their step.
 EXPIRE = """
 SELECT (topic_trim(id, least(topic_seq_at(id, floor_seq, head_seq, %s - ttl_ms) - 1, floor_seq + %s), 'ttl')).records
@@ -88,7 +89,7 @@ def expired_topics(now: int) -> list[int]:
 def expire(topic_id: int, now: int, limit: int = STEP) -> int:
     """Raises a topic's floor above its expired records, by at most `limit` seqs. Returns the number of removed records."""
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(LOCK, [topic_id])
+        cursor.execute(LOCK_HEAD, [topic_id])
         cursor.execute(EXPIRE, [now, limit, topic_id])
         row = cursor.fetchone()
     return int(row[0]) if row else 0  # no row: since then the topic was deleted or lost its ttl

@@ -13,7 +13,7 @@ BEGIN
                 NULL;  -- the migration of another database created it meanwhile: all databases of a server share its roles
         END;
     END IF;
-    GRANT SELECT ON topic_log, topics_topic, topics_topichead, topics_record, topics_span, topics_cursor, topics_deletedtopic,
-                    topics_clockstep, topics_crashloss TO topics_analyst;
+    GRANT SELECT ON topic_log, topic_heads, topic_cursors, topics_topic, topics_topichead, topics_record, topics_span, topics_cursor,
+                    topics_deletedtopic, topics_clockstep, topics_crashloss TO topics_analyst;
 END
 $$;

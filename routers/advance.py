@@ -33,7 +33,7 @@ hop AS MATERIALIZED (
     SELECT r.source_id, r.dest_id, bool_or(c.seq < head.head_seq AND router_due(r, %s)) AS behind, bool_or(r.cyclic) AS cyclic,
            count(*) OVER () = 1 AS lone
       FROM routers_router r
-      JOIN topics_cursor c ON c.id = r.cursor_id JOIN topics_topichead head ON head.topic_id = r.source_id
+      JOIN topic_cursors c ON c.id = r.cursor_id JOIN topic_heads head ON head.topic_id = r.source_id
      WHERE r.id = ANY (ARRAY(SELECT id FROM upstream))
      GROUP BY r.source_id, r.dest_id)
 """
@@ -51,7 +51,7 @@ SELECT hop.source_id, hop.dest_id, CASE WHEN lone THEN step.more IS TRUE ELSE be
 # Sources with a router that lags and may run. Reads the routers' cursors, a few thousand rows at most.
 BEHIND = """
 SELECT DISTINCT r.source_id
-  FROM routers_router r JOIN topics_cursor c ON c.id = r.cursor_id JOIN topics_topichead head ON head.topic_id = r.source_id
+  FROM routers_router r JOIN topic_cursors c ON c.id = r.cursor_id JOIN topic_heads head ON head.topic_id = r.source_id
  WHERE c.seq < head.head_seq AND router_due(r, %(now)s)
 """
 BEHIND_OF = BEHIND + " AND r.source_id = %(source)s"

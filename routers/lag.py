@@ -20,8 +20,8 @@ LAG = """
 """
 FROM = """
   FROM routers_router r
-  JOIN topics_cursor c ON c.id = r.cursor_id
-  JOIN topics_topichead head ON head.topic_id = r.source_id
+  JOIN topic_cursors c ON c.id = r.cursor_id
+  JOIN topic_heads head ON head.topic_id = r.source_id
 """
 OF_ALL = f"SELECT r.id, {LAG} {FROM}"
 # Uses the primary key. A separate statement, because one plan for both cases would read every router.

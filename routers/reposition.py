@@ -13,23 +13,14 @@ from routers.models import Router
 from routers.routers import lock_cursors, wake_source
 from routers.stored import StoredRouter, absent, find
 from store.script import Script, Statement, atomically
-from topics import audit
+from topics import audit, owned_cursors
 
-# The position of the cursor, the seqs that the source still shows, and the first waiting record, own or forwarded.
-PLACE = """
-SELECT c.seq, head.floor_seq, head.head_seq,
-       (SELECT min(seq) FROM (
-            (SELECT seq FROM topics_record
-              WHERE topic_id = c.topic_id AND seq > greatest(c.seq, head.floor_seq) AND NOT deleted ORDER BY seq LIMIT 1)
-            UNION ALL
-            (SELECT greatest(first_seq, c.seq + 1, head.floor_seq + 1) FROM topics_span
-              WHERE topic_id = c.topic_id AND last_seq > greatest(c.seq, head.floor_seq) AND shown
-              ORDER BY last_seq LIMIT 1)) next),
-       r.state
-  FROM routers_router r JOIN topics_cursor c ON c.id = r.cursor_id JOIN topics_topichead head ON head.topic_id = c.topic_id
+# The position of the router in its source (RouterPosition).
+PLACE = f"""
+SELECT source.seq, source.floor_seq, source.head_seq, source.next_seq, r.state
+  FROM routers_router r CROSS JOIN LATERAL ({owned_cursors.NEXT} WHERE c.id = r.cursor_id) source
  WHERE r.id = %s
 """
-SET = "UPDATE topics_cursor SET seq = %(seq)s, updated_ts = %(now)s WHERE id = %(cursor_id)s"
 # Retries a blocked router at once. The next records may block the router again.
 RESUME = """
 UPDATE routers_router SET state = CASE WHEN state = 'blocked' THEN 'running' ELSE state END,
@@ -82,7 +73,7 @@ def move_locked(name: str, seq: int, expected_seq: int, now: int) -> Script[tupl
             f"invalid seq {seq}: expected {at.floor_seq} to {at.head_seq}, the floor and the head of {router.source!r}"
         )
         raise InvalidRequest(message, seq=seq)
-    yield Statement(SET, {"seq": seq, "now": now, "cursor_id": router.cursor_id})
+    yield Statement(owned_cursors.SET, {"seq": seq, "now": now, "cursor_id": router.cursor_id})
     yield Statement(RESUME, (router.id,))
     yield from audit.note("change", "router", name, {"seq": at.seq}, {"seq": seq})
     return router, (yield from place(router))

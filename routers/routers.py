@@ -20,44 +20,30 @@ from routers import graph
 from routers.models import Router
 from routers.stored import FIND, NAMING, StoredRouter, find
 from store.script import Script, Statement, atomically
-from topics import audit, wake
+from topics import audit, owned_cursors, wake
 from topics.cache import absent, forget
 from topics.config import defaults, insert_topic
 from topics.diff import Match, Seq, check_match
+from topics.heads import ENDS, HEAD, LOCK_HEADS, LOCK_TOPIC, OUTDATE, SAVE_ROUTER_FACTS
 from wire import limits
 from wire.keys import OPEN, Key
 from wire.parse import Request
 
 COUNT = "SELECT count(*) FROM routers_router"
-# Locks the topic: no other transaction can delete the topic while a new router is about to refer to it.
-LOCK_TOPIC = "SELECT id FROM topics_topic WHERE name = %s FOR NO KEY UPDATE"
 # A router into a dest from another source: one without allow_fan_in, or else any.
 OTHER_SOURCE = """
 SELECT source.name, r.name, r.allow_fan_in FROM routers_router r JOIN topics_topic source ON source.id = r.source_id
  WHERE r.dest_id = %s AND r.source_id <> %s ORDER BY r.allow_fan_in, r.id LIMIT 1
 """
-# The first seq minus 1 and the last seq of a source for a reader right now, and the last seq before a time.
-ENDS = """
-SELECT greatest(floor_seq, CASE WHEN ttl_ms > 0 THEN topic_seq_at(topic_id, floor_seq, head_seq, %(now)s - ttl_ms) - 1 END),
-       head_seq, topic_seq_at(topic_id, floor_seq, head_seq, %(from_ts)s) - 1
-  FROM topics_topichead JOIN topics_topic ON id = topic_id
- WHERE topic_id = %(source_id)s
-"""
 # Uses the indexes on source and dest.
-WRITE_ON_HEADS = """
-UPDATE topics_topichead head
-   SET routed = EXISTS (SELECT FROM routers_router WHERE source_id = head.topic_id),
-       derived = EXISTS (SELECT FROM routers_router WHERE dest_id = head.topic_id),
-       keeps_evidence = EXISTS (SELECT FROM routers_router WHERE dest_id = head.topic_id AND cyclic)
- WHERE topic_id = ANY (%s)
+SAVE_FACTS = SAVE_ROUTER_FACTS.format(
+    facts="""
+SELECT topic_id, EXISTS (SELECT FROM routers_router WHERE source_id = topic_id),
+       EXISTS (SELECT FROM routers_router WHERE dest_id = topic_id),
+       EXISTS (SELECT FROM routers_router WHERE dest_id = topic_id AND cyclic)
+  FROM unnest(%s::bigint[]) topic_id
 """
-
-
-INSERT_CURSOR = """
-INSERT INTO topics_cursor (topic_id, kind, name, seq, forwarded_total, updated_ts)
-VALUES (%(source_id)s, 'router', %(name)s, %(seq)s, 0, %(now)s)
-RETURNING id
-"""
+)
 DEFAULTS = defaults(Router)
 INSERT = f"""
 INSERT INTO routers_router (name, source_id, dest_id, cursor_id, created_ts, {", ".join(DEFAULTS)})
@@ -84,13 +70,14 @@ UPDATE routers_router
  WHERE id = %(id)s
 """
 STATE = "SELECT state FROM routers_router WHERE id = %s"
-HEAD = "SELECT head_seq FROM topics_topichead WHERE topic_id = %s"
 DELETE_ROUTERS = "DELETE FROM routers_router WHERE id = ANY (%s)"
-DELETE_CURSORS = "DELETE FROM topics_cursor WHERE id = ANY (%s)"
+# Sets the order of all routers into a dest from sources with a prefix.
+SET_ORDERED = """
+UPDATE routers_router r SET ordered = %(ordered)s FROM topics_topic source, topics_topic dest
+ WHERE source.id = r.source_id AND dest.id = r.dest_id AND dest.name = %(dest)s AND source.name ^@ %(sources)s
+   AND r.ordered <> %(ordered)s
+"""
 FLIP_CYCLIC = "UPDATE routers_router SET cyclic = NOT cyclic WHERE id = ANY (%s)"
-LOCK_CURSORS = "SELECT FROM topics_cursor WHERE id = ANY (%s) ORDER BY id FOR UPDATE"
-LOCK_HEADS = "SELECT FROM topics_topichead WHERE topic_id = ANY (%s) ORDER BY topic_id FOR UPDATE"
-OUTDATE = "UPDATE topics_topichead SET version = version + 1 WHERE topic_id = ANY (%s)"
 
 
 class RouterConfig(Request):
@@ -193,7 +180,9 @@ def create_router(name: str, config: RouterConfig, now: int) -> Script[None]:
     if not fields.get("allow_cycle", False):
         yield from graph.check_no_cycle(source_id, dest_id)
     seq = yield from start_seq(source_id, config, now)
-    ((cursor_id,),) = yield Statement(INSERT_CURSOR, {"source_id": source_id, "name": name, "seq": seq, "now": now})
+    ((cursor_id,),) = yield Statement(
+        owned_cursors.INSERT, {"topic_id": source_id, "kind": "router", "name": name, "seq": seq, "now": now}
+    )
     ends = {"name": name, "source_id": source_id, "dest_id": dest_id, "cursor_id": cursor_id, "now": now}
     yield Statement(INSERT, {**DEFAULTS, **fields, **ends})
     router = yield from find(name)
@@ -225,7 +214,7 @@ def check_fan_in(source_id: int, dest_id: int, dest: str, allow_fan_in: bool) ->
 def start_seq(source_id: int, config: RouterConfig, now: int) -> Script[int]:
     """Returns the seq after which a new router starts. Records lost before are not losses of the router."""
     ((floor_seq, head_seq, before_ts),) = yield Statement(
-        ENDS, {"now": now, "from_ts": config.from_ts or 0, "source_id": source_id}
+        ENDS, {"now": now, "from_ts": config.from_ts or 0, "topic_id": source_id}
     )
     if config.from_ts is not None:
         return max(before_ts, floor_seq)
@@ -339,7 +328,7 @@ def remove(routers: Sequence[StoredRouter]) -> Script[None]:
     changes = [audit.Change(router.name, before=router.config()) for router in routers]
     yield from audit.note_all("delete", "router", changes)
     yield Statement(DELETE_ROUTERS, ([router.id for router in routers],))
-    yield Statement(DELETE_CURSORS, (cursors,))
+    yield Statement(owned_cursors.DELETE, (cursors,))
     yield Statement(FLIP_CYCLIC, ([each.id for each in stale],))
     yield from write_on_heads([*routers, *stale])
 
@@ -358,7 +347,7 @@ def lock_cursors(cursor_ids: list[int]) -> Script[None]:
     Locks all cursors at once in order of id, because an advance also holds several. Locks them before any head, because an
     advance locks heads later (sql/functions/routers_advance.sql).
     """
-    yield Statement(LOCK_CURSORS, (cursor_ids,))
+    yield Statement(owned_cursors.LOCK, (cursor_ids,))
 
 
 def write_on_heads(routers: Sequence[StoredRouter | graph.Member]) -> Script[None]:
@@ -370,7 +359,7 @@ def write_on_heads(routers: Sequence[StoredRouter | graph.Member]) -> Script[Non
     """
     ids = sorted({end for router in routers for end in (router.source_id, router.dest_id)})
     yield Statement(LOCK_HEADS, (ids,))
-    yield Statement(WRITE_ON_HEADS, (ids,))
+    yield Statement(SAVE_FACTS, (ids,))
 
 
 def touch(topic_ids: list[int]) -> Script[None]:

@@ -17,7 +17,7 @@ SELECT r.id, r.name, r.source_id, source.name, r.dest_id, dest.name, r.cursor_id
   FROM routers_router r
   JOIN topics_topic source ON source.id = r.source_id
   JOIN topics_topic dest ON dest.id = r.dest_id
-  JOIN topics_cursor c ON c.id = r.cursor_id
+  JOIN topic_cursors c ON c.id = r.cursor_id
 """
 FIND = f"{COLUMNS} WHERE r.name = %s"
 # Uses the indexes on source and dest, one after the other.

@@ -15,6 +15,7 @@ from base.clock import now_ms
 from routers.advance import behind, end_long_pauses, step
 from store.database import prepared
 from topics import wake
+from topics.heads import HEAD
 
 SLICE_SECONDS = 1.0  # length of one task: a source with endless appends must leave the worker time for other sources
 REST = 20  # length of a pause: REST times the length of a round, so that forwarding leaves the cores to appends
@@ -25,7 +26,6 @@ FLAG_SECONDS = 5  # a lost message blocks other messages for at most this long, 
 HELD = b"held"  # value of a flag: another process advances this source's routers until the flag expires
 IDLE_MS = 1000  # a source without running routers gets no new task for this long. The sweep checks it meanwhile
 
-HEAD = "SELECT head_seq FROM topics_topichead WHERE topic_id = %s"
 RUNNING = "SELECT EXISTS (SELECT FROM routers_router WHERE source_id = %s AND state = 'running')"
 
 

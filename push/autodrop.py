@@ -13,6 +13,7 @@ from django.conf import settings
 
 from base.errors import NotReady, StorageFull
 from store.script import Script, Statement, atomically, run
+from topics.heads import LOCK_HEAD
 
 log = logging.getLogger(__name__)
 MOST, LEAST_FREE = settings.ROUTEMASTER_REDIS_MAX_MEM, settings.ROUTEMASTER_REDIS_MIN_FREE
@@ -26,10 +27,9 @@ SELECT q.client_id, q.queue_id FROM push_queues q
 """
 # Locks the subscriber first, then the queue's head. No other code locks them in the opposite order.
 LOCK = "SELECT FROM push_subscriber WHERE client_id = %s FOR NO KEY UPDATE"
-LOCK_HEAD = "SELECT FROM topics_topichead WHERE topic_id = %s FOR UPDATE"
 FIRST = """
 SELECT topic_first_live(h.topic_id, greatest(c.seq, h.floor_seq))
-  FROM topics_cursor c JOIN topics_topichead h USING (topic_id) WHERE c.topic_id = %s AND c.kind = 'subscription'
+  FROM topic_cursors c JOIN topic_heads h USING (topic_id) WHERE c.topic_id = %s AND c.kind = 'subscription'
 """
 # The oldest records above the cursor that together hold %(bytes)s, at most a step. Reads only sizes, because data may be damaged.
 OLDEST = """

@@ -13,6 +13,7 @@ from django.conf import settings
 from push.callbacks import MOST_SECONDS, Outcome
 from push.events import is_event
 from store.script import Script, Statement
+from topics.heads import HEADS
 from topics.upkeep.retention import MOST_LEAD_MS
 
 # A lease outlasts the longest call by BEGIN_SECONDS and MARGIN_SECONDS. A call may begin within BEGIN_SECONDS (deliveries.py).
@@ -59,18 +60,16 @@ OLDEST_IS_DUE = """topic_next_ts(t.id, greatest(c.seq, h.floor_seq))
 OVERDUE = f"""
 SELECT s.client_id
   FROM push_subscriber s
-  JOIN topics_topic t ON t.name = s.queue JOIN topics_topichead h ON h.topic_id = t.id
-  JOIN topics_cursor c ON c.topic_id = t.id AND c.kind = 'subscription'
+  JOIN topics_topic t ON t.name = s.queue JOIN topic_heads h ON h.topic_id = t.id
+  JOIN topic_cursors c ON c.topic_id = t.id AND c.kind = 'subscription'
  WHERE NOT s.paused AND greatest(s.retry_ts, s.leased_until_ts) <= %(now)s
    AND (c.seq < h.head_seq
         AND (s.batch_id IS NOT NULL OR h.head_seq - greatest(c.seq, h.floor_seq) >= s.max_events
              OR {OLDEST_IS_DUE})
         OR EXISTS (SELECT FROM routers_router r
-                     JOIN topics_cursor rc ON rc.id = r.cursor_id JOIN topics_topichead rh ON rh.topic_id = r.source_id
+                     JOIN topic_cursors rc ON rc.id = r.cursor_id JOIN topic_heads rh ON rh.topic_id = r.source_id
                     WHERE r.dest_id = t.id AND r.ordered AND rc.seq < rh.head_seq))
 """
-# Uses the heads' primary key.
-HEADS = "SELECT topic_id, head_seq FROM topics_topichead WHERE topic_id = ANY (%s)"
 # Deliveries that are due within %(ms)s: all full batches, and the last batch of a queue if its time comes.
 DUE_WITHIN = f"""
 SELECT coalesce(sum(batches), 0)::bigint FROM (
@@ -79,8 +78,8 @@ SELECT coalesce(sum(batches), 0)::bigint FROM (
                 THEN (h.head_seq - greatest(c.seq, h.floor_seq) + s.max_events - 1) / s.max_events
                 ELSE (h.head_seq - greatest(c.seq, h.floor_seq)) / s.max_events END AS batches
       FROM push_subscriber s
-      JOIN topics_topic t ON t.name = s.queue JOIN topics_topichead h ON h.topic_id = t.id
-      JOIN topics_cursor c ON c.topic_id = t.id AND c.kind = 'subscription'
+      JOIN topics_topic t ON t.name = s.queue JOIN topic_heads h ON h.topic_id = t.id
+      JOIN topic_cursors c ON c.topic_id = t.id AND c.kind = 'subscription'
      WHERE NOT s.paused AND s.retry_ts <= %(now)s::bigint + %(ms)s::bigint AND greatest(c.seq, h.floor_seq) < h.head_seq) due
 """
 

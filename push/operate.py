@@ -14,10 +14,11 @@ from push.fill import before_read
 from push.names import QUEUE
 from push.publish import TEST_TOPIC, TEST_URL, Event, rendered
 from store.script import Script, Statement, atomically
-from topics import audit, wake
+from topics import audit, owned_cursors, wake
 from topics.append import append
 from topics.cache import load_topic
 from topics.diff import seq_before
+from topics.heads import NAMED_HEAD
 from topics.records import Append, NewRecord, check_rows
 
 LOCK = "SELECT queue, paused FROM push_subscriber WHERE client_id = %s FOR NO KEY UPDATE"
@@ -29,17 +30,6 @@ UPDATE push_subscriber
        batch_attempts = 0
  WHERE client_id = %s
 """
-PLACE = """
-SELECT c.seq, h.floor_seq, h.head_seq
-  FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id
-  JOIN topics_cursor c ON c.topic_id = t.id AND c.kind = 'subscription'
- WHERE t.name = %s FOR UPDATE OF c
-"""
-MOVE = """
-UPDATE topics_cursor c SET seq = %(seq)s, updated_ts = %(now)s FROM topics_topic t
- WHERE t.name = %(queue)s AND c.topic_id = t.id AND c.kind = 'subscription'
-"""
-HEAD = "SELECT t.id, h.head_seq FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id WHERE t.name = %s"
 
 
 class QueuePosition(NamedTuple):
@@ -74,7 +64,7 @@ def locked(client_id: int) -> Script[tuple[str, bool]]:
 
 def wake_dispatcher(queue: str) -> Script[None]:
     """Wakes a worker for this queue."""
-    found = yield Statement(HEAD, (queue,))
+    found = yield Statement(NAMED_HEAD, (queue,))
     for topic_id, head_seq in found:
         wake.announce(topic_id, head_seq, routed=False)
 
@@ -96,7 +86,7 @@ def drop_queue(client_id: int, queue: str, now: int) -> Script[int]:
     topic = yield from load_topic(queue)
     if topic is not None and topic.derived:
         yield from before_read(topic, now)  # events published until now are queued first, then dropped
-    before = yield Statement(PLACE.partition(" FOR UPDATE")[0], (queue,))
+    before = yield Statement(owned_cursors.LOCATE_ONLY, {"topic": queue, "kind": "subscription"})
     place = yield from atomically(move_locked(client_id, None, now, "drop"))
     return place.seq - max(QueuePosition(*before[0]).seq, place.floor_seq) if before else 0
 
@@ -105,12 +95,12 @@ def move_locked(client_id: int, seq: int | None, now: int, why: str) -> Script[Q
     """Sets the position of delivery to `seq`, within the seqs that the queue holds, or (None) after all of them."""
     queue, _ = yield from locked(client_id)
     yield Statement(TAKE_BACK, (client_id,))
-    found = yield Statement(PLACE, (queue,))
+    found = yield Statement(owned_cursors.LOCK_ONLY, {"topic": queue, "kind": "subscription"})
     if not found:
         raise NotFound(f"the queue {queue!r} was deleted")
     before = QueuePosition(*found[0])
     after = before.head_seq if seq is None else max(min(seq, before.head_seq), before.floor_seq)
-    yield Statement(MOVE, {"seq": after, "now": now, "queue": queue})
+    yield Statement(owned_cursors.SET_ONLY, {"seq": after, "now": now, "topic": queue, "kind": "subscription"})
     change = {"seq": before.seq}, {"seq": after, "why": why}
     yield from audit.note("change", "bus", f"subscriber {queue}", *change)
     return before._replace(seq=after)

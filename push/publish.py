@@ -35,7 +35,7 @@ LEAST_TIME, MOST_TIME = -(2**63), 2**63 - 1
 # an append that was prepared with the older version then finds no row.
 OWNER = """
 SELECT t.id, h.version, p.publisher_id
-  FROM push_bustopic p JOIN topics_topic t ON t.name = 'bus:' || p.name JOIN topics_topichead h ON h.topic_id = t.id
+  FROM push_bustopic p JOIN topics_topic t ON t.name = 'bus:' || p.name JOIN topic_heads h ON h.topic_id = t.id
  WHERE p.name = %s AND p.publisher_id IS NOT NULL
 """
 # If two clients publish first at the same time, the second waits here for the first one's commit, and then finds the row. A

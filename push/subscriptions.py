@@ -23,12 +23,14 @@ from push.fill import before_read
 from push.names import BUS, QUEUE, bus_topic, check_token, check_topic, queue_of, router_of
 from push.publish import NEW_TOPIC, check_url
 from routers import graph
-from routers.routers import RouterConfig, create_router, lock_cursors, remove, touch, wake_source
+from routers.routers import SET_ORDERED, RouterConfig, create_router, lock_cursors, remove, touch, wake_source
 from routers.stored import COLUMNS, StoredRouter
 from store.script import Script, Statement, atomically
 from topics import audit
 from topics.cache import forget, load_topic
 from topics.config import insert_topic
+from topics.heads import LOCK_TOPICS
+from topics.owned_cursors import INSERT_AT_HEAD
 
 MAX_CALLBACK = 2048  # characters
 CREDENTIALS, HIDDEN = re.compile(r"(?<=://)[^/]*@"), "***@"  # of a callback: secrets, which are not shown
@@ -43,8 +45,6 @@ SELECT p.name FROM push_bustopic p JOIN topics_topic t ON t.name = 'bus:' || p.n
 # A client that publishes to the topic for the first time at this moment holds the row. This statement waits for that client, and
 # then leaves the row with the client as publisher.
 EXPECT = "INSERT INTO push_bustopic (name, created_ts) VALUES (%s, %s) ON CONFLICT (name) DO NOTHING"
-# The lock order (docs/concurrency.md): rows of topics, cursors, heads. The called functions lock the heads.
-LOCK_TOPICS = "SELECT FROM topics_topic WHERE name = ANY (%s) ORDER BY id FOR NO KEY UPDATE"
 ROUTERS = f"{COLUMNS} WHERE dest.name = %s AND source.name ^@ 'bus:' ORDER BY source.name"
 OF = """
 SELECT s.queue, s.callback, s.uuid, s.timeout_ms, s.max_events, s.unsubscribed_ts
@@ -57,18 +57,6 @@ VALUES (%(client)s, %(queue)s, %(callback)s, %(uuid)s, %(timeout)s, %(max)s, fal
 ON CONFLICT (client_id) DO UPDATE
    SET callback = excluded.callback, uuid = excluded.uuid, timeout_ms = excluded.timeout_ms, max_events = excluded.max_events,
        unsubscribed_ts = NULL
-"""
-# Delivery starts at the head of the queue when the cursor is created. The queue is new and empty then.
-CURSOR = """
-INSERT INTO topics_cursor (topic_id, kind, name, seq, forwarded_total, updated_ts)
-SELECT t.id, 'subscription', %(name)s, h.head_seq, 0, %(now)s
-  FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id WHERE t.name = %(queue)s
-ON CONFLICT (topic_id, name, kind) DO NOTHING
-"""
-ORDER = """
-UPDATE routers_router r SET ordered = %(ordered)s FROM topics_topic source, topics_topic dest
- WHERE source.id = r.source_id AND dest.id = r.dest_id AND dest.name = %(queue)s AND source.name ^@ 'bus:'
-   AND r.ordered <> %(ordered)s
 """
 NAMED = """
 SELECT c.id, c.name FROM push_subscriber s JOIN push_busclient c ON c.id = s.client_id
@@ -202,6 +190,7 @@ def subscribe_locked(
     queue = before[0][0] if before else queue_of(client_name, client_id)
     yield from insert_topic(queue, {}, now)
     sources = [bus_topic(name) for name in names]
+    # The lock order (docs/concurrency.md): rows of topics, cursors, heads. The called functions lock the heads.
     yield Statement(LOCK_TOPICS, ([queue, *sources],))
     routers = [StoredRouter(*row) for row in (yield Statement(ROUTERS, (queue,)))]
     yield from lock_cursors([each.cursor_id for each in routers])
@@ -212,7 +201,9 @@ def subscribe_locked(
         "max": 100 if wanted.max is None else wanted.max,
     }
     yield Statement(SAVE, {"client": client_id, "queue": queue, "now": now, **values})
-    yield Statement(CURSOR, {"queue": queue, "name": queue.removeprefix(QUEUE), "now": now})
+    # Delivery starts at the head of the queue when the cursor is created. The queue is new and empty then.
+    cursor = {"topic": queue, "kind": "subscription", "name": queue.removeprefix(QUEUE), "now": now}
+    yield Statement(INSERT_AT_HEAD, cursor)
     gone = [each for each in routers if each.source not in sources]
     if gone:
         yield from remove(gone)
@@ -223,7 +214,7 @@ def subscribe_locked(
             config = RouterConfig(source=source, dest=queue, allow_fan_in=True, **begins)
             yield from create_router(router_of(source.removeprefix(BUS), queue), config, now)
     # From here on, several topics are merged in the order of publishing.
-    yield Statement(ORDER, {"queue": queue, "ordered": len(sources) > 1})
+    yield Statement(SET_ORDERED, {"dest": queue, "sources": BUS, "ordered": len(sources) > 1})
     yield from note_change(queue, before, routers, {**values, "topics": names})
     made = [StoredRouter(*row) for row in (yield Statement(ROUTERS, (queue,)))]
     return [queue, *sources, *(each.source for each in gone)], [each.source_id for each in made]

@@ -14,38 +14,29 @@ from routers import graph
 from routers.advance import ADVANCE
 from routers.advance import STEP as ADVANCE_STEP
 from store.script import Script, Statement, atomically
-from topics import audit, wake
+from topics import audit, owned_cursors, wake
 from topics.cache import forget
 from topics.delete import delete_locked
+from topics.heads import LOCK_HEADS, LOCK_TOPIC, LOST, OUTDATE_NAMED
 
 # The number of all events that were ever published to each topic. Seqs of deleted topics of the same name do not count. Seqs that
 # a crash took before a reader saw them (pieces without a home) do not count either.
-ALL = """
-SELECT p.name, client.name,
-       coalesce(h.head_seq - h.recreated_seq - (SELECT coalesce(sum(last_seq - first_seq + 1), 0)::bigint FROM topics_span lost
-                               WHERE lost.topic_id = t.id AND lost.home_id IS NULL), 0)
+ALL = f"""
+SELECT p.name, client.name, coalesce(h.head_seq - h.recreated_seq - ({LOST} AND topic_id = t.id), 0)
   FROM push_bustopic p LEFT JOIN push_busclient client ON client.id = p.publisher_id
-  LEFT JOIN topics_topic t ON t.name = 'bus:' || p.name LEFT JOIN topics_topichead h ON h.topic_id = t.id
+  LEFT JOIN topics_topic t ON t.name = 'bus:' || p.name LEFT JOIN topic_heads h ON h.topic_id = t.id
  ORDER BY p.name
 """
 LOCK = "SELECT publisher_id FROM push_bustopic WHERE name = %s FOR UPDATE"
 DROP = "DELETE FROM push_bustopic WHERE name = %s"
 # The lock order (docs/concurrency.md): the topic's row, 7001, cursors, heads.
-LOCK_TOPIC = "SELECT id FROM topics_topic WHERE name = %s FOR NO KEY UPDATE"
 LOCK_ADVANCES = "SELECT pg_advisory_xact_lock_shared(7001)"
 QUEUES = """
 SELECT DISTINCT r.dest_id, r.ordered FROM routers_router r JOIN topics_topic t ON t.id = r.dest_id
  WHERE r.source_id = %s AND t.name ^@ %s ORDER BY r.dest_id
 """
-LOCK_CURSORS = """
-SELECT FROM topics_cursor
- WHERE id = ANY (ARRAY(SELECT cursor_id FROM routers_router WHERE source_id = %(topic)s OR dest_id = ANY (%(queues)s)))
- ORDER BY id FOR UPDATE
-"""
-LOCK_HEADS = "SELECT FROM topics_topichead WHERE topic_id = ANY (%s) ORDER BY topic_id FOR UPDATE"
+CURSORS = "SELECT cursor_id FROM routers_router WHERE source_id = %(topic)s OR dest_id = ANY (%(queues)s)"
 HAND_OVER = "UPDATE push_bustopic SET publisher_id = %s WHERE name = %s"
-# After the commit, an append that was prepared with the old version finds no row, and looks at the publisher again (publish.py).
-OUTDATE = "UPDATE topics_topichead SET version = version + 1 FROM topics_topic t WHERE t.id = topic_id AND t.name = %s"
 CLIENT = "SELECT name FROM push_busclient WHERE id = %s AND token IS NOT NULL"
 
 
@@ -103,7 +94,10 @@ def fill_queues(topic_id: int, now: int) -> Script[list[tuple[int, int]]]:
     yield Statement(LOCK_ADVANCES)
     queues = yield Statement(QUEUES, (topic_id, QUEUE))
     ids = [queue_id for queue_id, _ in queues]
-    yield Statement(LOCK_CURSORS, {"topic": topic_id, "queues": ids})
+    cursors = yield Statement(
+        CURSORS, {"topic": topic_id, "queues": ids}
+    )  # the graph is locked: no other router appears
+    yield Statement(owned_cursors.LOCK, ([cursor_id for (cursor_id,) in cursors],))
     yield Statement(LOCK_HEADS, ([topic_id, *ids],))
     heads: dict[int, int] = {}
     more = True
@@ -132,6 +126,7 @@ def hand_over_locked(name: str, client_id: int) -> Script[None]:
     if not owner or not client:
         raise NotFound(f"topic {name!r} does not exist" if client else "this client does not exist")
     yield Statement(HAND_OVER, (client_id, name))
-    yield Statement(OUTDATE, (bus_topic(name),))
+    # An append that was prepared with the old version then looks at the publisher again (publish.py).
+    yield Statement(OUTDATE_NAMED, (bus_topic(name),))
     before, after = {"publisher": owner[0][0]}, {"publisher": client_id}
     yield from audit.note_difference("bus", f"topic {name}", before, after)

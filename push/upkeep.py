@@ -13,6 +13,7 @@ from django.db import connection
 from routers import graph
 from store.script import Script, Statement, atomically, run
 from topics.delete import delete_locked
+from topics.heads import LOCK_HEAD
 from wire.keys import OPEN
 
 DAY_MS = 86_400_000
@@ -26,12 +27,11 @@ DELETE FROM push_delivery WHERE id IN (SELECT id FROM push_delivery WHERE ts < %
 DELIVERED = """
 SELECT * FROM (
     SELECT h.topic_id, least(c.seq, topic_seq_at(h.topic_id, h.floor_seq, h.head_seq, %s) - 1) AS upto, h.floor_seq
-      FROM push_subscriber s JOIN topics_topic t ON t.name = s.queue JOIN topics_topichead h ON h.topic_id = t.id
-      JOIN topics_cursor c ON c.topic_id = t.id AND c.kind = 'subscription'
+      FROM push_subscriber s JOIN topics_topic t ON t.name = s.queue JOIN topic_heads h ON h.topic_id = t.id
+      JOIN topic_cursors c ON c.topic_id = t.id AND c.kind = 'subscription'
      WHERE c.seq > h.floor_seq) queue
  WHERE upto > floor_seq
 """
-LOCK_HEAD = "SELECT FROM topics_topichead WHERE topic_id = %s FOR UPDATE"
 TRIM = "SELECT records FROM topic_trim(%s, %s, 'delete')"
 # Subscribers that unsubscribed before a time, and whose events are all delivered.
 LEFT = """

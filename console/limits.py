@@ -20,7 +20,7 @@ SELECT (SELECT count(*) FROM topics_topic), (SELECT count(*) FROM routers_router
        coalesce((SELECT sum(count) FROM topics_streamcount WHERE seen_ts > %(fresh)s), 0)::bigint,
        coalesce((SELECT max(of_key) FROM (SELECT sum(count) AS of_key FROM topics_streamcount
                                            WHERE seen_ts > %(fresh)s GROUP BY key_id) k), 0)::bigint,
-       (SELECT coalesce(sum(bytes), 0)::bigint FROM topics_topichead), (SELECT count(*) FROM console_sample)
+       (SELECT coalesce(sum(bytes), 0)::bigint FROM topic_heads), (SELECT count(*) FROM console_sample)
 """
 ASKED = (  # limits of a single request, so they have no usage
     ("TOPICS_MAX_RECORDS_PER_APPEND", "records per append"),

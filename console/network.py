@@ -34,13 +34,13 @@ SELECT r.id, r.name, r.source_id, r.dest_id, r.state, r.last_error, r.guarantee,
 ENDS = "SELECT id, source_id, dest_id FROM routers_router"
 TOPICS = """
 SELECT t.id, t.name, h.head_seq, h.count, h.bytes, h.last_ts
-  FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id WHERE t.id = ANY (%(ids)s::bigint[])
+  FROM topics_topic t JOIN topic_heads h ON h.topic_id = t.id WHERE t.id = ANY (%(ids)s::bigint[])
 """
 BY_PREFIX = "SELECT id FROM topics_topic WHERE name ^@ %(prefix)s ORDER BY name LIMIT %(most)s"
 BY_NAME = "SELECT id FROM topics_topic WHERE name = %(name)s"
 READERS = """
 SELECT c.topic_id, c.name, head.head_seq - c.seq
-  FROM topics_cursor c JOIN topics_topichead head USING (topic_id)
+  FROM topic_cursors c JOIN topic_heads head USING (topic_id)
  WHERE c.kind <> 'router' AND c.topic_id = ANY (%(ids)s::bigint[]) ORDER BY c.topic_id, c.name
 """
 # Each open session's topics. The positions of a session are [topic id, seq, …] by name.

@@ -30,10 +30,10 @@ SELECT held.topics, held.records, held.bytes, router.routers, router.paused, rou
        coalesce((SELECT errors FROM console_sample WHERE kind = 'all' AND object_id = 0 AND ts > %(day)s ORDER BY ts LIMIT 1), 0),
        (SELECT count(*) FROM console_failure WHERE ts > %(day)s), streams.open
   FROM (SELECT count(*) AS topics, coalesce(sum(count), 0)::bigint AS records, coalesce(sum(bytes), 0)::bigint AS bytes
-          FROM topics_topichead) held,
+          FROM topic_heads) held,
        (SELECT count(*) AS routers, count(*) FILTER (WHERE state = 'paused') AS paused,
                count(*) FILTER (WHERE state = 'blocked') AS blocked, coalesce(sum(forwarded_total), 0)::bigint AS forwarded
-          FROM routers_router r JOIN topics_cursor c ON c.id = r.cursor_id) router,
+          FROM routers_router r JOIN topic_cursors c ON c.id = r.cursor_id) router,
        (SELECT coalesce(sum(value) FILTER (WHERE name = 'appended'), 0)::bigint AS appended,
                coalesce(sum(value) FILTER (WHERE name = 'read'), 0)::bigint AS read,
                coalesce(sum(value) FILTER (WHERE name = 'errors'), 0)::bigint AS errors FROM console_count) counted,
@@ -47,7 +47,7 @@ SELECT t.id, t.name, h.head_seq, h.head_seq - seen.head_seq, %(now)s::bigint - s
   FROM (SELECT DISTINCT ON (object_id) object_id, ts, head_seq FROM console_sample
          WHERE ts > %(now)s::bigint - 300000 AND ts <= %(now)s::bigint - 30000 AND kind = 'topic'
          ORDER BY object_id, ts DESC) seen
-  JOIN topics_topic t ON t.id = seen.object_id JOIN topics_topichead h ON h.topic_id = t.id
+  JOIN topics_topic t ON t.id = seen.object_id JOIN topic_heads h ON h.topic_id = t.id
  WHERE h.head_seq > seen.head_seq
  ORDER BY (h.head_seq - seen.head_seq) / (%(now)s::bigint - seen.ts)::float8 DESC, t.id LIMIT %(most)s
 """
@@ -61,7 +61,7 @@ SELECT r.id, r.name, source.name, dest.name, r.state, r.last_error, {LAG}
 """
 STUCK = """
 SELECT t.name, c.name, h.head_seq - c.seq AS lag, c.updated_ts
-  FROM topics_cursor c JOIN topics_topic t ON t.id = c.topic_id JOIN topics_topichead h ON h.topic_id = c.topic_id
+  FROM topic_cursors c JOIN topics_topic t ON t.id = c.topic_id JOIN topic_heads h ON h.topic_id = c.topic_id
  WHERE c.kind <> 'router' AND h.head_seq > c.seq AND c.updated_ts < %(now)s::bigint - %(stuck)s
  ORDER BY lag DESC, c.id LIMIT %(most)s
 """

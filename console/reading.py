@@ -8,6 +8,7 @@ import msgspec
 
 from routers.lag import FROM, LAG, STALLED_MS, lag_of
 from store.database import prepared
+from topics.usage import PINNED_BELOW, STORED
 from watch.sessions import SavedPositions
 
 MOST_SESSIONS = 50
@@ -22,30 +23,12 @@ SELECT r.id, r.name, source.name, dest.name, r.source_id, r.state, r.last_error,
  ORDER BY r.name LIMIT 200
 """
 CURSORS = """
-SELECT name, seq, updated_ts FROM topics_cursor WHERE topic_id = %(id)s AND kind <> 'router' ORDER BY seq, name LIMIT 200
+SELECT name, seq, updated_ts FROM topic_cursors WHERE topic_id = %(id)s AND kind <> 'router' ORDER BY seq, name LIMIT 200
 """
 # Scans all sessions. Positions are JSON, and the table has at most 10,000 rows.
 SESSIONS = """
 SELECT wid, key_id, spots, open, seen_ts FROM topics_watchsession
  WHERE strpos(spots, %(name)s) > 0 ORDER BY open DESC, seen_ts DESC LIMIT %(most)s
-"""
-# The bytes of the topic's rows, by the running total: two index probes. Deleted rows in between count, too.
-STORED = """
-SELECT head.total - (first.total - first.size)
-  FROM topics_topichead head CROSS JOIN LATERAL (
-      SELECT total, size FROM topics_record WHERE topic_id = %(id)s ORDER BY seq LIMIT 1) first
- WHERE head.topic_id = %(id)s
-"""
-# The records below the floor that other topics show, by the index of spans by home.
-PINNED = """
-SELECT t.name, sum(least(home_last_seq, head.floor_seq) - home_first_seq + 1)::bigint
-  FROM topics_topichead head
- CROSS JOIN LATERAL (
-     SELECT topic_id, home_first_seq, home_last_seq FROM topics_span
-      WHERE home_id = %(id)s AND shown AND home_first_seq <= head.floor_seq LIMIT %(most)s) piece
-  JOIN topics_topic t ON t.id = piece.topic_id
- WHERE head.topic_id = %(id)s
- GROUP BY t.name ORDER BY 2 DESC LIMIT 10
 """
 
 
@@ -124,4 +107,4 @@ def stored(topic_id: int) -> int | None:
 def pinned(topic_id: int) -> list[tuple[str, int]]:
     """Returns the topics that show records below this topic's floor, with the number of records. The records' bytes cannot be
     freed."""
-    return [(name, count) for name, count in prepared(PINNED, {"id": topic_id, "most": MOST_PIECES})]
+    return [(name, count) for name, count in prepared(PINNED_BELOW, {"id": topic_id, "most": MOST_PIECES})]

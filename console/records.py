@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from store.database import prepared
+from topics.tagged import TAGGED
 
 LIMIT = 50  # records of a page
 FIRST_LOOK, MOST_LOOKED = 100, 12_800  # seqs of the first range, and of one page
@@ -42,30 +43,6 @@ SELECT seq, ts, node, tag, {texts}, home_topic, home_seq, path
  WHERE (%(node)s::text IS NULL OR node = %(node)s) AND (%(tag)s::text IS NULL OR starts_with(tag, %(tag)s))
  ORDER BY seq {order} LIMIT %(limit)s
 """
-# Own records by the index on the tag. Forwarded records by the same index of their home topics, for the next pieces of the topic.
-TAGGED = """
-WITH head AS (SELECT floor_seq, head_seq FROM topics_topichead WHERE topic_id = %(id)s),
-pieces AS (
-    SELECT s.* FROM head CROSS JOIN LATERAL (
-        SELECT * FROM topics_span
-         WHERE topic_id = %(id)s AND last_seq > floor_seq AND last_seq >= %(first)s AND first_seq <= %(last)s
-         ORDER BY last_seq {order} LIMIT {most_spans}) s),
-found AS (
-    (SELECT seq FROM head CROSS JOIN LATERAL (
-         SELECT seq FROM topics_record r
-          WHERE topic_id = %(id)s AND tag = %(tag)s AND seq > floor_seq AND seq >= %(first)s AND seq <= %(last)s AND NOT deleted
-          ORDER BY seq {order} LIMIT %(limit)s) own)
-    UNION ALL
-    (SELECT s.first_seq + r.seq - s.home_first_seq FROM head, pieces s CROSS JOIN LATERAL (
-         SELECT seq FROM topics_record
-          WHERE topic_id = s.home_id AND tag = %(tag)s
-            AND seq >= s.home_first_seq + greatest(%(first)s - s.first_seq, head.floor_seq + 1 - s.first_seq, 0)
-            AND seq <= s.home_last_seq - greatest(s.last_seq - %(last)s, 0)
-          ORDER BY seq {order} LIMIT %(limit)s OFFSET 0) r
-      WHERE s.shown AND s.keep_tag)
-    ORDER BY seq {order} LIMIT %(limit)s)
-SELECT (SELECT array_agg(seq) FROM found), (SELECT count(*) FROM pieces), (SELECT {edge} FROM pieces)
-"""
 SOME = """
 SELECT seq, ts, node, tag, {texts}, home_topic, home_seq, path
   FROM unnest(%(seqs)s::bigint[]) wanted CROSS JOIN LATERAL topic_log_range(%(name)s, wanted, wanted)
@@ -73,9 +50,9 @@ SELECT seq, ts, node, tag, {texts}, home_topic, home_seq, path
 # Looks up the boundaries of time slices, with some 25 probes each.
 SLICES = """
 SELECT topic_seq_at(h.topic_id, h.floor_seq, h.head_seq, %(since)s::bigint + n * %(step)s::bigint)
-  FROM topics_topichead h, generate_series(0, %(slices)s::int) n WHERE h.topic_id = %(id)s ORDER BY n
+  FROM topic_heads h, generate_series(0, %(slices)s::int) n WHERE h.topic_id = %(id)s ORDER BY n
 """
-FIRST_TS = "SELECT topic_next_ts(topic_id, floor_seq), last_ts FROM topics_topichead WHERE topic_id = %(id)s"
+FIRST_TS = "SELECT topic_next_ts(topic_id, floor_seq), last_ts FROM topic_heads WHERE topic_id = %(id)s"
 SLICES_SHOWN = 48
 SLICES_FRESH_SECONDS = 15.0  # the picture of a large topic takes some ten milliseconds, so paging reuses it
 MOST_REMEMBERED = 500

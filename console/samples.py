@@ -24,7 +24,7 @@ ALL = f"""
 INSERT INTO console_sample ({COLUMNS})
 SELECT 'all', 0, %(minute)s, counted.appended, counted.read, coalesce(router.forwarded, 0), held.count, held.bytes,
        coalesce(router.lag, 0), greatest(coalesce(router.oldest_ms, 0), 0), counted.errors
-  FROM (SELECT coalesce(sum(count), 0) AS count, coalesce(sum(bytes), 0) AS bytes FROM topics_topichead) held,
+  FROM (SELECT coalesce(sum(count), 0) AS count, coalesce(sum(bytes), 0) AS bytes FROM topic_heads) held,
        (SELECT sum(forwarded_total) AS forwarded, sum(lag) AS lag, max(oldest_unread_ms) AS oldest_ms
           FROM ({OF_ROUTERS}) r) router,
        (SELECT coalesce(sum(value) FILTER (WHERE name = 'appended'), 0) AS appended,
@@ -46,8 +46,8 @@ INSERT INTO console_sample ({COLUMNS})
 SELECT 'topic', now.id, %(minute)s, now.head_seq, 0, 0, now.count, now.bytes, now.lag, 0, 0
   FROM (SELECT h.topic_id AS id, h.head_seq, h.count, h.bytes, coalesce(h.head_seq - slowest.seq, 0) AS lag,
                0::bigint AS oldest_ms, 0::bigint AS errors
-          FROM topics_topichead h
-          LEFT JOIN (SELECT topic_id, min(seq) AS seq FROM topics_cursor WHERE kind <> 'router' GROUP BY topic_id) slowest
+          FROM topic_heads h
+          LEFT JOIN (SELECT topic_id, min(seq) AS seq FROM topic_cursors WHERE kind <> 'router' GROUP BY topic_id) slowest
             USING (topic_id)) now
 {LAST.format(kind="'topic'")}
 """

@@ -10,15 +10,8 @@ from typing import Any, NamedTuple
 import psycopg
 
 from base.errors import TopicNotFound
+from topics.ranges import EXTENT
 
-# `s.earliest_seq - 1` is the floor that readers see: expired records are below.
-EXTENT = """
-SELECT t.id, t.name, h.head_seq, s.earliest_seq - 1, h.holes_seq, h.recreated_seq
-  FROM topics_topic t
-  JOIN topics_topichead h ON h.topic_id = t.id
- CROSS JOIN LATERAL topic_stat(h, CASE WHEN t.ttl_ms > 0
-                                       THEN (extract(epoch FROM statement_timestamp()) * 1000)::bigint - t.ttl_ms END) s
-"""
 ONE = f"{EXTENT} WHERE t.name = %s"
 # A range of the unique index on the name. No character of a name sorts after "~".
 BY_PREFIX = f"{EXTENT} WHERE t.name >= %(prefix)s AND t.name < %(prefix)s || '~' ORDER BY t.name"

@@ -12,14 +12,9 @@ from typing import Any, NamedTuple
 from base.clock import now_ms
 from base.errors import NotReady
 from store.script import Script, Statement, atomically
+from topics import owned_cursors
+from topics.heads import KEEP_TOPIC
 
-# Locks the topic's row against a delete, because a cursor must not outlive its topic.
-LOCK_TOPIC = "SELECT FROM topics_topic WHERE id = %s FOR KEY SHARE"
-MAKE_CURSOR = """
-INSERT INTO topics_cursor (topic_id, kind, name, seq, forwarded_total, updated_ts)
-SELECT topic_id, 'pipeline', %s, recreated_seq, 0, %s FROM topics_topichead WHERE topic_id = %s
-ON CONFLICT (topic_id, name, kind) DO NOTHING
-"""
 MAKE_READING = """
 INSERT INTO pipeline_reading (topic_id, name, target) VALUES (%s, %s, %s) ON CONFLICT (topic_id, name) DO NOTHING
 """
@@ -27,17 +22,11 @@ INSERT INTO pipeline_reading (topic_id, name, target) VALUES (%s, %s, %s) ON CON
 DROP_ORPHANS = "DELETE FROM pipeline_reading r WHERE NOT EXISTS (SELECT FROM topics_topic WHERE id = r.topic_id)"
 FIND = """
 SELECT r.id, r.topic_id, c.seq, r.upto_seq
-  FROM pipeline_reading r JOIN topics_cursor c ON c.topic_id = r.topic_id AND c.name = r.name AND c.kind = 'pipeline'
+  FROM pipeline_reading r JOIN topic_cursors c ON c.topic_id = r.topic_id AND c.name = r.name AND c.kind = 'pipeline'
  WHERE r.topic_id = %s AND r.name = %s
 """
 PLAN = "UPDATE pipeline_reading SET upto_seq = %s WHERE id = %s AND upto_seq IS NULL RETURNING id"
 END = "UPDATE pipeline_reading SET upto_seq = NULL WHERE id = %s AND upto_seq = %s RETURNING name"
-# The turn (pipeline/turns.py) already excludes other runs. The comparison of the seq is a second check.
-MOVE = """
-UPDATE topics_cursor SET seq = %(upto)s, updated_ts = %(now)s
- WHERE topic_id = %(topic_id)s AND name = %(name)s AND kind = 'pipeline' AND seq = %(seq)s
-RETURNING id
-"""
 
 
 class Place(NamedTuple):
@@ -63,9 +52,10 @@ def find_once(topic_id: int, name: str, target: str) -> Script[Place]:
     yield Statement(DROP_ORPHANS)
     rows = yield Statement(FIND, (topic_id, name))
     if not rows:
-        if not (yield Statement(LOCK_TOPIC, (topic_id,))):
+        if not (yield Statement(KEEP_TOPIC, (topic_id,))):  # a cursor must not outlive its topic
             raise NotReady("the topic was deleted meanwhile")
-        yield Statement(MAKE_CURSOR, (name, now_ms(), topic_id))
+        cursor = {"topic_id": topic_id, "kind": "pipeline", "name": name, "now": now_ms()}
+        yield Statement(owned_cursors.INSERT_AT_BEGIN, cursor)
         yield Statement(MAKE_READING, (topic_id, name, target))
         rows = yield Statement(FIND, (topic_id, name))
     return Place(*rows[0])
@@ -93,12 +83,14 @@ def end_once(place: Place, also: Script[Any] | None) -> Script[Place]:
     assert place.upto is not None
     ended = yield Statement(END, (place.id, place.upto))
     moved = ended and (
+        # The turn (pipeline/turns.py) already excludes other runs. The comparison of the seq is a second check.
         yield Statement(
-            MOVE,
+            owned_cursors.COMMIT,
             {
                 "upto": place.upto,
                 "now": now_ms(),
                 "topic_id": place.topic_id,
+                "kind": "pipeline",
                 "name": ended[0][0],
                 "seq": place.seq,
             },

@@ -34,6 +34,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from base.errors import InvalidRequest, NotReady
 from pipeline.database import Database
 from pipeline.extent import ONE, Extent, Part
+from topics.ranges import OWN_RECORDS
 
 ARROW = {
     "topic": pa.string(),
@@ -62,16 +63,6 @@ OWN = frozenset(("topic", "home_topic", "home_topic_id", "home_seq", "hops"))
 # Reads a topic's range by index and in order.
 READ = """
 SELECT {columns} FROM topic_log_range({topic}, {first}, {last}) log WHERE {conditions} ORDER BY seq
-"""
-# The same for own records, which need no look at spans. A deleted topic has no head, and so no records.
-READ_OWN = """
-SELECT {columns} FROM topics_record
- WHERE topic_id = {id} AND seq BETWEEN {first} AND {last} AND NOT deleted
-   AND seq > (SELECT floor_seq FROM topics_topichead WHERE topic_id = {id})
-   AND ts >= (SELECT CASE WHEN ttl_ms = 0 THEN 0 ELSE extract(epoch FROM statement_timestamp()) * 1000 - ttl_ms END::bigint
-                FROM topics_topic WHERE id = {id})
-   AND {conditions}
- ORDER BY seq
 """
 CHECK = "SELECT pipeline_check({topic}, {id}, {floor}, {first})"
 # Selects the reason of a loss, and the first seq that a crash took from the reader.
@@ -236,7 +227,7 @@ class Scan:
             nodes = sql.Literal(list(self.without_nodes))
             conditions.append(sql.SQL("(node IS NULL OR node <> ALL ({}))").format(nodes))
         columns = sql.SQL(", ").join(sql.SQL(EXPRESSIONS.get(name, name)) for name in self.stored(part))
-        return sql.SQL(READ_OWN if part.own else READ).format(
+        return sql.SQL(OWN_RECORDS if part.own else READ).format(
             columns=columns,
             topic=sql.Literal(part.topic),
             id=sql.Literal(part.topic_id),

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parent.parent
-SHIPPED = ("base", "pipeline")  # packages for Spark's Python workers
+SHIPPED = (
+    "base",
+    "pipeline",
+    "topics",
+)  # packages for Spark's Python workers, which import only statements from topics
 DRIVER = "org.postgresql:postgresql:42.7.8"
 # Spark's pages and logs must hide these values: Spark's own list, and connection strings.
 REDACTED = "(?i)secret|password|token|access[.]?key|dsn|url"

@@ -20,6 +20,7 @@ from pipeline.reader import read_parts
 from pipeline.work import Outcome, Work
 from routers.models import Router
 from topics.models import AuditEntry
+from topics.ranges import SPAN_RECORDS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -37,26 +38,21 @@ SELECT part.n AS part, log.seq AS source_seq, log.node, log.tag, log.meta::text 
 """
 # Selects the records that routers brought into a dest, including hidden records that are kept as evidence. A row whose length
 # changed after the append was altered.
-DEST = """
+DEST = f"""
 SELECT part.n AS part, record.seq AS dest_seq, span.shown, span.ts AS dest_ts, span.path[cardinality(span.path)] AS router,
        record.node AS dest_node, record.tag AS dest_tag, record.meta AS dest_meta,
        hashtextextended(home.data::text, 0) AS dest_data,
        home.size = octet_length(home.data::text) + coalesce(octet_length(home.meta::text), 0) AS whole,
        span.home_id, home.seq AS home_seq
-  FROM {parts}
- CROSS JOIN LATERAL topic_spans({id}, part.first, part.last) span
- CROSS JOIN LATERAL (
-       SELECT seq, node, tag, meta, data, size FROM topics_record
-        WHERE topic_id = span.home_id
-          AND seq >= span.home_first_seq + greatest(part.first - span.first_seq, 0)
-          AND seq <= span.home_last_seq - greatest(span.last_seq - part.last, 0)
-       OFFSET 0) home
+  FROM {{parts}}
+ CROSS JOIN LATERAL topic_spans({{id}}, part.first, part.last) span
+ CROSS JOIN LATERAL ({SPAN_RECORDS}) home
  CROSS JOIN LATERAL span_record(span, home.seq, home.node, home.tag, home.meta) record
 """
 # Selects the difference between the head's count and the number of shown records, in one snapshot.
 MISCOUNTED = """
 SELECT h.count - e.records
-  FROM topics_topichead h CROSS JOIN LATERAL topic_extent(h.topic_id, h.floor_seq + 1, h.head_seq, h.holes_seq) e
+  FROM topic_heads h CROSS JOIN LATERAL topic_extent(h.topic_id, h.floor_seq + 1, h.head_seq, h.holes_seq) e
  WHERE h.topic_id = %s
 """
 

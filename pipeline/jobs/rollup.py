@@ -17,6 +17,7 @@ from pipeline.extent import Extent, Part, divide
 from pipeline.reader import read_parts
 from pipeline.work import Outcome, Work
 from store.script import Script, Statement, run
+from topics.ranges import SPAN_RECORDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,18 +32,12 @@ SELECT part.n AS part, log.seq, log.ts, log.node, log.tag,
   FROM {parts}
  CROSS JOIN LATERAL topic_log_range({topic}, part.first, part.last) log
 """
-# Reads spans by their index, and home rows by their key; OFFSET 0 keeps this plan. The last router of the path forwarded the
-# record to this topic.
-DELAYS = """
+# Reads spans by their index. The last router of the path forwarded the record to this topic.
+DELAYS = f"""
 SELECT part.n AS part, span.path[cardinality(span.path)] AS router, span.ts, span.ts - home.ts AS delay_ms
-  FROM {parts}
- CROSS JOIN LATERAL topic_spans({id}, part.first, part.last) span
- CROSS JOIN LATERAL (
-       SELECT ts FROM topics_record
-        WHERE topic_id = span.home_id
-          AND seq >= span.home_first_seq + greatest(part.first - span.first_seq, 0)
-          AND seq <= span.home_last_seq - greatest(span.last_seq - part.last, 0)
-       OFFSET 0) home
+  FROM {{parts}}
+ CROSS JOIN LATERAL topic_spans({{id}}, part.first, part.last) span
+ CROSS JOIN LATERAL ({SPAN_RECORDS}) home
  WHERE span.shown
 """
 CLEAR = "DELETE FROM pipeline_staged WHERE reading_id = %s"

@@ -1,9 +1,15 @@
-"""Checks the imports between our modules. Prints each fault, and then fails.
+"""Checks the imports between our modules, and the tables that statements name. Prints each fault, and then fails.
 
 - A package imports only packages below it in this list.
 - Modules do not import each other in a circle. An import inside a function counts like any other: it would only hide the circle.
 - A module does not assign to another module, and does not append to a list of another module. topics_project/wiring.py fills
   slots instead (base/slot.py).
+- A statement names only tables of its own package and of packages below. A statement writes only tables of its own package.
+- Statements on the log's tables are in topics/. Other packages use the log's views and functions, and the statements of
+  topics/heads.py and topics/owned_cursors.py. Statements everywhere may read names and ids in topics_topic.
+
+SQL files are the exception. Functions in routers/sql and push/sql insert spans and advance heads inside one statement, because
+each additional round trip would hold the head's lock longer.
 
     topics_project   the site, where all is put together
     console          the operators' pages
@@ -21,6 +27,7 @@
 """
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +35,13 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 LAYERS = [line.split()[0] for line in str(__doc__).splitlines() if line.startswith("    ")]  # from the top
 GROWS = ("append", "extend", "insert")
+# Migrations of topics create these tables. Another package has the statements on them.
+ELSEWHERE = {"topics_apikey": "wire", "topics_streamcount": "watch", "topics_watchsession": "watch"}
+NAMES = "topics_topic"
+ASKS_FOR_RIGHTS = ("topics_project.privileges",)  # asks which logins may write a table, and does not use the table
+VIEWS = ("topic_cursors", "topic_heads", "topic_log")  # for reads
+CREATES = re.compile(r"^CREATE (?:UNLOGGED )?TABLE (\w+)", re.MULTILINE)
+WRITES = re.compile(r"\b(?:INSERT INTO|UPDATE|DELETE FROM|TRUNCATE)\s+(\w+)")
 
 
 def name_of(file: Path) -> str:
@@ -119,6 +133,52 @@ def root(target: ast.expr) -> str:
     return target.id if isinstance(target, ast.Name) else ""
 
 
-found = [*upward(), *circles(), *reaching()]
-print("\n".join(found) or "Every package imports only what lies below it, in no circle.")
+def tables() -> dict[str, str]:
+    """Returns the package that owns each table: tables of models, and those that SQL files create."""
+    owners: dict[str, str] = {}
+    for package in LAYERS:
+        for node in ast.walk(MODULES.get(f"{package}.models", ast.Module([], []))):
+            if isinstance(node, ast.ClassDef) and any(ast.unparse(base) == "models.Model" for base in node.bases):
+                owners[f"{package}_{node.name.lower()}"] = package
+        for file in (ROOT / package / "sql" / "tables").glob("*.sql"):
+            owners |= dict.fromkeys(CREATES.findall(file.read_text()), package)
+    return owners | ELSEWHERE
+
+
+def texts(module: str) -> Iterator[tuple[int, str]]:
+    """Yields the line and the text of each string of a module, except docstrings."""
+    tree = MODULES[module]
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node.lineno, node.value
+
+
+def foreign() -> Iterator[str]:
+    """Yields the tables of other packages that statements write, of packages above, and of the log outside of topics/."""
+    owners = tables()
+    for module in (each for each in MODULES if each.split(".")[0] in LAYERS and ".migrations." not in each):
+        if module in ASKS_FOR_RIGHTS:
+            continue
+        package = module.split(".")[0]
+        for line, text in texts(module):
+            written = set(WRITES.findall(text))
+            yield from (f"{module}:{line}: {view} is a view for reads" for view in VIEWS if view in written)
+            for table in sorted(set(re.findall(r"\w+", text)) & owners.keys()):
+                owner = owners[table]
+                if owner == package:
+                    continue
+                if owner not in LAYERS[LAYERS.index(package) :]:
+                    yield f"{module}:{line}: {package} is below {owner} and must not name {table}"
+                elif table in written:
+                    yield f"{module}:{line}: {table} belongs to {owner}: only {owner} writes this table"
+                elif owner == "topics" and table != NAMES:
+                    yield f"{module}:{line}: {table} belongs to topics: use a view, function or statement of the log"
+
+
+found = [*upward(), *circles(), *reaching(), *foreign()]
+print(
+    "\n".join(found)
+    or "Every package imports only what lies below it, in no circle, and leaves the log's tables to topics/."
+)
 sys.exit(bool(found))

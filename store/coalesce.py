@@ -1,7 +1,7 @@
 """The coalescer: steps of one kind that arrive together in an event loop become one transaction (`Coalesced` in script.py).
 
-Each kind has a lane: a queue, and one round trip at a time. Steps that arrive during a round trip share the next one. No step
-suffers from its neighbours: a refused transaction is divided until the step to blame is alone, and steps for a lock that
+Each kind has a lane: a queue, and one round trip at a time. Steps that arrive during a round trip share the next round trip. A
+step does not suffer from its neighbours. A refused transaction is divided until the step to blame is alone. Steps for a lock that
 another client holds move to a lane of their own (docs/concurrency.md, "A head that another client holds").
 """
 
@@ -20,10 +20,10 @@ from store.held import LONG_MS, HeldLocks, limited
 from store.pool import Pool
 from store.script import NOT_SYNCED, Coalesced, Done, PlannedTransaction, Statement
 
-CONNECTIONS = 5  # for all lanes of an event loop; each has one while its round trip is under way
-BRIEF_MS = 10  # the wait for each lock while the coalescer finds out which of several is held
+CONNECTIONS = 5  # for all lanes of an event loop; a lane has one connection during its round trip
+BRIEF_MS = 10  # the wait for each lock while the coalescer finds out which lock is held
 SESSION = "SET synchronous_commit = off"
-# This commit waits for the disk, and so for all commits before it.
+# This commit waits for the disk. Then all earlier commits are on disk, too.
 FLUSH = "SELECT set_config('synchronous_commit', 'on', true), pg_logical_emit_message(true, 'topics', '')"
 Step = Coalesced[Any]
 
@@ -37,14 +37,14 @@ class Coalescer:
         self.lanes: dict[Hashable, Lane] = {}
 
     def ask(self, step: Step) -> asyncio.Future[Any]:
-        """Returns the outcome of the step, to be awaited. Awaiting it raises TopicsError, or a fault of ours."""
+        """Returns a future with the outcome of the step. The future raises TopicsError, or the error of a bug in our code."""
         step.done = self.held.loop.create_future()
         is_held = self.held.lines and self.held.is_held(step.lock)
         self.lane(step, step.lock if is_held else None).add(step)
         return step.done
 
     def lane(self, step: Step, lock: Hashable = None) -> Lane:
-        """The lane of the step's kind, or the one in the line of a held `lock`."""
+        """Returns the lane of the step's kind, or the lane of this kind in the line of a held `lock`."""
         key = (type(step), step.lane, lock)
         lane = self.lanes.get(key)
         if lane is None:
@@ -62,15 +62,16 @@ class Lane:
     """A queue of steps of one kind. With a `lock`, the lane waits in the line of this held lock. Otherwise it waits for each lock
     for LONG_MS at most.
 
-    Everything here runs in one event loop, and only an `await` lets others in. During an `await` of the running task a client can
-    add a step or go away. So the task takes its batch after its last wait, and looks at the queue again before it ends.
+    Everything here runs in one event loop, and other code runs only during an `await`. During an `await` of the running task a
+    client can add a step or disconnect. So the task takes a batch after the last wait, and checks the queue again before the
+    end.
     """
 
     def __init__(self, coalescer: Coalescer, key: tuple[type[Step], str, Hashable], lock: Hashable) -> None:
         self.coalescer, self.held, self.connections = coalescer, coalescer.held, coalescer.connections
         self.key, self.kind, self.lock = key, key[0], lock
         self.waiting: list[Step] = []  # in order of arrival
-        self.left: Sequence[Step] = ()  # the steps of the batch under way that are in no group
+        self.left: Sequence[Step] = ()  # the steps of the current batch that are in no group
         self.running: asyncio.Task[None] | None = None
 
     def add(self, step: Step) -> None:
@@ -79,7 +80,7 @@ class Lane:
             self.running = self.held.loop.create_task(self.run())
 
     async def run(self) -> None:
-        """Serve the queue until it is empty."""
+        """Serves the queue until it is empty."""
         while self.waiting:
             try:
                 if self.lock is None:
@@ -91,17 +92,17 @@ class Lane:
                 else:
                     # Steps that arrive while we wait for our turn join the queue, and so the batch.
                     async with self.held.aside(self.lock) as turn:
-                        self.waiting = [step for step in self.waiting if not step.done.done()]  # clients may have gone
+                        self.waiting = [step for step in self.waiting if not step.done.done()]  # some disconnected
                         await self.serve(turn.connection, [limited(turn.lock_ms), NOT_SYNCED])
             except Exception as error:  # there is no connection, or our turn did not come in time
                 self.refuse_all(error)
-        # Nothing awaits between the last look at the queue and here. So no step is left behind in a lane that ended.
+        # No `await` separates the last check of the queue from this line. So a lane that ended has no step left.
         self.running = None
         if self.lock is not None:
             self.coalescer.lanes.pop(self.key, None)
 
     async def serve(self, connection: Connection, first: Sequence[Statement] = ()) -> None:
-        """Answer the next batch, or set its steps aside. `first`: the statements that begin each transaction."""
+        """Answers the next batch, or sets its steps aside. `first`: the statements that begin each transaction."""
         batch = self.take()
         if not batch:
             return
@@ -113,13 +114,12 @@ class Lane:
             await self.perform(connection, groups, first)
             if self.left:
                 self.answer_left()
-        except (
-            Exception
-        ) as error:  # the connection ended, and its steps may or may not be committed; or a fault of ours
+        except Exception as error:
+            # If the connection ended, its steps may or may not be committed. Any other error is a bug in our code.
             refuse(batch, error)
 
     def answer_left(self) -> None:
-        """Answer the steps in no group, or keep them for the next batch. They follow a step for their lock that was set aside."""
+        """Moves a step in no group to the lane of a held lock, keeps the step for the next batch, or answers None."""
         left, self.left = self.left, ()
         again: list[Step] = []
         for step in left:
@@ -132,7 +132,7 @@ class Lane:
         self.waiting[:0] = again
 
     def take(self) -> list[Step]:
-        """The next batch: as many steps as one round trip may carry, and at least one."""
+        """Returns the next batch and takes it off the queue: as many steps as one round trip can carry, and at least one."""
         weight = 0
         for place, step in enumerate(self.waiting):
             weight += step.weight
@@ -145,12 +145,12 @@ class Lane:
     async def perform(
         self, connection: Connection, groups: Sequence[Sequence[Step]], first: Sequence[Statement] = ()
     ) -> None:
-        """Do each group in a transaction of its own, all in one round trip. Raises psycopg.Error when the connection ends."""
+        """Does each group in a transaction of its own, all in one round trip. Raises psycopg.Error if the connection ends."""
         started = time.perf_counter()
         outcomes: Sequence[Done | Exception]
         try:
             planned = [self.kind.transaction(group) for group in groups]
-        except Exception as error:  # one step cannot be sent, and nothing was sent
+        except Exception as error:  # a step cannot be sent, so nothing was sent
             if len(groups) > 1:
                 for group in groups:
                     await self.perform(connection, [group], first)
@@ -174,9 +174,9 @@ class Lane:
                 await self.perform(connection, [group[:half], group[half:]], first)
 
     async def set_aside(self, connection: Connection, group: Sequence[Step], error: LockNotAvailable) -> None:
-        """Another client holds a lock that the group wants. The steps for that lock go to its lane, and the others pass by."""
+        """Moves the steps for a lock that another client holds to the lane of the lock. The other steps of the group continue."""
         if self.lock is not None:
-            # This lane has waited for as long as a step may wait. The steps that arrived meanwhile would wait in vain, too.
+            # This lane has waited for as long as a step may wait. The steps that arrived meanwhile would not get the lock either.
             refuse(group, error)
             self.refuse_all(error)
             return
@@ -184,10 +184,10 @@ class Lane:
         for step in group:
             by_lock.setdefault(step.lock, []).append(step)
         if len(by_lock) > 1:
-            # A transaction for each lock shows by its own refusal that its lock is held.
+            # Each lock gets a transaction of its own. If PostgreSQL refuses the transaction, the lock is held.
             await self.perform(connection, list(by_lock.values()), [limited(BRIEF_MS)])
             return
-        # From here on each kind of step knows the lock. Later steps for it join its lane at once.
+        # From now on every kind of step finds this lock held. Later steps for the lock join its lane at once.
         self.held.note(group[0].lock)
         for step in group:
             self.coalescer.lane(step, step.lock).add(step)
@@ -200,10 +200,10 @@ class Lane:
 async def sent(
     connection: Connection, planned: Sequence[PlannedTransaction], first: Sequence[Statement]
 ) -> list[Done | Exception]:
-    """Send the transactions in one round trip. Returns the outcome of each.
+    """Sends the transactions in one round trip. Returns the outcome of each transaction.
 
-    `first`: the statements that begin each of them. Raises psycopg.Error when the connection ends, or when the wait for the disk
-    fails: the transactions may or may not be committed then.
+    `first`: the statements that begin each transaction. Raises psycopg.Error if the connection ends or the wait for the disk
+    fails. Then the transactions may or may not be committed.
     """
     transactions = [[(each.sql, each.arguments) for each in (*first, *whole.statements)] for whole in planned]
     if durable := any(whole.durable for whole in planned):
@@ -218,7 +218,10 @@ async def sent(
 
 
 async def sent_alone(connection: Connection, statements: Sequence[Statement], skip: int) -> Done | Exception:
-    """The same for one transaction that nobody waits for on disk: most are, and this costs less. `skip`: the first statements."""
+    """Sends one transaction without a wait for the disk. Most transactions need no such wait, and sent() would cost more.
+
+    Returns the outcome, without the rows of the first `skip` statements. Raises the error if the connection ends.
+    """
     try:
         if len(statements) == 1:
             rows = [await connection.execute(statements[0].sql, statements[0].arguments)]
@@ -233,7 +236,7 @@ async def sent_alone(connection: Connection, statements: Sequence[Statement], sk
 
 
 def tell(step: Step, got: Any) -> None:
-    if not step.done.done():  # else its client has gone
+    if not step.done.done():  # otherwise the client disconnected
         step.done.set_result(got)
 
 

@@ -1,7 +1,8 @@
-"""Locks that another client of PostgreSQL keeps: one list for everything that an event loop writes (docs/concurrency.md).
+"""Locks that other clients of PostgreSQL hold. An event loop has one list for all its writes (docs/concurrency.md).
 
-A step that may meet a lock names it: a head by its topic's id. A lock that was not released in time is held. The steps that want
-a held lock wait in its line, one at a time. So a held lock costs the other steps one wait, and not one for each arrival.
+A step names the lock that can make the step wait: a head by its topic's id. If a lock was not released in time, the lock is
+held. The steps that want a held lock wait in a line, one at a time. So a held lock costs the other steps one wait in total, and
+not one wait for each arrival.
 """
 
 from __future__ import annotations
@@ -19,23 +20,22 @@ from store.connection import Connection
 from store.pool import Pool
 from store.script import Statement
 
-# A statement that many share waits this long for a lock. Clients keep one for some ms, or until the disk has their commit.
+# A statement of many steps waits this long for a lock. Clients hold a lock for a few ms, or until their commit is on disk.
 LONG_MS = 100
-HELD_SECONDS = (
-    1.0  # a lock counts as held for this long after it was last met: a client that keeps one often does so again
-)
-PLACES = 4  # held locks that are waited for at once, so that they cannot take every connection
+# A lock counts as held for this long after a step last had to wait, because a client that holds a lock often does so again.
+HELD_SECONDS = 1.0
+PLACES = 4  # held locks that steps wait for at once, so that the waits cannot take every connection
 
 
 class Turn(NamedTuple):
-    """A connection for the step whose turn it is, and how long a statement may wait there for a lock (ms; 0: without a limit)."""
+    """A connection for the current step of a line, and the limit of a statement's wait for a lock (ms; 0: no limit)."""
 
     connection: Connection
     lock_ms: int
 
 
 class Line:
-    """The steps that want one lock."""
+    """The steps that want the same lock."""
 
     def __init__(self) -> None:
         self.turn = asyncio.Lock()
@@ -45,7 +45,7 @@ class Line:
 
 
 class HeldLocks:
-    """Lives in an event loop. `connections`: they wait for a lock as long as TOPICS_LOCK_TIMEOUT_MS allows."""
+    """The held locks of an event loop. `connections`: a statement there waits for a lock for at most TOPICS_LOCK_TIMEOUT_MS."""
 
     def __init__(self, connections: Pool) -> None:
         self.loop = asyncio.get_running_loop()
@@ -54,12 +54,12 @@ class HeldLocks:
         self.lines: dict[Hashable, Line] = {}
 
     def is_held(self, lock: Hashable) -> bool:
-        """Whether a step that wants this lock has to wait in its line."""
+        """Returns whether a step that wants this lock has to wait in the line."""
         line, now = self.lines.get(lock), self.loop.time()
         return line is not None and (now < line.held_until or now - line.since > LONG_MS / 1000)
 
     def note(self, lock: Hashable) -> None:
-        """A step has waited for this lock for LONG_MS."""
+        """Notes that a step has waited LONG_MS for the lock. The lock then counts as held for HELD_SECONDS."""
         now = self.loop.time()
         for other, line in list(self.lines.items()):
             if not line.steps and line.held_until <= now:
@@ -68,7 +68,7 @@ class HeldLocks:
 
     @asynccontextmanager
     async def turn(self, lock: Hashable) -> AsyncIterator[float]:
-        """Our turn among the steps that want this lock. Yields the time at which we must give up. Raises NotReady."""
+        """Waits for our turn in the line of the lock. Yields the deadline by the loop's clock. Raises NotReady."""
         deadline = self.loop.time() + (settings.TOPICS_LOCK_TIMEOUT_MS / 1000 or inf)
         line = self.lines.setdefault(lock, Line())
         line.steps += 1
@@ -89,7 +89,7 @@ class HeldLocks:
 
     @asynccontextmanager
     async def aside(self, lock: Hashable) -> AsyncIterator[Turn]:
-        """Our turn, with a connection that no other step needs. Raises NotReady."""
+        """Waits for our turn, and yields it with a connection that no other step uses. Raises NotReady."""
         async with AsyncExitStack() as stack:
             deadline = await stack.enter_async_context(self.turn(lock))
             if self.is_held(lock):
@@ -101,7 +101,7 @@ class HeldLocks:
 
 
 async def before(deadline: float, done: Awaitable[object]) -> None:
-    """Raises NotReady where this is not done in time."""
+    """Waits until `done` is done. Raises NotReady if the deadline passes first."""
     try:
         async with asyncio.timeout_at(None if deadline == inf else deadline):
             await done
@@ -110,5 +110,5 @@ async def before(deadline: float, done: Awaitable[object]) -> None:
 
 
 def limited(lock_ms: int) -> Statement:
-    """The first statement of a transaction that may wait this long for each lock."""
+    """Returns the first statement of a transaction that waits at most `lock_ms` for each lock."""
     return Statement("SELECT set_config('lock_timeout', %s, true)", (str(lock_ms),))

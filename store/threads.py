@@ -1,7 +1,7 @@
-"""Work that an event loop has done in threads, where it uses Django's connections and so waits for PostgreSQL.
+"""Threads that do work for an event loop. The work uses Django's connections, and so waits for PostgreSQL.
 
-A thread that waits for an answer cannot be told to stop. But its connection can be ended under it: then it hears that the
-connection is lost, and is free for others. The caller does not have to wait even for this (liveness.py).
+A thread that waits for an answer cannot be stopped. But another thread can end its connection. The waiting thread then gets an
+error for the lost connection, and is free for other work. The caller does not even have to wait for this (liveness.py).
 """
 
 from __future__ import annotations
@@ -23,22 +23,21 @@ from store import liveness
 
 T = TypeVar("T")
 
-# Work may be several statements, each with PostgreSQL's own limit. After two such limits nobody waits any longer: only a
-# backend that was stopped takes so long.
+# Work can have several statements, each with PostgreSQL's own limit. After two such limits the wait is given up, because only a
+# stopped backend takes so long.
 MOST_SECONDS = 2 * settings.TOPICS_STATEMENT_TIMEOUT_MS / 1000 or float("inf")
 
-# The sockets of Django's connections, by thread. Ours are duplicates: nobody can close their numbers, and give them to
-# somebody else, while we end a connection from another thread than its own.
+# Duplicates of the sockets of Django's connections, by thread. A thread can close a connection while another thread ends the
+# connection. The file descriptor of a duplicate stays open, so no new file gets the same number meanwhile.
 _sockets: dict[int, socket.socket] = {}
 IDLE_SECONDS = settings.TOPICS_IDLE_CONNECTION_SECONDS
-_rests_since: dict[
-    int, float
-] = {}  # threads without work, and since when; a thread that gets work leaves it under the lock
+# Threads without work, and the time when their work ended. A thread that gets work removes its entry under the lock.
+_rests_since: dict[int, float] = {}
 _resting = threading.Lock()
 
 
 def keep_socket(connection: Any, **_: Any) -> None:
-    """On each new connection of Django's, in its thread."""
+    """Keeps a duplicate of the socket of a new Django connection. Called in the connection's thread."""
     opened = connection.connection
     ours = socket.socket(fileno=os.dup(opened.fileno()))
     weakref.finalize(opened, ours.close)
@@ -46,19 +45,22 @@ def keep_socket(connection: Any, **_: Any) -> None:
 
 
 def end_connection(thread: int) -> None:
-    """End the connection of a thread, from another."""
+    """Ends the connection of another thread, if that thread has a connection."""
     if (ours := _sockets.get(thread)) is not None:
-        with contextlib.suppress(OSError):  # it has ended by itself
+        with contextlib.suppress(OSError):  # the connection has already ended
             ours.shutdown(socket.SHUT_RDWR)
 
 
 def end_idle(now: float) -> None:
-    """End the connections of threads that have had no work for TOPICS_IDLE_CONNECTION_SECONDS. Django opens another with the
-    thread's next work, because it looks whether a kept one still lives. One bounded step; the loop is the caller's."""
+    """Ends the connections of threads that have had no work for TOPICS_IDLE_CONNECTION_SECONDS.
+
+    Django opens a new connection for the thread's next work, because Django checks whether a kept connection still works. This
+    call is one bounded step, and the caller repeats the call.
+    """
     for thread, since in list(_rests_since.items()):
         if IDLE_SECONDS and now - since >= IDLE_SECONDS:
             with _resting:
-                if _rests_since.pop(thread, None) is not None:  # else it has work by now
+                if _rests_since.pop(thread, None) is not None:  # otherwise the thread has work by now
                     end_connection(thread)
 
 
@@ -68,7 +70,7 @@ def end_connections() -> None:
 
 
 def watch_connections() -> None:
-    """From here on Django's connections of this process can be ended (end_connections). Called once."""
+    """Makes end_connections() work for all Django connections that this process opens later. Called once."""
     connection_created.connect(keep_socket)
 
 
@@ -79,7 +81,7 @@ class Threads:
         self.pool = ThreadPoolExecutor(most, thread_name_prefix=name)
 
     async def run(self, work: Callable[..., T], *arguments: Any) -> T:
-        """What the work returns. Raises psycopg.OperationalError when PostgreSQL is away, or the work takes too long."""
+        """Returns the result of the work. Raises psycopg.OperationalError if PostgreSQL is away or MOST_SECONDS are over."""
         watched = liveness.here()
         watched.check()
         job = Job(work)
@@ -87,7 +89,7 @@ class Threads:
         return await watched.answered(future, MOST_SECONDS, job.give_up)
 
     def submit(self, work: Callable[..., object], *arguments: Any) -> None:
-        """Have something done that nobody waits for."""
+        """Starts the work in a thread, without a wait for its result."""
         self.pool.submit(work, *arguments)
 
     def close(self) -> None:
@@ -95,12 +97,12 @@ class Threads:
 
 
 class Job(Generic[T]):
-    """One piece of work, and the thread that is at it."""
+    """One piece of work, and its thread."""
 
     def __init__(self, work: Callable[..., T]) -> None:
         self.work = work
         self.thread: int | None = None
-        self.lock = threading.Lock()  # so that a thread which is through is not disturbed in its next work
+        self.lock = threading.Lock()  # give_up() must not disturb the next work of a finished thread
 
     def run(self, *arguments: Any) -> T:
         self.thread = threading.get_ident()

@@ -1,7 +1,7 @@
 """Append records to a topic: plainly, under conditions, or as the first append of a new topic.
 
-Appends that arrive together in an event loop share a transaction (write.py, judged.py, first.py). An append that creates its
-topic and may be refused has a transaction of its own.
+Appends that arrive together in an event loop share a transaction (write.py, judged.py, first.py). An append that creates a
+topic and can be refused has its own transaction.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from topics.models import Topic
 from topics.records import Append, Rows
 from topics.write import Write
 
-# By the primary key, in which the prefix is a range: no character sorts behind the last one of Unicode. A row of NULL says that
-# the topic remembers no such key, and no row that it is another than the one we knew.
+# Uses the primary key, in which a prefix is a range: no character sorts behind the last character of Unicode. A row of NULLs
+# means that the topic remembers no such key. No row means that the topic has another version.
 LAST_KEYED = """
 SELECT key, first_seq, last_seq, ts
   FROM topics_topichead head
@@ -34,9 +34,9 @@ SELECT key, first_seq, last_seq, ts
 
 
 def append(name: str, wanted: Append, rows: Rows, now: int) -> Script[Appended]:
-    """Append, creating the topic when it is absent and may be created.
+    """Appends the records. Creates the topic if the topic is absent and `wanted` allows this.
 
-    Raises TopicNotFound, HeadMismatch, IdempotencyMismatch, TopicSealed, TopicFull, InvalidRequest, Throttled or NotReady: then
+    Raises TopicNotFound, HeadMismatch, IdempotencyMismatch, TopicSealed, TopicFull, InvalidRequest, Throttled or NotReady. Then
     nothing was appended.
     """
     if limits.MOST_TOTAL_BYTES:
@@ -56,11 +56,14 @@ def append(name: str, wanted: Append, rows: Rows, now: int) -> Script[Appended]:
                 done = yield from judge(topic, wanted, rows, now)
         if done is not None:
             return done
-        forget_known(topic)  # somebody configured, deleted or created it since we looked
+        forget_known(topic)  # the topic was configured, deleted or created after the look-up
 
 
 def create_and_append(name: str, wanted: Append, rows: Rows, now: int) -> Script[Appended | None]:
-    """An append to a topic that is not there. Raises TopicNotFound where it may not be created."""
+    """Creates an absent topic and appends to it. Returns None if the caller must look up the topic again.
+
+    Raises TopicNotFound if `wanted` does not allow the creation of the topic.
+    """
     if not wanted.create:
         raise absent(name)
     if wanted.plain and wanted.config is None:
@@ -71,17 +74,17 @@ def create_and_append(name: str, wanted: Append, rows: Rows, now: int) -> Script
             "an append cannot create a sealed topic: leave sealed out, or create it with a PUT", field="sealed"
         )
     if wanted.expected_head is not None or fields.get("discard") == Topic.Discard.REJECT:
-        # It may yet be refused, and must leave no topic behind then.
+        # The append can still be refused, and must then leave no topic behind.
         return (yield from create_judged(name, wanted, rows, now))
-    # Two steps, each of which many requests share: the second makes room, or keeps a key. Should we die between them, an empty
-    # topic is there, and the client, who has no answer, sends the append again.
+    # Many requests share each of these two steps. The second step makes room or keeps a key. If the process dies between the
+    # steps, an empty topic is left. The client got no answer, and sends the append again.
     created = yield from create_topic(name, fields, now, noted=False)
     done = yield from append(name, wanted, rows, now)
     return done._replace(created=created or done.created)
 
 
 def create_judged(name: str, wanted: Append, rows: Rows, now: int) -> Script[Appended | None]:
-    """Create the topic and append in one transaction, so that a refused append leaves no topic behind. None: the topic exists."""
+    """Creates the topic and appends in one transaction: a refused append leaves no topic. Returns None if the topic exists."""
     started = time.perf_counter()
     found = yield from atomically(create_judged_once(name, wanted, rows, now), name)
     return None if found is None else committed(*found, started)
@@ -96,16 +99,16 @@ def create_judged_once(name: str, wanted: Append, rows: Rows, now: int) -> Scrip
 
 
 def committed(topic: CachedTopic, done: Appended, started: float) -> Appended:
-    """Sends a wake-up for the topic. Returns the append with the time that its commit waited for the disk."""
+    """Sends a wake-up for the topic. Returns the append with the time that the commit waited for the disk."""
     wake.moved(topic, done.last_seq)
     whole_ms = (time.perf_counter() - started) * 1000
     return done._replace(fsync_ms=whole_ms - done.wal_append_ms) if topic.durability == "fsync" else done
 
 
 def last_keyed(name: str, prefix: str, now: int) -> Script[tuple[bool, tuple[str, int, int, int] | None]]:
-    """Whether the topic is sealed, and the last append under a key that begins so and is remembered.
+    """Returns whether the topic is sealed, and the last remembered append whose key starts with `prefix`.
 
-    Of an append: key, first_seq, last_seq, ts. Raises TopicNotFound.
+    The append is a tuple (key, first_seq, last_seq, ts), or None if the topic remembers no such key. Raises TopicNotFound.
     """
 
     def look(topic: CachedTopic) -> Script[tuple[bool, tuple[Any, ...]] | None]:

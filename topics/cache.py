@@ -1,7 +1,7 @@
-"""What a process remembers of a topic between requests: its id and config.
+"""The ids and configs of topics that a process remembers between requests.
 
-A memory may be old, so each statement that goes by one names the `version` it was made for and matches no row when
-the topic has since been reconfigured, routed, deleted or recreated. The caller then looks it up again.
+A remembered topic may be outdated. So each statement for a remembered topic names the topic's `version`. The statement
+matches no row if the topic was reconfigured, routed, deleted or recreated since. The caller then looks up the topic again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from store.codec import Rows
 from store.loop import here
 from store.script import Script, Shared, Statement
 
-# By the unique index on name. Whether routers lead out or in tells what to wake, and what to advance before a read.
+# Uses the unique index on name. `routed`: routers lead out, and an append wakes them. `derived`: routers lead in, and a read
+# advances them first.
 LOOKUP = """
 SELECT t.id, t.name, h.version, t.type, t.durability, t.ttl_ms, t.cap_records, t.cap_bytes, t.discard,
        t.idempotency_window_ms, t.dedupe_node, h.routed, h.derived,
@@ -32,7 +33,7 @@ T = TypeVar("T")
 
 
 class CachedTopic(NamedTuple):
-    """A topic's id and config as of `version`."""
+    """The id and config of a topic at this `version`."""
 
     id: int
     name: str
@@ -64,21 +65,21 @@ class CachedTopic(NamedTuple):
 
     @property
     def evicts(self) -> bool:
-        """Whether an append may push out the oldest records."""
+        """Whether an append can evict the oldest records."""
         return self.discard == "old" and (self.cap_records > 0 or self.cap_bytes > 0)
 
     @property
     def rejects(self) -> bool:
-        """Whether an append may find the topic full."""
+        """Whether the topic refuses appends when it is full."""
         return self.discard == "reject" and (self.cap_records > 0 or self.cap_bytes > 0)
 
     @property
     def judges(self) -> bool:
-        """Whether the topic may refuse an append that has no conditions."""
+        """Whether the topic can refuse an append that has no conditions."""
         return self.sealed or self.rejects
 
     def expired_ts(self, now: int) -> int | None:
-        """Records with a lower $ts are gone; None when the topic has no ttl."""
+        """Returns the lowest `$ts` of a record that has not expired, or None if the topic has no TTL."""
         return now - self.ttl_ms if self.ttl_ms else None
 
 
@@ -86,18 +87,18 @@ _topics: dict[str, CachedTopic] = {}
 
 
 def cached(name: str) -> CachedTopic | None:
-    """The topic as this process remembers it, if it does."""
+    """Returns the topic as this process remembers it, or None."""
     return _topics.get(name)
 
 
 def lock_of(name: str) -> int | str:
-    """What an event loop calls the lock of a topic's head (store/held.py): by its id, or its name where the id is not known."""
+    """Returns the key of a head's lock in an event loop (store/held.py): the topic's id, or its name if the id is not known."""
     topic = cached(name)
     return name if topic is None else topic.id
 
 
 def keep(topic: CachedTopic) -> CachedTopic:
-    """Remember it, unless this version or a newer one is remembered. Returns the remembered object.
+    """Remembers the topic, unless this version or a newer version is remembered. Returns the remembered object.
 
     A full memory forgets the older half of its topics.
     """
@@ -116,8 +117,11 @@ def forget(name: str) -> None:
 
 
 def forget_known(topic: CachedTopic | None) -> None:
-    """Forget this very object, which is outdated. Many requests can find this out at the same time. The first of them causes a
-    look-up, and the others must not throw away its result."""
+    """Forgets exactly this object, which is outdated.
+
+    Many requests can find an object outdated at the same time. The first request causes a look-up, and the other requests must
+    not discard the result of that look-up.
+    """
     if topic is not None and _topics.get(topic.name) is topic:
         del _topics[topic.name]
 
@@ -127,10 +131,11 @@ def forget_all() -> None:
 
 
 class LookUp(Shared):
-    """A look-up of a topic by its name. Requests of an event loop that arrive during a look-up share it.
+    """A look-up of a topic by its name. Requests of an event loop share a look-up that is under way.
 
-    A topic that it finds may be outdated by then, like every remembered topic. But no later statement verifies its absence.
-    So without a topic a request that arrived after the statement was sent looks again: somebody may have made one since.
+    A found topic may already be outdated, like every remembered topic, and later statements verify its version. But no later
+    statement verifies that a topic is absent. If the look-up finds no topic, requests that arrived after the statement was
+    sent cause another look-up. Another client may have created the topic since.
     """
 
     def __init__(self, name: str) -> None:
@@ -157,11 +162,11 @@ class LookUp(Shared):
     def send(self, requests: list[asyncio.Future[CachedTopic | None]]) -> None:
         loop = here()
         self.early, loop.look_ups[self.name] = requests, self
-        # Not awaited here: the look-up must not end with the request that began it.
+        # No `await`: the look-up must continue if the first request is cancelled.
         loop.reads.execute(LOOKUP, (self.name,)).add_done_callback(self.answer)
 
     def answer(self, read: asyncio.Future[Rows]) -> None:
-        # The topic is remembered before the look-up leaves the list: no request finds neither, and looks once more.
+        # The topic is remembered before the look-up leaves the list. Otherwise a request could find neither, and look up again.
         topic = None
         error = read.exception()
         if error is None:
@@ -171,7 +176,7 @@ class LookUp(Shared):
             LookUp(self.name).send(self.late)
             self.late = []
         for done in (*self.early, *self.late):
-            if done.done():  # its client has gone
+            if done.done():  # the client disconnected
                 continue
             if error is not None:
                 done.set_exception(error)
@@ -179,23 +184,23 @@ class LookUp(Shared):
                 done.set_result(topic)
 
     def found(self, rows: Rows) -> CachedTopic | None:
-        # Without rows: an append of this process may have made the topic meanwhile, and remembered it.
+        # If no row was found, an append of this process may meanwhile have created and remembered the topic.
         return keep(CachedTopic(*rows[0])) if rows else cached(self.name)
 
 
 def load_topic(name: str) -> Script[CachedTopic | None]:
-    """Returns the topic as it is now, or None where there is none."""
+    """Returns the topic as PostgreSQL has it now, or None if it does not exist."""
     return LookUp(name).alone()
 
 
 def known_topic(name: str) -> Script[CachedTopic | None]:
-    """Returns the topic as remembered, else as a look-up finds it, or None. The caller's statements verify its version."""
+    """Returns the remembered topic, or looks it up. None if no topic exists. The caller's statements verify the version."""
     topic: CachedTopic | None = cached(name) or (yield LookUp(name))
     return topic
 
 
 def topic_called(name: str) -> Script[CachedTopic]:
-    """Returns the topic as known_topic() does. Raises TopicNotFound."""
+    """Returns the topic like known_topic(). Raises TopicNotFound if the topic does not exist."""
     topic = yield from known_topic(name)
     if topic is None:
         raise absent(name)
@@ -203,8 +208,11 @@ def topic_called(name: str) -> Script[CachedTopic]:
 
 
 def as_known(name: str, work: Callable[[CachedTopic], Script[T | None]]) -> Script[T]:
-    """What comes of `work` on the topic as we know it. None says that it is another by now (reconfigured, deleted or created
-    since we looked): then it is looked up, and the work done again. Raises TopicNotFound."""
+    """Returns the result of `work` on the remembered topic.
+
+    If `work` returns None, the topic has another version: it was reconfigured, deleted or created since the look-up. Then the
+    topic is looked up again, and `work` runs again. Raises TopicNotFound.
+    """
     while True:
         topic = yield from topic_called(name)
         done = yield from work(topic)
@@ -214,6 +222,6 @@ def as_known(name: str, work: Callable[[CachedTopic], Script[T | None]]) -> Scri
 
 
 def absent(name: str) -> TopicNotFound:
-    """The error for a topic that is not there. Raises InvalidRequest where none can ever be."""
+    """Returns the error for an absent topic. Raises InvalidRequest if no topic can have this name."""
     check_topic_name(name)
     return TopicNotFound(f"topic {name!r} does not exist", topic=name)

@@ -1,6 +1,6 @@
-"""The first append to a topic makes it, with the config of any new one, and writes its records: one statement.
+"""The first append to a topic. One statement creates the topic with the default config, and writes the records.
 
-Those that arrive while another is under way share the statement, whatever their topics.
+First appends that arrive while another first append is under way share the next statement, even if their topics differ.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ MAKE_PLAIN = MAKE.format(
     values=", ".join(map(literal, TOPIC.values())),
     asked="asked",
 )
-# As CREATE (config.py) and APPEND (insert.py) in one: a head is written as its first append leaves it. That append passes what is
-# reserved, so that the transaction waits for the disk by itself. Of a topic that is there no row comes back.
+# Combines CREATE (config.py) and APPEND (insert.py). The statement writes a head in its state after the first append. This append
+# passes the head's reserved_seq, so the transaction waits for the disk by itself. An existing topic has no row in the answer.
 APPEND_FIRST = f"""
 WITH asked AS (
     SELECT * FROM ROWS FROM (json_array_elements_text(%(names)s::json), unnest(%(counts)s::bigint[]), unnest(%(bytes)s::bigint[]))
@@ -50,7 +50,7 @@ SELECT n - 1, topic_id, last_head FROM batch
 
 
 class First(Coalesced[Appended | None]):
-    """The first append to a topic of this name, known on disk. The answer is None where there is such a topic."""
+    """The first append to a topic of this name. The answer comes when the append is on disk, or is None if the topic exists."""
 
     most = MOST_RECORDS
 
@@ -60,7 +60,7 @@ class First(Coalesced[Appended | None]):
 
     @classmethod
     def groups(cls, batch: Sequence[Self]) -> Sequence[Sequence[Self]]:
-        """The first append to each name. For the others the topic exists then."""
+        """Returns one group: the first append to each name. The other appends get None, because their topic then exists."""
         first: dict[str, Self] = {}
         for each in batch:
             first.setdefault(each.name, each)
@@ -72,8 +72,8 @@ class First(Coalesced[Appended | None]):
 
     @classmethod
     def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> list[Appended | None]:
-        """Remembers the topics, and wakes the readers that wait for them."""
-        made = {place: rest for place, *rest in done.rows[0]}  # by place: the topic's id, and the seq before its first
+        """Remembers the topics, and wakes the readers that wait for them. Returns the outcome of each append."""
+        made = {place: rest for place, *rest in done.rows[0]}  # by place: the topic's id, and the seq before the append
         wal_append_ms = (done.committed - started) * 1000
         found: list[Appended | None] = []
         for place, each in enumerate(batch):
@@ -88,14 +88,14 @@ class First(Coalesced[Appended | None]):
 
 
 def append_first(name: str, rows: Rows, now: int) -> Script[Appended | None]:
-    """Make the topic and append to it. None: somebody else made it first. Raises Throttled or InvalidRequest."""
+    """Creates the topic and appends to it. Returns None if the topic already exists. Raises Throttled or InvalidRequest."""
     yield from check_new(name, {})
     done: Appended | None = yield First(name, rows, now)
     return done
 
 
 def parameters(batch: Sequence[First]) -> dict[str, Any]:
-    """What APPEND_FIRST wants for these appends."""
+    """Returns the arguments of APPEND_FIRST for these appends."""
     return {
         "now": batch[-1].now,
         "names": texts([each.name for each in batch]),

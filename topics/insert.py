@@ -1,6 +1,6 @@
-"""The statements that write: any number of records, to one topic or to any number of them.
+"""The statements that append any number of records to any number of topics.
 
-All records of an append get contiguous seqs, or none is written. Taking the head's row makes seq order commit order.
+All records of an append get contiguous seqs, or no record is written. The lock of the head's row makes seq order commit order.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ import msgspec
 from topics.cache import CachedTopic
 from topics.records import NO_META, Rows
 
-MOST_RECORDS = 5_000  # of one transaction: the next append should not wait long
+MOST_RECORDS = 5_000  # per transaction, so that the next append does not wait long
 
-# Heads are locked in topic order, so that no two of these deadlock: `ids` are in order, and whichever side of the join comes
-# first, it comes in that order (= ANY (ids) is an index scan for it; it also keeps a planner that believes the heads are few
-# from reading them all). Each lock is held until the commit, so nobody gets seq n+1 before n is there to read. A topic
-# whose version is another gets no row: the caller looks it up again.
-# Elements of a JSON array come out as they were written, which the record functions of json do not promise. Arrays that are
-# shorter continue with NULL. An array without any value is sent as an empty array.
-# An append that expects a head is the only append of its topic in the batch. A statement that waits here for a head's lock
-# sees the head after the wait, so it compares the head that it moves.
-# A head that passes its reserved_seq makes this one transaction wait for the disk (sql/functions/topic_reserve.sql).
+# The statement locks heads in topic order, so two appends cannot deadlock. `ids` are sorted, and both sides of the
+# join arrive in this order, because = ANY (ids) makes the heads an index scan. If the planner expects few heads, = ANY (ids)
+# also keeps PostgreSQL from reading all heads.
+# Each lock is held until the commit, so seq n is visible before an append can get seq n+1. A topic with another version gets no
+# row, and the caller looks the topic up again.
+# json_array_elements returns elements exactly as they were written. The record functions of json do not promise this. Shorter
+# arrays continue with NULL. An array without any value is sent as an empty array.
+# An append that expects a head is the only append of its topic in the batch. If the statement waits for a head's lock, the
+# statement compares the head after the wait, which is the head that it advances.
+# A head that passes its reserved_seq makes the transaction wait for the disk (sql/functions/topic_reserve.sql).
 APPEND = """
 WITH moved AS (
     UPDATE topics_topichead head
@@ -47,8 +48,8 @@ written AS (
       JOIN moved USING (topic_id))
 SELECT topic_id, base FROM moved
 """
-# The same to one topic, which is what most batches are to: without the joins, and the arrays that say where each record goes. A
-# single record takes a fifth less.
+# Does the same as APPEND for a single topic, as in most batches. The statement needs no joins, and no arrays to assign records to
+# topics. A single record takes a fifth less time.
 APPEND_TO_ONE = """
 WITH moved AS (
     UPDATE topics_topichead head
@@ -67,7 +68,7 @@ written AS (
                 WITH ORDINALITY AS new (data, tag, node, meta, size, run, place))
 SELECT topic_id, base FROM moved
 """
-# What a batch of appends makes of a head.
+# The columns of a head after a batch of appends.
 MOVES = {
     "head_seq": "head.head_seq + batch.count",
     "count": "head.count + batch.count",
@@ -76,7 +77,7 @@ MOVES = {
     "last_ts": "greatest(head.last_ts, %(now)s::bigint)",
     "reserved_seq": "topic_reserve(head.head_seq + batch.count, head.reserved_seq)",
 }
-# Volatile records may vanish, so that nothing may take their seqs for a plain run of logged ones.
+# Volatile records can vanish. Because of these two columns, no code takes their seqs for a plain run of logged records.
 VOLATILE_MOVES = MOVES | dict.fromkeys(("holes_seq", "volatile_seq"), MOVES["head_seq"])
 
 
@@ -86,23 +87,23 @@ def assigned(moves: dict[str, str]) -> str:
 
 LOGGED = {"partition": "logged", "volatile": "false", "what_moves": assigned(MOVES)}
 VOLATILE = {"partition": "volatile", "volatile": "true", "what_moves": assigned(VOLATILE_MOVES)}
-# By whether the topics are volatile.
+# The key says whether the topics are volatile.
 TO_MANY, TO_ONE = (
     {False: statement.format(**LOGGED), True: statement.format(**VOLATILE)} for statement in (APPEND, APPEND_TO_ONE)
 )
-# Until the end of the transaction alone.
+# This setting ends with the transaction.
 SYNC = "SELECT set_config('synchronous_commit', %s, true)"
 
 
-# After an append to a capped topic, behind the same lock: what is over its time goes first, then the oldest. A topic whose
-# version is another got no append, and must not be trimmed by what its caps were.
+# Runs after an append to a capped topic, under the same lock. The statement first removes expired records, then the oldest
+# records. A topic with another version got no append, and its old caps must not remove records.
 MAKE_ROOM = """
 SELECT topic_expire(topic_id, %s), topic_evict(topic_id, %s, %s) FROM topics_topichead WHERE topic_id = %s AND version = %s
 """
 
 
 class Appended(NamedTuple):
-    """What an append got: its seqs, the head then, where the time went (ms), and whether the topic was sealed since."""
+    """The result of an append: its seqs, the head after it, durations (ms), and whether the topic has been sealed since."""
 
     first_seq: int
     last_seq: int
@@ -115,8 +116,11 @@ class Appended(NamedTuple):
 
 
 def appending(batch: Sequence[tuple[CachedTopic, Rows]], now: int) -> tuple[str, dict[str, Any]]:
-    """The statement that appends these, all of one partition, and its arguments. It returns each topic with its seq before them;
-    a topic that is another by now has no row. Arrays go as text: one type, one prepared statement."""
+    """Returns the statement that appends this batch to topics of one partition, and its arguments.
+
+    The statement returns each topic with its last seq before the batch. A topic with another version has no row. Arrays are sent
+    as text: all arrays then have one type, and need one prepared statement.
+    """
     topic = batch[0][0]
     if len(batch) > 1 and any(other.id != topic.id for other, _ in batch):
         return TO_MANY[topic.volatile], to_many(batch, now)
@@ -124,7 +128,7 @@ def appending(batch: Sequence[tuple[CachedTopic, Rows]], now: int) -> tuple[str,
 
 
 def expecting(batch: Sequence[tuple[CachedTopic, Rows, int | None]], now: int) -> tuple[str, dict[str, Any]]:
-    """The same for appends to a topic each, which are done where its head is at that seq."""
+    """Returns the same as appending() for one append per topic. An append is done if the topic's head is this seq (None: any)."""
     wanted = to_many([(topic, rows) for topic, rows, _ in batch], now)
     heads = {topic.id: head for topic, _, head in batch}
     return TO_MANY[batch[0][0].volatile], wanted | {"heads": array([heads[id] for id in sorted(heads)])}
@@ -173,7 +177,11 @@ def to_many(batch: Sequence[tuple[CachedTopic, Rows]], now: int) -> dict[str, An
 
 
 def apart(appends: Sequence[Rows]) -> dict[str, str]:
-    """The records of these appends, each with which append it is of, and its place and its bytes' end there."""
+    """Returns the records of several appends as arguments.
+
+    For each record, `ns` has the number of the append (from 1), and `places` the place in the append (from 1). `runs` has the
+    total bytes of the append up to the end of the record.
+    """
     return {
         "ns": array([n for n, rows in enumerate(appends, 1) for _ in rows.data]),
         "places": array([place for rows in appends for place in range(1, len(rows.data) + 1)]),
@@ -183,7 +191,7 @@ def apart(appends: Sequence[Rows]) -> dict[str, str]:
 
 
 def joined(appends: Sequence[Rows]) -> Rows:
-    """The records of these appends, one behind the other."""
+    """Returns the records of all appends in order."""
     if len(appends) == 1:
         return appends[0]
     data, tags, nodes, metas, sizes, totals = zip(*appends, strict=True)
@@ -199,7 +207,7 @@ def joined(appends: Sequence[Rows]) -> Rows:
 
 
 def records(rows: Rows) -> dict[str, str]:
-    """The records as a statement wants them."""
+    """Returns the records as arguments of a statement: JSON arrays, and sizes as an array of PostgreSQL."""
     return {
         "data": (b"[%b]" % b",".join(rows.data)).decode(),
         "tags": texts(rows.tags),
@@ -218,5 +226,5 @@ def array(numbers: Sequence[int | None]) -> str:
 
 
 def room(topic: CachedTopic, now: int) -> tuple[int | None, int, int, int, int]:
-    """What MAKE_ROOM wants."""
+    """Returns the arguments of MAKE_ROOM."""
     return topic.expired_ts(now), topic.cap_records, topic.cap_bytes, topic.id, topic.version

@@ -1,7 +1,7 @@
 """Deletes of records. Deletes below a seq, or by a tag, share a transaction if they arrive together.
 
-The result is that of one delete after the other. If several deletes name the same topic and tag (or no tag), the one with the
-highest seq runs first, and the others find nothing left.
+The result is the same as if the deletes ran one after another. If several deletes name the same topic and tag (or
+no tag), the delete with the highest seq runs first, and the others find nothing left.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from topics.cache import CachedTopic
 from topics.heads import LOCK_HEADS
 from topics.insert import array
 
-# The heads are locked before it (LOCK_HEADS). Of a plain topic, which has nothing but live records of its own above its floor, a
-# difference of two running totals says what goes, and all such topics of the batch are done at once: a tenth of the work of
-# topic_delete_below, which sees to all others (a ttl, holes, what came through routers) one by one.
+# LOCK_HEADS runs before this statement. A plain topic has only live records of its own above its floor. So the difference of two
+# running totals gives the bytes to delete, and the statement handles all plain topics of the batch at once. This costs a tenth of
+# topic_delete_below, which handles the other topics one by one: topics with a TTL, holes, or records that came through routers.
 BELOW = """
 WITH asked AS MATERIALIZED (
     SELECT n, topic_id, version, expired_ts, before_seq, head_seq, floor_seq, bytes, total,
@@ -47,7 +47,7 @@ SELECT n - 1, done.*
   FROM asked CROSS JOIN LATERAL topic_delete_below(topic_id, version, expired_ts, before_seq) done
  WHERE NOT plain
 """
-# All records are marked before the first head is taken; the topics come in order, as in every statement that takes several heads
+# All records are marked before the first head is locked. The topics are in order, as in every statement that locks several heads
 # (insert.py).
 TAGGED = """
 SELECT n - 1, deleted, earliest_seq, head_seq, count, bytes
@@ -61,23 +61,22 @@ EXTENT = "SELECT floor_seq + 1, head_seq, count, bytes FROM topics_topichead WHE
 
 
 class Deleted(NamedTuple):
-    """How many records went, and what the topic holds since."""
+    """The number of deleted records, and the figures of the topic after the delete."""
 
     deleted: int
     earliest_seq: int
     head_seq: int
-    count: int  # type: ignore[assignment]  # not the tuple's method, which nobody misses
+    count: int  # type: ignore[assignment]  # hides the unused method of the tuple
     bytes: int
 
 
 class SoleDeletion(Coalesced[Deleted]):
-    """A delete that can take long, and so has a transaction of its own. It raises Outdated if the topic has another version."""
+    """A delete that can take long, in its own transaction. Raises Outdated if the topic has another version."""
 
     def __init__(self, topic: CachedTopic, statement: Statement) -> None:
         self.statement, self.lock = statement, topic.id
-        self.lane = (
-            f"{topic.id % 2}"  # two are under way at once, and leave the coalescer's other connections to other steps
-        )
+        # Two lanes: at most two of these deletes run at once, and the coalescer's other connections are free for other steps.
+        self.lane = f"{topic.id % 2}"
 
     @classmethod
     def groups(cls, batch: Sequence[Self]) -> Sequence[Sequence[Self]]:
@@ -96,10 +95,10 @@ class SoleDeletion(Coalesced[Deleted]):
 
 @dataclass(eq=False)
 class Deletion(Coalesced[Deleted | None]):
-    """Delete what a topic shows below a seq, or, with a tag, what has it and lies below a seq where one is given.
+    """Deletes the live records of a topic below `before_seq` (None: all). With a `tag`, deletes only records with this tag.
 
-    The answer is None where this was not done: the topic is another than the one we knew, or, with a tag, it is none of those
-    that topic_mark_tagged sees to.
+    The answer is None if nothing was deleted because the topic has another version. With a tag, the answer is also None if
+    topic_mark_tagged does not handle the topic.
     """
 
     topic: CachedTopic
@@ -146,11 +145,11 @@ class Deletion(Coalesced[Deleted | None]):
         return deleted
 
 
-Same = tuple[CachedTopic, str | None]  # what some deletions have in common: a topic, and a tag or none
+Same = tuple[CachedTopic, str | None]  # the target of a deletion: a topic, and a tag or None
 
 
 def farthest(batch: Sequence[Deletion]) -> dict[Same, Deletion]:
-    """Of those that delete the same the one that goes farthest; in order of topic."""
+    """Returns the deletion with the highest `before_seq` for each target, in order of topic (None is the highest)."""
 
     def reach(each: Deletion) -> tuple[int, float]:
         return each.topic.id, math.inf if each.before_seq is None else each.before_seq
@@ -159,7 +158,7 @@ def farthest(batch: Sequence[Deletion]) -> dict[Same, Deletion]:
 
 
 def after_prefix(prefix: str) -> str | None:
-    """Returns the first string, in byte order, above all strings that start with `prefix`. None: no string is above them."""
+    """Returns the first string, in byte order, above all strings that start with `prefix`, or None if none exists."""
     for end in range(len(prefix), 0, -1):
         code = ord(prefix[end - 1]) + 1
         if code <= 0x10FFFF:

@@ -1,4 +1,4 @@
-"""Plain appends, which share a transaction if they arrive together, whatever their topics (store/coalesce.py).
+"""Plain appends. Appends that arrive together share a transaction, even if their topics differ (store/coalesce.py).
 
 Other kinds are appends under conditions (judged.py), and the first append to a topic (first.py).
 """
@@ -21,9 +21,10 @@ Outcome = Appended | TopicsError | None
 
 
 class Write(Coalesced[Outcome]):
-    """An append to a topic that exists and rejects nothing. The answer is None if the topic has another version by now.
+    """An append to an existing topic that rejects nothing. The answer is None if the topic has another version.
 
-    A transaction has appends of one durability. The commit of `fsync` waits for the disk: no reader may see a record before.
+    A transaction has appends of one durability. The commit of `fsync` appends waits for the disk, because no reader may see
+    such a record before the record is on disk.
     """
 
     most = MOST_RECORDS
@@ -38,7 +39,7 @@ class Write(Coalesced[Outcome]):
 
     @classmethod
     def current(cls, batch: Sequence[Self]) -> Sequence[Self]:
-        """The appends that know the latest version of their topic. Between two of them somebody may have configured it."""
+        """Returns the appends that know the latest version of their topic. A topic can be reconfigured between two appends."""
         if len(batch) == 1:
             return batch
         latest: dict[int, int] = {}
@@ -50,7 +51,7 @@ class Write(Coalesced[Outcome]):
 
     @classmethod
     def transaction(cls, batch: Sequence[Self]) -> PlannedTransaction:
-        now = batch[-1].now  # the last to arrive
+        now = batch[-1].now  # of the append that arrived last
         statements = [cls.writes(batch, now)]
         if batch[0].lane == "fsync":
             statements.insert(0, FSYNC)
@@ -65,7 +66,7 @@ class Write(Coalesced[Outcome]):
 
     @classmethod
     def bases(cls, batch: Sequence[Self], told: Answer) -> list[int | None]:
-        """Returns the seq before the first of each append, or None for one that was not done."""
+        """Returns the seq before the first record of each append, or None for an append that was not done."""
         heads: dict[int, int] = dict(told)
         bases: list[int | None] = []
         for each in batch:
@@ -77,7 +78,7 @@ class Write(Coalesced[Outcome]):
 
     @classmethod
     def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> list[Outcome]:
-        """Wakes the readers that wait for the topics."""
+        """Wakes the readers that wait for the topics. Returns the outcome of each append."""
         is_synced = batch[0].lane == "fsync"
         wal_append_ms = (done.wrote - started) * 1000
         fsync_ms = (done.committed - done.wrote) * 1000 if is_synced else 0.0

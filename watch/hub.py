@@ -1,7 +1,7 @@
 """Calls the followers of a topic in this process when the topic's head advances.
 
 Wake-ups come from three sources: appends of this process, appends of other processes through Redis (wakes.py), and a query of all
-heads once a second. A lost message delays a record by a second, and no record is lost.
+heads once a second. A lost message delays a record by up to a second, and no record is lost.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Follower(Protocol):
     """Waits for changes of a topic."""
 
     def heard(self, head_seq: int) -> None:
-        """The topic's head may be at this seq now. The same seq often comes twice, and an older seq may come late."""
+        """The topic's head may be at this seq now. The same seq often arrives twice, and an older seq can arrive late."""
 
     def vanished(self) -> None:
         """The topic was deleted. The hub repeats this call each second until the follower leaves the topic."""
@@ -69,13 +69,13 @@ class Hub:
         self.thread = threading.get_ident()
         self.followers: dict[int, dict[Follower, None]] = {}
         self.heads: dict[int, int] = {}
-        # The effective priorities of a second ago. A topic that was not queried yet has none.
+        # The effective priorities of a second ago. A topic that was not queried yet has no entry.
         self.priorities: dict[int, int] = {}
-        self.sealed: set[int] = set()  # the sealed ones of the followed topics, a second ago
+        self.sealed: set[int] = set()  # the followed topics that were sealed a second ago
         self.seekers: dict[Seeker, None] = {}
         self.store = Loop(READERS)
         self.feeds = Feeds(self.store)
-        self.chores: list[Callable[[], Awaitable[None]]] = [self.look, self.seek]  # once a second, one after the other
+        self.chores: list[Callable[[], Awaitable[None]]] = [self.look, self.seek]  # run once a second, in this order
         self.running = asyncio.create_task(self.run())
         self.listening: asyncio.Task[None] | None = None
         self.quiet_until = 0.0
@@ -83,20 +83,20 @@ class Hub:
         wake.listen(self.hint)
 
     def hint(self, topic_id: int, head_seq: int) -> None:
-        """A head advanced. Called in the appending thread, which may be any thread.
+        """Notes that a head advanced. Called in the appending thread, which can be any thread.
 
-        A look-up in the dict `followers` is safe from another thread. The look-up may miss a follower added at the same moment.
+        A look-up in the dict `followers` is safe from another thread. The look-up can miss a follower added at the same moment.
         The new follower reads the head afterwards and sees the append.
         """
         if topic_id not in self.followers:
-            return  # the common case on a server with few streams: it must cost an append nothing
+            return  # the common case on a server with few streams must cost an append nothing
         if threading.get_ident() == self.thread:
             self.moved(topic_id, head_seq)
         else:
             self.loop.call_soon_threadsafe(self.moved, topic_id, head_seq)
 
     def moved(self, topic_id: int, head_seq: int) -> None:
-        """A head advanced. Wake-ups of one topic may arrive twice and in the wrong order. Older ones are ignored."""
+        """Calls the followers of an advanced head. Wake-ups can arrive twice and out of order. Older wake-ups are ignored."""
         followers = self.followers.get(topic_id)
         if followers is None or head_seq <= self.heads.get(topic_id, -1):
             return
@@ -136,7 +136,7 @@ class Hub:
         task.add_done_callback(self.soon_tasks.discard)
 
     async def attempt(self, chore: Callable[[], Awaitable[None]]) -> None:
-        """Runs a chore. Logs a failure. The next round tries again within a second."""
+        """Runs a chore, and logs a failure. The next round repeats the chore within a second."""
         try:
             await chore()
         except Exception as error:
@@ -169,13 +169,13 @@ class Hub:
                 self.tell(topic_id, heads[topic_id], followers)
 
     def listen_no_more(self) -> None:
-        """Stops listening to Redis while there are no followers. Each message would cost CPU time for nothing."""
+        """Stops listening to Redis. Without followers each message would cost CPU time for nothing."""
         if self.listening is not None:
             self.listening.cancel()
             self.listening = None
 
     async def seek(self) -> None:
-        """Looks up all names at once for which seekers wait."""
+        """Looks up all names that seekers wait for, in one query."""
         if not self.seekers:
             return
         found = await self.find(list({seeker.name for seeker in self.seekers}))

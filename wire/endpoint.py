@@ -114,7 +114,7 @@ class Operation:
 
 @dataclass(eq=False)
 class Endpoint(Operation):
-    """An operation that both doors serve, and the decorator that declares it. The schema shows the handler's docstring.
+    """An operation of the API, and the decorator that declares it. The schema shows the handler's docstring.
 
     `media`: media types of the answer. The first is the default. `instead`: a hint in the answer to a method that the path does
     not have. `api`: the API of the endpoint, by default /v0. All endpoints of a path have the same API.

@@ -4,22 +4,22 @@ import uuid
 
 import pytest
 
-from tests.api.doors import Door, Lane, Views
+from tests.api.clients import ApiClient, HttpClient, ViewClient
 
 
 @pytest.fixture
-def live(server) -> Door:
+def live(server) -> ApiClient:
     """A running instance. test_lanes.py holds the views against it."""
-    return Lane(server.port)
+    return HttpClient(server.port)
 
 
-door = api = live
+api = live
 
 
 @pytest.fixture
-def views(db: None) -> Door:
+def views(db: None) -> ApiClient:
     """The views alone: for tests that look into the database beside them, or change the settings of this process."""
-    return Views()
+    return ViewClient()
 
 
 @pytest.fixture

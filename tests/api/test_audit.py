@@ -7,7 +7,7 @@ import pytest
 from django.db import transaction
 
 from base.clock import now_ms
-from tests.api.doors import Door
+from tests.api.clients import ApiClient
 from tests.scripts import delete_topic
 from topics import audit
 from topics.models import AuditEntry, Topic
@@ -29,7 +29,7 @@ def noted(db: None) -> Callable[[], list[tuple[Any, ...]]]:
     return news
 
 
-def test_a_topic(views: Door, name: str, noted: Any) -> None:
+def test_a_topic(views: ApiClient, name: str, noted: Any) -> None:
     config = views.put(f"/v0/topics/{name}", {"ttl_ms": 5}).json["config"]
     assert noted() == [("create", "topic", name, None, config)]
     views.put(f"/v0/topics/{name}", {"ttl_ms": 5})
@@ -43,7 +43,7 @@ def test_a_topic(views: Door, name: str, noted: Any) -> None:
     assert noted() == []
 
 
-def test_a_router(views: Door, name: str, noted: Any) -> None:
+def test_a_router(views: ApiClient, name: str, noted: Any) -> None:
     ends = {"source": f"{name}-s", "dest": f"{name}-d"}
     router = views.put(f"/v0/routers/{name}", ends).json
     made = {field: value for field, value in router.items() if field not in ("created", "performance")}
@@ -59,7 +59,7 @@ def test_a_router(views: Door, name: str, noted: Any) -> None:
     assert (what, before["paused"], after) == (["delete", "router", name], True, None)
 
 
-def test_routers_that_go_with_their_topic(views: Door, name: str, noted: Any) -> None:
+def test_routers_that_go_with_their_topic(views: ApiClient, name: str, noted: Any) -> None:
     for end in "ab":
         views.put(f"/v0/routers/{name}-{end}", {"source": name, "dest": f"{name}-d{end}"})
     noted()
@@ -71,7 +71,7 @@ def test_routers_that_go_with_their_topic(views: Door, name: str, noted: Any) ->
     ]
 
 
-def test_a_cursor_that_is_deleted(views: Door, name: str, noted: Any) -> None:
+def test_a_cursor_that_is_deleted(views: ApiClient, name: str, noted: Any) -> None:
     views.append(name, 1, 2)
     views.put(f"/v0/topics/{name}/cursors/c", {"seq": 2})
     assert noted() == []
@@ -81,7 +81,7 @@ def test_a_cursor_that_is_deleted(views: Door, name: str, noted: Any) -> None:
     assert noted() == []
 
 
-def test_appends_and_reads_are_not_in_it(api: Door, name: str, noted: Any) -> None:
+def test_appends_and_reads_are_not_in_it(api: ApiClient, name: str, noted: Any) -> None:
     api.append(name, 1)
     api.diff(name)
     for path in ("", "/records", "/records/1", "/cursors"):
@@ -90,7 +90,7 @@ def test_appends_and_reads_are_not_in_it(api: Door, name: str, noted: Any) -> No
     assert noted() == []
 
 
-def test_what_is_refused_is_not_in_it(api: Door, name: str, noted: Any) -> None:
+def test_what_is_refused_is_not_in_it(api: ApiClient, name: str, noted: Any) -> None:
     api.append(name, 1)
     assert api.delete(f"/v0/topics/{name}?if_empty=true").status == 409
     assert api.put(f"/v0/topics/{name}", {"type": "queue"}).status == 409
@@ -98,7 +98,7 @@ def test_what_is_refused_is_not_in_it(api: Door, name: str, noted: Any) -> None:
     assert noted() == []
 
 
-def test_it_says_who_and_from_where(views: Door, name: str, keys: Any) -> None:
+def test_it_says_who_and_from_where(views: ApiClient, name: str, keys: Any) -> None:
     keys("right:admin")
     views.put(f"/v0/topics/{name}", authorization="Bearer right")
     entry = AuditEntry.objects.get(name=name)
@@ -106,7 +106,7 @@ def test_it_says_who_and_from_where(views: Door, name: str, keys: Any) -> None:
     assert abs(entry.ts - now_ms()) < 60_000
 
 
-def test_a_key_of_the_admin_is_known_by_its_name(views: Door, name: str) -> None:
+def test_a_key_of_the_admin_is_known_by_its_name(views: ApiClient, name: str) -> None:
     from topics.models import ApiKey
     from wire.keys import keyring, sha256
 
@@ -121,14 +121,14 @@ def test_a_key_of_the_admin_is_known_by_its_name(views: Door, name: str) -> None
         keyring.forget()
 
 
-def test_who_called_before_is_not_taken_for_who_calls_now(views: Door, name: str, keys: Any) -> None:
+def test_who_called_before_is_not_taken_for_who_calls_now(views: ApiClient, name: str, keys: Any) -> None:
     keys("right:admin")
     views.put(f"/v0/topics/{name}", authorization="Bearer right")
     delete_topic(name, False, now_ms())  # this very thread, with no request around it
     assert [entry.actor[:5] for entry in AuditEntry.objects.filter(name=name).order_by("id")][1] == "local"
 
 
-def test_it_is_written_with_the_change_or_not_at_all(views: Door, name: str) -> None:
+def test_it_is_written_with_the_change_or_not_at_all(views: ApiClient, name: str) -> None:
     views.put(f"/v0/topics/{name}")
     with transaction.atomic():
         delete_topic(name, False, now_ms())
@@ -138,7 +138,7 @@ def test_it_is_written_with_the_change_or_not_at_all(views: Door, name: str) -> 
     assert not AuditEntry.objects.filter(name=name, action="delete").exists()
 
 
-def test_a_running_instance_knows_the_address_too(live: Door, server: Any, name: str) -> None:
+def test_a_running_instance_knows_the_address_too(live: ApiClient, server: Any, name: str) -> None:
     live.put(f"/v0/topics/{name}")
     with server.connect() as database:
         found = database.execute("SELECT actor, origin FROM topics_auditentry WHERE name = %s", [name]).fetchall()

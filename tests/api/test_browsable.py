@@ -10,7 +10,7 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.test import Client
 
-from tests.api.doors import Lane
+from tests.api.clients import HttpClient
 from tests.console.chromium import Chromium, signed_in
 from tests.instances import Instance, until
 
@@ -93,13 +93,13 @@ def test_a_key_counts_more_than_a_session(person: Callable[..., Client]) -> None
     assert client.get("/v0/topics", headers={**HTML, "authorization": "Bearer wrong"}).status_code == 401
 
 
-def test_another_site_cannot_use_an_open_server(live: Lane, name: str) -> None:
+def test_another_site_cannot_use_an_open_server(live: HttpClient, name: str) -> None:
     form = {"content_type": "application/x-www-form-urlencoded", "accept": "text/html"}
     assert live.post(f"/v0/topics/{name}", RECORDS.encode(), **form).status == 403
     assert live.get(f"/v0/topics/{name}").status == 404
 
 
-def test_markup_in_a_record_is_text(live: Lane, name: str) -> None:
+def test_markup_in_a_record_is_text(live: HttpClient, name: str) -> None:
     live.append(name, "<script>alert(1)</script>")
     page = live.get(f"/v0/topics/{name}/records", accept="text/html").body.decode()
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
@@ -130,7 +130,7 @@ def window(server: Instance) -> Iterator[Chromium]:
 
 
 @pytest.mark.browser
-def test_forms_in_a_browser(window: Chromium, live: Lane, name: str) -> None:
+def test_forms_in_a_browser(window: Chromium, live: HttpClient, name: str) -> None:
     path, answer = f"/v0/topics/{name}", ".response-info"
     window.visit(path)
     window.shows("topic_not_found", answer)

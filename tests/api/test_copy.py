@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from tests.api.doors import Door, Reply
+from tests.api.clients import ApiClient, Reply
 from tests.api.test_sealed import HEADER, seal
 from tests.instances import until
 from topics.upkeep import recovery
@@ -18,27 +18,27 @@ def record(seq: int, ts: int | None = None, **more: Any) -> dict[str, Any]:
     return {"$seq": seq, "$ts": 1000 + seq if ts is None else ts, "data": {"n": seq}, **more}
 
 
-def copy(door: Door, topic: str, *records: dict[str, Any], **more: Any) -> Reply:
-    return door.post(f"/v0/topics/{topic}", {"copy": True, "records": list(records), **more})
+def copy(live: ApiClient, topic: str, *records: dict[str, Any], **more: Any) -> Reply:
+    return live.post(f"/v0/topics/{topic}", {"copy": True, "records": list(records), **more})
 
 
 @pytest.fixture
-def topic(api: Door, name: str) -> str:
+def topic(api: ApiClient, name: str) -> str:
     """An empty sealed topic."""
     seal(api, name)
     return name
 
 
-def state(door: Door, topic: str) -> tuple[int, int, int, int]:
-    shown = door.get(f"/v0/topics/{topic}").json
+def state(live: ApiClient, topic: str) -> tuple[int, int, int, int]:
+    shown = live.get(f"/v0/topics/{topic}").json
     return shown["earliest_seq"], shown["head_seq"], shown["count"], shown["bytes"]
 
 
-def seqs(door: Door, topic: str, from_seq: int = 0) -> list[int]:
-    return [each["$seq"] for each in door.diff(topic, from_seq=from_seq).json["records"]]
+def seqs(live: ApiClient, topic: str, from_seq: int = 0) -> list[int]:
+    return [each["$seq"] for each in live.diff(topic, from_seq=from_seq).json["records"]]
 
 
-def test_it_works(api: Door, topic: str) -> None:
+def test_it_works(api: ApiClient, topic: str) -> None:
     sent = [
         record(1, 5, **{"$node": "n", "$tag": "t", "meta": {"k": 1}}),
         record(2, 5, **{"$topic": "of another server"}),
@@ -66,7 +66,7 @@ def test_it_works(api: Door, topic: str) -> None:
     assert api.get(f"/v0/topics/{topic}/records/3").status == 404
 
 
-def test_what_a_diff_shows_can_be_sent_as_it_is(api: Door, name: str) -> None:
+def test_what_a_diff_shows_can_be_sent_as_it_is(api: ApiClient, name: str) -> None:
     records = [
         {"data": 1, "tag": "a", "node": "n", "meta": {"k": [1]}},
         {"data": {"text": "\u2028"}},
@@ -81,7 +81,7 @@ def test_what_a_diff_shows_can_be_sent_as_it_is(api: Door, name: str) -> None:
     assert state(api, f"{name}-2") == state(api, name)
 
 
-def test_a_stamp_of_a_router_stays_in_meta(api: Door, name: str) -> None:
+def test_a_stamp_of_a_router_stays_in_meta(api: ApiClient, name: str) -> None:
     api.put(f"/v0/routers/{name}-r", {"source": name, "dest": f"{name}-d", "guarantee": "exactly_once"})
     keys = {f"k{number}": number for number in range(64)}
     api.post(f"/v0/topics/{name}", {"records": [{"data": 1, "meta": keys}, {"data": 2}]})
@@ -92,7 +92,7 @@ def test_a_stamp_of_a_router_stays_in_meta(api: Door, name: str) -> None:
     assert api.diff(f"{name}-2").json["records"] == shown
 
 
-def test_a_copy_that_is_sent_again_changes_nothing(api: Door, topic: str) -> None:
+def test_a_copy_that_is_sent_again_changes_nothing(api: ApiClient, topic: str) -> None:
     copy(api, topic, record(1), record(3))
     before = state(api, topic)
     again = copy(api, topic, record(1), record(2), record(3))
@@ -104,7 +104,7 @@ def test_a_copy_that_is_sent_again_changes_nothing(api: Door, topic: str) -> Non
     assert seqs(api, topic) == [1, 3, 4, 6]
 
 
-def test_a_copy_that_begins_late_has_no_hole(api: Door, topic: str) -> None:
+def test_a_copy_that_begins_late_has_no_hole(api: ApiClient, topic: str) -> None:
     copy(api, topic, record(1_000_000), record(1_000_001))
     window = api.diff(topic).json
     assert ([each["$seq"] for each in window["records"]], window["tombstone"]) == ([1_000_000, 1_000_001], None)
@@ -113,7 +113,7 @@ def test_a_copy_that_begins_late_has_no_hole(api: Door, topic: str) -> None:
     assert api.append(topic, 1).json["seqs"] == [1_000_002]
 
 
-def test_the_head_moves_without_records(api: Door, topic: str) -> None:
+def test_the_head_moves_without_records(api: ApiClient, topic: str) -> None:
     assert copy(api, topic, head_seq=10).json["head_seq"] == 10
     assert state(api, topic) == (11, 10, 0, 0)
     assert copy(api, topic, record(12), head_seq=20).json["head_seq"] == 20
@@ -129,7 +129,7 @@ def test_the_head_moves_without_records(api: Door, topic: str) -> None:
 
 
 @pytest.mark.parametrize(("config", "reason"), [({}, "cap"), ({"cap_records": 9}, "cap"), ({"ttl_ms": 2**50}, "ttl")])
-def test_what_the_source_lost_is_told_here_too(api: Door, topic: str, config: dict[str, Any], reason: str) -> None:
+def test_what_the_source_lost_is_told_here_too(api: ApiClient, topic: str, config: dict[str, Any], reason: str) -> None:
     api.put(f"/v0/topics/{topic}", config)
     assert copy(api, topic, record(21), record(23), earliest_seq=21).status == 200
     window = api.diff(topic).json
@@ -151,29 +151,31 @@ def test_what_the_source_lost_is_told_here_too(api: Door, topic: str, config: di
     assert (again.status, state(api, topic)) == (200, (31, 30, 0, 0))
 
 
-def mirrored(door: Door, source: str, dest: str, limit: int) -> None:
+def mirrored(live: ApiClient, source: str, dest: str, limit: int) -> None:
     """Send each page of the source as it is shown."""
-    seal(door, dest)
+    seal(live, dest)
     from_seq, caught_up = 0, False
     while not caught_up:
-        page = door.diff(source, from_seq=from_seq, limit=limit, include_tags=True).json
+        page = live.diff(source, from_seq=from_seq, limit=limit, include_tags=True).json
         sent = {"head_seq": page["next_from_seq"], "tombstone": page["tombstone"]}
         for _ in range(2):
-            done = copy(door, dest, *page["records"], **sent)
+            done = copy(live, dest, *page["records"], **sent)
             assert (done.status, done.json["head_seq"]) == (200, page["next_from_seq"]), done.json
         from_seq, caught_up = page["next_from_seq"], page["caught_up"]
 
 
-def reads(door: Door, topic: str) -> list[Any]:
+def reads(live: ApiClient, topic: str) -> list[Any]:
     """What a reader is shown and told at each seq."""
-    head_seq = door.get(f"/v0/topics/{topic}").json["head_seq"]
-    windows = [door.diff(topic, from_seq=from_seq, limit=2).json for from_seq in range(head_seq + 1)]
+    head_seq = live.get(f"/v0/topics/{topic}").json["head_seq"]
+    windows = [live.diff(topic, from_seq=from_seq, limit=2).json for from_seq in range(head_seq + 1)]
     return [(each["records"], each["next_from_seq"], each["tombstone"]) for each in windows]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 100])
 @pytest.mark.parametrize("config", [{"cap_records": 3}, {"ttl_ms": 1}])
-def test_a_tombstone_of_the_source_is_the_same_here(api: Door, name: str, config: dict[str, Any], limit: int) -> None:
+def test_a_tombstone_of_the_source_is_the_same_here(
+    api: ApiClient, name: str, config: dict[str, Any], limit: int
+) -> None:
     api.append(name, *range(6))
     api.put(f"/v0/topics/{name}", config)
     until(lambda: api.get(f"/v0/topics/{name}").json["count"] < 6, "the loss")
@@ -183,7 +185,7 @@ def test_a_tombstone_of_the_source_is_the_same_here(api: Door, name: str, config
 
 @pytest.mark.parametrize("limit", [1, 2, 100])
 @pytest.mark.parametrize("first", [0, 2], ids=["at the front", "between records"])
-def test_a_loss_of_a_router_is_the_same_here(views: Door, name: str, first: int, limit: int) -> None:
+def test_a_loss_of_a_router_is_the_same_here(views: ApiClient, name: str, first: int, limit: int) -> None:
     source, dest, router = name, f"{name}-d", f"/v0/routers/{name}-r"
     views.put(router, {"source": source, "dest": dest})
     for number in range(first):
@@ -199,7 +201,7 @@ def test_a_loss_of_a_router_is_the_same_here(views: Door, name: str, first: int,
 
 
 @pytest.mark.parametrize("limit", [1, 2, 100])
-def test_a_loss_by_a_crash_is_the_same_here(views: Door, name: str, limit: int) -> None:
+def test_a_loss_by_a_crash_is_the_same_here(views: ApiClient, name: str, limit: int) -> None:
     """Records 3 and 4 are no more, and 5 to 9 were reserved."""
     views.append(name, 1, 2)
     with connection.cursor() as cursor:
@@ -215,7 +217,7 @@ def test_a_loss_by_a_crash_is_the_same_here(views: Door, name: str, limit: int) 
     assert reads(views, f"{name}-2") == reads(views, name)
 
 
-def test_a_tombstone_that_makes_no_sense_is_refused(api: Door, topic: str) -> None:
+def test_a_tombstone_that_makes_no_sense_is_refused(api: ApiClient, topic: str) -> None:
     tombstone = {"gap_to": 4, "reason": "cap", "earliest_seq": 5}
     for body in (
         {"records": [record(5)], "earliest_seq": 5, "tombstone": tombstone},
@@ -229,7 +231,7 @@ def test_a_tombstone_that_makes_no_sense_is_refused(api: Door, topic: str) -> No
     assert state(api, topic) == (1, 0, 0, 0)
 
 
-def test_it_evicts_where_a_cap_says_so_and_is_refused_where_it_may_not(api: Door, name: str) -> None:
+def test_it_evicts_where_a_cap_says_so_and_is_refused_where_it_may_not(api: ApiClient, name: str) -> None:
     api.put(f"/v0/topics/{name}", {"sealed": True, "cap_records": 2})
     copy(api, name, record(1), record(2), record(5))
     assert seqs(api, name) == [2, 5]
@@ -240,7 +242,7 @@ def test_it_evicts_where_a_cap_says_so_and_is_refused_where_it_may_not(api: Door
 
 
 @pytest.mark.parametrize("durability", ["fsync", "disk", "memory", "ephemeral"])
-def test_every_durability(api: Door, name: str, durability: str) -> None:
+def test_every_durability(api: ApiClient, name: str, durability: str) -> None:
     api.put(f"/v0/topics/{name}", {"sealed": True, "durability": durability})
     copy(api, name, record(3), record(4), record(7), head_seq=8)
     assert (seqs(api, name), state(api, name)[:3]) == ([3, 4, 7], (3, 8, 3))
@@ -248,7 +250,7 @@ def test_every_durability(api: Door, name: str, durability: str) -> None:
     assert api.append(name, 1).json["seqs"] == [9]
 
 
-def test_routers_bring_what_was_copied(api: Door, topic: str) -> None:
+def test_routers_bring_what_was_copied(api: ApiClient, topic: str) -> None:
     api.put(f"/v0/routers/{topic}-r", {"source": topic, "dest": f"{topic}-d"})
     copy(api, topic, record(3), record(4), record(7), earliest_seq=3, head_seq=9)
     window = api.diff(f"{topic}-d").json
@@ -256,7 +258,7 @@ def test_routers_bring_what_was_copied(api: Door, topic: str) -> None:
     assert window["tombstone"]["reason"] == "source_trim"
 
 
-def test_from_ts_finds_what_was_copied(api: Door, topic: str) -> None:
+def test_from_ts_finds_what_was_copied(api: ApiClient, topic: str) -> None:
     copy(api, topic, record(3, 10), record(5, 20), record(9, 20), record(11, 30), head_seq=20)
     for ts, found in ((0, [3, 5, 9, 11]), (11, [5, 9, 11]), (20, [5, 9, 11]), (21, [11]), (31, [])):
         assert [each["$seq"] for each in api.diff(topic, from_ts=ts).json["records"]] == found, ts
@@ -297,14 +299,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(
     ("body", "named"), REFUSED, ids=[f"{number}-{named}" for number, (_, named) in enumerate(REFUSED)]
 )
-def test_a_bad_copy_is_refused(api: Door, topic: str, body: dict[str, Any], named: str) -> None:
+def test_a_bad_copy_is_refused(api: ApiClient, topic: str, body: dict[str, Any], named: str) -> None:
     refused = api.post(f"/v0/topics/{topic}", {"copy": True, **body})
     assert (refused.status, refused.code) == (400, "invalid_request")
     assert named in refused.json["error"]["message"]
     assert state(api, topic) == (1, 0, 0, 0)
 
 
-def test_a_time_below_the_last_one_is_refused(api: Door, topic: str) -> None:
+def test_a_time_below_the_last_one_is_refused(api: ApiClient, topic: str) -> None:
     copy(api, topic, record(1, 50))
     refused = copy(api, topic, record(1, 1), record(2, 49))
     assert (refused.status, refused.code, refused.headers[HEADER]) == (400, "invalid_request", "1")
@@ -314,7 +316,7 @@ def test_a_time_below_the_last_one_is_refused(api: Door, topic: str) -> None:
     assert copy(api, topic, record(3, soon)).status == 200
 
 
-def test_other_ways_to_say_what_makes_no_sense(api: Door, topic: str) -> None:
+def test_other_ways_to_say_what_makes_no_sense(api: ApiClient, topic: str) -> None:
     path = f"/v0/topics/{topic}"
     body = {"copy": True, "records": [record(1)]}
     assert api.post(f"{path}?return_seqs=false", body).status == 400
@@ -324,7 +326,7 @@ def test_other_ways_to_say_what_makes_no_sense(api: Door, topic: str) -> None:
     assert state(api, topic) == (1, 0, 0, 0)
 
 
-def test_a_copy_may_carry_the_key_that_a_gateway_gives_every_append(api: Door, topic: str) -> None:
+def test_a_copy_may_carry_the_key_that_a_gateway_gives_every_append(api: ApiClient, topic: str) -> None:
     body = {"copy": True, "records": [record(1)]}
     for _ in range(2):
         assert api.post(f"/v0/topics/{topic}", body, idempotency_key="k").status == 200
@@ -333,13 +335,13 @@ def test_a_copy_may_carry_the_key_that_a_gateway_gives_every_append(api: Door, t
     )
 
 
-def test_an_append_may_say_that_it_is_no_copy(api: Door, name: str) -> None:
+def test_an_append_may_say_that_it_is_no_copy(api: ApiClient, name: str) -> None:
     assert api.append(name, {"copy": True}, copy=False).json["seqs"] == [1]
     assert "copied" not in api.append(name, {"copy": True}).json
     assert api.post(f"/v0/topics/{name}", {"records": [record(1)]}).status == 400
 
 
-def test_only_a_sealed_topic_takes_one(api: Door, name: str) -> None:
+def test_only_a_sealed_topic_takes_one(api: ApiClient, name: str) -> None:
     absent = copy(api, name, record(1))
     assert (absent.status, absent.code) == (404, "topic_not_found")
     api.put(f"/v0/topics/{name}")
@@ -352,7 +354,7 @@ def test_only_a_sealed_topic_takes_one(api: Door, name: str) -> None:
     assert api.get(f"/v0/topics/{name}").json["head_seq"] == 1
 
 
-def test_it_needs_a_key_that_may_write_and_administer(views: Door, keys: Any, name: str) -> None:
+def test_it_needs_a_key_that_may_write_and_administer(views: ApiClient, keys: Any, name: str) -> None:
     keys("writer:write+delete+read:,admin:write+delete+admin:")
     views.put(f"/v0/topics/{name}", {"sealed": True}, authorization="Bearer admin")
     body = {"copy": True, "records": [record(1), record(2)]}
@@ -368,7 +370,7 @@ def test_it_needs_a_key_that_may_write_and_administer(views: Door, keys: Any, na
 @pytest.mark.parametrize(
     "body", [{"before_seq": 3}, {"match": "t"}, {"match": ["tag", "Glob", "t*"]}, {"seqs": [2, 1]}], ids=str
 )
-def test_a_delete_of_a_copy_works_on_a_sealed_topic_only(api: Door, topic: str, body: dict[str, Any]) -> None:
+def test_a_delete_of_a_copy_works_on_a_sealed_topic_only(api: ApiClient, topic: str, body: dict[str, Any]) -> None:
     copy(api, topic, *(record(seq, **({"$tag": "t"} if seq < 3 else {})) for seq in range(1, 6)))
     path = f"/v0/topics/{topic}/delete"
     assert api.post(path, body).code == "topic_sealed"

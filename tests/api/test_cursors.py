@@ -6,25 +6,25 @@ from typing import Any
 
 import pytest
 
-from tests.api.doors import Door
+from tests.api.clients import ApiClient
 from tests.api.test_get_topic import make_older
 from wire.paging import next_cursor
 
 
 @pytest.fixture
-def topic(api: Door, name: str) -> str:
+def topic(api: ApiClient, name: str) -> str:
     """Five records, each with a $ts of its own."""
     return with_records(api, name)
 
 
-def with_records(door: Door, name: str) -> str:
+def with_records(live: ApiClient, name: str) -> str:
     for data in range(5):
-        door.append(name, data)
+        live.append(name, data)
         time.sleep(0.002)  # another millisecond
     return name
 
 
-def test_it_works(api: Door, topic: str) -> None:
+def test_it_works(api: ApiClient, topic: str) -> None:
     made = api.put(f"/v0/topics/{topic}/cursors/c", {"seq": 2})
     assert (made.status, made.json["created"], made.json["seq"]) == (201, True, 2)
     moved = api.put(f"/v0/topics/{topic}/cursors/c", {"seq": 3})
@@ -38,7 +38,7 @@ def test_it_works(api: Door, topic: str) -> None:
     assert answer == {"topic": topic, "cursor": "c", "kind": "named", "seq": 3, "lag": 2}
 
 
-def test_lag_is_of_the_moment(api: Door, topic: str) -> None:
+def test_lag_is_of_the_moment(api: ApiClient, topic: str) -> None:
     api.put(f"/v0/topics/{topic}/cursors/c", {"at": "head"})
     caught_up = api.get(f"/v0/topics/{topic}/cursors/c").json
     assert (caught_up["lag"], caught_up["oldest_unread_ms"]) == (0, None)
@@ -47,7 +47,7 @@ def test_lag_is_of_the_moment(api: Door, topic: str) -> None:
     assert (behind["lag"], behind["oldest_unread_ms"] is None) == (3, False)
 
 
-def test_the_oldest_unread_is_one_that_is_still_there(views: Door, name: str) -> None:
+def test_the_oldest_unread_is_one_that_is_still_there(views: ApiClient, name: str) -> None:
     topic, hour = with_records(views, name), 3_600_000
     views.put(f"/v0/topics/{topic}/cursors/c", {"seq": 0})
     make_older(topic, below=6, ms=hour)
@@ -61,25 +61,25 @@ def test_the_oldest_unread_is_one_that_is_still_there(views: Door, name: str) ->
     assert views.get(f"/v0/topics/{topic}/cursors/c").json["oldest_unread_ms"] is None
 
 
-def test_it_stands_where_a_time_says(api: Door, topic: str) -> None:
+def test_it_stands_where_a_time_says(api: ApiClient, topic: str) -> None:
     for record in api.diff(topic).json["records"]:
         put = api.put(f"/v0/topics/{topic}/cursors/c", {"from_ts": record["$ts"]})
         assert put.json["seq"] == record["$seq"] - 1
     assert api.put(f"/v0/topics/{topic}/cursors/c", {"from_ts": 2**62}).json["seq"] == 5
 
 
-def test_it_stands_at_either_end(api: Door, topic: str) -> None:
+def test_it_stands_at_either_end(api: ApiClient, topic: str) -> None:
     api.post(f"/v0/topics/{topic}/delete", {"before_seq": 3})
     assert api.put(f"/v0/topics/{topic}/cursors/c", {"at": "earliest"}).json["seq"] == 2
     assert api.put(f"/v0/topics/{topic}/cursors/c", {"at": "head"}).json["seq"] == 5
 
 
-def test_it_may_go_back(api: Door, topic: str) -> None:
+def test_it_may_go_back(api: ApiClient, topic: str) -> None:
     api.put(f"/v0/topics/{topic}/cursors/c", {"seq": 5})
     assert api.put(f"/v0/topics/{topic}/cursors/c", {"seq": 1}).json["lag"] == 4
 
 
-def test_an_owner_that_was_replaced_is_fenced(api: Door, topic: str) -> None:
+def test_an_owner_that_was_replaced_is_fenced(api: ApiClient, topic: str) -> None:
     path = f"/v0/topics/{topic}/cursors/c"
     refused = api.put(path, {"seq": 3, "expected_seq": 2})
     assert (refused.status, refused.code, refused.detail) == (409, "cursor_moved", {"seq": 0})
@@ -91,7 +91,7 @@ def test_an_owner_that_was_replaced_is_fenced(api: Door, topic: str) -> None:
     assert api.get(path).json["seq"] == 3
 
 
-def test_one_of_many_owners_moves_it(live: Door, name: str) -> None:
+def test_one_of_many_owners_moves_it(live: ApiClient, name: str) -> None:
     """Twenty think that it stands at 0: one is right."""
     live.append(name, *range(20))
     path = f"/v0/topics/{name}/cursors/c"
@@ -108,7 +108,7 @@ def test_one_of_many_owners_moves_it(live: Door, name: str) -> None:
     assert sorted(statuses) == [201] + [409] * 19
 
 
-def test_it_is_forgotten(api: Door, topic: str) -> None:
+def test_it_is_forgotten(api: ApiClient, topic: str) -> None:
     path = f"/v0/topics/{topic}/cursors/c"
     api.put(path, {"seq": 1})
     reply = api.delete(path)
@@ -119,7 +119,7 @@ def test_it_is_forgotten(api: Door, topic: str) -> None:
     assert api.delete(path).json["deleted"] is False
 
 
-def test_they_are_listed_by_name_in_pages(api: Door, topic: str) -> None:
+def test_they_are_listed_by_name_in_pages(api: ApiClient, topic: str) -> None:
     for cursor in ("b", "a", "c"):
         api.put(f"/v0/topics/{topic}/cursors/{cursor}", {"seq": 4})
     first = api.get(f"/v0/topics/{topic}/cursors?page_size=2").json
@@ -131,11 +131,11 @@ def test_they_are_listed_by_name_in_pages(api: Door, topic: str) -> None:
     assert api.get(f"/v0/topics/{topic}/cursors").json["cursors"][0]["lag"] == 1
 
 
-def test_a_topic_without_any_lists_none(api: Door, topic: str) -> None:
+def test_a_topic_without_any_lists_none(api: ApiClient, topic: str) -> None:
     assert api.get(f"/v0/topics/{topic}/cursors").json["cursors"] == []
 
 
-def test_a_routers_cursor_is_listed_and_left_alone(api: Door, topic: str) -> None:
+def test_a_routers_cursor_is_listed_and_left_alone(api: ApiClient, topic: str) -> None:
     api.put(f"/v0/routers/{topic}-r", {"source": topic, "dest": f"{topic}-d", "from": "earliest"})
     (listed,) = api.get(f"/v0/topics/{topic}/cursors").json["cursors"]
     assert (listed["cursor"], listed["kind"]) == (f"{topic}-r", "router")
@@ -167,20 +167,20 @@ REFUSED: list[Any] = [
 
 
 @pytest.mark.parametrize("body", REFUSED, ids=str)
-def test_what_makes_no_sense_is_refused(api: Door, topic: str, body: Any) -> None:
+def test_what_makes_no_sense_is_refused(api: ApiClient, topic: str, body: Any) -> None:
     refused = api.put(f"/v0/topics/{topic}/cursors/c", body)
     assert (refused.status, refused.code) == (400, "invalid_request")
     assert api.get(f"/v0/topics/{topic}/cursors/c").status == 404
 
 
 @pytest.mark.parametrize("bad", ["-a", "a%20b", "a%00b", "a%ff", "a" * 256])
-def test_a_bad_name_is_refused(api: Door, topic: str, bad: str) -> None:
+def test_a_bad_name_is_refused(api: ApiClient, topic: str, bad: str) -> None:
     for path in (f"/v0/topics/{topic}/cursors/{bad}", f"/v0/topics/{bad}/cursors/c"):
         for refused in (api.put(path, {"seq": 1}), api.get(path), api.delete(path)):
             assert (refused.status, refused.code) == (400, "invalid_request"), path
 
 
-def test_an_absent_topic_is_not_found(api: Door, name: str) -> None:
+def test_an_absent_topic_is_not_found(api: ApiClient, name: str) -> None:
     path = f"/v0/topics/{name}/cursors/c"
     for body in ({"seq": 0}, {"at": "head"}, {"at": "earliest"}, {"from_ts": 5}):
         assert api.put(path, body).code == "topic_not_found"
@@ -192,10 +192,10 @@ def test_an_absent_topic_is_not_found(api: Door, name: str) -> None:
     "query",
     ["page_size=0", "page_size=x", "cursor=x", "cursor=WyJhIl0=", f"cursor={next_cursor('a', 'named', f'{1:05000}')}"],
 )
-def test_a_bad_page_is_refused(api: Door, topic: str, query: str) -> None:
+def test_a_bad_page_is_refused(api: ApiClient, topic: str, query: str) -> None:
     assert api.get(f"/v0/topics/{topic}/cursors?{query}").code == "invalid_request"
 
 
-def test_another_media_type_is_refused(api: Door, topic: str) -> None:
+def test_another_media_type_is_refused(api: ApiClient, topic: str) -> None:
     refused = api.put(f"/v0/topics/{topic}/cursors/c", b'{"seq":1}', content_type="text/plain")
     assert refused.code == "unsupported_media_type"

@@ -4,22 +4,22 @@ from typing import Any
 
 import pytest
 
-from tests.api.doors import Door
+from tests.api.clients import ApiClient
 
 
 @pytest.fixture
-def tagged(api: Door, name: str) -> str:
+def tagged(api: ApiClient, name: str) -> str:
     """Six records, tagged x1, y1, x2, y2, x3, y3."""
     tags = [f"{letter}{n}" for n in (1, 2, 3) for letter in "xy"]
     api.post(f"/v0/topics/{name}", {"records": [{"data": 1, "tag": tag} for tag in tags]})
     return name
 
 
-def left(api: Door, name: str) -> list[int]:
+def left(api: ApiClient, name: str) -> list[int]:
     return [record["$seq"] for record in api.diff(name).json["records"]]
 
 
-def test_it_works(api: Door, tagged: str) -> None:
+def test_it_works(api: ApiClient, tagged: str) -> None:
     reply = api.post(f"/v0/topics/{tagged}/delete", {"before_seq": 3})
     assert reply.status == 200
     answer = reply.json
@@ -49,14 +49,14 @@ def test_it_works(api: Door, tagged: str) -> None:
         ({"seqs": []}, [1, 2, 3, 4, 5, 6]),
     ],
 )
-def test_what_matches_goes_and_nothing_else(api: Door, tagged: str, body: dict[str, Any], kept: list[int]) -> None:
+def test_what_matches_goes_and_nothing_else(api: ApiClient, tagged: str, body: dict[str, Any], kept: list[int]) -> None:
     answer = api.post(f"/v0/topics/{tagged}/delete", body).json
     assert (answer["deleted"], answer["count"]) == (6 - len(kept), len(kept))
     assert answer["earliest_seq"] == (kept[0] if kept else 7)
     assert left(api, tagged) == kept
 
 
-def test_seqs_that_came_through_a_router_go_here_alone(api: Door, name: str) -> None:
+def test_seqs_that_came_through_a_router_go_here_alone(api: ApiClient, name: str) -> None:
     """Some of them within one span, and one of the topic's own."""
     tagged, dest = name, f"{name}-d"
     api.put(f"/v0/routers/{tagged}-r", {"source": tagged, "dest": dest})
@@ -70,18 +70,18 @@ def test_seqs_that_came_through_a_router_go_here_alone(api: Door, name: str) -> 
     assert left(api, tagged) == [1, 2, 3, 4, 5, 6]
 
 
-def test_what_comes_later_stays(api: Door, tagged: str) -> None:
+def test_what_comes_later_stays(api: ApiClient, tagged: str) -> None:
     api.post(f"/v0/topics/{tagged}/delete", {"before_seq": 100})
     assert api.append(tagged, "new").json["seqs"] == [7]
     assert left(api, tagged) == [7]
 
 
-def test_twice_deletes_nothing_more(api: Door, tagged: str) -> None:
+def test_twice_deletes_nothing_more(api: ApiClient, tagged: str) -> None:
     assert api.post(f"/v0/topics/{tagged}/delete", {"match": "x1"}).json["deleted"] == 1
     assert api.post(f"/v0/topics/{tagged}/delete", {"match": "x1"}).json["deleted"] == 0
 
 
-def test_an_absent_topic_is_not_found(api: Door, name: str) -> None:
+def test_an_absent_topic_is_not_found(api: ApiClient, name: str) -> None:
     assert api.post(f"/v0/topics/{name}/delete", {"before_seq": 1}).code == "topic_not_found"
     assert api.post(f"/v0/topics/{name}/delete", {"match": "x"}).code == "topic_not_found"
 
@@ -116,18 +116,18 @@ REFUSED: list[Any] = [
 
 
 @pytest.mark.parametrize("body", REFUSED, ids=str)
-def test_what_makes_no_sense_is_refused(api: Door, tagged: str, body: Any) -> None:
+def test_what_makes_no_sense_is_refused(api: ApiClient, tagged: str, body: Any) -> None:
     refused = api.post(f"/v0/topics/{tagged}/delete", body)
     assert (refused.status, refused.code) == (400, "invalid_request")
     assert left(api, tagged) == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize("bad", ["-a", "a%00b", "a%ff"])
-def test_a_bad_name_is_refused(api: Door, bad: str) -> None:
+def test_a_bad_name_is_refused(api: ApiClient, bad: str) -> None:
     assert api.post(f"/v0/topics/{bad}/delete", {"before_seq": 1}).code == "invalid_request"
 
 
-def test_another_media_type_is_refused(api: Door, tagged: str) -> None:
+def test_another_media_type_is_refused(api: ApiClient, tagged: str) -> None:
     refused = api.post(f"/v0/topics/{tagged}/delete", b'{"before_seq":9}', content_type="text/plain")
     assert refused.code == "unsupported_media_type"
     assert left(api, tagged) == [1, 2, 3, 4, 5, 6]

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.api.doors import Door
+from tests.api.clients import ApiClient
 
 
-def test_it_works(api: Door, name: str) -> None:
+def test_it_works(api: ApiClient, name: str) -> None:
     api.append(name, 1)
     reply = api.delete(f"/v0/topics/{name}")
     assert reply.status == 200
@@ -15,12 +15,12 @@ def test_it_works(api: Door, name: str) -> None:
     assert api.get(f"/v0/topics/{name}").code == "topic_not_found"
 
 
-def test_an_absent_topic_is_no_error(api: Door, name: str) -> None:
+def test_an_absent_topic_is_no_error(api: ApiClient, name: str) -> None:
     reply = api.delete(f"/v0/topics/{name}")
     assert (reply.status, reply.json["deleted"], reply.json["routers_removed"]) == (200, False, [])
 
 
-def test_only_an_empty_one_when_asked_so(api: Door, name: str) -> None:
+def test_only_an_empty_one_when_asked_so(api: ApiClient, name: str) -> None:
     api.append(name, 1)
     refused = api.delete(f"/v0/topics/{name}?if_empty=true")
     assert (refused.status, refused.code) == (409, "topic_not_empty")
@@ -29,7 +29,7 @@ def test_only_an_empty_one_when_asked_so(api: Door, name: str) -> None:
     assert api.delete(f"/v0/topics/{name}?if_empty=true").json["deleted"] is True
 
 
-def test_it_takes_the_routers_that_name_it(api: Door, name: str) -> None:
+def test_it_takes_the_routers_that_name_it(api: ApiClient, name: str) -> None:
     api.put(f"/v0/routers/{name}-in", {"source": f"{name}-a", "dest": name})
     api.put(f"/v0/routers/{name}-out", {"source": name, "dest": f"{name}-b"})
     api.put(f"/v0/routers/{name}-past", {"source": f"{name}-a", "dest": f"{name}-c"})
@@ -38,7 +38,7 @@ def test_it_takes_the_routers_that_name_it(api: Door, name: str) -> None:
     assert api.get(f"/v0/routers/{name}-past").status == 200
 
 
-def test_the_next_of_that_name_continues_its_numbers(api: Door, name: str) -> None:
+def test_the_next_of_that_name_continues_its_numbers(api: ApiClient, name: str) -> None:
     api.append(name, 1, 2, 3)
     api.put(f"/v0/topics/{name}/cursors/c", {"at": "head"})
     api.delete(f"/v0/topics/{name}")
@@ -47,19 +47,19 @@ def test_the_next_of_that_name_continues_its_numbers(api: Door, name: str) -> No
 
 
 @pytest.mark.parametrize("query", ["if_empty=maybe", "if_empty=", "if_empty=%ff"])
-def test_an_unknown_query_value_is_refused(api: Door, name: str, query: str) -> None:
+def test_an_unknown_query_value_is_refused(api: ApiClient, name: str, query: str) -> None:
     api.put(f"/v0/topics/{name}")
     assert api.delete(f"/v0/topics/{name}?{query}").code == "invalid_request"
     assert api.get(f"/v0/topics/{name}").status == 200
 
 
 @pytest.mark.parametrize("bad", ["-a", "a%20b", "a%00b", "a%ff", "a" * 256])
-def test_a_bad_name_is_refused(api: Door, bad: str) -> None:
+def test_a_bad_name_is_refused(api: ApiClient, bad: str) -> None:
     refused = api.delete(f"/v0/topics/{bad}")
     assert (refused.status, refused.code) == (400, "invalid_request")
 
 
-def test_only_a_sealed_one_is_deleted_where_that_is_said(api: Door, name: str) -> None:
+def test_only_a_sealed_one_is_deleted_where_that_is_said(api: ApiClient, name: str) -> None:
     path = f"/v0/topics/{name}"
     api.append(name, 1)
     refused = api.call("DELETE", f"{path}?if_sealed=true")
@@ -71,7 +71,7 @@ def test_only_a_sealed_one_is_deleted_where_that_is_said(api: Door, name: str) -
 
 
 @pytest.mark.parametrize(("query", "first"), [("", 4), ("?keep_head=false", 1)])
-def test_the_numbering_ends_with_it_where_that_is_said(api: Door, name: str, query: str, first: int) -> None:
+def test_the_numbering_ends_with_it_where_that_is_said(api: ApiClient, name: str, query: str, first: int) -> None:
     api.append(name, 1, 2, 3)
     assert api.call("DELETE", f"/v0/topics/{name}{query}").json["deleted"] is True
     assert api.append(name, 1).json["first_seq"] == first

@@ -1,4 +1,4 @@
-"""POST /v0/topics/:topic/diff, through both doors."""
+"""POST /v0/topics/:topic/diff."""
 
 import json
 import threading
@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from tests.api.doors import Door
+from tests.api.clients import ApiClient
 
 
 def seqs(answer: Any) -> list[int]:
     return [record["$seq"] for record in answer["records"]]
 
 
-def test_it_works(door: Door, name: str) -> None:
-    door.append(name, "a", "b")
-    reply = door.diff(name)
+def test_it_works(live: ApiClient, name: str) -> None:
+    live.append(name, "a", "b")
+    reply = live.diff(name)
     assert reply.status == 200
     answer = reply.json
     assert answer.pop("performance").keys() == {"server_total_ms", "records_scanned"}
@@ -28,28 +28,28 @@ def test_it_works(door: Door, name: str) -> None:
     assert answer == {**expected, "tombstone": None, "lag": 0}
 
 
-def test_an_empty_topic_is_caught_up(door: Door, name: str) -> None:
-    door.put(f"/v0/topics/{name}")
-    answer = door.diff(name).json
+def test_an_empty_topic_is_caught_up(live: ApiClient, name: str) -> None:
+    live.put(f"/v0/topics/{name}")
+    answer = live.diff(name).json
     assert (answer["records"], answer["next_from_seq"], answer["caught_up"], answer["lag"]) == ([], 0, True, 0)
     assert (answer["head_seq"], answer["earliest_seq"]) == (0, 1)
 
 
-def test_no_body_reads_from_the_start(door: Door, name: str) -> None:
-    door.append(name, 1)
-    assert seqs(door.post(f"/v0/topics/{name}/diff", b"").json) == [1]
-    assert seqs(door.call("POST", f"/v0/topics/{name}/diff").json) == [1]
+def test_no_body_reads_from_the_start(live: ApiClient, name: str) -> None:
+    live.append(name, 1)
+    assert seqs(live.post(f"/v0/topics/{name}/diff", b"").json) == [1]
+    assert seqs(live.call("POST", f"/v0/topics/{name}/diff").json) == [1]
 
 
-def test_from_seq_is_exclusive_and_limit_bounds_the_window(door: Door, name: str) -> None:
-    door.append(name, *range(10))
-    answer = door.diff(name, from_seq=3, limit=4).json
+def test_from_seq_is_exclusive_and_limit_bounds_the_window(live: ApiClient, name: str) -> None:
+    live.append(name, *range(10))
+    answer = live.diff(name, from_seq=3, limit=4).json
     assert seqs(answer) == [4, 5, 6, 7]
     assert (answer["next_from_seq"], answer["caught_up"], answer["lag"]) == (7, False, 3)
-    assert door.diff(name, from_seq=10).json["records"] == []
+    assert live.diff(name, from_seq=10).json["records"] == []
 
 
-def test_what_is_clamped_is_told(api: Door, name: str) -> None:
+def test_what_is_clamped_is_told(api: ApiClient, name: str) -> None:
     api.append(name, 1)
     assert api.diff(name, limit=5000, wait_ms=10**9).json["clamped"] == {"limit": 1000, "wait_ms": 30_000}
     assert api.get(f"/v0/topics/{name}/records?wait_ms=30001").json["clamped"] == {"wait_ms": 30_000}
@@ -63,43 +63,43 @@ def test_what_is_clamped_is_told(api: Door, name: str) -> None:
     assert "clamped" not in api.post("/v0/watch", {"topics": {name: {}}}).json
 
 
-def test_a_limit_over_1000_is_1000(door: Door, name: str) -> None:
-    door.append(name, *range(1001))
-    assert len(door.diff(name, limit=5000).json["records"]) == 1000
-    assert len(door.diff(name).json["records"]) == 256
+def test_a_limit_over_1000_is_1000(live: ApiClient, name: str) -> None:
+    live.append(name, *range(1001))
+    assert len(live.diff(name, limit=5000).json["records"]) == 1000
+    assert len(live.diff(name).json["records"]) == 256
 
 
-def test_own_records_are_left_out_of_the_window_silently(door: Door, name: str) -> None:
+def test_own_records_are_left_out_of_the_window_silently(live: ApiClient, name: str) -> None:
     for node in ("a", "b", "a", "A"):
-        door.append(name, 1, node=node)
-    door.append(name, 1)
-    answer = door.diff(name, node="a", limit=3).json
+        live.append(name, 1, node=node)
+    live.append(name, 1)
+    answer = live.diff(name, node="a", limit=3).json
     assert (seqs(answer), answer["next_from_seq"], answer["tombstone"]) == ([2], 3, None)
-    assert seqs(door.diff(name, node=["a", "b"]).json) == [4, 5]
-    assert seqs(door.diff(name, node=[]).json) == [1, 2, 3, 4, 5]
-    all_own = door.diff(name, node="a", limit=1).json
+    assert seqs(live.diff(name, node=["a", "b"]).json) == [4, 5]
+    assert seqs(live.diff(name, node=[]).json) == [1, 2, 3, 4, 5]
+    all_own = live.diff(name, node="a", limit=1).json
     assert (all_own["records"], all_own["next_from_seq"], all_own["caught_up"]) == ([], 1, False)
 
 
-def test_a_topic_may_want_echoes(door: Door, name: str) -> None:
-    door.put(f"/v0/topics/{name}", {"dedupe_node": False})
-    door.append(name, 1, node="a")
-    assert seqs(door.diff(name, node="a").json) == [1]
+def test_a_topic_may_want_echoes(live: ApiClient, name: str) -> None:
+    live.put(f"/v0/topics/{name}", {"dedupe_node": False})
+    live.append(name, 1, node="a")
+    assert seqs(live.diff(name, node="a").json) == [1]
 
 
-def test_match_leaves_others_out_silently(door: Door, name: str) -> None:
+def test_match_leaves_others_out_silently(live: ApiClient, name: str) -> None:
     tags = ["x", "xy", "y", "x*", None]
-    door.post(f"/v0/topics/{name}", {"records": [{"data": 1, "tag": tag} for tag in tags]})
+    live.post(f"/v0/topics/{name}", {"records": [{"data": 1, "tag": tag} for tag in tags]})
     for match, expected in (("x", [1]), (["tag", "Eq", "x"], [1]), (["tag", "Glob", "x*"], [1, 2, 4])):
-        answer = door.diff(name, match=match).json
+        answer = live.diff(name, match=match).json
         assert (seqs(answer), answer["next_from_seq"]) == (expected, 5)
-    assert seqs(door.diff(name, match=["tag", "Glob", "*"]).json) == [1, 2, 3, 4]
-    assert seqs(door.diff(name, match="x*").json) == [4]
+    assert seqs(live.diff(name, match=["tag", "Glob", "*"]).json) == [1, 2, 3, 4]
+    assert seqs(live.diff(name, match="x*").json) == [4]
 
 
-def test_tags_and_meta_are_shown_as_asked(door: Door, name: str) -> None:
-    door.post(f"/v0/topics/{name}", {"records": [{"data": 1, "tag": "t", "meta": {"m": 1}}]})
-    shown = [set(door.diff(name, **asked).json["records"][0]) - {"$seq", "$ts", "data"} for asked in SHOWN]
+def test_tags_and_meta_are_shown_as_asked(live: ApiClient, name: str) -> None:
+    live.post(f"/v0/topics/{name}", {"records": [{"data": 1, "tag": "t", "meta": {"m": 1}}]})
+    shown = [set(live.diff(name, **asked).json["records"][0]) - {"$seq", "$ts", "data"} for asked in SHOWN]
     assert shown == [{"meta"}, {"$tag", "meta"}, set(), {"$tag"}]
 
 
@@ -111,12 +111,12 @@ SHOWN: list[dict[str, bool]] = [
 ]
 
 
-def test_a_read_stays_under_the_byte_budget_and_always_moves(door: Door, name: str) -> None:
+def test_a_read_stays_under_the_byte_budget_and_always_moves(live: ApiClient, name: str) -> None:
     half = "x" * 600_000
-    door.append(name, half, half, "y" * (1024 * 1024 - 2), 1)
+    live.append(name, half, half, "y" * (1024 * 1024 - 2), 1)
     position, sizes = 0, []
     while True:
-        answer = door.diff(name, from_seq=position).json
+        answer = live.diff(name, from_seq=position).json
         sizes.append(len(answer["records"]))
         position = answer["next_from_seq"]
         if answer["caught_up"]:
@@ -125,21 +125,21 @@ def test_a_read_stays_under_the_byte_budget_and_always_moves(door: Door, name: s
     assert sizes[0] == 1
 
 
-def test_what_a_cap_took_is_told(door: Door, name: str) -> None:
-    door.put(f"/v0/topics/{name}", {"cap_records": 2})
-    door.append(name, *range(5))
-    answer = door.diff(name, from_seq=1).json
+def test_what_a_cap_took_is_told(live: ApiClient, name: str) -> None:
+    live.put(f"/v0/topics/{name}", {"cap_records": 2})
+    live.append(name, *range(5))
+    answer = live.diff(name, from_seq=1).json
     lost = {"gap_from": 2, "gap_to": 3, "reason": "cap", "missed_estimate": 2, "earliest_seq": 4, "head_seq": 5}
     assert answer["tombstone"] == lost
     assert seqs(answer) == [4, 5]
-    assert door.diff(name, from_seq=3).json["tombstone"] is None
+    assert live.diff(name, from_seq=3).json["tombstone"] is None
 
 
-def test_what_is_over_its_time_is_told_and_not_shown(door: Door, name: str) -> None:
-    door.append(name, 1, 2)
-    door.put(f"/v0/topics/{name}", {"ttl_ms": 1})
+def test_what_is_over_its_time_is_told_and_not_shown(live: ApiClient, name: str) -> None:
+    live.append(name, 1, 2)
+    live.put(f"/v0/topics/{name}", {"ttl_ms": 1})
     time.sleep(0.01)  # over the ttl by any clock
-    answer = door.diff(name).json
+    answer = live.diff(name).json
     assert (answer["records"], answer["earliest_seq"], answer["caught_up"]) == ([], 3, True)
     assert answer["tombstone"] == {
         "gap_from": 1,
@@ -152,12 +152,12 @@ def test_what_is_over_its_time_is_told_and_not_shown(door: Door, name: str) -> N
 
 
 @pytest.mark.parametrize("seq", [0, 1, 3])
-def test_a_cursor_of_a_topic_that_was_deleted_is_told(door: Door, name: str, seq: int) -> None:
-    door.append(name, 1, 2, 3)
-    assert door.delete(f"/v0/topics/{name}").json["deleted"] is True
-    assert door.append(name, *"abcde").json["seqs"] == [4, 5, 6, 7, 8]
-    by_query = door.get(f"/v0/topics/{name}/records?from_seq={seq}").json
-    for answer in door.diff(name, from_seq=seq).json, by_query:
+def test_a_cursor_of_a_topic_that_was_deleted_is_told(live: ApiClient, name: str, seq: int) -> None:
+    live.append(name, 1, 2, 3)
+    assert live.delete(f"/v0/topics/{name}").json["deleted"] is True
+    assert live.append(name, *"abcde").json["seqs"] == [4, 5, 6, 7, 8]
+    by_query = live.get(f"/v0/topics/{name}/records?from_seq={seq}").json
+    for answer in live.diff(name, from_seq=seq).json, by_query:
         assert answer["tombstone"] == {
             "gap_from": seq + 1,
             "gap_to": 3,
@@ -167,79 +167,79 @@ def test_a_cursor_of_a_topic_that_was_deleted_is_told(door: Door, name: str, seq
             "head_seq": 8,
         }
         assert seqs(answer) == [4, 5, 6, 7, 8]
-    assert door.diff(name, from_seq=4).json["tombstone"] is None
+    assert live.diff(name, from_seq=4).json["tombstone"] is None
 
 
-def test_an_empty_topic_continues_above_the_one_that_was_deleted(door: Door, name: str) -> None:
-    door.append(name, 1, 2, 3)
-    door.delete(f"/v0/topics/{name}")
-    door.put(f"/v0/topics/{name}", {})
-    state = door.get(f"/v0/topics/{name}").json
+def test_an_empty_topic_continues_above_the_one_that_was_deleted(live: ApiClient, name: str) -> None:
+    live.append(name, 1, 2, 3)
+    live.delete(f"/v0/topics/{name}")
+    live.put(f"/v0/topics/{name}", {})
+    state = live.get(f"/v0/topics/{name}").json
     assert (state["head_seq"], state["earliest_seq"], state["next_seq"], state["count"]) == (3, 4, 4, 0)
-    answer = door.diff(name, from_seq=3).json
+    answer = live.diff(name, from_seq=3).json
     assert (answer["tombstone"], answer["caught_up"], answer["next_from_seq"]) == (None, True, 3)
     for wrong in (0, 2):
-        refused = door.post(f"/v0/topics/{name}", {"records": [{"data": 1}], "expected_head": wrong})
+        refused = live.post(f"/v0/topics/{name}", {"records": [{"data": 1}], "expected_head": wrong})
         assert (refused.status, refused.json["error"]["code"]) == (409, "head_mismatch")
-    assert door.post(f"/v0/topics/{name}", {"records": [{"data": 1}], "expected_head": 3}).json["seqs"] == [4]
+    assert live.post(f"/v0/topics/{name}", {"records": [{"data": 1}], "expected_head": 3}).json["seqs"] == [4]
 
 
-def test_a_cursor_beyond_the_head_is_told_that_the_topic_is_another(door: Door, name: str) -> None:
-    door.append(name, 1, 2)
-    answer = door.diff(name, from_seq=50).json
+def test_a_cursor_beyond_the_head_is_told_that_the_topic_is_another(live: ApiClient, name: str) -> None:
+    live.append(name, 1, 2)
+    answer = live.diff(name, from_seq=50).json
     told = answer["tombstone"]
     assert (told["reason"], told["gap_from"], told["gap_to"], told["missed_estimate"]) == ("recreated", 1, 0, 0)
     assert seqs(answer) == [1, 2]
 
 
-def test_deleted_records_are_skipped_silently(door: Door, name: str) -> None:
-    door.post(f"/v0/topics/{name}", {"records": [{"data": n, "tag": str(n % 2)} for n in range(6)]})
-    door.post(f"/v0/topics/{name}/delete", {"match": "0"})
-    answer = door.diff(name, limit=2).json
+def test_deleted_records_are_skipped_silently(live: ApiClient, name: str) -> None:
+    live.post(f"/v0/topics/{name}", {"records": [{"data": n, "tag": str(n % 2)} for n in range(6)]})
+    live.post(f"/v0/topics/{name}/delete", {"match": "0"})
+    answer = live.diff(name, limit=2).json
     assert (seqs(answer), answer["tombstone"]) == ([2, 4], None)
-    assert (door.diff(name, from_seq=4).json["caught_up"], seqs(door.diff(name, from_seq=4).json)) == (True, [6])
+    assert (live.diff(name, from_seq=4).json["caught_up"], seqs(live.diff(name, from_seq=4).json)) == (True, [6])
 
 
-def test_it_starts_at_a_time(door: Door, name: str) -> None:
+def test_it_starts_at_a_time(live: ApiClient, name: str) -> None:
     for data in range(4):
-        door.append(name, data)
+        live.append(name, data)
         time.sleep(0.002)  # another millisecond
-    records = door.diff(name).json["records"]
+    records = live.diff(name).json["records"]
     for record in records:
-        at = door.diff(name, from_ts=record["$ts"]).json
+        at = live.diff(name, from_ts=record["$ts"]).json
         assert seqs(at)[0] == record["$seq"]
-    later = door.diff(name, from_ts=records[-1]["$ts"] + 60_000).json
+    later = live.diff(name, from_ts=records[-1]["$ts"] + 60_000).json
     assert (later["records"], later["next_from_seq"], later["caught_up"]) == ([], 4, True)
-    assert len(door.diff(name, from_ts=0).json["records"]) == 4
+    assert len(live.diff(name, from_ts=0).json["records"]) == 4
 
 
-def test_who_starts_at_a_time_is_told_of_no_loss(door: Door, name: str) -> None:
-    door.put(f"/v0/topics/{name}", {"cap_records": 1})
-    door.append(name, 1, 2)
-    answer = door.diff(name, from_ts=0).json
+def test_who_starts_at_a_time_is_told_of_no_loss(live: ApiClient, name: str) -> None:
+    live.put(f"/v0/topics/{name}", {"cap_records": 1})
+    live.append(name, 1, 2)
+    answer = live.diff(name, from_ts=0).json
     assert (seqs(answer), answer["tombstone"]) == ([2], None)
 
 
-def test_a_topic_is_never_created(door: Door, name: str) -> None:
-    refused = door.diff(name)
+def test_a_topic_is_never_created(live: ApiClient, name: str) -> None:
+    refused = live.diff(name)
     assert (refused.status, refused.code, refused.detail) == (404, "topic_not_found", {"topic": name})
-    assert door.diff(name, from_ts=0).code == "topic_not_found"
+    assert live.diff(name, from_ts=0).code == "topic_not_found"
 
 
-def test_a_long_poll_ends_when_its_time_is_up(live: Door, name: str) -> None:
+def test_a_long_poll_ends_when_its_time_is_up(live: ApiClient, name: str) -> None:
     live.append(name, 1)
     answer = live.diff(name, from_seq=1, wait_ms=300).json
     assert (answer["records"], answer["caught_up"], answer["next_from_seq"]) == ([], True, 1)
 
 
-def test_a_long_poll_does_not_wait_for_what_is_there(door: Door, name: str) -> None:
-    door.append(name, 1, node="a")
-    door.patience = 20  # gone before a wait would end
+def test_a_long_poll_does_not_wait_for_what_is_there(live: ApiClient, name: str) -> None:
+    live.append(name, 1, node="a")
+    live.patience = 20  # gone before a wait would end
     for asked in ({}, {"node": "a"}):  # own records are left out, and the cursor moves
-        assert door.diff(name, wait_ms=30_000, **asked).json["next_from_seq"] == 1
+        assert live.diff(name, wait_ms=30_000, **asked).json["next_from_seq"] == 1
 
 
-def test_a_long_poll_ends_with_the_next_append(live: Door, name: str) -> None:
+def test_a_long_poll_ends_with_the_next_append(live: ApiClient, name: str) -> None:
     live.append(name, 1)
     answers: list[Any] = []
     waiting = threading.Thread(target=lambda: answers.append(live.diff(name, from_seq=1, wait_ms=30_000).json))
@@ -294,36 +294,36 @@ REFUSED: list[Any] = [
 
 
 @pytest.mark.parametrize("body", REFUSED, ids=lambda body: (body if isinstance(body, bytes) else str(body))[:40])
-def test_what_makes_no_sense_is_refused(door: Door, name: str, body: Any) -> None:
-    door.put(f"/v0/topics/{name}")
-    refused = door.post(f"/v0/topics/{name}/diff", body)
+def test_what_makes_no_sense_is_refused(live: ApiClient, name: str, body: Any) -> None:
+    live.put(f"/v0/topics/{name}")
+    refused = live.post(f"/v0/topics/{name}/diff", body)
     assert (refused.status, refused.code) == (400, "invalid_request")
 
 
 @pytest.mark.parametrize("bad", ["-a", "a%00b", "a%ff", "a%20b", "%C3%A9"])
-def test_a_bad_name_is_refused(door: Door, bad: str) -> None:
-    refused = door.diff(bad)
+def test_a_bad_name_is_refused(live: ApiClient, bad: str) -> None:
+    refused = live.diff(bad)
     assert (refused.status, refused.code) == (400, "invalid_request")
 
 
-def test_another_media_type_is_refused(door: Door, name: str) -> None:
-    refused = door.post(f"/v0/topics/{name}/diff", b"{}", content_type="text/plain")
+def test_another_media_type_is_refused(live: ApiClient, name: str) -> None:
+    refused = live.post(f"/v0/topics/{name}/diff", b"{}", content_type="text/plain")
     assert (refused.status, refused.code) == (415, "unsupported_media_type")
 
 
-def test_a_client_that_does_not_accept_json_is_refused(door: Door, name: str) -> None:
-    door.put(f"/v0/topics/{name}")
-    assert door.post(f"/v0/topics/{name}/diff", b"{}", accept="image/png").code == "not_acceptable"
+def test_a_client_that_does_not_accept_json_is_refused(live: ApiClient, name: str) -> None:
+    live.put(f"/v0/topics/{name}")
+    assert live.post(f"/v0/topics/{name}/diff", b"{}", accept="image/png").code == "not_acceptable"
 
 
-def test_a_get_is_refused_and_told_what_may_be_done(door: Door, name: str) -> None:
-    refused = door.get(f"/v0/topics/{name}/diff")
+def test_a_get_is_refused_and_told_what_may_be_done(live: ApiClient, name: str) -> None:
+    refused = live.get(f"/v0/topics/{name}/diff")
     assert (refused.status, refused.code) == (405, "method_not_allowed")
     assert "POST" in refused.headers["allow"]
 
 
-def test_the_answer_is_json_whatever_the_records_hold(door: Door, name: str) -> None:
+def test_the_answer_is_json_whatever_the_records_hold(live: ApiClient, name: str) -> None:
     odd = '"\\\n'
-    door.post(f"/v0/topics/{name}", {"records": [{"data": odd, "tag": odd, "node": odd, "meta": {odd: odd}}]})
-    record = json.loads(door.diff(name, include_tags=True).body)["records"][0]
+    live.post(f"/v0/topics/{name}", {"records": [{"data": odd, "tag": odd, "node": odd, "meta": {odd: odd}}]})
+    record = json.loads(live.diff(name, include_tags=True).body)["records"][0]
     assert (record["data"], record["$tag"], record["$node"], record["meta"]) == (odd, odd, odd, {odd: odd})

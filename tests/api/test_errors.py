@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 
 from base import errors
-from tests.api.doors import Door, Lane
+from tests.api.clients import ApiClient, HttpClient
 from tests.instances import until
 
 TABLE = {  # docs/errors.md
@@ -57,19 +57,21 @@ def test_who_may_try_again_is_told_when(each: type[errors.TopicsError]) -> None:
     assert (each.retry_after is not None) == (each.status in (429, 503))
 
 
-def test_a_router_that_is_not_there(api: Door, name: str) -> None:
+def test_a_router_that_is_not_there(api: ApiClient, name: str) -> None:
     refused = api.get(f"/v0/routers/{name}")
     assert (refused.status, refused.code) == (404, "router_not_found")
 
 
-def test_a_cycle_of_routers(api: Door, name: str) -> None:
+def test_a_cycle_of_routers(api: ApiClient, name: str) -> None:
     api.put(f"/v0/routers/{name}-1", {"source": f"{name}-a", "dest": f"{name}-b"})
     refused = api.put(f"/v0/routers/{name}-2", {"source": f"{name}-b", "dest": f"{name}-a"})
     assert (refused.status, refused.code) == (409, "router_cycle")
     assert refused.detail["cycle"][0] == refused.detail["cycle"][-1]
 
 
-def test_a_fault_of_ours_tells_nothing_of_the_inside(views: Door, name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_fault_of_ours_tells_nothing_of_the_inside(
+    views: ApiClient, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE topics_topic ADD CONSTRAINT nobody_knows CHECK (ttl_ms = 0)")
     refused = views.put(f"/v0/topics/{name}", {"ttl_ms": 1})
@@ -80,7 +82,7 @@ def test_a_fault_of_ours_tells_nothing_of_the_inside(views: Door, name: str, cap
 
 def test_a_server_on_its_way_down_sends_people_elsewhere(instances) -> None:
     server = instances(WEB_WORKERS="1", TOPICS_MAX_IN_FLIGHT_PER_KEY="1")
-    Lane(server.port).put("/v0/topics/t")
+    HttpClient(server.port).put("/v0/topics/t")
     kept = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
     last: list[Any] = []
 
@@ -93,7 +95,7 @@ def test_a_server_on_its_way_down_sends_people_elsewhere(instances) -> None:
     def linger() -> None:
         """A request under way keeps the process for a few seconds. Again where the look below was in the way."""
         with contextlib.suppress(OSError, http.client.HTTPException):  # cut off in the end
-            while Lane(server.port).append("t", 1, idempotency_key="k").status == 429:
+            while HttpClient(server.port).append("t", 1, idempotency_key="k").status == 429:
                 pass
 
     with server.connect() as database, database.transaction():

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.doors import Lane
+from tests.api.clients import HttpClient
 from tests.instances import Instance, until
 
 
@@ -30,39 +30,39 @@ def without(server: Instance, pid: int, number: signal.Signals) -> Iterator[None
 
 def test_postgresql_goes_and_comes_back(instances) -> None:
     server = instances()
-    door = Lane(server.port)
-    door.append("t", 1)
+    live = HttpClient(server.port)
+    live.append("t", 1)
     postmaster = int((server.data / "postgresql" / "postmaster.pid").read_text().split()[0])
 
     def calls() -> list[Any]:
         return [
-            door.append("t", 2),
-            door.append("new", 2),
-            door.diff("t"),
-            door.get("/v0/topics/t"),
-            door.get("/v0/topics"),
-            door.get("/v0/topics/t/records"),
-            door.get("/v0/topics/t/records/1"),
-            door.put("/v0/topics/t", {}),
-            door.put("/v0/topics/t/cursors/c", {"seq": 1}),
-            door.post("/v0/topics/t/delete", {"before_seq": 1}),
-            door.get("/v0/metrics"),
-            door.get("/v0/ready"),
-            door.get("/readyz"),
-            door.delete("/v0/topics/none"),
+            live.append("t", 2),
+            live.append("new", 2),
+            live.diff("t"),
+            live.get("/v0/topics/t"),
+            live.get("/v0/topics"),
+            live.get("/v0/topics/t/records"),
+            live.get("/v0/topics/t/records/1"),
+            live.put("/v0/topics/t", {}),
+            live.put("/v0/topics/t/cursors/c", {"seq": 1}),
+            live.post("/v0/topics/t/delete", {"before_seq": 1}),
+            live.get("/v0/metrics"),
+            live.get("/v0/ready"),
+            live.get("/readyz"),
+            live.delete("/v0/topics/none"),
         ]
 
     assert {reply.status for reply in calls()} <= {200, 201}
     with without(server, postmaster, signal.SIGINT):
-        until(lambda: door.get("/v0/ready").status == 503, "PostgreSQL to be gone")
+        until(lambda: live.get("/v0/ready").status == 503, "PostgreSQL to be gone")
         for _ in range(2):
             for reply in calls():
                 assert (reply.status, reply.code) == (503, "not_ready")
                 assert reply.headers["retry-after"] == "1"
-        assert door.get("/v0/health").status == 200
-    until(lambda: door.get("/v0/ready").status == 200, "PostgreSQL to be back")
+        assert live.get("/v0/health").status == 200
+    until(lambda: live.get("/v0/ready").status == 200, "PostgreSQL to be back")
     assert {reply.status for _ in range(20) for reply in calls()} <= {200, 201}
-    seqs = [record["$seq"] for record in door.diff("t", limit=1000).json["records"]]
+    seqs = [record["$seq"] for record in live.diff("t", limit=1000).json["records"]]
     assert seqs == list(range(1, len(seqs) + 1))
 
 
@@ -79,10 +79,10 @@ def append(connection: HTTPConnection, topic: str) -> int:
 def test_once_postgresql_is_back_every_append_is_taken(instances, number: signal.Signals) -> None:
     """Whatever went with it while it was idle is replaced before anything is sent on it."""
     server = instances(WEB_WORKERS="2")
-    door = Lane(server.port)
+    live = HttpClient(server.port)
     topics = ["fsync", "disk", "memory", "ephemeral"]
     for topic in topics:
-        assert door.put(f"/v0/topics/{topic}", {"durability": topic}).status == 201
+        assert live.put(f"/v0/topics/{topic}", {"durability": topic}).status == 201
     with contextlib.ExitStack() as stack:
         connections = [
             stack.enter_context(contextlib.closing(HTTPConnection("127.0.0.1", server.port))) for _ in range(8)
@@ -92,16 +92,16 @@ def test_once_postgresql_is_back_every_append_is_taken(instances, number: signal
         postmaster = int((server.data / "postgresql" / "postmaster.pid").read_text().split()[0])
         os.kill(postmaster, number)
         until(lambda: postmaster not in server.pids("postgres"), "PostgreSQL to be gone")
-        until(lambda: door.get("/v0/ready").status == 200, "PostgreSQL to be back")
+        until(lambda: live.get("/v0/ready").status == 200, "PostgreSQL to be back")
         assert {append(each, topic) for each in [*kept, *fresh] for topic in topics} == {200}
 
 
 def test_an_append_whose_connection_breaks_under_it_is_not_sent_again(instances) -> None:
     """Nobody knows whether it was committed. One that still waits for its turn has not been sent, and is."""
     server = instances(WEB_WORKERS="1")
-    door = Lane(server.port)
-    door.append("held", 1)
-    door.append("free", 1)
+    live = HttpClient(server.port)
+    live.append("held", 1)
+    live.append("free", 1)
     with (
         server.connect() as database,
         server.connect() as other,
@@ -111,33 +111,33 @@ def test_an_append_whose_connection_breaks_under_it_is_not_sent_again(instances)
         database.execute(
             "SELECT FROM topics_topichead JOIN topics_topic t ON t.id = topic_id WHERE name = 'held' FOR UPDATE"
         )
-        sent = threads.submit(door.append, "held", 2)
+        sent = threads.submit(live.append, "held", 2)
         stuck = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
         (pid,) = until(lambda: other.execute(stuck).fetchone(), "the append to wait for the head")
-        waiting = threads.submit(door.append, "free", 2)
+        waiting = threads.submit(live.append, "free", 2)
         other.execute("SELECT pg_terminate_backend(%s)", [pid])
         assert (sent.result().status, sent.result().code) == (503, "not_ready")
         assert waiting.result().status == 200
-    assert [door.diff(topic).json["head_seq"] for topic in ("held", "free")] == [1, 2]
+    assert [live.diff(topic).json["head_seq"] for topic in ("held", "free")] == [1, 2]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_redis_goes_or_hangs_and_appends_and_reads_still_work(instances, number: signal.Signals) -> None:
     server = instances(TOPICS_PROCESSES="worker,beat")
-    door = Lane(server.port)
-    door.put("/v0/routers/r", {"source": "a", "dest": "b"})
-    door.append("a", 0)
+    live = HttpClient(server.port)
+    live.put("/v0/routers/r", {"source": "a", "dest": "b"})
+    live.append("a", 0)
     (redis,) = server.pids("redis-server")
     with without(server, redis, number):
         for n in range(1, 30):
-            assert door.append("a", n).status == 200
-            assert door.diff("a").json["head_seq"] == n + 1
+            assert live.append("a", n).status == 200
+            assert live.diff("a").json["head_seq"] == n + 1
         # A reader moves the router itself, since no worker hears of it.
-        assert door.diff("b").json["head_seq"] == 30
-        assert door.get("/v0/ready").status == 200
-        assert door.put("/v0/topics/c").status == 201
+        assert live.diff("b").json["head_seq"] == 30
+        assert live.get("/v0/ready").status == 200
+        assert live.put("/v0/topics/c").status == 201
         if number is signal.SIGSTOP:
             os.kill(redis, signal.SIGCONT)
-    door.append("a", 30)
-    until(lambda: door.get("/v0/routers/r").json["lag"] == 0, "forwarding to catch up")
-    assert door.diff("b").json["head_seq"] == 31
+    live.append("a", 30)
+    until(lambda: live.get("/v0/routers/r").json["lag"] == 0, "forwarding to catch up")
+    assert live.diff("b").json["head_seq"] == 31

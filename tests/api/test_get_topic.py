@@ -5,20 +5,20 @@ import time
 import pytest
 from django.db import connection
 
-from tests.api.doors import Door
+from tests.api.clients import ApiClient
 from tests.instances import Instance
 from tests.scripts import look_up
 from topics import recency
 from topics.cache import keep
 
 
-def held(api: Door, name: str, query: str = "") -> dict:
+def held(api: ApiClient, name: str, query: str = "") -> dict:
     reply = api.get(f"/v0/topics/{name}{query}")
     assert reply.status == 200
     return reply.json
 
 
-def test_it_works(api: Door, name: str) -> None:
+def test_it_works(api: ApiClient, name: str) -> None:
     api.put(f"/v0/topics/{name}", {"priority": 5})
     empty = held(api, name)
     assert empty.pop("config")["priority"] == 5
@@ -42,7 +42,7 @@ def test_it_works(api: Door, name: str) -> None:
     assert abs(full["last_write_ts"] - time.time() * 1000) < 60_000
 
 
-def test_a_topic_is_shown_as_it_is_whatever_the_process_remembers(views: Door, name: str) -> None:
+def test_a_topic_is_shown_as_it_is_whatever_the_process_remembers(views: ApiClient, name: str) -> None:
     views.put(f"/v0/topics/{name}", {"ttl_ms": 60_000})
     views.append(name, 1)
     remembered = look_up(name)
@@ -58,12 +58,12 @@ def test_a_topic_is_shown_as_it_is_whatever_the_process_remembers(views: Door, n
     assert (held(views, name)["head_seq"], held(views, name)["config"]["priority"]) == (1, 1)
 
 
-def test_an_absent_topic_is_not_found(api: Door, name: str) -> None:
+def test_an_absent_topic_is_not_found(api: ApiClient, name: str) -> None:
     refused = api.get(f"/v0/topics/{name}")
     assert (refused.status, refused.code, refused.detail) == (404, "topic_not_found", {"topic": name})
 
 
-def test_it_is_exact_after_eviction_and_deletes(api: Door, name: str) -> None:
+def test_it_is_exact_after_eviction_and_deletes(api: ApiClient, name: str) -> None:
     api.put(f"/v0/topics/{name}", {"cap_records": 5})
     api.post(f"/v0/topics/{name}", {"records": [{"data": n, "tag": str(n)} for n in range(8)]})
     api.post(f"/v0/topics/{name}/delete", {"match": "5"})
@@ -75,7 +75,7 @@ def test_it_is_exact_after_eviction_and_deletes(api: Door, name: str) -> None:
 
 
 @pytest.mark.parametrize("deleted", [False, True])
-def test_it_is_exact_under_a_ttl_and_writes_nothing(views: Door, name: str, deleted: bool) -> None:
+def test_it_is_exact_under_a_ttl_and_writes_nothing(views: ApiClient, name: str, deleted: bool) -> None:
     """With holes, too: then counting goes another way."""
     views.post(f"/v0/topics/{name}", {"records": [{"data": n, "tag": str(n)} for n in range(6)]})
     if deleted:
@@ -108,7 +108,7 @@ def make_older(name: str, below: int, ms: int) -> None:
         )
 
 
-def test_a_read_is_told_and_touch_false_leaves_it_alone(views: Door, name: str) -> None:
+def test_a_read_is_told_and_touch_false_leaves_it_alone(views: ApiClient, name: str) -> None:
     views.append(name, 1)
     assert held(views, name, "?touch=false")["last_read_ts"] is None
     assert held(views, name, "?touch=true")["last_read_ts"] is None  # as it was before this call
@@ -119,7 +119,7 @@ def test_a_read_is_told_and_touch_false_leaves_it_alone(views: Door, name: str) 
     assert held(views, name, "?touch=false")["last_read_ts"] > first
 
 
-def test_a_read_is_written_down_without_waiting_for_an_append(views: Door, name: str) -> None:
+def test_a_read_is_written_down_without_waiting_for_an_append(views: ApiClient, name: str) -> None:
     from topics.models import TopicHead
 
     views.append(name, 1)
@@ -131,7 +131,7 @@ def test_a_read_is_written_down_without_waiting_for_an_append(views: Door, name:
     assert held(views, name, "?touch=false")["last_read_ts"] == noted
 
 
-def test_a_head_that_an_append_holds_is_not_waited_for(live: Door, server: Instance, name: str) -> None:
+def test_a_head_that_an_append_holds_is_not_waited_for(live: ApiClient, server: Instance, name: str) -> None:
     for topic in (f"{name}-held", f"{name}-free"):
         live.append(topic, 1)
     with server.connect() as writer, server.connect() as flusher:
@@ -163,7 +163,7 @@ def test_priority_is_by_recency_where_none_is_set(config: dict, idle_ms: int, ex
     assert recency.effective_priority(*given, touched_ts=1_000_000, now=1_000_000 + idle_ms) == expected
 
 
-def test_a_topic_nobody_touches_sinks(views: Door, name: str) -> None:
+def test_a_topic_nobody_touches_sinks(views: ApiClient, name: str) -> None:
     from topics.models import Topic, TopicHead
 
     views.append(name, 1)
@@ -175,18 +175,18 @@ def test_a_topic_nobody_touches_sinks(views: Door, name: str) -> None:
 
 
 @pytest.mark.parametrize("query", ["touch=maybe", "touch=", "touch=%00", "touch=%ff"])
-def test_an_unknown_query_value_is_refused(api: Door, name: str, query: str) -> None:
+def test_an_unknown_query_value_is_refused(api: ApiClient, name: str, query: str) -> None:
     api.put(f"/v0/topics/{name}")
     refused = api.get(f"/v0/topics/{name}?{query}")
     assert (refused.status, refused.code) == (400, "invalid_request")
 
 
 @pytest.mark.parametrize("bad", ["-a", "a%20b", "a%00b", "a%ff", "%C3%A9", "a" * 256])
-def test_a_bad_name_is_refused(api: Door, bad: str) -> None:
+def test_a_bad_name_is_refused(api: ApiClient, bad: str) -> None:
     refused = api.get(f"/v0/topics/{bad}")
     assert (refused.status, refused.code) == (400, "invalid_request")
 
 
-def test_a_name_may_be_percent_encoded(api: Door, name: str) -> None:
+def test_a_name_may_be_percent_encoded(api: ApiClient, name: str) -> None:
     api.put(f"/v0/topics/{name}:a")
     assert held(api, f"{name}%3Aa")["topic"] == f"{name}:a"

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.api.doors import Lane
+from tests.api.clients import HttpClient
 from tests.instances import Instance, until
 
 HELD = 6  # dests whose heads are locked: more than the process has connections for reads of dests
@@ -23,25 +23,25 @@ def instance(instances: Callable[..., Instance]) -> Instance:
 
 
 def test_reads_of_other_topics_go_on(instance: Instance) -> None:
-    door = Lane(instance.port)
+    live = HttpClient(instance.port)
     for dest in [*(f"held-{number}" for number in range(HELD)), "free"]:
-        door.put(f"/v0/routers/{dest}", {"source": "source", "dest": dest})
-    door.append("source", 1)
-    until(lambda: door.diff("free").json["head_seq"] == 1, "the first forward")
+        live.put(f"/v0/routers/{dest}", {"source": "source", "dest": dest})
+    live.append("source", 1)
+    until(lambda: live.diff("free").json["head_seq"] == 1, "the first forward")
     with instance.connect() as database, instance.connect() as other, ThreadPoolExecutor(HELD * READS) as threads:
         with database.transaction():
             database.execute(LOCK)
-            door.append("source", 2)
-            reads = [threads.submit(door.diff, f"held-{number % HELD}") for number in range(HELD * READS)]
+            live.append("source", 2)
+            reads = [threads.submit(live.diff, f"held-{number % HELD}") for number in range(HELD * READS)]
             until(lambda: other.execute(WAITING).fetchall(), "a read to wait for the lock")
             meanwhile = 0  # rounds of other reads that ended while each of these waited
             while not all(read.done() for read in reads):
                 for topic in ("source", "free"):
-                    assert [record["data"] for record in door.diff(topic).json["records"]] == [1, 2]
+                    assert [record["data"] for record in live.diff(topic).json["records"]] == [1, 2]
                 meanwhile += not any(read.done() for read in reads)
             # They have waited for as long as a lock may be waited for, and others not.
             assert {(read.result().status, read.result().code) for read in reads} == {(503, "not_ready")}
             assert meanwhile > 0
         for number in range(HELD):
-            answer = until(lambda: (reply := door.diff(f"held-{number}")).status == 200 and reply.json, "the dest")  # noqa: B023
+            answer = until(lambda: (reply := live.diff(f"held-{number}")).status == 200 and reply.json, "the dest")  # noqa: B023
             assert [record["data"] for record in answer["records"]] == [1, 2]

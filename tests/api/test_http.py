@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.doors import Door
+from tests.api.clients import ApiClient
 from tests.instances import Instance
 
 MIB = 1024 * 1024
@@ -39,12 +39,12 @@ MIB = 1024 * 1024
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "PATCH"])
-def test_an_unknown_path_is_not_found(live: Door, path: str, method: str) -> None:
+def test_an_unknown_path_is_not_found(live: ApiClient, path: str, method: str) -> None:
     refused = live.call(method, path, b"{}" if method != "GET" else None)
     assert (refused.status, refused.code) == (404, "not_found")
 
 
-def test_what_is_not_the_api_has_pages_of_its_own(live: Door) -> None:
+def test_what_is_not_the_api_has_pages_of_its_own(live: ApiClient) -> None:
     assert live.get("/none").headers["content-type"].startswith("text/html")
     assert live.get("/v0none").status == 404
     assert live.get("/admin/").status == 302
@@ -66,7 +66,7 @@ def test_what_is_not_the_api_has_pages_of_its_own(live: Door) -> None:
         ("/v0/docs", "GET, HEAD, OPTIONS"),
     ],
 )
-def test_another_method_is_told_what_may_be_done(live: Door, path: str, allowed: str) -> None:
+def test_another_method_is_told_what_may_be_done(live: ApiClient, path: str, allowed: str) -> None:
     for method in ("GET", "POST", "PUT", "DELETE", "PATCH", "TRACE", "BREW"):
         if method not in allowed:
             refused = live.call(method, path)
@@ -76,7 +76,7 @@ def test_another_method_is_told_what_may_be_done(live: Door, path: str, allowed:
     assert (asked.status, asked.body, asked.headers["allow"]) == (204, b"", allowed)
 
 
-def test_head_is_get_without_a_body(live: Door, name: str) -> None:
+def test_head_is_get_without_a_body(live: ApiClient, name: str) -> None:
     live.append(name, 1)
     for path in (f"/v0/topics/{name}", "/v0/topics", "/v0/health", f"/v0/topics/{name}/records"):
         reply = live.call("HEAD", path)
@@ -86,7 +86,7 @@ def test_head_is_get_without_a_body(live: Door, name: str) -> None:
     assert live.call("HEAD", f"/v0/topics/{name}-none").status == 404
 
 
-def test_a_header_with_an_underscore_is_another_header(live: Door, name: str) -> None:
+def test_a_header_with_an_underscore_is_another_header(live: ApiClient, name: str) -> None:
     body, headers = b'{"records":[{"data":1}]}', {"idempotency_key": "k"}
     given = [
         live.send("POST", f"/v0/topics/{name}", body, {**headers, "content-type": "application/json"}) for _ in "12"
@@ -96,18 +96,18 @@ def test_a_header_with_an_underscore_is_another_header(live: Door, name: str) ->
     assert (refused.status, refused.code) == (415, "unsupported_media_type")
 
 
-def test_what_else_a_media_type_says_does_not_count(live: Door, name: str) -> None:
+def test_what_else_a_media_type_says_does_not_count(live: ApiClient, name: str) -> None:
     for said in ("charset=latin1", "charset", "charset*=nonsense''%ff"):
         answer = live.put(f"/v0/topics/{name}", {}, content_type=f"application/json; {said}")
         assert answer.status in (200, 201)
 
 
-def test_a_host_that_is_none_is_refused_in_json(api: Door) -> None:
+def test_a_host_that_is_none_is_refused_in_json(api: ApiClient) -> None:
     refused = api.get("/v0/topics", host="a b")
     assert (refused.status, refused.code) == (400, "invalid_request")
 
 
-def test_a_put_or_post_without_a_body_needs_no_media_type(live: Door, name: str) -> None:
+def test_a_put_or_post_without_a_body_needs_no_media_type(live: ApiClient, name: str) -> None:
     assert live.call("PUT", f"/v0/topics/{name}").status == 201
     assert live.call("POST", f"/v0/topics/{name}/diff").status == 200
     refused = live.call("POST", f"/v0/topics/{name}")
@@ -134,7 +134,7 @@ def head(name: str, *more: str) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-def test_a_body_over_the_limit_is_refused_before_it_is_read(live: Door, server: Instance, name: str) -> None:
+def test_a_body_over_the_limit_is_refused_before_it_is_read(live: ApiClient, server: Instance, name: str) -> None:
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
         connection.sendall(head(name, f"content-length: {64 * MIB + 1}") + b'{"records"')
         status, body = answer_of(connection)
@@ -152,7 +152,7 @@ def test_a_body_that_does_not_say_its_length_is_refused_as_soon_as_it_is_over(in
     assert (status, body["error"]["code"]) == (413, "payload_too_large")
 
 
-def test_a_body_of_the_limit_is_taken(live: Door, name: str) -> None:
+def test_a_body_of_the_limit_is_taken(live: ApiClient, name: str) -> None:
     records = b",".join(b'{"data":"%b"}' % (b"x" * (MIB - 2)) for _ in range(63))
     body = b'{"records":[' + records + b"]}"
     body += b" " * (64 * MIB - len(body))
@@ -160,7 +160,7 @@ def test_a_body_of_the_limit_is_taken(live: Door, name: str) -> None:
 
 
 @pytest.mark.parametrize("framing", ["content-length: 1000", "transfer-encoding: chunked"])
-def test_a_body_that_is_cut_off_appends_nothing(live: Door, server: Instance, name: str, framing: str) -> None:
+def test_a_body_that_is_cut_off_appends_nothing(live: ApiClient, server: Instance, name: str, framing: str) -> None:
     live.put(f"/v0/topics/{name}")
     whole = b'{"records":[{"data":1}]}'  # would be right, were it all
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
@@ -175,7 +175,7 @@ def test_a_body_that_is_cut_off_appends_nothing(live: Door, server: Instance, na
 
 @pytest.mark.parametrize("first", ["length", "chunks"])
 def test_chunks_end_where_they_say_whatever_length_is_announced(
-    live: Door, server: Instance, name: str, first: str
+    live: ApiClient, server: Instance, name: str, first: str
 ) -> None:
     body = b'{"records":[{"data":1}]}'
     framing = [f"content-length: {len(body)}", "transfer-encoding: chunked"]
@@ -188,7 +188,7 @@ def test_chunks_end_where_they_say_whatever_length_is_announced(
     assert live.get(f"/v0/topics/{name}").status == 404
 
 
-def test_what_follows_a_body_is_the_next_request(live: Door, server: Instance, name: str) -> None:
+def test_what_follows_a_body_is_the_next_request(live: ApiClient, server: Instance, name: str) -> None:
     one, two = b'{"records":[{"data":1}]}', b'{"records":[{"data":2},{"data":3}]}'
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
         connection.settimeout(30)
@@ -205,14 +205,14 @@ def test_what_follows_a_body_is_the_next_request(live: Door, server: Instance, n
 # -- gzip ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_body_may_be_gzipped(live: Door, name: str) -> None:
+def test_a_body_may_be_gzipped(live: ApiClient, name: str) -> None:
     body = gzip.compress(json.dumps({"records": [{"data": "x" * 5000}]}).encode())
     assert live.post(f"/v0/topics/{name}", body, content_encoding="gzip").status == 201
     assert live.put(f"/v0/topics/{name}", gzip.compress(b'{"ttl_ms":0}'), content_encoding="GZIP").status == 200
     assert live.diff(name).json["records"][0]["data"] == "x" * 5000
 
 
-def test_an_answer_is_gzipped_for_who_asks(live: Door, name: str) -> None:
+def test_an_answer_is_gzipped_for_who_asks(live: ApiClient, name: str) -> None:
     live.append(name, "x" * 5000)
     for reply in (
         live.post(f"/v0/topics/{name}/diff", b"{}", accept_encoding="gzip, br"),
@@ -225,7 +225,7 @@ def test_an_answer_is_gzipped_for_who_asks(live: Door, name: str) -> None:
 
 
 @pytest.mark.parametrize("accepted", ["identity", "br", "gzip;q=0", "gzip; q=0.0, br"])
-def test_an_answer_is_plain_for_who_does_not(live: Door, name: str, accepted: str) -> None:
+def test_an_answer_is_plain_for_who_does_not(live: ApiClient, name: str, accepted: str) -> None:
     live.append(name, "x" * 5000)
     reply = live.post(f"/v0/topics/{name}/diff", b"{}", accept_encoding=accepted)
     assert "content-encoding" not in reply.headers
@@ -235,7 +235,7 @@ def test_an_answer_is_plain_for_who_does_not(live: Door, name: str, accepted: st
 STATIC = "/static/admin/css/base.css"
 
 
-def test_a_static_file_that_did_not_change_has_no_body_and_no_type(live: Door) -> None:
+def test_a_static_file_that_did_not_change_has_no_body_and_no_type(live: ApiClient) -> None:
     whole = live.get(STATIC)
     assert (whole.status, whole.headers["content-type"].partition(";")[0]) == (200, "text/css")
     again = live.get(STATIC, if_modified_since=whole.headers["last-modified"], accept_encoding="gzip")
@@ -243,7 +243,7 @@ def test_a_static_file_that_did_not_change_has_no_body_and_no_type(live: Door) -
     assert not {"content-type", "content-encoding"} & again.headers.keys()
 
 
-def test_a_part_is_sent_as_it_is(live: Door) -> None:
+def test_a_part_is_sent_as_it_is(live: ApiClient) -> None:
     """Content-Range counts the bytes of the file, not of a zip of a part of it."""
     whole = live.get(STATIC)
     part = live.get(STATIC, range="bytes=100-4099", accept_encoding="gzip")
@@ -252,7 +252,7 @@ def test_a_part_is_sent_as_it_is(live: Door) -> None:
     assert part.body == whole.body[100:4100]
 
 
-def test_a_cache_is_told_what_an_answer_depends_on(live: Door, name: str) -> None:
+def test_a_cache_is_told_what_an_answer_depends_on(live: ApiClient, name: str) -> None:
     live.append(name, "x" * 5000)
     for accepted in ("gzip", "identity"):
         reply = live.get(f"/v0/topics/{name}/records", accept_encoding=accepted)
@@ -263,7 +263,7 @@ def test_a_cache_is_told_what_an_answer_depends_on(live: Door, name: str) -> Non
     assert gzip.decompress(zipped.body) == live.get(STATIC).body
 
 
-def test_what_is_no_gzip_is_refused(live: Door, name: str) -> None:
+def test_what_is_no_gzip_is_refused(live: ApiClient, name: str) -> None:
     whole = gzip.compress(b'{"records":[{"data":1}]}')
     for body in (b'{"records":[{"data":1}]}', whole[:-9], whole[:5], b"", zlib.compress(b"{}")):
         refused = live.post(f"/v0/topics/{name}", body, content_encoding="gzip")
@@ -272,12 +272,12 @@ def test_what_is_no_gzip_is_refused(live: Door, name: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["br", "deflate", "gzip, gzip", "nonsense"])
-def test_another_encoding_is_refused(live: Door, name: str, encoding: str) -> None:
+def test_another_encoding_is_refused(live: ApiClient, name: str, encoding: str) -> None:
     refused = live.post(f"/v0/topics/{name}", b"{}", content_encoding=encoding)
     assert (refused.status, refused.code) == (415, "unsupported_media_type")
 
 
-def test_a_gzip_bomb_is_not_unpacked(live: Door, server: Instance, name: str) -> None:
+def test_a_gzip_bomb_is_not_unpacked(live: ApiClient, server: Instance, name: str) -> None:
     def peak() -> int:
         states = [Path(f"/proc/{pid}/status").read_text() for pid in server.pids("granian")]
         return max(int(re.findall(r"VmHWM:\s+(\d+) kB", state)[0]) for state in states)

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from tests.api.doors import Door, Lane
+from tests.api.clients import ApiClient, HttpClient
 from tests.api.endpoints import PUBLIC
 from wire.keys import MalformedKeys, parse_keys
 
 
 @pytest.mark.parametrize("path", sorted(path for _, path in PUBLIC))
-def test_what_is_public_needs_no_key(views: Door, keys, path: str) -> None:
+def test_what_is_public_needs_no_key(views: ApiClient, keys, path: str) -> None:
     keys("right:read")
     assert views.get(f"/v0/{path}").status == 200
 
@@ -18,18 +18,18 @@ def test_what_is_public_needs_no_key(views: Door, keys, path: str) -> None:
 @pytest.mark.parametrize(
     "header", ["", "Bearer", "Bearer ", "Basic right", "right", "Bearer right right", "Bearer réght"]
 )
-def test_a_malformed_header_lets_nobody_in(views: Door, keys, header: str) -> None:
+def test_a_malformed_header_lets_nobody_in(views: ApiClient, keys, header: str) -> None:
     keys("right:read")
     refused = views.get("/v0/topics", authorization=header)
     assert (refused.status, refused.code) == (401, "unauthorized")
 
 
-def test_the_scheme_is_spelled_as_one_likes(views: Door, keys) -> None:
+def test_the_scheme_is_spelled_as_one_likes(views: ApiClient, keys) -> None:
     keys("right:read")
     assert views.get("/v0/topics", authorization="bearer right").status == 200
 
 
-def test_a_key_made_in_the_admin_counts_until_it_is_revoked(views: Door, name: str, settings) -> None:
+def test_a_key_made_in_the_admin_counts_until_it_is_revoked(views: ApiClient, name: str, settings) -> None:
     from topics.models import ApiKey
     from wire.keys import keyring, new_secret, sha256
 
@@ -54,7 +54,7 @@ def test_a_key_made_in_the_admin_counts_until_it_is_revoked(views: Door, name: s
 
 def test_the_fast_lane_asks_for_the_same(instances) -> None:
     server = instances(TOPICS_API_KEYS="w:write:a,r:read:a,all:read+write+delete+admin")
-    lane = Lane(server.port)
+    lane = HttpClient(server.port)
 
     def append(topic: str, secret: str) -> Any:
         return lane.post(f"/v0/topics/{topic}", {"records": [{"data": 1}]}, authorization=f"Bearer {secret}")

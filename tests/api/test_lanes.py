@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.api.doors import Door, Lane, Reply
+from tests.api.clients import ApiClient, HttpClient, Reply
 from tests.api.endpoints import SCOPES, TABLE, Endpoint, filled
 from tests.instances import Instance, start
 from topics_project.urls import ROUTES
@@ -32,7 +32,7 @@ TIMES = re.compile(r".*_ts|\$ts|.*_ms|wid|stream_url")
 ANSWER = re.compile(r"\n\n</span>(.*?)</pre>", re.DOTALL)
 
 
-class Browser(Lane):
+class Browser(HttpClient):
     """A person's browser. A reply is the answer that the page shows."""
 
     def send(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Reply:
@@ -50,7 +50,7 @@ def keyed() -> Iterator[Instance]:
 
 def make(instance: Instance) -> str:
     """Returns the name of a topic, of a cursor and the beginning of a router's name, new for each lane."""
-    name, lane, key = f"t-{uuid.uuid4().hex[:12]}", Lane(instance.port), {"authorization": "Bearer all"}
+    name, lane, key = f"t-{uuid.uuid4().hex[:12]}", HttpClient(instance.port), {"authorization": "Bearer all"}
     assert lane.post(f"/v0/topics/{name}", {"records": [{"data": 1}, {"data": 2}]}, **key).status == 201
     assert lane.put(f"/v0/topics/{name}/cursors/{name}", {"seq": 1}, **key).status == 201
     assert lane.put(f"/v0/routers/{name}-r", {"source": name, "dest": f"{name}-d"}, **key).status == 201
@@ -86,10 +86,10 @@ def calls(endpoint: Endpoint, name: str) -> Iterator[dict[str, Any]]:
     yield {"path": path, "body": body, **key}
 
 
-def ask(door: Door, endpoint: Endpoint, name: str) -> list[Any]:
+def ask(live: ApiClient, endpoint: Endpoint, name: str) -> list[Any]:
     """Returns what is alike in the answers of both lanes to each call."""
     return [
-        normal(door.call(each.pop("method", endpoint[0]), each.pop("path"), each.pop("body"), **each), name)
+        normal(live.call(each.pop("method", endpoint[0]), each.pop("path"), each.pop("body"), **each), name)
         for each in calls(endpoint, name)
     ]
 
@@ -127,19 +127,19 @@ def test_every_endpoint_is_here() -> None:
 @EACH
 def test_both_lanes_answer_the_same(keyed: Instance, endpoint: Endpoint) -> None:
     first, second = make(keyed), make(keyed)
-    assert ask(Lane(keyed.port), endpoint, first) == ask(Browser(keyed.port), endpoint, second)
+    assert ask(HttpClient(keyed.port), endpoint, first) == ask(Browser(keyed.port), endpoint, second)
 
 
 @pytest.mark.parametrize("endpoint", sorted(each for each in TABLE if each[0] in ("POST", "PUT")), ids=" ".join)
 def test_a_form_is_the_body_that_it_says(keyed: Instance, endpoint: Endpoint) -> None:
     first, second = make(keyed), make(keyed)
     key, replies = {"authorization": "Bearer all"}, []
-    for door, name in ((Lane(keyed.port), first), (Browser(keyed.port), second)):
+    for live, name in ((HttpClient(keyed.port), first), (Browser(keyed.port), second)):
         body = filled(TABLE[endpoint].body, topic=name)
         form = {field: each if isinstance(each, str) else json.dumps(each) for field, each in body.items()}
-        sent = {} if isinstance(door, Browser) is False else {"content_type": "application/x-www-form-urlencoded"}
+        sent = {} if isinstance(live, Browser) is False else {"content_type": "application/x-www-form-urlencoded"}
         given = urlencode(form).encode() if sent else body
-        replies.append(normal(door.call(endpoint[0], path_of(endpoint, name), given, **sent, **key), name))
+        replies.append(normal(live.call(endpoint[0], path_of(endpoint, name), given, **sent, **key), name))
     assert replies[0] == replies[1]
     assert replies[0][0] in (200, 201)
 
@@ -148,10 +148,10 @@ def test_a_form_is_the_body_that_it_says(keyed: Instance, endpoint: Endpoint) ->
 def test_head_and_options_are_answered_to_every_client(keyed: Instance, endpoint: Endpoint) -> None:
     name, key = make(keyed), {"authorization": "Bearer all"}
     path = path_of(endpoint, name)
-    options = Lane(keyed.port).call("OPTIONS", path, **key)
+    options = HttpClient(keyed.port).call("OPTIONS", path, **key)
     assert (options.status, options.body) == (204, b"")
     assert endpoint[0] in options.headers["allow"].split(", ")
-    head = Lane(keyed.port).call("HEAD", path, **key)
+    head = HttpClient(keyed.port).call("HEAD", path, **key)
     assert (head.status, head.body) == (200 if "GET" in options.headers["allow"] else 405, b"")
 
 
@@ -182,7 +182,7 @@ ACCEPT: dict[str, str | int] = {
 
 
 @pytest.mark.parametrize("accept", ACCEPT)
-def test_the_header_accept_chooses_the_lane(live: Door, name: str, accept: str) -> None:
+def test_the_header_accept_chooses_the_lane(live: ApiClient, name: str, accept: str) -> None:
     wanted = ACCEPT[accept]
     for path in ("/v0/topics", "/v0/health", "/readyz"):
         reply = live.get(path, accept=accept)

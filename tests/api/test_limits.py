@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from base.errors import Throttled
-from tests.api.doors import Door, Lane
+from tests.api.clients import ApiClient, HttpClient
 from tests.instances import until
 from topics import limits as totals
 from wire import limits
@@ -15,7 +15,7 @@ from wire.keys import OPEN
 
 def test_too_many_requests_of_one_key_at_once(instances) -> None:
     server = instances(TOPICS_MAX_IN_FLIGHT_PER_KEY="2", WEB_WORKERS="1", TOPICS_API_KEYS="a:read+admin,b:read+write")
-    lane = Lane(server.port)
+    lane = HttpClient(server.port)
     lane.put("/v0/topics/t", authorization="Bearer a")
     answers: list[Any] = []
 
@@ -54,21 +54,21 @@ def test_zero_is_no_cap() -> None:
         limits.check("in_flight", 1, 1)
 
 
-def test_the_bytes_of_all_topics_together(door: Door, name: str, settings, monkeypatch, request) -> None:
-    if isinstance(door, Lane):
-        door = Lane(request.getfixturevalue("instances")(TOPICS_MAX_TOTAL_BYTES="1000").port)
+def test_the_bytes_of_all_topics_together(live: ApiClient, name: str, settings, monkeypatch, request) -> None:
+    if isinstance(live, HttpClient):
+        live = HttpClient(request.getfixturevalue("instances")(TOPICS_MAX_TOTAL_BYTES="1000").port)
     else:
         monkeypatch.setattr(totals, "MOST_TOTAL_BYTES", 1000)
         monkeypatch.setattr(totals, "_total", [0.0, 0])
-    assert door.append(name, "x" * 900).status == 201
+    assert live.append(name, "x" * 900).status == 201
 
     def refused() -> Any:
-        return (reply := door.append(name, "x" * 200)).status == 429 and reply
+        return (reply := live.append(name, "x" * 200)).status == 429 and reply
 
     throttled = until(refused, "the sum to be looked at again")
     assert throttled.detail == {"limit": "total_bytes", "max": 1000}
-    door.post(f"/v0/topics/{name}/delete", {"before_seq": 1000})
-    until(lambda: door.append(name, "x" * 200).status == 200, "room to be seen")
+    live.post(f"/v0/topics/{name}/delete", {"before_seq": 1000})
+    until(lambda: live.append(name, "x" * 200).status == 200, "room to be seen")
 
 
 def test_one_append_sums_up_for_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from tests.api.doors import Door
+from tests.api.clients import ApiClient
 from topics import describe as state
 
 
@@ -32,7 +32,7 @@ def names(answer: Any) -> list[str]:
     return [topic["topic"] for topic in answer["topics"]]
 
 
-def test_it_works(api: Door, name: str) -> None:
+def test_it_works(api: ApiClient, name: str) -> None:
     api.put(f"/v0/topics/{name}-b", {"durable": True, "priority": 9})
     api.append(f"{name}-a", "x")
     reply = api.get(f"/v0/topics?prefix={name}")
@@ -49,11 +49,11 @@ def test_it_works(api: Door, name: str) -> None:
     }
 
 
-def test_it_is_empty_where_nothing_is(api: Door, name: str) -> None:
+def test_it_is_empty_where_nothing_is(api: ApiClient, name: str) -> None:
     assert api.get(f"/v0/topics?prefix={name}").json["topics"] == []
 
 
-def test_names_are_in_byte_order_and_prefixes_byte_exact(api: Door, name: str) -> None:
+def test_names_are_in_byte_order_and_prefixes_byte_exact(api: ApiClient, name: str) -> None:
     made = [f"{name}{end}" for end in ("", "-", ".", "0", ":", "A", "Z", "_", "a", "z")]
     for each in reversed(made):
         api.put(f"/v0/topics/{each}")
@@ -63,7 +63,7 @@ def test_names_are_in_byte_order_and_prefixes_byte_exact(api: Door, name: str) -
     assert names(api.get(f"/v0/topics?prefix={name}%25").json) == []
 
 
-def test_pages_follow_one_another(views: Door, name: str) -> None:
+def test_pages_follow_one_another(views: ApiClient, name: str) -> None:
     made = make(25, name)
     seen, query, pages = [], "page_size=10", 0
     while True:
@@ -77,13 +77,13 @@ def test_pages_follow_one_another(views: Door, name: str) -> None:
     assert "next_cursor" not in views.get(f"/v0/topics?prefix={name}&page_size=25").json
 
 
-def test_a_page_has_100_entries_and_1000_at_the_most(views: Door, name: str) -> None:
+def test_a_page_has_100_entries_and_1000_at_the_most(views: ApiClient, name: str) -> None:
     make(1001, name)
     assert len(views.get(f"/v0/topics?prefix={name}").json["topics"]) == 100
     assert len(views.get(f"/v0/topics?prefix={name}&page_size=5000").json["topics"]) == 1000
 
 
-def test_a_page_does_not_look_at_other_topics(views: Door, name: str) -> None:
+def test_a_page_does_not_look_at_other_topics(views: ApiClient, name: str) -> None:
     """Quick with 10,000 topics and more: each page is a range of the index on the name."""
     make(10_000, name)
     with connection.cursor() as cursor:
@@ -96,7 +96,7 @@ def test_a_page_does_not_look_at_other_topics(views: Door, name: str) -> None:
     assert "Index" in plan, plan
 
 
-def test_a_key_sees_what_lies_within_its_prefixes(views: Door, name: str, keys) -> None:
+def test_a_key_sees_what_lies_within_its_prefixes(views: ApiClient, name: str, keys) -> None:
     for end in ("a1", "a2", "b1", "c1"):
         views.put(f"/v0/topics/{name}{end}")
     keys(f"all:read,some:read:{name}a|{name}c|{name}a1,none:read:zzz")
@@ -152,6 +152,6 @@ def test_prefixes_meet(prefix: str, allowed: tuple[str, ...], expected: list[str
         "prefix=%ff",
     ],
 )
-def test_a_bad_query_is_refused(api: Door, query: str) -> None:
+def test_a_bad_query_is_refused(api: ApiClient, query: str) -> None:
     refused = api.get(f"/v0/topics?{query}")
     assert (refused.status, refused.code) == (400, "invalid_request")

@@ -6,25 +6,25 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from tests.api.doors import Lane, Reply
+from tests.api.clients import HttpClient, Reply
 from tests.instances import Instance, until
 
 POLLS, THREADS = 16, 2
 KEYS = "polling:read:,working:read+write+delete+admin:"
 
 
-def poll(door: Lane, number: int) -> Reply:
+def poll(live: HttpClient, number: int) -> Reply:
     """A long poll, of the kinds that there are: as a plain GET, and as a diff of a client that accepts several types."""
     if number % 3 == 0:
-        return door.get("/v0/topics/t/records?from_seq=1&wait_ms=30000", authorization="Bearer polling")
+        return live.get("/v0/topics/t/records?from_seq=1&wait_ms=30000", authorization="Bearer polling")
     more = {"accept": "application/json, text/plain"} if number % 3 == 1 else {}
     asked = {"from_seq": 1, "wait_ms": 30_000}
-    return door.post("/v0/topics/t/diff", asked, authorization="Bearer polling", **more)
+    return live.post("/v0/topics/t/diff", asked, authorization="Bearer polling", **more)
 
 
-def admitted(door: Lane, number: int) -> Reply:
+def admitted(live: HttpClient, number: int) -> Reply:
     """A poll that asks again where the look below took its place."""
-    while (reply := poll(door, number)).status == 429:
+    while (reply := poll(live, number)).status == 429:
         pass
     return reply
 
@@ -32,24 +32,24 @@ def admitted(door: Lane, number: int) -> Reply:
 def test_while_many_wait_everybody_else_is_answered(instances: Callable[..., Instance]) -> None:
     settings = {"WEB_WORKERS": "1", "WEB_THREADS": str(THREADS)}
     server = instances(TOPICS_API_KEYS=KEYS, TOPICS_MAX_IN_FLIGHT_PER_KEY=str(POLLS), **settings)
-    door, working = Lane(server.port), {"authorization": "Bearer working"}
+    live, working = HttpClient(server.port), {"authorization": "Bearer working"}
 
     def append(data: Any) -> Reply:
-        return door.post("/v0/topics/t", {"records": [{"data": data}]}, **working)
+        return live.post("/v0/topics/t", {"records": [{"data": data}]}, **working)
 
     assert append(1).status == 201
     with ThreadPoolExecutor(POLLS) as threads:
-        polls: list[Future[Reply]] = [threads.submit(admitted, door, number) for number in range(POLLS)]
+        polls: list[Future[Reply]] = [threads.submit(admitted, live, number) for number in range(POLLS)]
         until(
-            lambda: door.get("/v0/topics", authorization="Bearer polling").status == 429, "all of them to be under way"
+            lambda: live.get("/v0/topics", authorization="Bearer polling").status == 429, "all of them to be under way"
         )
         for _ in range(3):
             for path in ("/v0/health", "/healthz", "/v0/ready", "/readyz"):
-                assert door.get(path).status == 200
-            assert door.post("/v0/topics/other", {"records": [{"data": 1}]}, **working).status in (200, 201)
-            assert len(door.post("/v0/topics/t/diff", {}, **working).json["records"]) == 1
-            assert door.put("/v0/topics/other", {}, **working).status == 200
-            assert door.get("/v0/topics/t/records/1", **working).status == 200
+                assert live.get(path).status == 200
+            assert live.post("/v0/topics/other", {"records": [{"data": 1}]}, **working).status in (200, 201)
+            assert len(live.post("/v0/topics/t/diff", {}, **working).json["records"]) == 1
+            assert live.put("/v0/topics/other", {}, **working).status == 200
+            assert live.get("/v0/topics/t/records/1", **working).status == 200
         assert not any(each.done() for each in polls)
         append(2)
         for each in polls:
@@ -57,29 +57,29 @@ def test_while_many_wait_everybody_else_is_answered(instances: Callable[..., Ins
 
 
 def test_a_poll_ends_with_its_time_with_an_append_and_with_its_topic(instances: Callable[..., Instance]) -> None:
-    door = Lane(instances(WEB_WORKERS="1").port)
-    door.append("t", 1)
+    live = HttpClient(instances(WEB_WORKERS="1").port)
+    live.append("t", 1)
     path = "/v0/topics/t/records?from_seq=1"
     # Its time is up: nothing was there to tell.
-    answer = door.get(f"{path}&wait_ms=300").json
+    answer = live.get(f"{path}&wait_ms=300").json
     assert (answer["records"], answer["caught_up"], answer["next_from_seq"]) == ([], True, 1)
     # It does not wait for what is there, nor for a topic that is not.
-    assert len(door.get("/v0/topics/t/records?wait_ms=30000").json["records"]) == 1
-    assert door.get("/v0/topics/none/records?wait_ms=30000").code == "topic_not_found"
-    assert door.get(f"/v0/topics/t/records?from_ts={2**50}&wait_ms=300").json["records"] == []
+    assert len(live.get("/v0/topics/t/records?wait_ms=30000").json["records"]) == 1
+    assert live.get("/v0/topics/none/records?wait_ms=30000").code == "topic_not_found"
+    assert live.get(f"/v0/topics/t/records?from_ts={2**50}&wait_ms=300").json["records"] == []
     with ThreadPoolExecutor() as threads:
         # The next append ends it.
-        woken = threads.submit(door.get, f"{path}&wait_ms=30000")
-        door.append("t", 2)
+        woken = threads.submit(live.get, f"{path}&wait_ms=30000")
+        live.append("t", 2)
         assert [record["data"] for record in woken.result(20).json["records"]] == [2]
         # And a topic that is deleted ends it.
-        ended = threads.submit(door.get, "/v0/topics/t/records?from_seq=2&wait_ms=30000")
-        door.delete("/v0/topics/t")
+        ended = threads.submit(live.get, "/v0/topics/t/records?from_seq=2&wait_ms=30000")
+        live.delete("/v0/topics/t")
         assert ended.result(20).code == "topic_not_found"
 
     # Each of them counts once. A process tells what it counted within a second.
     def counted() -> dict[str, int]:
-        metrics = door.get("/v0/metrics", accept="application/json").json["metrics"]
+        metrics = live.get("/v0/metrics", accept="application/json").json["metrics"]
         return {
             sample["labels"]["status"]: sample["value"]
             for sample in metrics.get("topics_http_requests", {"samples": ()})["samples"]

@@ -7,22 +7,22 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from store.script import Script
-from tests.api.doors import Door, Lane
+from tests.api.clients import ApiClient, HttpClient
 from tests.instances import Instance, until
 from wire import metrics
 from wire.keys import Key
 
 
-def samples(door: Door, **headers: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+def samples(live: ApiClient, **headers: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     """Every sample of the text, by name and labels."""
-    reply = door.get("/v0/metrics", **headers)
+    reply = live.get("/v0/metrics", **headers)
     assert reply.status == 200
     assert reply.headers["content-type"].startswith("text/plain; version=")
     families = text_string_to_metric_families(reply.body.decode())
     return {(s.name, tuple(sorted(s.labels.items()))): s.value for family in families for s in family.samples}
 
 
-def test_it_works(views: Door, name: str) -> None:
+def test_it_works(views: ApiClient, name: str) -> None:
     before = samples(views)
     views.append(name, 1, 22, 333)
     views.diff(name)
@@ -44,7 +44,7 @@ def test_it_works(views: Door, name: str) -> None:
     assert after["topics_cursor_lag_records", (("cursor", "c"), ("kind", "named"), ("topic", name))] == 2
 
 
-def test_json_for_who_accepts_it(api: Door, name: str) -> None:
+def test_json_for_who_accepts_it(api: ApiClient, name: str) -> None:
     api.append(name, 1)
     reply = api.get("/v0/metrics", accept="application/json")
     assert (reply.status, reply.headers["content-type"]) == (200, "application/json")
@@ -54,9 +54,9 @@ def test_json_for_who_accepts_it(api: Door, name: str) -> None:
     assert topics["samples"][0]["value"] >= 1
 
 
-def test_all_processes_and_both_doors_add_up(instances: Callable[..., Instance], name: str) -> None:
+def test_all_processes_add_up(instances: Callable[..., Instance], name: str) -> None:
     """On an instance of its own: what others had appended to a shared one may be told late, between two looks."""
-    live = Lane(instances(WEB_WORKERS="2").port)
+    live = HttpClient(instances(WEB_WORKERS="2").port)
     live.append(name, 0)
     for data in range(40):  # a connection each: both web workers get some
         live.append(name, data)
@@ -64,7 +64,7 @@ def test_all_processes_and_both_doors_add_up(instances: Callable[..., Instance],
     until(lambda: samples(live).get(appended) == 41, "both workers to have told what they counted")
 
 
-def test_what_is_throttled_counts(views: Door, name: str, settings) -> None:
+def test_what_is_throttled_counts(views: ApiClient, name: str, settings) -> None:
     settings.TOPICS_MAX_TOPICS = 1
     views.append(name, 1)
     before = samples(views).get(("topics_throttled_total", (("limit", "topics"),)), 0)
@@ -72,7 +72,7 @@ def test_what_is_throttled_counts(views: Door, name: str, settings) -> None:
     assert samples(views)["topics_throttled_total", (("limit", "topics"),)] == before + 1
 
 
-def test_a_key_sees_the_gauges_of_its_topics(views: Door, name: str, keys) -> None:
+def test_a_key_sees_the_gauges_of_its_topics(views: ApiClient, name: str, keys) -> None:
     views.append(f"{name}-a", 1)
     views.append(f"{name}-b", 2)
     for end in "ab":
@@ -83,7 +83,7 @@ def test_a_key_sees_the_gauges_of_its_topics(views: Door, name: str, keys) -> No
     assert [dict(labels)["topic"] for metric, labels in mine if metric.startswith("topics_cursor_lag")] == [f"{name}-a"]
 
 
-def test_another_app_adds_its_own(views: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_app_adds_its_own(views: ApiClient, monkeypatch: pytest.MonkeyPatch) -> None:
     def own(key: Key) -> Script[list[Metric]]:
         yield from ()
         return [GaugeMetricFamily("own_gauge", "Ours", value=7)]
@@ -92,5 +92,5 @@ def test_another_app_adds_its_own(views: Door, monkeypatch: pytest.MonkeyPatch) 
     assert samples(views)["own_gauge", ()] == 7
 
 
-def test_another_media_type_is_refused(api: Door) -> None:
+def test_another_media_type_is_refused(api: ApiClient) -> None:
     assert api.get("/v0/metrics", accept="image/png").code == "not_acceptable"

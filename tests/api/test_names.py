@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 from django.db import transaction
 
-from tests.api.doors import Door, Reply
+from tests.api.clients import ApiClient, Reply
 from tests.api.endpoints import PUBLIC, STREAMS, TABLE, Endpoint, filled
 from topics import stamps
 from topics.models import Topic
@@ -211,7 +211,7 @@ def test_every_endpoint_is_in_the_table() -> None:
 
 
 @pytest.fixture
-def world(views: Door, name: str, keys: Any) -> World:
+def world(views: ApiClient, name: str, keys: Any) -> World:
     n, a, b = name, f"{name}-a", f"{name}-b"
     for topic in (f"{b}-home", f"{b}-mid", f"{a}-in", f"{a}-out", f"{a}-dest"):
         views.put(f"/v0/topics/{topic}")
@@ -247,7 +247,7 @@ def undone() -> Iterator[None]:
         transaction.set_rollback(True)
 
 
-def ask(views: Door, endpoint: Endpoint, probe: Probe, world: World, secret: str) -> Reply:
+def ask(views: ApiClient, endpoint: Endpoint, probe: Probe, world: World, secret: str) -> Reply:
     path, body = filled((probe.path, probe.body), **world._asdict())
     with undone():
         return views.call(endpoint[0], f"/v0/{path}", body, accept="application/json", authorization=f"Bearer {secret}")
@@ -278,7 +278,7 @@ def comparable(found: Any, field: str, world: World) -> Any:
 
 
 @pytest.mark.parametrize("endpoint", sorted(e for e, probes in PROBES.items() if probes), ids=" ".join)
-def test_each_field_of_an_endpoint(views: Door, world: World, endpoint: Endpoint) -> None:
+def test_each_field_of_an_endpoint(views: ApiClient, world: World, endpoint: Endpoint) -> None:
     for probe in PROBES[endpoint]:
         for secret, status, expected in zip(
             ("root", "mine"), probe.status, (probe.everything, probe.seen), strict=True
@@ -306,7 +306,7 @@ def check_the_rest(answer: Reply, probe: Probe, world: World) -> None:
 
 
 @pytest.mark.parametrize("endpoint", sorted(e for e, probes in PROBES.items() if not probes), ids=" ".join)
-def test_an_endpoint_without_such_a_field(views: Door, world: World, endpoint: Endpoint) -> None:
+def test_an_endpoint_without_such_a_field(views: ApiClient, world: World, endpoint: Endpoint) -> None:
     body = filled(TABLE[endpoint].body, topic=f"{world.a}-in")
     path = endpoint[1].replace("<topic>", f"{world.a}-in") + TABLE[endpoint].query
     with undone():
@@ -316,14 +316,14 @@ def test_an_endpoint_without_such_a_field(views: Door, world: World, endpoint: E
 
 
 @pytest.mark.parametrize(("method", "path"), sorted(PUBLIC))
-def test_what_is_public_names_nobody(views: Door, world: World, method: str, path: str) -> None:
+def test_what_is_public_names_nobody(views: ApiClient, world: World, method: str, path: str) -> None:
     assert world.n not in views.call(method, f"/v0/{path}").body.decode()
 
 
 # -- Beside the table ---------------------------------------------------------------------------------------------
 
 
-def test_a_topic_goes_with_its_own_routers(views: Door, world: World) -> None:
+def test_a_topic_goes_with_its_own_routers(views: ApiClient, world: World) -> None:
     mine = {"authorization": "Bearer mine"}
     assert views.delete(f"/v0/topics/{world.a}-out", **mine).json["routers_removed"] == [f"{world.a}-own"]
     refused = views.delete(f"/v0/topics/{world.a}-in", **mine)
@@ -334,7 +334,7 @@ def test_a_topic_goes_with_its_own_routers(views: Door, world: World) -> None:
         assert views.get(f"/v0/routers/{router}", **root).status == 200
 
 
-def test_hidden_cursors_come_in_pages_too(views: Door, world: World) -> None:
+def test_hidden_cursors_come_in_pages_too(views: ApiClient, world: World) -> None:
     seen, query = [], "?page_size=1"
     while query:
         page = views.get(f"/v0/topics/{world.a}-dest/cursors{query}", authorization="Bearer mine").json
@@ -344,13 +344,13 @@ def test_hidden_cursors_come_in_pages_too(views: Door, world: World) -> None:
 
 
 @pytest.mark.parametrize("id", ["", "x", "-1", "1.5", "9" * 30, "²"])
-def test_a_page_after_what_is_no_cursor(views: Door, world: World, id: str) -> None:
+def test_a_page_after_what_is_no_cursor(views: ApiClient, world: World, id: str) -> None:
     cursor = base64.urlsafe_b64encode(json.dumps(["*", "router", id]).encode()).decode()
     reply = views.get(f"/v0/topics/{world.a}-dest/cursors?cursor={cursor}", authorization="Bearer mine")
     assert reply.status == (200 if id == "" else 400)
 
 
-def test_a_key_has_a_cursor_of_its_own_beside_a_hidden_one(views: Door, world: World) -> None:
+def test_a_key_has_a_cursor_of_its_own_beside_a_hidden_one(views: ApiClient, world: World) -> None:
     path = f"/v0/topics/{world.a}-in/cursors/{world.b}-out"
     mine, root = {"authorization": "Bearer mine"}, {"authorization": "Bearer root"}
     assert views.put(path, {"seq": 1}, **mine).json["kind"] == "named"
@@ -361,7 +361,7 @@ def test_a_key_has_a_cursor_of_its_own_beside_a_hidden_one(views: Door, world: W
 
 
 def test_only_an_admin_without_prefixes_reads_what_the_whole_server_counts(
-    views: Door, world: World, keys: Any
+    views: ApiClient, world: World, keys: Any
 ) -> None:
     keys(f"all:read+admin,reader:read,mine:read+admin:{world.a}")
     for secret, told in (("all", True), ("reader", False), ("mine", False)):

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.api.doors import Door
+from tests.api.clients import ApiClient
 from tests.instances import until
 from topics import limits
 from topics.config import Config, WholeConfig
@@ -34,7 +34,7 @@ DEFAULTS = {
 }
 
 
-def test_it_works(api: Door, name: str) -> None:
+def test_it_works(api: ApiClient, name: str) -> None:
     made = api.put(f"/v0/topics/{name}")
     assert made.status == 201
     answer = made.json
@@ -44,11 +44,11 @@ def test_it_works(api: Door, name: str) -> None:
     assert (again.status, again.json["created"], again.json["config"]) == (200, False, DEFAULTS)
 
 
-def test_no_body_is_an_empty_one(api: Door, name: str) -> None:
+def test_no_body_is_an_empty_one(api: ApiClient, name: str) -> None:
     assert api.call("PUT", f"/v0/topics/{name}").json["config"] == DEFAULTS
 
 
-def test_every_field_can_be_set_when_it_is_made_and_later(api: Door, name: str) -> None:
+def test_every_field_can_be_set_when_it_is_made_and_later(api: ApiClient, name: str) -> None:
     wanted = {
         "ttl_ms": 3_600_000,
         "cap_records": 10,
@@ -70,7 +70,7 @@ def test_every_field_can_be_set_when_it_is_made_and_later(api: Door, name: str) 
     assert api.get(f"/v0/topics/{name}-2").json["config"] == {**DEFAULTS, **wanted}
 
 
-def test_an_identical_put_changes_nothing(views: Door, name: str) -> None:
+def test_an_identical_put_changes_nothing(views: ApiClient, name: str) -> None:
     from topics.models import TopicHead
 
     def version() -> int:
@@ -96,14 +96,14 @@ def test_an_identical_put_changes_nothing(views: Door, name: str) -> None:
     ],
 )
 def test_durable_is_a_shorthand_and_durability_wins(
-    api: Door, name: str, body: dict[str, Any], durability: str
+    api: ApiClient, name: str, body: dict[str, Any], durability: str
 ) -> None:
     config = api.put(f"/v0/topics/{name}", body).json["config"]
     assert (config["durability"], config["durable"]) == (durability, durability == "fsync")
 
 
 @pytest.mark.parametrize(("asked", "kept"), [(1001, 1000), (-5000, -1000), (10**15, 1000), (0, 0), (None, None)])
-def test_priority_is_clamped(api: Door, name: str, asked: int | None, kept: int | None) -> None:
+def test_priority_is_clamped(api: ApiClient, name: str, asked: int | None, kept: int | None) -> None:
     answer = api.put(f"/v0/topics/{name}", {"priority": asked}).json
     assert answer["config"]["priority"] == kept
     assert answer.get("clamped") == (None if asked == kept else {"priority": kept})
@@ -123,34 +123,34 @@ def test_priority_is_clamped(api: Door, name: str, asked: int | None, kept: int 
         {"leases_durable": True},
     ],
 )
-def test_what_is_for_queues_is_refused_as_there_are_none(api: Door, name: str, body: dict[str, Any]) -> None:
+def test_what_is_for_queues_is_refused_as_there_are_none(api: ApiClient, name: str, body: dict[str, Any]) -> None:
     for refused in (api.put(f"/v0/topics/{name}", body), api.append(name, 1, config=body)):
         assert (refused.status, refused.code, refused.detail) == (400, "invalid_request", {"field": next(iter(body))})
         assert "queues" in refused.json["error"]["message"]
     assert api.get(f"/v0/topics/{name}").status == 404
 
 
-def test_a_config_may_be_sent_back_as_it_was_shown(api: Door, name: str) -> None:
+def test_a_config_may_be_sent_back_as_it_was_shown(api: ApiClient, name: str) -> None:
     shown = api.put(f"/v0/topics/{name}", {"ttl_ms": 5}).json["config"]
     again = api.put(f"/v0/topics/{name}", shown)
     assert (again.status, again.json["config"]) == (200, shown)
 
 
-def test_the_type_stays(api: Door, name: str) -> None:
+def test_the_type_stays(api: ApiClient, name: str) -> None:
     api.put(f"/v0/topics/{name}", {"type": "log"})
     refused = api.put(f"/v0/topics/{name}", {"type": "queue", "ttl_ms": 5})
     assert (refused.status, refused.code) == (409, "topic_exists_incompatible")
     assert api.get(f"/v0/topics/{name}").json["config"] == DEFAULTS
 
 
-def test_a_lower_cap_evicts_at_once(api: Door, name: str) -> None:
+def test_a_lower_cap_evicts_at_once(api: ApiClient, name: str) -> None:
     api.append(name, *range(5))
     api.put(f"/v0/topics/{name}", {"cap_records": 2})
     held = api.get(f"/v0/topics/{name}").json
     assert (held["count"], held["earliest_seq"]) == (2, 4)
 
 
-def test_a_longer_ttl_brings_nothing_back(api: Door, name: str) -> None:
+def test_a_longer_ttl_brings_nothing_back(api: ApiClient, name: str) -> None:
     api.append(name, 1, 2)
     api.put(f"/v0/topics/{name}", {"ttl_ms": 1})
     time.sleep(0.01)  # over the ttl by any clock
@@ -195,7 +195,7 @@ REFUSED: list[Any] = [
 
 @pytest.mark.parametrize("body", REFUSED, ids=str)
 @pytest.mark.parametrize("exists", [False, True])
-def test_what_makes_no_sense_is_refused(api: Door, name: str, body: Any, exists: bool) -> None:
+def test_what_makes_no_sense_is_refused(api: ApiClient, name: str, body: Any, exists: bool) -> None:
     if exists:
         api.put(f"/v0/topics/{name}")
     refused = api.put(f"/v0/topics/{name}", body)
@@ -204,13 +204,13 @@ def test_what_makes_no_sense_is_refused(api: Door, name: str, body: Any, exists:
 
 
 @pytest.mark.parametrize("bad", ["-a", ".a", "a%20b", "a%00b", "a%ff", "%C3%A9", "a" * 256, "a%3Eb", "a%0A"])
-def test_a_bad_name_is_refused(api: Door, bad: str) -> None:
+def test_a_bad_name_is_refused(api: ApiClient, bad: str) -> None:
     refused = api.put(f"/v0/topics/{bad}")
     assert (refused.status, refused.code) == (400, "invalid_request")
 
 
 def test_the_cap_holds_to_the_topic_without_a_count_for_each(
-    views: Door, name: str, settings, monkeypatch: pytest.MonkeyPatch
+    views: ApiClient, name: str, settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.TOPICS_MAX_TOPICS = Topic.objects.count() + 100
     rooms: list[int] = []
@@ -224,11 +224,11 @@ def test_the_cap_holds_to_the_topic_without_a_count_for_each(
     until(lambda: views.put(f"/v0/topics/{name}-100").status == 201, "the next count to find room")
 
 
-def test_another_media_type_is_refused(api: Door, name: str) -> None:
+def test_another_media_type_is_refused(api: ApiClient, name: str) -> None:
     assert api.put(f"/v0/topics/{name}", b"{}", content_type="text/plain").code == "unsupported_media_type"
 
 
-def test_the_cap_on_topics_is_told(views: Door, name: str, settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cap_on_topics_is_told(views: ApiClient, name: str, settings, monkeypatch: pytest.MonkeyPatch) -> None:
     views.put(f"/v0/topics/{name}")
     settings.TOPICS_MAX_TOPICS = 1
     monkeypatch.setattr(limits, "FULL_SECONDS", 60)
@@ -240,7 +240,7 @@ def test_the_cap_on_topics_is_told(views: Door, name: str, settings, monkeypatch
         assert views.put(f"/v0/topics/{name}", {"ttl_ms": ttl_ms}).status == 200
 
 
-def test_it_creates_none_where_it_must_not(api: Door, name: str) -> None:
+def test_it_creates_none_where_it_must_not(api: ApiClient, name: str) -> None:
     path = f"/v0/topics/{name}"
     refused = api.put(f"{path}?create=false", {"ttl_ms": 5})
     assert (refused.status, refused.code) == (404, "topic_not_found")

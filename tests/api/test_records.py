@@ -4,11 +4,11 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.api.doors import Door
+from tests.api.clients import ApiClient
 
 
 @pytest.fixture
-def topic(api: Door, name: str) -> str:
+def topic(api: ApiClient, name: str) -> str:
     records = [{"data": n, "tag": f"t{n % 2}", "node": "ab"[n % 2], "meta": {"n": n}} for n in range(5)]
     api.post(f"/v0/topics/{name}", {"records": records})
     return name
@@ -31,7 +31,7 @@ def topic(api: Door, name: str) -> str:
         ("from_seq=5&wait_ms=1", {"from_seq": 5, "wait_ms": 1}),
     ],
 )
-def test_it_answers_as_a_diff_does(api: Door, topic: str, query: str, body: dict) -> None:
+def test_it_answers_as_a_diff_does(api: ApiClient, topic: str, query: str, body: dict) -> None:
     got, diffed = api.get(f"/v0/topics/{topic}/records?{query}"), api.diff(topic, **body)
     assert (got.status, diffed.status) == (200, 200)
     mine, theirs = got.json, diffed.json
@@ -63,15 +63,15 @@ def test_it_answers_as_a_diff_does(api: Door, topic: str, query: str, body: dict
         "match=" + quote('["tag","Eq"]'),
     ],
 )
-def test_a_bad_query_is_refused(api: Door, topic: str, query: str) -> None:
+def test_a_bad_query_is_refused(api: ApiClient, topic: str, query: str) -> None:
     refused = api.get(f"/v0/topics/{topic}/records?{query}")
     assert (refused.status, refused.code) == (400, "invalid_request")
 
 
-def test_an_absent_topic_is_not_found(api: Door, name: str) -> None:
+def test_an_absent_topic_is_not_found(api: ApiClient, name: str) -> None:
     assert api.get(f"/v0/topics/{name}/records").code == "topic_not_found"
     assert api.get(f"/v0/topics/{name}/records?from_ts=1").code == "topic_not_found"
 
 
-def test_a_bad_name_is_refused(api: Door) -> None:
+def test_a_bad_name_is_refused(api: ApiClient) -> None:
     assert api.get("/v0/topics/-a/records").code == "invalid_request"

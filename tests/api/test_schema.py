@@ -18,7 +18,7 @@ from schemathesis.checks import load_all_checks
 
 from base import errors
 from routers.routers import DEFAULTS as ROUTER_DEFAULTS
-from tests.api.doors import Door, Lane
+from tests.api.clients import ApiClient, HttpClient
 from tests.api.endpoints import STREAMS, endpoints
 from tests.instances import Instance
 from topics.config import TOPIC
@@ -29,7 +29,7 @@ ROUTER = {"filter": None, "paused": False, **ROUTER_DEFAULTS}
 
 @pytest.fixture(scope="module")
 def document(server: Instance) -> Any:
-    return Lane(server.port).get("/v0/schema").json
+    return HttpClient(server.port).get("/v0/schema").json
 
 
 def operations(document: Any) -> Iterator[tuple[str, str, Any]]:
@@ -38,7 +38,7 @@ def operations(document: Any) -> Iterator[tuple[str, str, Any]]:
             yield method.upper(), path, operation
 
 
-def test_it_works(api: Door) -> None:
+def test_it_works(api: ApiClient) -> None:
     reply = api.get("/v0/schema")
     assert (reply.status, reply.headers["content-type"]) == (200, "application/json")
     assert reply.json["openapi"].startswith("3.")
@@ -98,7 +98,7 @@ def test_a_refusal_has_the_codes_of_its_status(document: Any) -> None:
 
 
 def test_a_call_names_the_refusals_that_it_may_get(document: Any) -> None:
-    """And no others of a status. That it names them all, each refusal that a test gets tells (doors.py)."""
+    """And no others of a status. That it names them all, each refusal that a test gets tells (clients.py)."""
     named = {
         (operation["operationId"], int(status)): re.findall(r"^- `(\w+)`", answer["description"], re.MULTILINE)
         for _, _, operation in operations(document)
@@ -124,7 +124,7 @@ def test_every_answer_and_body_has_a_shape(document: Any) -> None:
         assert reference in document["components"]["schemas"]
 
 
-def test_a_body_is_required_where_none_is_refused(document: Any, api: Door, name: str) -> None:
+def test_a_body_is_required_where_none_is_refused(document: Any, api: ApiClient, name: str) -> None:
     api.append(name, 1)
     for method, path, operation in operations(document):
         if "requestBody" in operation:
@@ -132,7 +132,7 @@ def test_a_body_is_required_where_none_is_refused(document: Any, api: Door, name
             assert (reply.status == 400) == operation["requestBody"]["required"], f"{method} {path}: {reply.body!r}"
 
 
-def test_each_example_works_as_it_stands(document: Any, live: Door) -> None:
+def test_each_example_works_as_it_stands(document: Any, live: ApiClient) -> None:
     for topic in ("example-orders", "example-audit"):
         live.delete(f"/v0/topics/{topic}")
     wid, order = "", list(document["tags"])
@@ -161,7 +161,7 @@ def example(path: str, operation: Any) -> tuple[str, Any]:
     ] if body else None
 
 
-def test_the_docs_try_it_without_other_hosts(live: Door) -> None:
+def test_the_docs_try_it_without_other_hosts(live: ApiClient) -> None:
     page = live.get("/v0/docs", accept="text/html")
     assert (page.status, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
     html = page.body.decode()

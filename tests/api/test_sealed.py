@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from tests.api.doors import Door, Lane, Reply
+from tests.api.clients import ApiClient, HttpClient, Reply
 from tests.instances import until
 
 HEADER = "topics-sealed"
 
 
-def seal(door: Door, topic: str, sealed: bool = True) -> Reply:
-    return door.put(f"/v0/topics/{topic}", {"sealed": sealed})
+def seal(live: ApiClient, topic: str, sealed: bool = True) -> Reply:
+    return live.put(f"/v0/topics/{topic}", {"sealed": sealed})
 
 
 @pytest.fixture
-def topic(api: Door, name: str) -> str:
+def topic(api: ApiClient, name: str) -> str:
     """A sealed topic of three records, with a cursor."""
     records = [{"data": number, "tag": f"t:{number}"} for number in (1, 2, 3)]
     api.post(f"/v0/topics/{name}", {"records": records, "idempotency_key": "k" * 16})
@@ -43,7 +43,7 @@ DELETES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("more", APPENDS, ids=str)
-def test_an_append_is_refused(api: Door, topic: str, more: dict[str, Any]) -> None:
+def test_an_append_is_refused(api: ApiClient, topic: str, more: dict[str, Any]) -> None:
     refused = api.append(topic, 4, **more)
     assert (refused.status, refused.code, refused.detail) == (409, "topic_sealed", {"topic": topic})
     assert refused.headers[HEADER] == "1"
@@ -51,18 +51,18 @@ def test_an_append_is_refused(api: Door, topic: str, more: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("body", DELETES, ids=str)
-def test_a_delete_of_records_is_refused(api: Door, topic: str, body: dict[str, Any]) -> None:
+def test_a_delete_of_records_is_refused(api: ApiClient, topic: str, body: dict[str, Any]) -> None:
     refused = api.post(f"/v0/topics/{topic}/delete", body)
     assert (refused.status, refused.code, refused.headers[HEADER]) == (409, "topic_sealed", "1")
     assert api.get(f"/v0/topics/{topic}").json["count"] == 3
 
 
-def test_a_full_topic_that_rejects_says_that_it_is_sealed(api: Door, topic: str) -> None:
+def test_a_full_topic_that_rejects_says_that_it_is_sealed(api: ApiClient, topic: str) -> None:
     api.put(f"/v0/topics/{topic}", {"cap_records": 3, "discard": "reject"})
     assert api.append(topic, 4).code == "topic_sealed"
 
 
-def test_a_retry_is_answered_as_the_first_one_was(api: Door, topic: str) -> None:
+def test_a_retry_is_answered_as_the_first_one_was(api: ApiClient, topic: str) -> None:
     records = [{"data": number, "tag": f"t:{number}"} for number in (1, 2, 3)]
     again = api.post(f"/v0/topics/{topic}", {"records": records, "idempotency_key": "k" * 16})
     assert (again.status, again.json["seqs"], again.json["deduped"]) == (200, [1, 2, 3], True)
@@ -71,7 +71,7 @@ def test_a_retry_is_answered_as_the_first_one_was(api: Door, topic: str) -> None
     assert (other.status, other.code, other.headers[HEADER]) == (422, "idempotency_mismatch", "1")
 
 
-def test_an_unsealed_topic_takes_all_again(api: Door, topic: str) -> None:
+def test_an_unsealed_topic_takes_all_again(api: ApiClient, topic: str) -> None:
     api.append(topic, 4)
     unsealed = seal(api, topic, False)
     assert (unsealed.json["config"]["sealed"], HEADER in unsealed.headers) == (False, False)
@@ -80,7 +80,7 @@ def test_an_unsealed_topic_takes_all_again(api: Door, topic: str) -> None:
     assert api.post(f"/v0/topics/{topic}/delete", {"match": "t:2"}).json["deleted"] == 1
 
 
-def test_a_topic_may_be_sealed_when_it_is_made_but_not_by_an_append(api: Door, name: str) -> None:
+def test_a_topic_may_be_sealed_when_it_is_made_but_not_by_an_append(api: ApiClient, name: str) -> None:
     refused = api.append(name, 1, config={"sealed": True})
     assert (refused.status, refused.code, refused.detail) == (400, "invalid_request", {"field": "sealed"})
     assert api.get(f"/v0/topics/{name}").status == 404
@@ -89,7 +89,7 @@ def test_a_topic_may_be_sealed_when_it_is_made_but_not_by_an_append(api: Door, n
     assert api.append(name, 1).code == "topic_sealed"
 
 
-def test_settings_cursors_caps_and_the_delete_of_the_topic_go_on(api: Door, topic: str) -> None:
+def test_settings_cursors_caps_and_the_delete_of_the_topic_go_on(api: ApiClient, topic: str) -> None:
     assert api.put(f"/v0/topics/{topic}/cursors/c", {"seq": 2}).json["seq"] == 2
     assert api.put(f"/v0/topics/{topic}", {"cap_records": 1}).json["config"]["cap_records"] == 1
     assert [record["data"] for record in api.diff(topic).json["records"]] == [3]
@@ -124,7 +124,7 @@ def calls(topic: str) -> list[tuple[str, str, Any, int]]:
     ]
 
 
-def test_each_answer_about_a_sealed_topic_says_so_and_no_other(api: Door, topic: str) -> None:
+def test_each_answer_about_a_sealed_topic_says_so_and_no_other(api: ApiClient, topic: str) -> None:
     for method, path, body, status in calls(topic):
         reply = api.call(method, path, body)
         assert (reply.status, reply.headers.get(HEADER)) == (status, "1"), (method, path)
@@ -133,13 +133,13 @@ def test_each_answer_about_a_sealed_topic_says_so_and_no_other(api: Door, topic:
         assert HEADER not in api.call(method, path, body).headers, (method, path)
 
 
-def test_an_empty_list_of_cursors_says_so_too(api: Door, name: str) -> None:
+def test_an_empty_list_of_cursors_says_so_too(api: ApiClient, name: str) -> None:
     seal(api, name)
     assert api.get(f"/v0/topics/{name}/cursors").headers[HEADER] == "1"
 
 
 @pytest.mark.parametrize("more", [{}, {"accept": "application/json, text/plain"}], ids=["lane", "view"])
-def test_a_long_poll_does_not_wait_for_a_sealed_topic(live: Lane, name: str, more: dict[str, str]) -> None:
+def test_a_long_poll_does_not_wait_for_a_sealed_topic(live: HttpClient, name: str, more: dict[str, str]) -> None:
     """The test ends by its deadline where a poll waits: half a minute is longer than any poll may take here."""
     live.append(name, 1)
     asked = {"from_seq": 1, "wait_ms": 30_000}
@@ -154,18 +154,18 @@ def test_a_long_poll_does_not_wait_for_a_sealed_topic(live: Lane, name: str, mor
 
 
 @pytest.mark.parametrize("durability", ["disk", "fsync", "memory"])
-def test_no_append_is_acked_after_the_seal(live: Door, name: str, durability: str) -> None:
+def test_no_append_is_acked_after_the_seal(live: ApiClient, name: str, durability: str) -> None:
     """Of all processes, plain and under keys: what was acked is there when the PUT answers, and then the head stays."""
-    door = live
+    live = live
     for number in range(4):
         topic = f"{name}-{number}"
-        door.put(f"/v0/topics/{topic}", {"durability": durability})
+        live.put(f"/v0/topics/{topic}", {"durability": durability})
 
         def write(writer: int, topic: str = topic) -> list[int]:
             acked: list[int] = []
             while True:
                 more = {"idempotency_key": f"{writer}-{len(acked)}"} if writer % 2 else {}
-                reply = door.append(topic, writer, **more)
+                reply = live.append(topic, writer, **more)
                 if reply.status == 409:
                     assert reply.code == "topic_sealed"
                     return acked
@@ -173,9 +173,9 @@ def test_no_append_is_acked_after_the_seal(live: Door, name: str, durability: st
 
         with ThreadPoolExecutor(8) as threads:
             writing = [threads.submit(write, writer) for writer in range(8)]
-            until(lambda topic=topic: door.get(f"/v0/topics/{topic}").json["head_seq"] > 40, "some appends")
-            assert seal(door, topic).status == 200
-            head_seq = door.get(f"/v0/topics/{topic}").json["head_seq"]
+            until(lambda topic=topic: live.get(f"/v0/topics/{topic}").json["head_seq"] > 40, "some appends")
+            assert seal(live, topic).status == 200
+            head_seq = live.get(f"/v0/topics/{topic}").json["head_seq"]
             acked = sorted(seq for each in writing for seq in each.result())
         assert acked == list(range(1, head_seq + 1))
-        assert door.get(f"/v0/topics/{topic}").json["head_seq"] == head_seq
+        assert live.get(f"/v0/topics/{topic}").json["head_seq"] == head_seq

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.doors import Door, Lane, Reply
+from tests.api.clients import ApiClient, HttpClient, Reply
 from tests.api.endpoints import PUBLIC, SCOPES, STREAMS, TABLE, Endpoint, endpoints, filled
 from tests.instances import Instance, start
 from topics_project.urls import DESCRIBED
@@ -35,8 +35,8 @@ def keyed() -> Iterator[Instance]:
 
 
 @pytest.fixture
-def front(keyed: Instance) -> Door:
-    return Lane(keyed.port)
+def front(keyed: Instance) -> ApiClient:
+    return HttpClient(keyed.port)
 
 
 @pytest.fixture
@@ -45,21 +45,21 @@ def name() -> str:
     return f"mine-{uuid.uuid4().hex[:12]}"
 
 
-def call(door: Door, endpoint: Endpoint, topic: str, secret: str | None, body: Any = None) -> Reply:
+def call(live: ApiClient, endpoint: Endpoint, topic: str, secret: str | None, body: Any = None) -> Reply:
     method, path = endpoint
     path = path.replace("<seq>", "1").replace("<router>", f"{topic}-r").replace("<wid>", "wid_none")
     given = TABLE[endpoint].body if endpoint in TABLE and body is None else body
     headers = {"authorization": f"Bearer {secret}"} if secret else {}
     query = TABLE[endpoint].query if endpoint in TABLE else ""
-    return door.call(method, "/v0/" + re.sub(r"<\w+>", topic, path) + query, filled(given, topic=topic), **headers)
+    return live.call(method, "/v0/" + re.sub(r"<\w+>", topic, path) + query, filled(given, topic=topic), **headers)
 
 
-def make(door: Door, topic: str) -> None:
+def make(live: ApiClient, topic: str) -> None:
     """What the calls of TABLE are about."""
     root = {"authorization": "Bearer root"}
-    assert door.post(f"/v0/topics/{topic}", {"records": [{"data": 1}, {"data": 2}]}, **root).status == 201
-    assert door.put(f"/v0/topics/{topic}/cursors/{topic}", {"seq": 1}, **root).status == 201
-    assert door.put(f"/v0/routers/{topic}-r", {"source": topic, "dest": f"{topic}-d"}, **root).status == 201
+    assert live.post(f"/v0/topics/{topic}", {"records": [{"data": 1}, {"data": 2}]}, **root).status == 201
+    assert live.put(f"/v0/topics/{topic}/cursors/{topic}", {"seq": 1}, **root).status == 201
+    assert live.put(f"/v0/routers/{topic}-r", {"source": topic, "dest": f"{topic}-d"}, **root).status == 201
 
 
 EACH = pytest.mark.parametrize("endpoint", sorted(TABLE), ids=" ".join)
@@ -68,14 +68,14 @@ SECRETS = [None, "wrong", "", "roo", "root ,", "ROOT", "mine:read"]
 
 
 @EACH
-def test_a_key_with_the_scopes_alone_may(front: Door, name: str, endpoint: Endpoint) -> None:
+def test_a_key_with_the_scopes_alone_may(front: ApiClient, name: str, endpoint: Endpoint) -> None:
     make(front, name)
     (scope,) = TABLE[endpoint].scopes
     assert call(front, endpoint, name, f"only-{scope}").status in (200, 201)
 
 
 @EACH
-def test_without_a_key_or_with_a_wrong_one_nobody_may(front: Door, name: str, endpoint: Endpoint) -> None:
+def test_without_a_key_or_with_a_wrong_one_nobody_may(front: ApiClient, name: str, endpoint: Endpoint) -> None:
     for secret in SECRETS:
         refused = call(front, endpoint, name, secret)
         assert (refused.status, refused.code) == (401, "unauthorized"), secret
@@ -83,14 +83,14 @@ def test_without_a_key_or_with_a_wrong_one_nobody_may(front: Door, name: str, en
 
 
 @EACH
-def test_a_key_that_lacks_a_scope_may_not(front: Door, name: str, endpoint: Endpoint) -> None:
+def test_a_key_that_lacks_a_scope_may_not(front: ApiClient, name: str, endpoint: Endpoint) -> None:
     for scope in TABLE[endpoint].scopes:
         refused = call(front, endpoint, name, f"no-{scope}")
         assert (refused.status, refused.code, refused.detail) == (403, "forbidden", {"scope": scope})
 
 
 @EACH
-def test_what_is_there_is_not_told_from_what_is_not(front: Door, endpoint: Endpoint) -> None:
+def test_what_is_there_is_not_told_from_what_is_not(front: ApiClient, endpoint: Endpoint) -> None:
     """A name outside the prefixes: the answer is the same whether something of that name exists."""
     there, absent = (f"other-{uuid.uuid4().hex[:12]}" for _ in range(2))
     make(front, there)
@@ -110,14 +110,14 @@ def test_what_is_there_is_not_told_from_what_is_not(front: Door, endpoint: Endpo
 
 
 @pytest.mark.parametrize("endpoint", sorted(STREAMS), ids=" ".join)
-def test_a_stream_wants_a_key_as_well(front: Door, name: str, endpoint: Endpoint) -> None:
+def test_a_stream_wants_a_key_as_well(front: ApiClient, name: str, endpoint: Endpoint) -> None:
     make(front, name)
     for secret in SECRETS:
         refused = call(front, endpoint, name, secret)
         assert (refused.status, refused.code) == (401, "unauthorized"), secret
 
 
-def test_a_stream_of_a_topic_wants_scope_and_prefix(front: Door, name: str) -> None:
+def test_a_stream_of_a_topic_wants_scope_and_prefix(front: ApiClient, name: str) -> None:
     make(front, name)
     events = ("GET", "topics/<topic>/events")
     assert call(front, events, name, "no-read").detail == {"scope": "read"}
@@ -125,7 +125,7 @@ def test_a_stream_of_a_topic_wants_scope_and_prefix(front: Door, name: str) -> N
         assert call(front, events, topic, "mine").detail == {"name": topic}
 
 
-def test_a_session_is_for_the_key_that_made_it(front: Door, name: str) -> None:
+def test_a_session_is_for_the_key_that_made_it(front: ApiClient, name: str) -> None:
     make(front, name)
     made = call(front, ("POST", "watch"), name, "mine").json
     for secret in ("root", "only-read", "no-read"):
@@ -214,7 +214,7 @@ def test_every_string_of_every_body_is_in_the_table() -> None:
     [(endpoint, field) for endpoint, fields in STRINGS.items() for field, body in fields.items() if body],
     ids=str,
 )
-def test_a_name_in_a_body_lies_within_the_prefixes(front: Door, name: str, endpoint: Endpoint, field: str) -> None:
+def test_a_name_in_a_body_lies_within_the_prefixes(front: ApiClient, name: str, endpoint: Endpoint, field: str) -> None:
     make(front, name)
     wanted = STRINGS[endpoint][field]
     refused = call(front, endpoint, name, "mine", wanted)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from django.db import connection
 
-from tests.api.doors import Lane
+from tests.api.clients import HttpClient
 from tests.instances import Instance, until
 
 LOCK = "SELECT FROM topics_topichead FOR UPDATE"
@@ -22,33 +22,33 @@ def test_who_waits_too_long_is_told_why(instances: Callable[..., Instance], sett
     """In the browsable API: the event loop keeps its own limit on statements."""
     server = instances(TOPICS_PROCESSES="worker,beat", **{"TOPICS_LOCK_TIMEOUT_MS": "0", setting: "700"})
     headers = {"accept": "text/html", "authorization": "Bearer k", "content_type": "application/json"}
-    door = Lane(server.port)
-    door.append("t", 1)
+    live = HttpClient(server.port)
+    live.append("t", 1)
     with server.connect() as database:
         with database.transaction():
             database.execute(LOCK)
             for refused in (
-                door.post("/v0/topics/t", {"records": [{"data": 2}], "idempotency_key": "k"}, **headers),
-                door.post("/v0/topics/t/delete", {"before_seq": 2}, **headers),
-                door.put("/v0/topics/t", {"ttl_ms": 1}, **headers),
+                live.post("/v0/topics/t", {"records": [{"data": 2}], "idempotency_key": "k"}, **headers),
+                live.post("/v0/topics/t/delete", {"before_seq": 2}, **headers),
+                live.put("/v0/topics/t", {"ttl_ms": 1}, **headers),
             ):
                 assert (refused.status, refused.headers["retry-after"]) == (503, "1")
                 assert words in refused.body.decode()
-        assert door.append("t", 2, idempotency_key="k").json["first_seq"] == 2
+        assert live.append("t", 2, idempotency_key="k").json["first_seq"] == 2
         until(lambda: database.execute(WORKERS).fetchall(), "a worker to connect, which has limits of its own")
 
 
 def test_the_event_loop_does_not_wait_for_a_lock_either(instances: Callable[..., Instance]) -> None:
     server = instances(WEB_WORKERS="1", TOPICS_LOCK_TIMEOUT_MS="700")
-    door = Lane(server.port)
-    door.append("t", 1)
+    live = HttpClient(server.port)
+    live.append("t", 1)
     with server.connect() as database:
         with database.transaction():
             database.execute(LOCK)
-            refused = door.append("t", 2)
+            refused = live.append("t", 2)
             assert (refused.status, refused.code) == (503, "not_ready")
-            assert [record["data"] for record in door.diff("t").json["records"]] == [1]
-        assert door.append("t", 2).json["first_seq"] == 2
+            assert [record["data"] for record in live.diff("t").json["records"]] == [1]
+        assert live.append("t", 2).json["first_seq"] == 2
 
 
 @pytest.mark.django_db

@@ -5,7 +5,7 @@ import re
 import msgspec
 import pytest
 
-from tests.api.doors import Door, Lane
+from tests.api.clients import ApiClient, HttpClient
 from topics_project.urls import ROUTES
 from wire.api import V0
 from wire.endpoint import Endpoint
@@ -36,7 +36,7 @@ def path_of(endpoint: Endpoint, name: str) -> str:
 
 @pytest.mark.parametrize(("method", "path", "body", "field", "meant"), MEANT)
 def test_what_was_meant_is_told(
-    api: Door, name: str, method: str, path: str, body: object, field: str, meant: str
+    api: ApiClient, name: str, method: str, path: str, body: object, field: str, meant: str
 ) -> None:
     api.append(name, 1, 2)
     refused = api.call(method, path.format(name), body)
@@ -56,7 +56,7 @@ def test_what_was_meant_is_told(
     ],
 )
 def test_a_field_like_no_other_is_told_all(
-    api: Door, name: str, method: str, path: str, body: object, field: str, known: str
+    api: ApiClient, name: str, method: str, path: str, body: object, field: str, known: str
 ) -> None:
     refused = api.call(method, path.format(name), body)
     assert refused.detail.keys() == {"field", "allowed"}
@@ -64,28 +64,30 @@ def test_a_field_like_no_other_is_told_all(
     assert refused.json["error"]["message"].startswith(f"unknown field '{field}' in the body. Known fields: ")
 
 
-def test_it_is_told_where(api: Door, name: str) -> None:
+def test_it_is_told_where(api: ApiClient, name: str) -> None:
     refused = api.post(f"/v0/topics/{name}", {"records": [{"data": 1}, {"data": 2, "nod": "n"}]})
     assert refused.json["error"]["message"] == "unknown field 'nod' in the body at records[1]: did you mean 'node'?"
     assert api.get(f"/v0/topics/{name}").status == 404
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.id)
-def test_no_endpoint_takes_a_query_or_a_body_that_it_does_not_know(api: Door, name: str, endpoint: Endpoint) -> None:
+def test_no_endpoint_takes_a_query_or_a_body_that_it_does_not_know(
+    api: ApiClient, name: str, endpoint: Endpoint
+) -> None:
     for path, body in ((f"{path_of(endpoint, name)}?nonsense=1", None), (path_of(endpoint, name), {"nonsense": 1})):
-        if endpoint.id in ("health", "ready") and body and isinstance(api, Lane):
+        if endpoint.id in ("health", "ready") and body and isinstance(api, HttpClient):
             continue  # a probe is answered before anybody looks at a body
         refused = api.call(endpoint.method, path, body)
         assert (refused.status, refused.code, refused.detail["field"]) == (400, "invalid_request", "nonsense"), path
 
 
 @pytest.mark.parametrize("path", ["/v0/schema", "/v0/docs"])
-def test_neither_do_the_pages(api: Door, path: str) -> None:
+def test_neither_do_the_pages(api: ApiClient, path: str) -> None:
     refused = api.get(f"{path}?nonsense=1", accept="*/*")
     assert (refused.status, refused.code, refused.detail["field"]) == (400, "invalid_request", "nonsense")
 
 
-def test_neither_do_the_streams(live: Door, name: str) -> None:
+def test_neither_do_the_streams(live: ApiClient, name: str) -> None:
     live.append(name, 1)
     stream = live.post("/v0/watch", {"topics": {name: {}}}).json["stream_url"]
     for path in (stream, f"/v0/topics/{name}/events"):
@@ -104,16 +106,16 @@ def test_a_letter_too_many_is_understood(endpoint: Endpoint) -> None:
 
 def test_a_client_that_one_cannot_change_is_served(instances) -> None:
     """TOPICS_STRICT=0, by the event loop and by the views (which negotiate). What deletes is as strict as ever."""
-    door = Lane(instances(TOPICS_STRICT="0").port)
+    live = HttpClient(instances(TOPICS_STRICT="0").port)
     for accept in ("*/*", "application/json;q=0.9"):
         name = f"t{len(accept)}"
         assert (
-            door.post(f"/v0/topics/{name}?x=1", {"records": [{"data": 1, "x": 1}], "x": 1}, accept=accept).status == 201
+            live.post(f"/v0/topics/{name}?x=1", {"records": [{"data": 1, "x": 1}], "x": 1}, accept=accept).status == 201
         )
-        assert door.put(f"/v0/topics/{name}", {"x": 1}, accept=accept).status == 200
-        assert door.get(f"/v0/topics/{name}/records?x=1&from_seq=0", accept=accept).json["lag"] == 0
-        assert door.put("/v0/routers/r", {"source": "a", "dest": "b", "x": 1}, accept=accept).status in (200, 201)
-        assert door.call("GET", f"/v0/topics/{name}?x=1", {"x": 1}, accept=accept).status == 200
+        assert live.put(f"/v0/topics/{name}", {"x": 1}, accept=accept).status == 200
+        assert live.get(f"/v0/topics/{name}/records?x=1&from_seq=0", accept=accept).json["lag"] == 0
+        assert live.put("/v0/routers/r", {"source": "a", "dest": "b", "x": 1}, accept=accept).status in (200, 201)
+        assert live.call("GET", f"/v0/topics/{name}?x=1", {"x": 1}, accept=accept).status == 200
         for method, path, body in (
             ("POST", f"/v0/topics/{name}/delete", {"before_seq": 2, "x": 1}),
             ("POST", f"/v0/topics/{name}/delete?x=1", {"before_seq": 2}),
@@ -122,5 +124,5 @@ def test_a_client_that_one_cannot_change_is_served(instances) -> None:
             ("DELETE", "/v0/routers/r?x=1", None),
             ("DELETE", f"/v0/topics/{name}/cursors/c?x=1", None),
         ):
-            assert door.call(method, path, body, accept=accept).code == "invalid_request", (method, path)
-        assert door.get(f"/v0/topics/{name}", accept=accept).json["count"] == 1
+            assert live.call(method, path, body, accept=accept).code == "invalid_request", (method, path)
+        assert live.get(f"/v0/topics/{name}", accept=accept).json["count"] == 1

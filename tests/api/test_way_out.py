@@ -12,19 +12,19 @@ from django.db import NotSupportedError
 
 from base.errors import NotReady
 from store.database import check_version, translated
-from tests.api.doors import Door, Lane
+from tests.api.clients import ApiClient, HttpClient
 from tests.instances import ROOT, free_port, until
 from tests.migrations.databases import database, migrate
 
 
-def message(door: Door, method: str, path: str, body: object = None, status: int = 400) -> str:
-    refused = door.call(method, path, body)
+def message(live: ApiClient, method: str, path: str, body: object = None, status: int = 400) -> str:
+    refused = live.call(method, path, body)
     assert (refused.status, bool(refused.code)) == (status, True)
     return str(refused.json["error"]["message"])
 
 
 @pytest.mark.parametrize("body", [b'{"records":[{"data":1}', b'{"records":[{"da', b"{", b'{"records": tru'])
-def test_truncated_json_is_told_with_the_byte(api: Door, name: str, body: bytes) -> None:
+def test_truncated_json_is_told_with_the_byte(api: ApiClient, name: str, body: bytes) -> None:
     refused = api.post(f"/v0/topics/{name}", body)
     assert (refused.status, refused.code, refused.detail) == (400, "invalid_request", {"byte": len(body)})
     assert f"at byte {len(body)}" in refused.json["error"]["message"]
@@ -43,7 +43,7 @@ WORDS = [
 
 @pytest.mark.parametrize(("method", "path", "body", "told"), WORDS)
 def test_a_wrong_word_is_told_the_right_ones(
-    api: Door, name: str, method: str, path: str, body: object, told: tuple[str, str, str]
+    api: ApiClient, name: str, method: str, path: str, body: object, told: tuple[str, str, str]
 ) -> None:
     place, words, word = told
     expected = f"invalid value in the body at {place}: expected one of {words}, not {word}"
@@ -62,7 +62,7 @@ VALUES = [
 
 @pytest.mark.parametrize(("method", "path", "body", "told"), VALUES)
 def test_a_wrong_value_is_told_what_was_expected(
-    api: Door, name: str, method: str, path: str, body: object, told: str
+    api: ApiClient, name: str, method: str, path: str, body: object, told: str
 ) -> None:
     assert message(api, method, path.format(name), body) == told
 
@@ -77,7 +77,7 @@ METHODS = [
 
 
 @pytest.mark.parametrize(("method", "path", "told"), METHODS)
-def test_another_method_is_told_which_there_are(api: Door, name: str, method: str, path: str, told: str) -> None:
+def test_another_method_is_told_which_there_are(api: ApiClient, name: str, method: str, path: str, told: str) -> None:
     assert message(api, method, path.format(name), status=405) == f"this path does not take {method}: {told}"
 
 
@@ -95,16 +95,16 @@ PATHS = [
 
 
 @pytest.mark.parametrize(("path", "told"), PATHS)
-def test_a_path_that_is_nearly_right_is_told_the_right_one(api: Door, path: str, told: str) -> None:
+def test_a_path_that_is_nearly_right_is_told_the_right_one(api: ApiClient, path: str, told: str) -> None:
     assert message(api, "POST", path, {}, 404) == f"unknown path: {told}"
 
 
 @pytest.mark.parametrize("path", ["/v0", "/v0/", "/v0/nonsense", "/v0/" + "topics/" * 200])
-def test_a_path_like_no_other_is_told_nothing_more(api: Door, path: str) -> None:
+def test_a_path_like_no_other_is_told_nothing_more(api: ApiClient, path: str) -> None:
     assert message(api, "GET", path, None, 404) == "unknown path"
 
 
-def test_conflicts_of_routers_have_a_reason(api: Door, name: str) -> None:
+def test_conflicts_of_routers_have_a_reason(api: ApiClient, name: str) -> None:
     router = f"/v0/routers/{name}"
     assert api.put(router, {"source": f"{name}.a", "dest": f"{name}.b"}).status == 201
     elsewhere = api.put(router, {"source": f"{name}.a", "dest": f"{name}.c"})
@@ -124,26 +124,26 @@ def test_before_migrate_it_is_503_and_a_line(tmp_path: Path) -> None:
                 [sys.executable, "manage.py", "run", "web"], cwd=ROOT, env=os.environ | ours | more, stderr=output
             )
         try:
-            door = Lane(port)
-            until(lambda: listens(door), "the web server to listen", 150)
+            live = HttpClient(port)
+            until(lambda: listens(live), "the web server to listen", 150)
             for accept in ("*/*", "application/json;q=0.9"):
                 for path in ("/v0/topics", "/v0/topics/t", "/v0/metrics", "/v0/ready"):
-                    refused = door.get(path, accept=accept)
+                    refused = live.get(path, accept=accept)
                     assert (refused.status, refused.code) == (503, "not_ready"), path
                     told = refused.json["error"]["message"]
                     assert re.search(r'relation "\w+" does not exist\): run `manage.py migrate`', told)
             assert "Traceback" not in log.read_text()
             migrate(url)
-            assert until(lambda: door.append("t", 1).status == 201, "it to serve")
+            assert until(lambda: live.append("t", 1).status == 201, "it to serve")
         finally:
             web.terminate()
             web.wait(30)
             print(log.read_text())
 
 
-def listens(door: Lane) -> bool:
+def listens(live: HttpClient) -> bool:
     try:
-        return door.get("/v0/health").status == 200
+        return live.get("/v0/health").status == 200
     except OSError:
         return False
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.doors import Lane, Reply
+from tests.api.clients import HttpClient, Reply
 from tests.instances import WHOLE, Instance, until
 from tests.log.writers import Acked, read_all
 
@@ -29,11 +29,11 @@ def instance(instances: Callable[..., Instance]) -> Instance:
 
 def write_until_killed(instance: Instance, who: int, acked: Acked) -> None:
     """Appends, noting each that was acked, until there is no server any more."""
-    door = Lane(instance.port)
+    live = HttpClient(instance.port)
     for number in range(APPENDS // WRITERS):
         data = [f"{who}.{number}.{place}" for place in range(number % 3 + 1)]
         try:
-            answer = door.append("t", *data)
+            answer = live.append("t", *data)
         except OSError:
             return
         if answer.status != 200:
@@ -42,9 +42,9 @@ def write_until_killed(instance: Instance, who: int, acked: Acked) -> None:
 
 
 def test_nothing_acked_with_fsync_is_lost(instance: Instance) -> None:
-    door = Lane(instance.port)
-    door.put("/v0/topics/t", {"durability": "fsync"})
-    door.put("/v0/routers/r", {"source": "t", "dest": "copy", "guarantee": "exactly_once"})
+    live = HttpClient(instance.port)
+    live.put("/v0/topics/t", {"durability": "fsync"})
+    live.put("/v0/routers/r", {"source": "t", "dest": "copy", "guarantee": "exactly_once"})
     acked: list[Acked] = [[] for _ in range(WRITERS)]
     with ThreadPoolExecutor(WRITERS) as pool:
         for who in range(WRITERS):
@@ -63,23 +63,23 @@ def test_nothing_acked_with_fsync_is_lost(instance: Instance) -> None:
     assert len(set(records.values())) == len(records)
     # And the copy holds each of them once.
     assert [record["data"] for record in read_all(instance.port, "copy")] == list(records.values())
-    appended = door.append("t", "after").json
+    appended = live.append("t", "after").json
     assert appended["first_seq"] == len(records) + 1
 
 
 def read(instance: Instance, topic: str) -> tuple[str | None, int, list[Any]]:
     """The tombstone's reason, the head, and the records."""
-    window = answered(lambda: Lane(instance.port).diff(topic))
+    window = answered(lambda: HttpClient(instance.port).diff(topic))
     reason = window["tombstone"]["reason"] if window["tombstone"] else None
     return reason, window["head_seq"], [record["data"] for record in window["records"]]
 
 
 def test_volatile_records_are_lost_with_a_tombstone(instance: Instance) -> None:
-    door = Lane(instance.port)
+    live = HttpClient(instance.port)
     for durability in ("fsync", "memory", "ephemeral"):
-        door.put(f"/v0/topics/{durability}", {"durability": durability})
-        assert door.append(durability, 1, 2, 3).status == 200
-    door.put("/v0/routers/r", {"source": "memory", "dest": "copy", "from": "earliest"})
+        live.put(f"/v0/topics/{durability}", {"durability": durability})
+        assert live.append(durability, 1, 2, 3).status == 200
+    live.put("/v0/routers/r", {"source": "memory", "dest": "copy", "from": "earliest"})
     assert read(instance, "copy") == (None, 3, [1, 2, 3])
 
     # A requested restart: only ephemeral records are deleted.
@@ -88,13 +88,13 @@ def test_volatile_records_are_lost_with_a_tombstone(instance: Instance) -> None:
     assert read(instance, "fsync") == (None, 3, [1, 2, 3])
     assert read(instance, "memory") == (None, 3, [1, 2, 3])
     assert read(instance, "ephemeral") == ("restart", 3, [])
-    assert door.append("ephemeral", 4).json["first_seq"] == 4
+    assert live.append("ephemeral", 4).json["first_seq"] == 4
 
     # PostgreSQL crashes under the running server. What follows is on disk before, as the heads of topics that rest: an
     # fsync brings all that was logged down.
     with instance.connect() as connection:
         until(lambda: connection.execute(RESERVED).fetchone() == (0,), "the topics to rest", 120)
-    door.append("fsync", 4)
+    live.append("fsync", 4)
     for pid in instance.pids("postgres"):
         if "topics_project" not in command(pid):
             os.kill(pid, signal.SIGKILL)
@@ -103,7 +103,7 @@ def test_volatile_records_are_lost_with_a_tombstone(instance: Instance) -> None:
     assert read(instance, "memory") == ("restart", 3, [])
     assert read(instance, "ephemeral") == ("restart", 4, [])
     assert read(instance, "copy") == ("restart", 3, [])
-    assert answered(lambda: door.append("memory", 4))["first_seq"] == 4
+    assert answered(lambda: live.append("memory", 4))["first_seq"] == 4
     assert read(instance, "copy") == ("restart", 4, [4])
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.doors import Lane
+from tests.api.clients import HttpClient
 from tests.instances import WHOLE, Instance, until
 from tests.watch.wire import Api
 
@@ -35,7 +35,7 @@ class Witness:
     """Notes what was acked and read of one topic, and complains of what nobody was told of."""
 
     def __init__(self, instance: Instance) -> None:
-        self.door = Lane(instance.port)
+        self.live = HttpClient(instance.port)
         self.history: History = {}
         self.unexplained: list[tuple[int, int]] = []
         self.read = 0
@@ -64,7 +64,7 @@ class Witness:
         while not self.ending.is_set():
             number += 1
             data = [f"{who}.{number}.{place}" for place in range(number % 3 + 1)]
-            if done := self.ask(partial(self.door.append, "t", *data)):
+            if done := self.ask(partial(self.live.append, "t", *data)):
                 for place, each in enumerate(data):
                     self.note(done["first_seq"] + place, each)
 
@@ -72,7 +72,7 @@ class Witness:
         """Reads from a cursor of its own, right behind the writers."""
         seq = 0
         while not self.ending.is_set():
-            window = self.ask(partial(self.door.diff, "t", from_seq=seq, wait_ms=200))
+            window = self.ask(partial(self.live.diff, "t", from_seq=seq, wait_ms=200))
             if window is None:
                 continue
             lost = window["tombstone"]
@@ -93,7 +93,7 @@ class Witness:
         records: dict[int, str] = {}
         seq, is_caught_up = 0, False
         while not is_caught_up:
-            read = partial(self.door.diff, topic, from_seq=seq, limit=1000)
+            read = partial(self.live.diff, topic, from_seq=seq, limit=1000)
             window = until(partial(self.ask, read), "the log to be read")
             records |= {record["$seq"]: record["data"] for record in window["records"]}
             seq, is_caught_up = window["next_from_seq"], window["caught_up"]
@@ -120,7 +120,7 @@ class Mirror:
         """By diffs, up to LAST."""
         seq = 0
         while LAST not in self.held.values():
-            window = witness.ask(partial(witness.door.diff, topic, from_seq=seq, wait_ms=100))
+            window = witness.ask(partial(witness.live.diff, topic, from_seq=seq, wait_ms=100))
             if window is None:
                 continue
             witness.read += len(window["records"])
@@ -155,8 +155,8 @@ def kill_a_backend(instance: Instance) -> None:
 def test_what_a_crash_took_back_can_be_undone(instance: Instance) -> None:
     """Readers that were shown records which the crash took, of a topic and of a routed copy, are told from where on to undo."""
     witness, api = Witness(instance), Api(instance.port)
-    assert witness.door.put("/v0/topics/t").status == 201
-    assert witness.door.put("/v0/routers/r", {"source": "t", "dest": "copy", "from": "earliest"}).status == 201
+    assert witness.live.put("/v0/topics/t").status == 201
+    assert witness.live.put("/v0/routers/r", {"source": "t", "dest": "copy", "from": "earliest"}).status == 201
     mirrors = {name: Mirror() for name in ("t", "copy", "watched t", "watched copy")}
     with ThreadPoolExecutor(WRITERS + len(mirrors)) as pool:
         try:
@@ -173,7 +173,7 @@ def test_what_a_crash_took_back_can_be_undone(instance: Instance) -> None:
             witness.ending.set()
         for writer in work[:WRITERS]:
             writer.result()
-        until(lambda: witness.ask(partial(witness.door.append, "t", LAST)), "the last append")
+        until(lambda: witness.ask(partial(witness.live.append, "t", LAST)), "the last append")
         for each in work:
             each.result()
     for topic in "t", "copy":
@@ -188,7 +188,7 @@ def test_what_a_crash_took_back_can_be_undone(instance: Instance) -> None:
 
 def test_no_seq_is_given_out_twice(instance: Instance) -> None:
     witness = Witness(instance)
-    assert witness.door.put("/v0/topics/t").status == 201
+    assert witness.live.put("/v0/topics/t").status == 201
     with ThreadPoolExecutor(WRITERS + 2) as pool:
         try:
             work = [pool.submit(witness.write, who) for who in range(WRITERS)]

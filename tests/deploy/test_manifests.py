@@ -129,12 +129,12 @@ def test_what_compose_sets_brings_it_up_with_its_admin_and_its_key(
     web.run("web")
     try:
         until(web.is_ready, "the web server")
-        from tests.api.doors import Lane
+        from tests.api.clients import HttpClient
         from tests.project.signing_in import log_in
 
-        assert Lane(web.port).get("/v0/topics").status == 401
+        assert HttpClient(web.port).get("/v0/topics").status == 401
         key = {"Authorization": f"Bearer {secrets['api_keys'].partition(':')[0]}"}
-        assert Lane(web.port).put("/v0/topics/orders", {}, **key).status == 201
+        assert HttpClient(web.port).put("/v0/topics/orders", {}, **key).status == 201
         assert log_in(web, secrets["admin_password"]).status == 302
     finally:
         web.kill()

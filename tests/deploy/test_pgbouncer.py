@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from base.processes import die_with_parent
-from tests.api.doors import Lane
+from tests.api.clients import HttpClient
 from tests.instances import ROOT, Instance, free_port, start, until
 from tests.preloaded import run
 
@@ -76,12 +76,12 @@ def pgbouncer(servers: Instance, mode: str, folder: Path) -> Iterator[dict[str, 
 
 def test_in_session_mode_it_works(servers: Instance, instances: Callable[..., Instance], tmp_path: Path) -> None:
     with pgbouncer(servers, "session", tmp_path) as through:
-        door = Lane(instances(**through).port)
-        assert door.put("/v0/topics/orders", {}).status == 201
-        assert door.put("/v0/routers/r", {"source": "orders", "dest": "copy"}).status == 201
+        live = HttpClient(instances(**through).port)
+        assert live.put("/v0/topics/orders", {}).status == 201
+        assert live.put("/v0/routers/r", {"source": "orders", "dest": "copy"}).status == 201
         for number in range(20):
-            assert door.append("orders", number, idempotency_key=f"k{number}").status == 200
-        assert [record["data"] for record in door.diff("copy").json["records"]] == list(range(20))
+            assert live.append("orders", number, idempotency_key=f"k{number}").status == 200
+        assert [record["data"] for record in live.diff("copy").json["records"]] == list(range(20))
 
 
 @pytest.mark.parametrize("mode", ["transaction", "statement"])

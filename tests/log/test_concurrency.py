@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.doors import Lane, Reply
+from tests.api.clients import HttpClient, Reply
 from tests.instances import Instance, until
 from tests.log.writers import read_all, write_in_processes, write_in_threads
 
@@ -25,8 +25,8 @@ SELECT t.name, h.count, h.bytes, coalesce(seen.records, 0), coalesce(seen.bytes,
 
 
 @pytest.fixture
-def door(server: Instance) -> Lane:
-    return Lane(server.port)
+def live(server: Instance) -> HttpClient:
+    return HttpClient(server.port)
 
 
 def together(*work: Callable[[], Any]) -> list[Any]:
@@ -41,8 +41,8 @@ def together(*work: Callable[[], Any]) -> list[Any]:
         return [each.result() for each in [pool.submit(pass_gate, each) for each in work]]
 
 
-def test_writers_in_threads_and_processes_make_one_order(server: Instance, door: Lane) -> None:
-    door.put("/v0/topics/order")
+def test_writers_in_threads_and_processes_make_one_order(server: Instance, live: HttpClient) -> None:
+    live.put("/v0/topics/order")
     with ThreadPoolExecutor(2) as pool:
         writing: list[Future[Any]] = [
             pool.submit(write_in_processes, server.port, "order", 2, 4, 30),
@@ -53,7 +53,7 @@ def test_writers_in_threads_and_processes_make_one_order(server: Instance, door:
         while not done:
             done = not wait(writing, timeout=0).not_done  # the last look comes after the last ack
             from_seq = seen[-1][0] if seen else 0
-            window = door.diff("order", from_seq=from_seq, limit=1000).json
+            window = live.diff("order", from_seq=from_seq, limit=1000).json
             assert window["tombstone"] is None
             seen += [(record["$seq"], record["data"]) for record in window["records"]]
             done = done and window["caught_up"]
@@ -66,36 +66,36 @@ def test_writers_in_threads_and_processes_make_one_order(server: Instance, door:
         assert [records[first_seq + place] for place in range(len(data))] == data
 
 
-def test_all_records_of_an_append_or_none(server: Instance, door: Lane) -> None:
-    door.put("/v0/topics/whole")
+def test_all_records_of_an_append_or_none(server: Instance, live: HttpClient) -> None:
+    live.put("/v0/topics/whole")
     too_long = {"records": [{"data": "good"}, {"data": "bad", "tag": "x" * 257}]}
-    refused = [lambda: door.post("/v0/topics/whole", too_long)] * 8
-    taken = [lambda: door.append("whole", "a", "b", "c")] * 8
+    refused = [lambda: live.post("/v0/topics/whole", too_long)] * 8
+    taken = [lambda: live.append("whole", "a", "b", "c")] * 8
     statuses = [answer.status for answer in together(*refused, *taken)]
     assert statuses == [400] * 8 + [200] * 8
     assert [record["data"] for record in read_all(server.port, "whole")] == ["a", "b", "c"] * 8
 
 
-def test_fifty_retries_of_one_append_are_one(server: Instance, door: Lane) -> None:
-    door.put("/v0/topics/retried")
-    answers = together(*[lambda: door.append("retried", 1, 2, idempotency_key="one")] * 50)
+def test_fifty_retries_of_one_append_are_one(server: Instance, live: HttpClient) -> None:
+    live.put("/v0/topics/retried")
+    answers = together(*[lambda: live.append("retried", 1, 2, idempotency_key="one")] * 50)
     assert [answer.status for answer in answers] == [200] * 50
     assert sorted(answer.json["deduped"] for answer in answers) == [False] + [True] * 49
     assert {(answer.json["first_seq"], answer.json["last_seq"]) for answer in answers} == {(1, 2)}
     assert [record["data"] for record in read_all(server.port, "retried")] == [1, 2]
 
 
-def test_of_two_appends_that_race_under_one_key_one_is_refused(server: Instance, door: Lane) -> None:
-    door.put("/v0/topics/mistaken")
-    answers = together(*[lambda n=n: door.append("mistaken", n % 2, idempotency_key="one") for n in range(40)])  # type: ignore[misc]
+def test_of_two_appends_that_race_under_one_key_one_is_refused(server: Instance, live: HttpClient) -> None:
+    live.put("/v0/topics/mistaken")
+    answers = together(*[lambda n=n: live.append("mistaken", n % 2, idempotency_key="one") for n in range(40)])  # type: ignore[misc]
     ((kept,),) = {tuple(record["data"] for record in read_all(server.port, "mistaken"))}
     assert [answer.status for answer in answers] == [200 if n % 2 == kept else 422 for n in range(40)]
     assert sum(answer.status == 200 and not answer.json["deduped"] for answer in answers) == 1
 
 
-def test_of_many_who_expect_one_head_one_gets_it(door: Lane) -> None:
-    door.put("/v0/topics/fenced")
-    answers = together(*[lambda: door.append("fenced", 1, expected_head=0)] * 16)
+def test_of_many_who_expect_one_head_one_gets_it(live: HttpClient) -> None:
+    live.put("/v0/topics/fenced")
+    answers = together(*[lambda: live.append("fenced", 1, expected_head=0)] * 16)
     assert sorted(answer.status for answer in answers) == [200] + [409] * 15
 
 
@@ -104,34 +104,34 @@ def test_of_many_who_expect_one_head_one_gets_it(door: Lane) -> None:
     [(409, {"expected_head": 5}), (422, {"config": {"cap_records": 1, "discard": "reject"}})],
 )
 def test_appends_that_are_refused_together_leave_no_topic_behind(
-    door: Lane, status: int, wanted: dict[str, Any]
+    live: HttpClient, status: int, wanted: dict[str, Any]
 ) -> None:
-    answers = together(*[lambda: door.append(f"refused.{status}", 1, 2, **wanted)] * 8)
+    answers = together(*[lambda: live.append(f"refused.{status}", 1, 2, **wanted)] * 8)
     assert [answer.status for answer in answers] == [status] * 8
-    assert door.get(f"/v0/topics/refused.{status}").status == 404
+    assert live.get(f"/v0/topics/refused.{status}").status == 404
 
 
-def test_counts_stay_exact_under_everything_at_once(server: Instance, door: Lane) -> None:
+def test_counts_stay_exact_under_everything_at_once(server: Instance, live: HttpClient) -> None:
     """Appends that evict, tag deletes that mark before they lock, floors that move, forwarding and reclaim."""
-    door.put("/v0/topics/busy.source", {"cap_records": 300})
-    door.put("/v0/topics/busy.dest", {"cap_records": 200, "ttl_ms": 60_000})
-    door.put("/v0/routers/busy", {"source": "busy.source", "dest": "busy.dest"})
+    live.put("/v0/topics/busy.source", {"cap_records": 300})
+    live.put("/v0/topics/busy.dest", {"cap_records": 200, "ttl_ms": 60_000})
+    live.put("/v0/routers/busy", {"source": "busy.source", "dest": "busy.dest"})
 
     def append(who: int) -> None:
         for number in range(60):
             records = [{"data": f"{who}.{number}", "tag": f"tag{number % 7}"} for _ in range(5)]
-            assert door.post("/v0/topics/busy.source", {"records": records}).status == 200
-            assert door.append("busy.dest", "direct").status == 200
+            assert live.post("/v0/topics/busy.source", {"records": records}).status == 200
+            assert live.append("busy.dest", "direct").status == 200
 
     def delete(topic: str) -> None:
         for number in range(40):
             match = ["tag", "Glob", "tag*"] if number % 10 == 9 else ["tag", "Eq", f"tag{number % 7}"]
-            assert door.post(f"/v0/topics/{topic}/delete", {"match": match}).status == 200
+            assert live.post(f"/v0/topics/{topic}/delete", {"match": match}).status == 200
 
     def trim(topic: str) -> None:
         for _ in range(20):
-            earliest = door.get(f"/v0/topics/{topic}").json["earliest_seq"]
-            assert door.post(f"/v0/topics/{topic}/delete", {"before_seq": earliest + 3}).status == 200
+            earliest = live.get(f"/v0/topics/{topic}").json["earliest_seq"]
+            assert live.post(f"/v0/topics/{topic}/delete", {"before_seq": earliest + 3}).status == 200
 
     topics = ("busy.source", "busy.dest")
     together(
@@ -139,7 +139,7 @@ def test_counts_stay_exact_under_everything_at_once(server: Instance, door: Lane
         *[lambda topic=topic: delete(topic) for topic in topics],  # type: ignore[misc]
         *[lambda topic=topic: trim(topic) for topic in topics],  # type: ignore[misc]
     )
-    door.diff("busy.dest")  # forwards what is left to forward
+    live.diff("busy.dest")  # forwards what is left to forward
     with server.connect() as database:
         held = database.execute(HELD, ["busy."]).fetchall()
     assert len(held) == 2
@@ -147,44 +147,44 @@ def test_counts_stay_exact_under_everything_at_once(server: Instance, door: Lane
         assert (count, size) == (records, payload), name
         assert earliest == first, name
     for topic in topics:
-        assert len(read_all(server.port, topic)) == door.get(f"/v0/topics/{topic}").json["count"]
+        assert len(read_all(server.port, topic)) == live.get(f"/v0/topics/{topic}").json["count"]
 
 
-def test_of_deletes_that_race_each_record_goes_with_one(door: Lane) -> None:
+def test_of_deletes_that_race_each_record_goes_with_one(live: HttpClient) -> None:
     topics = [f"raced.{n}" for n in range(3)]
     for topic in topics:
-        door.post(f"/v0/topics/{topic}", {"records": [{"data": n, "tag": f"tag{n % 20}"} for n in range(100)]})
+        live.post(f"/v0/topics/{topic}", {"records": [{"data": n, "tag": f"tag{n % 20}"} for n in range(100)]})
 
     def delete(number: int) -> list[Reply]:
         by_tag, by_seq = {"match": f"tag{number % 20}"}, {"before_seq": number * 2}
-        return [door.post(f"/v0/topics/{topic}/delete", wanted) for topic in topics for wanted in (by_tag, by_seq)]
+        return [live.post(f"/v0/topics/{topic}/delete", wanted) for topic in topics for wanted in (by_tag, by_seq)]
 
     answers = [answer for each in together(*[lambda n=n: delete(n) for n in range(24)]) for answer in each]  # type: ignore[misc]
     assert {answer.status for answer in answers} == {200}
     assert sum(answer.json["deleted"] for answer in answers) == 300
     for topic in topics:
-        held = door.get(f"/v0/topics/{topic}").json
+        held = live.get(f"/v0/topics/{topic}").json
         assert (held["count"], held["bytes"], held["earliest_seq"]) == (0, 0, 101)
 
 
-def test_nobody_waits_for_each_other_for_ever(door: Lane) -> None:
+def test_nobody_waits_for_each_other_for_ever(live: HttpClient) -> None:
     """Appends with keys, configs, routers and deletes of the same topics: every call ends, and none by a deadlock."""
 
     def append(who: int) -> list[Reply]:
-        return [door.append("locks.a", n, idempotency_key=f"{who}.{n}") for n in range(30)]
+        return [live.append("locks.a", n, idempotency_key=f"{who}.{n}") for n in range(30)]
 
     def configure() -> list[Reply]:
-        return [door.put("/v0/topics/locks.a", {"cap_records": 10 + n}) for n in range(30)]
+        return [live.put("/v0/topics/locks.a", {"cap_records": 10 + n}) for n in range(30)]
 
     def route() -> list[Reply]:
         router = {"source": "locks.a", "dest": "locks.b"}
-        return [door.put("/v0/routers/locks", router) if n % 2 else door.delete("/v0/routers/locks") for n in range(30)]
+        return [live.put("/v0/routers/locks", router) if n % 2 else live.delete("/v0/routers/locks") for n in range(30)]
 
     def delete() -> list[Reply]:
-        return [door.delete("/v0/topics/locks.a" if n % 2 else "/v0/topics/locks.b") for n in range(15)]
+        return [live.delete("/v0/topics/locks.a" if n % 2 else "/v0/topics/locks.b") for n in range(15)]
 
     def mark() -> list[Reply]:
-        return [door.put("/v0/topics/locks.a/cursors/c", {"at": "head"}) for _ in range(30)]
+        return [live.put("/v0/topics/locks.a/cursors/c", {"at": "head"}) for _ in range(30)]
 
     answers = [
         answer
@@ -194,9 +194,9 @@ def test_nobody_waits_for_each_other_for_ever(door: Lane) -> None:
     assert {answer.status for answer in answers} <= {200, 201, 404}
 
 
-def test_rows_that_nothing_shows_go_by_themselves(server: Instance, door: Lane) -> None:
-    door.put("/v0/topics/gone", {"ttl_ms": 1})
-    door.append("gone", *range(500))
+def test_rows_that_nothing_shows_go_by_themselves(server: Instance, live: HttpClient) -> None:
+    live.put("/v0/topics/gone", {"ttl_ms": 1})
+    live.append("gone", *range(500))
     with server.connect() as database:
         (id,) = database.execute("SELECT id FROM topics_topic WHERE name = 'gone'").fetchone() or (0,)
         stored = "SELECT count(*) FROM topics_record WHERE topic_id = %s"

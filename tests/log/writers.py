@@ -6,17 +6,17 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from typing import Any
 
-from tests.api.doors import Lane
+from tests.api.clients import HttpClient
 
 Acked = list[tuple[int, list[str]]]  # first seq and data of an append that was acked
 
 
 def write(port: int, topic: str, who: str, appends: int) -> Acked:
     """Appends of one to five records, one after the other."""
-    door, acked = Lane(port), []
+    live, acked = HttpClient(port), []
     for number in range(appends):
         data = [f"{who}.{number}.{place}" for place in range(number % 5 + 1)]
-        answer = door.append(topic, *data)
+        answer = live.append(topic, *data)
         assert answer.status == 200, answer.body
         acked.append((answer.json["first_seq"], data))
     return acked
@@ -36,9 +36,9 @@ def write_in_processes(port: int, topic: str, processes: int, threads: int, appe
 
 def read_all(port: int, topic: str, from_seq: int = 0, **body: Any) -> list[dict[str, Any]]:
     """Every record from there to the head."""
-    door, records, caught_up = Lane(port), [], False
+    live, records, caught_up = HttpClient(port), [], False
     while not caught_up:
-        answer = door.diff(topic, from_seq=from_seq, limit=1000, **body)
+        answer = live.diff(topic, from_seq=from_seq, limit=1000, **body)
         assert answer.status == 200, answer.body
         window = answer.json
         records += window["records"]

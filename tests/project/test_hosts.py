@@ -1,4 +1,4 @@
-"""Only requests to names of ALLOWED_HOSTS are answered, whichever door they knock at."""
+"""Only requests to names of ALLOWED_HOSTS are answered, whichever live they knock at."""
 
 import json
 import socket

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg.errors import InsufficientPrivilege
 
-from tests.api.doors import Lane
+from tests.api.clients import HttpClient
 from tests.instances import Instance
 from tests.watch.wire import new_name
 
@@ -52,12 +52,12 @@ def test_an_analyst_cannot_hold_the_server_up(analyst: psycopg.Connection[Any], 
 
 
 def test_a_routed_topic_is_read_whatever_an_analyst_tries(server: Instance, analyst: psycopg.Connection[Any]) -> None:
-    door, source, dest, router = Lane(server.port), new_name(), new_name(), new_name()
-    door.append(source, 1)
-    door.put(f"/v0/routers/{router}", {"source": source, "dest": dest, "from": "earliest"})
+    live, source, dest, router = HttpClient(server.port), new_name(), new_name(), new_name()
+    live.append(source, 1)
+    live.put(f"/v0/routers/{router}", {"source": source, "dest": dest, "from": "earliest"})
     with pytest.raises(InsufficientPrivilege):
         analyst.execute("SELECT pg_advisory_lock(7001)")
-    assert [record["data"] for record in door.diff(dest).json["records"]] == [1]
+    assert [record["data"] for record in live.diff(dest).json["records"]] == [1]
 
 
 def test_a_role_that_writes_topics_keeps_its_locks(server: Instance) -> None:

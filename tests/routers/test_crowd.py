@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from tests.api.doors import Door, Lane
+from tests.api.clients import ApiClient, HttpClient
 from tests.instances import Instance, until
 
 SOURCES = [f"s{number}" for number in range(10)]
@@ -25,61 +25,61 @@ KINDS: list[dict[str, Any]] = [
 APPENDS = 25  # by each of three writers
 
 
-def build(door: Door) -> dict[str, tuple[str, bool]]:
+def build(live: ApiClient) -> dict[str, tuple[str, bool]]:
     """Two hundred routers; returns each dest's source, and whether it gets the even records only."""
     dests: dict[str, tuple[str, bool]] = {}
     for source in SOURCES:
         for number in range(16):
             kind = KINDS[number % len(KINDS)]
             dest = f"{source}.d{number}"
-            put(door, f"{source}.r{number}", source, dest, **kind)
+            put(live, f"{source}.r{number}", source, dest, **kind)
             dests[dest] = source, "filter" in kind
         for number in range(4):  # a hop further
-            put(door, f"{source}.q{number}", f"{source}.d{number}", f"{source}.e{number}")
+            put(live, f"{source}.q{number}", f"{source}.d{number}", f"{source}.e{number}")
             dests[f"{source}.e{number}"] = source, number == 1
     return dests
 
 
-def put(door: Door, router: str, source: str, dest: str, **config: Any) -> None:
-    reply = door.put(f"/v0/routers/{router}", {"source": source, "dest": dest, **config})
+def put(live: ApiClient, router: str, source: str, dest: str, **config: Any) -> None:
+    reply = live.put(f"/v0/routers/{router}", {"source": source, "dest": dest, **config})
     assert reply.status in (200, 201), reply.json
 
 
-def read(door: Door, topic: str, from_seq: int = 0) -> tuple[list[str], int]:
+def read(live: ApiClient, topic: str, from_seq: int = 0) -> tuple[list[str], int]:
     found, caught_up = [], False
     while not caught_up:
-        window = door.diff(topic, from_seq=from_seq, limit=1000).json
+        window = live.diff(topic, from_seq=from_seq, limit=1000).json
         assert window["tombstone"] is None
         found += [record["data"] for record in window["records"]]
         from_seq, caught_up = window["next_from_seq"], window["caught_up"]
     return found, from_seq
 
 
-def append(door: Door, chance: random.Random, who: int) -> None:
+def append(live: ApiClient, chance: random.Random, who: int) -> None:
     for turn in range(APPENDS):
         for source in chance.sample(SOURCES, 3):
             records = [
                 {"data": f"{who}.{turn}.{n}", "tag": f"{'even' if n % 2 == 0 else 'odd'}:{n}"}
                 for n in range(chance.randint(1, 20))
             ]
-            reply = door.post(f"/v0/topics/{source}", {"records": records, "node": f"n{who}"})
+            reply = live.post(f"/v0/topics/{source}", {"records": records, "node": f"n{who}"})
             assert reply.status == 200, reply.json
 
 
-def follow(door: Door, chance: random.Random, dests: list[str], over: threading.Event) -> None:
+def follow(live: ApiClient, chance: random.Random, dests: list[str], over: threading.Event) -> None:
     """What a reader sees is never taken back, and comes once."""
     seen: dict[str, tuple[list[str], int]] = {}
     while not over.is_set():
         dest = chance.choice(dests)
         before, from_seq = seen.get(dest, ([], 0))
-        more, from_seq = read(door, dest, from_seq)
+        more, from_seq = read(live, dest, from_seq)
         assert not set(before) & set(more)
         seen[dest] = before + more, from_seq
     for dest, (records, _from_seq) in seen.items():
-        assert read(door, dest)[0][: len(records)] == records
+        assert read(live, dest)[0][: len(records)] == records
 
 
-def meddle(door: Door, chance: random.Random, over: threading.Event) -> None:
+def meddle(live: ApiClient, chance: random.Random, over: threading.Event) -> None:
     """Routers and topics beside the two hundred come and go, on the same sources and on cycles with them."""
     while not over.is_set():
         source, number = chance.choice(SOURCES), chance.randint(0, 2)
@@ -87,17 +87,17 @@ def meddle(door: Door, chance: random.Random, over: threading.Event) -> None:
         what = chance.randint(0, 5)
         if what <= 1:
             config = {"allow_fan_in": True, "allow_cycle": True, "from": chance.choice(["earliest", "head"])}
-            reply = door.put(f"/v0/routers/{router}", {"source": source, "dest": dest, **config})
+            reply = live.put(f"/v0/routers/{router}", {"source": source, "dest": dest, **config})
         elif what == 2:
-            reply = door.put(
+            reply = live.put(
                 f"/v0/routers/x{number}", {"source": dest, "dest": "x3", "allow_cycle": True, "allow_fan_in": True}
             )
         elif what == 3:
-            reply = door.delete(f"/v0/routers/{router}")
+            reply = live.delete(f"/v0/routers/{router}")
         elif what == 4:
-            reply = door.post(f"/v0/topics/{dest}/delete", {"match": ["tag", "Glob", "even:*"]})
+            reply = live.post(f"/v0/topics/{dest}/delete", {"match": ["tag", "Glob", "even:*"]})
         else:
-            reply = door.delete(f"/v0/topics/{dest}")
+            reply = live.delete(f"/v0/topics/{dest}")
         assert reply.status < 500, reply.body
 
 
@@ -129,13 +129,13 @@ def together(jobs: list[Callable[[], None]]) -> None:
 
 def test_nothing_is_lost_or_doubled(instances: Callable[..., Instance]) -> None:
     instance = instances(WORKER_PROCESSES="4", TOPICS_PROCESSES="worker,beat", WEB_WORKERS="2")
-    door, chance, over = Lane(instance.port), random.Random(4), threading.Event()
-    dests = build(door)
+    live, chance, over = HttpClient(instance.port), random.Random(4), threading.Event()
+    dests = build(live)
     assert len(dests) == 200
 
     def write() -> None:
         try:
-            together([lambda who=who: append(door, random.Random(who), who) for who in range(3)])
+            together([lambda who=who: append(live, random.Random(who), who) for who in range(3)])
         finally:
             over.set()
 
@@ -143,24 +143,24 @@ def test_nothing_is_lost_or_doubled(instances: Callable[..., Instance]) -> None:
     together(
         [
             write,
-            lambda: follow(door, random.Random(11), names, over),
-            lambda: follow(door, random.Random(12), names, over),
-            lambda: meddle(door, random.Random(13), over),
-            lambda: meddle(door, random.Random(14), over),
+            lambda: follow(live, random.Random(11), names, over),
+            lambda: follow(live, random.Random(12), names, over),
+            lambda: meddle(live, random.Random(13), over),
+            lambda: meddle(live, random.Random(14), over),
             lambda: kill_workers(instance, chance, over),
         ]
     )
-    until(lambda: lags(door) == [], "every router to have caught up", 60)
-    written = {source: read(door, source)[0] for source in SOURCES}
+    until(lambda: lags(live) == [], "every router to have caught up", 60)
+    written = {source: read(live, source)[0] for source in SOURCES}
     for dest, (source, even) in dests.items():
         wanted = [data for data in written[source] if not even or int(data.rpartition(".")[2]) % 2 == 0]
-        assert read(door, dest)[0] == wanted, dest
+        assert read(live, dest)[0] == wanted, dest
     log = (instance.data / "logs" / "postgresql.log").read_text()
     assert "deadlock" not in log
     assert "Traceback" not in (instance.data / "logs" / "web.log").read_text()
 
 
-def lags(door: Door) -> list[tuple[str, int]]:
+def lags(live: ApiClient) -> list[tuple[str, int]]:
     """Routers that are behind. Looking moves none of them."""
-    routers = door.get("/v0/routers?page_size=1000").json["routers"]
+    routers = live.get("/v0/routers?page_size=1000").json["routers"]
     return [(router["router"], router["lag"]) for router in routers if router["lag"]]

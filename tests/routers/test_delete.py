@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from routers.models import Router
-from tests.api.doors import Door
+from tests.api.clients import ApiClient
 from tests.routers.conftest import read, route
 from topics.models import Cursor
 
 
-def test_it_works(api: Door, names: Iterator[str]) -> None:
+def test_it_works(api: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     router = route(api, source, dest)
     api.append(source, 1)
@@ -23,17 +23,17 @@ def test_it_works(api: Door, names: Iterator[str]) -> None:
     assert not Cursor.objects.filter(name=router).exists()
 
 
-def test_an_absent_router_is_no_error(api: Door, names: Iterator[str]) -> None:
+def test_an_absent_router_is_no_error(api: ApiClient, names: Iterator[str]) -> None:
     router = next(names)
     reply = api.delete(f"/v0/routers/{router}")
     assert (reply.status, reply.json["router"], reply.json["deleted"]) == (200, router, False)
 
 
-def test_a_bad_name_is_400(api: Door) -> None:
+def test_a_bad_name_is_400(api: ApiClient) -> None:
     assert api.delete("/v0/routers/-").code == "invalid_request"
 
 
-def test_a_new_one_of_its_name_begins_anew(api: Door, names: Iterator[str]) -> None:
+def test_a_new_one_of_its_name_begins_anew(api: ApiClient, names: Iterator[str]) -> None:
     source, dest, other = next(names), next(names), next(names)
     router = route(api, source, dest)
     api.append(source, 1)
@@ -44,7 +44,7 @@ def test_a_new_one_of_its_name_begins_anew(api: Door, names: Iterator[str]) -> N
     assert (answer["dest"], answer["forwarded_total"], answer["cursor"], answer["lag"]) == (other, 0, 1, 0)
 
 
-def test_a_key_needs_delete_and_all_names_within_its_prefixes(views: Door, keys: Any) -> None:
+def test_a_key_needs_delete_and_all_names_within_its_prefixes(views: ApiClient, keys: Any) -> None:
     keys("root:admin+read,writer:write+read+admin,mine:delete:a.")
     for router, source, dest in (
         ("a.r", "a.1", "a.2"),
@@ -61,7 +61,7 @@ def test_a_key_needs_delete_and_all_names_within_its_prefixes(views: Door, keys:
     assert views.delete("/v0/routers/a.r", authorization="Bearer mine").json["deleted"] is True
 
 
-def test_a_deleted_topic_takes_its_routers_along(views: Door, names: Iterator[str]) -> None:
+def test_a_deleted_topic_takes_its_routers_along(views: ApiClient, names: Iterator[str]) -> None:
     a, b, c, d = next(names), next(names), next(names), next(names)
     into, out, aside = route(views, a, b), route(views, b, c), route(views, a, d)
     views.append(a, 1)
@@ -75,7 +75,7 @@ def test_a_deleted_topic_takes_its_routers_along(views: Door, names: Iterator[st
     assert read(views, c) == [1]
 
 
-def test_a_cycle_that_is_broken_is_none(views: Door, names: Iterator[str]) -> None:
+def test_a_cycle_that_is_broken_is_none(views: ApiClient, names: Iterator[str]) -> None:
     a, b, c = next(names), next(names), next(names)
     first = route(views, a, b)
     route(views, b, c)

@@ -13,7 +13,7 @@ from base.errors import NotReady, StorageFull, TopicsError
 from routers import advance, tasks
 from routers.models import Router
 from store.database import prepared
-from tests.api.doors import Door
+from tests.api.clients import ApiClient
 from tests.routers.conftest import read, route
 from topics.models import Span, Topic, TopicHead
 
@@ -34,7 +34,7 @@ def cursor_of(router: str) -> int:
     return Router.objects.select_related("cursor").get(name=router).cursor.seq
 
 
-def test_a_drain_goes_on_to_what_leads_on(views: Door, names: Iterator[str]) -> None:
+def test_a_drain_goes_on_to_what_leads_on(views: ApiClient, names: Iterator[str]) -> None:
     a, b, c, d = next(names), next(names), next(names), next(names)
     route(views, a, b), route(views, b, c, filter="x"), route(views, b, d)
     views.post(f"/v0/topics/{a}", {"records": [{"data": tag, "tag": tag} for tag in "xyx"]})
@@ -42,7 +42,7 @@ def test_a_drain_goes_on_to_what_leads_on(views: Door, names: Iterator[str]) -> 
     assert drain(a) == []
 
 
-def test_one_source_many_dests_one_row_each(views: Door, names: Iterator[str]) -> None:
+def test_one_source_many_dests_one_row_each(views: ApiClient, names: Iterator[str]) -> None:
     source, dests = next(names), [next(names) for _ in range(20)]
     for dest in dests:
         route(views, source, dest)
@@ -56,7 +56,7 @@ def test_one_source_many_dests_one_row_each(views: Door, names: Iterator[str]) -
     assert read(views, dests[7]) == list(range(50))
 
 
-def test_direct_writes_interleave(api: Door, names: Iterator[str]) -> None:
+def test_direct_writes_interleave(api: ApiClient, names: Iterator[str]) -> None:
     source, dest, onward = next(names), next(names), next(names)
     route(api, source, dest), route(api, dest, onward)
     for number in range(3):
@@ -66,7 +66,7 @@ def test_direct_writes_interleave(api: Door, names: Iterator[str]) -> None:
     assert read(api, onward) == read(api, dest) == [f"{kind} {n}" for n in range(3) for kind in ("far", "near")]
 
 
-def test_ts_and_seq_are_the_dests_own(views: Door, names: Iterator[str]) -> None:
+def test_ts_and_seq_are_the_dests_own(views: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     views.append(dest, "first")
     route(views, source, dest)
@@ -78,14 +78,14 @@ def test_ts_and_seq_are_the_dests_own(views: Door, names: Iterator[str]) -> None
     assert (record["$seq"], record["$ts"]) == (2, ahead)
 
 
-def test_tags_that_a_router_cleared_match_no_filter_behind_it(api: Door, names: Iterator[str]) -> None:
+def test_tags_that_a_router_cleared_match_no_filter_behind_it(api: ApiClient, names: Iterator[str]) -> None:
     a, b, c, d = next(names), next(names), next(names), next(names)
     route(api, a, b, preserve_tag=False), route(api, b, c, filter=["tag", "Glob", "*"]), route(api, b, d)
     api.post(f"/v0/topics/{a}", {"records": [{"data": 1, "tag": "x"}]})
     assert (read(api, c), read(api, d)) == ([], [1])
 
 
-def test_what_was_deleted_before_it_was_forwarded_is_silently_not(api: Door, names: Iterator[str]) -> None:
+def test_what_was_deleted_before_it_was_forwarded_is_silently_not(api: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     ends = {"source": source, "dest": dest}
     router = route(api, **ends, paused=True)
@@ -98,7 +98,7 @@ def test_what_was_deleted_before_it_was_forwarded_is_silently_not(api: Door, nam
     assert [record["$seq"] for record in reply["records"]] == [1, 2, 3]
 
 
-def test_what_was_evicted_before_it_was_forwarded_is_told(api: Door, names: Iterator[str]) -> None:
+def test_what_was_evicted_before_it_was_forwarded_is_told(api: ApiClient, names: Iterator[str]) -> None:
     source, dest, onward = next(names), next(names), next(names)
     api.put(f"/v0/topics/{source}", {"cap_records": 2})
     route(api, source, dest), route(api, dest, onward)
@@ -118,7 +118,7 @@ def test_what_was_evicted_before_it_was_forwarded_is_told(api: Door, names: Iter
 
 
 @pytest.mark.parametrize("start", ["earliest", 0])
-def test_losses_from_before_the_router_are_not_reported(api: Door, names: Iterator[str], start: object) -> None:
+def test_losses_from_before_the_router_are_not_reported(api: ApiClient, names: Iterator[str], start: object) -> None:
     source, dest = next(names), next(names)
     api.put(f"/v0/topics/{source}", {"cap_records": 2})
     api.append(source, 1, 2, 3, 4)
@@ -128,7 +128,7 @@ def test_losses_from_before_the_router_are_not_reported(api: Door, names: Iterat
     assert reply["tombstone"] is None
 
 
-def test_deletes_and_evictions_are_of_one_topic(api: Door, names: Iterator[str]) -> None:
+def test_deletes_and_evictions_are_of_one_topic(api: ApiClient, names: Iterator[str]) -> None:
     source, dest, onward = next(names), next(names), next(names)
     route(api, source, dest), route(api, dest, onward)
     api.post(f"/v0/topics/{source}", {"records": [{"data": n, "tag": str(n)} for n in range(1, 9)]})
@@ -145,7 +145,7 @@ def test_deletes_and_evictions_are_of_one_topic(api: Door, names: Iterator[str])
     assert read(api, onward) == list(range(1, 9))
 
 
-def test_a_dest_expires_by_its_own_clock(views: Door, names: Iterator[str]) -> None:
+def test_a_dest_expires_by_its_own_clock(views: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     views.append(source, "old")
     with connection.cursor() as cursor:
@@ -160,7 +160,7 @@ def test_a_dest_expires_by_its_own_clock(views: Door, names: Iterator[str]) -> N
     assert read(views, source) == ["old"]
 
 
-def test_a_source_that_is_deleted_leaves_its_dests_whole(api: Door, names: Iterator[str]) -> None:
+def test_a_source_that_is_deleted_leaves_its_dests_whole(api: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     router = route(api, source, dest)
     api.append(source, 1, 2)
@@ -172,7 +172,7 @@ def test_a_source_that_is_deleted_leaves_its_dests_whole(api: Door, names: Itera
     assert read(api, dest) == [1, 2, "new"]
 
 
-def test_a_full_dest_takes_what_fits_and_the_rest_when_there_is_room(views: Door, names: Iterator[str]) -> None:
+def test_a_full_dest_takes_what_fits_and_the_rest_when_there_is_room(views: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     views.put(f"/v0/topics/{dest}", {"cap_bytes": 10, "discard": "reject"})
     router = route(views, source, dest)
@@ -185,7 +185,7 @@ def test_a_full_dest_takes_what_fits_and_the_rest_when_there_is_room(views: Door
     assert views.get(f"/v0/routers/{router}").json["state"] == "running"
 
 
-def test_a_blocked_router_waits_longer_each_time(views: Door, names: Iterator[str]) -> None:
+def test_a_blocked_router_waits_longer_each_time(views: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     views.put(f"/v0/topics/{dest}", {"cap_records": 1, "discard": "reject"})
     router = route(views, source, dest)
@@ -202,7 +202,7 @@ def test_a_blocked_router_waits_longer_each_time(views: Door, names: Iterator[st
 
 
 def test_a_blocked_router_does_not_wait_for_the_time_of_a_clock_that_was_ahead(
-    views: Door, names: Iterator[str]
+    views: ApiClient, names: Iterator[str]
 ) -> None:
     source, dest = next(names), next(names)
     views.put(f"/v0/topics/{dest}", {"cap_records": 1, "discard": "reject"})
@@ -219,19 +219,19 @@ def test_a_blocked_router_does_not_wait_for_the_time_of_a_clock_that_was_ahead(
 # -- exactly_once
 
 
-def stamps(api: Door, topic: str) -> list[tuple[int, str]]:
+def stamps(api: ApiClient, topic: str) -> list[tuple[int, str]]:
     records = api.diff(topic, limit=1000).json["records"]
     return [(record["meta"]["_topics_router"]["source_seq"], record["data"]) for record in records]
 
 
-def again(api: Door, router: str) -> None:
+def again(api: ApiClient, router: str) -> None:
     """The router anew, from the beginning."""
     config = api.get(f"/v0/routers/{router}").json
     api.delete(f"/v0/routers/{router}")
     route(api, config["source"], config["dest"], router, guarantee="exactly_once", **{"from": "earliest"})
 
 
-def test_an_exactly_once_router_stamps_where_a_record_came_from(views: Door, names: Iterator[str]) -> None:
+def test_an_exactly_once_router_stamps_where_a_record_came_from(views: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     router = route(views, source, dest, guarantee="exactly_once")
     views.post(
@@ -251,7 +251,7 @@ def test_an_exactly_once_router_stamps_where_a_record_came_from(views: Door, nam
         }
 
 
-def test_an_exactly_once_router_made_anew_brings_nothing_twice(api: Door, names: Iterator[str]) -> None:
+def test_an_exactly_once_router_made_anew_brings_nothing_twice(api: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     router = route(api, source, dest, guarantee="exactly_once")
     api.append(source, *range(1, 11))
@@ -262,7 +262,7 @@ def test_an_exactly_once_router_made_anew_brings_nothing_twice(api: Door, names:
     assert api.get(f"/v0/routers/{router}").json["lag"] == 0
 
 
-def test_a_copy_that_is_gone_is_no_evidence(api: Door, names: Iterator[str]) -> None:
+def test_a_copy_that_is_gone_is_no_evidence(api: ApiClient, names: Iterator[str]) -> None:
     """Once the floor cuts a span and its front comes anew, two spans begin with the same stamp."""
     source, dest = next(names), next(names)
     router = route(api, source, dest, guarantee="exactly_once")
@@ -275,7 +275,7 @@ def test_a_copy_that_is_gone_is_no_evidence(api: Door, names: Iterator[str]) -> 
     assert sorted(seq for seq, _ in stamps(api, dest)) == list(range(1, 11))
 
 
-def test_a_hole_in_the_dest_is_filled_once(api: Door, names: Iterator[str]) -> None:
+def test_a_hole_in_the_dest_is_filled_once(api: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     router = route(api, source, dest, guarantee="exactly_once")
     api.post(f"/v0/topics/{source}", {"records": [{"data": n, "tag": str(n)} for n in range(1, 6)]})
@@ -286,7 +286,7 @@ def test_a_hole_in_the_dest_is_filled_once(api: Door, names: Iterator[str]) -> N
         assert [seq for seq, _ in stamps(api, dest)] == [1, 2, 4, 5, 3]
 
 
-def test_a_source_made_anew_is_another_source(api: Door, names: Iterator[str]) -> None:
+def test_a_source_made_anew_is_another_source(api: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     router = route(api, source, dest, guarantee="exactly_once")
     api.append(source, "old")
@@ -300,7 +300,7 @@ def test_a_source_made_anew_is_another_source(api: Door, names: Iterator[str]) -
 # -- Cycles
 
 
-def test_losses_end_on_a_cycle_of_empty_topics(views: Door, names: Iterator[str]) -> None:
+def test_losses_end_on_a_cycle_of_empty_topics(views: ApiClient, names: Iterator[str]) -> None:
     """Told to an empty topic a loss lies below the floor at once; there it kept its number, but lost its way."""
     topics = [next(names) for _ in range(3)]
     views.put(f"/v0/topics/{topics[0]}", {"ttl_ms": 60_000})
@@ -320,7 +320,7 @@ def test_losses_end_on_a_cycle_of_empty_topics(views: Door, names: Iterator[str]
         assert (reply["head_seq"], reply["tombstone"]["reason"], reply["tombstone"]["gap_to"]) == (3, reason, 3)
 
 
-def test_a_mirror_that_evicts_holds_each_record_once(api: Door, names: Iterator[str]) -> None:
+def test_a_mirror_that_evicts_holds_each_record_once(api: ApiClient, names: Iterator[str]) -> None:
     a, b = next(names), next(names)
     api.put(f"/v0/topics/{b}", {"cap_records": 3})
     route(api, a, b, allow_cycle=True), route(api, b, a, allow_cycle=True)
@@ -331,7 +331,7 @@ def test_a_mirror_that_evicts_holds_each_record_once(api: Door, names: Iterator[
     assert len(read(api, b)) == 3
 
 
-def test_a_record_that_was_deleted_does_not_come_back_over_a_cycle(views: Door, names: Iterator[str]) -> None:
+def test_a_record_that_was_deleted_does_not_come_back_over_a_cycle(views: ApiClient, names: Iterator[str]) -> None:
     a, b, c = next(names), next(names), next(names)
     for source, dest in ((a, b), (b, c), (c, a), (b, a), (c, b), (a, c)):
         route(views, source, dest, allow_cycle=True, allow_fan_in=True)
@@ -345,7 +345,7 @@ def test_a_record_that_was_deleted_does_not_come_back_over_a_cycle(views: Door, 
 # -- Steps
 
 
-def test_a_step_examines_at_most_so_many_seqs_of_all_routers_together(views: Door, names: Iterator[str]) -> None:
+def test_a_step_examines_at_most_so_many_seqs_of_all_routers_together(views: ApiClient, names: Iterator[str]) -> None:
     """A hundred filtered routers must not hold a hundred dests for as long as a hundred steps take."""
     source, dests = next(names), [next(names) for _ in range(4)]
     routers = [route(views, source, dest, filter="x") for dest in dests]
@@ -357,7 +357,7 @@ def test_a_step_examines_at_most_so_many_seqs_of_all_routers_together(views: Doo
     assert seen == [[4, 0, 0, 0], [6, 2, 0, 0], [6, 6, 0, 0], [6, 6, 4, 0], [6, 6, 6, 2], [6, 6, 6, 6]]
 
 
-def test_one_routers_trouble_is_not_its_neighbours(views: Door, names: Iterator[str]) -> None:
+def test_one_routers_trouble_is_not_its_neighbours(views: ApiClient, names: Iterator[str]) -> None:
     source, bad, good = next(names), next(names), next(names)
     troubled, fine = route(views, source, bad, filter="x"), route(views, source, good, filter="x")
     TopicHead.objects.filter(topic__name=bad).update(head_seq=2**63 - 1, floor_seq=2**63 - 1)
@@ -374,7 +374,7 @@ def test_one_routers_trouble_is_not_its_neighbours(views: Door, names: Iterator[
     [("40001", NotReady), ("40P01", NotReady), ("55P03", NotReady), ("57014", NotReady), ("53100", StorageFull)],
 )
 def test_what_befalls_the_transaction_is_no_routers_fault(
-    views: Door, names: Iterator[str], code: str, told: type[TopicsError]
+    views: ApiClient, names: Iterator[str], code: str, told: type[TopicsError]
 ) -> None:
     source, dest = next(names), next(names)
     router = route(views, source, dest, filter="x")
@@ -402,7 +402,7 @@ def test_farthest_first_orders_deep_chains_and_cycles() -> None:
     assert sorted(diamond[2:]) == [(2, 4), (3, 4)]
 
 
-def test_a_million_records_from_the_beginning_at_once(views: Door, names: Iterator[str]) -> None:
+def test_a_million_records_from_the_beginning_at_once(views: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     views.put(f"/v0/topics/{source}")
     million = 1_000_000
@@ -417,7 +417,7 @@ def test_a_million_records_from_the_beginning_at_once(views: Door, names: Iterat
     assert (state["count"], state["bytes"]) == (million, 7 * million)
 
 
-def test_a_filter_over_many_steps(views: Door, names: Iterator[str]) -> None:
+def test_a_filter_over_many_steps(views: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     views.put(f"/v0/topics/{source}")
     fill(id_of(source), 3 * advance.STEP)

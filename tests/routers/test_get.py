@@ -9,7 +9,7 @@ from django.db import connection
 from base.clock import now_ms
 from routers import advance
 from routers.lag import STALLED_MS
-from tests.api.doors import Door
+from tests.api.clients import ApiClient
 from tests.instances import until
 from tests.routers.conftest import read, route
 from topics.models import Topic
@@ -19,7 +19,7 @@ def drain(topic: str) -> None:
     list(advance.drain(Topic.objects.get(name=topic).pk, now_ms))
 
 
-def test_it_works(api: Door, names: Iterator[str]) -> None:
+def test_it_works(api: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     router = route(api, source, dest, filter=["tag", "Eq", "x"], guarantee="exactly_once")
     answer = api.get(f"/v0/routers/{router}").json
@@ -45,19 +45,19 @@ def test_it_works(api: Door, names: Iterator[str]) -> None:
     }
 
 
-def test_an_absent_router_is_404(api: Door, names: Iterator[str]) -> None:
+def test_an_absent_router_is_404(api: ApiClient, names: Iterator[str]) -> None:
     router = next(names)
     missing = api.get(f"/v0/routers/{router}")
     assert (missing.status, missing.code) == (404, "router_not_found")
     assert missing.detail == {"router": router}
 
 
-def test_a_bad_name_is_400(api: Door) -> None:
+def test_a_bad_name_is_400(api: ApiClient) -> None:
     refused = api.get("/v0/routers/-")
     assert (refused.status, refused.code) == (400, "invalid_request")
 
 
-def test_it_counts_what_it_forwarded(api: Door, names: Iterator[str]) -> None:
+def test_it_counts_what_it_forwarded(api: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     router = route(api, source, dest, filter="x")
     api.post(f"/v0/topics/{source}", {"records": [{"data": tag, "tag": tag} for tag in "xyx"]})
@@ -66,9 +66,9 @@ def test_it_counts_what_it_forwarded(api: Door, names: Iterator[str]) -> None:
     assert (answer["forwarded_total"], answer["cursor"], answer["lag"]) == (2, 3, 0)
 
 
-def test_lag_is_the_head_less_the_cursor_when_asked(api: Door, names: Iterator[str]) -> None:
+def test_lag_is_the_head_less_the_cursor_when_asked(api: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
-    router = route(api, source, dest, paused=True)  # behind one of the doors a worker is at it
+    router = route(api, source, dest, paused=True)  # a worker may be at it
     api.append(source, 1, 2, 3)
     answer = api.get(f"/v0/routers/{router}").json
     assert (answer["cursor"], answer["lag"], answer["stalled"]) == (0, 3, False)
@@ -92,7 +92,7 @@ def grow_old(topic: str, router: str) -> None:
 
 @pytest.mark.parametrize(("config", "stalled"), [({}, True), ({"paused": True}, False)])
 def test_a_router_that_nobody_moves_is_stalled(
-    views: Door, names: Iterator[str], config: dict[str, Any], stalled: bool
+    views: ApiClient, names: Iterator[str], config: dict[str, Any], stalled: bool
 ) -> None:
     source, dest = next(names), next(names)
     router = route(views, source, dest, **config)
@@ -106,7 +106,7 @@ def test_a_router_that_nobody_moves_is_stalled(
     assert views.get(f"/v0/routers/{router}").json["stalled"] is False
 
 
-def test_a_source_that_rested_long_does_not_make_its_router_stalled(views: Door, names: Iterator[str]) -> None:
+def test_a_source_that_rested_long_does_not_make_its_router_stalled(views: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     router = route(views, source, dest)
     grow_old(source, router)
@@ -114,7 +114,7 @@ def test_a_source_that_rested_long_does_not_make_its_router_stalled(views: Door,
     assert views.get(f"/v0/routers/{router}").json["stalled"] is False
 
 
-def test_a_full_dest_blocks_and_says_why(views: Door, names: Iterator[str]) -> None:
+def test_a_full_dest_blocks_and_says_why(views: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     views.put(f"/v0/topics/{dest}", {"cap_records": 2, "discard": "reject"})
     router = route(views, source, dest)
@@ -136,7 +136,7 @@ def test_a_full_dest_blocks_and_says_why(views: Door, names: Iterator[str]) -> N
     assert (answer["state"], answer["last_error"], answer["lag"]) == ("running", None, 0)
 
 
-def test_a_key_needs_read_and_all_names_within_its_prefixes(views: Door, keys: Any) -> None:
+def test_a_key_needs_read_and_all_names_within_its_prefixes(views: ApiClient, keys: Any) -> None:
     keys("root:admin+read,writer:write,mine:read:a.")
     for router, source, dest in (
         ("a.r", "a.1", "a.2"),
@@ -157,7 +157,7 @@ def test_a_key_needs_read_and_all_names_within_its_prefixes(views: Door, keys: A
     "config", [{}, {"filter": "x"}, {"guarantee": "exactly_once"}], ids=["plain", "filter", "once"]
 )
 def test_a_sealed_dest_blocks_and_says_why_and_loses_nothing(
-    views: Door, names: Iterator[str], config: dict[str, Any]
+    views: ApiClient, names: Iterator[str], config: dict[str, Any]
 ) -> None:
     source, dest = next(names), next(names)
     router = route(views, source, dest, **config)
@@ -183,7 +183,7 @@ def test_a_sealed_dest_blocks_and_says_why_and_loses_nothing(
     assert (answer["state"], answer["last_error"], answer["lag"]) == ("running", None, 0)
 
 
-def test_a_sealed_dest_is_told_of_no_loss_before_it_is_unsealed(views: Door, names: Iterator[str]) -> None:
+def test_a_sealed_dest_is_told_of_no_loss_before_it_is_unsealed(views: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     route(views, source, dest)
     views.put(f"/v0/topics/{source}", {"cap_records": 1})
@@ -196,7 +196,7 @@ def test_a_sealed_dest_is_told_of_no_loss_before_it_is_unsealed(views: Door, nam
     assert ([record["data"] for record in window["records"]], window["tombstone"]["reason"]) == ([3], "source_trim")
 
 
-def test_a_router_goes_on_by_itself_when_its_dest_is_unsealed(live: Door, names: Iterator[str]) -> None:
+def test_a_router_goes_on_by_itself_when_its_dest_is_unsealed(live: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     router = route(live, source, dest)
     live.put(f"/v0/topics/{dest}", {"sealed": True})

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from tests.api.doors import Door
+from tests.api.clients import ApiClient
 from tests.routers.conftest import read, route
 
 
-def listed(api: Door, query: str = "", **headers: str) -> list[str]:
+def listed(api: ApiClient, query: str = "", **headers: str) -> list[str]:
     return [router["router"] for router in api.get(f"/v0/routers?{query}", **headers).json["routers"]]
 
 
-def test_it_works(views: Door, names: Iterator[str]) -> None:
+def test_it_works(views: ApiClient, names: Iterator[str]) -> None:
     a, b, c = next(names), next(names), next(names)
     first, second = route(views, a, b), route(views, a, c, guarantee="exactly_once")
     views.append(a, 1)
@@ -28,11 +28,11 @@ def test_it_works(views: Door, names: Iterator[str]) -> None:
     assert set(answer["routers"][0]) == set(alone) - {"performance"}
 
 
-def test_there_may_be_none(views: Door) -> None:
+def test_there_may_be_none(views: ApiClient) -> None:
     assert views.get("/v0/routers").json["routers"] == []
 
 
-def test_filters(api: Door) -> None:
+def test_filters(api: ApiClient) -> None:
     for router, source, dest in (("x1", "a", "b"), ("x2", "a", "c"), ("y1", "b", "d")):
         route(api, source, dest, router)
     assert listed(api, "source=a") == ["x1", "x2"]
@@ -45,7 +45,7 @@ def test_filters(api: Door) -> None:
     assert listed(api, "prefix=y&source=a") == []
 
 
-def test_pages_are_in_order_of_name_byte_by_byte(views: Door) -> None:
+def test_pages_are_in_order_of_name_byte_by_byte(views: ApiClient) -> None:
     for router in ("b", "a", "B", "a>", "a-", "a.b"):
         route(views, "s", f"d{ord(router[-1])}{len(router)}", router)
     everything = ["B", "a", "a-", "a.b", "a>", "b"]
@@ -64,7 +64,7 @@ def test_pages_are_in_order_of_name_byte_by_byte(views: Door) -> None:
     assert "next_cursor" not in views.get("/v0/routers?page_size=6").json
 
 
-def test_a_page_goes_on_where_it_ended_when_routers_come_and_go(views: Door) -> None:
+def test_a_page_goes_on_where_it_ended_when_routers_come_and_go(views: ApiClient) -> None:
     for router in "abcd":
         route(views, "s", router, router)
     cursor = views.get("/v0/routers?page_size=2").json["next_cursor"]
@@ -75,17 +75,17 @@ def test_a_page_goes_on_where_it_ended_when_routers_come_and_go(views: Door) -> 
 @pytest.mark.parametrize(
     "query", ["cursor=x", "cursor=eyJhIjoxfQ==", "cursor=%00", "page_size=0", "page_size=x", "page_size=-1"]
 )
-def test_what_cannot_be_is_refused(api: Door, query: str) -> None:
+def test_what_cannot_be_is_refused(api: ApiClient, query: str) -> None:
     refused = api.get(f"/v0/routers?{query}")
     assert (refused.status, refused.code) == (400, "invalid_request")
 
 
-def test_a_large_page_is_cut_to_the_largest(views: Door) -> None:
+def test_a_large_page_is_cut_to_the_largest(views: ApiClient) -> None:
     route(views, "s", "d", "r")
     assert listed(views, "page_size=5000") == ["r"]
 
 
-def test_a_key_sees_only_what_lies_within_its_prefixes(views: Door, keys: Any) -> None:
+def test_a_key_sees_only_what_lies_within_its_prefixes(views: ApiClient, keys: Any) -> None:
     keys("root:admin+read,writer:write,mine:read:a.|b.")
     ends = [
         ("a.1", "a.1", "a.2"),

@@ -16,7 +16,7 @@ from base.clock import now_ms
 from routers import advance
 from routers.models import Router
 from tests import scripts
-from tests.api.doors import Door
+from tests.api.clients import ApiClient
 from tests.instances import ROOT, until
 from tests.routers.conftest import read, route
 from tests.routers.test_forward import id_of
@@ -85,7 +85,7 @@ def locked_cursor(router: str) -> None:
     Cursor.objects.select_for_update().get(name=router)
 
 
-def test_who_waited_for_a_router_finds_it_paused(views: Door, names: Iterator[str], aside: Any) -> None:
+def test_who_waited_for_a_router_finds_it_paused(views: ApiClient, names: Iterator[str], aside: Any) -> None:
     source, dest = next(names), next(names)
     router = route(views, source, dest)
     views.append(source, 1)
@@ -97,7 +97,7 @@ def test_who_waited_for_a_router_finds_it_paused(views: Door, names: Iterator[st
     assert Router.objects.get(name=router).cursor.seq == 0
 
 
-def test_who_waited_for_a_router_finds_it_deleted(views: Door, names: Iterator[str], aside: Any) -> None:
+def test_who_waited_for_a_router_finds_it_deleted(views: ApiClient, names: Iterator[str], aside: Any) -> None:
     source, dest = next(names), next(names)
     router = route(views, source, dest)
     views.append(source, 1)
@@ -109,7 +109,7 @@ def test_who_waited_for_a_router_finds_it_deleted(views: Door, names: Iterator[s
     assert TopicHead.objects.get(topic__name=dest).head_seq == 0
 
 
-def test_a_reader_waits_for_a_router_that_somebody_moves(views: Door, names: Iterator[str], aside: Any) -> None:
+def test_a_reader_waits_for_a_router_that_somebody_moves(views: ApiClient, names: Iterator[str], aside: Any) -> None:
     source, dest = next(names), next(names)
     route(views, source, dest)
     views.append(source, 1)
@@ -120,7 +120,7 @@ def test_a_reader_waits_for_a_router_that_somebody_moves(views: Door, names: Ite
     assert result() == [1]
 
 
-def test_a_worker_does_not(views: Door, names: Iterator[str], aside: Any) -> None:
+def test_a_worker_does_not(views: ApiClient, names: Iterator[str], aside: Any) -> None:
     source, dest, other = next(names), next(names), next(names)
     router = route(views, source, dest)
     route(views, source, other)
@@ -132,7 +132,7 @@ def test_a_worker_does_not(views: Door, names: Iterator[str], aside: Any) -> Non
     assert read(views, dest) == [1]
 
 
-def test_a_drain_looks_again_until_there_is_nothing_to_do(views: Door, names: Iterator[str]) -> None:
+def test_a_drain_looks_again_until_there_is_nothing_to_do(views: ApiClient, names: Iterator[str]) -> None:
     """Who was told of an append while we held its routers has left it to us."""
     source, dest = next(names), next(names)
     route(views, source, dest)
@@ -146,7 +146,7 @@ def test_a_drain_looks_again_until_there_is_nothing_to_do(views: Door, names: It
 
 @pytest.mark.parametrize("end", ["source", "dest"])
 def test_a_topic_is_deleted_after_who_moves_its_routers(
-    views: Door, names: Iterator[str], aside: Any, end: str
+    views: ApiClient, names: Iterator[str], aside: Any, end: str
 ) -> None:
     source, dest = next(names), next(names)
     router = route(views, source, dest)
@@ -163,7 +163,7 @@ def test_a_topic_is_deleted_after_who_moves_its_routers(
 
 
 def test_a_graph_is_changed_while_a_router_of_it_is_about_to_be_blocked(
-    views: Door, names: Iterator[str], aside: Any
+    views: ApiClient, names: Iterator[str], aside: Any
 ) -> None:
     """An advance holds a cursor and heads when it writes its router's row: who marks routers cyclic takes the cursor first."""
     a, b = next(names), next(names)
@@ -182,7 +182,7 @@ def test_a_graph_is_changed_while_a_router_of_it_is_about_to_be_blocked(
     assert (row.cyclic, row.state) == (False, "blocked")
 
 
-def test_a_worker_that_is_killed_in_the_middle_moved_nothing(views: Door, names: Iterator[str]) -> None:
+def test_a_worker_that_is_killed_in_the_middle_moved_nothing(views: ApiClient, names: Iterator[str]) -> None:
     source, dest, onward = next(names), next(names), next(names)
     route(views, source, dest, guarantee="exactly_once"), route(views, dest, onward)
     views.append(source, 1, 2, 3)

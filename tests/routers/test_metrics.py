@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tests.api.doors import Door
+from tests.api.clients import ApiClient
 from tests.api.test_metrics import samples
 from tests.routers.conftest import read, route
 from tests.routers.test_get import grow_old
 
 
-def of_router(api: Door, router: str, **headers: str) -> dict[str, float]:
+def of_router(api: ApiClient, router: str, **headers: str) -> dict[str, float]:
     found = samples(api, **headers)
     return {
         name.removeprefix("topics_router_"): value
@@ -20,7 +20,7 @@ def of_router(api: Door, router: str, **headers: str) -> dict[str, float]:
     }
 
 
-def test_it_works(views: Door, names: Iterator[str]) -> None:
+def test_it_works(views: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     router = route(views, source, dest)
     views.append(source, 1, 2)
@@ -36,13 +36,13 @@ def test_it_works(views: Door, names: Iterator[str]) -> None:
     assert of_router(views, router) == {**idle, "forwarded_total": 3}
 
 
-def test_labels_say_where_it_leads(api: Door, names: Iterator[str]) -> None:
+def test_labels_say_where_it_leads(api: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     router = route(api, source, dest)
     assert ("topics_router_stalled", (("dest", dest), ("router", router), ("source", source))) in samples(api)
 
 
-def test_errors_are_counted(api: Door, names: Iterator[str]) -> None:
+def test_errors_are_counted(api: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     api.put(f"/v0/topics/{dest}", {"cap_records": 1, "discard": "reject"})
     router = route(api, source, dest)
@@ -51,7 +51,7 @@ def test_errors_are_counted(api: Door, names: Iterator[str]) -> None:
     assert of_router(api, router)["errors_total"] == 1
 
 
-def test_a_key_sees_only_what_lies_within_its_prefixes(views: Door, keys: Any) -> None:
+def test_a_key_sees_only_what_lies_within_its_prefixes(views: ApiClient, keys: Any) -> None:
     keys("root:admin+read,mine:read:a.")
     for router, source, dest in (("a.r", "a.1", "a.2"), ("a.s", "a.1", "b.2"), ("b.r", "a.1", "a.4")):
         views.put(f"/v0/routers/{router}", {"source": source, "dest": dest}, authorization="Bearer root")

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.api.doors import Door
+from tests.api.clients import ApiClient
 from tests.routers.conftest import read, route
 
 DEFAULTS = {
@@ -20,7 +20,7 @@ DEFAULTS = {
 }
 
 
-def test_it_works(api: Door, names: Iterator[str]) -> None:
+def test_it_works(api: ApiClient, names: Iterator[str]) -> None:
     source, dest, router = next(names), next(names), next(names)
     made = api.put(f"/v0/routers/{router}", {"source": source, "dest": dest})
     assert made.status == 201
@@ -31,7 +31,7 @@ def test_it_works(api: Door, names: Iterator[str]) -> None:
     assert read(api, dest) == [1]
 
 
-def test_what_is_identical_changes_nothing(api: Door, names: Iterator[str]) -> None:
+def test_what_is_identical_changes_nothing(api: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     router = route(api, source, dest)
     again = api.put(f"/v0/routers/{router}", {"source": source, "dest": dest})
@@ -39,7 +39,7 @@ def test_what_is_identical_changes_nothing(api: Door, names: Iterator[str]) -> N
     assert {name: again.json[name] for name in DEFAULTS} == DEFAULTS
 
 
-def test_every_option_can_be_given_when_it_is_made_and_later(api: Door, names: Iterator[str]) -> None:
+def test_every_option_can_be_given_when_it_is_made_and_later(api: ApiClient, names: Iterator[str]) -> None:
     source, dest, router = next(names), next(names), next(names)
     options: dict[str, Any] = {
         "preserve_node": False,
@@ -63,7 +63,7 @@ def test_every_option_can_be_given_when_it_is_made_and_later(api: Door, names: I
         assert api.put(f"/v0/routers/{router}", {**ends, name: value}).json[name] == value
 
 
-def test_a_name_may_hold_an_arrow(live: Door, names: Iterator[str]) -> None:
+def test_a_name_may_hold_an_arrow(live: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     name = f"{source}->{dest}"
     path = f"/v0/routers/{quote(name)}"
@@ -75,7 +75,7 @@ def test_a_name_may_hold_an_arrow(live: Door, names: Iterator[str]) -> None:
 
 
 @pytest.mark.parametrize("router", ["-a", "a b", "ä", "a" * 256, ">a"])
-def test_bad_names_are_refused(api: Door, names: Iterator[str], router: str) -> None:
+def test_bad_names_are_refused(api: ApiClient, names: Iterator[str], router: str) -> None:
     refused = api.put(f"/v0/routers/{quote(router)}", {"source": next(names), "dest": next(names)})
     assert (refused.status, refused.code) == (400, "invalid_request")
 
@@ -116,7 +116,7 @@ def test_bad_names_are_refused(api: Door, names: Iterator[str], router: str) -> 
         b"",
     ],
 )
-def test_what_cannot_be_is_refused(views: Door, names: Iterator[str], body: Any) -> None:
+def test_what_cannot_be_is_refused(views: ApiClient, names: Iterator[str], body: Any) -> None:
     router = next(names)
     refused = views.put(f"/v0/routers/{router}", body)
     assert (refused.status, refused.code) == (400, "invalid_request")
@@ -124,31 +124,31 @@ def test_what_cannot_be_is_refused(views: Door, names: Iterator[str], body: Any)
     assert views.get("/v0/topics/s").status == 404
 
 
-def test_a_bare_string_filter_is_eq(api: Door, names: Iterator[str]) -> None:
+def test_a_bare_string_filter_is_eq(api: ApiClient, names: Iterator[str]) -> None:
     source, dest, router = next(names), next(names), next(names)
     made = api.put(f"/v0/routers/{router}", {"source": source, "dest": dest, "filter": "x"})
     assert made.json["filter"] == ["tag", "Eq", "x"]
 
 
-def test_the_body_has_to_be_json(api: Door, names: Iterator[str]) -> None:
+def test_the_body_has_to_be_json(api: ApiClient, names: Iterator[str]) -> None:
     refused = api.put(f"/v0/routers/{next(names)}", {"source": "s", "dest": "d"}, content_type="text/plain")
     assert (refused.status, refused.code) == (415, "unsupported_media_type")
 
 
-def test_other_methods_are_refused(api: Door, names: Iterator[str]) -> None:
+def test_other_methods_are_refused(api: ApiClient, names: Iterator[str]) -> None:
     for method in ("POST", "PATCH"):
         refused = api.call(method, f"/v0/routers/{next(names)}", {})
         assert (refused.status, refused.code) == (405, "method_not_allowed")
 
 
-def test_source_and_dest_are_made(api: Door, names: Iterator[str]) -> None:
+def test_source_and_dest_are_made(api: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     route(api, source, dest)
     for topic in (source, dest):
         assert api.get(f"/v0/topics/{topic}").json["head_seq"] == 0
 
 
-def test_an_absent_dest_is_refused_when_it_is_not_to_be_made(api: Door, names: Iterator[str]) -> None:
+def test_an_absent_dest_is_refused_when_it_is_not_to_be_made(api: ApiClient, names: Iterator[str]) -> None:
     source, dest, router = next(names), next(names), next(names)
     refused = api.put(f"/v0/routers/{router}", {"source": source, "dest": dest, "create_dest": False})
     assert (refused.status, refused.code) == (404, "topic_not_found")
@@ -158,7 +158,7 @@ def test_an_absent_dest_is_refused_when_it_is_not_to_be_made(api: Door, names: I
     assert api.put(f"/v0/routers/{router}", {"source": source, "dest": dest, "create_dest": False}).status == 201
 
 
-def test_a_cycle_is_refused_with_its_path(api: Door, names: Iterator[str]) -> None:
+def test_a_cycle_is_refused_with_its_path(api: ApiClient, names: Iterator[str]) -> None:
     a, b, c = next(names), next(names), next(names)
     route(api, a, b)
     refused = api.put(f"/v0/routers/{b}->{a}", {"source": b, "dest": a})
@@ -171,7 +171,7 @@ def test_a_cycle_is_refused_with_its_path(api: Door, names: Iterator[str]) -> No
     assert api.put(f"/v0/routers/{c}->{a}", {"source": c, "dest": a, "allow_cycle": True}).status == 201
 
 
-def test_a_router_on_a_cycle_has_to_keep_allowing_it(api: Door, names: Iterator[str]) -> None:
+def test_a_router_on_a_cycle_has_to_keep_allowing_it(api: ApiClient, names: Iterator[str]) -> None:
     a, b = next(names), next(names)
     there = route(api, a, b, allow_cycle=True)
     back = route(api, b, a, allow_cycle=True)
@@ -183,7 +183,7 @@ def test_a_router_on_a_cycle_has_to_keep_allowing_it(api: Door, names: Iterator[
     assert (allowed.status, allowed.json["allow_cycle"]) == (200, False)
 
 
-def test_the_router_that_was_there_first_need_not_allow_the_cycle(api: Door, names: Iterator[str]) -> None:
+def test_the_router_that_was_there_first_need_not_allow_the_cycle(api: ApiClient, names: Iterator[str]) -> None:
     a, b = next(names), next(names)
     route(api, a, b)
     route(api, b, a, allow_cycle=True)
@@ -192,7 +192,7 @@ def test_the_router_that_was_there_first_need_not_allow_the_cycle(api: Door, nam
     assert sorted(read(api, a)) == sorted(read(api, b)) == ["of a", "of b"]
 
 
-def test_a_second_source_into_a_dest_is_refused(api: Door, names: Iterator[str]) -> None:
+def test_a_second_source_into_a_dest_is_refused(api: ApiClient, names: Iterator[str]) -> None:
     a, b, dest = next(names), next(names), next(names)
     first = route(api, a, dest)
     refused = api.put(f"/v0/routers/{b}->{dest}", {"source": b, "dest": dest})
@@ -211,7 +211,7 @@ def test_a_second_source_into_a_dest_is_refused(api: Door, names: Iterator[str])
     assert sorted(read(api, dest)) == ["of a", "of b"]
 
 
-def test_two_routers_may_share_source_and_dest(api: Door, names: Iterator[str]) -> None:
+def test_two_routers_may_share_source_and_dest(api: ApiClient, names: Iterator[str]) -> None:
     source, dest, one, two = next(names), next(names), next(names), next(names)
     route(api, source, dest, one, filter="x")
     route(api, source, dest, two, filter="y")
@@ -220,7 +220,7 @@ def test_two_routers_may_share_source_and_dest(api: Door, names: Iterator[str]) 
 
 
 @pytest.mark.parametrize("other", ["source", "dest"])
-def test_a_router_cannot_be_led_elsewhere(api: Door, names: Iterator[str], other: str) -> None:
+def test_a_router_cannot_be_led_elsewhere(api: ApiClient, names: Iterator[str], other: str) -> None:
     ends = {"source": next(names), "dest": next(names)}
     router = route(api, **ends)
     elsewhere = next(names)
@@ -230,7 +230,7 @@ def test_a_router_cannot_be_led_elsewhere(api: Door, names: Iterator[str], other
     assert api.get(f"/v0/topics/{elsewhere}").status == 404
 
 
-def test_a_router_begins_at_the_head(api: Door, names: Iterator[str]) -> None:
+def test_a_router_begins_at_the_head(api: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     api.append(source, 1, 2)
     route(api, source, dest)
@@ -241,7 +241,7 @@ def test_a_router_begins_at_the_head(api: Door, names: Iterator[str]) -> None:
 @pytest.mark.parametrize(
     ("start", "shown"), [("earliest", [2, 3, 4]), ("head", []), (0, [2, 3, 4]), (3, [4]), (99, [])]
 )
-def test_a_router_begins_where_it_is_told(api: Door, names: Iterator[str], start: Any, shown: list[int]) -> None:
+def test_a_router_begins_where_it_is_told(api: ApiClient, names: Iterator[str], start: Any, shown: list[int]) -> None:
     source, dest = next(names), next(names)
     api.append(source, 1, 2, 3, 4)
     api.post(f"/v0/topics/{source}/delete", {"before_seq": 2})
@@ -251,7 +251,7 @@ def test_a_router_begins_where_it_is_told(api: Door, names: Iterator[str], start
     assert reply["tombstone"] is None
 
 
-def test_a_router_begins_at_a_time(api: Door, names: Iterator[str]) -> None:
+def test_a_router_begins_at_a_time(api: ApiClient, names: Iterator[str]) -> None:
     source, early, late = next(names), next(names), next(names)
     api.append(source, 1)
     ts = api.diff(source).json["records"][0]["$ts"]
@@ -262,7 +262,7 @@ def test_a_router_begins_at_a_time(api: Door, names: Iterator[str]) -> None:
     assert read(api, late)[-1:] == [2]
 
 
-def test_what_the_source_lost_before_is_no_loss_of_the_router(api: Door, names: Iterator[str]) -> None:
+def test_what_the_source_lost_before_is_no_loss_of_the_router(api: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     api.put(f"/v0/topics/{source}", {"cap_records": 1})
     api.append(source, 1, 2, 3)
@@ -271,7 +271,7 @@ def test_what_the_source_lost_before_is_no_loss_of_the_router(api: Door, names: 
     assert ([record["data"] for record in reply["records"]], reply["tombstone"]) == ([3], None)
 
 
-def test_a_paused_router_stands_still_and_goes_on_where_it_stood(api: Door, names: Iterator[str]) -> None:
+def test_a_paused_router_stands_still_and_goes_on_where_it_stood(api: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     router = route(api, source, dest, paused=True)
     ends = {"source": source, "dest": dest}
@@ -285,7 +285,7 @@ def test_a_paused_router_stands_still_and_goes_on_where_it_stood(api: Door, name
     assert read(api, dest) == [1]
 
 
-def test_a_new_filter_counts_for_what_is_forwarded_from_then_on(api: Door, names: Iterator[str]) -> None:
+def test_a_new_filter_counts_for_what_is_forwarded_from_then_on(api: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
     router = route(api, source, dest)
     records = {"records": [{"data": "x", "tag": "x"}, {"data": "y", "tag": "y"}]}
@@ -297,7 +297,7 @@ def test_a_new_filter_counts_for_what_is_forwarded_from_then_on(api: Door, names
     assert [(record["data"], record.get("$tag")) for record in shown] == [("x", "x"), ("y", "y"), ("y", None)]
 
 
-def test_a_key_needs_admin_and_all_names_within_its_prefixes(views: Door, keys: Any) -> None:
+def test_a_key_needs_admin_and_all_names_within_its_prefixes(views: ApiClient, keys: Any) -> None:
     keys("root:admin+read+write+delete,writer:read+write+delete,mine:admin+read+delete+write:a.|b.")
     ends = {"source": "a.1", "dest": "b.1"}
     refused = views.put("/v0/routers/a.r", ends, authorization="Bearer writer")
@@ -317,7 +317,7 @@ def test_a_key_needs_admin_and_all_names_within_its_prefixes(views: Door, keys: 
     assert (refused.status, refused.code) == (403, "forbidden")
 
 
-def test_the_number_of_routers_is_capped(views: Door, names: Iterator[str], settings: Any) -> None:
+def test_the_number_of_routers_is_capped(views: ApiClient, names: Iterator[str], settings: Any) -> None:
     source, dest, more = next(names), next(names), next(names)
     router = route(views, source, dest)
     settings.TOPICS_MAX_ROUTERS = 1

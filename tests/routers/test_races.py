@@ -13,7 +13,7 @@ from base.errors import RouterNotFound
 from routers.api.routers import RoutersQuery, get, list_routers
 from routers.routers import RouterConfig
 from store.script import Script, Statement, perform
-from tests.api.doors import Door
+from tests.api.clients import ApiClient
 from tests.scripts import delete_router, put_router
 from wire.answer import Answer
 from wire.endpoint import Call
@@ -22,7 +22,7 @@ from wire.keys import OPEN
 ROUNDS = 25
 
 
-def test_puts_and_deletes_at_once_are_all_answered(live: Door, names: Any) -> None:
+def test_puts_and_deletes_at_once_are_all_answered(live: ApiClient, names: Any) -> None:
     router, source, dest = (next(names) for _ in range(3))
     config = {"source": source, "dest": dest}
 

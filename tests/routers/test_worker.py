@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import redis
 
 from routers.tasks import IDLE_MS, flag
-from tests.api.doors import Door
+from tests.api.clients import ApiClient
 from tests.instances import Instance, until
 from tests.routers.conftest import route
 
@@ -28,7 +28,7 @@ def topic_id(server: Instance, topic: str) -> int:
 
 
 def test_a_source_whose_routers_all_stand_still_takes_no_work(
-    live: Door, server: Instance, names: Iterator[str]
+    live: ApiClient, server: Instance, names: Iterator[str]
 ) -> None:
     source, dest, router = next(names), next(names), next(names)
     route(live, source, dest, router, paused=True)

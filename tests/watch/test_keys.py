@@ -75,7 +75,7 @@ def test_the_plain_stream_asks_for_a_key_too(alpha: Api) -> None:
 
 
 def test_a_stamp_shows_no_name_outside_the_prefixes(alpha: Api, keyed: Instance) -> None:
-    """Streams, and the event loop's door: who may see every name sees all of them, on the same topic at the same time."""
+    """Streams, and the event loop's live: who may see every name sees all of them, on the same topic at the same time."""
     home, dest, router = new_name("a"), new_name("b"), new_name("a-router")
     beta = Api(keyed.port, "beta")
     route = {"source": home, "dest": dest, "guarantee": "exactly_once", "from": "earliest"}

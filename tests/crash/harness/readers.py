@@ -21,7 +21,7 @@ HEARTBEAT_MS = 1000
 
 
 class Follower(Hand):
-    """Reads topics in turn by diff, through both doors, now and then with a long poll."""
+    """Reads topics in turn by diff, directly and through the gateway, now and then with a long poll."""
 
     pause = 0.05
     until_ended = True

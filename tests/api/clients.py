@@ -47,7 +47,7 @@ def check_declared(method: str, path: str, reply: Reply) -> None:
             assert reply.json["error"]["code"] in codes(refused_with(each))[reply.status], f"{method} {path}"
 
 
-class Door:
+class ApiClient:
     patience = 60.0  # seconds until a test says that no answer came
 
     def send(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Reply:
@@ -83,8 +83,8 @@ class Door:
         return self.post(f"/v0/topics/{topic}/diff", body)
 
 
-class Lane(Door):
-    """A running instance: what is plain to see goes through the event loop's door."""
+class HttpClient(ApiClient):
+    """A running instance: what is plain to see goes through the event loop's live."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -100,7 +100,7 @@ class Lane(Door):
             connection.close()
 
 
-class Views(Door):
+class ViewClient(ApiClient):
     """The DRF views, without a front before them."""
 
     def send(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Reply:

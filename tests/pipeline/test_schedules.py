@@ -55,7 +55,7 @@ def test_a_schedule_of_the_admin_runs_when_it_is_due(
     assert archive.last_run_id == Run.objects.get(job="archive").pk
     page = text(browser.get("/admin/pipeline/run/").content.decode())
     assert "5 records of 1 topics archived" in page
-    assert "there is no topic &#x27;nothing&#x27;" in page
+    assert "topic &#x27;nothing&#x27; does not exist" in page
     browser.post(LIST, {"action": "run_now", "_selected_action": [archive.pk]})
     assert schedules.due(now_ms())
 
@@ -77,7 +77,7 @@ def test_a_time_further_ahead_than_a_round_is_not_waited_for(db: None) -> None:
     [
         ("archive", '{"topic": "orders"}', "missing required field `out`"),
         ("archive", '{"topic": "orders", "out": "/x", "trimm": true}', "contains unknown field `trimm`"),
-        ("archive", '["orders"]', "A JSON object"),
+        ("archive", '["orders"]', "Expected a JSON object"),
         ("latest", '{"topic": 5}', "Expected `str`, got `int`"),
         ("latest", '{"topic": "a\\u0000"}', "topic holds a NUL"),
         ("rollup", '{"topic": ["a", "\\ud800"]}', "topic holds a NUL or half a surrogate pair"),

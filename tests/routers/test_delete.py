@@ -9,17 +9,17 @@ from tests.routers.conftest import read, route
 from topics.models import Cursor
 
 
-def test_it_works(api: ApiClient, names: Iterator[str]) -> None:
+def test_it_works(views: ApiClient, names: Iterator[str]) -> None:
     source, dest = next(names), next(names)
-    router = route(api, source, dest)
-    api.append(source, 1)
-    assert read(api, dest) == [1]
-    answer = api.delete(f"/v0/routers/{router}").json
+    router = route(views, source, dest)
+    views.append(source, 1)
+    assert read(views, dest) == [1]
+    answer = views.delete(f"/v0/routers/{router}").json
     assert answer.pop("performance")["server_total_ms"] > 0
     assert answer == {"router": router, "deleted": True}
-    api.append(source, 2)
-    assert read(api, dest) == [1]  # what was forwarded stays, and nothing follows
-    assert api.get(f"/v0/routers/{router}").code == "router_not_found"
+    views.append(source, 2)
+    assert read(views, dest) == [1]  # what was forwarded stays, and nothing follows
+    assert views.get(f"/v0/routers/{router}").code == "router_not_found"
     assert not Cursor.objects.filter(name=router).exists()
 
 

@@ -79,19 +79,19 @@ class Bounds(NamedTuple):
             size += self.check_meta(bytes(record.meta))
         if size > self.record_bytes:
             raise RecordTooLarge(
-                f"a record is {size} bytes, at most {self.record_bytes} are allowed", max=self.record_bytes
+                f"a record has {size} bytes: expected at most {self.record_bytes}", max=self.record_bytes
             )
         return size
 
     def check_meta(self, meta: bytes) -> int:
         if len(meta) > self.meta_bytes:
-            raise InvalidRequest(f"meta is {len(meta)} bytes, at most {self.meta_bytes} are allowed")
+            raise InvalidRequest(f"meta has {len(meta)} bytes: expected at most {self.meta_bytes}")
         try:
             fields = msgspec.json.decode(meta, type=dict[str, msgspec.Raw])  # numbers can be too large for a float
         except msgspec.MsgspecError as error:
-            raise InvalidRequest("meta has to be an object") from error
+            raise InvalidRequest("invalid meta: expected an object") from error
         if len(fields) > self.meta_keys:
-            raise InvalidRequest(f"meta has {len(fields)} keys, at most {self.meta_keys} are allowed")
+            raise InvalidRequest(f"meta has {len(fields)} keys: expected at most {self.meta_keys}")
         return len(meta)
 
 
@@ -100,9 +100,9 @@ def check_name(what: str, value: str | None, most: int) -> None:
     if value is None:
         return
     if len(value) * 4 > most and len(value.encode()) > most:
-        raise InvalidRequest(f"{what} is {len(value.encode())} bytes long, at most {most} are allowed")
+        raise InvalidRequest(f"{what} has {len(value.encode())} bytes: expected at most {most}")
     if "\0" in value:
-        raise InvalidRequest(f"{what} holds a NUL character")
+        raise InvalidRequest(f"{what} contains a NUL character: remove it")
 
 
 def append_whole(connection: psycopg.Connection[Any], claim: Claim, chunks: Iterable[Sequence[Record]]) -> int:

@@ -62,11 +62,11 @@ BEGIN
         RETURNING topics_record.size)
     SELECT count(*), coalesce(sum(written.size), 0) INTO more, size FROM written;
     IF topic.discard = 'reject' AND topic.cap_records > 0 AND head.count + more > topic.cap_records THEN
-        RAISE EXCEPTION '% holds % records of %', quote_literal(p_topic), head.count, topic.cap_records
+        RAISE EXCEPTION 'topic % has no room: % of at most % records', quote_literal(p_topic), head.count, topic.cap_records
               USING ERRCODE = 'program_limit_exceeded', HINT = 'topic_full';
     END IF;
     IF topic.discard = 'reject' AND topic.cap_bytes > 0 AND head.bytes + size > topic.cap_bytes THEN
-        RAISE EXCEPTION '% holds % bytes of %', quote_literal(p_topic), head.bytes, topic.cap_bytes
+        RAISE EXCEPTION 'topic % has no room: % of at most % bytes', quote_literal(p_topic), head.bytes, topic.cap_bytes
               USING ERRCODE = 'program_limit_exceeded', HINT = 'topic_full';
     END IF;
     UPDATE topics_topichead h

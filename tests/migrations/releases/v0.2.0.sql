@@ -74,11 +74,11 @@ BEGIN
         RETURNING topics_record.size)
     SELECT count(*), coalesce(sum(written.size), 0) INTO more, size FROM written;
     IF topic.discard = 'reject' AND topic.cap_records > 0 AND head.count + more > topic.cap_records THEN
-        RAISE EXCEPTION '% holds % records of %', quote_literal(p_topic), head.count, topic.cap_records
+        RAISE EXCEPTION 'topic % has no room: % of at most % records', quote_literal(p_topic), head.count, topic.cap_records
               USING ERRCODE = 'program_limit_exceeded', HINT = 'topic_full';
     END IF;
     IF topic.discard = 'reject' AND topic.cap_bytes > 0 AND head.bytes + size > topic.cap_bytes THEN
-        RAISE EXCEPTION '% holds % bytes of %', quote_literal(p_topic), head.bytes, topic.cap_bytes
+        RAISE EXCEPTION 'topic % has no room: % of at most % bytes', quote_literal(p_topic), head.bytes, topic.cap_bytes
               USING ERRCODE = 'program_limit_exceeded', HINT = 'topic_full';
     END IF;
     UPDATE topics_topichead h
@@ -4021,40 +4021,40 @@ INSERT INTO public.django_content_type VALUES (46, 'console', 'sample');
 -- Data for Name: django_migrations; Type: TABLE DATA; Schema: public; Owner: -
 --
 
-INSERT INTO public.django_migrations VALUES (1, 'contenttypes', '0001_initial', '2026-11-24 18:01:35.598387+00');
-INSERT INTO public.django_migrations VALUES (2, 'auth', '0001_initial', '2026-11-24 18:01:35.662799+00');
-INSERT INTO public.django_migrations VALUES (3, 'admin', '0001_initial', '2026-11-24 18:01:35.679224+00');
-INSERT INTO public.django_migrations VALUES (4, 'admin', '0002_logentry_remove_auto_add', '2026-11-24 18:01:35.692756+00');
-INSERT INTO public.django_migrations VALUES (5, 'admin', '0003_logentry_add_action_flag_choices', '2026-11-24 18:01:35.706273+00');
-INSERT INTO public.django_migrations VALUES (6, 'contenttypes', '0002_remove_content_type_name', '2026-11-24 18:01:35.734672+00');
-INSERT INTO public.django_migrations VALUES (7, 'auth', '0002_alter_permission_name_max_length', '2026-11-24 18:01:35.756971+00');
-INSERT INTO public.django_migrations VALUES (8, 'auth', '0003_alter_user_email_max_length', '2026-11-24 18:01:35.771235+00');
-INSERT INTO public.django_migrations VALUES (9, 'auth', '0004_alter_user_username_opts', '2026-11-24 18:01:35.776625+00');
-INSERT INTO public.django_migrations VALUES (10, 'auth', '0005_alter_user_last_login_null', '2026-11-24 18:01:35.788284+00');
-INSERT INTO public.django_migrations VALUES (11, 'auth', '0006_require_contenttypes_0002', '2026-11-24 18:01:35.792357+00');
-INSERT INTO public.django_migrations VALUES (12, 'auth', '0007_alter_validators_add_error_messages', '2026-11-24 18:01:35.805029+00');
-INSERT INTO public.django_migrations VALUES (13, 'auth', '0008_alter_user_username_max_length', '2026-11-24 18:01:35.813922+00');
-INSERT INTO public.django_migrations VALUES (14, 'auth', '0009_alter_user_last_name_max_length', '2026-11-24 18:01:35.820494+00');
-INSERT INTO public.django_migrations VALUES (15, 'auth', '0010_alter_group_name_max_length', '2026-11-24 18:01:35.827916+00');
-INSERT INTO public.django_migrations VALUES (16, 'auth', '0011_update_proxy_permissions', '2026-11-24 18:01:35.832851+00');
-INSERT INTO public.django_migrations VALUES (17, 'auth', '0012_alter_user_first_name_max_length', '2026-11-24 18:01:35.838412+00');
-INSERT INTO public.django_migrations VALUES (18, 'axes', '0001_initial', '2026-11-24 18:01:35.84611+00');
-INSERT INTO public.django_migrations VALUES (19, 'axes', '0002_auto_20151217_2044', '2026-11-24 18:01:35.863828+00');
-INSERT INTO public.django_migrations VALUES (20, 'axes', '0003_auto_20160322_0929', '2026-11-24 18:01:35.877523+00');
-INSERT INTO public.django_migrations VALUES (21, 'axes', '0004_auto_20181024_1538', '2026-11-24 18:01:35.889589+00');
-INSERT INTO public.django_migrations VALUES (22, 'axes', '0005_remove_accessattempt_trusted', '2026-11-24 18:01:35.892294+00');
-INSERT INTO public.django_migrations VALUES (23, 'axes', '0006_remove_accesslog_trusted', '2026-11-24 18:01:35.896202+00');
-INSERT INTO public.django_migrations VALUES (24, 'axes', '0007_alter_accessattempt_unique_together', '2026-11-24 18:01:35.9072+00');
-INSERT INTO public.django_migrations VALUES (25, 'axes', '0008_accessfailurelog', '2026-11-24 18:01:35.914697+00');
-INSERT INTO public.django_migrations VALUES (26, 'axes', '0009_add_session_hash', '2026-11-24 18:01:35.92078+00');
-INSERT INTO public.django_migrations VALUES (27, 'axes', '0010_accessattemptexpiration', '2026-11-24 18:01:35.932728+00');
-INSERT INTO public.django_migrations VALUES (28, 'console', '0001_tables', '2026-11-24 18:01:35.97265+00');
-INSERT INTO public.django_migrations VALUES (29, 'django_eventstream', '0001_initial', '2026-11-24 18:01:36.014894+00');
-INSERT INTO public.django_migrations VALUES (30, 'topics', '0001_baseline', '2026-11-24 18:01:36.6199+00');
-INSERT INTO public.django_migrations VALUES (31, 'routers', '0001_baseline', '2026-11-24 18:01:36.705639+00');
-INSERT INTO public.django_migrations VALUES (32, 'pipeline', '0001_baseline', '2026-11-24 18:01:36.866807+00');
-INSERT INTO public.django_migrations VALUES (33, 'push', '0001_baseline', '2026-11-24 18:01:36.932525+00');
-INSERT INTO public.django_migrations VALUES (34, 'sessions', '0001_initial', '2026-11-24 18:01:36.947769+00');
+INSERT INTO public.django_migrations VALUES (1, 'contenttypes', '0001_initial', '2026-11-24 18:05:54.084986+00');
+INSERT INTO public.django_migrations VALUES (2, 'auth', '0001_initial', '2026-11-24 18:05:54.266198+00');
+INSERT INTO public.django_migrations VALUES (3, 'admin', '0001_initial', '2026-11-24 18:05:54.355991+00');
+INSERT INTO public.django_migrations VALUES (4, 'admin', '0002_logentry_remove_auto_add', '2026-11-24 18:05:54.400009+00');
+INSERT INTO public.django_migrations VALUES (5, 'admin', '0003_logentry_add_action_flag_choices', '2026-11-24 18:05:54.423978+00');
+INSERT INTO public.django_migrations VALUES (6, 'contenttypes', '0002_remove_content_type_name', '2026-11-24 18:05:54.542869+00');
+INSERT INTO public.django_migrations VALUES (7, 'auth', '0002_alter_permission_name_max_length', '2026-11-24 18:05:54.675228+00');
+INSERT INTO public.django_migrations VALUES (8, 'auth', '0003_alter_user_email_max_length', '2026-11-24 18:05:54.763374+00');
+INSERT INTO public.django_migrations VALUES (9, 'auth', '0004_alter_user_username_opts', '2026-11-24 18:05:54.802+00');
+INSERT INTO public.django_migrations VALUES (10, 'auth', '0005_alter_user_last_login_null', '2026-11-24 18:05:54.917187+00');
+INSERT INTO public.django_migrations VALUES (11, 'auth', '0006_require_contenttypes_0002', '2026-11-24 18:05:54.92289+00');
+INSERT INTO public.django_migrations VALUES (12, 'auth', '0007_alter_validators_add_error_messages', '2026-11-24 18:05:54.942164+00');
+INSERT INTO public.django_migrations VALUES (13, 'auth', '0008_alter_user_username_max_length', '2026-11-24 18:05:55.01484+00');
+INSERT INTO public.django_migrations VALUES (14, 'auth', '0009_alter_user_last_name_max_length', '2026-11-24 18:05:55.096343+00');
+INSERT INTO public.django_migrations VALUES (15, 'auth', '0010_alter_group_name_max_length', '2026-11-24 18:05:55.155818+00');
+INSERT INTO public.django_migrations VALUES (16, 'auth', '0011_update_proxy_permissions', '2026-11-24 18:05:55.317237+00');
+INSERT INTO public.django_migrations VALUES (17, 'auth', '0012_alter_user_first_name_max_length', '2026-11-24 18:05:55.425231+00');
+INSERT INTO public.django_migrations VALUES (18, 'axes', '0001_initial', '2026-11-24 18:05:55.442814+00');
+INSERT INTO public.django_migrations VALUES (19, 'axes', '0002_auto_20151217_2044', '2026-11-24 18:05:55.548109+00');
+INSERT INTO public.django_migrations VALUES (20, 'axes', '0003_auto_20160322_0929', '2026-11-24 18:05:55.640148+00');
+INSERT INTO public.django_migrations VALUES (21, 'axes', '0004_auto_20181024_1538', '2026-11-24 18:05:55.760914+00');
+INSERT INTO public.django_migrations VALUES (22, 'axes', '0005_remove_accessattempt_trusted', '2026-11-24 18:05:55.767314+00');
+INSERT INTO public.django_migrations VALUES (23, 'axes', '0006_remove_accesslog_trusted', '2026-11-24 18:05:55.775163+00');
+INSERT INTO public.django_migrations VALUES (24, 'axes', '0007_alter_accessattempt_unique_together', '2026-11-24 18:05:55.824949+00');
+INSERT INTO public.django_migrations VALUES (25, 'axes', '0008_accessfailurelog', '2026-11-24 18:05:55.844686+00');
+INSERT INTO public.django_migrations VALUES (26, 'axes', '0009_add_session_hash', '2026-11-24 18:05:55.882988+00');
+INSERT INTO public.django_migrations VALUES (27, 'axes', '0010_accessattemptexpiration', '2026-11-24 18:05:55.911046+00');
+INSERT INTO public.django_migrations VALUES (28, 'console', '0001_tables', '2026-11-24 18:05:55.983113+00');
+INSERT INTO public.django_migrations VALUES (29, 'django_eventstream', '0001_initial', '2026-11-24 18:05:56.026276+00');
+INSERT INTO public.django_migrations VALUES (30, 'topics', '0001_baseline', '2026-11-24 18:05:56.708435+00');
+INSERT INTO public.django_migrations VALUES (31, 'routers', '0001_baseline', '2026-11-24 18:05:56.962811+00');
+INSERT INTO public.django_migrations VALUES (32, 'pipeline', '0001_baseline', '2026-11-24 18:05:57.09484+00');
+INSERT INTO public.django_migrations VALUES (33, 'push', '0001_baseline', '2026-11-24 18:05:57.259979+00');
+INSERT INTO public.django_migrations VALUES (34, 'sessions', '0001_initial', '2026-11-24 18:05:57.282432+00');
 
 
 --

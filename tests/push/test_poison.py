@@ -224,6 +224,7 @@ GUARDED = {
     "topics/copying.py",
     "topics/sql/functions/topic_append_judged.sql",  # tags, nodes and keys: check_rows() refuses NUL
     "topics/config.py",
+    "pipeline/sql/functions/pipeline_append.sql",  # tags and nodes: check_name() of pipeline/written.py refuses NUL
     "topics/audit.py",  # columns of topics, and what the audit log says
     "console/network.py",  # ids of topics
 }

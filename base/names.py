@@ -6,6 +6,7 @@ import re
 
 from django.conf import settings
 
+from base.bounds import check_token
 from base.errors import InvalidRequest
 
 TOPIC_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,254}", re.ASCII)
@@ -49,11 +50,3 @@ def check_node(node: str) -> None:
 
 def check_tag(tag: str) -> None:
     check_token("tag", tag, MAX_TAG_BYTES)
-
-
-def check_token(what: str, value: str, most: int) -> None:
-    """Raises InvalidRequest if the value is longer than `most` bytes, or holds a NUL, which PostgreSQL's text cannot hold."""
-    if len(value) * 4 > most and len(value.encode()) > most:
-        raise InvalidRequest(f"{what} has {len(value.encode())} bytes: expected at most {most}")
-    if "\0" in value:
-        raise InvalidRequest(f"{what} contains a NUL character: remove it")

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 import psycopg
 
+from base.bounds import check_meta, check_token
 from base.errors import InvalidRequest, NotReady, RecordTooLarge, TopicFull, TopicSealed, TopicsError
 
 CHUNK_RECORDS = 10_000
@@ -72,37 +73,17 @@ class Bounds(NamedTuple):
 
     def check(self, record: Record) -> int:
         """Returns the size of a record in bytes. Raises InvalidRequest or RecordTooLarge."""
-        check_name("tag", record.tag, self.tag_bytes)
-        check_name("node", record.node, self.node_bytes)
+        for what, value, most in (("tag", record.tag, self.tag_bytes), ("node", record.node, self.node_bytes)):
+            if value is not None:
+                check_token(what, value, most)
         size = len(record.data)
         if record.meta is not None:
-            size += self.check_meta(bytes(record.meta))
+            size += check_meta(bytes(record.meta), self.meta_bytes, self.meta_keys)
         if size > self.record_bytes:
             raise RecordTooLarge(
                 f"a record has {size} bytes: expected at most {self.record_bytes}", max=self.record_bytes
             )
         return size
-
-    def check_meta(self, meta: bytes) -> int:
-        if len(meta) > self.meta_bytes:
-            raise InvalidRequest(f"meta has {len(meta)} bytes: expected at most {self.meta_bytes}")
-        try:
-            fields = msgspec.json.decode(meta, type=dict[str, msgspec.Raw])  # numbers can be too large for a float
-        except msgspec.MsgspecError as error:
-            raise InvalidRequest("invalid meta: expected an object") from error
-        if len(fields) > self.meta_keys:
-            raise InvalidRequest(f"meta has {len(fields)} keys: expected at most {self.meta_keys}")
-        return len(meta)
-
-
-def check_name(what: str, value: str | None, most: int) -> None:
-    """Raises InvalidRequest if a tag or node is longer than `most` bytes, or holds a NUL, which PostgreSQL cannot store."""
-    if value is None:
-        return
-    if len(value) * 4 > most and len(value.encode()) > most:
-        raise InvalidRequest(f"{what} has {len(value.encode())} bytes: expected at most {most}")
-    if "\0" in value:
-        raise InvalidRequest(f"{what} contains a NUL character: remove it")
 
 
 def append_whole(connection: psycopg.Connection[Any], claim: Claim, chunks: Iterable[Sequence[Record]]) -> int:

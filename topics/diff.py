@@ -10,9 +10,10 @@ import msgspec
 from django.conf import settings
 from msgspec import Meta
 
+from base.bounds import check_token
 from base.clock import now_ms
 from base.errors import InvalidRequest
-from base.names import MAX_TAG_BYTES, check_node, check_token
+from base.names import MAX_TAG_BYTES, check_node
 from store.script import Pause, Script, Statement
 from topics import recency
 from topics.cache import CachedTopic, as_known

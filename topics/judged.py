@@ -92,12 +92,10 @@ class Judged(AtHead):
     @classmethod
     def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> list[Outcome]:
         """Wakes the readers that wait for the topics."""
-        is_synced = batch[0].lane == "fsync"
-        wal_append_ms = (done.wrote - started) * 1000
-        fsync_ms = (done.committed - done.wrote) * 1000 if is_synced else 0.0
+        told, (wal_append_ms, fsync_ms) = cls.told(batch, done, started)
         found: list[Outcome] = [None] * len(batch)
         last: dict[int, tuple[CachedTopic, int]] = {}
-        for verdict in map(Verdict._make, done.rows[is_synced]):
+        for verdict in map(Verdict._make, told):
             each = batch[verdict.n - 1]
             outcome = found[verdict.n - 1] = outcome_of(verdict, each.topic, each.wanted, each.rows)
             if isinstance(outcome, Appended) and not outcome.deduped:

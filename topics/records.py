@@ -11,6 +11,7 @@ import msgspec
 from django.conf import settings
 from msgspec import Meta
 
+from base.bounds import check_meta
 from base.errors import BatchTooLarge, InvalidRequest, RecordTooLarge
 from base.names import check_node, check_tag
 from store import disk
@@ -142,7 +143,7 @@ def columns(records: Sequence[Written], node: str | None, stamp_bytes: int = 0) 
         if record.node is not None and record.node != node:
             check_node(record.node)
         if meta is not NO_META:
-            size += check_meta(bytes(meta), stamp_bytes)
+            size += meta_size(bytes(meta), stamp_bytes)
         data.append(record.data)
         tags.append(tag)
         nodes.append(node if record.node is None else record.node)
@@ -156,18 +157,10 @@ def columns(records: Sequence[Written], node: str | None, stamp_bytes: int = 0) 
     return Rows(data, tags, nodes, metas, sizes, sum(sizes))
 
 
-def check_meta(meta: bytes, stamp_bytes: int = 0) -> int:
-    """Returns the size of a meta object in bytes, 0 for null. Raises InvalidRequest if it is not a small object."""
+def meta_size(meta: bytes, stamp_bytes: int = 0) -> int:
+    """Returns the size of a record's meta in bytes, 0 for null. Raises InvalidRequest if it is not a small object."""
     if meta == b"null":
         return 0
-    most_bytes = settings.TOPICS_MAX_META_BYTES + stamp_bytes
-    most_keys = settings.TOPICS_MAX_META_KEYS + (stamp_bytes > 0)
-    if len(meta) > most_bytes:
-        raise InvalidRequest(f"meta has {len(meta)} bytes: expected at most {most_bytes}")
-    try:
-        fields = msgspec.json.decode(meta, type=dict[str, msgspec.Raw])  # numbers can be too large for a float
-    except msgspec.MsgspecError as error:
-        raise InvalidRequest("invalid meta: expected an object") from error
-    if len(fields) > most_keys:
-        raise InvalidRequest(f"meta has {len(fields)} keys: expected at most {most_keys}")
-    return len(meta)
+    return check_meta(
+        meta, settings.TOPICS_MAX_META_BYTES + stamp_bytes, settings.TOPICS_MAX_META_KEYS + (stamp_bytes > 0)
+    )

@@ -65,6 +65,13 @@ class Write(Coalesced[Outcome]):
         return Statement(*appending([(each.topic, each.rows) for each in batch], now))
 
     @classmethod
+    def told(cls, batch: Sequence[Self], done: Done, started: float) -> tuple[Answer, tuple[float, float]]:
+        """Returns the rows of writes(), and the times (ms) of the statement and of the wait for the disk."""
+        is_synced = batch[0].lane == "fsync"
+        fsync_ms = (done.committed - done.wrote) * 1000 if is_synced else 0.0
+        return done.rows[is_synced], ((done.wrote - started) * 1000, fsync_ms)
+
+    @classmethod
     def bases(cls, batch: Sequence[Self], told: Answer) -> list[int | None]:
         """Returns the seq before the first record of each append, or None for an append that was not done."""
         heads: dict[int, int] = dict(told)
@@ -79,18 +86,16 @@ class Write(Coalesced[Outcome]):
     @classmethod
     def outcomes(cls, batch: Sequence[Self], done: Done, started: float) -> list[Outcome]:
         """Wakes the readers that wait for the topics. Returns the outcome of each append."""
-        is_synced = batch[0].lane == "fsync"
-        wal_append_ms = (done.wrote - started) * 1000
-        fsync_ms = (done.committed - done.wrote) * 1000 if is_synced else 0.0
+        told, times = cls.told(batch, done, started)
         found: list[Outcome] = []
         moved: dict[int, tuple[CachedTopic, int]] = {}
-        for each, base in zip(batch, cls.bases(batch, done.rows[is_synced]), strict=True):
+        for each, base in zip(batch, cls.bases(batch, told), strict=True):
             if base is None:
                 found.append(None)
                 continue
             last = base + each.weight
             moved[each.topic.id] = each.topic, last
-            found.append(Appended(base + 1, last, last, False, False, wal_append_ms, fsync_ms))
+            found.append(Appended(base + 1, last, last, False, False, *times))
         for topic, last in moved.values():
             wake.moved(topic, last)
         return found

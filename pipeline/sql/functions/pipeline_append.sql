@@ -5,6 +5,7 @@
 -- It runs with the rights of its owner, so that a login of the role topics_writer can append and do nothing else. The head's lock comes
 -- first, as in every append: a late copy of a task waits for the first copy, and then sees its entry. A topic that does not exist is
 -- created. Its config is read under the head's lock, because a change of the config needs that lock, too.
+-- topic_append_judged writes the records.
 -- The commit waits for the disk whatever the topic's durability is, because Spark never sends a committed batch again.
 CREATE OR REPLACE FUNCTION pipeline_append(
     p_topic text, p_writer text, p_partition integer, p_batch bigint, p_expected bigint,
@@ -18,8 +19,13 @@ DECLARE
     known   pipeline_written;
     before  bigint;
     new_id  bigint;
+    places  bigint[];
+    sizes   int[];
+    runs    bigint[];
+    ns      bigint[];
     more    bigint;
-    size    bigint;
+    rejects boolean;
+    done    record;
 BEGIN
     PERFORM set_config('synchronous_commit', 'on', true);
     LOOP
@@ -40,41 +46,35 @@ BEGIN
     IF before <> p_expected THEN
         RETURN NULL;
     END IF;
-    IF topic.sealed THEN
-        RAISE EXCEPTION '% is sealed: it takes no records and no deletes until a PUT with sealed false', quote_literal(p_topic)
-              USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'topic_sealed';
-    END IF;
     IF topic.ttl_ms > 0 AND (topic.cap_records > 0 OR topic.cap_bytes > 0) THEN
         PERFORM topic_expire(topic.id, now_ms - topic.ttl_ms);
-        SELECT * INTO head FROM topics_topichead WHERE topic_id = topic.id;
     END IF;
-    WITH new AS (
-        SELECT place, data, tag, node, nullif(meta::text, 'null')::json AS meta,
-               octet_length(data::text) + coalesce(octet_length(nullif(meta::text, 'null')), 0) AS size
-          FROM ROWS FROM (json_array_elements(p_data), json_array_elements_text(p_tags), json_array_elements_text(p_nodes),
-                          json_array_elements(p_metas)) WITH ORDINALITY AS sent (data, tag, node, meta, place)),
-    written AS (
-        INSERT INTO topics_record (topic_id, seq, ts, total, size, volatile, node, tag, meta, data)
-        SELECT topic.id, head.head_seq + new.place, greatest(head.last_ts, now_ms),
-               head.total + sum(new.size) OVER (ORDER BY new.place), new.size, topic.durability IN ('memory', 'ephemeral'),
-               new.node, new.tag, new.meta, new.data
-          FROM new
-        RETURNING topics_record.size)
-    SELECT count(*), coalesce(sum(written.size), 0) INTO more, size FROM written;
-    IF topic.discard = 'reject' AND topic.cap_records > 0 AND head.count + more > topic.cap_records THEN
-        RAISE EXCEPTION 'topic % has no room: % of at most % records', quote_literal(p_topic), head.count, topic.cap_records
+    rejects := topic.discard = 'reject';
+    SELECT array_agg(new.place), array_agg(new.size), array_agg(new.run), array_fill(1::bigint, ARRAY[count(*)::int])
+      INTO places, sizes, runs, ns
+      FROM (SELECT sent.place, sent.size, sum(sent.size) OVER (ORDER BY sent.place)::bigint AS run
+              FROM (SELECT place, octet_length(data::text) + coalesce(octet_length(nullif(meta::text, 'null')), 0) AS size
+                      FROM ROWS FROM (json_array_elements(p_data), json_array_elements(p_metas))
+                           WITH ORDINALITY AS sent (data, meta, place)) sent
+             ORDER BY sent.place) new;
+    more := cardinality(places);
+    SELECT * INTO done
+      FROM topic_append_judged(
+               now_ms, topic.durability IN ('memory', 'ephemeral'), ARRAY[topic.id], ARRAY[topic.id], ARRAY[head.version],
+               ARRAY[more], ARRAY[runs[more]], '[]', '[]', '[]', ARRAY[0], ARRAY[topic.sealed],
+               ARRAY[CASE WHEN rejects THEN nullif(topic.cap_records, 0) END],
+               ARRAY[CASE WHEN rejects THEN nullif(topic.cap_bytes, 0) END], NULL,
+               p_data, p_tags, p_nodes, p_metas, places, sizes, runs, ns);
+    IF done.verdict = 'sealed' THEN
+        RAISE EXCEPTION '% is sealed: it takes no records and no deletes until a PUT with sealed false', quote_literal(p_topic)
+              USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'topic_sealed';
+    ELSIF done.verdict = 'full' AND done.records + more > topic.cap_records AND topic.cap_records > 0 THEN
+        RAISE EXCEPTION 'topic % has no room: % of at most % records', quote_literal(p_topic), done.records, topic.cap_records
+              USING ERRCODE = 'program_limit_exceeded', HINT = 'topic_full';
+    ELSIF done.verdict = 'full' THEN
+        RAISE EXCEPTION 'topic % has no room: % of at most % bytes', quote_literal(p_topic), done.bytes, topic.cap_bytes
               USING ERRCODE = 'program_limit_exceeded', HINT = 'topic_full';
     END IF;
-    IF topic.discard = 'reject' AND topic.cap_bytes > 0 AND head.bytes + size > topic.cap_bytes THEN
-        RAISE EXCEPTION 'topic % has no room: % of at most % bytes', quote_literal(p_topic), head.bytes, topic.cap_bytes
-              USING ERRCODE = 'program_limit_exceeded', HINT = 'topic_full';
-    END IF;
-    UPDATE topics_topichead h
-       SET head_seq = h.head_seq + more, count = h.count + more, bytes = h.bytes + size, total = h.total + size,
-           last_ts = greatest(h.last_ts, now_ms), reserved_seq = topic_reserve(h.head_seq + more, h.reserved_seq),
-           holes_seq = CASE WHEN topic.durability IN ('memory', 'ephemeral') THEN h.head_seq + more ELSE h.holes_seq END,
-           volatile_seq = CASE WHEN topic.durability IN ('memory', 'ephemeral') THEN h.head_seq + more ELSE h.volatile_seq END
-     WHERE h.topic_id = topic.id;
     IF topic.discard = 'old' AND (topic.cap_records > 0 OR topic.cap_bytes > 0) THEN
         PERFORM topic_evict(topic.id, topic.cap_records, topic.cap_bytes);
     END IF;

@@ -30,8 +30,13 @@ DECLARE
     known   pipeline_written;
     before  bigint;
     new_id  bigint;
+    places  bigint[];
+    sizes   int[];
+    runs    bigint[];
+    ns      bigint[];
     more    bigint;
-    size    bigint;
+    rejects boolean;
+    done    record;
 BEGIN
     PERFORM set_config('synchronous_commit', 'on', true);
     LOOP
@@ -52,41 +57,35 @@ BEGIN
     IF before <> p_expected THEN
         RETURN NULL;
     END IF;
-    IF topic.sealed THEN
-        RAISE EXCEPTION '% is sealed: it takes no records and no deletes until a PUT with sealed false', quote_literal(p_topic)
-              USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'topic_sealed';
-    END IF;
     IF topic.ttl_ms > 0 AND (topic.cap_records > 0 OR topic.cap_bytes > 0) THEN
         PERFORM topic_expire(topic.id, now_ms - topic.ttl_ms);
-        SELECT * INTO head FROM topics_topichead WHERE topic_id = topic.id;
     END IF;
-    WITH new AS (
-        SELECT place, data, tag, node, nullif(meta::text, 'null')::json AS meta,
-               octet_length(data::text) + coalesce(octet_length(nullif(meta::text, 'null')), 0) AS size
-          FROM ROWS FROM (json_array_elements(p_data), json_array_elements_text(p_tags), json_array_elements_text(p_nodes),
-                          json_array_elements(p_metas)) WITH ORDINALITY AS sent (data, tag, node, meta, place)),
-    written AS (
-        INSERT INTO topics_record (topic_id, seq, ts, total, size, volatile, node, tag, meta, data)
-        SELECT topic.id, head.head_seq + new.place, greatest(head.last_ts, now_ms),
-               head.total + sum(new.size) OVER (ORDER BY new.place), new.size, topic.durability IN ('memory', 'ephemeral'),
-               new.node, new.tag, new.meta, new.data
-          FROM new
-        RETURNING topics_record.size)
-    SELECT count(*), coalesce(sum(written.size), 0) INTO more, size FROM written;
-    IF topic.discard = 'reject' AND topic.cap_records > 0 AND head.count + more > topic.cap_records THEN
-        RAISE EXCEPTION 'topic % has no room: % of at most % records', quote_literal(p_topic), head.count, topic.cap_records
+    rejects := topic.discard = 'reject';
+    SELECT array_agg(new.place), array_agg(new.size), array_agg(new.run), array_fill(1::bigint, ARRAY[count(*)::int])
+      INTO places, sizes, runs, ns
+      FROM (SELECT sent.place, sent.size, sum(sent.size) OVER (ORDER BY sent.place)::bigint AS run
+              FROM (SELECT place, octet_length(data::text) + coalesce(octet_length(nullif(meta::text, 'null')), 0) AS size
+                      FROM ROWS FROM (json_array_elements(p_data), json_array_elements(p_metas))
+                           WITH ORDINALITY AS sent (data, meta, place)) sent
+             ORDER BY sent.place) new;
+    more := cardinality(places);
+    SELECT * INTO done
+      FROM topic_append_judged(
+               now_ms, topic.durability IN ('memory', 'ephemeral'), ARRAY[topic.id], ARRAY[topic.id], ARRAY[head.version],
+               ARRAY[more], ARRAY[runs[more]], '[]', '[]', '[]', ARRAY[0], ARRAY[topic.sealed],
+               ARRAY[CASE WHEN rejects THEN nullif(topic.cap_records, 0) END],
+               ARRAY[CASE WHEN rejects THEN nullif(topic.cap_bytes, 0) END], NULL,
+               p_data, p_tags, p_nodes, p_metas, places, sizes, runs, ns);
+    IF done.verdict = 'sealed' THEN
+        RAISE EXCEPTION '% is sealed: it takes no records and no deletes until a PUT with sealed false', quote_literal(p_topic)
+              USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'topic_sealed';
+    ELSIF done.verdict = 'full' AND done.records + more > topic.cap_records AND topic.cap_records > 0 THEN
+        RAISE EXCEPTION 'topic % has no room: % of at most % records', quote_literal(p_topic), done.records, topic.cap_records
+              USING ERRCODE = 'program_limit_exceeded', HINT = 'topic_full';
+    ELSIF done.verdict = 'full' THEN
+        RAISE EXCEPTION 'topic % has no room: % of at most % bytes', quote_literal(p_topic), done.bytes, topic.cap_bytes
               USING ERRCODE = 'program_limit_exceeded', HINT = 'topic_full';
     END IF;
-    IF topic.discard = 'reject' AND topic.cap_bytes > 0 AND head.bytes + size > topic.cap_bytes THEN
-        RAISE EXCEPTION 'topic % has no room: % of at most % bytes', quote_literal(p_topic), head.bytes, topic.cap_bytes
-              USING ERRCODE = 'program_limit_exceeded', HINT = 'topic_full';
-    END IF;
-    UPDATE topics_topichead h
-       SET head_seq = h.head_seq + more, count = h.count + more, bytes = h.bytes + size, total = h.total + size,
-           last_ts = greatest(h.last_ts, now_ms), reserved_seq = topic_reserve(h.head_seq + more, h.reserved_seq),
-           holes_seq = CASE WHEN topic.durability IN ('memory', 'ephemeral') THEN h.head_seq + more ELSE h.holes_seq END,
-           volatile_seq = CASE WHEN topic.durability IN ('memory', 'ephemeral') THEN h.head_seq + more ELSE h.volatile_seq END
-     WHERE h.topic_id = topic.id;
     IF topic.discard = 'old' AND (topic.cap_records > 0 OR topic.cap_bytes > 0) THEN
         PERFORM topic_evict(topic.id, topic.cap_records, topic.cap_bytes);
     END IF;
@@ -4021,40 +4020,40 @@ INSERT INTO public.django_content_type VALUES (46, 'console', 'sample');
 -- Data for Name: django_migrations; Type: TABLE DATA; Schema: public; Owner: -
 --
 
-INSERT INTO public.django_migrations VALUES (1, 'contenttypes', '0001_initial', '2026-11-24 18:05:54.084986+00');
-INSERT INTO public.django_migrations VALUES (2, 'auth', '0001_initial', '2026-11-24 18:05:54.266198+00');
-INSERT INTO public.django_migrations VALUES (3, 'admin', '0001_initial', '2026-11-24 18:05:54.355991+00');
-INSERT INTO public.django_migrations VALUES (4, 'admin', '0002_logentry_remove_auto_add', '2026-11-24 18:05:54.400009+00');
-INSERT INTO public.django_migrations VALUES (5, 'admin', '0003_logentry_add_action_flag_choices', '2026-11-24 18:05:54.423978+00');
-INSERT INTO public.django_migrations VALUES (6, 'contenttypes', '0002_remove_content_type_name', '2026-11-24 18:05:54.542869+00');
-INSERT INTO public.django_migrations VALUES (7, 'auth', '0002_alter_permission_name_max_length', '2026-11-24 18:05:54.675228+00');
-INSERT INTO public.django_migrations VALUES (8, 'auth', '0003_alter_user_email_max_length', '2026-11-24 18:05:54.763374+00');
-INSERT INTO public.django_migrations VALUES (9, 'auth', '0004_alter_user_username_opts', '2026-11-24 18:05:54.802+00');
-INSERT INTO public.django_migrations VALUES (10, 'auth', '0005_alter_user_last_login_null', '2026-11-24 18:05:54.917187+00');
-INSERT INTO public.django_migrations VALUES (11, 'auth', '0006_require_contenttypes_0002', '2026-11-24 18:05:54.92289+00');
-INSERT INTO public.django_migrations VALUES (12, 'auth', '0007_alter_validators_add_error_messages', '2026-11-24 18:05:54.942164+00');
-INSERT INTO public.django_migrations VALUES (13, 'auth', '0008_alter_user_username_max_length', '2026-11-24 18:05:55.01484+00');
-INSERT INTO public.django_migrations VALUES (14, 'auth', '0009_alter_user_last_name_max_length', '2026-11-24 18:05:55.096343+00');
-INSERT INTO public.django_migrations VALUES (15, 'auth', '0010_alter_group_name_max_length', '2026-11-24 18:05:55.155818+00');
-INSERT INTO public.django_migrations VALUES (16, 'auth', '0011_update_proxy_permissions', '2026-11-24 18:05:55.317237+00');
-INSERT INTO public.django_migrations VALUES (17, 'auth', '0012_alter_user_first_name_max_length', '2026-11-24 18:05:55.425231+00');
-INSERT INTO public.django_migrations VALUES (18, 'axes', '0001_initial', '2026-11-24 18:05:55.442814+00');
-INSERT INTO public.django_migrations VALUES (19, 'axes', '0002_auto_20151217_2044', '2026-11-24 18:05:55.548109+00');
-INSERT INTO public.django_migrations VALUES (20, 'axes', '0003_auto_20160322_0929', '2026-11-24 18:05:55.640148+00');
-INSERT INTO public.django_migrations VALUES (21, 'axes', '0004_auto_20181024_1538', '2026-11-24 18:05:55.760914+00');
-INSERT INTO public.django_migrations VALUES (22, 'axes', '0005_remove_accessattempt_trusted', '2026-11-24 18:05:55.767314+00');
-INSERT INTO public.django_migrations VALUES (23, 'axes', '0006_remove_accesslog_trusted', '2026-11-24 18:05:55.775163+00');
-INSERT INTO public.django_migrations VALUES (24, 'axes', '0007_alter_accessattempt_unique_together', '2026-11-24 18:05:55.824949+00');
-INSERT INTO public.django_migrations VALUES (25, 'axes', '0008_accessfailurelog', '2026-11-24 18:05:55.844686+00');
-INSERT INTO public.django_migrations VALUES (26, 'axes', '0009_add_session_hash', '2026-11-24 18:05:55.882988+00');
-INSERT INTO public.django_migrations VALUES (27, 'axes', '0010_accessattemptexpiration', '2026-11-24 18:05:55.911046+00');
-INSERT INTO public.django_migrations VALUES (28, 'console', '0001_tables', '2026-11-24 18:05:55.983113+00');
-INSERT INTO public.django_migrations VALUES (29, 'django_eventstream', '0001_initial', '2026-11-24 18:05:56.026276+00');
-INSERT INTO public.django_migrations VALUES (30, 'topics', '0001_baseline', '2026-11-24 18:05:56.708435+00');
-INSERT INTO public.django_migrations VALUES (31, 'routers', '0001_baseline', '2026-11-24 18:05:56.962811+00');
-INSERT INTO public.django_migrations VALUES (32, 'pipeline', '0001_baseline', '2026-11-24 18:05:57.09484+00');
-INSERT INTO public.django_migrations VALUES (33, 'push', '0001_baseline', '2026-11-24 18:05:57.259979+00');
-INSERT INTO public.django_migrations VALUES (34, 'sessions', '0001_initial', '2026-11-24 18:05:57.282432+00');
+INSERT INTO public.django_migrations VALUES (1, 'contenttypes', '0001_initial', '2026-11-24 18:23:18.626324+00');
+INSERT INTO public.django_migrations VALUES (2, 'auth', '0001_initial', '2026-11-24 18:23:18.697903+00');
+INSERT INTO public.django_migrations VALUES (3, 'admin', '0001_initial', '2026-11-24 18:23:18.722754+00');
+INSERT INTO public.django_migrations VALUES (4, 'admin', '0002_logentry_remove_auto_add', '2026-11-24 18:23:18.73294+00');
+INSERT INTO public.django_migrations VALUES (5, 'admin', '0003_logentry_add_action_flag_choices', '2026-11-24 18:23:18.749026+00');
+INSERT INTO public.django_migrations VALUES (6, 'contenttypes', '0002_remove_content_type_name', '2026-11-24 18:23:18.784913+00');
+INSERT INTO public.django_migrations VALUES (7, 'auth', '0002_alter_permission_name_max_length', '2026-11-24 18:23:18.807677+00');
+INSERT INTO public.django_migrations VALUES (8, 'auth', '0003_alter_user_email_max_length', '2026-11-24 18:23:18.823732+00');
+INSERT INTO public.django_migrations VALUES (9, 'auth', '0004_alter_user_username_opts', '2026-11-24 18:23:18.83626+00');
+INSERT INTO public.django_migrations VALUES (10, 'auth', '0005_alter_user_last_login_null', '2026-11-24 18:23:18.863011+00');
+INSERT INTO public.django_migrations VALUES (11, 'auth', '0006_require_contenttypes_0002', '2026-11-24 18:23:18.878763+00');
+INSERT INTO public.django_migrations VALUES (12, 'auth', '0007_alter_validators_add_error_messages', '2026-11-24 18:23:18.898149+00');
+INSERT INTO public.django_migrations VALUES (13, 'auth', '0008_alter_user_username_max_length', '2026-11-24 18:23:18.925001+00');
+INSERT INTO public.django_migrations VALUES (14, 'auth', '0009_alter_user_last_name_max_length', '2026-11-24 18:23:18.960701+00');
+INSERT INTO public.django_migrations VALUES (15, 'auth', '0010_alter_group_name_max_length', '2026-11-24 18:23:18.977315+00');
+INSERT INTO public.django_migrations VALUES (16, 'auth', '0011_update_proxy_permissions', '2026-11-24 18:23:18.991473+00');
+INSERT INTO public.django_migrations VALUES (17, 'auth', '0012_alter_user_first_name_max_length', '2026-11-24 18:23:19.008401+00');
+INSERT INTO public.django_migrations VALUES (18, 'axes', '0001_initial', '2026-11-24 18:23:19.017064+00');
+INSERT INTO public.django_migrations VALUES (19, 'axes', '0002_auto_20151217_2044', '2026-11-24 18:23:19.067757+00');
+INSERT INTO public.django_migrations VALUES (20, 'axes', '0003_auto_20160322_0929', '2026-11-24 18:23:19.13436+00');
+INSERT INTO public.django_migrations VALUES (21, 'axes', '0004_auto_20181024_1538', '2026-11-24 18:23:19.209481+00');
+INSERT INTO public.django_migrations VALUES (22, 'axes', '0005_remove_accessattempt_trusted', '2026-11-24 18:23:19.22151+00');
+INSERT INTO public.django_migrations VALUES (23, 'axes', '0006_remove_accesslog_trusted', '2026-11-24 18:23:19.230359+00');
+INSERT INTO public.django_migrations VALUES (24, 'axes', '0007_alter_accessattempt_unique_together', '2026-11-24 18:23:19.260523+00');
+INSERT INTO public.django_migrations VALUES (25, 'axes', '0008_accessfailurelog', '2026-11-24 18:23:19.286758+00');
+INSERT INTO public.django_migrations VALUES (26, 'axes', '0009_add_session_hash', '2026-11-24 18:23:19.306256+00');
+INSERT INTO public.django_migrations VALUES (27, 'axes', '0010_accessattemptexpiration', '2026-11-24 18:23:19.322022+00');
+INSERT INTO public.django_migrations VALUES (28, 'console', '0001_tables', '2026-11-24 18:23:19.394547+00');
+INSERT INTO public.django_migrations VALUES (29, 'django_eventstream', '0001_initial', '2026-11-24 18:23:19.438811+00');
+INSERT INTO public.django_migrations VALUES (30, 'topics', '0001_baseline', '2026-11-24 18:23:19.773284+00');
+INSERT INTO public.django_migrations VALUES (31, 'routers', '0001_baseline', '2026-11-24 18:23:19.872123+00');
+INSERT INTO public.django_migrations VALUES (32, 'pipeline', '0001_baseline', '2026-11-24 18:23:19.92996+00');
+INSERT INTO public.django_migrations VALUES (33, 'push', '0001_baseline', '2026-11-24 18:23:20.008517+00');
+INSERT INTO public.django_migrations VALUES (34, 'sessions', '0001_initial', '2026-11-24 18:23:20.020945+00');
 
 
 --

@@ -1,0 +1,28 @@
+"""Checks of a record's parts against bounds that the caller gives. They need no settings, so Spark's executors use them, too."""
+
+from __future__ import annotations
+
+import msgspec
+
+from base.errors import InvalidRequest
+
+
+def check_token(what: str, value: str, most: int) -> None:
+    """Raises InvalidRequest if the value is longer than `most` bytes, or holds a NUL, which PostgreSQL's text cannot hold."""
+    if len(value) * 4 > most and len(value.encode()) > most:
+        raise InvalidRequest(f"{what} has {len(value.encode())} bytes: expected at most {most}")
+    if "\0" in value:
+        raise InvalidRequest(f"{what} contains a NUL character: remove it")
+
+
+def check_meta(meta: bytes, most_bytes: int, most_keys: int) -> int:
+    """Returns the size of a meta object in bytes. Raises InvalidRequest if it is not an object within the bounds."""
+    if len(meta) > most_bytes:
+        raise InvalidRequest(f"meta has {len(meta)} bytes: expected at most {most_bytes}")
+    try:
+        fields = msgspec.json.decode(meta, type=dict[str, msgspec.Raw])  # numbers can be too large for a float
+    except msgspec.MsgspecError as error:
+        raise InvalidRequest("invalid meta: expected an object") from error
+    if len(fields) > most_keys:
+        raise InvalidRequest(f"meta has {len(fields)} keys: expected at most {most_keys}")
+    return len(meta)

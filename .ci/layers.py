@@ -177,8 +177,5 @@ def foreign() -> Iterator[str]:
 
 
 found = [*upward(), *circles(), *reaching(), *foreign()]
-print(
-    "\n".join(found)
-    or "Every package imports only what lies below it, in no circle, and leaves the log's tables to topics/."
-)
+print("\n".join(found) or "Packages import only packages below, in no circle, and leave the log's tables to topics/.")
 sys.exit(bool(found))

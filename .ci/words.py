@@ -6,10 +6,10 @@
     messages        0.20        0.5        5.0        14
     tests           2.00        9.0        9.5        20
 
-- who/what: per 100 words. The words hide the noun that the reader looks for.
-- openings: percent of the sentences that begin with Who, What, Of, That and the like.
-- pronouns: per 100 words. The reader has to look for their nouns.
-- longest: words that 90 % of the sentences have at most.
+- who/what: the number of these words per 100 words. They stand in the place of a noun.
+- openings: the percentage of sentences with Who, What, Of, That or a similar word at the beginning.
+- pronouns: the number of pronouns per 100 words. The reader has to look for the nouns.
+- longest: 90 % of the sentences have at most this number of words.
 
 docs are README.md, CONTRIBUTING.md and docs/. comments are comments and docstrings of the code, tests those of tests/. messages
 are string literals of five words or more. The figures cannot see whether a sentence is clear. CONTRIBUTING.md has the rules.

@@ -204,7 +204,7 @@ def needs(totals: dict[str, Any], routers: list[Behind], stuck: Any, processes: 
         text = f"Cursor {cursor} of {topic} has not advanced for {still} and is {counted(lag, 'record')} behind."
         found.append(
             Need(
-                "warn", text, "Check that its reader runs. If no reader needs the cursor, delete it.", topic_url(topic)
+                "warn", text, "Check whether a reader runs. If no reader needs the cursor, delete it.", topic_url(topic)
             )
         )
     if totals["failures"]:

@@ -170,7 +170,7 @@ def consequences(router: StoredRouter, at: RouterPosition, target: int) -> list[
     if router.guarantee == Router.Guarantee.EXACTLY_ONCE:
         return [
             again,
-            f"The router is exactly_once: it leaves out records that {router.dest} still holds, and the others get new seqs.",
+            f"The router is exactly_once: records that {router.dest} still holds are left out, and all others get new seqs.",
         ]
     return [
         again,

@@ -36,7 +36,7 @@ SIGNPOSTS = (
     Signpost("schema", "/v0/schema", "Schema", "the API as OpenAPI, to generate a client"),
     Signpost("admin", "/admin/", "Console", "topics, routers, keys and problems. Needs a login"),
     Signpost("health", "/v0/health", "Health", "whether this process runs"),
-    Signpost("ready", "/v0/ready", "Readiness", "whether this process can serve, and its problems"),
+    Signpost("ready", "/v0/ready", "Readiness", "whether this process can serve, and the problems"),
     Signpost("metrics", "/v0/metrics", "Metrics", "metrics for Prometheus. Needs a key if keys are configured"),
 )
 

@@ -229,7 +229,7 @@ def checked_position(value: Any, parts: Mapping[str, Listed]) -> tuple[str, dict
     try:
         after, cursors = msgspec.convert(value, tuple[str, dict[str, str]])
     except msgspec.ValidationError as error:
-        raise InvalidRequest("invalid cursor: it is not from this list. Start without cursor") from error
+        raise InvalidRequest("invalid cursor: this list gave out other cursors. Start without cursor") from error
     return after, {route: cursor for route, cursor in cursors.items() if route in parts}
 
 

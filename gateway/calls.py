@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 Next = Callable[[Request], Awaitable[Response]]
 PREFER_NO_ANSWER = b"respond-async"
 Shown = tuple[tuple[str, ...], str | None]  # of a wrapped id: the way to its server, and the subject's name
-NO_ID_OF_THIS_STREAM = "invalid Last-Event-ID: it is not from this stream. Connect without it"
+NO_ID_OF_THIS_STREAM = "invalid Last-Event-ID: this stream gave out other ids. Connect without it"
 
 
 class Session:

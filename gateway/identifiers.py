@@ -58,7 +58,7 @@ def unwrapped(request: Request, way: tuple[str, ...], unwrap: Unwrap) -> Request
     except Foreign as error:
         if is_stream:
             raise NotFound("unknown or expired watch session: create another with POST /v0/watch") from error
-        raise InvalidRequest("invalid cursor: it is not from this list. Start without cursor") from error
+        raise InvalidRequest("invalid cursor: this list gave out other cursors. Start without cursor") from error
     if is_stream:
         return request.replace(path=f"/v0/watch/{quote(identifier, safe='')}")
     return request.replace(query=with_parameter(request.query, "cursor", identifier))

@@ -261,7 +261,7 @@ def decoded_id(text: str) -> dict[str, Any]:
         )
         return found
     except (ValueError, binascii.Error, msgspec.MsgspecError) as error:
-        raise InvalidRequest("invalid Last-Event-ID: it is not from this stream. Connect without it") from error
+        raise InvalidRequest("invalid Last-Event-ID: this stream gave out other ids. Connect without it") from error
 
 
 def encoded_id(position: dict[str, Any]) -> bytes:

@@ -159,7 +159,7 @@ def position_in(position: Mapping[str, Any], name: str, start: int) -> int:
     """Returns a topic's position in a Last-Event-ID. Raises InvalidRequest."""
     found = position.get(name, start)
     if not isinstance(found, int) or found < 0:
-        raise InvalidRequest("invalid Last-Event-ID: it is not from this stream. Connect without it")
+        raise InvalidRequest("invalid Last-Event-ID: this stream gave out other ids. Connect without it")
     return found
 
 

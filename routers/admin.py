@@ -67,7 +67,7 @@ class RouterForm(DomainForm):
             "preserve_node": "Copies keep $node, which prevents loops.",
             "preserve_tag": "Copies keep $tag.",
             "allow_cycle": "The router may close a cycle, for mirrors.",
-            "allow_fan_in": "The dest may have other sources whose routers also set this.",
+            "allow_fan_in": "The dest may have other sources. Each of their routers must set this, too.",
             "guarantee": "exactly_once stamps each copy with its origin, in meta._topics_router.",
         }
 

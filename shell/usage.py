@@ -18,7 +18,7 @@ def lines() -> Iterator[str]:
     yield f"{found.spans:>16,} spans (estimated) of forwarded records, {size(found.spans_bytes)} on disk"
     yield f"{found.waiting_records:>16,} records below a floor, not examined yet"
     yield f"{found.held_records:>16,} records kept, because spans still show them"
-    yield f"{found.reclaimed_records:>16,} records whose space was reused so far"
+    yield f"{found.reclaimed_records:>16,} records with reused space so far"
     for pin in found.pinned:
         home = f"{pin.home} (deleted)" if pin.home_deleted else pin.home
         yield f"{pin.records:>16,} records of {home} are kept for {pin.shown_by}"

@@ -107,7 +107,7 @@ class Judged(AtHead):
 
 
 def judge(topic: CachedTopic, wanted: Append, rows: Rows, now: int) -> Script[Appended | None]:
-    """Append under conditions. None: the topic has another version. Raises TopicsError: the append was refused."""
+    """Append under conditions. Returns None if the topic has another version. Raises TopicsError if the append is refused."""
     outcome = yield Judged(topic, wanted, rows, now)
     if isinstance(outcome, TopicsError):
         raise outcome
@@ -116,9 +116,9 @@ def judge(topic: CachedTopic, wanted: Append, rows: Rows, now: int) -> Script[Ap
 
 
 def append_once(topic: CachedTopic, wanted: Append, rows: Rows, now: int) -> Script[Appended | None]:
-    """Append in the transaction of the caller, who wakes the readers after its commit. None: the topic has another version.
+    """Append in the transaction of the caller. The caller wakes the readers after the commit.
 
-    Raises TopicsError: the append was refused.
+    Returns None if the topic has another version. Raises TopicsError if the append is refused.
     """
     started = time.perf_counter()
     yield Statement(SYNC, ("on" if topic.durability == "fsync" else "off",))

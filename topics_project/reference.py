@@ -21,7 +21,7 @@ A flag takes `1` or `0`. A list has commas between its entries. `_MS`, `_SECONDS
 Without an upper bound in its row, it is 2,147,483,647, or 2^62 for caps of bytes.
 """
 
-# A setting whose name ends so has this unit.
+# The unit of a setting, and the end of the setting's name.
 UNITS = {"ms": "_MS", "s": "_SECONDS", "days": "_DAYS", "bytes": "_BYTES"}
 
 # Defaults that depend on the machine or on other settings.
@@ -148,7 +148,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         ),
         "TOPICS_IDLE_TRANSACTION_TIMEOUT_MS": (
             "ms",
-            "PostgreSQL undoes a write whose process is silent for this time",
+            "PostgreSQL undoes a write after this silence of its process",
             "the machine is very slow",
         ),
         "TOPICS_STATEMENT_TIMEOUT_MS": (
@@ -186,7 +186,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         "TOPICS_MAX_META_KEYS": ("", "Keys of `meta`", ""),
         "TOPICS_MAX_TAG_BYTES": ("bytes", "A tag", ""),
         "TOPICS_MAX_NODE_BYTES": ("bytes", "A node", ""),
-        "TOPICS_MAX_NODES": ("", "Nodes that one read or watch names", ""),
+        "TOPICS_MAX_NODES": ("", "Nodes in one read or watch", ""),
         "TOPICS_DIFF_BYTES": ("bytes", "A read ends here, after at least one record", ""),
         "TOPICS_DIFF_MAX_LIMIT": ("", "Largest `limit` of a read. A higher one is lowered", ""),
         "TOPICS_UPLOAD_LEAST_RATE": (
@@ -201,7 +201,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         "TOPICS_MAX_ROUTERS": ("", "Routers", ""),
         "TOPICS_MAX_TOTAL_BYTES": (
             "bytes",
-            "`data` and `meta` of all topics. Set it, so that clients cannot fill the disk",
+            "`data` and `meta` of all topics. A value keeps clients from filling the disk",
             "",
         ),
         "TOPICS_MAX_WATCH_SESSIONS": ("", "Watch sessions. A session without a stream makes room first", ""),
@@ -212,7 +212,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         "TOPICS_MAX_BODIES_BYTES": ("bytes", "Bodies of simultaneous requests in each web process", ""),
         "TOPICS_MAX_STALLED_BYTES": (
             "bytes",
-            "Bytes that a web process keeps for streams whose clients do not read. Above, it cuts those that stalled longest",
+            "Unread bytes of streams in a web process. Above, the process cuts the streams that stalled longest",
             "",
         ),
         "TOPICS_MAX_ROUTER_HOPS": (
@@ -222,7 +222,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         ),
         "TOPICS_WATCH_SESSION_TTL_MS": (
             "ms",
-            "A watch session expires this long after its last stream, or 30 s after its creation without a stream",
+            "Life of a watch session after its last stream. Without a stream it expires 30 s after its creation",
             "",
         ),
         "TOPICS_AUDIT_DAYS": ("days", "Age at which entries of the audit log are deleted", ""),

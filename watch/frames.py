@@ -36,9 +36,9 @@ def parse_id(text: str) -> dict[str, int]:
         ids.pop(OF_BEFORE, None)
         seqs = {topic: msgspec.json.decode(seq, type=int) for topic, seq in ids.items()}
     except (ValueError, binascii.Error, msgspec.MsgspecError, RecursionError) as error:
-        raise InvalidRequest("invalid Last-Event-ID: it is not from this stream. Connect without it") from error
+        raise InvalidRequest("invalid Last-Event-ID: this stream gave out other ids. Connect without it") from error
     if any(seq < 0 for seq in seqs.values()):
-        raise InvalidRequest("invalid Last-Event-ID: it is not from this stream. Connect without it")
+        raise InvalidRequest("invalid Last-Event-ID: this stream gave out other ids. Connect without it")
     return seqs
 
 

@@ -45,9 +45,9 @@ def read_cursor(cursor: str, length: int) -> tuple[str, ...]:
     try:
         after = msgspec.json.decode(base64.b64decode(cursor, altchars=b"-_", validate=True), type=list[str])
     except (ValueError, msgspec.MsgspecError) as error:
-        raise InvalidRequest("invalid cursor: it is not from this list. Start without cursor") from error
+        raise InvalidRequest("invalid cursor: this list gave out other cursors. Start without cursor") from error
     if len(after) != length or any("\0" in name for name in after):
-        raise InvalidRequest("invalid cursor: it is not from this list. Start without cursor")
+        raise InvalidRequest("invalid cursor: this list gave out other cursors. Start without cursor")
     return tuple(after)
 
 

@@ -137,7 +137,7 @@ def page_after(call: PageQuery) -> cursors.After:
     name, kind, id = call.after(3)
     number = bigint(id or "0")
     if number is None:
-        raise InvalidRequest("invalid cursor: it is not from this list. Start without cursor")
+        raise InvalidRequest("invalid cursor: this list gave out other cursors. Start without cursor")
     return cursors.After(name, kind, number)
 
 

@@ -6,10 +6,10 @@
 -- `records` is the batch: topic, U+001F and data of each, with U+001E between them. Valid JSON contains neither. `unreadable`
 -- counts the records that this call put aside.
 --
--- Who else may be here: any number of workers. The subscriber's row is the lock. A worker that does not get it leaves (SKIP
--- LOCKED), because the holder does the same work. A lease is a number that only grows, and a time by PostgreSQL's clock. While
--- it lasts, no other worker takes the queue. After another worker has taken it, the older number changes nothing. The holder
--- counts that time from before it asked, by its own clock, and sends nothing when it is over (deliveries.py).
+-- Any number of workers may call this at once. The subscriber's row is the lock. A worker without the lock leaves (SKIP LOCKED),
+-- because the holder does the same work. A lease is a number that only grows, and a time by PostgreSQL's clock. During a lease, no
+-- other worker takes the queue. After another worker has taken the queue, the older number changes nothing. The holder counts the
+-- time from before the call, by its own clock, and sends nothing after the end of the lease (deliveries.py).
 --
 -- An event whose ts is more than 10 s ahead was stamped by a clock that was ahead. It does not wait until that time.
 --

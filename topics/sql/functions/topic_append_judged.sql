@@ -1,18 +1,18 @@
 -- Append to any number of topics under conditions: an idempotency key, an expected head, the caps of a topic that rejects, a sealed
 -- topic. Each append is judged by itself: a refused append writes nothing and does not affect the others.
 --
--- In:  p_ids: the topics, each once and in order. p_of and the arrays and JSON lists behind it have one entry per append: its topic,
---      the version that the caller knows, its records and bytes, its conditions, and the caps of a topic that rejects (else NULL).
---      p_expired: below which time records of a topic that rejects are expired (NULL: no topic has such a time).
---      p_data … p_ns have one entry per record: p_ns says which append it belongs to (1 is the first), p_places its place in the
---      append, and p_runs the bytes of the append up to its end. Lists of NULLs alone may be empty.
+-- In:  p_ids has the topics, each once and in order. p_of … p_cap_bytes have one entry per append: the topic, the version known to
+--      the caller, the numbers of records and bytes, the conditions, and the caps of a topic that rejects (else NULL).
+--      p_expired: records of a topic that rejects are expired below this time (NULL: no topic has a TTL).
+--      p_data … p_ns have one entry per record: p_ns is the number of the append (1 is the first), p_places the place in the append,
+--      and p_runs the bytes of the append up to the record's end. A list of NULLs alone may be empty.
 -- Out: the verdict on each append, with the head, records and bytes of its topic before the call:
 --        done                 the append has first_seq to last_seq
 --        kept                 the key names the append of first_seq to last_seq, which carried the same records
 --        other                the key names that append, and it carried other records
 --        sealed, head, full   the append was refused: the topic is sealed, its head is not the expected one, or it lacks room
---      An append has no row if its topic has another version, or if it fits only in case an append before it does not fit. The caller
---      sends it again.
+--      An append has no row if its topic has another version, or if the append would fit only without an append before it. The
+--      caller sends such an append again.
 --
 -- The caller sends at most one append per key. An append that expects a head is the first to its topic.
 CREATE OR REPLACE FUNCTION topic_append_judged(

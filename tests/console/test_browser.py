@@ -251,7 +251,7 @@ def test_without_scripts_the_pages_say_the_same(chromium: Chromium, topic: str) 
     chromium.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         for page, told in (
-            ("/admin/", "No problems"),
+            ("/admin/", f"Router {topic}-full is blocked"),
             (f"/admin/graph/?focus={topic}", "In words"),
             (f"/admin/live/?topic={topic}", "Without JavaScript, see"),
         ):

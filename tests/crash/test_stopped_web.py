@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import signal
 from collections.abc import Callable
@@ -31,11 +32,12 @@ def instance(instances: Callable[..., Instance]) -> Instance:
 
 
 def write(instance: Instance, ending: list[bool]) -> None:
-    """Appends that look whether there is room before they write: some statements to a transaction each."""
-    while not ending:
-        body = {"records": [{"data": 1}]}
+    """Changes the config: several statements in each transaction, behind the lock of the head."""
+    for ttl_ms in itertools.count(1_000_000):
+        if ending:
+            return
         with contextlib.suppress(OSError):  # the process that has this connection stands still
-            ask(instance.port, "POST", "/v0/topics/t", body, 1)
+            ask(instance.port, "PUT", "/v0/topics/t", {"ttl_ms": ttl_ms}, 1)
 
 
 def stop_a_holder(instance: Instance, database: psycopg.Connection) -> int:

@@ -15,7 +15,8 @@ COMMAND = re.compile(rf"^    ((?:[A-Z_]+=\S+ )*(?:{PROGRAMS})(?=[ (])(?:.*\\\n)*
 FENCED = re.compile(r"^```(\w*).*?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Runs on until it is stopped: it has done what it is printed for as soon as it has said something.
 # A stream begins with a line that says when to connect again, and with an empty one.
-ENDLESS = """{command} > endless 2>> said & pid=$!
+# The file is emptied before the command starts: else grep could find the output of the stream before.
+ENDLESS = """: > endless; {command} >> endless 2>> said & pid=$!
 until grep -qvE '^(retry: .*)?$' endless || ! kill -0 $pid; do sleep 0.05; done
 kill $pid; wait $pid || true; [ -s endless ]"""
 

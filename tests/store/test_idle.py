@@ -17,9 +17,9 @@ def burst(instance: Instance) -> None:
 
     def client(number: int) -> None:
         name, append = f"t{number % TOPICS}", {"records": [{"data": 1}]}
-        capped = {"discard": "reject", "cap_records": 1_000_000}
-        assert ask(instance.port, "PUT", f"/v0/topics/{name}", capped).status in (200, 201)
-        for _ in range(5):
+        for turn in range(5):
+            config = {"ttl_ms": 1_000_000 + 5 * number + turn}  # another one each time, so that a transaction stores it
+            assert ask(instance.port, "PUT", f"/v0/topics/{name}", config).status in (200, 201)
             assert ask(instance.port, "POST", f"/v0/topics/{name}", append).status == 200
             assert ask(instance.port, "POST", f"/v0/topics/{name}/diff", {}).status == 200
             assert ask(instance.port, "GET", "/v0/topics").status == 200

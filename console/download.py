@@ -25,9 +25,10 @@ from console import records
 from console.browse import filter_of
 from console.live import admitted, key_of
 from console.records import Filter, Shown
-from console.visitor import enter, threads
+from console.visitor import enter
 from store.database import mend
 from store.script import run
+from store.threads import pages
 from topics.describe import Held, held
 from watch.serve import disconnected, flowing
 from wire import shutdown
@@ -101,7 +102,7 @@ async def stream(scope: dict[str, Any], receive: Any, send: Send) -> None:
     name, kind = path[1], path[2]
     check_topic_name(name)
     asked = wanted(scope["query_string"])
-    topic = await threads().run(look_up, name)
+    topic = await pages.run(look_up, name)
     headers = [
         (b"content-type", KINDS[kind]),
         (b"content-disposition", f'attachment; filename="{name.replace(":", "_")}.{kind}"'.encode()),
@@ -135,7 +136,7 @@ async def lines(topic_id: int, name: str, floor: int, start: int, kind: str, cho
     if kind == "csv":
         yield (",".join(COLUMNS) + "\r\n").encode()
     while start > floor:
-        page = await threads().run(read, topic_id, name, floor, start, chosen)
+        page = await pages.run(read, topic_id, name, floor, start, chosen)
         yield b"".join(as_json(row) if kind == "ndjson" else as_csv(row) for row in page.rows)
         start = page.lowest - 1
 

@@ -12,7 +12,8 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any, NamedTuple
 
 import redis
@@ -53,6 +54,9 @@ COUNTED = {"topics_appended_records_total": "appended", "topics_read_records_tot
 REQUESTS = "topics_http_requests_total"
 
 
+Do = Callable[[Callable[[], None]], object]
+
+
 class Seen(NamedTuple):
     """This process's view of the others at its last heartbeat."""
 
@@ -75,8 +79,8 @@ class ProcessHeartbeat:
         self.seen: Seen | None = None
         self.redis = redis.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=1, socket_timeout=1)
 
-    def start(self) -> None:
-        threading.Thread(target=self.beat_forever, name="heartbeat", daemon=True).start()
+    def start(self, do: Do) -> None:
+        threading.Thread(target=self.beat_forever, args=(do,), name="heartbeat", daemon=True).start()
 
     def note(self, sums: dict[tuple[str | int, ...], int]) -> None:
         """Adds the increments since the last call."""
@@ -91,19 +95,26 @@ class ProcessHeartbeat:
         """Notes that this process has taken or sent a task."""
         self.worked_ts = now_ms()
 
-    def beat_forever(self) -> None:
+    def beat_forever(self, do: Do) -> None:
         while True:
-            try:
-                self.beat(now_ms())
-            except Exception as error:
-                connection.close()
-                if not isinstance(error, TopicsError):
-                    log.exception("Could not write the heartbeat of this process")
-                # PostgreSQL is unavailable. Then no row can be written, and readiness reports PostgreSQL itself.
+            length = self.look_at_queue()  # here, because Redis may take its time
+            do(partial(self.try_beat, length))
             time.sleep(BEAT_SECONDS)
 
-    def beat(self, now: int) -> None:
-        """Writes our heartbeat and our counts, and reads the heartbeats of others."""
+    def try_beat(self, queue_length: int | None) -> None:
+        try:
+            self.beat(now_ms(), queue_length)
+        except Exception as error:
+            connection.close()
+            if not isinstance(error, TopicsError):
+                log.exception("Could not write the heartbeat of this process")
+            # PostgreSQL is unavailable. Then no row can be written, and readiness reports PostgreSQL itself.
+
+    def beat(self, now: int, queue_length: int | None) -> None:
+        """Writes our heartbeat and our counts, and reads the heartbeats of others.
+
+        `queue_length`: None if Redis did not answer.
+        """
         mend()
         prepared(
             SAY,
@@ -127,9 +138,8 @@ class ProcessHeartbeat:
                     self.counts += counts
                 raise
         prepared(FORGET, {"now": now, "forget_ms": FORGET_MS, "stale_ms": STALE_MS})
-        length = self.look_at_queue()
-        redis_ts = now if length is not None else self.seen.redis_ts if self.seen else 0
-        self.seen = Seen(now, dict(prepared(ALIVE, ())), length, redis_ts)
+        redis_ts = now if queue_length is not None else self.seen.redis_ts if self.seen else 0
+        self.seen = Seen(now, dict(prepared(ALIVE, ())), queue_length, redis_ts)
 
     def look_at_queue(self) -> int | None:
         try:
@@ -163,12 +173,15 @@ class Ours:
     def __init__(self) -> None:
         self.heartbeat: ProcessHeartbeat | None = None
 
-    def start(self, kind: str) -> ProcessHeartbeat:
-        """Starts the heartbeats of this process. A second call in the same process does nothing."""
+    def start(self, kind: str, do: Do = lambda beat: beat()) -> ProcessHeartbeat:
+        """Starts the heartbeats of this process. A second call in the same process does nothing.
+
+        `do` runs each heartbeat. In a web process it does so on a connection that other work uses, too.
+        """
         heartbeat = self.here()
         if heartbeat is None:
             heartbeat = self.heartbeat = ProcessHeartbeat(kind)
-            heartbeat.start()
+            heartbeat.start(do)
         return heartbeat
 
     def here(self) -> ProcessHeartbeat | None:

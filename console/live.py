@@ -17,8 +17,9 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from base.errors import NotFound, ShuttingDown, TopicsError
-from console.visitor import enter, threads
+from console.visitor import enter
 from store.database import mend, translated
+from store.threads import pages
 from watch import frames
 from watch.outflow import Outflow
 from watch.registry import registry
@@ -71,7 +72,7 @@ class Board:
     async def run(self) -> None:
         while True:
             try:
-                frame = frames.event(self.part.event, body=await threads().run(self.render))
+                frame = frames.event(self.part.event, body=await pages.run(self.render))
             except Exception as error:
                 if not isinstance(error, TopicsError) and translated(error) is None:
                     log.exception("A part of a page failed. The page shows its last state")

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from base.errors import Forbidden, MethodNotAllowed, Unauthorized
-from store.threads import Threads
+from store.threads import pages
 from wire.visitors import staff
-
-
-@cache
-def threads() -> Threads:
-    """Returns this process's two threads for the queries of the console's streams. Each query takes milliseconds."""
-    return Threads(2, "console")
 
 
 def visitor(cookie: str, permission: str) -> Any:
@@ -31,4 +24,4 @@ async def enter(scope: dict[str, Any], permission: str) -> Any:
     if scope["method"] != "GET":
         raise MethodNotAllowed(f"this path does not take {scope['method']}: send GET for a stream")
     cookie = dict(scope["headers"]).get(b"cookie", b"").decode("latin-1")
-    return await threads().run(visitor, cookie, permission)
+    return await pages.run(visitor, cookie, permission)

@@ -20,7 +20,7 @@ from store.held import LONG_MS, HeldLocks, limited
 from store.pool import Pool
 from store.script import NOT_SYNCED, Coalesced, Done, PlannedTransaction, Statement
 
-CONNECTIONS = 5  # for all lanes of an event loop; a lane has one connection during its round trip
+CONNECTIONS = 3  # for all lanes of an event loop; a lane has one connection during its round trip
 BRIEF_MS = 10  # the wait for each lock while the coalescer finds out which lock is held
 SESSION = "SET synchronous_commit = off"
 # This commit waits for the disk. Then all earlier commits are on disk, too.

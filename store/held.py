@@ -24,7 +24,7 @@ from store.script import Statement
 LONG_MS = 100
 # A lock counts as held for this long after a step last had to wait, because a client that holds a lock often does so again.
 HELD_SECONDS = 1.0
-PLACES = 4  # held locks that steps wait for at once, so that the waits cannot take every connection
+PLACES = 2  # held locks that steps wait for at once, so that the waits cannot take every connection
 
 
 class Turn(NamedTuple):

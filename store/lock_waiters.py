@@ -19,7 +19,7 @@ from store.held import LONG_MS, HeldLocks
 from store.pool import Pool
 
 T = TypeVar("T")
-READERS = 3  # connections of an event loop for such statements
+READERS = 1  # connections of an event loop for such statements
 
 
 class LockWaiters:

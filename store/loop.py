@@ -19,17 +19,19 @@ from store.reads import Reads
 from store.script import Begin, Bound, Coalesced, Pause, Script, Shared, Statement
 
 T = TypeVar("T")
+# An event loop has at most 12 connections: these, those of the coalescer (3) and of the lock waiters (1), and for a moment one
+# that asks whether PostgreSQL answers (liveness.py). A web process has 4 more, in threads. So the process holds at most 16.
 READS = 2  # connections for quick reads, which share round trips
-READERS = 4  # connections for other single statements, each its own transaction
-WRITERS = 8  # connections for transactions of one script each, and for steps that wait for a held lock
+READERS = 2  # connections for other single statements, each its own transaction
+WRITERS = 3  # connections for transactions of one script each, and for steps that wait for a held lock
 
 
 class Loop:
     """One event loop's connections for scripts."""
 
-    def __init__(self, reads: int = READS) -> None:
+    def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self.reads, self.readers = Reads(reads), Pool(READERS)
+        self.reads, self.readers = Reads(READS), Pool(READERS)
         self.writers = Pool(WRITERS)
         self.held = HeldLocks(self.writers)
         self.turns, self.coalescer = LockWaiters(self.held), Coalescer(self.held)

@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 from django.conf import settings
@@ -88,6 +88,11 @@ class Threads:
         future = watched.loop.run_in_executor(self.pool, job.run, *arguments)
         return await watched.answered(future, MOST_SECONDS, job.give_up)
 
+    def do(self, work: Callable[[], object]) -> None:
+        """Wait for work, from another thread. `work` raises nothing. After close() the work is not done."""
+        with contextlib.suppress(RuntimeError, CancelledError):
+            self.pool.submit(Job(work).run).result()
+
     def submit(self, work: Callable[..., object], *arguments: Any) -> None:
         """Starts the work in a thread, without a wait for its result."""
         self.pool.submit(work, *arguments)
@@ -119,3 +124,9 @@ class Job(Generic[T]):
         with self.lock:
             if self.thread is not None:
                 end_connection(self.thread)
+
+
+# The threads of a web process. Each holds a connection, so all pages share the first ones.
+pages = Threads(settings.WEB_THREADS, "web")
+# For short work that must not wait for pages: keys, readiness, heartbeats and the pulse.
+quick = Threads(1, "quick")

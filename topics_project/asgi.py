@@ -18,7 +18,7 @@ from base.processes import die_with_parent  # noqa: E402
 from console import heartbeat  # noqa: E402
 from console.streams import stream_at  # noqa: E402
 from push import counters  # noqa: E402
-from store import loop  # noqa: E402
+from store import loop, threads  # noqa: E402
 from topics_project import heartbeats, wiring  # noqa: E402
 from topics_project.urls import ROUTES  # noqa: E402
 from wire.app import App  # noqa: E402
@@ -28,7 +28,7 @@ from wire.cors import Application, Cors  # noqa: E402
 def load_all() -> None:
     """Loads all long-lived modules and excludes their objects from garbage collection. A full collection took 80 ms."""
     import_module(settings.ROOT_URLCONF)
-    heartbeat.start("web")
+    heartbeat.start("web", threads.quick.do)
     heartbeats.in_loop("web")
     gc.collect()
     gc.freeze()

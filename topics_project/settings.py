@@ -34,7 +34,7 @@ PORT: int = number("PORT", 4000, least=1, most=65535)
 # Two processes saturate two cores. Above four, PostgreSQL is the limit.
 WEB_WORKERS: int = number("WEB_WORKERS", min(os.cpu_count() or 1, 4), least=1)
 # Threads of each web process for Django's views. Each thread holds a database connection.
-WEB_THREADS: int = number("WEB_THREADS", 8, least=1)
+WEB_THREADS: int = number("WEB_THREADS", 3, least=1)
 WORKER_PROCESSES: int = number("WORKER_PROCESSES", 2, least=1)  # of the Celery worker
 # Processes that `manage.py run` starts beside the web server. Leave out push if you do not use the push bus, and beat if beat
 # runs on another host.

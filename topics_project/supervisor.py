@@ -137,7 +137,7 @@ def push() -> list[str]:
     """
     argv = [sys.executable, "-m", "celery", "-A", "topics_project.celery", "worker", "--loglevel", "WARNING"]
     argv += ["--queues", "push", "--hostname", f"push-{secrets.token_hex(4)}@%h", "--pool", "threads"]
-    return [*argv, "--concurrency", "4", "--without-gossip", "--without-mingle"]
+    return [*argv, "--concurrency", "2", "--without-gossip", "--without-mingle"]
 
 
 def beat() -> list[str]:

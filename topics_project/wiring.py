@@ -55,13 +55,13 @@ def wire() -> None:
         (topics.metrics.collect, routers.metrics.collect, push.metrics.collect, console.metrics.collect)
     )
     metrics.on_flush.set(heartbeat.note)
+    pulse.looks.set((health.process.look_at_redis,))
     pulse.steps.set(
         (
             metrics.flush,
             memory.give_back,
             lambda: threads.end_idle(time.monotonic()),
             recency.flush,
-            health.process.look_at_redis,
             counters.note_start,
             counters.flush,
         )

@@ -16,7 +16,7 @@ from base.clock import now_ms
 from base.errors import TopicsError
 from base.per_loop import PerLoop
 from store.database import translated
-from store.loop import Loop
+from store.loop import here
 from store.script import Statement
 from topics import recency, wake
 from topics.heads import HEAD
@@ -24,7 +24,6 @@ from watch.feeds import Feeds
 from watch.wakes import Wakes
 
 log = logging.getLogger(__name__)
-READERS = 3  # connections to PostgreSQL that all streams of this process share
 LOOK_SECONDS = 0.9  # between two queries of all heads
 QUIET_SECONDS = 30.0  # between two log lines about trouble
 
@@ -73,7 +72,7 @@ class Hub:
         self.priorities: dict[int, int] = {}
         self.sealed: set[int] = set()  # the followed topics that were sealed a second ago
         self.seekers: dict[Seeker, None] = {}
-        self.store = Loop(READERS)
+        self.store = here()
         self.feeds = Feeds(self.store)
         self.chores: list[Callable[[], Awaitable[None]]] = [self.look, self.seek]  # run once a second, in this order
         self.running = asyncio.create_task(self.run())

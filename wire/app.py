@@ -23,7 +23,7 @@ from base.errors import NotReady, Unauthorized
 from store import script
 from store.database import mend
 from store.script import Script
-from store.threads import Threads
+from store.threads import pages, quick
 from wire import accept, client, fast_path, hosts, limits, metrics, pulse, shutdown, sockets, upload, visitors
 from wire.answer import Answer, refusal
 from wire.api import V0, Api
@@ -81,9 +81,7 @@ class App:
         `checks` raise NotReady if a serving connection does not answer. `closers` close these connections. `load_all` is called
         once, before the first request.
         """
-        self.threads = Threads(settings.WEB_THREADS, "web")
-        self.site = Bridge(site, self.threads)
-        self.readiness = Threads(1, "ready")
+        self.site = Bridge(site, pages)
         self.routes, self.stream_at = routes, stream_at
         self.places = lru_cache(MOST_PATHS)(self.look_up)  # most requests are for few paths
         self.checks, self.closers, self.load_all = checks, closers, load_all
@@ -117,8 +115,8 @@ class App:
             else:
                 for close in self.closers:
                     await close()
-                self.threads.close()
-                self.readiness.close()
+                pages.close()
+                quick.close()
             await send({"type": f"{message['type']}.complete"})
             if message["type"] == "lifespan.shutdown":
                 return
@@ -184,7 +182,7 @@ class App:
     async def visitor(self, api: Api, scope: Scope, headers: dict[bytes, bytes]) -> str | None:
         """Returns the id of a visitor of the browsable API for the caps: an operator or a key. Returns None for a stranger."""
         if b"authorization" not in headers and b"cookie" in headers:
-            user = await self.threads.run(visitors.staff, headers[b"cookie"].decode("latin-1"))
+            user = await pages.run(visitors.staff, headers[b"cookie"].decode("latin-1"))
             if user is not None:
                 return f"user:{user.pk}"
         try:
@@ -225,7 +223,7 @@ class App:
             mend()
             return script.run(probing)
 
-        return await self.readiness.run(run)
+        return await quick.run(run)
 
     async def most(self, scope: Scope, headers: dict[bytes, bytes]) -> int:
         """Returns how many bytes of a body this page reads. 0: the app ignores the body. Raises NotFound."""
@@ -236,7 +234,7 @@ class App:
             return 0  # a static file, or Django's 404 page
         if path.startswith("/admin/") and scope["method"] in TAKES_BODY and upload.announced(headers) > upload.SMALL:
             cookie = headers.get(b"cookie", b"").decode("latin-1")
-            if await self.threads.run(visitors.may_administer, cookie):
+            if await pages.run(visitors.may_administer, cookie):
                 return ADMIN_FORM_BYTES
         return upload.SMALL
 

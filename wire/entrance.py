@@ -8,13 +8,12 @@ from typing import Any
 
 from base.errors import Unauthorized
 from store.database import translating
-from store.threads import Threads
+from store.threads import quick
 from wire.api import Api, Keys
 from wire.client import address
 from wire.keys import OPEN, Key, keyring, open_to
 
 Scope = dict[str, Any]
-_threads = Threads(1, "keys")
 _asked_for: set[Keys] = set()  # keys that the thread reads now or next: only once, for any number of requests
 # Requests with unknown keys share one reading of the keys in this time, because a client may guess keys at any rate.
 DOUBT_SECONDS = 0.05
@@ -24,10 +23,10 @@ async def fresh_keys(keys: Keys = keyring) -> None:
     """Wait until the keys are at most a second old. Raises NotReady."""
     if keys.stale:
         with translating():
-            await _threads.run(keys.refresh)
+            await quick.run(keys.refresh)
     elif keys.aging and keys not in _asked_for:
         _asked_for.add(keys)
-        _threads.submit(refresh, keys)
+        quick.submit(refresh, keys)
 
 
 def refresh(keys: Keys) -> None:

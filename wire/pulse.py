@@ -11,10 +11,13 @@ from django.db import connection
 
 from base.slot import Slot
 from store.database import translated
+from store.threads import quick
 
 log = logging.getLogger(__name__)
 PAUSE_SECONDS = 1.0
-steps: Slot[Sequence[Callable[[], object]]] = Slot()
+Step = Callable[[], object]
+steps: Slot[Sequence[Step]] = Slot()  # on a connection to PostgreSQL that other short work uses, too
+looks: Slot[Sequence[Step]] = Slot()  # may wait for Redis, so they must not hold up that work
 
 
 class Pulse:
@@ -37,11 +40,16 @@ start = process.start
 def beat_forever() -> None:
     while True:
         time.sleep(PAUSE_SECONDS)
-        beat()
+        perform(looks.value)
+        quick.do(beat)
 
 
 def beat() -> None:
-    for step in steps.value:
+    perform(steps.value)
+
+
+def perform(steps: Sequence[Step]) -> None:
+    for step in steps:
         try:
             step()
         except Exception as error:

@@ -28,7 +28,7 @@ def test_who_says_nothing_is_missed(ours: ProcessHeartbeat) -> None:
     now = now_ms()
     for kind, silent_ms in (("worker", 1_000), ("beat", STALE_MS + 1_000)):
         Process.objects.create(id=kind, kind=kind, host="h", pid=1, started_ts=1, seen_ts=now - silent_ms)
-    ours.beat(now)
+    ours.beat(now, ours.look_at_queue())
     assert ours.degraded(now) == ["beat"]
     ours.started_ts = now  # the others may still be starting
     assert ours.degraded(now) == []
@@ -38,11 +38,11 @@ def test_push_is_missed_only_if_it_was_there(ours: ProcessHeartbeat) -> None:
     now = now_ms()
     for kind in ("worker", "beat"):
         Process.objects.create(id=kind, kind=kind, host="h", pid=1, started_ts=1, seen_ts=now)
-    ours.beat(now)
+    ours.beat(now, ours.look_at_queue())
     assert ours.degraded(now) == []
     assert "push" not in metered()
     Process.objects.create(id="push", kind="push", host="h", pid=1, started_ts=1, seen_ts=now - STALE_MS - 1)
-    ours.beat(now)
+    ours.beat(now, ours.look_at_queue())
     assert ours.degraded(now) == ["push"]
     assert metered()["push"] == 0
 
@@ -58,7 +58,7 @@ def test_redis_that_does_not_answer_is_missed(ours: ProcessHeartbeat) -> None:
 
     ours.started_ts = now_ms()
     ours.redis = redis.Redis(port=1, socket_connect_timeout=1)
-    ours.beat(now_ms())
+    ours.beat(now_ms(), ours.look_at_queue())
     assert ours.degraded(now_ms()) == ["redis"]
 
 
@@ -68,7 +68,7 @@ def test_before_the_first_look_nobody_is_missed(ours: ProcessHeartbeat) -> None:
 
 def test_a_process_that_ended_is_forgotten(ours: ProcessHeartbeat) -> None:
     Process.objects.create(id="old", kind="web", host="h", pid=1, started_ts=1, seen_ts=now_ms() - FORGET_MS - 1)
-    ours.beat(now_ms())
+    ours.beat(now_ms(), ours.look_at_queue())
     assert list(Process.objects.values_list("id", flat=True)) == [ours.id]
 
 
@@ -77,7 +77,7 @@ def test_a_process_that_died_ahead_of_time_is_missed(ours: ProcessHeartbeat) -> 
     now = now_ms()
     for kind, ts in (("worker", now), ("beat", now + 3_600_000)):
         Process.objects.create(id=kind, kind=kind, host="h", pid=1, started_ts=1, seen_ts=ts)
-    ours.beat(now)
+    ours.beat(now, ours.look_at_queue())
     assert ours.degraded(now) == ["beat"]
 
 
@@ -91,9 +91,9 @@ def test_counts_of_all_processes_add_up(ours: ProcessHeartbeat) -> None:
     }
     for each in (ours, other, ours):
         each.note(told)
-    ours.beat(now_ms())
-    other.beat(now_ms())
-    other.beat(now_ms())
+    ours.beat(now_ms(), ours.look_at_queue())
+    other.beat(now_ms(), other.look_at_queue())
+    other.beat(now_ms(), other.look_at_queue())
     assert dict(Count.objects.values_list("name", "value")) == {"appended": 15, "errors": 6}
 
 

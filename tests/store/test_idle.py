@@ -30,7 +30,7 @@ def burst(instance: Instance) -> None:
 
 
 def test_connections_of_a_burst_are_closed_again(instances: Callable[..., Instance]) -> None:
-    instance = instances(TOPICS_IDLE_CONNECTION_SECONDS="1")
+    instance = instances(TOPICS_IDLE_CONNECTION_SECONDS="3")
     with instance.connect() as database:
 
         def backends() -> int:
@@ -40,6 +40,6 @@ def test_connections_of_a_burst_are_closed_again(instances: Callable[..., Instan
         base = backends()
         for _ in range(2):
             burst(instance)
-            assert backends() > base + 3  # else there is nothing to close
+            assert backends() > base  # else there is nothing to close
             until(lambda: backends() <= base, f"{base} backends again, and not {backends()}")
     assert instance.is_ready()

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+import psycopg
 import pytest
 
 from tests.api.clients import HttpClient
@@ -142,14 +143,32 @@ class Mirror:
 
 
 def kill_a_backend(instance: Instance) -> None:
-    """One process of PostgreSQL: the postmaster then ends all others, and recovers."""
+    """Kill one process of PostgreSQL, and wait until the postmaster has ended all others and has recovered."""
     with instance.connect() as connection:
         pid = connection.execute(
             "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
             " ORDER BY query_start DESC NULLS LAST LIMIT 1"
         ).fetchone()
-    assert pid is not None
-    os.kill(pid[0], signal.SIGKILL)
+        assert pid is not None
+        os.kill(pid[0], signal.SIGKILL)
+        until(lambda: not answers(connection), "the postmaster to end this connection")
+    until(lambda: recovered(instance), "PostgreSQL to recover")
+
+
+def answers(connection: psycopg.Connection[Any]) -> bool:
+    try:
+        connection.execute("SELECT 1")
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def recovered(instance: Instance) -> bool:
+    try:
+        instance.connect().close()
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 def test_what_a_crash_took_back_can_be_undone(instance: Instance) -> None:

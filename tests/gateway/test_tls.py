@@ -34,7 +34,7 @@ def configuration(authority, two_servers, tmp_path: Path):
     authority.configure_trust(context)
     context.verify_mode = ssl.CERT_REQUIRED
     secured = Served(answer)
-    port = secured.call(secured.server.listen(tls=context))
+    port = secured.listen(tls=context)
     tls = {
         name: str(tmp_path / file) for name, file in (("ca", "ca.pem"), ("certificate", "own.pem"), ("key", "own.pem"))
     }

@@ -3,13 +3,16 @@
 import asyncio
 import contextlib
 import socket
+import ssl
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
+import psutil
 import uvloop
 
 from http1 import Limits, Request, Response, Server
+from tests.instances import until
 
 TEXT = [(b"content-type", b"text/plain")]
 
@@ -22,16 +25,28 @@ class Served:
         self.loop = uvloop.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self.thread.start()
-        self.port: int = self.call(self.server.listen())
+        self.ports: list[int] = []
+        self.port = self.listen()
+
+    def listen(self, tls: ssl.SSLContext | None = None) -> int:
+        """Listen on one more port, and return it."""
+        self.ports.append(self.call(self.server.listen(tls=tls)))
+        return self.ports[-1]
 
     def call(self, awaitable: Any, seconds: float = 30) -> Any:
         return asyncio.run_coroutine_threadsafe(awaitable, self.loop).result(seconds)
 
     def stop(self) -> None:
         self.call(self.server.drain(0))
+        # A client may be in a TLS handshake, which the server does not know yet. uvloop complains of a loop that closes then.
+        until(lambda: not self.has_connections(), "the clients to end their connections")
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join()
         self.loop.close()
+
+    def has_connections(self) -> bool:
+        """Returns whether this process holds a connection of a client, in any state."""
+        return any(each.laddr.port in self.ports for each in psutil.Process().net_connections("tcp"))
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[socket.socket]:

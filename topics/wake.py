@@ -7,6 +7,8 @@ hook. A thread of its own sends both after the commit, merged by topic.
 from __future__ import annotations
 
 import logging
+import os
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -20,8 +22,9 @@ from topics.cache import CachedTopic
 
 log = logging.getLogger(__name__)
 CHANNEL = "events_channel"  # the channel of django-eventstream's Redis listener (watch/wakes.py)
-# A message as django-eventstream writes it. Its data is topic ids, each with its head: "17 4711 18 3".
-MESSAGE = '{"channel":"topics","event_type":"moved","data":"%s","pub_id":null}'
+# A message as django-eventstream writes it. Its data is topic ids, each with its head: "17 4711 18 3". Its id is the sender.
+MESSAGE = '{"channel":"topics","event_type":"moved","data":"%s","pub_id":"%s"}'
+STARTED = secrets.token_hex(8)  # the same in all forks of a process
 PAUSE_SECONDS = 0.005  # between two rounds: an idle topic is sent at once, a busy one at most 200 times a second
 UNHEARD_SECONDS = 0.05  # after a round without a listener: a process whose first stream starts now gets the next
 READER_SECONDS = 0.002  # before a worker is asked: a client that reads its own write advances the dest itself
@@ -32,6 +35,11 @@ Listener = Callable[[int, int], None]  # topic id, head seq; called in the threa
 # itself. Called in the sender's thread, with the sender's connection to Redis.
 RoutedHook = Callable[["redis.Redis", set[int]], set[int]]
 on_routed: Slot[RoutedHook] = Slot()
+
+
+def sender() -> str:
+    """Returns the name of this process in its wake-ups. A process skips its own, because its listeners were already called."""
+    return f"{STARTED} {os.getpid()}"
 
 
 class Wake:
@@ -119,7 +127,7 @@ class Wake:
     def send(self, client: redis.Redis, heads: dict[int, int], routed: set[int]) -> bool:
         """Sends to the other processes, then to the routers. Returns whether any process listens."""
         # One message for all topics: a command per topic would take the interpreter away from the appends.
-        message = MESSAGE % " ".join(f"{id} {head}" for id, head in heads.items())
+        message = MESSAGE % (" ".join(f"{id} {head}" for id, head in heads.items()), sender())
         heard: int = client.execute_command("PUBLISH", CHANNEL, message)
         if routed:
             time.sleep(READER_SECONDS)

@@ -23,6 +23,8 @@ from django_eventstream import views
 from django_eventstream.event import Event
 from redis.exceptions import RedisError
 
+from topics import wake
+
 log = logging.getLogger(__name__)
 TOPICS = "topics"  # the channel of messages from topics/wake.py
 HEADS = re.compile(r"\d{1,19} \d{1,19}(?: \d{1,19} \d{1,19})*")  # topic ids, each with its head
@@ -32,7 +34,7 @@ Moved = Callable[[int, int], None]  # topic id, head seq; called in the event lo
 
 
 class Wakes(views.RedisListener):
-    """Calls `moved` for each topic whose head advanced in any process, from start() until start() is cancelled."""
+    """Calls `moved` for each topic whose head advanced in another process, from start() until start() is cancelled."""
 
     def __init__(self, moved: Moved) -> None:
         super().__init__()
@@ -60,9 +62,15 @@ class Receiver(views.ListenerManager):
 
     def __init__(self, moved: Moved) -> None:
         self.moved = moved
+        self.own = wake.sender()
 
     def add_to_queues(self, channel: str, event: Event) -> None:
-        """Handles a message. Other code may use the same channel name, so messages in another form are ignored."""
+        """Handles a message. Other code may use the same channel name, so messages in another form are ignored.
+
+        The hub already knows the heads that its own process has advanced (`Hub.hint`).
+        """
+        if event.id == self.own:
+            return
         if channel != TOPICS or not isinstance(event.data, str) or not HEADS.fullmatch(event.data):
             return
         words = iter(map(int, event.data.split()))

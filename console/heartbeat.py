@@ -43,7 +43,10 @@ INSERT INTO console_count (name, value)
 SELECT name, by FROM unnest(%(names)s::text[], %(bys)s::bigint[]) AS more (name, by) ORDER BY name
     ON CONFLICT (name) DO UPDATE SET value = console_count.value + excluded.value
 """
-ALIVE = "SELECT kind, max(seen_ts) FROM console_process GROUP BY kind"
+# A subscriber of the bus wants push: until push has a heartbeat, its time is 0.
+HEARTBEATS = """(SELECT kind, seen_ts FROM console_process UNION ALL
+                 SELECT 'push', 0 WHERE EXISTS (SELECT FROM push_subscriber WHERE unsubscribed_ts IS NULL))"""
+ALIVE = f"SELECT kind, max(seen_ts) FROM {HEARTBEATS} heartbeat GROUP BY kind"
 # Also deletes rows from a clock that was ahead. A dead process with such a clock would otherwise count as alive until that time.
 # Living processes write their rows again within two seconds.
 FORGET = """
@@ -160,11 +163,11 @@ class ProcessHeartbeat:
 
 
 def expected(seen: Collection[str]) -> list[str]:
-    """Returns the kinds of processes whose silence is a problem, given the kinds seen in the last hour.
+    """Returns the kinds of processes whose silence is a problem, given the kinds of HEARTBEATS.
 
-    A site without the push bus runs no push process, so only a push process that was seen is expected.
+    Push is expected if TOPICS_PROCESSES has push, if a client subscribes, or if a push process was seen in the last hour.
     """
-    return [*NEEDED, "push"] if "push" in seen else [*NEEDED]
+    return [*NEEDED, "push"] if "push" in settings.TOPICS_PROCESSES or "push" in seen else [*NEEDED]
 
 
 class Ours:
@@ -209,7 +212,7 @@ start, note, degraded, seen = process.start, process.note, process.degraded, pro
 
 
 def running(now: int) -> dict[str, bool]:
-    """Returns each kind of process seen in the last hour, and whether a heartbeat of that kind is fresh."""
+    """Returns each kind of HEARTBEATS, and whether a heartbeat of that kind is fresh."""
     found = seen()
     last = {} if found is None else found.last
     return {kind: now - ts < STALE_MS for kind, ts in sorted({**last, "web": now}.items())}  # we are a web process

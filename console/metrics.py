@@ -10,8 +10,9 @@ from console.heartbeat import STALE_MS
 from store.script import Script, Statement
 from wire.keys import Key
 
-PROCESSES = """
-SELECT kind, count(*) FILTER (WHERE seen_ts > %(now)s::bigint - %(stale_ms)s), max(seen_ts) FROM console_process GROUP BY kind
+PROCESSES = f"""
+SELECT kind, count(*) FILTER (WHERE seen_ts > %(now)s::bigint - %(stale_ms)s), max(seen_ts) FROM {heartbeat.HEARTBEATS} heartbeat
+ GROUP BY kind
 """
 STREAMS_FRESH_MS = 10_000  # same age as in the caps of streams
 STREAMS = "SELECT coalesce(sum(count), 0) FROM topics_streamcount WHERE seen_ts > %(now)s::bigint - %(fresh_ms)s"
@@ -28,13 +29,10 @@ def collect(key: Key) -> Script[list[Metric]]:
     silent = GaugeMetricFamily(
         "topics_process_silent_seconds", "Seconds since the last heartbeat of any process", labels=("kind",)
     )
-    silent = GaugeMetricFamily(
-        "topics_process_silent_seconds", "Seconds since the last heartbeat of any process", labels=("kind",)
-    )
     for kind in ("web", *heartbeat.expected(known)):
         count, seen_ts = known.get(kind, (0, None))
         alive.add_metric((kind,), count)
-        if seen_ts is not None:
+        if seen_ts:
             silent.add_metric((kind,), max(now - seen_ts, 0) / 1000)
     ((open_streams,),) = yield Statement(STREAMS, {"now": now, "fresh_ms": STREAMS_FRESH_MS})
     streams = GaugeMetricFamily("topics_open_streams", "Open SSE connections", value=float(open_streams))

@@ -6,17 +6,13 @@ import time
 from typing import Any, NamedTuple
 
 from django.template.loader import render_to_string
-from django.urls import reverse
 
 from base.clock import now_ms
-from base.units import counted, duration
-from console import charts, heartbeat, series
+from console import charts, heartbeat, problems, series
 from console.live import part
-from console.models import Process
+from console.processes import living
 from console.samples import DAY_MS
-from console.templatetags.console import router_url, topic_url
 from routers.lag import FROM, LAG, STALLED_MS, lag_of
-from store import disk
 from store.database import prepared
 
 MOST = 8  # rows of each table
@@ -51,39 +47,22 @@ SELECT t.id, t.name, h.head_seq, h.head_seq - seen.head_seq, %(now)s::bigint - s
  WHERE h.head_seq > seen.head_seq
  ORDER BY (h.head_seq - seen.head_seq) / (%(now)s::bigint - seen.ts)::float8 DESC, t.id LIMIT %(most)s
 """
-# Blocked routers come first, with any lag. Paused routers come last, because an operator paused them.
+# Blocked routers come first, then those that do not advance, with any lag. Paused routers come last.
 BEHIND = f"""
 SELECT r.id, r.name, source.name, dest.name, r.state, r.last_error, {LAG}
 {FROM}
   JOIN topics_topic source ON source.id = r.source_id JOIN topics_topic dest ON dest.id = r.dest_id
  WHERE head.head_seq > c.seq
- ORDER BY r.state = 'blocked' DESC, r.state = 'paused', head.head_seq - c.seq DESC, r.id LIMIT %(most)s
+ ORDER BY r.state = 'blocked' DESC, r.state = 'paused', c.updated_ts < %(now)s::bigint - %(stalled_ms)s DESC,
+          head.head_seq - c.seq DESC, r.id LIMIT %(most)s
 """
+# Routers and subscribers of the bus have their own problems (problems.py).
 STUCK = """
 SELECT t.name, c.name, h.head_seq - c.seq AS lag, c.updated_ts
   FROM topic_cursors c JOIN topics_topic t ON t.id = c.topic_id JOIN topic_heads h ON h.topic_id = c.topic_id
- WHERE c.kind <> 'router' AND h.head_seq > c.seq AND c.updated_ts < %(now)s::bigint - %(stuck)s
+ WHERE c.kind NOT IN ('router', 'subscription') AND h.head_seq > c.seq AND c.updated_ts < %(now)s::bigint - %(stuck)s
  ORDER BY lag DESC, c.id LIMIT %(most)s
 """
-
-
-class Need(NamedTuple):
-    """A problem: its level, the text, the advice, and the page to open."""
-
-    level: str
-    text: str
-    advice: str
-    url: str = ""
-
-
-class Sign(NamedTuple):
-    """A process or server, and its last heartbeat."""
-
-    kind: str
-    where: str
-    state: str
-    seen_ts: int | None
-    more: str
 
 
 class Behind(NamedTuple):
@@ -96,7 +75,7 @@ class Behind(NamedTuple):
     state: str
     last_error: str | None
     lag: int
-    oldest_ms: int | None
+    oldest_ms: int | None  # the age of the oldest record that waits
 
 
 def overview(chosen: str, now: int) -> dict[str, Any]:
@@ -115,7 +94,15 @@ def overview(chosen: str, now: int) -> dict[str, Any]:
     return {
         "range": chosen,
         "totals": totals,
-        "needs": needs(totals, routers, stuck, processes),
+        "problems": [
+            *problems.of_servers(processes),
+            *problems.of_gateways(),
+            *problems.of_routers(routers, now),
+            *problems.of_subscribers(now),
+            *problems.of_jobs(now),
+            *problems.of_cursors(stuck),
+            *problems.of_the_last_day(totals),
+        ],
         "processes": processes,
         "chart": chart(shown),
         "busy": [
@@ -149,73 +136,6 @@ def behind(now: int) -> list[Behind]:
         state = "stalled" if lagging.stalled and state == "running" else state
         routers.append(Behind(id, name, source, dest, state, error, lagging.lag, lagging.oldest_unread_ms))
     return routers
-
-
-def living(now: int, took_ms: float) -> list[Sign]:
-    """Returns each process of the site, and the servers that the site needs."""
-    found = [
-        Sign("PostgreSQL", "", "ok", now, f"answered in {took_ms:.1f} ms"),
-    ]
-    seen = heartbeat.seen()
-    if seen is not None:
-        alive = seen.queue_length is not None
-        more = (
-            f"{seen.queue_length} tasks wait" if alive else "Forwarding waits for the sweep. Appends and reads continue"
-        )
-        found.append(Sign("Redis", "", "ok" if alive else "silent", seen.redis_ts, more))
-    for each in Process.objects.order_by("kind", "-seen_ts")[:100]:
-        alive = each.seen_ts > now - heartbeat.STALE_MS
-        if not alive and any(other.kind == each.kind and other.state == "ok" for other in found):
-            continue  # another process has replaced this one
-        did = {"worker": "took a task", "push": "took a task", "beat": "sent a task"}.get(each.kind)
-        more = "" if did is None or not each.worked_ts else f"{did} {duration(now - each.worked_ts)} ago"
-        where = f"{each.host}, process {each.pid}"
-        found.append(Sign(each.kind, where, "ok" if alive else "silent", each.seen_ts, more))
-    for kind in heartbeat.NEEDED:
-        if not any(each.kind == kind for each in found):
-            found.append(Sign(kind, "", "silent", None, "none in the last hour"))
-    return found
-
-
-def needs(totals: dict[str, Any], routers: list[Behind], stuck: Any, processes: list[Sign]) -> list[Need]:
-    """Returns the problems."""
-    found = []
-    if disk.full():
-        found.append(Need("bad", "The disk is full: appends are refused.", "Free space, or delete topics."))
-    advice = {
-        "worker": "Records are not forwarded in the background and do not expire. See the log of the worker.",
-        "push": "Callbacks get no events. See the log of push.",
-        "beat": "The sweep does not run. See the log of beat.",
-        "Redis": "Wake-ups are lost, so forwarding and streams lag by a second. Start Redis again.",
-        "web": "A web process stopped answering. See the log of web.",
-    }
-    found += [
-        Need("bad", f"{each.kind} has no heartbeat.", advice.get(each.kind, ""))
-        for each in processes
-        if each.state != "ok"
-    ]
-    for each in routers:
-        if each.state in ("blocked", "stalled"):
-            text = f"Router {each.name} is {each.state}, {counted(each.lag, 'record')} behind."
-            why = each.last_error or "No record was forwarded for 10 s. Check that a worker runs."
-            found.append(Need("bad" if each.state == "blocked" else "warn", text, why, router_url(each.name)))
-    for topic, cursor, lag, updated_ts in stuck:
-        still = duration(now_ms() - updated_ts)
-        text = f"Cursor {cursor} of {topic} has not advanced for {still} and is {counted(lag, 'record')} behind."
-        found.append(
-            Need(
-                "warn", text, "Check whether a reader runs. If no reader needs the cursor, delete it.", topic_url(topic)
-            )
-        )
-    if totals["failures"]:
-        text = f"{counted(totals['failures'], 'task')} failed in the last day."
-        found.append(
-            Need("warn", text, "The server retries failed tasks. See their errors.", reverse("admin:console_jobs"))
-        )
-    if totals["errors_day"]:
-        text = f"In the last day {counted(totals['errors_day'], 'answer')} had a status of 5xx."
-        found.append(Need("warn", text, "See the log of the web server."))
-    return found
 
 
 def chart(shown: series.Window) -> Any:

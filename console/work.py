@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 
 from base.clock import now_ms
-from console import heartbeat, jobs, overview
+from console import heartbeat, jobs, processes
 from console.live import part
 from console.models import Failure, Task
 from console.site import Console
@@ -22,7 +22,7 @@ def state(now: int) -> dict[str, Any]:
     known = {each.task for each in scheduled}
     return {
         "queue": heartbeat.queue_length(),
-        "processes": [each for each in overview.living(now, 0.0) if each.kind in (*heartbeat.NEEDED, "push", "Redis")],
+        "processes": [each for each in processes.living(now, 0.0) if each.kind in (*heartbeat.NEEDED, "push", "Redis")],
         "scheduled": scheduled,
         "others": [task for task in Task.objects.order_by("name") if task.name not in known],
         "failures": Failure.objects.order_by("-id")[:MOST_FAILURES],

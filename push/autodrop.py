@@ -22,7 +22,7 @@ STEP = 1_000  # events dropped in one transaction
 
 USED = "SELECT coalesce(sum(bytes), 0)::bigint FROM push_queues"
 STALEST = """
-SELECT q.client_id, q.queue_id FROM push_queues q
+SELECT q.client_id, q.queue_id, c.name || '.' || c.id FROM push_queues q JOIN push_busclient c ON c.id = q.client_id
  WHERE q.bytes > 0 AND q.client_id <> ALL (%s) ORDER BY q.oldest_ts, q.client_id LIMIT 1
 """
 # Locks the subscriber first, then the queue's head. No other code locks them in the opposite order.
@@ -69,30 +69,31 @@ def autodrop() -> list[Dropped]:
         stalest = run(find_stalest(spared))
         if stalest is None:
             break
-        step = drop_step(*stalest, used - LOW_MARK)
+        client_id, queue_id, name = stalest
+        step = drop_step(client_id, queue_id, name, used - LOW_MARK)
         if not step.events:
             spared.append(step.client_id)
             continue
         gone.append(step)
         used -= step.bytes
-        log.warning("Autodrop deleted events of subscriber %d: its %d oldest, %d bytes", *step)
+        log.warning("Autodrop deleted events of subscriber %s: its %d oldest, %d bytes", name, step.events, step.bytes)
     return gone
 
 
-def find_stalest(spared: list[int]) -> Script[tuple[int, int] | None]:
-    """Returns the subscriber with the oldest event of all, and its queue's id, or None if only spared ones have events."""
+def find_stalest(spared: list[int]) -> Script[tuple[int, int, str] | None]:
+    """Returns the subscriber with the oldest event of all, its queue's id and its name, or None if no other has events."""
     found = yield Statement(STALEST, (spared,))
     return found[0] if found else None
 
 
-def drop_step(client_id: int, queue_id: int, bytes: int) -> Dropped:
+def drop_step(client_id: int, queue_id: int, name: str, bytes: int) -> Dropped:
     """Drops the oldest events of a queue: `bytes`, or a step. A faulty queue drops nothing, and other queues have to."""
     try:
         return run(atomically(drop_oldest(client_id, queue_id, bytes)))
     except (NotReady, StorageFull):
         raise
     except Exception:
-        log.exception("Autodrop skipped the queue of subscriber %d, which failed", client_id)
+        log.exception("Autodrop skipped the queue of subscriber %s, which failed", name)
         return Dropped(client_id, 0, 0)
 
 

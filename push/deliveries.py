@@ -43,7 +43,7 @@ class Deliveries:
             if (queue_id := self.queues.ordered.get(id)) is not None:
                 await self.throttle.ask(fill(queue_id, now_ms()))
             taken, asked = await self.throttle.ask(take(id))
-            while told(id, taken).verdict == "send":
+            while self.told(id, taken).verdict == "send":
                 began = time.perf_counter()
                 outcome = await self.call(taken, asked) if taken.events else Outcome(None, None, acknowledged=True)
                 if outcome is None:
@@ -63,7 +63,10 @@ class Deliveries:
                 if outcome.error is not None:
                     if not outcome.acknowledged:
                         log.warning(
-                            "Delivery of %d events to subscriber %d failed: %s", taken.events, id, outcome.error
+                            "Delivery of %d events to subscriber %s failed: %s",
+                            taken.events,
+                            self.name(id),
+                            outcome.error,
                         )
                     self.failed.add(id)  # the next delivery uses the threads for failed subscribers
                     return Taken("wait", settled.retry_ms)
@@ -103,9 +106,12 @@ class Deliveries:
             for each in cuts:
                 each.cancel()
 
+    def told(self, id: int, taken: Taken) -> Taken:
+        """Returns `taken`. Logs the records that were put aside as unreadable."""
+        if taken.unreadable:
+            log.error("Set aside %d unreadable records of subscriber %s", taken.unreadable, self.name(id))
+        return taken
 
-def told(id: int, taken: Taken) -> Taken:
-    """Returns `taken`. Logs the records that were put aside as unreadable."""
-    if taken.unreadable:
-        log.error("Set aside %d unreadable records of subscriber %d", taken.unreadable, id)
-    return taken
+    def name(self, id: int) -> str:
+        """Returns the name of a subscriber for the log. A subscriber that is not known yet has only its id."""
+        return self.queues.names.get(id, str(id))

@@ -11,8 +11,12 @@ from store.script import Script, Statement
 
 KNOWN_SECONDS = 1.0  # maximum age of the knowledge
 
-# QUEUES: each queue and its subscriber. SOURCES: the topics that fill each queue, and whether the queue merges several of them.
-QUEUES = "SELECT t.id, s.client_id FROM push_subscriber s JOIN topics_topic t ON t.name = s.queue"
+# QUEUES: each queue, its subscriber and the name of the subscriber.
+# SOURCES: the topics that fill each queue, and whether the queue merges several of them.
+QUEUES = """
+SELECT t.id, s.client_id, c.name || '.' || c.id
+  FROM push_subscriber s JOIN topics_topic t ON t.name = s.queue JOIN push_busclient c ON c.id = s.client_id
+"""
 SOURCES = """
 SELECT r.source_id, s.client_id, t.id, r.ordered
   FROM push_subscriber s JOIN topics_topic t ON t.name = s.queue JOIN routers_router r ON r.dest_id = t.id
@@ -28,6 +32,7 @@ class Queues:
     def __init__(self, store: Loop) -> None:
         self.store = store
         self.owners: dict[int, int] = {}  # queue: its subscriber
+        self.names: dict[int, str] = {}  # subscriber: its name, for the log
         self.ordered: dict[int, int] = {}  # subscriber: its queue, if several topics fill the queue
         self.sources: dict[int, set[int]] = {}  # topic: the subscribers whose `ordered` queues the topic fills
         self.plain: set[int] = set()  # topics that are the only source of some queue
@@ -51,7 +56,8 @@ class Queues:
 
     async def learn(self, topic_ids: Collection[int] = ()) -> None:
         """Reads all queues and their sources. Remembers for a second which of `topic_ids` have to do with no queue."""
-        owners = dict(await self.store.drive(rows(QUEUES)))
+        found = await self.store.drive(rows(QUEUES))
+        owners = {queue_id: id for queue_id, id, _ in found}
         sources: dict[int, set[int]] = {}
         ordered: dict[int, int] = {}
         plain: set[int] = set()
@@ -61,6 +67,7 @@ class Queues:
                 ordered[id] = queue_id
             else:
                 plain.add(source_id)
+        self.names = {id: name for _, id, name in found}
         # All four change at once, because other tasks of this loop read them while this task waits for PostgreSQL.
         self.owners, self.ordered, self.sources, self.plain = owners, ordered, sources, plain
         if time.monotonic() > self.known_until:

@@ -1,4 +1,5 @@
-"""Every metric that the dashboard and the alert rules name is one that the server has, with the labels that they go by."""
+"""The server has every metric that the dashboard and the alert rules name, with its labels. tests/push/test_reports.py has those
+of the bus."""
 
 from __future__ import annotations
 
@@ -23,6 +24,13 @@ def expressions() -> list[str]:
     assert len(shown) > 10
     assert len(rules) > 5
     return [*shown, *rules]
+
+
+def test_silence_of_every_web_server_is_an_alert() -> None:
+    """Without web servers there is no metric to compare with 0."""
+    rules = (ROOT / "grafana" / "alerts.yml").read_text()
+    (rule,) = re.findall(r"alert: TopicsProcessSilent\n(?: +#.*\n)* +expr: (.*)\n", rules)
+    assert rule == 'topics_processes == 0 or absent(topics_processes{kind="web"})'
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,15 @@ from base.clock import now_ms
 from console import heartbeat, jobs, metrics
 from console.heartbeat import FORGET_MS, GRACE_MS, STALE_MS, ProcessHeartbeat
 from console.models import Count, Failure, Process, Task
+from push.models import BusClient, Subscriber
 from store.script import run
 from tests.instances import Instance, until
 from wire.keys import Key
 
 
 @pytest.fixture
-def ours(db: None) -> ProcessHeartbeat:
+def ours(db: None, settings: Any) -> ProcessHeartbeat:
+    settings.TOPICS_PROCESSES = ["worker", "beat"]
     made = ProcessHeartbeat("web")
     made.started_ts -= 2 * GRACE_MS
     return made
@@ -34,17 +36,33 @@ def test_who_says_nothing_is_missed(ours: ProcessHeartbeat) -> None:
     assert ours.degraded(now) == []
 
 
-def test_push_is_missed_only_if_it_was_there(ours: ProcessHeartbeat) -> None:
+def test_push_is_missed_where_it_is_wanted(ours: ProcessHeartbeat, settings: Any) -> None:
+    """The setting names push, or a client subscribes, or a push process ran in the last hour."""
+
+    def missed() -> list[str]:
+        ours.beat(now, ours.look_at_queue())
+        wanted = "push" in metered()
+        assert wanted == ("push" in ours.degraded(now))
+        assert not wanted or metered()["push"] == 0
+        return ours.degraded(now)
+
     now = now_ms()
     for kind in ("worker", "beat"):
         Process.objects.create(id=kind, kind=kind, host="h", pid=1, started_ts=1, seen_ts=now)
-    ours.beat(now, ours.look_at_queue())
-    assert ours.degraded(now) == []
-    assert "push" not in metered()
+    settings.TOPICS_PROCESSES = ["worker", "push", "beat"]
+    assert missed() == ["push"]
+    settings.TOPICS_PROCESSES = []
+    assert missed() == []
+    client = BusClient.objects.create(name="c", token="c", created_ts=1)
+    subscriber = Subscriber.objects.create(
+        client=client, queue="bus.queue:1", callback="https://a.example", created_ts=1
+    )
+    assert missed() == ["push"]
+    subscriber.unsubscribed_ts = 2
+    subscriber.save()
+    assert missed() == []
     Process.objects.create(id="push", kind="push", host="h", pid=1, started_ts=1, seen_ts=now - STALE_MS - 1)
-    ours.beat(now, ours.look_at_queue())
-    assert ours.degraded(now) == ["push"]
-    assert metered()["push"] == 0
+    assert missed() == ["push"]
 
 
 def metered() -> dict[str, float]:

@@ -251,7 +251,7 @@ def test_the_overview_says_what_needs_a_hand(browser: Client, filled: Topic) -> 
     Router.objects.update(state="blocked", last_error="dest audit is full")
     page = text(browser.get("/admin/").content.decode())
     for told in (
-        "Router orders-&gt;audit is blocked, 3 records behind.",
+        "Router orders-&gt;audit is blocked and holds up 3 records for audit.",
         "dest audit is full",
         "Cursor billing of orders has not advanced",
         "1 task failed in the last day",

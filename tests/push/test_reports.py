@@ -7,6 +7,7 @@ import http.server
 import json
 import logging
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -20,10 +21,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import trustme
+from prometheus_client.parser import text_string_to_metric_families
 
 from base.clock import now_ms
 from base.refusal import Refusal
 from push import exceptions, reporters
+from tests.console.test_grafana import expressions
 from tests.instances import ROOT, Instance, until
 from tests.push.bus import Client, until_acknowledged, url
 from tests.push.receiver import Receiver
@@ -87,6 +90,18 @@ def test_metrics_for_prometheus(bus: Instance, delivered: str, topic: str) -> No
     assert mine["push_subscriber_queue_events"] == mine["push_events_autodropped_total"] == 0
     kinds = {name.split("{")[0].removesuffix("_total") for name in found}
     assert kinds == {f"push_{name.replace('.', '_')}" for name in NAMES}
+
+
+def test_alerts_and_the_dashboard_name_metrics_of_the_bus_that_are_there(bus: Instance, delivered: str) -> None:
+    """tests/console/test_grafana.py checks the other metrics."""
+    families = text_string_to_metric_families(bus.get("/v0/metrics")[1])
+    served = {sample.name: set(sample.labels) for family in families for sample in family.samples}
+    shown = [expression for expression in expressions() if "push_" in expression]
+    assert len(shown) > 8
+    for expression in shown:
+        assert set(re.findall(r"\bpush_\w+", expression)) <= set(served)
+        for name, labels in re.findall(r"(push_\w+)\{([^}]*)\}", expression):
+            assert set(re.findall(r"(\w+)\s*=", labels)) <= served[name]
 
 
 def test_metrics_on_standard_output(bus: Instance, delivered: str) -> None:

@@ -1,0 +1,83 @@
+"""The problems on the overview: jobs, paused routers, processes. tests/push/test_overview.py has the subscribers of the bus."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+
+from base.clock import now_ms
+from pipeline.models import Run, Schedule
+from routers.routers import RouterConfig
+from tests.admin.pages import put, text
+from tests.scripts import put_router
+
+
+def problems(browser: Client) -> list[str]:
+    """The problems of the overview, each as one text."""
+    page = browser.get("/admin/").content.decode()
+    return [
+        " ".join(text(found).split())
+        for found in re.findall(r'<div class="need (?:bad|warn).*?</div>', page, re.DOTALL)
+    ]
+
+
+def problem(browser: Client, begin: str) -> str | None:
+    return next((each for each in problems(browser) if each.startswith(begin)), None)
+
+
+def ran(schedule: Schedule, state: str, started_ts: int) -> None:
+    schedule.last_run = Run.objects.create(
+        job=schedule.job,
+        options=schedule.options,
+        state=state,
+        started_ts=started_ts,
+        summary="the folder is read-only",
+    )
+    schedule.save()
+
+
+def test_a_schedule_that_fails_stands_on_the_overview_since_its_first_failure(browser: Client, db: None) -> None:
+    now = now_ms()
+    schedule = Schedule.objects.create(job="archive", options={"topic": "orders", "out": "/a"}, next_ts=now + 60_000)
+    begin = "The schedule archive of orders failed."
+    assert problem(browser, begin) is None
+    for state, age_ms in (("failed", 10_800_000), ("done", 7_200_000), ("failed", 3_600_000), ("failed", 60_000)):
+        ran(schedule, state, now - age_ms)
+    found = problem(browser, begin)
+    assert found is not None
+    assert "the folder is read-only" in found
+    assert re.search(r"Since .* 1 h 0 min ago", found)
+    assert f"/admin/pipeline/run/{schedule.last_run_id}/change/" in browser.get("/admin/").content.decode()
+    ran(schedule, "done", now)
+    assert problem(browser, begin) is None
+
+
+@pytest.mark.parametrize(
+    ("late_ms", "enabled", "told"), [(600_000, True, True), (1_000, True, False), (600_000, False, False)]
+)
+def test_a_schedule_that_nobody_starts_stands_on_the_overview(
+    browser: Client, db: None, late_ms: int, enabled: bool, told: bool
+) -> None:
+    Schedule.objects.create(job="rollup", options={}, next_ts=now_ms() - late_ms, enabled=enabled)
+    found = problem(browser, "The schedule rollup")
+    assert (found is not None) == told
+    assert found is None or re.search(r"is overdue\. .* Since .* 10 min 0 s ago", found)
+
+
+def test_a_paused_router_stands_on_the_overview_while_records_wait(browser: Client, db: None) -> None:
+    config = RouterConfig(source="orders", dest="audit", start="earliest", paused=True)
+    put_router("orders->audit", config, now_ms())
+    assert problem(browser, "Router") is None
+    put("orders", "1", "2")
+    found = problem(browser, "Router orders-&gt;audit is paused and holds up 2 records for audit.")
+    assert found is not None
+    assert "Since" in found
+    assert "Open the router" in found
+
+
+def test_a_missing_process_links_to_the_processes(browser: Client, db: None) -> None:
+    found = problem(browser, "worker has no heartbeat.")
+    assert found is not None
+    assert "Open the processes" in found

@@ -1,4 +1,7 @@
-"""`make bench` runs all sections. `python -m bench log calls routers push console gateway watch` runs the named sections."""
+"""`make bench` runs all sections. `python -m bench watch rooms` runs these two.
+
+The sections are log, calls, routers, push, console, gateway, watch and rooms.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ def prepare() -> None:
 
 def main() -> None:
     prepare()
-    from bench import calls, console, gateway, load, log, push, report, routers, streams, watch
+    from bench import calls, console, gateway, load, log, push, report, room, routers, streams, watch
     from tests import instances
 
     parts: dict[str, tuple[str, Callable[[instances.Instance], Iterable[report.Row]]]] = {
@@ -34,6 +37,7 @@ def main() -> None:
         "console": ("The console", console.run),
         "gateway": ("The gateway", gateway.run),
         "watch": ("Watch", lambda instance: streams.run(instance.url)),
+        "rooms": ("Rooms", room.run),
     }
     wanted = sys.argv[1:] or list(parts)
     if unknown := set(wanted) - set(parts):

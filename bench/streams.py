@@ -12,7 +12,6 @@ import uvloop
 
 from bench import watch
 from bench.report import Row, line
-from bench.room import a_room
 from bench.watch import Server
 
 WORKS: list[Callable[[Server], Awaitable[Row]]] = [
@@ -23,7 +22,6 @@ WORKS: list[Callable[[Server], Awaitable[Row]]] = [
     watch.thousand_topics,
     watch.replay,
     watch.idle_streams,
-    a_room,
 ]
 
 

@@ -28,7 +28,9 @@ from topics.heads import ENDS, HEAD, LOCK_HEADS, LOCK_TOPIC, OUTDATE, SAVE_ROUTE
 from wire import limits
 from wire.keys import OPEN, Key
 from wire.parse import Request
+from wire.schema import Edge
 
+Guarantee = Annotated[Literal["at_least_once", "exactly_once"], Meta(title="Guarantee")]
 COUNT = "SELECT count(*) FROM routers_router"
 # A router into a dest from another source: one without allow_fan_in, or else any.
 OTHER_SOURCE = """
@@ -99,13 +101,11 @@ class RouterConfig(Request):
     """If true, the router may close a cycle. If false, a cycle answers 409 `router_cycle`. Default: `false` for a new router."""
     allow_fan_in: bool | UnsetType = UNSET
     """If true, the dest may have other sources whose routers also set this. Default: `false` for a new router."""
-    guarantee: Literal["at_least_once", "exactly_once"] | UnsetType = UNSET
+    guarantee: Guarantee | UnsetType = UNSET
     """`exactly_once` stamps each copy's `meta` with the copy's origin. Default: `"at_least_once"` for a new router."""
     paused: bool | UnsetType = UNSET
     """If true, the router is paused. Default: `false` for a new router."""
-    start: Literal["head", "earliest"] | Annotated[int, Meta(ge=0, le=2**63 - 1)] = msgspec.field(
-        default="head", name="from"
-    )
+    start: Edge | Annotated[int, Meta(ge=0, le=2**63 - 1)] = msgspec.field(default="head", name="from")
     """Start of a new router: after the source's head (`"head"`), before its first record (`"earliest"`), or after a seq.
     Ignored in a change."""
     from_ts: Seq | None = None

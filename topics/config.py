@@ -29,7 +29,9 @@ from wire.schema import Clamped
 
 Amount = Annotated[int, Meta(ge=0, le=2**62)]
 Priority = Annotated[int, Meta(ge=-(2**62), le=2**62)]
-Durability = Literal["fsync", "disk", "memory", "ephemeral"]
+TopicType = Annotated[Literal["log", "queue"], Meta(title="TopicType")]
+Discard = Annotated[Literal["old", "reject"], Meta(title="Discard")]
+Durability = Annotated[Literal["fsync", "disk", "memory", "ephemeral"], Meta(title="Durability")]
 MAX_PRIORITY = 1000
 QUEUES_ONLY = frozenset(("lease_ms", "claim_jitter_ms", "max_deliveries", "dead_letter", "leases_durable"))
 
@@ -37,7 +39,7 @@ QUEUES_ONLY = frozenset(("lease_ms", "claim_jitter_ms", "max_deliveries", "dead_
 class Config(Request):
     """Any subset of a topic's config, as a client sends it."""
 
-    type: Literal["log", "queue"] | UnsetType = UNSET
+    type: TopicType | UnsetType = UNSET
     """Type of the topic: `log`. `"log"` for a new topic. Cannot change."""
     ttl_ms: Amount | UnsetType = UNSET
     """Milliseconds after which a record expires, by its `$ts`. A read never shows an expired record. `0` for a new topic:
@@ -46,7 +48,7 @@ class Config(Request):
     """Maximum number of live records. `0` for a new topic: no limit."""
     cap_bytes: Amount | UnsetType = UNSET
     """Maximum bytes of `data` and `meta` of the live records. `0` for a new topic: no limit."""
-    discard: Literal["old", "reject"] | UnsetType = UNSET
+    discard: Discard | UnsetType = UNSET
     """`old`: a full topic evicts its oldest records. `reject`: a full topic refuses the append (422). `"old"` for a new topic."""
     durability: Durability | UnsetType = UNSET
     """The crashes that an acknowledged append survives. `fsync`: it is on disk. `disk`: it is on disk within 0.6 s. `memory`: a
@@ -109,7 +111,7 @@ def within_bounds(priority: int) -> int:
 class WholeConfig(msgspec.Struct):
     """The whole config of a topic, as answers show it."""
 
-    type: Literal["log", "queue"]
+    type: TopicType
     """Type of the topic."""
     ttl_ms: int
     """Milliseconds after which a record expires. 0: records do not expire."""
@@ -117,7 +119,7 @@ class WholeConfig(msgspec.Struct):
     """Maximum number of live records. 0: no limit."""
     cap_bytes: int
     """Maximum bytes of `data` and `meta` of the live records. 0: no limit."""
-    discard: Literal["old", "reject"]
+    discard: Discard
     """`old`: a full topic evicts its oldest records. `reject`: a full topic refuses the append."""
     durability: Durability
     """The crashes that an acknowledged append survives."""

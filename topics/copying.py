@@ -124,12 +124,15 @@ class CopiedRecord(msgspec.Struct, forbid_unknown_fields=True):
     """Accepted, without an effect."""
 
 
+LossReason = Annotated[Literal["cap", "ttl", "restart", "source_trim", "mixed", "recreated"], Meta(title="LossReason")]
+
+
 class CopiedTombstone(msgspec.Struct, forbid_unknown_fields=True):
     """The tombstone of a diff answer, unchanged."""
 
     gap_to: LostSeq
     """The last lost seq. The records of the same answer are above it."""
-    reason: Literal["cap", "ttl", "restart", "source_trim", "mixed", "recreated"]
+    reason: LossReason
     """Reason of the loss."""
     earliest_seq: LostSeq
     """The first live record of the source. If it is above `gap_to`, everything below it is lost. Otherwise only the gap is

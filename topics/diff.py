@@ -36,7 +36,8 @@ MAX_WAIT_MS = 30_000  # maximum wait of a long poll
 MAX_NODES = settings.TOPICS_MAX_NODES
 MAX_LIMIT, MAX_BYTES = settings.TOPICS_DIFF_MAX_LIMIT, settings.TOPICS_DIFF_BYTES  # limits of a window
 Seq = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-Match = tuple[Literal["tag"], Literal["Eq", "Glob"], str] | str
+TagCondition = Annotated[tuple[Literal["tag"], Literal["Eq", "Glob"], str], Meta(title="TagCondition")]
+Match = TagCondition | str
 
 
 class Read(Request):

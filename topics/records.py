@@ -24,7 +24,7 @@ NO_META = msgspec.Raw(b"null")
 no_meta = repeat(NO_META).__next__  # always NO_META; a Python function would take longer than reading a record
 # Read once: looking up a setting takes longer than checking a record by it.
 MAX_RECORDS, MAX_RECORD_BYTES = settings.TOPICS_MAX_RECORDS_PER_APPEND, settings.TOPICS_MAX_RECORD_BYTES
-OBJECT = Meta(extra_json_schema={"type": ["object", "null"]})
+OBJECT = Meta(extra_json_schema={"anyOf": [{"type": "object"}, {"type": "null"}]})
 
 
 class NewRecord(Request):

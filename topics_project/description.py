@@ -45,7 +45,7 @@ NAMES: dict[str, dict[str, Any]] = {
     },
     "seq": {
         "description": "The record's `$seq`, from 1.",
-        "schema": {"type": "integer", "minimum": 1, "maximum": 2**63 - 1},
+        "schema": {"type": "integer", "format": "int64", "minimum": 1, "maximum": 2**63 - 1},
         "example": 1,
     },
     "wid": {

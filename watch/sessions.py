@@ -27,6 +27,7 @@ from wire.limits import check
 from wire.parse import Request
 from wire.schema import Clamped
 
+Consistency = Annotated[Literal["eventual", "strong"], Meta(title="Consistency")]
 MOST_TOPICS = 256
 MAX_BATCH_BYTES = min(256 * 1024, MAX_BYTES)  # a stream holds a whole batch while its client takes the batch
 REFRESH_MS = 30_000  # a session with a stream updates its seen_ts at least this often
@@ -127,7 +128,7 @@ class Watch(Request):
     """Whether records show their `$tag`."""
     include_data: bool = True
     """Whether records show their `data`."""
-    consistency: Literal["eventual", "strong"] = "eventual"
+    consistency: Consistency = "eventual"
     """`eventual`: a record is sent once it is committed. `strong`: a record is sent once no crash can take it back."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,11 +21,12 @@ from msgspec import inspect as kinds
 
 from base import errors
 from wire.endpoint import Operation
-from wire.schema import JSON, Error, Problem, Shape
+from wire.schema import JSON, Error, Shape
 from wire.sentences import sentences
 
 Part = dict[str, Any]
 REFERENCE = "#/components/schemas/{name}"
+NO_ITEMS = ("items", False)
 METHODS = ("PUT", "POST", "GET", "DELETE")  # the order of a path's methods in the document
 # The refusals of every call. NAMING: of calls with a name in the path. SENDING: of calls with a body.
 ANYWHERE = (
@@ -90,13 +92,60 @@ class Shapes:
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         shapes = [shape for each in operations for shape in (*each.bodies(), each.query, *each.shapes()) if shape]
-        every = sorted(structs(shapes), key=lambda shape: shape.__name__)
+        every = sorted(structs([*shapes, Error]), key=lambda shape: shape.__name__)
         _, schemas = msgspec.json.schema_components(every, ref_template=REFERENCE)
         for shape in every:
             describe(shape, schemas[shape.__name__])
+        schemas["Problem"]["properties"]["code"] |= {"enum": sorted(every_code()), "title": "Code"}
+        self.named: dict[str, Part] = {}
+        schemas = {name: self.plain(each) for name, each in schemas.items()}
         queries = {each.query for each in operations if each.query}
         self.queries = {shape: schemas.pop(shape.__name__) for shape in queries}
-        self.components = dict(sorted((bounded(schemas) | dict(refusals())).items()))
+        self.components = dict(sorted((schemas | self.named).items()))
+
+    def plain(self, part: Any) -> Any:
+        """Returns a schema that generators of clients understand. It changes what some of them get wrong.
+
+        - A field with a `default` becomes required in some clients, so the description names the default instead.
+        - An integer without a format has 32 bits, too few for a seq or a time.
+        - An `enum` without a type becomes a class without values.
+        - An object without properties becomes an empty one, so it says that it allows any.
+        - Generators fail at `items: false`, which only repeats the other bounds.
+        - Each enum within a struct becomes a class of that struct, so a schema with a title becomes a component.
+        """
+        if isinstance(part, list):
+            return [self.plain(each) for each in part]
+        if not isinstance(part, dict):
+            return part
+        kept = {key: self.plain(each) for key, each in part.items() if key != "properties" and (key, each) != NO_ITEMS}
+        if "properties" in part:
+            return kept | {"properties": {name: self.field(each) for name, each in part["properties"].items()}}
+        if "enum" in kept:
+            values = kept.pop("enum")
+            kept |= {"type": "string"} | ({"enum": values} if len(values) > 1 else {"const": values[0]})
+        if kept.get("type") == "integer":
+            kept["format"] = "int64"
+        if kept == {"type": "object"}:
+            return self.hoisted("JsonObject", kept | {"additionalProperties": True})
+        if "title" in kept:
+            return self.hoisted(kept.pop("title"), kept)
+        return kept
+
+    def field(self, part: Part) -> Part:
+        """Returns the schema of a struct's field."""
+        default = part.get("default")
+        kept = {key: each for key, each in part.items() if key not in ("default", "description")}
+        said = [part["description"]] if "description" in part else []
+        if default is not None:
+            said.append(f"Default: `{json.dumps(default)}`.")
+        return self.plain(kept) | ({"description": " ".join(said)} if said else {})
+
+    def hoisted(self, name: str, part: Part) -> Part:
+        """Make a component of a schema. Returns the reference to it, with the description. Equal names mean equal schemas."""
+        said = {"description": part.pop("description")} if "description" in part else {}
+        if self.named.setdefault(name, {"title": name, **part}) != {"title": name, **part}:
+            raise ValueError(f"{name} is the title of two different schemas")
+        return reference(name) | said
 
 
 def structs(shapes: Iterable[Shape]) -> set[Shape]:
@@ -120,16 +169,6 @@ def describe(shape: Shape, schema: Part) -> Part:
     for name, sentence in sentences(shape).items():
         schema["properties"][name] = {**schema["properties"][name], "description": sentence}
     return schema
-
-
-def bounded(part: Any) -> Any:
-    """Returns the schema without `items: false`, because generators of clients fail at it. Other keys still bound the length."""
-    match part:
-        case dict():
-            return {name: bounded(each) for name, each in part.items() if not (name == "items" and each is False)}
-        case list():
-            return [bounded(each) for each in part]
-    return part
 
 
 def reference(name: str) -> Part:
@@ -203,7 +242,7 @@ def responses(of: Operation) -> Iterator[tuple[str, Part]]:
         yield str(status), {"description": done(status, of), "content": content, **told(of)}
     for status, said in codes(refused_with(of)).items():
         described = "\n".join(f"- `{code}`: {sentence}" for code, sentence in said.items())
-        refused = {"description": described, "content": {JSON: {"schema": reference(f"Error{status}")}}}
+        refused = {"description": described, "content": {JSON: {"schema": reference("Error")}}}
         headers = {"headers": RETRY_AFTER} if status in (429, 503) else told(of) if status == 409 else {}
         yield str(status), {**refused, **headers}
 
@@ -219,10 +258,10 @@ def done(status: int, of: Operation) -> str:
     return "Done. The object existed before." if 201 in of.answers else "Done."
 
 
-def every_refusal() -> list[type[errors.TopicsError]]:
-    """Returns one class for each code. A class without its own code is a subclass that only adds details."""
+def every_code() -> set[str]:
+    """Returns the codes of all refusals."""
     found = [each for _, each in inspect.getmembers(errors, inspect.isclass) if issubclass(each, errors.TopicsError)]
-    return [each for each in found if each is not errors.TopicsError and "code" in vars(each)]
+    return {each.code for each in found if each is not errors.TopicsError}
 
 
 def codes(of: Iterable[type[errors.TopicsError]]) -> dict[int, dict[str, str]]:
@@ -231,14 +270,3 @@ def codes(of: Iterable[type[errors.TopicsError]]) -> dict[int, dict[str, str]]:
     for each in of:
         found.setdefault(each.status, {})[each.code] = " ".join((each.__doc__ or "").split())
     return dict(sorted(found.items()))
-
-
-def refusals() -> Iterator[tuple[str, Part]]:
-    """Yields the schema of refusals for each status. The schemas differ in their codes."""
-    for status, said in codes(every_refusal()).items():
-        _, schemas = msgspec.json.schema_components([Error, Problem], ref_template=REFERENCE)
-        error, problem = describe(Error, schemas["Error"]), describe(Problem, schemas["Problem"])
-        error["properties"]["error"] = reference(f"Problem{status}")
-        problem["properties"]["code"]["enum"] = list(said)
-        yield f"Error{status}", error | {"title": f"Error{status}"}
-        yield f"Problem{status}", problem | {"title": f"Problem{status}"}

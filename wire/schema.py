@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -10,10 +10,12 @@ from msgspec import UNSET, Meta, UnsetType
 JSON = "application/json"
 EVENT_STREAM = "text/event-stream"
 Shape = type[msgspec.Struct]
+Edge = Annotated[Literal["head", "earliest"], Meta(title="Edge")]
 Clamped = Annotated[
     dict[str, int] | UnsetType,
     Meta(
-        description="The values that the server used instead of values out of range, by field. Absent without such a value."
+        title="Clamped",
+        description="The values that the server used instead of values out of range, by field. Absent without such a value.",
     ),
 ]
 

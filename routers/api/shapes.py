@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Meta
 
+from routers.routers import Guarantee
 from wire.paging import NextCursor
 from wire.schema import Clamped, Performance
+
+RouterState = Annotated[Literal["running", "paused", "blocked"], Meta(title="RouterState")]
 
 
 class RouterSettings(msgspec.Struct, kw_only=True):
@@ -28,7 +31,7 @@ class RouterSettings(msgspec.Struct, kw_only=True):
     """Forwards only records with a matching tag: `["tag", "Eq" or "Glob", "…"]`. Null: all records."""
     allow_cycle: bool
     """Whether the router may close a cycle."""
-    guarantee: Literal["at_least_once", "exactly_once"]
+    guarantee: Guarantee
     """`exactly_once` stamps each copy with its origin. Both guarantees forward each record once."""
     allow_fan_in: bool
     """Whether the dest may have other sources."""
@@ -47,7 +50,7 @@ class RouterShown(RouterSettings, kw_only=True):
     """The source's head minus `cursor`, computed at the call."""
     oldest_unread_ms: int | None
     """Milliseconds since the oldest waiting record was appended. Null if no record waits."""
-    state: Literal["running", "paused", "blocked"]
+    state: RouterState
     """`blocked`: the router cannot forward, and `last_error` says why. The server retries automatically."""
     stalled: bool
     """Whether the router lags, is not paused, and its cursor has not advanced for 10 s."""

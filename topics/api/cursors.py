@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -21,6 +21,7 @@ from wire.answer import Answer
 from wire.endpoint import Call, Endpoint
 from wire.paging import PageQuery, next_cursor
 from wire.parse import Request
+from wire.schema import Edge
 
 CURSOR, TAG = f"{TOPIC}/cursors/<str:cursor>", "cursors"
 
@@ -32,7 +33,7 @@ class PutCursor(Request):
     """The last seq that the reader has read, at most the head."""
     from_ts: Seq | None = None
     """Before the first record with this `$ts` or a later one, in milliseconds since the epoch."""
-    at: Literal["head", "earliest"] | None = None
+    at: Edge | None = None
     """`head`: after the newest record. `earliest`: before the oldest record."""
     expected_seq: Seq | None = None
     """The seq that the cursor must have, 0 if the cursor is absent. If the seq differs, the server answers 409 `cursor_moved`."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from topics.config import WholeConfig
+from topics.config import TopicType, WholeConfig
 from wire.paging import NextCursor
 from wire.schema import Clamped, Performance
 
@@ -51,7 +51,7 @@ class PutTopicAnswer(msgspec.Struct, kw_only=True):
 
 class TopicAnswer(msgspec.Struct, kw_only=True):
     topic: TopicName
-    type: Literal["log", "queue"]
+    type: TopicType
     """Type of the topic."""
     head_seq: HeadSeq
     earliest_seq: EarliestSeq

@@ -1,0 +1,116 @@
+"""Clients in TypeScript and Go that generators make from /v0/schema. A short program with each compiles and runs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.instances import Instance
+
+pytestmark = pytest.mark.deep
+PRINTED = ["1", '{"id":7} true', "topic_not_found"]
+NPM = ("openapi-typescript@7", "openapi-fetch@0.14", "typescript@5", "@types/node@20")
+TYPESCRIPT = """
+import createClient from "openapi-fetch";
+import type { components, paths } from "./api.js";
+
+const client = createClient<paths>({ baseUrl: process.argv[2] });
+const params = { path: { topic: process.argv[3] } };
+const done = await client.POST("/v0/topics/{topic}", { params, body: { records: [{ data: { id: 7 }, tag: "order:7" }] } });
+console.log(done.data?.first_seq);
+const read = await client.POST("/v0/topics/{topic}/diff", { params, body: {} });
+console.log(JSON.stringify(read.data?.records[0].data), read.data?.caught_up);
+const absent = await client.GET("/v0/topics/{topic}", { params: { path: { topic: "absent" } } });
+const code: components["schemas"]["Code"] | undefined = absent.error?.error.code;
+console.log(code);
+"""
+TSC = ["--strict", "--target", "es2022", "--module", "nodenext", "--moduleResolution", "nodenext", "--skipLibCheck"]
+GENERATOR = "org/openapitools/openapi-generator-cli/7.25.0/openapi-generator-cli-7.25.0.jar"
+GENERATOR_SHA256 = "41ce4f6b07f196676439d710759fa1ced7a08066d06ff1bf314681470289efae"
+GO = """
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	topics "example.com/topics"
+)
+
+func main() {
+	configuration := topics.NewConfiguration()
+	configuration.Servers = topics.ServerConfigurations{{URL: os.Args[1]}}
+	client, ctx := topics.NewAPIClient(configuration), context.Background()
+	record := *topics.NewNewRecord(map[string]int{"id": 7})
+	record.SetTag("order:7")
+	body := topics.AppendRequest{Append: topics.NewAppend([]topics.NewRecord{record})}
+	done, _, _ := client.RecordsAPI.Append(ctx, os.Args[2]).AppendRequest(body).Execute()
+	fmt.Println(done.GetFirstSeq())
+	read, _, _ := client.RecordsAPI.Diff(ctx, os.Args[2]).Diff(*topics.NewDiff()).Execute()
+	data, _ := json.Marshal(read.Records[0].Data)
+	fmt.Println(string(data), read.CaughtUp)
+	_, _, err := client.TopicsAPI.GetTopic(ctx, "absent").Execute()
+	fmt.Println(err.(*topics.GenericOpenAPIError).Model().(topics.Error).Error.Code)
+}
+"""
+
+
+@pytest.fixture
+def folder(server: Instance, tmp_path: Path) -> Path:
+    """A folder with the schema of a running server."""
+    with urllib.request.urlopen(f"{server.url}/v0/schema", timeout=60) as answer:
+        (tmp_path / "schema.json").write_bytes(answer.read())
+    return tmp_path
+
+
+def run(folder: Path, *command: str) -> list[str]:
+    """Run a command in the folder. Returns the lines of its output, and fails with both outputs."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="a client in TypeScript needs Node.js with npm")
+def test_typescript(server: Instance, folder: Path, name: str) -> None:
+    (folder / "package.json").write_text('{"type": "module", "private": true}')
+    run(folder, "npm", "install", "--silent", "--no-audit", "--no-fund", *NPM)
+    run(folder, "npx", "openapi-typescript", "schema.json", "-o", "api.d.ts")
+    (folder / "program.ts").write_text(TYPESCRIPT)
+    run(folder, "npx", "tsc", *TSC, "program.ts")
+    assert run(folder, "node", "program.js", server.url, name) == PRINTED
+
+
+@pytest.mark.skipif(
+    None in map(shutil.which, ("go", "java")), reason="a client in Go needs Go, and Java for its generator"
+)
+def test_go(server: Instance, folder: Path, name: str) -> None:
+    settings = "packageName=topics,withGoMod=true,isGoSubmodule=false"
+    generate = ["generate", "-g", "go", "-i", "schema.json", "-o", "topics", "--additional-properties", settings]
+    run(folder, "java", "-jar", str(generator()), *generate)
+    package = folder / "topics"
+    (package / "go.mod").write_text("module example.com/topics\n\ngo 1.23\n")
+    (package / "program").mkdir()
+    (package / "program" / "main.go").write_text(GO)
+    run(package, "go", "build", "-o", "../program", "./program")
+    assert run(folder, "./program", server.url, name) == PRINTED
+
+
+def generator() -> Path:
+    """Returns openapi-generator from Maven Central, which is kept between runs."""
+    kept = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "topics-tests" / Path(GENERATOR).name
+    if not kept.exists() or hashlib.sha256(kept.read_bytes()).hexdigest() != GENERATOR_SHA256:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        part = kept.with_suffix(f".{os.getpid()}")
+        with urllib.request.urlopen(f"https://repo1.maven.org/maven2/{GENERATOR}", timeout=300) as answer:
+            part.write_bytes(answer.read())
+        part.replace(kept)
+        assert hashlib.sha256(kept.read_bytes()).hexdigest() == GENERATOR_SHA256
+    return kept

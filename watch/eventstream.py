@@ -171,7 +171,7 @@ class EventStream:
         return True
 
 
-def messages(topic: str, records: str, from_seq: int, to_seq: int, head_seq: int) -> bytes:
+def messages(topic: str, records: str) -> bytes:
     """Returns a `message` event for each record. A watch stream has one `record` event for all records (frames.record)."""
     each = [bytes(record) for record in msgspec.json.decode(f"[{records}]", type=list[msgspec.Raw])]
     seqs = [msgspec.json.decode(record, type=Seq).seq for record in each]

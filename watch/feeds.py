@@ -15,8 +15,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-import msgspec
-
 from base.clock import now_ms
 from base.errors import TopicsError
 from store.coalesce import FLUSH
@@ -26,6 +24,7 @@ from topics.cache import CachedTopic, cached, forget_known, load_topic
 from topics.diff import DIFF, Window
 from topics.stamps import seen
 from watch import frames
+from watch.batch import Batch, Segment
 
 log = logging.getLogger(__name__)
 FRESH_SECONDS = 1.0  # seconds for which a reading is shared
@@ -35,8 +34,8 @@ MOST_BYTES = 8 * 1024 * 1024  # bytes of frames that a process keeps for sharing
 FLUSHED = "SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn()"
 
 
-# Renders the records of one read as a stream's frames. Arguments: topic, records, from_seq, to_seq, head_seq.
-Render = Callable[[str, str, int, int, int], bytes]
+# Renders the records of one read as a stream's frames. Arguments: topic, records.
+Render = Callable[[str, str], bytes]
 
 
 class View(NamedTuple):
@@ -51,49 +50,7 @@ class View(NamedTuple):
     data: bool
     strong: bool
     prefixes: tuple[str, ...] = ()  # prefixes of the reader's key; readers without prefixes share their reads
-    render: Render = frames.record
-
-
-class Node(msgspec.Struct):
-    node: str | None = msgspec.field(name="$node", default=None)
-
-
-class Batch:
-    """One window of a topic, rendered. All streams send the same objects, so do not change a batch.
-
-    `window` has no records. `record` is the frame with the records, without an id. `message` is the frame with an id, for a
-    stream with only one topic and nothing to add.
-    """
-
-    __slots__ = ("dedupes", "frame", "message", "name", "nodes", "pieces", "record", "records", "window")
-
-    def __init__(self, name: str, window: Window, records: str, frame: Callable[[str], bytes], dedupes: bool) -> None:
-        """`name` is the topic's. `frame` makes a frame from records. `dedupes`: a stream may leave out the records of its own
-        nodes."""
-        self.name, self.window, self.records, self.frame, self.dedupes = name, window, records, frame, dedupes
-        self.record = frame(records) if records else b""
-        body = frames.id_line({name: window.next_from_seq}) + self.record
-        self.message = {"type": "http.response.body", "body": body, "more_body": True}
-        self.nodes: list[str | None] | None = None  # each record's node and text, parsed on first use
-        self.pieces: list[bytes] = []
-
-    @property
-    def bytes(self) -> int:
-        """Returns the approximate memory of the batch: the frame, and the records as text and in pieces."""
-        return 3 * len(self.record)
-
-    def without(self, own: frozenset[str]) -> Batch:
-        """Returns the same window without the records of these nodes."""
-        if not own or not self.records or not self.dedupes:
-            return self
-        if self.nodes is None:
-            text = f"[{self.records}]".encode()
-            self.nodes = [each.node for each in msgspec.json.decode(text, type=list[Node])]
-            self.pieces = [bytes(each) for each in msgspec.json.decode(text, type=list[msgspec.Raw])]
-        if own.isdisjoint(self.nodes):
-            return self
-        kept = [piece for piece, node in zip(self.pieces, self.nodes, strict=True) if node not in own]
-        return Batch(self.name, self.window, b",".join(kept).decode(), self.frame, False)
+    render: Render | None = None  # None: `record` events, in which each stream can leave out records
 
 
 class Waiter(Protocol):
@@ -251,10 +208,7 @@ def rendered(topic: CachedTopic, from_seq: int, view: View, window: Window) -> B
         records = frames.without_data(records)
     if records:
         records = seen(records, view.prefixes)
-    since = from_seq if window.lost is None else window.gap_to
-    to_seq = window.next_from_seq
-
-    def frame(records: str) -> bytes:
-        return view.render(topic.name, records, since, to_seq, window.head_seq)
-
-    return Batch(topic.name, window._replace(records=None), records, frame, topic.dedupe_node)
+    since, shown = from_seq if window.lost is None else window.gap_to, window._replace(records=None)
+    if view.render is not None:
+        return Batch(topic.name, shown, since, (), record=view.render(topic.name, records) if records else b"")
+    return Batch(topic.name, shown, since, [(Segment(records, topic.dedupe_node), 0)] if records else ())

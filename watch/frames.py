@@ -46,15 +46,29 @@ def event(name: str, **data: Any) -> bytes:
     return f"event: {name}\ndata: ".encode() + msgspec.json.encode(data) + b"\n\n"
 
 
-def record(topic: str, records: str, from_seq: int, to_seq: int, head_seq: int) -> bytes:
-    """Returns a `record` event. `records` is JSON text from PostgreSQL."""
-    if "\n" in records or "\r" in records:
-        # JSON may have line breaks between its tokens. Each line becomes a `data:` line, and the client joins these lines again.
-        records = records.replace("\r\n", "\n").replace("\r", "\n").replace("\n", "\ndata: ")
-    return (
-        f'event: record\ndata: {{"topic":"{topic}","records":[{records}],'
-        f'"from_seq":{from_seq},"to_seq":{to_seq},"head_seq":{head_seq}}}\n\n'
-    ).encode()
+def record(id: bytes, topic: str, records: bytes, from_seq: int, to_seq: int, head_seq: int) -> bytes:
+    """Returns a `record` event behind its `id:` line. `records` went through in_lines()."""
+    return (b'%bevent: record\ndata: {"topic":"%b","records":[%b],"from_seq":%d,"to_seq":%d,"head_seq":%d}\n\n') % (
+        id,
+        topic.encode(),
+        records,
+        from_seq,
+        to_seq,
+        head_seq,
+    )
+
+
+def in_lines(json: bytes) -> bytes:
+    """Returns JSON as it stands behind `data: `. JSON may have line breaks between its tokens. Each line becomes a `data:` line,
+    and the client joins these lines again."""
+    if b"\n" not in json and b"\r" not in json:
+        return json
+    return json.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
+
+
+def of_lines(lines: bytes) -> bytes:
+    """Returns the JSON of in_lines()."""
+    return lines.replace(b"\ndata: ", b"\n")
 
 
 def without_data(records: str) -> str:

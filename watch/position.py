@@ -12,7 +12,8 @@ from typing import Protocol
 
 from topics.diff import Window
 from watch import frames
-from watch.feeds import Batch, View
+from watch.batch import Batch
+from watch.feeds import View
 from watch.hub import Hub
 from watch.resume import FoundTopic
 from watch.sessions import SavedPosition, SavedPositions
@@ -163,7 +164,7 @@ class Position:
     def is_said_by(self, batch: Batch) -> bool:
         """Returns True if the batch's shared message contains everything for a stream with a single topic."""
         is_news = self.state is not State.LIVE and batch.window.caught_up
-        return bool(batch.record) and batch.window.lost is None and not is_news
+        return batch.window.lost is None and not is_news and not batch.is_empty
 
     def move(self, window: Window) -> None:
         """Sets the position to the end of the window."""
@@ -182,7 +183,7 @@ class Position:
             yield lost
         has_moved = self.seq != window.next_from_seq
         self.move(window)
-        if batch.record:
+        if not batch.is_empty:
             yield batch.record
         elif has_moved and not window.caught_up:
             yield b"\n"  # no visible record: the id alone advances the client

@@ -19,7 +19,7 @@ class Cpu:
 
     def now(self) -> tuple[float, float]:
         """Returns the CPU time so far (µs): of the web processes, and of PostgreSQL."""
-        return used(self.instance.pids("granian")), used(postgres(self.instance))
+        return used(self.instance.pids("topics_project.web")), used(postgres(self.instance))
 
     def each(self, before: tuple[float, float], calls: float) -> str:
         """Returns the CPU time of each call since `before`, in words. `calls`: the number of calls."""

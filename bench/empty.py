@@ -1,49 +1,47 @@
-"""An empty ASGI application on the same web server with the same settings. It shows the cost of a call that does nothing."""
+"""An empty handler on the same web server with the same settings. It shows the cost of a call that does nothing."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
+import uvloop
+
+from base import prefork
+from http1 import Request, Response, Server
 from tests.instances import free_port
 
-APPLICATION = "bench.empty:application"
-HEADERS = [(b"content-type", b"application/json"), (b"content-length", b"15")]
+PROCESSES = min(os.cpu_count() or 1, 4)  # as many as the web server has by default
+HEADERS = [(b"content-type", b"application/json")]
 
 
-async def application(
-    scope: dict[str, Any],
-    receive: Callable[[], Awaitable[dict[str, Any]]],
-    send: Callable[[dict[str, Any]], Awaitable[None]],
-) -> None:
-    """Reads the body, like every application, and answers."""
-    if scope["type"] == "lifespan":
-        while True:
-            message = await receive()
-            await send({"type": f"{message['type']}.complete"})
-            if message["type"] == "lifespan.shutdown":
-                return
-    while (await receive()).get("more_body"):
-        pass
-    await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-    await send({"type": "http.response.body", "body": b'{"status":"ok"}'})
+async def handler(request: Request) -> Response:
+    """Reads the body, like every call, and answers."""
+    await request.body.read()
+    return Response(200, HEADERS, b'{"status":"ok"}')
+
+
+async def serve(listener: socket.socket) -> int:
+    server = Server(handler)
+    await server.listen(sock=listener)
+    await server.listeners[0].serve_forever()
+    return 0
 
 
 @contextlib.contextmanager
 def serving() -> Iterator[str]:
-    """Run the empty application. Yields the root of its URLs."""
-    from topics_project import supervisor
-
-    argv = supervisor.web()[:-1]
+    """Run the empty handler. Yields the root of its URLs."""
     port = free_port()
-    argv[argv.index("--port") + 1] = str(port)
-    process = subprocess.Popen([*argv, APPLICATION], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.empty", str(port)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
     url = f"http://127.0.0.1:{port}"
     try:
         for _ in range(500):
@@ -54,3 +52,8 @@ def serving() -> Iterator[str]:
     finally:
         process.terminate()
         process.wait()
+
+
+if __name__ == "__main__":
+    opened = socket.create_server(("127.0.0.1", int(sys.argv[1])), backlog=1024)
+    sys.exit(prefork.run(PROCESSES, lambda _: uvloop.run(serve(opened)), name="empty server", patience=1))

@@ -180,8 +180,8 @@ def memory(instance: Instance, topics: str) -> Row:
 
 
 def resident(instance: Instance) -> list[int]:
-    """Returns the resident bytes of each web worker, which is a child of granian."""
-    processes = instance.pids("granian")
+    """Returns the resident bytes of each web worker, which is a child of the web server."""
+    processes = instance.pids("topics_project.web")
     parents = {pid: int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) for pid in processes}
     workers = [pid for pid in processes if parents[pid] in processes]
     return [int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 for pid in workers]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from console import download, live, tail
 from watch import serve
-from watch.serve import Served
+from wire.asgi import Application
 
 
-def stream_at(path: str) -> Served | None:
+def stream_at(path: str) -> Application | None:
     """Returns the handler of this path, or None if the path is not that of a stream."""
     if not path.startswith("/admin/"):
         return serve.stream_at(path)

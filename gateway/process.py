@@ -1,6 +1,6 @@
 """The processes of `topics gateway serve`: one or several on one port, each with the whole configuration.
 
-The first process only supervises: restarts processes that exit, and forwards SIGTERM and SIGHUP.
+The first process only supervises (base/prefork.py).
 """
 
 from __future__ import annotations
@@ -13,15 +13,13 @@ import resource
 import shutil
 import signal
 import ssl
-import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import uvloop
 
-from base.processes import die_with_parent
+from base import prefork
 from base.refusal import Refusal
 from gateway import keys
 from gateway.ids import Seal
@@ -31,7 +29,6 @@ from gateway.siblings import Siblings
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0  # between two checks of the file
 TELL_SECONDS = 1.0  # between two reports to the other processes
-REST_SECONDS = 1.0  # before an exited process is started again
 
 
 @dataclass(frozen=True)
@@ -132,59 +129,15 @@ def stamp(file: Path) -> tuple[int, int, int] | None:
 
 
 def supervise(file: Path, listen: Listen, seal: Seal, processes: int) -> int:
-    with tempfile.TemporaryDirectory(prefix="topics-gateway-", ignore_cleanup_errors=True) as folder:
-        return supervised(file, listen, seal, processes, Path(folder))
+    """Runs several processes, with a folder for their reports to each other."""
+    with tempfile.TemporaryDirectory(prefix="topics-gateway-", ignore_cleanup_errors=True) as name:
+        folder, parent = Path(name), os.getpid()
 
+        def work(slot: int) -> int:
+            try:
+                return uvloop.run(serve(file, listen, seal, Siblings(folder, slot)))
+            finally:
+                if os.getppid() != parent:  # the parent was killed, and so cannot remove the folder
+                    shutil.rmtree(folder, ignore_errors=True)
 
-def supervised(file: Path, listen: Listen, seal: Seal, processes: int, folder: Path) -> int:
-    """Runs several processes. `folder`: the folder for their reports to each other."""
-    children: dict[int, int] = {}  # the slot of each process
-    ending = False
-    parent = os.getpid()
-
-    def start(slot: int) -> None:
-        child = os.fork()
-        if child:
-            children[child] = slot
-            return
-        code = 1
-        try:
-            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-                signal.signal(number, signal.SIG_DFL)
-            die_with_parent(parent, signal.SIGTERM)
-            code = uvloop.run(serve(file, listen, seal, Siblings(folder, slot)))
-        except Exception:
-            log.exception("A process of the gateway failed")
-        finally:
-            if os.getppid() != parent:  # the parent was killed, and so cannot remove the folder
-                shutil.rmtree(folder, ignore_errors=True)
-            sys.stdout.flush()
-            os._exit(code)
-
-    def hand_on(number: int, _: object) -> None:
-        nonlocal ending
-        ending = ending or number != signal.SIGHUP
-        for child in children:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, number)
-
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, hand_on)
-    for slot in range(processes):
-        start(slot)
-    worst = 0
-    while children:
-        child, status = os.waitpid(-1, 0)
-        slot = children.pop(child)
-        worst = max(worst, os.waitstatus_to_exitcode(status))
-        if not ending:
-            log.error(
-                "Process %d of the gateway exited with %d. Starting another process",
-                child,
-                os.waitstatus_to_exitcode(status),
-            )
-            time.sleep(REST_SECONDS)
-            worst = 0
-            if not ending:
-                start(slot)
-    return worst
+        return prefork.run(processes, work, name="gateway", reloads=True, orphan_signal=signal.SIGTERM)

@@ -112,8 +112,7 @@ class Splice(asyncio.Protocol):
         self.transport.set_write_buffer_limits(MOST_WRITTEN)
         self.loop = asyncio.get_running_loop()
         self.server = self.gateway.server
-        self.server.connections.add(self)
-        self.server.deadlines.add(self)
+        self.server.enter(self)
         self.deadline = self.loop.time() + self.server.limits.idle_seconds
 
     def data_received(self, data: bytes) -> None:
@@ -129,8 +128,7 @@ class Splice(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.lost = self.closing = True
-        self.server.connections.discard(self)
-        self.server.deadlines.discard(self)
+        self.server.leave(self)
         if self.connecting is not None:
             self.connecting.cancel()
         if self.upstream is not None:
@@ -355,8 +353,7 @@ class Splice(asyncio.Protocol):
     def hand_over(self) -> None:
         """Gives the connection with the pending bytes to http1, permanently."""
         data, self.pending = self.pending, b""
-        self.server.connections.discard(self)
-        self.server.deadlines.discard(self)
+        self.server.leave(self)
         self.lost = True
         connection = self.server.protocol()
         if self.paused:

@@ -67,8 +67,7 @@ class Tunnel:
         self.unwritten = 0
         self.sides = Side(self, client[0]), Side(self, node[0])
         self.sides[0].other, self.sides[1].other = self.sides[1], self.sides[0]
-        self.server.connections.add(self)
-        self.server.deadlines.add(self)
+        self.server.enter(self)
         for side in self.sides:
             side.transport.set_protocol(side)
             side.transport.set_write_buffer_limits(MOST_WRITTEN)
@@ -112,8 +111,7 @@ class Tunnel:
         for side in self.sides:
             side.close()
         if all(side.is_lost for side in self.sides):
-            self.server.connections.discard(self)
-            self.server.deadlines.discard(self)
+            self.server.leave(self)
             if self.server.on_close is not None:
                 self.server.on_close(self.state)
         else:

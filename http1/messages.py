@@ -29,9 +29,23 @@ def find(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
 
 
 class Request:
-    """One request of a connection. `state` belongs to the handler. All requests of a connection share it."""
+    """One request of a connection. `state` belongs to the handler. All requests of a connection share it.
 
-    __slots__ = ("body", "headers", "is_upgrade", "keep_alive", "method", "origin", "state", "target", "version")
+    `added`: headers that the answer gets beside its own, whichever part of the server makes it.
+    """
+
+    __slots__ = (
+        "added",
+        "body",
+        "headers",
+        "is_upgrade",
+        "keep_alive",
+        "method",
+        "origin",
+        "state",
+        "target",
+        "version",
+    )
 
     def __init__(
         self,
@@ -49,6 +63,7 @@ class Request:
         self.method, self.target, self.headers, self.body = method, target, headers, body
         self.version, self.keep_alive, self.is_upgrade, self.origin = version, keep_alive, is_upgrade, origin
         self.state = {} if state is None else state
+        self.added: Headers = []
 
     def header(self, name: bytes) -> bytes | None:
         return find(self.headers, name)

@@ -20,20 +20,22 @@ from typing import Any, Protocol, cast
 
 import httptools
 
+from http1.acceptor import Acceptor, Shares
 from http1.body import Body
 from http1.deadlines import NEVER, Deadlines
 from http1.errors import Refused, malformed, too_large
 from http1.messages import BODILESS, Headers, Request, Response, Upgrade, status_line
+from http1.writer import Exchange, Writer, Written
 
 log = logging.getLogger(__name__)
 
-Handler = Callable[[Request], "Response | Awaitable[Response]"]
+Answering = Response | Written
+Handler = Callable[[Request], "Answering | Awaitable[Answering]"]
 # httptools knows some 40 methods and fails on others. The handler must get requests with strange methods too, and refuse them.
 USUAL = re.compile(rb"(?:\r?\n)*(?:GET|HEAD|POST|PUT|DELETE|OPTIONS|PATCH|TRACE) ")
 STRANGE = re.compile(rb"((?:\r?\n)*)([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}) ")
 BEGUN = re.compile(rb"(?:\r?\n)*[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")  # a method without its end
 LONGEST_METHOD = 80  # bytes, with the line ends before it
-MOST_WRITTEN = 256 * 1024  # unsent bytes for a slow client. Above this, its answers pause.
 BODY, PIPELINE, OUTPUT, UPGRADE = 1, 2, 4, 8  # reasons why a connection is not read
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -50,29 +52,16 @@ class Limits:
     idle_seconds: float = 75.0  # between two requests
     upload_grace_seconds: float = 10.0  # period over which the rate below is averaged
     upload_bytes_a_second: int = 16 * 1024  # least rate of a body
+    unsent_bytes: int = 256 * 1024  # unsent bytes for a slow client. Above this, its answers pause.
     write_seconds: float = 30.0  # the server cuts off a client that takes no bytes for this time
     linger_seconds: float = 2.0  # time for a client to read a refusal before the connection ends
     linger_bytes: int = 1024 * 1024  # bytes that the server reads and discards in that time
-    cancels: bool = True  # whether a handler is cancelled when its client disconnects. A stream always is.
+    cancels: bool = True  # whether a handler is cancelled when its client disconnects. An iterator of parts always is.
 
 
 def plain_error(error: Refused) -> Response:
     body = json.dumps(error.body()).encode()
     return Response(error.status, [(b"content-type", b"application/json")], body)
-
-
-class Exchange:
-    """One request, and the part of its answer that waits for earlier answers."""
-
-    __slots__ = ("done", "ends", "held", "request", "task", "turn", "went_out")
-
-    def __init__(self, request: Request | None) -> None:
-        self.request = request
-        self.held: list[bytes] = []
-        self.task: asyncio.Task[None] | None = None
-        self.turn: asyncio.Future[None] | None = None  # resolved when this exchange is the first
-        self.done = self.went_out = False
-        self.ends = request is None or not request.keep_alive  # the connection ends after the answer
 
 
 class Member(Protocol):
@@ -101,11 +90,30 @@ class Server:
         self.connections: set[Member] = set()
         self.draining = False
         self.listeners: list[asyncio.Server] = []
+        self.acceptor: Acceptor | None = None
         times = self.limits.head_seconds, self.limits.idle_seconds, self.limits.upload_grace_seconds
         self.deadlines = Deadlines(min(1.0, min(times) / 4))
 
     def protocol(self) -> Connection:
         return Connection(self)
+
+    def enter(self, member: Member) -> None:
+        """Note a new connection."""
+        self.connections.add(member)
+        self.deadlines.add(member)
+        if self.acceptor is not None:
+            self.acceptor.count()
+
+    def leave(self, member: Member) -> None:
+        """Note the end of a connection."""
+        self.connections.discard(member)
+        self.deadlines.discard(member)
+        if self.acceptor is not None:
+            self.acceptor.count()
+
+    def share(self, listener: socket.socket, shares: Shares, slot: int) -> None:
+        """Listen on a socket together with other processes (acceptor.py). `slot`: of this process in `shares`."""
+        self.acceptor = Acceptor(listener, self.protocol, lambda: len(self.connections), shares, slot)
 
     async def listen(
         self,
@@ -117,7 +125,7 @@ class Server:
         factory: Callable[[], asyncio.BaseProtocol] | None = None,
         backlog: int = 1024,
     ) -> int:
-        """Listen on an address that several processes can share (SO_REUSEPORT), or on an inherited socket. Returns the port.
+        """Listen on an address that several processes can share (SO_REUSEPORT), or on an open socket. Returns the port.
 
         `factory` makes the protocol of a connection, instead of `protocol`.
         """
@@ -138,6 +146,8 @@ class Server:
         self.draining = True
         for listener in self.listeners:
             listener.close()
+        if self.acceptor is not None:
+            self.acceptor.close()
         for connection in list(self.connections):
             connection.drain()
         deadline = asyncio.get_running_loop().time() + seconds
@@ -176,19 +186,22 @@ class Connection(asyncio.Protocol):
         self.upgrade: Exchange | None = None
         self.rest = b""  # bytes behind a request to upgrade
 
+    @property
+    def is_draining(self) -> bool:
+        return self.server.draining
+
     # -- The transport -----------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)  # uvloop's class does not inherit from it
-        self.transport.set_write_buffer_limits(MOST_WRITTEN)
+        self.transport.set_write_buffer_limits(self.limits.unsent_bytes)
         peer = transport.get_extra_info("peername")
         self.origin = str(peer[0]) if isinstance(peer, tuple) and peer else ""
         if certificate := transport.get_extra_info("peercert"):
             self.state["certificate"] = certificate
         self.loop = asyncio.get_running_loop()
         self.parser = httptools.HttpRequestParser(self)
-        self.server.connections.add(self)
-        self.server.deadlines.add(self)
+        self.server.enter(self)
         self._mark()
 
     def data_received(self, data: bytes) -> None:
@@ -227,14 +240,15 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.over = self.lost = self.closing = True
-        self.server.connections.discard(self)
-        self.server.deadlines.discard(self)
+        self.server.leave(self)
         if self.current is not None:
             self.current.body.fail(malformed("the body is incomplete"))
         if self.drained is not None and not self.drained.done():
             self.drained.set_result(None)
         for exchange in self.queue:
-            if exchange.task is not None and (self.limits.cancels or exchange.went_out):
+            if exchange.writer is not None:
+                exchange.writer.gone.set_result(None)
+            elif exchange.task is not None and (self.limits.cancels or exchange.went_out):
                 exchange.task.cancel()
         self.waiting.clear()
         if self.server.on_close is not None and self.state:
@@ -409,7 +423,7 @@ class Connection(asyncio.Protocol):
             self.headers,
             Body(self, length),
             version=version,
-            keep_alive=self.parser.should_keep_alive() and not self.server.draining,
+            keep_alive=self.parser.should_keep_alive() and not self.is_draining,
             is_upgrade=self.parser.should_upgrade() and length == 0,
             origin=self.origin,
             state=self.state,
@@ -444,7 +458,7 @@ class Connection(asyncio.Protocol):
         exchange = Exchange(None)
         self.queue.append(exchange)
         self._stop_reading()
-        self._send(exchange, self.server.on_error(refusal))
+        self.send(exchange, self.server.on_error(refusal))
 
     def _stop_reading(self) -> None:
         self.reading_head = False
@@ -481,7 +495,7 @@ class Connection(asyncio.Protocol):
             except Exception as error:
                 answer = self._failed(error)
             if isinstance(answer, Response) and isinstance(answer.body, bytes):
-                self._send(exchange, answer)
+                self.send(exchange, answer)
             else:
                 exchange.task = self.loop.create_task(self._handle(exchange, answer))
         if self.waiting:
@@ -489,15 +503,17 @@ class Connection(asyncio.Protocol):
         else:
             self._resume(PIPELINE)
 
-    async def _handle(self, exchange: Exchange, answer: Response | Awaitable[Response]) -> None:
+    async def _handle(self, exchange: Exchange, answer: Answering | Awaitable[Answering]) -> None:
         try:
-            if not isinstance(answer, Response):
+            if not isinstance(answer, Answering):
                 try:
                     answer = await answer
                 except Exception as error:
                     answer = self._failed(error)
-            if isinstance(answer.body, bytes):
-                self._send(exchange, answer)
+            if isinstance(answer, Written):
+                await self._run(exchange, answer)
+            elif isinstance(answer.body, bytes):
+                self.send(exchange, answer)
             else:
                 await self._stream(exchange, answer, answer.body)
         except asyncio.CancelledError:
@@ -512,7 +528,7 @@ class Connection(asyncio.Protocol):
 
     # -- Answers -----------------------------------------------------------------------------------------------------
 
-    def _send(self, exchange: Exchange, answer: Response) -> None:
+    def send(self, exchange: Exchange, answer: Response) -> None:
         """Send a whole answer."""
         assert isinstance(answer.body, bytes)
         if self.over:
@@ -525,6 +541,9 @@ class Connection(asyncio.Protocol):
         parts = [status_line(answer.status)]
         for name, value in answer.headers:
             parts += name, b": ", value, b"\r\n"
+        if request is not None:
+            for name, value in request.added:
+                parts += name, b": ", value, b"\r\n"
         if answer.status not in BODILESS:
             length = (
                 len(body) if answer.length is None else answer.length
@@ -534,13 +553,13 @@ class Connection(asyncio.Protocol):
         parts.append(b"\r\n")
         if body and (request is None or request.method != "HEAD") and answer.status not in BODILESS:
             parts.append(body)
-        self._write(exchange, b"".join(parts))
-        self._finish(exchange)
+        self.write(exchange, b"".join(parts))
+        self.finish(exchange)
 
     def _ends(self, exchange: Exchange, answer: Response, parts: list[bytes]) -> None:
         """Add the connection header. The connection ends if either side wants it, or if the request's body was not read."""
         request = exchange.request
-        if answer.close or self.server.draining or (request is not None and not request.body.complete):
+        if answer.close or self.is_draining or (request is not None and not request.body.complete):
             exchange.ends = True
         if exchange.ends:
             parts.append(b"connection: close\r\n")
@@ -548,74 +567,60 @@ class Connection(asyncio.Protocol):
             parts.append(b"connection: keep-alive\r\n")
 
     async def _stream(self, exchange: Exchange, answer: Response, body: AsyncIterator[bytes]) -> None:
-        request = exchange.request
-        assert request is not None
+        """Send an answer part by part, as the iterator yields them."""
+        writer = Writer(self, exchange)
         try:
-            parts = [status_line(answer.status)]
-            for name, value in answer.headers:
-                parts += name, b": ", value, b"\r\n"
-            chunked = answer.length is None and request.version == "1.1" and answer.status not in BODILESS
-            if answer.length is not None:
-                parts.append(b"content-length: %d\r\n" % answer.length)
-            elif chunked:
-                parts.append(b"transfer-encoding: chunked\r\n")
-            else:
-                exchange.ends = True  # the end of the connection marks the end of the body
-            # Unlike _ends(), this ignores an incomplete body, which may still arrive while the answer is streamed.
-            if answer.close or self.server.draining:
-                exchange.ends = True
-            if exchange.ends:
-                parts.append(b"connection: close\r\n")
-            parts.append(b"\r\n")
-            self._write(exchange, b"".join(parts))
-            if request.method == "HEAD" or answer.status in BODILESS:
-                self._finish(exchange)
-                return
-            exchange.went_out = True
-            if exchange is self.upgrade:
-                self._decline_upgrade()
-            left = answer.length
-            async for part in body:
-                if not part:
-                    continue
-                if left is not None:
-                    left -= len(part)
-                    if left < 0:
-                        raise ValueError(f"the body is longer than its Content-Length, {answer.length}")
-                self._write(exchange, b"%x\r\n%b\r\n" % (len(part), part) if chunked else part)
-                if self.drained is not None or exchange is not self.queue[0]:
-                    await self._may_write(exchange)
-                if self.over:
-                    return
-            if left:
-                raise ValueError(f"the body is {left} bytes shorter than its Content-Length")
-            if chunked:
-                self._write(exchange, b"0\r\n\r\n")
-            if not request.body.complete:
-                exchange.ends = True
-            self._finish(exchange)
+            writer.begin(answer)
+            if exchange.went_out:
+                async for part in body:
+                    await writer.write(part)
+                    if self.over:
+                        return
+            writer.end()
         except Exception as error:
-            # The head is already sent, so only the end of the connection can show that the body is incomplete.
-            if not self.over:
-                if not isinstance(error, Refused):
-                    log.warning(
-                        "A streamed answer failed, and its connection was closed: %s: %s", type(error).__name__, error
-                    )
-                self.abort()
+            self._broke(error)
         finally:
             close = getattr(body, "aclose", None)
             if close is not None:
                 await close()
 
-    async def _may_write(self, exchange: Exchange) -> None:
+    async def _run(self, exchange: Exchange, answer: Written) -> None:
+        """Let the handler write the answer."""
+        writer = exchange.writer = Writer(self, exchange)
+        if self.lost:
+            writer.gone.set_result(None)
+        try:
+            await answer.run(writer)
+            assert writer.has_ended or self.over, "the handler did not finish its answer"
+        except Exception as error:
+            if writer.has_begun:
+                self._broke(error)
+            else:
+                writer.send(self._failed(error))
+
+    def _broke(self, error: Exception) -> None:
+        """Handle an error after the head was sent. Only the end of the connection can show that the body is incomplete."""
+        if not self.over:
+            if not isinstance(error, Refused):
+                log.warning(
+                    "A streamed answer failed, and its connection was closed: %s: %s", type(error).__name__, error
+                )
+            self.abort()
+
+    def has_gone_out(self, exchange: Exchange) -> None:
+        """Note that the parts of an answer follow. So a request to upgrade was declined."""
+        if exchange is self.upgrade:
+            self._decline_upgrade()
+
+    async def may_write(self, exchange: Exchange) -> None:
         """Wait until the exchange may produce more: it holds few bytes or is the first, and its client keeps up."""
-        if exchange is not self.queue[0] and sum(map(len, exchange.held)) > MOST_WRITTEN:
+        if exchange is not self.queue[0] and sum(map(len, exchange.held)) > self.limits.unsent_bytes:
             exchange.turn = self.loop.create_future()
             await exchange.turn
         while self.drained is not None and not self.over and exchange is self.queue[0]:
             await asyncio.shield(self.drained)
 
-    def _write(self, exchange: Exchange, data: bytes) -> None:
+    def write(self, exchange: Exchange, data: bytes) -> None:
         if self.over:
             return
         if self.queue[0] is exchange:
@@ -623,7 +628,7 @@ class Connection(asyncio.Protocol):
         else:
             exchange.held.append(data)
 
-    def _finish(self, exchange: Exchange) -> None:
+    def finish(self, exchange: Exchange) -> None:
         """Finish an exchange after its whole answer. Sends the held answers of the next exchanges."""
         if self.over:
             return
@@ -632,7 +637,7 @@ class Connection(asyncio.Protocol):
             self.running -= 1
         while self.queue and self.queue[0].done:
             first = self.queue.popleft()
-            if first.ends or (self.server.draining and not self.queue):
+            if first.ends or (self.is_draining and not self.queue):
                 self._close()
                 return
             if self.queue:
@@ -671,8 +676,7 @@ class Connection(asyncio.Protocol):
         head = [status_line(101), *(part for name, value in answer.headers for part in (name, b": ", value, b"\r\n"))]
         self.transport.write(b"".join([*head, b"\r\n"]))
         self.queue.clear()
-        self.server.connections.discard(self)
-        self.server.deadlines.discard(self)
+        self.server.leave(self)
         self.over = self.lost = self.closing = True  # for this protocol
         rest, self.rest = self.rest, b""
         if self.paused:

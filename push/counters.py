@@ -71,7 +71,7 @@ def delivered(id: int, taken: Taken, acknowledged: bool, duration_ms: float) -> 
 
 
 async def note_stop() -> None:
-    """Counts the end of a web process (topics_project/asgi.py)."""
+    """Counts the end of a web process (topics_project/serve.py)."""
     add("process", "status:stop,type:web")
     await flush_soon(here())
 

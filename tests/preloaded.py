@@ -25,8 +25,6 @@ CONTEXT = multiprocessing.get_context("forkserver")
 # Those that load without settings, and load most of the others.
 CONTEXT.set_forkserver_preload(
     [
-        "granian.cli",
-        "granian.server.mp",
         "celery.bin.celery",
         "celery.apps.worker",
         "celery.apps.beat",
@@ -39,6 +37,7 @@ CONTEXT.set_forkserver_preload(
         "django.test",
         "environ",
         "gripcontrol",
+        "httptools",
         "jwt",
         "jinja2",
         "msgspec",

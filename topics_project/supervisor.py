@@ -37,11 +37,6 @@ from topics_project.prepare import Say, first_admin, one_at_a_time, prepare_data
 TICK = 0.25  # seconds between two checks of the children
 # Outside of Linux, a fork cannot rely on the system's libraries, so each child loads the code itself.
 BEGIN: Begin = fork if sys.platform == "linux" else execute
-STREAMS_PER_WORKER = 16_384  # requests that a web worker holds at once; users meet TOPICS_MAX_STREAMS first
-CONNECTION_BYTES = 208 * 1024
-# For granian's own allocator: memory that is free for a second returns to the system, during the next few hundred requests. A
-# return at once would cost each request page faults, and a large answer a fifth of its time.
-GIVE_BACK = ("_RJEM_MALLOC_CONF", "dirty_decay_ms:1000,muzzy_decay_ms:0")
 
 
 def run(say: Say) -> None:
@@ -114,15 +109,7 @@ def clear_metrics(data: Path) -> None:
 
 
 def web() -> list[str]:
-    argv = [sys.executable, "-m", "granian", "--interface", "asgi", "--loop", "uvloop", "--http", "auto"]
-    argv += ["--host", settings.HOST.strip("[]"), "--port", str(settings.PORT), "--workers", str(settings.WEB_WORKERS)]
-    argv += ["--backlog", "4096", "--backpressure", str(STREAMS_PER_WORKER), "--http2-max-concurrent-streams", "1000"]
-    # Limits per connection: unparsed input, and unsent output. The limit is a head with the longest Last-Event-ID, and the
-    # buffer of a stream (watch/outflow.py).
-    argv += ["--http1-buffer-size", str(CONNECTION_BYTES), "--http2-max-send-buffer-size", str(CONNECTION_BYTES)]
-    # Streams never end by themselves. After five seconds, a stopping worker is killed with its remaining streams.
-    argv += ["--respawn-failed-workers", "--respawn-interval", "0.5", "--workers-kill-timeout", "5"]
-    return [*argv, "--no-access-log", "--log-level", "warning", "topics_project.asgi:application"]
+    return [sys.executable, "-m", "topics_project.web"]
 
 
 def worker() -> list[str]:
@@ -160,7 +147,6 @@ def become(name: str) -> None:
     if name == "beat":  # beat answers `celery inspect ping` while beat ticks, for health checks
         argv.append("--enable-remote-control")
     if name == "web":
-        os.environ.setdefault(*GIVE_BACK)
         # The web workers add up their metrics in this folder.
         os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.mkdtemp(prefix="topics-metrics-"))
     os.execve(argv[0], argv, {**os.environ, **found_anywhere()})
@@ -172,11 +158,10 @@ def found_anywhere() -> dict[str, str]:
 
 
 def supervised(name: str, data: Path) -> Child:
-    """Returns a child whose own children exit with the child (asgi.py, celery.py)."""
+    """Returns a child whose own children exit with the child (web.py, celery.py)."""
     env = {"TOPICS_SUPERVISED": "1", **found_anywhere()}
     if name == "web":
         env["PROMETHEUS_MULTIPROC_DIR"] = str(data / "metrics")
-        env[GIVE_BACK[0]] = os.environ.get(*GIVE_BACK)
     return Child(name, PROCESSES[name](), data / "logs" / f"{name}.log", env, begin=BEGIN)
 
 

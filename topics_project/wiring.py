@@ -70,7 +70,7 @@ def wire() -> None:
 
 
 def wire_web() -> None:
-    """Fills the slots of a web process. Called once, before granian's worker sets up its signals (asgi.py)."""
+    """Fills the slots of a web process. Called once (serve.py)."""
     timeouts.serve("web", settings.TOPICS_STATEMENT_TIMEOUT_MS)
     serving.announce()
     threads.watch_connections()
@@ -82,4 +82,3 @@ def wire_web() -> None:
             shutdown.Holder(registry.shut_down, registry.busy),
         )
     )
-    shutdown.install()

@@ -92,7 +92,7 @@ class EventsQuery(StreamQuery):
     """The last id that the client has received, in place of the header `Last-Event-ID`."""
 
 
-# Served in plain ASGI, by the ASGI app alone (serve.py).
+# Served in plain ASGI (serve.py), not by Django.
 streams = (
     Operation(
         "GET",

@@ -1,24 +1,24 @@
 """Bounds the bytes that wait for stream clients which do not read.
 
-The web server below us takes a message as soon as it has room, long before the client has the message. The web server can hold
-four parts of a stream: the write buffer (208 KiB, topics_project/supervisor.py), the last piece for the buffer, another piece in
-a queue, and the piece of our waiting send(). With pieces of 16 KiB, the sum is 256 KiB. We hold a frame until its last piece is
-sent. wire/sockets.py bounds the kernel's part.
+A send returns as soon as the server's buffer has room (topics_project/serve.py), long before the client has the message. The
+buffer can exceed its limit by one piece. We hold a frame until its last piece is sent. wire/sockets.py bounds the kernel's part.
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from django.conf import settings
 
-from wire import metrics, sockets
+from http1 import Writer
+from wire import metrics
+from wire.asgi import WRITER
 
 PIECE_BYTES = 16 * 1024
-BELOW_BYTES = 256 * 1024  # bytes that the web server may hold of a stream
+UNSENT_BYTES = 192 * 1024  # unsent bytes of a stream in the server. Above this, the stream waits.
+BELOW_BYTES = UNSENT_BYTES + 4 * PIECE_BYTES  # an upper bound of the bytes that the server holds of a stream
 STALLED_SECONDS = 1.0  # a client that has taken no piece for so long is stalled
 MOST_BYTES = settings.TOPICS_MAX_STALLED_BYTES
 
@@ -28,15 +28,11 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 class Outflow:
     """The sending side of a stream. `waiting_since`: when the current piece started to wait for the client, or None."""
 
-    __slots__ = ("_send", "client", "is_cut", "server", "task", "waiting_bytes", "waiting_since")
+    __slots__ = ("_send", "is_cut", "waiting_bytes", "waiting_since", "writer")
 
     def __init__(self, scope: dict[str, Any], send: Send) -> None:
         self._send = send
-        # A connection of HTTP/2 also carries other streams, so we must not close the connection.
-        alone = not scope.get("http_version", "1.1").startswith("2")
-        self.client: Any = scope.get("client") if alone else None
-        self.server: Any = scope.get("server")
-        self.task = asyncio.current_task()
+        self.writer: Writer = scope[WRITER]
         self.is_cut = False
         self.waiting_since: float | None = None
         self.waiting_bytes = 0
@@ -61,10 +57,7 @@ class Outflow:
     def cut(self) -> None:
         """Ends the stream without another message, because the client takes no message."""
         self.is_cut = True
-        if self.client is not None and self.server is not None and sockets.cut(self.client, self.server):
-            return
-        if self.task is not None:  # a shared connection: cancel at least the stream's task
-            self.task.cancel()
+        self.writer.reset()
 
 
 class Outflows:

@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 from urllib.parse import parse_qs
 
 import msgspec
@@ -26,16 +25,13 @@ from watch.sessions import Session, take
 from watch.stream import Stream
 from wire import memory, upload
 from wire import shutdown as drain
+from wire.asgi import REQUEST, Application, Receive, Scope, Send
 from wire.entrance import counted, fresh_keys
 from wire.keys import Key, keyring
 from wire.limits import under_way
 from wire.parse import STRICT, NoFields, parse, parse_query
 
 log = logging.getLogger(__name__)
-Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
-Served = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PREFIX = "/v0/watch/"
 HEADERS = [
@@ -55,7 +51,7 @@ class ReadEventsQuery(EventsQuery):
 async def watch(scope: Scope, receive: Receive, send: Send) -> None:
     """Serves a session's stream to the end. Raises TopicsError before the response starts."""
     headers = dict(scope["headers"])
-    key = await enter(scope, headers, receive, StreamQuery)
+    key = await enter(scope, headers, StreamQuery)
     last = headers.get(b"last-event-id", b"").decode("latin-1").strip()
     seen = frames.parse_id(last) if last else None
     streams = registry()
@@ -113,7 +109,7 @@ async def pump(stream: Stream, receive: Receive, send: Send) -> None:
 async def events(scope: Scope, receive: Receive, send: Send) -> None:
     """Serves django-eventstream's stream of a topic to the end. Raises TopicsError before the response starts."""
     headers = dict(scope["headers"])
-    key = await enter(scope, headers, receive, ReadEventsQuery)
+    key = await enter(scope, headers, ReadEventsQuery)
     name = scope["path"].split("/")[3]
     key.check("read")
     key.check_name(name)
@@ -126,7 +122,7 @@ async def events(scope: Scope, receive: Receive, send: Send) -> None:
     streams.streams[stream] = None
     try:
         with flowing(scope, send) as outflow:
-            await django()({**scope, STREAM: stream}, bodiless(receive), outflow.send)
+            await django()({**scope, STREAM: stream}, receive, outflow.send)
     finally:
         stream.close()
         del streams.streams[stream]
@@ -138,7 +134,7 @@ def django() -> ASGIHandler:
     return get_asgi_application()
 
 
-def stream_at(path: str) -> Served | None:
+def stream_at(path: str) -> Application | None:
     """Returns the handler of this path, or None for a path without a stream."""
     if path.startswith(PREFIX):
         return watch
@@ -152,27 +148,17 @@ async def disconnected(receive: Receive) -> None:
         pass
 
 
-async def enter(scope: Scope, headers: dict[bytes, bytes], receive: Receive, query: type[StreamQuery]) -> Key:
+async def enter(scope: Scope, headers: dict[bytes, bytes], query: type[StreamQuery]) -> Key:
     """Returns the key of the request, after reading the whole request body. Raises TopicsError."""
     drain.check()
     key = await who(scope, headers)
     check_accept(headers)
     parse_query(scope["query_string"], query)
     with under_way(key.holder) as held:
-        body = await upload.read(headers, receive, upload.SMALL, held)
+        body = await upload.read(scope[REQUEST], headers, upload.SMALL, held)
     if STRICT:
         parse(body, NoFields)
     return key
-
-
-def bodiless(receive: Receive) -> Receive:
-    """Returns a `receive` for after the body. Django would otherwise wait for a body and store the body in a file."""
-    empty: list[dict[str, Any]] = [{"type": "http.request", "body": b"", "more_body": False}]
-
-    async def rest() -> dict[str, Any]:
-        return empty.pop() if empty else await receive()
-
-    return rest
 
 
 async def who(scope: Scope, headers: dict[bytes, bytes]) -> Key:
@@ -185,7 +171,7 @@ async def who(scope: Scope, headers: dict[bytes, bytes]) -> Key:
     given = authorization.decode("latin-1") if authorization else None
     if given is None and tokens:
         given = f"Bearer {tokens[-1]}"
-    return counted(keyring.authenticate(given), scope, headers)
+    return counted(keyring.authenticate(given), scope[REQUEST].origin, headers)
 
 
 async def open_session(streams: Registry, wid: str, key: Key) -> Session:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from wire.answer import Answer, refusal
 from wire.keys import OPEN, Key, keyring
@@ -30,7 +30,7 @@ class Refusal(Protocol):
     def __call__(self, error: Exception, started: float, key: Key = OPEN) -> Answer: ...
 
 
-def everybody(scope: dict[str, Any], headers: dict[bytes, bytes]) -> None:
+def everybody(target: bytes, headers: dict[bytes, bytes]) -> None:
     """Refuses no request."""
 
 
@@ -38,14 +38,14 @@ def everybody(scope: dict[str, Any], headers: dict[bytes, bytes]) -> None:
 class Api:
     """One API.
 
-    `check` raises for a request that is refused before its authentication. `revalidate`, if there is one, is called for an
-    unknown client with a time (s). Keys from a reading before this time are too old: another process may just have made a key.
-    `is_strict`: a call without fields refuses a body or a query.
+    `check` gets the target and the headers, and raises for a request that is refused before its authentication. `revalidate`, if
+    there is one, is called for an unknown client with a time (s). Keys from a reading before this time are too old: another
+    process may just have made a key. `is_strict`: a call without fields refuses a body or a query.
     """
 
     keys: Keys
     refusal: Refusal
-    check: Callable[[dict[str, Any], dict[bytes, bytes]], None] = everybody
+    check: Callable[[bytes, dict[bytes, bytes]], None] = everybody
     revalidate: Callable[[float], None] | None = None
     is_strict: bool = True
 

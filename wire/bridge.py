@@ -7,6 +7,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from django.conf import settings
+
+from http1 import Request
 from store.threads import Threads
 from wire.answer import Answer
 
@@ -26,8 +29,8 @@ class Bridge:
         self.application = application
         self.threads = threads
 
-    async def call(self, scope: dict[str, Any], headers: dict[bytes, bytes], body: bytes) -> Answer:
-        return await self.threads.run(self.run, environ(scope, headers, body))
+    async def call(self, environ: dict[str, Any]) -> Answer:
+        return await self.threads.run(self.run, environ)
 
     def run(self, environ: dict[str, Any]) -> Answer:
         started: list[Any] = []
@@ -48,20 +51,19 @@ class Bridge:
         return Answer(status, body, tuple(told))
 
 
-def environ(scope: dict[str, Any], headers: dict[bytes, bytes], body: bytes) -> dict[str, Any]:
-    """Returns the WSGI environment of a request (PEP 3333). Text is latin-1 of the bytes, the path is unquoted."""
-    server, client = scope.get("server") or ("localhost", 80), scope.get("client") or ("", 0)
+def environ(request: Request, path: str, headers: dict[bytes, bytes], body: bytes) -> dict[str, Any]:
+    """Returns the WSGI environment of a request (PEP 3333). Text is latin-1 of the bytes. `path`: unquoted."""
     result = {
-        "REQUEST_METHOD": scope["method"],
+        "REQUEST_METHOD": request.method,
         "SCRIPT_NAME": "",
-        "PATH_INFO": scope["path"].encode().decode("latin-1"),
-        "QUERY_STRING": scope["query_string"].decode("latin-1"),
-        "SERVER_NAME": server[0],
-        "SERVER_PORT": str(server[1]),
-        "SERVER_PROTOCOL": f"HTTP/{scope.get('http_version', '1.1')}",
-        "REMOTE_ADDR": client[0],
+        "PATH_INFO": path.encode().decode("latin-1"),
+        "QUERY_STRING": request.target.partition(b"?")[2].decode("latin-1"),
+        "SERVER_NAME": settings.HOST,
+        "SERVER_PORT": str(settings.PORT),
+        "SERVER_PROTOCOL": f"HTTP/{request.version}",
+        "REMOTE_ADDR": request.origin,
         "wsgi.version": (1, 0),
-        "wsgi.url_scheme": scope.get("scheme", "http"),
+        "wsgi.url_scheme": "http",
         "wsgi.input": io.BytesIO(body),
         "wsgi.errors": sys.stderr,
         "wsgi.multithread": True,

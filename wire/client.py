@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 from functools import lru_cache
-from typing import Any
 
 from django.conf import settings
 
@@ -12,10 +11,9 @@ BEHIND_PROXY: bool = settings.TOPICS_TLS_PROXY
 MOST_KNOWN = 4096  # addresses in the cache
 
 
-def address(scope: dict[str, Any], headers: dict[bytes, bytes]) -> str:
+def address(peer: str, headers: dict[bytes, bytes]) -> str:
     """Returns the address of the client, see told(). Returns an empty text for an unreadable address."""
-    client = scope.get("client")
-    return told(str(client[0]) if client else "", headers.get(b"x-forwarded-for", b"").decode("latin-1"))
+    return told(peer, headers.get(b"x-forwarded-for", b"").decode("latin-1"))
 
 
 def told(peer: str, forwarded: str) -> str:

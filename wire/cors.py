@@ -6,13 +6,10 @@ For the same reason no answer allows credentials. `Cors` wraps the app, only if 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable
 
-Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+from http1 import Request, Response
+from http1.server import Answering, Handler
 
 # Methods and headers that a call of /v0 may use and that a browser does not send without a preflight.
 METHODS = b"GET, HEAD, POST, PUT, DELETE"
@@ -23,26 +20,23 @@ PREFLIGHT_SECONDS = 600  # for this time a browser can cache a preflight
 
 
 class Cors:
-    """An ASGI application around another. Pages of `origins` may read its answers."""
+    """A handler of requests around another. Pages of `origins` may read its answers."""
 
-    def __init__(self, application: Application, origins: frozenset[bytes]) -> None:
-        self.application, self.origins = application, origins
+    def __init__(self, handler: Handler, origins: frozenset[bytes]) -> None:
+        self.handler, self.origins = handler, origins
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not scope["path"].startswith("/v0/"):
-            await self.application(scope, receive, send)
-            return
-        headers: dict[bytes, bytes] = dict(scope["headers"])
-        origin = headers.get(b"origin", b"")
+    def __call__(self, request: Request) -> Answering | Awaitable[Answering]:
+        if not request.target.startswith(b"/v0/"):
+            return self.handler(request)
+        origin = request.header(b"origin") or b""
         if origin not in self.origins:
             # The browser hides the answer from the page. With `vary`, a cache keeps an answer for each origin.
-            await self.application(scope, receive, with_headers(send, [(b"vary", b"origin")]))
-        elif scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
-            await send({"type": "http.response.start", "status": 204, "headers": [*allowed(origin), *PREFLIGHT]})
-            await send({"type": "http.response.body", "body": b""})
+            request.added.append((b"vary", b"origin"))
+        elif request.method == "OPTIONS" and request.header(b"access-control-request-method") is not None:
+            return Response(204, [*allowed(origin), *PREFLIGHT])
         else:
-            told = [*allowed(origin), (b"access-control-expose-headers", EXPOSED)]
-            await self.application(scope, receive, with_headers(send, told))
+            request.added += (*allowed(origin), (b"access-control-expose-headers", EXPOSED))
+        return self.handler(request)
 
 
 PREFLIGHT = [
@@ -54,14 +48,3 @@ PREFLIGHT = [
 
 def allowed(origin: bytes) -> list[tuple[bytes, bytes]]:
     return [(b"access-control-allow-origin", origin), (b"vary", b"origin")]
-
-
-def with_headers(send: Send, more: list[tuple[bytes, bytes]]) -> Send:
-    """Returns a `send` that adds these headers to the answer."""
-
-    async def sending(message: dict[str, Any]) -> None:
-        if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message["headers"], *more]}
-        await send(message)
-
-    return sending

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
 
 from base.errors import Unauthorized
 from store.database import translating
@@ -13,7 +12,6 @@ from wire.api import Api, Keys
 from wire.client import address
 from wire.keys import OPEN, Key, keyring, open_to
 
-Scope = dict[str, Any]
 _asked_for: set[Keys] = set()  # keys that the thread reads now or next: only once, for any number of requests
 # Requests with unknown keys share one reading of the keys in this time, because a client may guess keys at any rate.
 DOUBT_SECONDS = 0.05
@@ -37,14 +35,17 @@ def refresh(keys: Keys) -> None:
         _asked_for.discard(keys)
 
 
-async def who(api: Api, scope: Scope, headers: dict[bytes, bytes]) -> Key:
-    """Returns the key behind a request's Authorization header. Raises Unauthorized or NotReady."""
+async def who(api: Api, peer: str, headers: dict[bytes, bytes]) -> Key:
+    """Returns the key behind a request's Authorization header. Raises Unauthorized or NotReady.
+
+    `peer`: the address of the connection.
+    """
     authorization = headers.get(b"authorization")
     given = authorization.decode("latin-1") if authorization else None
     if api.keys.aging:
         await fresh_keys(api.keys)
     try:
-        return counted(api.keys.authenticate(given), scope, headers)
+        return counted(api.keys.authenticate(given), peer, headers)
     except Unauthorized:
         if api.revalidate is None or given is None:
             raise
@@ -52,9 +53,9 @@ async def who(api: Api, scope: Scope, headers: dict[bytes, bytes]) -> Key:
         await asyncio.sleep(DOUBT_SECONDS)
         api.revalidate(came)
         await fresh_keys(api.keys)
-        return counted(api.keys.authenticate(given), scope, headers)
+        return counted(api.keys.authenticate(given), peer, headers)
 
 
-def counted(key: Key, scope: Scope, headers: dict[bytes, bytes]) -> Key:
+def counted(key: Key, peer: str, headers: dict[bytes, bytes]) -> Key:
     """Returns the key for the caps. If no key is needed, each address counts separately."""
-    return open_to(address(scope, headers)) if key is OPEN else key
+    return open_to(address(peer, headers)) if key is OPEN else key

@@ -1,20 +1,16 @@
-"""Graceful shutdown: on SIGTERM the streams end, the running requests finish, and only then the web server stops.
-
-granian cuts open streams on SIGTERM without telling the application. Therefore this module handles the signal first.
-"""
+"""Graceful shutdown: on SIGTERM the streams end, the running requests finish, and only then the web server stops."""
 
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from base.errors import ShuttingDown
 from base.slot import Slot
 from wire import limits
 
-# Must be shorter than the time after which granian kills a worker (topics_project/supervisor.py).
+# Must be shorter than the time after which the web server kills a worker (topics_project/web.py).
 PATIENCE_SECONDS = 3.0
 LOOK_SECONDS = 0.02
 
@@ -57,24 +53,6 @@ class Shutdown:
 
 process = Shutdown()
 begun, check, begin = process.begun, process.check, process.begin
-
-
-def install() -> None:
-    """Handle SIGTERM before granian's worker. Called before the worker sets up its signals."""
-    from granian import _signals
-
-    granians = _signals.set_loop_signals
-    if getattr(granians, "drains", False):
-        return
-
-    def set_loop_signals(loop: asyncio.AbstractEventLoop) -> Any:
-        stop = granians(loop)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, begin, loop, stop.set)
-        return stop
-
-    set_loop_signals.drains = True  # type: ignore[attr-defined]
-    _signals.set_loop_signals = set_loop_signals
 
 
 async def drain(stop: Callable[[], None]) -> None:

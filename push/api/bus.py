@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-from urllib.parse import quote
-
 from django.conf import settings
 
 from base.errors import Internal, TopicsError, Unauthorized
@@ -27,16 +24,15 @@ class TLSWanted(TopicsError):
         self.location = location
 
 
-def check_tls(scope: dict[str, Any], headers: dict[bytes, bytes]) -> None:
+def check_tls(target: bytes, headers: dict[bytes, bytes]) -> None:
     """Raises TLSWanted for a request without TLS, before its token is looked at: the whole network may have read the token."""
-    if not settings.FORCE_SSL or scope.get("scheme") == "https":
+    if not settings.FORCE_SSL:
         return
     if settings.TOPICS_TLS_PROXY and headers.get(b"x-forwarded-proto") == b"https":
         return
     host = headers.get(b"host", b"localhost").decode("latin-1")
     host = host if host.endswith("]") else host.rpartition(":")[0] or host  # without the port, which has no TLS
-    query = scope["query_string"].decode("latin-1")
-    raise TLSWanted(f"https://{host}{quote(scope['path'])}{'?' if query else ''}{query}")
+    raise TLSWanted(f"https://{host}{target.decode('latin-1')}")
 
 
 def refusal(error: Exception, started: float, key: Key = OPEN) -> Answer:

@@ -1,11 +1,9 @@
-"""Rules of every path: errors in one shape, methods, media types, limits of a body, gzip, HTTP/2."""
+"""Rules of every path: errors in one shape, methods, media types, limits of a body, gzip, connections."""
 
 import gzip
 import json
-import os
 import re
 import socket
-import subprocess
 import zlib
 from pathlib import Path
 
@@ -279,7 +277,7 @@ def test_another_encoding_is_refused(live: ApiClient, name: str, encoding: str) 
 
 def test_a_gzip_bomb_is_not_unpacked(live: ApiClient, server: Instance, name: str) -> None:
     def peak() -> int:
-        states = [Path(f"/proc/{pid}/status").read_text() for pid in server.pids("granian")]
+        states = [Path(f"/proc/{pid}/status").read_text() for pid in server.pids("topics_project.web")]
         return max(int(re.findall(r"VmHWM:\s+(\d+) kB", state)[0]) for state in states)
 
     before = peak()
@@ -291,30 +289,43 @@ def test_a_gzip_bomb_is_not_unpacked(live: ApiClient, server: Instance, name: st
     assert peak() - before < 256 * 1024  # KiB
 
 
-# -- HTTP/2 ----------------------------------------------------------------------------------------------------------
+# -- Connections -----------------------------------------------------------------------------------------------------
 
 
-def curl(*arguments: str) -> tuple[int, str, bytes]:
-    """Status, HTTP version and body."""
-    command = ["curl", "-s", "-w", "\n%{http_code} %{http_version}", "--max-time", "30", *arguments]
-    plain = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
-    output = subprocess.run(command, capture_output=True, check=True, env=plain).stdout
-    body, _, last = output.rpartition(b"\n")
-    status, version = last.decode().split()
-    return int(status), version, body
+def test_http_2_is_refused_in_http_1(server: Instance) -> None:
+    """A proxy that speaks HTTP/2 to us is told so, and gets no bytes that it could take for an answer of HTTP/2."""
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        status, body = answer_of(connection)
+    assert status in (400, 505)
+    assert body["error"]["code"] == "invalid_request"
+    assert body["performance"]["server_total_ms"] >= 0
 
 
-@pytest.mark.parametrize(("option", "version"), [("--http2-prior-knowledge", "2"), ("--http1.1", "1.1")])
-def test_one_port_speaks_both_versions(server: Instance, name: str, option: str, version: str) -> None:
-    url = f"{server.url}/v0/topics/{name}-{version}"
-    json_body = ["-H", "content-type: application/json", "-d"]
-    status, spoken, body = curl(option, url, *json_body, '{"records":[{"data":1}]}')
-    assert (status, spoken, json.loads(body)["seqs"]) == (201, version, [1])
-    status, spoken, body = curl(option, f"{url}/diff", *json_body, "{}")
-    assert (status, spoken, json.loads(body)["head_seq"]) == (200, version, 1)
-    status, spoken, body = curl(option, url)
-    assert (status, spoken, json.loads(body)["count"]) == (200, version, 1)
-    assert curl(option, f"{server.url}/v0/none")[0] == 404
+def test_an_upgrade_to_http_2_is_ignored(server: Instance) -> None:
+    upgrade = b"connection: upgrade, http2-settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n"
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        for _ in range(2):
+            connection.sendall(b"GET /v0/health HTTP/1.1\r\nhost: x\r\n" + upgrade + b"\r\n")
+            assert answer_of(connection)[0] == 200
+
+
+def test_a_body_is_asked_for_once_its_client_is_known(server: Instance, live: ApiClient, name: str) -> None:
+    body = b'{"records":[{"data":1}]}'
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.settimeout(30)
+        connection.sendall(head(name, f"content-length: {len(body)}", "expect: 100-continue"))
+        assert connection.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(body)
+        assert answer_of(connection)[0] == 201
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(head(name, f"content-length: {64 * MIB + 1}", "expect: 100-continue"))
+        assert answer_of(connection)[0] == 413, "without the body"
+
+
+def test_an_answer_has_its_date(live: ApiClient) -> None:
+    for path in ("/v0/health", "/admin/login/"):
+        assert live.get(path).headers["date"].endswith(" GMT")
 
 
 def test_a_connection_is_kept(server: Instance) -> None:

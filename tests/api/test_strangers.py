@@ -41,7 +41,7 @@ PROBES = ["/v0/health", "/v0/ready", "/healthz", "/readyz"]
 def files_deleted_but_open(instance: Instance) -> int:
     """Temporary files of its web processes."""
     count = 0
-    for pid in instance.pids("granian"):
+    for pid in instance.pids("topics_project.web"):
         for file in Path(f"/proc/{pid}/fd").iterdir():
             with contextlib.suppress(OSError):
                 count += "(deleted)" in os.readlink(file)
@@ -108,7 +108,7 @@ def test_a_method_that_takes_no_body_takes_little(guarded: Instance, method: str
 
 def test_no_stranger_fills_files_or_memory(guarded: Instance) -> None:
     def resident() -> int:
-        states = [Path(f"/proc/{pid}/status").read_text() for pid in guarded.pids("granian")]
+        states = [Path(f"/proc/{pid}/status").read_text() for pid in guarded.pids("topics_project.web")]
         return sum(int(re.findall(r"VmRSS:\s+(\d+) kB", state)[0]) for state in states)
 
     before = resident()

@@ -137,7 +137,9 @@ def test_a_signal_ends_it_cleanly_and_the_data_stays(idle: Instance, number: sig
     idle.stop()
 
 
-@pytest.mark.parametrize("name", ["granian", "celery worker", "celery beat", "redis-server", "topics_project.embedded"])
+@pytest.mark.parametrize(
+    "name", ["topics_project.web", "celery worker", "celery beat", "redis-server", "topics_project.embedded"]
+)
 def test_a_dead_process_is_started_again(instance: Instance, name: str) -> None:
     name = name.replace("celery", "-A topics_project.celery")
     before = until(lambda: instance.pids(name), name)
@@ -163,7 +165,7 @@ def test_nothing_outlives_a_killed_supervisor(idle: Instance) -> None:
     until(lambda: not idle.pids(), "its processes to follow")
 
 
-@pytest.mark.parametrize("name", ["granian", "celery worker", "celery beat"])
+@pytest.mark.parametrize("name", ["topics_project.web", "celery worker", "celery beat"])
 def test_nothing_outlives_a_supervisor_killed_while_it_starts(idle: Instance, name: str) -> None:
     """A signal other than SIGKILL may be lost on a process that has just begun."""
     idle.run()
@@ -179,11 +181,22 @@ def test_web_workers_do_not_outlive_their_server(idle: Instance) -> None:
     """Both at once, so that nobody is left to clean up: a worker that stayed would keep the port."""
     idle.start()
     assert idle.process is not None
-    main = min(until(lambda: idle.pids("granian"), "the web server"))
+    main = min(until(lambda: idle.pids("topics_project.web"), "the web server"))
     idle.process.send_signal(signal.SIGKILL)
     os.kill(main, signal.SIGKILL)
     idle.process.wait()
     until(lambda: not idle.pids(), "its processes to follow")
+
+
+def test_a_connection_waits_for_the_next_web_process(idle: Instance) -> None:
+    """Instead of a refusal, while the only one is replaced."""
+    idle.settings["WEB_WORKERS"] = "1"
+    idle.start()
+    main, worker = sorted(idle.pids("topics_project.web"))
+    os.kill(worker, signal.SIGKILL)
+    assert idle.get("/v0/health")[0] == 200
+    assert main in idle.pids("topics_project.web")
+    idle.stop()
 
 
 def test_two_instances_run_side_by_side(instance: Instance, idle: Instance) -> None:

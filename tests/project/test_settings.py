@@ -31,7 +31,7 @@ PROCESSES = {
     ],
     "check --deploy": ["manage.py", "check", "--deploy", "--fail-level", "DEBUG"],
     "manage.py": ["manage.py", "check"],
-    "granian": ["-m", "granian", "--interface", "asgi", "--port", "0", "topics_project.asgi:application"],
+    "web": ["-m", "topics_project.web"],
     "celery": ["-m", "celery", "-A", "topics_project.celery", "worker"],
 }
 
@@ -174,7 +174,7 @@ def test_a_refusal_is_one_line(settings: dict[str, str], line: str) -> None:
     assert refused.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("process", ["granian", "celery"])
+@pytest.mark.parametrize("process", ["web", "celery"])
 def test_every_process_refuses(process: str) -> None:
     refused = start(process, WEB_THREADS="none")
     assert refused.returncode != 0

@@ -75,7 +75,7 @@ def test_when_the_last_web_server_was_killed_the_service_starts_anew(first: Inst
 
         assert connections_that_serve()
         first.process.send_signal(signal.SIGSTOP)  # or it would start the web server again
-        for pid in first.pids("granian"):
+        for pid in first.pids("topics_project.web"):
             os.kill(pid, signal.SIGKILL)
         until(lambda: not connections_that_serve(), "PostgreSQL to notice")
         assert started(first) == "deleted 2 ephemeral records\n"

@@ -211,7 +211,7 @@ def test_behind_a_proxy_the_address_is_the_one_that_it_appended(instances) -> No
     ],
 )
 def test_of_ipv6_the_network_counts(peer: str, known: str) -> None:
-    assert client.address({"client": (peer, 1)}, {b"x-forwarded-for": b"198.51.100.7"}) == known
+    assert client.address(peer, {b"x-forwarded-for": b"198.51.100.7"}) == known
 
 
 def opened(api: Api, url: str) -> Stream:

@@ -1,7 +1,5 @@
 """GET /v0/watch/:wid: the frames, their order, and what is left out of them."""
 
-import json
-import subprocess
 import time
 
 import pytest
@@ -245,24 +243,6 @@ def test_an_unknown_session(api: Api, wid: str) -> None:
     with pytest.raises(Refused) as refused:
         api.stream(f"/v0/watch/{wid}")
     assert refused.value.status in (404, 405)
-
-
-def test_http2_by_prior_knowledge(api: Api, name: str) -> None:
-    api.append(name, 1)
-    url = api.watch({name: {}}, heartbeat_ms=1000)
-    argv = ["curl", "-sN", "--http2-prior-knowledge", "-D-", f"http://127.0.0.1:{api.port}{url}"]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE) as curl:
-        assert curl.stdout is not None
-        text = b""
-        while b"event: caught-up" not in text:
-            text += curl.stdout.read1()
-        api.append(name, "live")
-        while b"live" not in text:
-            text += curl.stdout.read1()
-        curl.kill()
-    assert text.startswith(b"HTTP/2 200")
-    line = next(line for line in text.split(b"\n") if line.startswith(b"data: {") and b"live" in line)
-    assert json.loads(line[6:])["records"][0]["$seq"] == 2
 
 
 def test_streams_of_one_session_at_once(api: Api, name: str) -> None:

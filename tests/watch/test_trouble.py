@@ -61,8 +61,8 @@ def opened(api: Api, url: str, last_id: str | None) -> Stream:
 
 
 def web_workers(instance: Instance) -> list[int]:
-    """granian's processes that serve: the children of the one that started them."""
-    ours = instance.pids("granian")
+    """The web processes that serve: the children of the one that started them."""
+    ours = instance.pids("topics_project.web")
     parents = {pid: int((Path("/proc") / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()[1]) for pid in ours}
     return [pid for pid in ours if parents[pid] in ours]
 

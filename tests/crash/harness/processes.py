@@ -39,11 +39,11 @@ class Processes:
     @property
     def web(self) -> list[Process]:
         """The server that the web workers are children of."""
-        return self._parents(self.with_command("granian"))
+        return self._parents(self.with_command("topics_project.web"))
 
     @property
     def web_workers(self) -> list[Process]:
-        return [each for each in self.children_of(self.web) if "granian" in each.command]
+        return [each for each in self.children_of(self.web) if "topics_project.web" in each.command]
 
     @property
     def worker(self) -> list[Process]:

@@ -1,0 +1,75 @@
+"""One web process: the app (wire/app.py) behind HTTP/1.1 (http1/), from its start to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import socket
+from importlib import import_module
+
+from django.conf import settings
+from django.core.wsgi import get_wsgi_application
+
+views = get_wsgi_application()
+
+from console import heartbeat  # noqa: E402
+from console.streams import stream_at  # noqa: E402
+from http1 import Limits, Server, Shares  # noqa: E402
+from http1.server import Handler  # noqa: E402
+from push import counters  # noqa: E402
+from store import loop, threads  # noqa: E402
+from topics_project import heartbeats, wiring  # noqa: E402
+from topics_project.urls import ROUTES  # noqa: E402
+from watch.outflow import UNSENT_BYTES  # noqa: E402
+from wire import pulse, shutdown, sockets  # noqa: E402
+from wire.app import App, refused  # noqa: E402
+from wire.cors import Cors  # noqa: E402
+
+FLUSH_SECONDS = 1.0  # for clients to take their last answers, at the end of the process
+LIMITS = Limits(
+    head_bytes=208 * 1024,  # of a head with the longest Last-Event-ID
+    body_bytes=2**62,  # the app limits bodies, after it knows the client
+    in_flight=1,  # so pipelined appends of one connection are stored in their order
+    idle_seconds=180.0,  # longer than proxies keep an idle connection: nginx 60 s, Caddy 120 s
+    upload_grace_seconds=settings.TOPICS_UPLOAD_GRACE_MS / 1000,
+    upload_bytes_a_second=settings.TOPICS_UPLOAD_LEAST_RATE,
+    unsent_bytes=UNSENT_BYTES,
+    write_seconds=sockets.STALLED_MS / 1000,
+    cancels=False,  # an append whose client has disconnected is stored all the same
+)
+
+
+def handler() -> Handler:
+    app = App(views, ROUTES, stream_at, checks=[loop.check])
+    if settings.CORS_ALLOWED_ORIGINS:
+        return Cors(app, frozenset(origin.encode() for origin in settings.CORS_ALLOWED_ORIGINS))
+    return app
+
+
+async def serve(listener: socket.socket, shares: Shares, slot: int) -> int:
+    """Serves until SIGTERM or SIGINT. Returns the exit code."""
+    running, ended = asyncio.get_running_loop(), asyncio.Event()
+    wiring.wire_web()
+    load_all()
+    server = Server(handler(), limits=LIMITS, on_error=refused)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        running.add_signal_handler(number, shutdown.begin, running, ended.set)
+    pulse.start()
+    server.share(listener, shares, slot)
+    await ended.wait()
+    await server.drain(FLUSH_SECONDS)
+    for close in (counters.note_stop, loop.close):
+        await close()
+    threads.pages.close()
+    threads.quick.close()
+    return 0
+
+
+def load_all() -> None:
+    """Loads all long-lived modules and excludes their objects from garbage collection. A full collection took 80 ms."""
+    import_module(settings.ROOT_URLCONF)
+    heartbeat.start("web", threads.quick.do)
+    heartbeats.in_loop("web")
+    gc.collect()
+    gc.freeze()

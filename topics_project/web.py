@@ -1,0 +1,49 @@
+"""The web server: WEB_WORKERS processes that share one listening socket. The first process only supervises (base/prefork.py).
+
+The socket stays open while a process is replaced, so connections wait for the next process instead of a refusal.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import sys
+
+import uvloop
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
+
+from django.conf import settings
+
+from base import prefork
+from http1 import Shares
+from wire import sockets
+
+# Streams never end by themselves. A process that takes longer to end them is killed, after wire.shutdown.PATIENCE_SECONDS.
+PATIENCE_SECONDS = 5.0
+
+
+def main() -> int:
+    """Serves until a signal. Returns the exit code."""
+    _, most = resource.getrlimit(
+        resource.RLIMIT_NOFILE
+    )  # each stream needs a file descriptor, and the soft limit is often 1,024
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    listener = sockets.listener(settings.HOST, settings.PORT)
+    shares = Shares(settings.WEB_WORKERS)
+    return prefork.run(
+        settings.WEB_WORKERS, lambda slot: work(listener, shares, slot), name="web server", patience=PATIENCE_SECONDS
+    )
+
+
+def work(listener: socket.socket, shares: Shares, slot: int) -> int:
+    """Serves in one process."""
+    # The first process loads no code of the product, because outside of Linux a fork cannot rely on the system's libraries.
+    from topics_project.serve import serve
+
+    return uvloop.run(serve(listener, shares, slot))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

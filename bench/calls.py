@@ -1,4 +1,4 @@
-"""Compares each call of /v0 with an empty ASGI application, which gets the same requests from the same wrk in the same run."""
+"""Compares each call of /v0 with an empty handler, which gets the same requests from the same wrk in the same run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bench.report import Row
 from tests.instances import Instance
 
 SECONDS = 3.0
-APPLICATION = "empty app"
+APPLICATION = "empty handler"
 T = TypeVar("T")
 MANY = 64  # topics for appends to many
 EXPECTED = 1000  # topics for appends that expect a head
@@ -42,7 +42,7 @@ def run(instance: Instance) -> Iterator[Row]:
 
 
 class Calls:
-    """Sends the same load to the instance and to the empty application, in turn."""
+    """Sends the same load to the instance and to the empty handler, in turn."""
 
     def __init__(self, instance: Instance, nothing: str, cpu: Cpu) -> None:
         self.root, self.nothing, self.cpu = f"{instance.url}/v0/", nothing, cpu
@@ -51,7 +51,7 @@ class Calls:
         return f"{self.root}topics/{name}"
 
     def beside(self, work: str, asked: float, requests: Requests, connections: int) -> Row:
-        """Returns a row for a call. `asked`: the share of the empty application's rate that the call has to reach."""
+        """Returns a row for a call. `asked`: the share of the empty handler's rate that the call has to reach."""
         load, limit, used = self.measured(requests, connections)
         ratio = load.rate / limit
         measured = f"{load.rate:,.0f}/s, p50 {load.p50_ms:.2f} ms; {used}"
@@ -65,7 +65,7 @@ class Calls:
         return Row(work, f"≥ {asked:,.0f}{unit}", measured, f"{limit:,.0f}", f"{load.rate / limit:.2f}", rate >= asked)
 
     def measured(self, requests: Requests, connections: int) -> tuple[Load, float, str]:
-        """Returns the load, the empty application's rate for the same requests, and our CPU time for each call, in words."""
+        """Returns the load, the empty handler's rate for the same requests, and our CPU time for each call, in words."""
         nothing = requests.to(self.nothing)
         (load, used), limit = between(
             lambda: send(nothing, connections, SECONDS / 2).rate, lambda: self.ours(requests, connections)
@@ -163,7 +163,7 @@ def alone(calls: Calls, client: Client, raw: Raw) -> Iterator[Row]:
 
 
 def one_connection(calls: Calls, work: str, requests: Requests, statement: Callable[[], float]) -> Row:
-    """Returns a row for the latency of a call, compared with its statement plus the empty application."""
+    """Returns a row for the latency of a call, compared with its statement plus the empty handler."""
     nothing = requests.to(calls.nothing)
     p50, limit = between(
         lambda: 1000 / statement() + send(nothing, 1, SECONDS / 2).p50_ms, lambda: send(requests, 1, SECONDS).p50_ms

@@ -73,6 +73,7 @@ DEEP = (
     "api/test_way_out.py",
     "api/test_schema.py",
     "api/test_generated_client.py",
+    "api/test_generated_clients.py",
     "watch/test_browser.py",
     "watch/test_keys.py",
     "watch/test_expiry.py",

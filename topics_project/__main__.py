@@ -15,6 +15,7 @@ USAGE = """\
 usage: {0} run                       run all processes on http://127.0.0.1:4000 (or HOST, PORT, TOPICS_DATA)
        {0} run web|worker|push|beat  run one process, with DATABASE_URL and REDIS_URL
        {0} migrate                   create or update the tables in DATABASE_URL
+       {0} doctor                    look at a deployment, and say what to change
        {0} topics COMMAND …          work with topics; `{0} topics --help` lists the commands
        {0} gateway COMMAND …         several servers behind one address; `{0} gateway --help` lists the commands
        {0} pipeline JOB …            run a job on Spark

@@ -13,7 +13,6 @@ import pytest
 
 from tests.instances import Instance
 
-pytestmark = pytest.mark.deep
 PRINTED = ["1", '{"id":7} true', "topic_not_found"]
 NPM = ("openapi-typescript@7", "openapi-fetch@0.14", "typescript@5", "@types/node@20")
 TYPESCRIPT = """

@@ -50,7 +50,7 @@ def test_django_fills_every_slot() -> None:
 
 def test_a_web_process_fills_the_rest() -> None:
     program = (
-        "from topics_project import asgi; from wire import shutdown; from store import serving;"
+        "from topics_project import serve; from wire import shutdown; from store import serving; serve.wiring.wire_web();"
         "print(len(shutdown.holders.value), serving.process.holds)"
     )
     done = subprocess.run(

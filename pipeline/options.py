@@ -33,12 +33,12 @@ class Options:
     def number(self, name: str, least: int = 0) -> int | None:
         """Returns a whole number, or None if the option is missing. Raises InvalidRequest below `least` or for other text."""
         value = self.text(name)
-        if value is None:
-            return None
-        number = bigint(value)
-        if number is None or number < least:
-            raise InvalidRequest(f"{name}={value} is not a whole number of at least {least}")
-        return number
+        return None if value is None else whole(name, value, least)
+
+    def numbers(self, name: str) -> list[int] | None:
+        """Returns a list of whole numbers, or None if the option is missing. Raises InvalidRequest for other text."""
+        value = self.text(name)
+        return None if value is None else [whole(name, each) for each in value.split(",")]
 
     def flag(self, name: str, default: bool) -> bool:
         """Returns a boolean. Raises InvalidRequest unless the value is true or false."""
@@ -56,3 +56,11 @@ class Options:
         if dsn and url:
             raise InvalidRequest("dsn and url say the same: give one of them")
         return database(dsn or url, **{name: value for name in ("user", "password") if (value := self.text(name))})
+
+
+def whole(name: str, value: str, least: int = 0) -> int:
+    """Returns the whole number in a text. Raises InvalidRequest below `least` or for other text."""
+    number = bigint(value)
+    if number is None or number < least:
+        raise InvalidRequest(f"{name}={value} is not a whole number of at least {least}")
+    return number

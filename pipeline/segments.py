@@ -93,17 +93,19 @@ def fingerprint() -> Column:
     return f.xxhash64("seq", "ts", *absent, "node", "tag", "meta", "data")
 
 
-def sums() -> tuple[Column, Column]:
-    """Returns columns for the number of records and the XOR of their fingerprints.
+def sums(fingerprints: Column, side: Column | None = None) -> tuple[Column, Column]:
+    """Returns columns for the number of records and the XOR of their fingerprints. `side`: a condition on the records.
 
     The XOR ignores the order. Equal fingerprints would cancel out, but each fingerprint includes the record's own seq.
     """
     from pyspark.sql import functions as f
 
-    return f.count("*").alias("records"), f.coalesce(f.bit_xor(fingerprint()), f.lit(0)).alias("checksum")
+    side = f.lit(True) if side is None else side
+    checksum = f.coalesce(f.bit_xor(f.when(side, fingerprints)), f.lit(0))
+    return f.count_if(side).alias("records"), checksum.alias("checksum")
 
 
 def measured(frame: DataFrame) -> tuple[int, int]:
     """Returns (records, checksum) of a frame."""
-    row: Any = frame.agg(*sums()).first()
+    row: Any = frame.agg(*sums(fingerprint())).first()
     return int(row.records), int(row.checksum)

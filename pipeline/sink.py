@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -24,7 +24,7 @@ from pipeline.options import Options
 from pipeline.written import LIMITS, Bounds, Claim, Record, append_in_order, append_whole, chunked
 
 OPTIONS = {"dsn", "url", "topic"}
-BATCH_OPTIONS = OPTIONS | {"writeId", "batch", "inOrder"}
+BATCH_OPTIONS = OPTIONS | {"writeId", "batch", "offsets"}
 COLUMNS = ("data", "tag", "node", "meta")
 NULL = msgspec.Raw(b"null")
 ONCE = "once:"  # writers of unnamed batches; pipeline/tasks.py deletes their rows after 7 days
@@ -45,17 +45,27 @@ class Target:
     topic: str
     bounds: Bounds
 
-    def append(self, writer: str, batch: int, incoming: Iterator[pa.RecordBatch], in_order: bool = False) -> Wrote:
-        """Appends the records of a task. Raises TopicsError, which fails the query, if a retry would not help."""
+    def append(
+        self, writer: str, batch: int, incoming: Iterator[pa.RecordBatch], offsets: Sequence[int] | None = None
+    ) -> Wrote:
+        """Appends the records of a task. `offsets`: the numbers of records before each partition, if partitions have an order.
+
+        Raises TopicsError, which fails the query, if a retry would not help.
+        """
         context = TaskContext.get()
         assert context is not None
-        claim = Claim(self.topic, writer, context.partitionId(), batch)
+        partition = context.partitionId()
         with self.database.connect() as connection, tempfile.TemporaryFile() as kept:
             connection.execute(LIMITS)
-            if in_order:
-                return Wrote(append_in_order(connection, claim, records(incoming), self.bounds))
-            # Store all records in a file first. Otherwise slow upstream code would keep the topic locked.
-            return Wrote(append_whole(connection, claim, chunked(records(spooled(incoming, kept)), self.bounds)))
+            # Store all records in a file first. Otherwise slow upstream code would keep the topic locked, and the next partition
+            # would be read only after this one.
+            found = records(spooled(incoming, kept))
+            if offsets is not None:
+                claim = Claim(self.topic, writer, 0, batch)
+                return Wrote(append_in_order(connection, claim, found, self.bounds, offsets[partition]))
+            return Wrote(
+                append_whole(connection, Claim(self.topic, writer, partition, batch), chunked(found, self.bounds))
+            )
 
 
 def spooled(incoming: Iterator[pa.RecordBatch], file: object) -> Iterator[pa.RecordBatch]:
@@ -134,7 +144,7 @@ class BatchWriter(DataSourceArrowWriter):
         # The driver creates the name, so all attempts of all tasks of this write share the name.
         self.writer = f"{ONCE}{uuid.uuid4()}" if name is None else f"write:{name}"
         self.batch = number or 0
-        self.in_order = given.flag("inOrder", False)
+        self.offsets = given.numbers("offsets")
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Wrote:
-        return self.target.append(self.writer, self.batch, iterator, self.in_order)
+        return self.target.append(self.writer, self.batch, iterator, self.offsets)

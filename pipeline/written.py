@@ -8,6 +8,7 @@ Django nor Redis: the server's sweep finds the appended records.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from base.errors import InvalidRequest, NotReady, RecordTooLarge, TopicFull, Top
 
 CHUNK_RECORDS = 10_000
 CHUNK_BYTES = 8 * 1024 * 1024
+PATIENCE_SECONDS, POLL_SECONDS = 60, 0.05
 APPEND = """
 SELECT pipeline_append(%(topic)s, %(writer)s, %(partition)s, %(batch)s, %(expected)s,
                        %(data)s::json, %(tags)s::json, %(nodes)s::json, %(metas)s::json)
@@ -104,16 +106,17 @@ def append_whole(connection: psycopg.Connection[Any], claim: Claim, chunks: Iter
 
 
 def append_in_order(
-    connection: psycopg.Connection[Any], claim: Claim, records: Iterable[Record], bounds: Bounds
+    connection: psycopg.Connection[Any], claim: Claim, records: Iterable[Record], bounds: Bounds, offset: int = 0
 ) -> int:
-    """Appends a partition chunk by chunk, each chunk in its own transaction.
+    """Appends records of a batch from its record number `offset` on (0 is the first), after all records before them.
 
-    Every attempt must have the same records in the same order. Returns how many records this call appended. Raises the errors
-    of append_whole, and NotReady if another attempt of the same task has stored more. Chunks from before an error stay, and are
-    not appended again.
+    Several tasks can share the claim, each with its own offset. Each chunk is a transaction of its own, so every attempt must
+    have the same records in the same order. Returns how many records this call appended. Raises the errors of append_whole, and
+    NotReady if another attempt of the same task has stored more, or if the records before `offset` do not arrive. Chunks from
+    before an error stay, and are not appended again.
     """
-    before = done = so_far(connection, claim)
-    for sent in encoded(chunked(islice(iter(records), before, None), bounds)):
+    before = done = await_turn(connection, claim, offset)
+    for sent in encoded(chunked(islice(iter(records), before - offset, None), bounds)):
         with translated():
             now = append_chunk(connection, claim, done, sent)
         if now is None:
@@ -122,6 +125,24 @@ def append_in_order(
             return done - before
         done = now
     return done - before
+
+
+def await_turn(connection: psycopg.Connection[Any], claim: Claim, offset: int) -> int:
+    """Waits until the batch has at least `offset` records. Returns their number.
+
+    Raises NotReady if no record is appended for PATIENCE_SECONDS. The task then frees its core: Spark may need the core to repeat
+    the task before it.
+    """
+    seen, since = -1, 0.0
+    while (stored := so_far(connection, claim)) < offset:
+        if stored > seen:
+            seen, since = stored, time.monotonic()
+        elif time.monotonic() - since > PATIENCE_SECONDS:
+            raise NotReady(
+                f"the records before number {offset} of the batch were not appended for {PATIENCE_SECONDS} s"
+            )
+        time.sleep(POLL_SECONDS)
+    return stored
 
 
 def so_far(connection: psycopg.Connection[Any], claim: Claim) -> int:

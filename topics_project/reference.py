@@ -359,7 +359,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         "TOPICS_SPARK_MEMORY": (
             "`512m`, `2g`, …",
             "Memory of each JVM: the driver, and each executor of a cluster",
-            "jobs run out",
+            "jobs run out of memory",
         ),
         "TOPICS_JDBC_DRIVER": (
             "Maven coordinates or a `.jar`",

@@ -355,7 +355,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
 
 SPARK_MASTER: str = text("SPARK_MASTER", "local[*]")  # where jobs run; spark-submit can override the master
 # Memory of each JVM, driver and executors. A local master has only one JVM for both.
-TOPICS_SPARK_MEMORY: str = text("TOPICS_SPARK_MEMORY", "1g")
+TOPICS_SPARK_MEMORY: str = text("TOPICS_SPARK_MEMORY", "600m")
 TOPICS_JDBC_DRIVER: str = text("TOPICS_JDBC_DRIVER", "org.postgresql:postgresql:42.7.8")
 if not TOPICS_JDBC_DRIVER.endswith(".jar") and TOPICS_JDBC_DRIVER.count(":") != 2:
     raise Refusal(f"Invalid TOPICS_JDBC_DRIVER={TOPICS_JDBC_DRIVER}: expected a .jar or group:artifact:version.")

@@ -24,7 +24,7 @@ from pipeline import reading
 from pipeline.extent import Extent, divide
 from pipeline.files import Files, is_local, root_of
 from pipeline.reader import LOG, read_parts
-from pipeline.segments import Segment, archived, load, measured, segments, sums
+from pipeline.segments import Segment, archived, fingerprint, load, measured, segments, sums
 from pipeline.work import Outcome, Work
 from store.script import run
 from topics.delete import delete_records
@@ -171,7 +171,7 @@ class TopicArchive:
         from pyspark.sql import functions as f
 
         seen = Observation()
-        seen_frame = frame.observe(seen, *sums())
+        seen_frame = frame.observe(seen, *sums(fingerprint()))
         if day is not None:
             # One day needs no partitioning by day, which would take 50 % longer.
             one = self.files.url(f"{path}/topic={self.hive_name}/day={day}")

@@ -7,6 +7,10 @@ appended twice. An archive can be restored into a topic only once.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
+from functools import reduce
+from itertools import accumulate
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,6 +19,7 @@ from base.errors import NotFound
 from base.names import check_topic_name
 from base.refusal import Refusal
 from base.units import amount
+from pipeline.extent import Part
 from pipeline.files import Files
 from pipeline.models import Written
 from pipeline.segments import Segment, archived, groups, segments
@@ -22,6 +27,13 @@ from pipeline.work import Outcome, Work
 from store.script import run
 from topics.cache import topic_called
 from topics.config import Config, put_topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+TASK_RECORDS = 100_000  # most records of a task, if TASK_RECORDS * MOST_TASKS are enough for the group
+MOST_TASKS = 64
+BIN = 10_000  # seqs: a task's range is a multiple
 
 
 class Restore(msgspec.Struct, forbid_unknown_fields=True):
@@ -86,22 +98,53 @@ def digest(root: str, source: str, options: Restore) -> str:
 
 
 def append(work: Work, files: Files, group: list[Segment], options: Restore, writer: str) -> int:
-    """Appends the group's selected records in one task, because the records have one order.
+    """Appends the group's selected records. Returns the number of new records.
 
-    Returns the number of new records.
+    Several tasks read and sort. They append one after the other, because the records have one order.
     """
+    topic_id, batch = run(topic_called(options.topic)).id, group[0].first
     frame = archived(work.spark, files, group).where(f"seq > {options.from_seq}")
     if options.to_seq is not None:
         frame = frame.where(f"seq <= {options.to_seq}")
-    topic_id = run(topic_called(options.topic)).id
-    before = so_far(topic_id, writer, group[0].first)
-    ordered = frame.coalesce(1).sortWithinPartitions("seq").select("data", "tag", "node", "meta")
-    sink = ordered.write.format("topics").mode("append").option("dsn", work.database.dsn).option("topic", options.topic)
-    # The batch numbers of a writer must increase. The first seqs of the groups do.
-    sink.option("writeId", writer).option("batch", str(group[0].first)).option("inOrder", "true").save()
-    records = so_far(topic_id, writer, group[0].first) - before
+    before = so_far(topic_id, writer, batch)
+    parts = divided(frame, group)
+    offsets = accumulate((part.records for part in parts), initial=0)
+    left = {offset: part for offset, part in zip(offsets, parts, strict=False) if offset + part.records > before}
+    if left:
+        sink = (
+            in_order(frame, left.values()).select("data", "tag", "node", "meta").write.format("topics").mode("append")
+        )
+        sink = sink.options(dsn=work.database.dsn, topic=options.topic, writeId=writer)
+        # The batch numbers of a writer must increase. The first seqs of the groups do.
+        sink.options(batch=batch, offsets=",".join(map(str, left))).save()
+    records = so_far(topic_id, writer, batch) - before
     work.did(f"{group[0].topic} {group[0].first}..{group[-1].last} restored", sum(s.records for s in group), records)
     return records
+
+
+def in_order(frame: DataFrame, parts: Iterable[Part]) -> DataFrame:
+    """Returns the records with a partition for each range. Each partition is sorted."""
+    chosen = (frame.where(f"seq BETWEEN {part.first} AND {part.last}") for part in parts)
+    return reduce(
+        lambda one, other: one.union(other), (each.coalesce(1).sortWithinPartitions("seq") for each in chosen)
+    )
+
+
+def divided(frame: DataFrame, group: list[Segment]) -> list[Part]:
+    """Returns the ranges of the tasks, in order, with the number of records of each."""
+    from pyspark.sql import functions as f
+
+    records = sum(each.records for each in group)
+    if records <= TASK_RECORDS:
+        return [Part(group[0].first, group[-1].last, records)]
+    most = max(TASK_RECORDS, records // MOST_TASKS)
+    parts: list[Part] = []
+    for number, count in frame.groupBy(f.expr(f"seq div {BIN}").alias("bin")).count().orderBy("bin").collect():
+        first, last = number * BIN, number * BIN + BIN - 1
+        if parts and parts[-1].records + count <= most:
+            first, count = parts[-1].first, parts.pop().records + count
+        parts.append(Part(first, last, count))
+    return parts
 
 
 def is_done(topic_id: int, writer: str, group: list[Segment], options: Restore) -> bool:

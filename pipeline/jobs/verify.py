@@ -6,16 +6,19 @@ differences are wrong: records that are missing or altered in the archive, and f
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import pairwise
+from operator import xor
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from base.errors import NotFound, NotReady
 from base.units import amount
-from pipeline.extent import Extent
+from pipeline.extent import Extent, divide
 from pipeline.files import Files
-from pipeline.segments import COLUMNS, Segment, archived, fingerprint, groups, measured, segments
+from pipeline.reader import LOG, read_parts
+from pipeline.segments import Segment, archived, fingerprint, groups, measured, segments, sums
 from pipeline.work import Outcome, Work
 from topics.models import Topic
 
@@ -60,35 +63,32 @@ def gaps(known: list[Segment]) -> list[str]:
 
 
 def compare(work: Work, files: Files, topic: Extent, group: list[Segment], found: dict[str, Any]) -> None:
-    """Adds the differences in these segments to `found`."""
+    """Adds the differences in these segments to `found`. One pass reads both sides, so the database and Spark work at once."""
     from pyspark.sql import functions as f
 
-    held = archived(work.spark, files, group)
-    checksum = 0
-    for segment in group:
-        checksum ^= segment.checksum
-    known = (sum(each.records for each in group), checksum)
-    there = measured(held)
-    if there != known:
-        found["damaged"] += [each.stem for each in group if measured(archived(work.spark, files, [each])) != each[4:6]]
-    found["records"] += known[0]
+    held, shown = archived(work.spark, files, group), read(work, topic, group[0].first, group[-1].last)
+    both = shown.select("seq", fingerprint().alias("print"), f.lit(False).alias("is_held"))
+    both = both.union(held.select("seq", fingerprint().alias("print"), f.lit(True)))
     # Records that a cap, a ttl or an `archive --trim` deletes during the read count as deleted since the archiving.
-    shown = read(work, topic, group[0].first, group[-1].last)
-    kept = held.where(f.col("seq") > topic.floor)
-    if measured(shown) == (there if topic.floor < group[0].first else measured(kept)):
+    is_kept = f.col("is_held") & (f.col("seq") > topic.floor)
+    sides = {"held": f.col("is_held"), "kept": is_kept, "shown": ~f.col("is_held")}
+    row: Any = both.agg(*(f.struct(*sums(f.col("print"), side)).alias(name) for name, side in sides.items())).first()
+    checksum = reduce(xor, (segment.checksum for segment in group), 0)
+    if tuple(row.held) != (sum(each.records for each in group), checksum):
+        found["damaged"] += [each.stem for each in group if measured(archived(work.spark, files, [each])) != each[4:6]]
+    found["records"] += sum(each.records for each in group)
+    if row.shown == row.kept:
         return
-    ours = kept.select("seq", fingerprint().alias("ours"))
-    both = ours.join(shown.select("seq", fingerprint().alias("theirs")), "seq", "full")
-    found["deleted_since"] += both.where("theirs IS NULL").count()
+    ours, theirs = both.where(is_kept).withColumnRenamed("print", "ours"), both.where("NOT is_held")
+    pairs = ours.select("seq", "ours").join(theirs.select("seq", f.col("print").alias("theirs")), "seq", "full")
+    found["deleted_since"] += pairs.where("theirs IS NULL").count()
     for kind, condition in (("missing", "ours IS NULL"), ("altered", "ours <> theirs")):
-        seqs = both.where(condition).select("seq").orderBy("seq").limit(EXAMPLES).collect()
+        seqs = pairs.where(condition).select("seq").orderBy("seq").limit(EXAMPLES).collect()
         found[kind] += [row.seq for row in seqs]
 
 
 def read(work: Work, topic: Extent, first: int, last: int) -> DataFrame:
     """Returns the records that the topic shows in first..last."""
-    if last <= topic.floor:
-        return work.spark.createDataFrame([], COLUMNS)
-    source = work.spark.read.format("topics").option("dsn", work.database.dsn).option("topic", topic.name)
-    source = source.option("startingSeq", first - 1).option("endingSeq", last).option("partitions", work.parallelism)
-    return source.option("failOnDataLoss", "false").option("columns", "seq,ts,node,tag,meta,data").load()
+    with work.database.connect() as session:
+        parts = divide(session, topic, first, last, work.parallelism)
+    return read_parts(work.spark, work.database, topic, parts, LOG, fail_on_data_loss=False)

@@ -13,6 +13,7 @@ from base.clock import now_ms
 from base.errors import NotReady, TopicNotFound
 from base.refusal import Refusal
 from pipeline.files import LocalFiles
+from pipeline.jobs import restore
 from pipeline.jobs.archive import TopicArchive
 from pipeline.models import Run
 from pipeline.running import perform
@@ -152,6 +153,25 @@ def test_restore_brings_back_every_byte_once(spark: SparkSession, dsn: str, tmp_
     assert perform("restore", options).report == {"records": 5}  # what is new in the archive
     part = {**options, "topic": "part", "from_seq": 20, "to_seq": 25}
     assert perform("restore", part).report == {"records": 5}
+
+
+def test_several_tasks_restore_in_one_order_and_continue_where_a_run_was_killed(
+    spark: SparkSession, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restore, "TASK_RECORDS", 30)
+    monkeypatch.setattr(restore, "BIN", 10)
+    numbers("orders", 200, tag=["odd" if n % 2 else "even" for n in range(200)])
+    scripts.delete_records("orders", 50, ["tag", "Eq", "odd"], now_ms())
+    archive(tmp_path)
+    options = {"archive": str(tmp_path), "source": "orders", "topic": "copy", "from_seq": 3}
+    divided = restore.divided
+    with monkeypatch.context() as patch:
+        patch.setattr(restore, "divided", lambda *what: divided(*what)[:2])  # as if killed after two of the tasks
+        begun = perform("restore", options).written
+    assert 30 < begun <= 60
+    assert perform("restore", options).written == 174 - begun
+    sent = "SELECT data::text FROM topic_log WHERE topic = %s AND seq > %s ORDER BY seq"
+    assert rows(sent, "copy", 0) == rows(sent, "orders", 3)
 
 
 def test_forwarded_records_are_archived_as_they_are_seen(spark: SparkSession, dsn: str, tmp_path: Path) -> None:

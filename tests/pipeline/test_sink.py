@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -146,9 +147,9 @@ def append_whole(claim: Claim, incoming: Iterable[Record]) -> int:
         return written.append_whole(session, claim, chunked(incoming, BOUNDS))
 
 
-def append_in_order(claim: Claim, incoming: Iterable[Record]) -> int:
+def append_in_order(claim: Claim, incoming: Iterable[Record], offset: int = 0) -> int:
     with database().connect() as session:
-        return written.append_in_order(session, claim, incoming, BOUNDS)
+        return written.append_in_order(session, claim, incoming, BOUNDS, offset)
 
 
 def stored(claim: Claim) -> int:
@@ -229,6 +230,26 @@ def test_in_order_a_late_double_writes_nothing(dsn: str, monkeypatch: pytest.Mon
     with pytest.raises(NotReady, match="another try of this task"):
         append_in_order(claim, overtaken())
     assert written_data() == list(range(1, 31))
+
+
+def test_tasks_that_share_a_batch_append_one_after_the_other(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(written, "CHUNK_RECORDS", 10)
+    claim, whole = Claim("out", "w", 0, 0), records(60)
+    offsets = [40, 20, 0]
+    with ThreadPoolExecutor(3) as threads:
+        for _ in range(2):  # the second time, all records are stored
+            tasks = [threads.submit(append_in_order, claim, whole[first : first + 20], first) for first in offsets]
+            wait(tasks)
+    assert [task.result() for task in tasks] == [0, 0, 0]
+    assert written_data() == list(range(1, 61))
+
+
+def test_a_task_whose_predecessor_does_not_append_gives_its_core_back(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(written, "PATIENCE_SECONDS", 0.1)
+    with pytest.raises(NotReady, match="the records before number 5 of the batch were not appended"):
+        append_in_order(Claim("out", "w", 0, 0), records(5), 5)
 
 
 @pytest.mark.parametrize(

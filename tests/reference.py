@@ -24,8 +24,9 @@ class Record:
 
 @dataclass
 class Config:
-    """The parts of a topic's config that matter to the log."""
+    """The parts of a topic's config that matter to the log. No crash happens here, so the durability has no effect."""
 
+    durability: str = "disk"
     ttl_ms: int = 0
     cap_records: int = 0
     cap_bytes: int = 0

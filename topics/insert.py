@@ -95,10 +95,13 @@ TO_MANY, TO_ONE = (
 SYNC = "SELECT set_config('synchronous_commit', %s, true)"
 
 
-# Runs after an append to a capped topic, under the same lock. The statement first removes expired records, then the oldest
-# records. A topic with another version got no append, and its old caps must not remove records.
+# Runs after an append to a capped topic, under the same lock. The cap is exact: each commit leaves the topic within its caps. A
+# topic with another version got no append, and its old caps must not remove records.
 MAKE_ROOM = """
-SELECT topic_expire(topic_id, %s), topic_evict(topic_id, %s, %s) FROM topics_topichead WHERE topic_id = %s AND version = %s
+SELECT topic_make_room(head, %(expired_ts)s::bigint, %(cap_records)s::bigint, %(cap_bytes)s::bigint)
+  FROM topics_topichead head
+ WHERE topic_id = %(id)s::bigint AND version = %(version)s::bigint
+   AND (%(cap_records)s::bigint BETWEEN 1 AND count - 1 OR %(cap_bytes)s::bigint BETWEEN 1 AND bytes - 1)
 """
 
 
@@ -225,6 +228,12 @@ def array(numbers: Sequence[int | None]) -> str:
     return "{" + msgspec.json.encode(numbers)[1:-1].decode() + "}"
 
 
-def room(topic: CachedTopic, now: int) -> tuple[int | None, int, int, int, int]:
+def room(topic: CachedTopic, now: int) -> dict[str, int | None]:
     """Returns the arguments of MAKE_ROOM."""
-    return topic.expired_ts(now), topic.cap_records, topic.cap_bytes, topic.id, topic.version
+    return {
+        "id": topic.id,
+        "version": topic.version,
+        "expired_ts": topic.expired_ts(now),
+        "cap_records": topic.cap_records,
+        "cap_bytes": topic.cap_bytes,
+    }

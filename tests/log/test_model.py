@@ -52,6 +52,7 @@ PATTERNS = st.sampled_from([("a", False), ("b", False), ("ü", False), ("a:", Tr
 ANY_PATTERN = st.sampled_from([(None, False), ("a", False), ("", True), ("a", True)])
 CONFIGS = st.fixed_dictionaries(
     {
+        "durability": st.sampled_from(["disk", "disk", "memory", "ephemeral"]),
         "ttl_ms": st.sampled_from([0, 500, 1500]),
         "cap_records": st.sampled_from([0, 1, 5, 12]),
         "cap_bytes": st.sampled_from([0, 0, 60, 300]),

@@ -18,7 +18,7 @@ from topics.append import LAST_KEYED
 from topics.config import Creation, creating
 from topics.diff import DIFF
 from topics.first import First
-from topics.insert import appending
+from topics.insert import MAKE_ROOM, appending
 from topics.judged import AtHead, Judged
 from topics.records import Append, NewRecord, check_rows
 from topics.upkeep import reclaim
@@ -81,6 +81,10 @@ CASES: dict[str, tuple[int, Callable[[dict[str, int]], Any]]] = {
     "expire nothing": (10, lambda t: run("SELECT topic_expire(%s, %s)", t["home"], NOW)),
     "evict by count": (20, lambda t: run("SELECT topic_evict(%s, %s, 0)", t["home"], RECORDS - 3)),
     "evict by bytes": (70, lambda t: run("SELECT topic_evict(%s, 0, %s)", t["home"], RECORDS * 10 - 35)),
+    "make room by count": (20, lambda t: make_room(t["home"], cap_records=RECORDS - 64)),
+    "make room by bytes": (100, lambda t: make_room(t["home"], cap_bytes=RECORDS * 10 - 635)),
+    "make room by many bytes": (180, lambda t: make_room(t["home"], cap_bytes=RECORDS * 4)),
+    "make room by count under a ttl": (20, lambda t: make_room(t["home"], NOW, cap_records=RECORDS - 64)),
     "evict short spans": (150, lambda t: run("SELECT topic_evict(%s, %s, 0)", t["short"], RECORDS - 3)),
     "evict short spans by bytes": (150, lambda t: run("SELECT topic_evict(%s, 0, %s)", t["short"], RECORDS * 10 - 35)),
     "evict long spans": (60, lambda t: run("SELECT topic_evict(%s, %s, 0)", t["long"], RECORDS - 3)),
@@ -93,6 +97,21 @@ CASES: dict[str, tuple[int, Callable[[dict[str, int]], Any]]] = {
     "topic_log_range of short spans": (1_000, lambda t: run("SELECT * FROM topic_log_range('short', 50001, 50200)")),
     "topic_log_range of long spans": (1_000, lambda t: run("SELECT * FROM topic_log_range('long', 50001, 50200)")),
 }
+
+
+def make_room(topic: int, expired_ts: int | None = None, **caps: int) -> None:
+    """Makes room in a topic of volatile records, as far as its head tells."""
+    run(
+        "UPDATE topics_topichead SET holes_seq = head_seq, volatile_seq = head_seq WHERE topic_id = %s RETURNING 1",
+        topic,
+    )
+    wanted = {"id": topic, "version": 1, "expired_ts": expired_ts, "cap_records": 0, "cap_bytes": 0} | caps
+    with connection.cursor() as cursor:
+        cursor.execute(MAKE_ROOM, wanted)
+        cursor.execute(
+            "SELECT count = head_seq - floor_seq AND floor_seq > 0 FROM topics_topichead WHERE topic_id = %s", [topic]
+        )
+        assert cursor.fetchone() == (True,)
 
 
 def delete(topic: int, op: str, tag: str, end: str | None) -> None:

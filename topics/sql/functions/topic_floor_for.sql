@@ -1,6 +1,6 @@
 -- Returns the lowest floor that drops at least p_records records and p_bytes payload bytes from the old end of a topic. In a
--- plain topic this is a search in the running totals. In a topic with holes or spans it reads entry by entry, a few at first,
--- so that each append reads about as many entries as it evicts. The caller holds the head row FOR UPDATE.
+-- whole topic (topic_is_whole.sql) this is a search in the running totals. In a topic with holes or spans it reads entry by
+-- entry, a few at first, so that each append reads about as many entries as it evicts. The caller holds the head row FOR UPDATE.
 CREATE OR REPLACE FUNCTION topic_floor_for(p_topic_id bigint, p_records bigint, p_bytes bigint) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -15,7 +15,7 @@ DECLARE
 BEGIN
     SELECT * INTO head FROM topics_topichead WHERE topic_id = p_topic_id;
     floor := head.floor_seq;
-    IF floor >= head.holes_seq THEN
+    IF topic_is_whole(head) THEN
         RETURN least(head.head_seq, greatest(floor + records,
             CASE WHEN bytes > 0 THEN topic_seq_of_bytes(p_topic_id, floor + 1, head.head_seq, bytes) END));
     END IF;

@@ -6,19 +6,24 @@ CREATE OR REPLACE FUNCTION topic_trim(
 )
 LANGUAGE plpgsql AS $$
 DECLARE
-    head topics_topichead;
-    upto bigint;
-    lost bigint;  -- the last trimmed record: no reader lost the hole after it
+    head  topics_topichead;
+    upto  bigint;
+    holes bigint;  -- no hole and no span is above this seq
+    lost  bigint;  -- the last trimmed record: no reader lost the hole after it
 BEGIN
     SELECT * INTO head FROM topics_topichead WHERE topic_id = p_topic_id;
     upto := least(p_upto, head.head_seq);
-    SELECT e.records, e.bytes INTO records, bytes
-      FROM topic_extent(p_topic_id, head.floor_seq + 1, upto, head.holes_seq) e;
+    IF upto <= head.floor_seq THEN
+        records := 0; bytes := 0;
+        RETURN;
+    END IF;
+    holes := CASE WHEN topic_is_whole(head) THEN head.floor_seq ELSE head.holes_seq END;
+    SELECT e.records, e.bytes INTO records, bytes FROM topic_extent(p_topic_id, head.floor_seq + 1, upto, holes) e;
     IF records = 0 THEN
         RETURN;
     END IF;
     IF p_why <> 'delete' THEN
-        lost := CASE WHEN upto > head.holes_seq THEN upto ELSE topic_last_live(p_topic_id, head.floor_seq, upto) END;
+        lost := CASE WHEN upto > holes THEN upto ELSE topic_last_live(p_topic_id, head.floor_seq, upto) END;
         UPDATE topics_topichead
            SET cap_lost_seq = CASE WHEN p_why = 'cap' THEN lost ELSE cap_lost_seq END,
                ttl_lost_seq = CASE WHEN p_why = 'ttl' THEN lost ELSE ttl_lost_seq END,

@@ -17,6 +17,7 @@ each additional round trip would hold the head's lock longer.
     shell            `topics …` at a shell
     push             Routemaster's bus
     routers          forwarding
+    groups           consumer groups
     watch            streams
     topics           the log
     gateway          several servers behind one address, in a process of its own

@@ -15,6 +15,7 @@ PACKAGES = (
     "wire",
     "topics",
     "watch",
+    "groups",
     "routers",
     "push",
     "console",

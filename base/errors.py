@@ -82,7 +82,7 @@ class RouterNotFound(TopicsError):
 
 
 class NotFound(TopicsError):
-    """The path, record, cursor or watch session does not exist."""
+    """The path, record, cursor, group or watch session does not exist."""
 
     status, code = 404, "not_found"
 
@@ -189,6 +189,18 @@ class CursorMoved(TopicsError):
     """The cursor is not at the expected seq. `detail.seq` is its position."""
 
     status, code = 409, "cursor_moved"
+
+
+class ShareMoved(TopicsError):
+    """A share of the commit belongs to another member or session by now. `detail.shares` has the numbers of these shares."""
+
+    status, code = 409, "share_moved"
+
+
+class SessionEnded(TopicsError):
+    """The member's session has ended: it timed out, another stream took the member's name, or the member left."""
+
+    status, code = 409, "session_ended"
 
 
 class TopicFull(TopicsError):

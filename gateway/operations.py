@@ -31,6 +31,12 @@ class Operation(enum.Enum):
     GET_CURSOR = "get_cursor"
     PUT_CURSOR = "put_cursor"
     DELETE_CURSOR = "delete_cursor"
+    LIST_GROUPS = "list_groups"
+    GET_GROUP = "get_group"
+    DELETE_GROUP = "delete_group"
+    COMMIT_GROUP = "commit_group"
+    LEAVE_GROUP = "leave_group"
+    GROUP_STREAM = "group_stream"
     LIST_ROUTERS = "list_routers"
     GET_ROUTER = "get_router"
     PUT_ROUTER = "put_router"
@@ -76,10 +82,11 @@ def _set(names: str) -> frozenset[Operation]:
 
 
 READS = _set(
-    "last_append diff records record list_topics get_topic list_cursors get_cursor list_routers get_router watch watch_stream"
-    " topic_events health ready metrics schema docs list_tokens bus_topics subscriptions pulse scaling"
+    "last_append diff records record list_topics get_topic list_cursors get_cursor list_groups get_group list_routers get_router"
+    " watch watch_stream topic_events health ready metrics schema docs list_tokens bus_topics subscriptions pulse scaling"
 )  # `watch` only creates a session, and an unused session expires
-STREAMS = _set("watch_stream topic_events")
+STREAMS = _set("watch_stream topic_events group_stream")
+GROUPS = _set("list_groups get_group delete_group commit_group leave_group group_stream")
 LONG_POLLS = _set("diff records")
 LONGEST_POLL_SECONDS = 30.0
 BUS = _set(
@@ -106,6 +113,12 @@ TABLE = {
     "get_cursor": "GET /v0/topics/:topic/cursors/:name",
     "put_cursor": "PUT /v0/topics/:topic/cursors/:name",
     "delete_cursor": "DELETE /v0/topics/:topic/cursors/:name",
+    "list_groups": "GET /v0/topics/:topic/groups",
+    "get_group": "GET /v0/topics/:topic/groups/:name",
+    "delete_group": "DELETE /v0/topics/:topic/groups/:name",
+    "commit_group": "POST /v0/topics/:topic/groups/:name/commit",
+    "leave_group": "POST /v0/topics/:topic/groups/:name/leave",
+    "group_stream": "GET /v0/topics/:topic/groups/:name/stream",
     "list_routers": "GET /v0/routers",
     "get_router": "GET /v0/routers/:name",
     "put_router": "PUT /v0/routers/:name",
@@ -135,7 +148,7 @@ TABLE = {
 
 
 class NamedCall(NamedTuple):
-    """The call of a request: its operation, and the topic and the other name (cursor, router, wid, seq) in its path."""
+    """The call of a request: its operation, and the topic and the other name (cursor, group, router, wid, seq) in its path."""
 
     operation: Operation
     topic: str | None

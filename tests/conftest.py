@@ -74,6 +74,7 @@ DEEP = (
     "api/test_schema.py",
     "api/test_generated_client.py",
     "api/test_generated_clients.py",
+    "groups/test_model.py",
     "watch/test_browser.py",
     "watch/test_keys.py",
     "watch/test_expiry.py",

@@ -24,6 +24,7 @@ TAGS = {
     "cursors": "A cursor stores the position of a reader. The server computes its lag.",
     "routers": "A router forwards the records of one topic to another.",
     "watch": "Follow topics over one stream of server-sent events.",
+    "groups": "The members of a group share the records of a topic.",
     "server": "Health, readiness and metrics of the server.",
 }
 # The names in paths. Examples that delete use other names (wire/endpoint.py), so every example works at any time.
@@ -35,6 +36,11 @@ NAMES: dict[str, dict[str, Any]] = {
     },
     "cursor": {
         "description": "The cursor's name, with the same characters as a topic's name.",
+        "schema": {"type": "string", "pattern": NAME},
+        "example": "billing",
+    },
+    "group": {
+        "description": "The group's name, with the same characters as a topic's name.",
         "schema": {"type": "string", "pattern": NAME},
         "example": "billing",
     },

@@ -201,6 +201,7 @@ TOPICS_DIFF_MAX_LIMIT: int = number("TOPICS_DIFF_MAX_LIMIT", 1000, least=1)
 TOPICS_MAX_NODES: int = number("TOPICS_MAX_NODES", 1000, least=1)
 TOPICS_MAX_TOPICS: int = number("TOPICS_MAX_TOPICS", 100_000)
 TOPICS_MAX_ROUTERS: int = number("TOPICS_MAX_ROUTERS", 10_000)
+TOPICS_MAX_GROUPS: int = number("TOPICS_MAX_GROUPS", 1_000)
 TOPICS_MAX_WATCH_SESSIONS: int = number("TOPICS_MAX_WATCH_SESSIONS", 10_000)
 # A tenth of the total, so that one client that opens and forgets sessions cannot use up the total. Without keys, an address
 # counts like a key, also in the caps of streams and of requests in flight (wire/client.py).
@@ -381,6 +382,7 @@ INSTALLED_APPS = [
     "topics_project",
     "topics",
     "watch",
+    "groups",
     "routers",
     "pipeline",
     "push",

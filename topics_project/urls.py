@@ -4,6 +4,8 @@ from django.contrib import admin
 from django.urls import path, re_path
 
 from console.signposts import signposts
+from groups.api import endpoints as groups_endpoints
+from groups.api import streams as groups_streams
 from push.api.urls import endpoints as push_endpoints
 from routers.api.urls import endpoints as routers_endpoints
 from topics.api import health
@@ -19,14 +21,20 @@ from wire.routes import Routes
 from wire.view import view_of
 
 ROUTES = Routes(
-    (*topics_endpoints, *watch_endpoints, *routers_endpoints, *push_endpoints),
-    others=("v0/topics/<str:topic>/events", "v0/watch/<str:wid>", "v0/schema", "v0/docs"),
+    (*topics_endpoints, *watch_endpoints, *groups_endpoints, *routers_endpoints, *push_endpoints),
+    others=(
+        "v0/topics/<str:topic>/events",
+        "v0/topics/<str:topic>/groups/<str:group>/stream",
+        "v0/watch/<str:wid>",
+        "v0/schema",
+        "v0/docs",
+    ),
 )
 DESCRIBED = API(
     ABOUT,
     TAGS,
     NAMES,
-    (*(each for _, found in ROUTES for each in found.values() if each.api is V0), *watch_streams),
+    (*(each for _, found in ROUTES for each in found.values() if each.api is V0), *watch_streams, *groups_streams),
 )
 
 urlpatterns = [

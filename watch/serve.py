@@ -7,6 +7,7 @@ import contextlib
 import functools
 import logging
 from collections.abc import Iterator
+from typing import Protocol
 from urllib.parse import parse_qs
 
 import msgspec
@@ -39,6 +40,16 @@ HEADERS = [
     (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),
 ]
+
+
+class Pumped(Protocol):
+    """A stream that has begun."""
+
+    async def pump(self) -> None:
+        """Sends until the stream ends."""
+
+    def hang_up(self) -> None:
+        """The client has disconnected."""
 
 
 class ReadEventsQuery(EventsQuery):
@@ -89,7 +100,7 @@ def flowing(scope: Scope, send: Send) -> Iterator[Outflow]:
         memory.let_go(BELOW_BYTES)  # an upper bound of the bytes that the client had not taken
 
 
-async def pump(stream: Stream, receive: Receive, send: Send) -> None:
+async def pump(stream: Pumped, receive: Receive, send: Send) -> None:
     """Sends a stream that has begun, until the stream ends or the client disconnects."""
     await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
     await send({"type": "http.response.body", "body": frames.RETRY, "more_body": True})

@@ -33,8 +33,9 @@ from gateway.api import (
     RouterResponse,
 )
 from gateway.blocks import Listed, merged_list
-from gateway.errors import BeingMoved
+from gateway.errors import BeingMoved, NotOffered
 from gateway.names import HIDDEN, Raws, Renaming, renamed_response
+from gateway.operations import GROUPS
 from gateway.routers import migrate_streams as streams
 from gateway.routers.moves import Move, Moves
 
@@ -87,6 +88,10 @@ class MigrateRouter:
         """Answers a request about a topic that is moving or has moved."""
         if operation is Operation.TOPIC_EVENTS:
             return await streams.events(move, request, context)
+        if operation in GROUPS:
+            raise NotOffered(
+                operation.value, f"{move.topic!r} moves between servers, and its consumer groups would not"
+            )
         if operation is Operation.DELETE_TOPIC:
             raise BeingMoved(move.topic)
         if operation is Operation.PUT_TOPIC:

@@ -36,6 +36,11 @@ TABLE: dict[Endpoint, Call] = {
     ("PUT", "topics/<topic>/cursors/<cursor>"): Call(("admin",), {"at": "head"}),
     ("GET", "topics/<topic>/cursors/<cursor>"): Call(("read",)),
     ("DELETE", "topics/<topic>/cursors/<cursor>"): Call(("delete",)),
+    ("GET", "topics/<topic>/groups"): Call(("read",)),
+    ("GET", "topics/<topic>/groups/<group>"): Call(("read",)),
+    ("DELETE", "topics/<topic>/groups/<group>"): Call(("delete",)),
+    ("POST", "topics/<topic>/groups/<group>/commit"): Call(("read", "write"), {"session": "{session}"}),
+    ("POST", "topics/<topic>/groups/<group>/leave"): Call(("read", "write"), {"session": "{session}"}),
     ("GET", "routers"): Call(("read",), names=False),
     ("PUT", "routers/<router>"): Call(("admin",), {"source": "{topic}", "dest": "{topic}-d"}),
     ("GET", "routers/<router>"): Call(("read",)),
@@ -46,6 +51,7 @@ TABLE: dict[Endpoint, Call] = {
 # Streams are served in plain ASGI, by the front alone (tests/watch).
 STREAMS: dict[Endpoint, Call] = {
     ("GET", "topics/<topic>/events"): Call(("read",)),
+    ("GET", "topics/<topic>/groups/<group>/stream"): Call(("read", "write")),
     ("GET", "watch/<wid>"): Call(("read",), names=False),
 }
 # Served to everybody, so that a load balancer and a person with a browser need no key.
@@ -69,7 +75,7 @@ def endpoints(patterns: list[Any] | None = None, prefix: str = "") -> set[Endpoi
 METHODS = ("get", "post", "put", "delete", "patch")
 
 
-def filled(value: Any, **names: str) -> Any:
+def filled(value: Any, **names: str | int) -> Any:
     """The value with names where they stand for something: {topic}."""
     match value:
         case dict():
@@ -78,5 +84,7 @@ def filled(value: Any, **names: str) -> Any:
             return [filled(each, **names) for each in value]
         case str():
             for name, meant in names.items():
-                value = value.replace(f"{{{name}}}", meant)
+                if isinstance(meant, int) and value == f"{{{name}}}":
+                    return meant
+                value = value.replace(f"{{{name}}}", str(meant))
     return value

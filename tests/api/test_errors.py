@@ -31,6 +31,8 @@ TABLE = {  # docs/errors.md
         "not_a_queue",
         "head_mismatch",
         "cursor_moved",
+        "share_moved",
+        "session_ended",
         "topic_sealed",
         "topic_not_sealed",
     },

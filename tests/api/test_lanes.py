@@ -14,6 +14,7 @@ import pytest
 
 from tests.api.clients import ApiClient, HttpClient, Reply
 from tests.api.endpoints import SCOPES, TABLE, Endpoint, filled
+from tests.groups.member import session_of
 from tests.instances import Instance, start
 from topics_project.urls import ROUTES
 
@@ -28,7 +29,7 @@ ENDPOINTS = {
 EACH = pytest.mark.parametrize("endpoint", sorted(ENDPOINTS), ids=" ".join)
 HEADERS = ("www-authenticate", "retry-after", "topics-sealed")
 # Values that differ from call to call.
-TIMES = re.compile(r".*_ts|\$ts|.*_ms|wid|stream_url")
+TIMES = re.compile(r".*_ts|\$ts|.*_ms|wid|stream_url|session")
 ANSWER = re.compile(r"\n\n</span>(.*?)</pre>", re.DOTALL)
 
 
@@ -48,12 +49,16 @@ def keyed() -> Iterator[Instance]:
         yield instance
 
 
+SESSIONS: dict[str, int] = {}  # of the members of groups, by the name that make() returned
+
+
 def make(instance: Instance) -> str:
-    """Returns the name of a topic, of a cursor and the beginning of a router's name, new for each lane."""
+    """Returns the name of a topic, of a cursor, of a group and the beginning of a router's name, new for each lane."""
     name, lane, key = f"t-{uuid.uuid4().hex[:12]}", HttpClient(instance.port), {"authorization": "Bearer all"}
     assert lane.post(f"/v0/topics/{name}", {"records": [{"data": 1}, {"data": 2}]}, **key).status == 201
     assert lane.put(f"/v0/topics/{name}/cursors/{name}", {"seq": 1}, **key).status == 201
     assert lane.put(f"/v0/routers/{name}-r", {"source": name, "dest": f"{name}-d"}, **key).status == 201
+    SESSIONS[name] = session_of(instance.port, name, name, "all")
     return name
 
 
@@ -68,7 +73,7 @@ def path_of(endpoint: Endpoint, name: str, more: str = "") -> str:
 def calls(endpoint: Endpoint, name: str) -> Iterator[dict[str, Any]]:
     """A call that is right, and calls that are wrong, each in one way."""
     method, path, key = endpoint[0], path_of(endpoint, name), {"authorization": "Bearer all"}
-    body = filled(ENDPOINTS[endpoint], topic=name)
+    body = filled(ENDPOINTS[endpoint], topic=name, session=SESSIONS[name])
     scopes = TABLE[endpoint].scopes if endpoint in TABLE else ()
     yield {"path": path, "body": body}
     yield {"path": path, "body": body, "authorization": "Bearer wrong"}
@@ -135,7 +140,7 @@ def test_a_form_is_the_body_that_it_says(keyed: Instance, endpoint: Endpoint) ->
     first, second = make(keyed), make(keyed)
     key, replies = {"authorization": "Bearer all"}, []
     for live, name in ((HttpClient(keyed.port), first), (Browser(keyed.port), second)):
-        body = filled(TABLE[endpoint].body, topic=name)
+        body = filled(TABLE[endpoint].body, topic=name, session=SESSIONS[name])
         form = {field: each if isinstance(each, str) else json.dumps(each) for field, each in body.items()}
         sent = {} if isinstance(live, Browser) is False else {"content_type": "application/x-www-form-urlencoded"}
         given = urlencode(form).encode() if sent else body

@@ -13,10 +13,14 @@ from typing import Any, NamedTuple
 import pytest
 from django.db import transaction
 
+from base.clock import now_ms
+from groups.joining import JoinQuery, join
+from store.script import run
 from tests.api.clients import ApiClient, Reply
 from tests.api.endpoints import PUBLIC, STREAMS, TABLE, Endpoint, filled
 from topics import stamps
 from topics.models import Topic
+from wire.keys import OPEN
 
 
 class Probe(NamedTuple):
@@ -119,6 +123,11 @@ PROBES: dict[Endpoint, list[Probe]] = {
     ("DELETE", "topics/<topic>/cursors/<cursor>"): [
         Probe("deleted", "topics/{a}-in/cursors/{b}-out", None, (409, 200), None, False)
     ],
+    ("GET", "topics/<topic>/groups"): [],
+    ("GET", "topics/<topic>/groups/<group>"): [],
+    ("DELETE", "topics/<topic>/groups/<group>"): [],
+    ("POST", "topics/<topic>/groups/<group>/commit"): [],
+    ("POST", "topics/<topic>/groups/<group>/leave"): [],
     ("GET", "routers"): [
         same("routers.*.router", "routers?prefix={a}", ["{a}-alien", "{a}-own", "{a}-shared"], ["{a}-own"]),
         same("routers.*.source", "routers?prefix={a}", ["{b}-home", "{a}-in", "{a}-in"], ["{a}-in"]),
@@ -203,6 +212,7 @@ class World(NamedTuple):
     n: str
     a: str
     b: str
+    session: int = 0  # of a member of a group of {a}-in
 
 
 def test_every_endpoint_is_in_the_table() -> None:
@@ -235,8 +245,10 @@ def world(views: ApiClient, name: str, keys: Any) -> World:
     views.put(f"/v0/topics/{a}-in/cursors/{b}-named", {"seq": 0})
     assert len(views.diff(f"{a}-in").json["records"]) == 2
     views.diff(f"{a}-out")
+    joining = JoinQuery(member="member", session_ms=600_000)
+    joined = run(join(f"{a}-in", f"{a}-in", joining, OPEN, now_ms()))
     keys(f"root:read+write+delete+admin,mine:read+write+delete+admin:{a}")
-    return World(n, a, b)
+    return World(n, a, b, joined.session)
 
 
 @contextlib.contextmanager
@@ -307,8 +319,8 @@ def check_the_rest(answer: Reply, probe: Probe, world: World) -> None:
 
 @pytest.mark.parametrize("endpoint", sorted(e for e, probes in PROBES.items() if not probes), ids=" ".join)
 def test_an_endpoint_without_such_a_field(views: ApiClient, world: World, endpoint: Endpoint) -> None:
-    body = filled(TABLE[endpoint].body, topic=f"{world.a}-in")
-    path = endpoint[1].replace("<topic>", f"{world.a}-in") + TABLE[endpoint].query
+    body = filled(TABLE[endpoint].body, topic=f"{world.a}-in", session=world.session)
+    path = re.sub("<topic>|<group>", f"{world.a}-in", endpoint[1]) + TABLE[endpoint].query
     with undone():
         answer = views.call(endpoint[0], f"/v0/{path}", body, authorization="Bearer mine")
     assert answer.status in (200, 201)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.api.clients import ApiClient, HttpClient, Reply
 from tests.api.endpoints import PUBLIC, SCOPES, STREAMS, TABLE, Endpoint, endpoints, filled
+from tests.groups.member import session_of
 from tests.instances import Instance, start
 from topics_project.urls import DESCRIBED
 from wire.openapi import schema
@@ -19,12 +20,15 @@ ALL = "+".join(SCOPES)
 LACKING = {scope: "+".join(each for each in SCOPES if each != scope) for scope in SCOPES}
 KEYS = ",".join(
     [f"root:{ALL}", f"mine:{ALL}:mine", *(f"no-{scope}:{rest}" for scope, rest in LACKING.items())]
-    + [f"only-{scope}:{scope}:mine" for scope in SCOPES]
+    + [f"only-{scopes}:{scopes}:mine" for scopes in (*SCOPES, "read+write")]
 )
 
 
 def test_every_endpoint_is_in_the_table() -> None:
-    served_elsewhere = {("GET", "watch/<wid>")}  # by its path alone, without a view
+    served_elsewhere = {
+        ("GET", "watch/<wid>"),
+        ("GET", "topics/<topic>/groups/<group>/stream"),
+    }  # by its path alone, without a view
     assert endpoints() == (set(TABLE) | set(STREAMS) | PUBLIC) - served_elsewhere
 
 
@@ -35,7 +39,7 @@ def keyed() -> Iterator[Instance]:
 
 
 @pytest.fixture
-def front(keyed: Instance) -> ApiClient:
+def front(keyed: Instance) -> HttpClient:
     return HttpClient(keyed.port)
 
 
@@ -45,21 +49,26 @@ def name() -> str:
     return f"mine-{uuid.uuid4().hex[:12]}"
 
 
-def call(live: ApiClient, endpoint: Endpoint, topic: str, secret: str | None, body: Any = None) -> Reply:
+def call(
+    live: ApiClient, endpoint: Endpoint, topic: str, secret: str | None, body: Any = None, session: int = 1
+) -> Reply:
     method, path = endpoint
     path = path.replace("<seq>", "1").replace("<router>", f"{topic}-r").replace("<wid>", "wid_none")
     given = TABLE[endpoint].body if endpoint in TABLE and body is None else body
     headers = {"authorization": f"Bearer {secret}"} if secret else {}
     query = TABLE[endpoint].query if endpoint in TABLE else ""
-    return live.call(method, "/v0/" + re.sub(r"<\w+>", topic, path) + query, filled(given, topic=topic), **headers)
+    return live.call(
+        method, "/v0/" + re.sub(r"<\w+>", topic, path) + query, filled(given, topic=topic, session=session), **headers
+    )
 
 
-def make(live: ApiClient, topic: str) -> None:
-    """What the calls of TABLE are about."""
+def make(live: HttpClient, topic: str) -> int:
+    """What the calls of TABLE are about. Returns the session of a group's member."""
     root = {"authorization": "Bearer root"}
     assert live.post(f"/v0/topics/{topic}", {"records": [{"data": 1}, {"data": 2}]}, **root).status == 201
     assert live.put(f"/v0/topics/{topic}/cursors/{topic}", {"seq": 1}, **root).status == 201
     assert live.put(f"/v0/routers/{topic}-r", {"source": topic, "dest": f"{topic}-d"}, **root).status == 201
+    return session_of(live.port, topic, topic, "root")
 
 
 EACH = pytest.mark.parametrize("endpoint", sorted(TABLE), ids=" ".join)
@@ -68,14 +77,13 @@ SECRETS = [None, "wrong", "", "roo", "root ,", "ROOT", "mine:read"]
 
 
 @EACH
-def test_a_key_with_the_scopes_alone_may(front: ApiClient, name: str, endpoint: Endpoint) -> None:
-    make(front, name)
-    (scope,) = TABLE[endpoint].scopes
-    assert call(front, endpoint, name, f"only-{scope}").status in (200, 201)
+def test_a_key_with_the_scopes_alone_may(front: HttpClient, name: str, endpoint: Endpoint) -> None:
+    session, scopes = make(front, name), "+".join(TABLE[endpoint].scopes)
+    assert call(front, endpoint, name, f"only-{scopes}", session=session).status in (200, 201)
 
 
 @EACH
-def test_without_a_key_or_with_a_wrong_one_nobody_may(front: ApiClient, name: str, endpoint: Endpoint) -> None:
+def test_without_a_key_or_with_a_wrong_one_nobody_may(front: HttpClient, name: str, endpoint: Endpoint) -> None:
     for secret in SECRETS:
         refused = call(front, endpoint, name, secret)
         assert (refused.status, refused.code) == (401, "unauthorized"), secret
@@ -83,14 +91,14 @@ def test_without_a_key_or_with_a_wrong_one_nobody_may(front: ApiClient, name: st
 
 
 @EACH
-def test_a_key_that_lacks_a_scope_may_not(front: ApiClient, name: str, endpoint: Endpoint) -> None:
+def test_a_key_that_lacks_a_scope_may_not(front: HttpClient, name: str, endpoint: Endpoint) -> None:
     for scope in TABLE[endpoint].scopes:
         refused = call(front, endpoint, name, f"no-{scope}")
         assert (refused.status, refused.code, refused.detail) == (403, "forbidden", {"scope": scope})
 
 
 @EACH
-def test_what_is_there_is_not_told_from_what_is_not(front: ApiClient, endpoint: Endpoint) -> None:
+def test_what_is_there_is_not_told_from_what_is_not(front: HttpClient, endpoint: Endpoint) -> None:
     """A name outside the prefixes: the answer is the same whether something of that name exists."""
     there, absent = (f"other-{uuid.uuid4().hex[:12]}" for _ in range(2))
     make(front, there)
@@ -110,22 +118,23 @@ def test_what_is_there_is_not_told_from_what_is_not(front: ApiClient, endpoint: 
 
 
 @pytest.mark.parametrize("endpoint", sorted(STREAMS), ids=" ".join)
-def test_a_stream_wants_a_key_as_well(front: ApiClient, name: str, endpoint: Endpoint) -> None:
+def test_a_stream_wants_a_key_as_well(front: HttpClient, name: str, endpoint: Endpoint) -> None:
     make(front, name)
     for secret in SECRETS:
         refused = call(front, endpoint, name, secret)
         assert (refused.status, refused.code) == (401, "unauthorized"), secret
 
 
-def test_a_stream_of_a_topic_wants_scope_and_prefix(front: ApiClient, name: str) -> None:
+def test_a_stream_of_a_topic_wants_scope_and_prefix(front: HttpClient, name: str) -> None:
     make(front, name)
-    events = ("GET", "topics/<topic>/events")
-    assert call(front, events, name, "no-read").detail == {"scope": "read"}
-    for topic in ("other-there", "other-absent"):
-        assert call(front, events, topic, "mine").detail == {"name": topic}
+    for stream in STREAMS.keys() - {("GET", "watch/<wid>")}:
+        for scope in STREAMS[stream].scopes:
+            assert call(front, stream, name, f"no-{scope}").detail == {"scope": scope}
+        for topic in ("other-there", "other-absent"):
+            assert call(front, stream, topic, "mine").detail == {"name": topic}
 
 
-def test_a_session_is_for_the_key_that_made_it(front: ApiClient, name: str) -> None:
+def test_a_session_is_for_the_key_that_made_it(front: HttpClient, name: str) -> None:
     make(front, name)
     made = call(front, ("POST", "watch"), name, "mine").json
     for secret in ("root", "only-read", "no-read"):
@@ -161,6 +170,8 @@ STRINGS: dict[Endpoint, dict[str, Any]] = {
     ("POST", "topics/<topic>/diff"): {"node": None, "match": None},
     ("POST", "topics/<topic>/delete"): {"match": None},
     ("PUT", "topics/<topic>/cursors/<cursor>"): {"at": None},
+    ("POST", "topics/<topic>/groups/<group>/commit"): {},
+    ("POST", "topics/<topic>/groups/<group>/leave"): {},
     ("PUT", "routers/<router>"): {
         "source": {"source": OTHER, "dest": "{topic}-d"},
         "dest": {"source": "{topic}", "dest": OTHER},
@@ -214,7 +225,9 @@ def test_every_string_of_every_body_is_in_the_table() -> None:
     [(endpoint, field) for endpoint, fields in STRINGS.items() for field, body in fields.items() if body],
     ids=str,
 )
-def test_a_name_in_a_body_lies_within_the_prefixes(front: ApiClient, name: str, endpoint: Endpoint, field: str) -> None:
+def test_a_name_in_a_body_lies_within_the_prefixes(
+    front: HttpClient, name: str, endpoint: Endpoint, field: str
+) -> None:
     make(front, name)
     wanted = STRINGS[endpoint][field]
     refused = call(front, endpoint, name, "mine", wanted)

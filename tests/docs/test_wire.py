@@ -97,7 +97,12 @@ def untold(shape: Any, text: str) -> list[str]:
 
 def test_no_endpoint_is_described_that_is_not_there() -> None:
     described = {name for name in SECTIONS if re.match(r"(GET|PUT|POST|DELETE) /", name)}
-    streams = {"GET /v0/watch/:wid", "GET /v0/topics/:topic/events", "GET /v0/schema, GET /v0/docs"}
+    streams = {
+        "GET /v0/watch/:wid",
+        "GET /v0/topics/:topic/events",
+        "GET /v0/topics/:topic/groups/:group/stream",
+        "GET /v0/schema, GET /v0/docs",
+    }
     assert described == {title(each) for each in ENDPOINTS.values()} | streams
 
 

@@ -1,0 +1,301 @@
+"""The calls of consumer groups (docs/groups.md), and the schema of the stream (serve.py)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta
+
+from base.clock import now_ms
+from base.errors import Incompatible, NotFound, SessionEnded, ShareMoved, TopicNotFound
+from groups import groups, roster
+from groups.commits import Commit, commit
+from groups.joining import JoinQuery
+from groups.sessions import leave
+from store.script import Script
+from topics.api.records import TOPIC
+from topics.api.shapes import HeadSeq, TopicName
+from topics.diff import Seq
+from topics.sealed import DESCRIBED, told
+from wire.answer import Answer
+from wire.endpoint import Call, Endpoint, Operation
+from wire.paging import NextCursor, PageQuery, next_cursor
+from wire.parse import Request
+from wire.schema import EVENT_STREAM, Clamped, Performance
+
+TAG = "groups"
+GROUPS = f"{TOPIC}/groups"
+GROUP = f"{GROUPS}/<str:group>"
+GroupName = Annotated[str, Meta(description="The group's name.")]
+Lag = Annotated[
+    int,
+    Meta(description="The topic's head minus the cursor. This counts the seqs of all shares above the cursor."),
+]
+OldestUnread = Annotated[
+    int | None,
+    Meta(description="Age of the first record above the cursor, in milliseconds. null: there is no such record."),
+]
+
+
+class MemberShown(msgspec.Struct):
+    """A member of a group."""
+
+    member: str
+    """The member's name."""
+    session: int
+    """The member's session. Another stream of the member has another session."""
+    session_ms: int
+    """Milliseconds without a commit after which the session ends, if records wait for a commit or the stream is closed."""
+    joined_ts: int
+    """Start of the session, in milliseconds since the epoch."""
+    seen_ts: int
+    """The last time at which the member was alive, in milliseconds since the epoch."""
+    shares: list[int]
+    """Numbers of the member's shares."""
+
+
+class ShareShown(msgspec.Struct):
+    """A share of a group."""
+
+    share: int
+    """The number of the share."""
+    seq: int
+    """The share's cursor: its records up to this seq are done."""
+    lag: Lag
+    oldest_unread_ms: OldestUnread
+    generation: int
+    """Number of changes of the share's owner."""
+    member: str | None
+    """Name of the owner. null: the group has no member."""
+    next_member: str | None
+    """Name of the next owner, if the share is to move. null: the share stays."""
+    updated_ts: int
+    """Time of the last change of the cursor, in milliseconds since the epoch."""
+
+
+class ListedGroup(msgspec.Struct, kw_only=True):
+    """A group in a list."""
+
+    group: GroupName
+    partition_by: str
+    """The key that decides a record's share."""
+    partitions: int
+    """Number of shares."""
+    start: str
+    """The start that the first member asked for."""
+    created_ts: int
+    """Time of the first join, in milliseconds since the epoch."""
+    member_count: int
+    """Number of members."""
+    lag: int
+    """The largest lag of a share."""
+    oldest_unread_ms: int | None
+    """Age of the first record above the lowest cursor, in milliseconds. null: there is no such record."""
+
+
+class GroupAnswer(ListedGroup, kw_only=True):
+    topic: TopicName
+    members: list[MemberShown]
+    """The members, by name."""
+    shares: list[ShareShown]
+    """The shares, by number."""
+    performance: Performance
+
+
+class GroupsAnswer(msgspec.Struct, kw_only=True):
+    topic: TopicName
+    groups: list[ListedGroup]
+    """The groups of this page, by name."""
+    next_cursor: NextCursor = UNSET
+    clamped: Clamped = UNSET
+    performance: Performance
+
+
+class DeleteGroupAnswer(msgspec.Struct, kw_only=True):
+    topic: TopicName
+    group: GroupName
+    deleted: bool
+    """False: the group did not exist."""
+    performance: Performance
+
+
+class CommitAnswer(msgspec.Struct, kw_only=True):
+    topic: TopicName
+    group: GroupName
+    session: int
+    """The session whose shares were committed."""
+    head_seq: HeadSeq
+    performance: Performance
+
+
+class Leave(Request):
+    """The body of a leave."""
+
+    session: Seq
+    """The `session` from the event `joined`."""
+
+
+class LeaveAnswer(msgspec.Struct, kw_only=True):
+    topic: TopicName
+    group: GroupName
+    member: str
+    """Name of the member that left."""
+    performance: Performance
+
+
+@Endpoint(
+    "GET",
+    GROUPS,
+    "list_groups",
+    scope="read",
+    query=PageQuery,
+    answers={200: GroupsAnswer},
+    errors=(TopicNotFound,),
+    tag=TAG,
+    tells=DESCRIBED,
+)
+def list_groups(call: Call[None, PageQuery], topic: str) -> Script[Answer]:
+    """List the consumer groups of a topic."""
+    wanted = call.query
+    (after,) = wanted.after()
+    found, is_sealed = yield from groups.page_of_groups(topic, after, wanted.size + 1, now_ms())
+    shown = found[: wanted.size]
+    return call.answer(
+        GroupsAnswer(
+            topic=topic,
+            groups=[ListedGroup(**facts(each)) for each in shown],
+            next_cursor=next_cursor(shown[-1].group.name) if len(found) > wanted.size else UNSET,
+            clamped=wanted.clamped,
+            performance=call.performance(),
+        ),
+        headers=told(is_sealed),
+    )
+
+
+@Endpoint(
+    "GET",
+    GROUP,
+    "get_group",
+    scope="read",
+    answers={200: GroupAnswer},
+    errors=(TopicNotFound,),
+    tag=TAG,
+    tells=DESCRIBED,
+)
+def get(call: Call[None, None], topic: str, group: str) -> Script[Answer]:
+    """Get a consumer group, its members and its shares."""
+    found = yield from groups.state(topic, group, now_ms())
+    owned: dict[str | None, list[int]] = {}
+    for share in found.shares:
+        owned.setdefault(share.member, []).append(share.share)
+    members = [
+        MemberShown(each.name, each.session, each.session_ms, each.joined_ts, each.seen_ts, owned.get(each.name, []))
+        for each in found.members
+    ]
+    answer = GroupAnswer(
+        **facts(found),
+        topic=topic,
+        members=members,
+        shares=[ShareShown(*each[1:]) for each in found.shares],
+        performance=call.performance(),
+    )
+    return call.answer(answer, headers=told(found.group.is_sealed))
+
+
+def facts(state: groups.State) -> dict[str, Any]:
+    """Returns the fields of a ListedGroup."""
+    group = state.group
+    return {
+        "group": group.name,
+        "partition_by": group.partition_by,
+        "partitions": group.partitions,
+        "start": group.start,
+        "created_ts": group.created_ts,
+        "member_count": len(state.members),
+        "lag": state.lag,
+        "oldest_unread_ms": state.oldest_unread_ms,
+    }
+
+
+@Endpoint(
+    "DELETE",
+    GROUP,
+    "delete_group",
+    scope="delete",
+    answers={200: DeleteGroupAnswer},
+    errors=(TopicNotFound,),
+    tag=TAG,
+    tells=DESCRIBED,
+    names={"group": "no-longer-wanted"},
+)
+def delete(call: Call[None, None], topic: str, group: str) -> Script[Answer]:
+    """Delete a consumer group and its cursors. The streams of its members end."""
+    deleted, is_sealed = yield from groups.delete(topic, group)
+    answer = DeleteGroupAnswer(topic=topic, group=group, deleted=deleted, performance=call.performance())
+    return call.answer(answer, headers=told(is_sealed))
+
+
+@Endpoint(
+    "POST",
+    f"{GROUP}/commit",
+    "commit_group",
+    scope="write",
+    body=Commit,
+    answers={200: CommitAnswer},
+    errors=(TopicNotFound, NotFound, SessionEnded, ShareMoved),
+    tag=TAG,
+    example={"session": 1, "shares": []},
+    needs_body=True,
+)
+def commit_group(call: Call[Commit, None], topic: str, group: str) -> Script[Answer]:
+    """Commit the cursors of a member's shares, and tell that the member is alive."""
+    call.key.check("read")
+    done = yield from commit(topic, group, call.body)
+    shares = [(each.share, each.generation, each.seq) for each in call.body.shares]
+    roster.committed(call.body.session, shares)
+    return call.answer(
+        CommitAnswer(
+            topic=topic, group=group, session=call.body.session, head_seq=done.head_seq, performance=call.performance()
+        )
+    )
+
+
+@Endpoint(
+    "POST",
+    f"{GROUP}/leave",
+    "leave_group",
+    scope="write",
+    body=Leave,
+    answers={200: LeaveAnswer},
+    errors=(TopicNotFound, NotFound, SessionEnded),
+    tag=TAG,
+    example={"session": 1},
+    needs_body=True,
+)
+def leave_group(call: Call[Leave, None], topic: str, group: str) -> Script[Answer]:
+    """Leave a group. The member's shares move at once, and its uncommitted records go to other members."""
+    call.key.check("read")
+    member = yield from leave(topic, group, call.body.session)
+    return call.answer(LeaveAnswer(topic=topic, group=group, member=member, performance=call.performance()))
+
+
+# Served in plain ASGI, by the ASGI app alone (serve.py).
+streams = (
+    Operation(
+        "GET",
+        f"{GROUP}/stream",
+        "group_stream",
+        scope="write",
+        query=JoinQuery,
+        answers={200: EVENT_STREAM},
+        errors=(TopicNotFound, Incompatible),
+        tag=TAG,
+        summary="""Join a group, and get the records of your shares.
+
+        The key needs the scopes read and write. The first member creates the group. The stream has no end. It sends the events
+        `joined`, `assigned`, `revoked`, `record`, `tombstone`, `topic-deleted` and `error`, with JSON data. After 15 s without
+        an event it sends a comment. This page shows the first two seconds of the stream.""",
+    ),
+)
+endpoints = (list_groups, get, delete, commit_group, leave_group)

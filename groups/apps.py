@@ -1,0 +1,7 @@
+"""Consumer groups as a Django app. Its tables are in sql/, and it has no models."""
+
+from django.apps import AppConfig
+
+
+class GroupsConfig(AppConfig):
+    name = "groups"

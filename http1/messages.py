@@ -29,7 +29,7 @@ def find(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
 
 
 class Request:
-    """One request of a connection. `state` belongs to the handler. All requests of a connection share it.
+    """One request of a connection. `context` belongs to the handler, and so does `state`, which the connection's requests share.
 
     `added`: headers that the answer gets beside its own, whichever part of the server makes it.
     """
@@ -37,6 +37,7 @@ class Request:
     __slots__ = (
         "added",
         "body",
+        "context",
         "headers",
         "is_upgrade",
         "keep_alive",
@@ -64,6 +65,7 @@ class Request:
         self.version, self.keep_alive, self.is_upgrade, self.origin = version, keep_alive, is_upgrade, origin
         self.state = {} if state is None else state
         self.added: Headers = []
+        self.context: Any = None
 
     def header(self, name: bytes) -> bytes | None:
         return find(self.headers, name)

@@ -69,6 +69,7 @@ DEEP = (
     "push/test_original.py",
     "api/test_faults.py",
     "api/test_timeouts.py",
+    "api/test_request_log.py",
     "api/test_long_poll.py",
     "api/test_way_out.py",
     "api/test_schema.py",

@@ -6,7 +6,7 @@ from typing import Any
 
 from celery import Celery
 from celery.beat import Service
-from celery.signals import beat_init, task_prerun, worker_init, worker_process_init
+from celery.signals import beat_init, setup_logging, task_prerun, worker_init, worker_process_init
 from django.conf import settings
 from django.db import close_old_connections
 
@@ -27,6 +27,13 @@ class Owner:
 
 
 owner = Owner()
+
+
+if settings.TOPICS_LOG == "json":
+
+    @setup_logging.connect
+    def log_as_json(**_: Any) -> None:
+        """Keeps Django's log, whose lines are JSON. Without a receiver, Celery would set up plain lines."""
 
 
 @task_prerun.connect

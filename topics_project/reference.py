@@ -134,6 +134,16 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
             "`manage.py run` replaces a process that gave no heartbeat for this time (Linux). `0`: never",
             "you debug a process",
         ),
+        "TOPICS_LOG": (
+            "`off`, `text` or `json`",
+            "Whether the log has a line for each request. `json`: all lines of the log are JSON objects",
+            "a program collects the log",
+        ),
+        "TOPICS_SLOW_MS": (
+            "ms",
+            "A call that takes longer is logged, with the parts of its time. `0`: none",
+            "calls are slow",
+        ),
         "TOPICS_STRICT": (
             "",
             "`1`: unknown fields of a body or query are refused. `0`: ignored, except in calls that delete",

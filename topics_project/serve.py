@@ -25,6 +25,7 @@ from watch.outflow import UNSENT_BYTES  # noqa: E402
 from wire import pulse, shutdown, sockets  # noqa: E402
 from wire.app import App, refused  # noqa: E402
 from wire.cors import Cors  # noqa: E402
+from wire.request_log import RequestLog  # noqa: E402
 
 FLUSH_SECONDS = 1.0  # for clients to take their last answers, at the end of the process
 LIMITS = Limits(
@@ -41,10 +42,12 @@ LIMITS = Limits(
 
 
 def handler() -> Handler:
-    app = App(views, ROUTES, stream_at, checks=[loop.check])
+    found: Handler = App(views, ROUTES, stream_at, checks=[loop.check])
     if settings.CORS_ALLOWED_ORIGINS:
-        return Cors(app, frozenset(origin.encode() for origin in settings.CORS_ALLOWED_ORIGINS))
-    return app
+        found = Cors(found, frozenset(origin.encode() for origin in settings.CORS_ALLOWED_ORIGINS))
+    if settings.TOPICS_LOG != "off" or settings.TOPICS_SLOW_MS:
+        found = RequestLog(found, every=settings.TOPICS_LOG != "off", slow_ms=settings.TOPICS_SLOW_MS)
+    return found
 
 
 async def serve(listener: socket.socket, shares: Shares, slot: int) -> int:

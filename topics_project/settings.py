@@ -44,6 +44,12 @@ if not {"worker", "push", "beat"}.issuperset(TOPICS_PROCESSES):
 # The folder of the embedded PostgreSQL and Redis, of logs and of generated secrets.
 TOPICS_DATA: Path = data_dir()
 DEBUG: bool = flag("DEBUG", False)
+# Whether each request has a line in the log. With `json`, every line of the log is a JSON object.
+TOPICS_LOG: str = text("TOPICS_LOG", "off")
+if TOPICS_LOG not in ("off", "text", "json"):
+    raise Refusal(f"Invalid TOPICS_LOG={TOPICS_LOG}: expected off, text or json.")
+# A call that takes longer is logged, with the parts of its time. 0: none.
+TOPICS_SLOW_MS: int = number("TOPICS_SLOW_MS", 0)
 
 # -- Servers -------------------------------------------------------------------------------------------------------
 
@@ -443,8 +449,11 @@ REST_FRAMEWORK = {
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"plain": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "formatters": {
+        "text": {"format": "{asctime} {levelname} {name} {message}", "style": "{"},
+        "json": {"()": "base.json_log.JsonFormatter"},
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json" if TOPICS_LOG == "json" else "text"}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {
         "django": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},

@@ -15,6 +15,7 @@ from store.database import translated
 from wire.keys import OPEN, Key
 
 log = logging.getLogger(__name__)
+OUTAGE_SECONDS = 60.0
 
 
 class Answer(NamedTuple):
@@ -53,7 +54,26 @@ def refusal(error: Exception, started: float, key: Key = OPEN) -> Answer:
     if known is None:
         log.exception("A request failed. The client got 500", exc_info=error)
         known = errors.Internal()
+    elif type(known) is errors.NotReady:
+        outage.note(known.message)
     return error_answer(known.told_to(key.shown), started)
+
+
+class Outage:
+    """Tells the log of requests that this process refuses without PostgreSQL: the first, and then a sum once a minute."""
+
+    def __init__(self) -> None:
+        self.refused, self.told = 0, -OUTAGE_SECONDS
+
+    def note(self, why: str) -> None:
+        self.refused += 1
+        now = time.monotonic()
+        if now - self.told >= OUTAGE_SECONDS:
+            log.warning("Requests got 503: %s. Since the last such line: %d", why, self.refused)
+            self.refused, self.told = 0, now
+
+
+outage = Outage()
 
 
 def domain_error(error: Exception) -> TopicsError | None:

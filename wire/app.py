@@ -38,6 +38,7 @@ from wire.docs import Nothing
 from wire.endpoint import Call
 from wire.entrance import who
 from wire.keys import OPEN
+from wire.request_log import Context, identify
 from wire.routes import LONGEST_PATH, Matched, Routes
 from wire.schema import JSON
 
@@ -94,6 +95,7 @@ class App:
         path, stream, found = self.targets(raw) if len(raw) <= LONGEST_PATH else self.look_up(raw)
         headers = dict(request.headers)
         request.added.append((b"date", date(int(time.time()))))
+        identify(request, headers)
         if (error := hosts.refused(path, headers.get(b"host", b""))) is not None:
             return sent(request, headers, refusal(error, time.perf_counter()))
         if request.is_upgrade and headers.get(b"upgrade", b"").lower() == b"websocket":
@@ -121,6 +123,7 @@ class App:
         self, found: Matched | None, request: Request, path: str, query: bytes, headers: Headers
     ) -> Response:
         started = time.perf_counter()
+        context = request.context = Context("" if found is None else found.route)
         api = found.api if found is not None else V0
         media = accept.choose(headers.get(b"accept", accept.ANYTHING), found.media if found is not None else UNKNOWN)
         try:
@@ -135,7 +138,7 @@ class App:
                 answer = await self.call(found, media, request, query, headers, started)
         except Exception as error:
             answer = api.refusal(error, started)
-            metrics.request(request.method, found.route if found is not None else "", answer.status, elapsed(started))
+            metrics.request(request.method, context.route, answer.status, elapsed(started))
         return sent(request, headers, answer)
 
     async def call(
@@ -159,6 +162,7 @@ class App:
                 most = MAX_BODY_BYTES if method in TAKES_BODY else upload.SMALL
                 body = await upload.read(request, headers, most, held)
             call: fast_path.Request = Call(key, headers, query, body, request.origin, started, str(media))
+            request.context.call, request.context.called = call, time.perf_counter()
             return await fast_path.answer(endpoint, call, found.arguments)
 
     async def browse(self, api: Api, request: Request, path: str, headers: Headers) -> Answer:

@@ -13,9 +13,9 @@ from http1.server import Answering, Handler
 
 # Methods and headers that a call of /v0 may use and that a browser does not send without a preflight.
 METHODS = b"GET, HEAD, POST, PUT, DELETE"
-HEADERS = b"authorization, content-type, content-encoding, idempotency-key, last-event-id"
+HEADERS = b"authorization, content-type, content-encoding, idempotency-key, last-event-id, traceparent, x-request-id"
 # Headers of answers that a page may read.
-EXPOSED = b"retry-after, www-authenticate, content-length, topics-sealed"
+EXPOSED = b"retry-after, www-authenticate, content-length, topics-sealed, traceparent, x-request-id"
 PREFLIGHT_SECONDS = 600  # for this time a browser can cache a preflight
 
 

@@ -1,0 +1,157 @@
+"""The ids of a request, and the log of requests (TOPICS_LOG, TOPICS_SLOW_MS).
+
+Each answer has the request's `x-request-id`, which the client can choose, and continues its W3C `traceparent`. So a line of this
+log, an answer and the log of a client can be found by each other.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from http1 import Request, Response, Writer, Written
+from http1.server import Answering, Handler
+from wire.endpoint import Call
+
+log = logging.getLogger("topics.requests")
+CHOSEN = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._:/+=@-]{0,127}")
+# Version, id of the trace, id of the caller's span, flags. An id of zeros is invalid.
+TRACEPARENT = re.compile(rb"([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})")
+PERFORMANCE = b'"performance":'  # the last field of an answer
+Headers = dict[bytes, bytes]
+
+
+class Context:
+    """What the app learned of a request: the route, and its call when the body has arrived, at the time `called`."""
+
+    __slots__ = ("call", "called", "route")
+
+    def __init__(self, route: str) -> None:
+        self.route, self.called = route, 0.0
+        self.call: Call[Any, Any] | None = None
+
+
+NONE = Context("")  # of a request that got no call
+
+
+class Ids:
+    """The ids of a process's requests: a random beginning, and a number."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Choose the random beginning. A fork does this, so that two processes give no id twice."""
+        self.start, self.numbers = secrets.token_hex(6).encode(), itertools.count(1)
+
+    def next(self) -> bytes:
+        return b"%b-%x" % (self.start, next(self.numbers))
+
+
+ids = Ids()
+os.register_at_fork(after_in_child=ids.begin)
+
+
+def identify(request: Request, headers: Headers) -> None:
+    """Add the request's ids to its answer, whichever part of the server makes the answer."""
+    chosen = headers.get(b"x-request-id")
+    request.added.append((b"x-request-id", chosen if chosen and CHOSEN.fullmatch(chosen) else ids.next()))
+    if (given := headers.get(b"traceparent")) and (found := TRACEPARENT.fullmatch(given)) and found[1] != b"ff":
+        request.added.append((b"traceparent", b"00-%b-%b-%b" % (found[2], secrets.token_hex(8).encode(), found[3])))
+
+
+class RequestLog:
+    """A handler of requests around another, which logs each request or only the slow ones."""
+
+    def __init__(self, handler: Handler, *, every: bool, slow_ms: int) -> None:
+        """`slow_ms`: a call that took longer is a warning with the parts of its time. 0: no call is slow."""
+        self.handler, self.every, self.slow_ms = handler, every, slow_ms
+
+    def __call__(self, request: Request) -> Answering | Awaitable[Answering]:
+        started = time.perf_counter()
+        answering = self.handler(request)
+        if isinstance(answering, Response):
+            self.note(request, answering, started)
+            return answering
+        if isinstance(answering, Written):
+            return self.stream(request, answering.run, started)
+        return self.call(request, answering, started)
+
+    async def call(self, request: Request, answering: Awaitable[Answering], started: float) -> Answering:
+        answer = await answering
+        if isinstance(answer, Written):
+            return self.stream(request, answer.run, started)
+        self.note(request, answer, started)
+        return answer
+
+    def stream(self, request: Request, run: Callable[[Writer], Awaitable[None]], started: float) -> Written:
+        """A stream has a line at its end."""
+
+        async def logged(writer: Writer) -> None:
+            try:
+                await run(writer)
+            finally:
+                if self.every:
+                    write(logging.INFO, described(request, started))
+
+        return Written(logged)
+
+    def note(self, request: Request, answer: Response, started: float) -> None:
+        ms = (time.perf_counter() - started) * 1000
+        is_slow = 0 < self.slow_ms < ms - asked_to_wait(request)
+        if not self.every and not is_slow:
+            return
+        body = answer.body if isinstance(answer.body, bytes) else b""
+        fields = described(request, started) | {"status": answer.status, "bytes": len(body)}
+        if is_slow:
+            fields["slow"] = parts(request, started, body)
+        write(logging.WARNING if is_slow else logging.INFO, fields)
+
+
+def described(request: Request, started: float) -> dict[str, Any]:
+    """Returns the fields of a line. The query is left out, because it may contain a key."""
+    added, context = dict(request.added), context_of(request)
+    fields: dict[str, Any] = {
+        "method": request.method,
+        "route": context.route or request.target.partition(b"?")[0].decode("latin-1"),
+        "ms": round((time.perf_counter() - started) * 1000, 3),
+        "request_id": added.get(b"x-request-id", b"").decode(),
+    }
+    if context.call is not None and (name := context.call.key.name or context.call.key.id):
+        fields["key"] = name
+    if b"traceparent" in added:
+        fields["trace_id"] = added[b"traceparent"].decode().split("-")[1]
+    return fields
+
+
+def context_of(request: Request) -> Context:
+    return request.context or NONE
+
+
+def asked_to_wait(request: Request) -> float:
+    """Returns the milliseconds that a long poll asked to wait."""
+    read = [getattr(context_of(request).call, name, None) for name in ("body", "query")]
+    return max(float(getattr(each, "wait_ms", 0)) for each in read)
+
+
+def parts(request: Request, started: float, body: bytes) -> dict[str, Any]:
+    """Returns where the time of a slow call went: the wait for its body, and what the answer says of itself."""
+    found: dict[str, Any] = {}
+    if called := context_of(request).called:
+        found["body_ms"] = round((called - started) * 1000, 3)
+    if (at := body.rfind(PERFORMANCE)) >= 0:
+        found |= msgspec.json.decode(body[at + len(PERFORMANCE) : -1])
+    return found
+
+
+def write(level: int, fields: dict[str, Any]) -> None:
+    """Log a line. In the plain form, each field is `name=value`."""
+    log.log(level, "%s", " ".join(f"{name}={value}" for name, value in fields.items()), extra={"fields": fields})

@@ -50,3 +50,12 @@ def check_node(node: str) -> None:
 
 def check_tag(tag: str) -> None:
     check_token("tag", tag, MAX_TAG_BYTES)
+
+
+def after_prefix(prefix: str) -> str | None:
+    """Returns the first string, in byte order, above all strings that start with `prefix`, or None if none exists."""
+    for end in range(len(prefix), 0, -1):
+        code = ord(prefix[end - 1]) + 1
+        if code <= 0x10FFFF:
+            return prefix[: end - 1] + chr(0xE000 if code == 0xD800 else code)
+    return None

@@ -30,13 +30,17 @@ class PageQuery(msgspec.Struct):
     from_ts: Seq | None = None
     limit: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 256
     wait_ms: Seq = 0
+    order: str = "asc"
+    tail: Any = None
+    window: str = "seqs"
 
 
 @dataclass
 class Wanted:
     """A read after the position `from_seq`.
 
-    `body`: the body of a diff. None: `client` is a GET with the other fields in its query.
+    `body`: the body of a diff. None: `client` is a GET with the other fields in its query. `counts_matches`: `limit` counts
+    the records of the answer, and not the records that the servers examine.
     """
 
     client: Request
@@ -44,6 +48,7 @@ class Wanted:
     limit: int
     wait_ms: int = 0
     body: dict[str, Any] | None = None
+    counts_matches: bool = False
 
     def request(self, segment: Segment, seq: int, limit: int, wait_ms: int) -> Request:
         """Returns the request to one segment's server, for records after the server's `seq`."""
@@ -66,6 +71,7 @@ class Answered(msgspec.Struct):
     performance: dict[str, float]
     tombstone: dict[str, Any] | None = None
     clamped: dict[str, int] | None = None
+    scanned_to: int | None = None
 
 
 @dataclass
@@ -81,6 +87,7 @@ class Page:
     ms: float = 0.0
     clamped: dict[str, int] | None = None
     is_sealed: bool = False
+    is_short: bool = False  # the server ended the page at scanned_to, before it had all matches
     is_behind: bool = False  # the reader is above the head, so its position belongs to another log
 
 
@@ -106,6 +113,7 @@ def paged(segment: Segment, position: int, answer: Answered) -> Page:
         int(answer.performance.get("records_scanned", len(shown))),
         answer.performance.get("server_total_ms", 0.0),
         answer.clamped,
+        is_short=answer.scanned_to is not None and (upto is None or answer.scanned_to < upto),
         is_behind=seq > max(answer.head_seq, segment.start),
     )
     if upto is not None and seq == answer.head_seq < upto and page.tombstone is None:

@@ -29,6 +29,7 @@ SEQS = (
     "earliest_seq",
     "next_seq",
     "next_from_seq",
+    "scanned_to",
     "gap_from",
     "gap_to",
     "lost_from",

@@ -98,7 +98,8 @@ class Spliced:
             if page.is_behind and len(self.segments) > 1:
                 return await self._recreated(context, wanted)
             window.add(each, page)
-            left = (page.clamped or {}).get("limit", left) - page.scanned
+            used = len(page.records) if wanted.counts_matches else page.scanned
+            left = (page.clamped or {}).get("limit", left) - used
             size = sum(len(value) for record in window.records for value in record.values())
             if page.next != each.end or left <= 0 or size > LARGE:
                 break
@@ -131,6 +132,7 @@ class Spliced:
             "caught_up": window.next == head,
             "tombstone": window.tombstone and {**window.tombstone, "head_seq": head},
             "lag": head - window.next,
+            **({"scanned_to": window.next} if window.pages and window.pages[-1][1].is_short else {}),
             **({"clamped": clamped} if clamped else {}),
             "performance": {
                 "server_total_ms": sum(page.ms for _, page in window.pages),
@@ -202,7 +204,14 @@ class Spliced:
                 asked = msgspec.convert({k: v for k, v in given.items() if v is not None}, PageQuery, strict=False)
             except msgspec.ValidationError as error:
                 raise InvalidRequest(f"invalid query: {error}") from error
-        found = Wanted(request, asked.from_seq, asked.limit, asked.wait_ms, body)
+        if asked.order == "desc" or asked.tail is not None:
+            field = "order" if asked.tail is None else "tail"
+            raise InvalidRequest(
+                f"the gateway splices {self.name!r} of several logs and reads it in ascending order only: leave {field} out",
+                field=field,
+            )
+        counts_matches = body is None or asked.window == "matches"
+        found = Wanted(request, asked.from_seq, asked.limit, asked.wait_ms, body, counts_matches)
         if asked.from_ts is not None:
             if asked.from_seq:
                 raise InvalidRequest("from_seq and from_ts exclude each other: send one")

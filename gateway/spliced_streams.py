@@ -18,6 +18,7 @@ from base.clock import now_ms
 from gateway.api import Request, Response, RouterContext
 from gateway.edits import decoded
 from gateway.frames import Frame, closed, frames
+from gateway.identifiers import parameter
 from gateway.names import Raws, encoded_id, rename_frame
 from gateway.pages import Page, Wanted
 from gateway.segments import Refusal
@@ -208,10 +209,17 @@ async def begun(
 
 
 class EventsStream(SplicedStream):
-    """A stream in the format of django-eventstream: a `message` for each record."""
+    """A stream in the format of django-eventstream: a `message` for each record that matches."""
+
+    @property
+    def match(self) -> str:
+        """Returns the predicate of the client as a part of a query, or an empty text."""
+        match = parameter(self.client.query, "match")
+        return "" if match is None else f"&match={quote(match, safe='')}"
 
     def wanted(self) -> Wanted:
-        return Wanted(self.client, 0, 100, body={"include_tags": True})
+        client = self.client.replace(query="include_tags=true" + self.match)
+        return Wanted(client, 0, 100, counts_matches=True)
 
     def opening(self) -> bytes:
         return b"event: stream-open\ndata:\n\n"
@@ -238,7 +246,7 @@ class EventsStream(SplicedStream):
         """Returns the last segment's stream after this position. Raises TopicNotFound, Refusal, TopicsError."""
         last = self.topic.last
         shown = f"lastEventId={quote(f'{last.topic}:{max(self.position, last.begin) - last.offset}', safe='')}"
-        asked = last.request(self.client, "GET", "/events", shown)
+        asked = last.request(self.client, "GET", "/events", shown + self.match)
         response = await last.ask(
             self.context, asked.replace(headers=[*asked.headers, (b"accept", b"text/event-stream")])
         )

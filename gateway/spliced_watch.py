@@ -205,7 +205,10 @@ async def topic_events(topic: Spliced, context: RouterContext, request: Request)
     shown = header.decode("latin-1") if header else parameter(request.query, "lastEventId")
     last = topic.last
     name, colon, seq = (shown or "").rpartition(":")
-    # An invalid last id goes to the server, which reports the error.
+    # An invalid last id or from_seq goes to the server, which reports the error.
+    from_seq = parameter(request.query, "from_seq")
+    if not shown and from_seq:
+        name, colon, seq = topic.name, ":", from_seq
     if not colon or name != topic.name or not (seq.isascii() and seq.isdigit()) or len(seq) > 18:
         query = with_parameter(request.query, "lastEventId", shown)
         asked = request.replace(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 
@@ -33,10 +34,10 @@ FINAL = ("unauthorized", "forbidden")
 
 
 class Follower:
-    """Prints the records of several topics, including topics that do not exist yet."""
+    """Prints the matching records of several topics, including topics that do not exist yet."""
 
-    def __init__(self, printed: Tail, awaited: Iterable[str]) -> None:
-        self.printed = printed
+    def __init__(self, printed: Tail, awaited: Iterable[str], match: Any = None) -> None:
+        self.printed, self.match = printed, match
         self.seqs = printed.seqs  # last printed seq of each topic that exists or was deleted
         self.awaited = set(awaited)
         self.gone: set[str] = set()  # the topics that were deleted

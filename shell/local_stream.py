@@ -18,6 +18,7 @@ from shell.follower import Follower
 from shell.printing import LIMIT
 from store.script import run
 from topics.cache import topic_called
+from topics.diff import check_match
 from watch.hub import hub
 from watch.sessions import Options, SavedPosition, Session
 from watch.stream import Stream
@@ -40,7 +41,10 @@ async def stream(follower: Follower, positions: dict[str, SavedPosition]) -> Non
         with interruptible():
             follower.hear(message["body"])
 
-    options = Options(LIMIT, settings.TOPICS_DIFF_BYTES, HEARTBEAT_MS, tags=True)
+    match = follower.match if follower.match is None or isinstance(follower.match, str) else tuple(follower.match)
+    op, literal = check_match(match)
+    matches = {} if op is None or literal is None else dict.fromkeys(positions, (op, literal))
+    options = Options(LIMIT, settings.TOPICS_DIFF_BYTES, HEARTBEAT_MS, matches=matches, tags=True)
     # No row in the database, because the session ends with its only stream.
     ours = Stream(hub(), Session("", options, positions, stream=1, exact=True), OPEN, send)
     try:

@@ -70,7 +70,9 @@ class Following:
     def begin(self) -> str:
         """Creates a session. Returns its stream's path, or "" if a topic was deleted since the last read."""
         body: dict[str, Any] = {
-            "topics": {name: {"from_seq": seq} for name, seq in self.follower.seqs.items()},
+            "topics": {
+                name: {"from_seq": seq, "match": self.follower.match} for name, seq in self.follower.seqs.items()
+            },
             "include_tags": True,
             "limit": LIMIT,
             "heartbeat_ms": HEARTBEAT_MS,

@@ -161,10 +161,15 @@ class Log:
                 window = window[:place]
                 next_seq = window[-1].seq
                 break
-        shown = [
-            record for record in window if record.node not in nodes and (tag is None or matches(record.tag, tag, glob))
-        ]
+        shown = matching(window, nodes, tag, glob)
         return Window(shown, len(window), next_seq, self.head_seq, self.earliest_seq, reason)
+
+
+def matching(records: list[Record], nodes: list[str], tag: str | None, glob: bool) -> list[Record]:
+    """Those that a reader with these nodes and this predicate gets."""
+    return [
+        record for record in records if record.node not in nodes and (tag is None or matches(record.tag, tag, glob))
+    ]
 
 
 def matches(tag: str | None, pattern: str, glob: bool) -> bool:

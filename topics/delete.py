@@ -12,6 +12,7 @@ from typing import Annotated, NamedTuple
 from msgspec import Meta
 
 from base.errors import InvalidRequest, Outdated, TopicNotEmpty, TopicNotSealed
+from base.names import after_prefix
 from store.script import Script, Statement, atomically
 from topics import audit, sealed, wake
 from topics.cache import CachedTopic, as_known, forget, lock_of
@@ -19,7 +20,7 @@ from topics.config import LOCK_CONFIG, as_dict, stored
 from topics.diff import Match, Seq, check_match
 from topics.hooks import hooks
 from topics.insert import array
-from topics.removal import EXTENT, Deleted, Deletion, SoleDeletion, after_prefix
+from topics.removal import EXTENT, Deleted, Deletion, SoleDeletion
 from wire.keys import OPEN, Key
 from wire.parse import Destruction
 

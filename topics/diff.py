@@ -13,7 +13,7 @@ from msgspec import Meta
 from base.bounds import check_token
 from base.clock import now_ms
 from base.errors import InvalidRequest
-from base.names import MAX_TAG_BYTES, check_node
+from base.names import MAX_TAG_BYTES, after_prefix, check_node
 from store.script import Pause, Script, Statement
 from topics import recency
 from topics.cache import CachedTopic, as_known
@@ -21,23 +21,33 @@ from topics.hooks import hooks
 from topics.stamps import seen
 from wire.answer import clamped
 from wire.keys import Key
-from wire.parse import Request
+from wire.parse import Request, parse
 
 DIFF = """
 SELECT records, scanned, next_from_seq, head_seq, earliest_seq, lost, gap_to, lost_from
   FROM topic_diff(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
 
+# Without `match` and `node`, every live record matches, and DIFF finds the same window.
+MATCHES = """
+SELECT records, scanned, next_from_seq, head_seq, earliest_seq, lost, gap_to, lost_from, scanned_to
+  FROM topic_diff_matches(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+"""
+
 SEQ_BEFORE = """
 SELECT topic_seq_at(topic_id, floor_seq, head_seq, %s) - 1 FROM topics_topichead WHERE topic_id = %s AND version = %s
 """
 
+DEFAULT_LIMIT = 256
 MAX_WAIT_MS = 30_000  # maximum wait of a long poll
 MAX_NODES = settings.TOPICS_MAX_NODES
 MAX_LIMIT, MAX_BYTES = settings.TOPICS_DIFF_MAX_LIMIT, settings.TOPICS_DIFF_BYTES  # limits of a window
 Seq = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 TagCondition = Annotated[tuple[Literal["tag"], Literal["Eq", "Glob"], str], Meta(title="TagCondition")]
 Match = TagCondition | str
+Order = Annotated[Literal["asc", "desc"], Meta(title="Order")]
+Counted = Annotated[Literal["seqs", "matches"], Meta(title="Counted")]
+MOST_EXAMINED = 5_000  # records that one call examines to find matches
 
 
 class Read(Request):
@@ -47,8 +57,14 @@ class Read(Request):
     """Read the records after this seq. Send the `next_from_seq` of the last answer. 0: from the beginning."""
     from_ts: Seq | None = None
     """In place of `from_seq`, in milliseconds since the epoch: start at the first record with this `$ts` or a later one."""
-    limit: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 256
-    """Maximum number of live records to look at, before `node` and `match` leave any out. More than 1000 means 1000."""
+    limit: Annotated[int, Meta(ge=1, le=2**63 - 1)] = DEFAULT_LIMIT
+    """Maximum number of records. `window` says which records it counts. More than 1000 means 1000."""
+    order: Order = "asc"
+    """`desc`: the newest record first. `from_seq` is then the seq before which the page begins, and 0 means the head. `limit`
+    counts matches. Excludes `from_ts` and `wait_ms`."""
+    tail: Annotated[int, Meta(ge=1, le=2**63 - 1)] | None = None
+    """The last N matches, in ascending order. More than 1000 means 1000. `next_from_seq` is the head. Excludes `from_seq`,
+    `from_ts`, `order`, `limit` and `wait_ms`."""
     include_tags: bool = False
     """Whether records show their `$tag`."""
     include_meta: bool = True
@@ -65,13 +81,45 @@ class Diff(Read):
     match: Match | None = None
     """Only records with a matching tag: `["tag", "Eq", "order:7"]`, `["tag", "Glob", "order:*"]`, or a string, which means
     `Eq`. A Glob is a prefix and one `*` at its end."""
+    window: Counted = "seqs"
+    """`seqs`: `limit` counts live records before `node` and `match` leave any out. `matches`: `limit` counts the records of the
+    answer."""
+
+    @property
+    def counts_matches(self) -> bool:
+        """Whether `limit` counts the records that `node` and `match` leave, and not those before."""
+        return self.window == "matches" or self.is_backward
+
+    @property
+    def is_backward(self) -> bool:
+        """Whether the read begins at the newest record."""
+        return self.order == "desc" or self.tail is not None
+
+    def check_start(self) -> None:
+        """Raises InvalidRequest for fields that exclude each other."""
+        start = {"from_seq": self.from_seq > 0, "from_ts": self.from_ts is not None}
+        others: dict[str, bool] = {}
+        chosen = "tail" if self.tail is not None else "order: desc" if self.order == "desc" else "from_ts"
+        if self.tail is not None:
+            others = start | {
+                "order": self.order == "desc",
+                "limit": self.limit != DEFAULT_LIMIT,
+                "wait_ms": self.wait_ms > 0,
+            }
+        elif self.order == "desc":
+            others = {"from_ts": start["from_ts"], "wait_ms": self.wait_ms > 0}
+        elif self.from_ts is not None:
+            others = {"from_seq": start["from_seq"]}
+        for field, is_given in others.items():
+            if is_given:
+                raise InvalidRequest(f"{field} and {chosen} exclude each other: send one", field=field)
 
 
 class Window(NamedTuple):
     """The result of a read. `records` is the JSON of the records, joined by commas.
 
     `lost_from`: the first seq of a loss by a crash or a restart. If `lost_from` is not above the reader's seq, the crash
-    took records that the reader has.
+    took records that the reader has. `scanned_to`: the last examined seq, if the read ended before it had all matches.
     """
 
     records: str | None
@@ -82,11 +130,16 @@ class Window(NamedTuple):
     lost: str | None
     gap_to: int
     lost_from: int | None = None
+    scanned_to: int | None = None
     sealed: bool = False
 
     @property
     def caught_up(self) -> bool:
         return self.next_from_seq == self.head_seq
+
+    def left(self, order: str) -> int:
+        """Returns the number of seqs that a reader in this order has not examined."""
+        return self.next_from_seq - self.earliest_seq if order == "desc" else self.head_seq - self.next_from_seq
 
     def seen_by(self, key: Key) -> Window:
         """Returns the window with "*" in place of hidden names in the records."""
@@ -119,6 +172,19 @@ def check_nodes(node: str | list[str] | None) -> list[str] | None:
     return nodes or None
 
 
+def match_of(text: str) -> Match:
+    """Returns a predicate on tags from a query: a tag, or a predicate as JSON. Raises InvalidRequest."""
+    if text.startswith("["):
+        return parse(text.encode(), Match)  # type: ignore[arg-type]
+    if text.endswith("*"):
+        prefix, tag = (msgspec.json.encode(["tag", op, text[:300]]).decode() for op in ("Glob", "Eq"))
+        raise InvalidRequest(
+            f"match={text[:80]} can mean a prefix or a tag: send {prefix} for the prefix, or {tag} for the tag",
+            field="match",
+        )
+    return text
+
+
 def check_match(match: Match | None) -> tuple[str | None, str | None]:
     """Returns a predicate on tags as (op, literal). The literal of a Glob lacks its `*`. Raises InvalidRequest."""
     if match is None:
@@ -133,23 +199,20 @@ def check_match(match: Match | None) -> tuple[str | None, str | None]:
     return op, pattern[:-1]
 
 
-def parameters(topic: CachedTopic, wanted: Diff, now: int) -> tuple[Any, ...]:
-    """Returns the arguments of DIFF. Raises InvalidRequest."""
+def statement(topic: CachedTopic, wanted: Diff, now: int) -> Statement:
+    """Returns the statement that reads the window. Raises InvalidRequest."""
     op, literal = check_match(wanted.match)
     nodes = check_nodes(wanted.node)
-    return (
-        topic.id,
-        topic.version,
-        wanted.from_seq,
-        min(wanted.limit, MAX_LIMIT),
-        nodes if topic.dedupe_node else None,
-        op,
-        literal,
-        wanted.include_tags,
-        wanted.include_meta,
-        MAX_BYTES,
-        topic.expired_ts(now),
-    )
+    if not topic.dedupe_node:
+        nodes = None
+    shown = (wanted.include_tags, wanted.include_meta, MAX_BYTES, topic.expired_ts(now))
+    known = (topic.id, topic.version, wanted.from_seq)
+    limit = min(wanted.tail or wanted.limit, MAX_LIMIT)
+    if not wanted.counts_matches or ((op, nodes) == (None, None) and not wanted.is_backward):
+        return Statement(DIFF, (*known, limit, nodes, op, literal, *shown), quick=True)
+    end = after_prefix(literal) if op == "Glob" and literal is not None else None
+    order = "tail" if wanted.tail is not None else wanted.order
+    return Statement(MATCHES, (*known, limit, nodes, op, literal, end, order, *shown, MOST_EXAMINED), quick=True)
 
 
 def tombstone(window: Window, from_seq: int) -> dict[str, Any] | None:
@@ -169,18 +232,23 @@ def render(topic: str, window: Window, wanted: Diff, server_total_ms: float) -> 
     """Returns the body of the answer."""
     lost = None if window.lost is None else tombstone(window, wanted.from_seq)
     told = ""
-    if wanted.limit > MAX_LIMIT or wanted.wait_ms > MAX_WAIT_MS:
+    tail = wanted.tail or 0
+    if wanted.limit > MAX_LIMIT or tail > MAX_LIMIT or wanted.wait_ms > MAX_WAIT_MS:
         used = clamped(
+            tail=(tail, min(tail, MAX_LIMIT)),
             limit=(wanted.limit, min(wanted.limit, MAX_LIMIT)),
             wait_ms=(wanted.wait_ms, min(wanted.wait_ms, MAX_WAIT_MS)),
         )
         told = f'"clamped":{msgspec.json.encode(used).decode()},'
+    if window.scanned_to is not None:
+        told += f'"scanned_to":{window.scanned_to},'
+    left = window.left(wanted.order)
     return (
         f'{{"topic":"{topic}","records":[{window.records or ""}],"next_from_seq":{window.next_from_seq},'
         f'"head_seq":{window.head_seq},"earliest_seq":{window.earliest_seq},'
-        f'"caught_up":{"true" if window.caught_up else "false"},'
+        f'"caught_up":{"false" if left else "true"},'
         f'"tombstone":{msgspec.json.encode(lost).decode() if lost else "null"},'
-        f'"lag":{window.head_seq - window.next_from_seq},{told}'
+        f'"lag":{left},{told}'
         f'"performance":{{"server_total_ms":{server_total_ms:.3f},"records_scanned":{window.scanned}}}}}'
     ).encode()
 
@@ -204,7 +272,7 @@ def read_window(name: str, wanted: Diff, now: int) -> Script[tuple[CachedTopic, 
     def read(topic: CachedTopic) -> Script[tuple[CachedTopic, Window] | None]:
         if topic.derived:
             yield from hooks.value.before_read(topic, now)
-        rows = yield Statement(DIFF, parameters(topic, wanted, now), quick=True)
+        rows = yield statement(topic, wanted, now)
         if not rows:
             return None
         recency.note(topic.id, now)
@@ -221,9 +289,8 @@ def diff(name: str, wanted: Diff, clock: Callable[[], int] = now_ms) -> Script[W
 
     Raises TopicNotFound, InvalidRequest or NotReady.
     """
+    wanted.check_start()
     if wanted.from_ts is not None:
-        if wanted.from_seq:
-            raise InvalidRequest("from_seq and from_ts exclude each other: send one")
         wanted.from_seq = yield from seq_before(name, wanted.from_ts, clock())
     may_wait = wanted.wait_ms > 0
     ends = time.monotonic() + min(wanted.wait_ms, MAX_WAIT_MS) / 1000

@@ -155,12 +155,3 @@ def farthest(batch: Sequence[Deletion]) -> dict[Same, Deletion]:
         return each.topic.id, math.inf if each.before_seq is None else each.before_seq
 
     return {(each.topic, each.tag): each for each in sorted(batch, key=reach)}
-
-
-def after_prefix(prefix: str) -> str | None:
-    """Returns the first string, in byte order, above all strings that start with `prefix`, or None if none exists."""
-    for end in range(len(prefix), 0, -1):
-        code = ord(prefix[end - 1]) + 1
-        if code <= 0x10FFFF:
-            return prefix[: end - 1] + chr(0xE000 if code == 0xD800 else code)
-    return None

@@ -10,6 +10,7 @@ from base.clock import now_ms
 from base.errors import TopicNotFound
 from store.script import Script
 from topics.api.shapes import EarliestSeq, HeadSeq
+from topics.diff import Seq
 from watch.sessions import FIRST_TTL_MS, Watch, clamped_by, create
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint, Operation
@@ -89,7 +90,11 @@ class EventsQuery(StreamQuery):
     """Query parameters in place of headers, for django-eventstream."""
 
     last_event_id: str | None = msgspec.field(name="lastEventId", default=None)
-    """The last id that the client has received, in place of the header `Last-Event-ID`."""
+    """The last id that the client has received, in place of the header `Last-Event-ID`. It wins over `from_seq`."""
+    from_seq: Seq | None = None
+    """Start after this seq. 0: at the beginning. Without it, the stream starts at the head."""
+    match: str | None = None
+    """Only records with this tag, or with a tag that matches a predicate in JSON: `["tag","Glob","order:*"]`."""
 
 
 # Served in plain ASGI (serve.py), not by Django.

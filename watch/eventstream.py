@@ -52,13 +52,15 @@ class EventStream:
     and the registry call the other methods meanwhile. These methods wake `parts` through `news`.
     """
 
-    def __init__(self, hub: Hub, name: str, key: Key, topic_id: int, seq: int) -> None:
+    def __init__(
+        self, hub: Hub, name: str, key: Key, topic_id: int, seq: int, predicate: tuple[str | None, str | None]
+    ) -> None:
         self.hub, self.name, self.key, self.topic_id = hub, name, key, topic_id
         self.seq = seq  # all records up to this seq were sent, or are not wanted
         # No older reading is used, because older records may have been deleted before the client connected.
         self.since = time.monotonic()
         self.view = View(
-            LIMIT, MAX_BYTES, None, None, True, True, True, strong=False, prefixes=key.prefixes, render=messages
+            LIMIT, MAX_BYTES, *predicate, True, True, True, strong=False, prefixes=key.prefixes, render=messages
         )
         # The first read also finds the records that were appended between the look at the head and `follow`.
         self.may_be_behind = True
@@ -67,6 +69,10 @@ class EventStream:
         self.last_words: bytes | None = None  # the final event of a stream that is to end
         self.news = asyncio.Event()
         hub.follow(topic_id, self)
+
+    def start_after(self, seq: int) -> None:
+        """Starts the stream after a seq that the client names, and not at the head."""
+        self.seq, self.told_seq = seq, None
 
     # -- Called by the hub, the feeds and the registry ----------------------------------------------------------------
 
@@ -183,8 +189,7 @@ def messages(topic: str, records: str) -> bytes:
 
 
 async def events(request: HttpRequest, topic: str) -> HttpResponseBase:
-    """Responds with the stream that serve.py has opened at the topic's head. serve.py has already checked the key and the
-    topic."""
+    """Responds with the stream that serve.py has opened. serve.py has already checked the key, the topic and the query."""
     stream: EventStream = request.scope[STREAM]
     request.user = AnonymousUser()  # serve.py knows the key; Django would look for a session in the database
     response = respond(request, stream)
@@ -198,9 +203,11 @@ def respond(request: HttpRequest, stream: EventStream) -> HttpResponseBase:
     if strange := [name for name in OF_A_PROXY if name in request.GET]:
         return refuse(f"{strange[0]} is for a GRIP proxy, which this server does not use: leave it out")
     try:
-        shown = EventRequest(request, view_kwargs={"channels": [stream.name]}).channel_last_ids.get(stream.name)
-        if shown is not None:
-            stream.seq, stream.told_seq = seq_of(shown), None
+        ids = EventRequest(request, view_kwargs={"channels": [stream.name]}).channel_last_ids
+        if stream.name in ids:
+            stream.start_after(seq_of(ids[stream.name]))
+        elif given := request.headers.get("Last-Event-ID") or request.GET.get("lastEventId"):
+            raise EventRequest.Error(f"the last id {given[:80]!r} is not from {stream.name}: connect without it")
     except EventRequest.ResumeNotAllowedError as error:
         return HttpResponseBadRequest(f"Invalid request: {error}.\n")
     except EventRequest.Error as error:

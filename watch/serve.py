@@ -17,6 +17,7 @@ from django.core.handlers.asgi import ASGIHandler
 from base.clock import now_ms
 from base.errors import MethodNotAllowed, NotAcceptable, NotFound
 from topics.cache import absent
+from topics.diff import check_match, match_of
 from watch import frames
 from watch.api import EventsQuery, StreamQuery
 from watch.eventstream import STREAM, EventStream
@@ -121,6 +122,8 @@ async def events(scope: Scope, receive: Receive, send: Send) -> None:
     """Serves django-eventstream's stream of a topic to the end. Raises TopicsError before the response starts."""
     headers = dict(scope["headers"])
     key = await enter(scope, headers, ReadEventsQuery)
+    wanted = parse_query(scope["query_string"], ReadEventsQuery)
+    predicate = check_match(None if wanted.match is None else match_of(wanted.match))
     name = scope["path"].split("/")[3]
     key.check("read")
     key.check_name(name)
@@ -129,7 +132,10 @@ async def events(scope: Scope, receive: Receive, send: Send) -> None:
     if name not in found:
         raise absent(name)
     await streams.enter(key)
-    stream = EventStream(streams.hub, name, key, *found[name])
+    topic_id, head_seq = found[name]
+    stream = EventStream(streams.hub, name, key, topic_id, head_seq, predicate)
+    if wanted.from_seq is not None:
+        stream.start_after(wanted.from_seq)
     streams.streams[stream] = None
     try:
         with flowing(scope, send) as outflow:

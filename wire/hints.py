@@ -38,6 +38,7 @@ KINDS = {
 }
 BOUNDS = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
 NEAR = 0.6  # least similarity of a suggestion
+SHORTEST = 3  # characters of a word that gets a suggestion, and of the suggestion
 
 
 def refused(error: msgspec.MsgspecError, shape: Any, where: str, length: int) -> InvalidRequest:
@@ -50,11 +51,12 @@ def refused(error: msgspec.MsgspecError, shape: Any, where: str, length: int) ->
         return InvalidRequest(
             f"{invalid(where, found['path'])}: expected one of {', '.join(words)}, not {found['word'][:80]!r}",
             allowed=words,
+            **field_at(found["path"]),
         )
     if said == TRUNCATED:
         return InvalidRequest(f"the JSON is incomplete: it ends at byte {length}", byte=length)
     if found := WRONG_VALUE.fullmatch(said):
-        return InvalidRequest(f"{invalid(where, found['path'])}: expected {wanted(found)}")
+        return InvalidRequest(f"{invalid(where, found['path'])}: expected {wanted(found)}", **field_at(found["path"]))
     if found := MISSING.fullmatch(said):
         return InvalidRequest(
             f"missing field {found['field']!r} in the {where}{place(found['path'])}", field=found["field"]
@@ -100,11 +102,17 @@ def nearest(word: str, words: Iterable[str]) -> str:
 
 
 def alike(word: str, other: str) -> bool:
-    return likeness(word, other) >= NEAR
+    """Whether `other` is worth a suggestion. Two letters in common are not: `id` would suggest `uuid`, and `data` `at`."""
+    return likeness(word, other) >= NEAR and min(len(word), len(other)) >= SHORTEST
 
 
 def likeness(word: str, other: str) -> float:
     return difflib.SequenceMatcher(None, word[:80].lower(), other.lower()).ratio()
+
+
+def field_at(path: str | None) -> dict[str, str]:
+    """Returns the detail that names the field at a path: `records[0].tag`. The top level has no field."""
+    return {"field": path[2:]} if path and path.startswith("$.") else {}
 
 
 def place(path: str | None) -> str:

@@ -10,6 +10,7 @@ from base.errors import TopicsError
 from shell import reading
 from shell.answers import print_listed
 from shell.calls.append import encoding
+from shell.calls.topics import predicate
 from shell.command import TOPIC, Connection, as_json
 from shell.follower import Follower
 from shell.lines import Shape
@@ -29,6 +30,9 @@ TOPICS = (
 )
 
 whole = click.option("--records", is_flag=True, help="print whole records: $seq, $ts, $node, $tag, meta, data")
+matching = click.option(
+    "--match", metavar="TAG", help='only records with this tag, or a predicate: ["tag", "Glob", "order:*"]'
+)
 raw_lines = click.option("--raw-lines", is_flag=True, help="print JSON strings as text")
 
 
@@ -37,6 +41,7 @@ raw_lines = click.option("--raw-lines", is_flag=True, help="print JSON strings a
     "-f", "--follow", is_flag=True, help="print new records, too, until Ctrl-C. Wait for topics that do not exist yet"
 )
 @click.option("-n", "--lines", type=SEQ, default=10, metavar="N", help="number of last records (default 10)")
+@matching
 @whole
 @raw_lines
 @encoding
@@ -46,6 +51,7 @@ def tail(
     names: tuple[str, ...],
     follow: bool,
     lines: int,
+    match: str | None,
     records: bool,
     raw_lines: bool,
     encoding: str,
@@ -53,10 +59,10 @@ def tail(
     """Print the last records of topics, and with -f also new records."""
     server = connection.server
     printed = Tail(len(set(names)) > 1, line_of(records, Shape(raw_lines, encoding)), sys.stdout.buffer)
-    awaited = []
+    wanted, awaited = predicate(match), []
     for name in dict.fromkeys(names):
         try:
-            found, printed.seqs[name] = reading.last(server, name, lines)
+            found, printed.seqs[name] = reading.last(server, name, lines, wanted)
         except TopicsError as error:
             if not follow or error.code != "topic_not_found":
                 raise
@@ -65,23 +71,25 @@ def tail(
         else:
             printed.print(name, found)
     if follow:
-        server.follow(Follower(printed, awaited))
+        server.follow(Follower(printed, awaited, wanted))
 
 
 @click.argument("topic", metavar="NAME", type=TOPIC)
 @click.option("--from-seq", type=SEQ, default=0, metavar="SEQ", help="start after this seq (default 0)")
+@matching
 @whole
 @raw_lines
 @encoding
 @click.pass_obj
-def export(connection: Connection, topic: str, from_seq: int, records: bool, raw_lines: bool, encoding: str) -> None:
+def export(
+    connection: Connection, topic: str, from_seq: int, match: str | None, records: bool, raw_lines: bool, encoding: str
+) -> None:
     """Print all records of a topic as lines."""
     progress = Progress()
     line = line_of(records, Shape(raw_lines, encoding))
+    written, tick = sys.stdout.buffer, lambda number: progress.tick(0, number)
     try:
-        reading.export(
-            connection.server, topic, from_seq, line, sys.stdout.buffer, lambda written: progress.tick(0, written)
-        )
+        reading.export(connection.server, topic, from_seq, predicate(match), line, written, tick)
     finally:
         progress.clear()
 

@@ -111,7 +111,15 @@ def trim(connection: Connection, topic: str, before_seq: int | None, match: str 
 
 
 def predicate(match: str | None) -> Any:
-    """Returns a tag, or the predicate if the text is a JSON array. Raises click.UsageError."""
+    """Returns a tag, or the predicate if the text is a JSON array. Raises click.UsageError.
+
+    A text that ends with * can mean a tag or a prefix, so it is refused.
+    """
+    if match is not None and match.endswith("*"):
+        glob, tag = (msgspec.json.encode(["tag", op, match]).decode() for op in ("Glob", "Eq"))
+        raise click.UsageError(
+            f"--match {match} can mean a prefix or a tag: use '{glob}' for the prefix, or '{tag}' for the tag"
+        )
     if match is None or not match.startswith("["):
         return match
     try:

@@ -97,6 +97,71 @@ def test_match_leaves_others_out_silently(live: ApiClient, name: str) -> None:
     assert seqs(live.diff(name, match="x*").json) == [4]
 
 
+@pytest.mark.parametrize("match", ["a", ["tag", "Eq", "a"], ["tag", "Glob", "a*"]])
+def test_a_window_of_matches_counts_matches(live: ApiClient, name: str, match: Any) -> None:
+    tags = ["a", "b", None, "a", "b", "a", "b"]
+    live.post(f"/v0/topics/{name}", {"records": [{"data": n, "tag": tag} for n, tag in enumerate(tags)]})
+    wanted = {"match": match, "limit": 2, "window": "matches"}
+    first, second = (live.diff(name, from_seq=seq, **wanted).json for seq in (0, 4))
+    assert (seqs(first), first["next_from_seq"], first["caught_up"], first["lag"]) == ([1, 4], 4, False, 3)
+    assert (seqs(second), second["next_from_seq"], second["caught_up"], second["lag"]) == ([6], 7, True, 0)
+    assert "scanned_to" not in first | second
+    by_seqs = live.diff(name, match=match, limit=2).json
+    assert (seqs(by_seqs), by_seqs["next_from_seq"]) == ([1], 2)
+
+
+def test_a_window_of_matches_leaves_out_own_records(live: ApiClient, name: str) -> None:
+    records = [{"data": n, "node": "ab"[n % 2], "tag": "t"} for n in range(6)]
+    live.post(f"/v0/topics/{name}", {"records": records})
+    for match in (None, "t"):
+        answer = live.diff(name, node="a", match=match, limit=2, window="matches").json
+        assert (seqs(answer), answer["next_from_seq"]) == ([2, 4], 4)
+
+
+def test_a_call_that_examined_much_says_how_far_it_came(live: ApiClient, name: str) -> None:
+    records = [{"data": n, "node": "a"} for n in range(5_000)]
+    live.post(f"/v0/topics/{name}", {"records": records, "return_seqs": False})
+    live.append(name, "last", node="b")
+    answer = live.diff(name, node="a", window="matches").json
+    assert (answer["records"], answer["next_from_seq"], answer["scanned_to"]) == ([], 5_000, 5_000)
+    assert (answer["caught_up"], answer["performance"]["records_scanned"]) == (False, 5_000)
+    rest = live.diff(name, node="a", window="matches", from_seq=5_000).json
+    assert (seqs(rest), "scanned_to" in rest) == ([5_001], False)
+    back = live.diff(name, node=["a", "b"], order="desc").json
+    assert (back["next_from_seq"], back["scanned_to"], back["caught_up"]) == (2, 2, False)
+
+
+def test_pages_in_descending_order_lead_to_the_earliest_record(live: ApiClient, name: str) -> None:
+    live.put(f"/v0/topics/{name}", {"cap_records": 7})
+    live.append(name, *range(10))
+    pages, seq, caught_up = [], 0, False
+    while not caught_up:
+        answer = live.diff(name, order="desc", limit=3, from_seq=seq).json
+        pages.append((seqs(answer), answer["lag"]))
+        assert answer["tombstone"] is None
+        seq, caught_up = answer["next_from_seq"], answer["caught_up"]
+    assert pages == [([10, 9, 8], 4), ([7, 6, 5], 1), ([4], 0)]
+    assert (seqs(live.diff(name, order="desc", from_seq=4).json), seq) == ([], 4)
+
+
+def test_the_last_records(live: ApiClient, name: str) -> None:
+    live.post(f"/v0/topics/{name}", {"records": [{"data": n, "tag": "ab"[n % 2]} for n in range(10)]})
+    last = live.diff(name, tail=3).json
+    assert (seqs(last), last["next_from_seq"], last["caught_up"], last["lag"]) == ([8, 9, 10], 10, True, 0)
+    assert seqs(live.diff(name, tail=2, match="a").json) == [7, 9]
+    assert seqs(live.diff(name, tail=50).json) == list(range(1, 11))
+    assert live.diff(name, tail=1_001).json["clamped"] == {"tail": 1_000}
+    assert seqs(live.get(f"/v0/topics/{name}/records?tail=2").json) == [9, 10]
+    assert seqs(live.get(f"/v0/topics/{name}/records?order=desc&limit=2&match=b").json) == [10, 8]
+
+
+def test_the_last_records_of_an_empty_topic(live: ApiClient, name: str) -> None:
+    live.put(f"/v0/topics/{name}")
+    for wanted in {"tail": 3}, {"order": "desc"}:
+        answer = live.diff(name, **wanted).json
+        assert (answer["records"], answer["caught_up"], answer["lag"]) == ([], True, 0)
+
+
 def test_tags_and_meta_are_shown_as_asked(live: ApiClient, name: str) -> None:
     live.post(f"/v0/topics/{name}", {"records": [{"data": 1, "tag": "t", "meta": {"m": 1}}]})
     shown = [set(live.diff(name, **asked).json["records"][0]) - {"$seq", "$ts", "data"} for asked in SHOWN]
@@ -286,6 +351,17 @@ REFUSED: list[Any] = [
     {"match": ["tag", "Glob", "x*y*"]},
     {"match": ["tag", "Glob", 1]},
     {"match": "a\0"},
+    {"window": "all"},
+    {"order": "up"},
+    {"tail": 0},
+    {"tail": "all"},
+    {"tail": 1, "from_seq": 1},
+    {"tail": 1, "from_ts": 1},
+    {"tail": 1, "limit": 1},
+    {"tail": 1, "order": "desc"},
+    {"tail": 1, "wait_ms": 1},
+    {"order": "desc", "wait_ms": 1},
+    {"order": "desc", "from_ts": 1},
     {"include_tags": 1},
     {"include_meta": "yes"},
     {"wait_ms": -1},

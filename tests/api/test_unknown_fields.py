@@ -9,7 +9,7 @@ from tests.api.clients import ApiClient, HttpClient
 from topics_project.urls import ROUTES
 from wire.api import V0
 from wire.endpoint import Endpoint
-from wire.hints import nearest
+from wire.hints import nearest, unknown
 
 ENDPOINTS = [each for _, found in ROUTES for each in found.values() if each.api is V0]
 # As somebody meant something: the field that he wrote, and the one that there is.
@@ -62,6 +62,32 @@ def test_a_field_like_no_other_is_told_all(
     assert refused.detail.keys() == {"field", "allowed"}
     assert known in refused.detail["allowed"]
     assert refused.json["error"]["message"].startswith(f"unknown field '{field}' in the body. Known fields: ")
+
+
+@pytest.mark.parametrize("word", ["x", "id", "schema", "wait", "data"])
+def test_a_suggestion_has_more_than_two_letters_in_common(word: str) -> None:
+    shapes = [shape for each in ENDPOINTS for shape in (each.query, *(each.bodies() if each.body else ())) if shape]
+    for shape in shapes:
+        known = [field.encode_name for field in msgspec.structs.fields(shape)]
+        if word not in known and known:
+            near = unknown(word, known, "body").detail.get("nearest", word)
+            assert near.startswith(word), (shape, near)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"records": [{"data": 1}, {"data": 1, "tag": 5}]}, "records[1].tag"),
+        ({"records": 7}, "records"),
+        ({"records": [{"data": 1}], "config": {"discard": "new"}}, "config.discard"),
+        ({"records": [{"data": 1}], "expected_head": -1}, "expected_head"),
+    ],
+)
+def test_an_error_of_type_names_its_field(api: ApiClient, name: str, body: object, field: str) -> None:
+    refused = api.post(f"/v0/topics/{name}", body)
+    assert (refused.status, refused.detail["field"]) == (400, field)
+    in_query = api.get(f"/v0/topics/{name}/records?from_seq=x")
+    assert (in_query.status, in_query.detail["field"]) == (400, "from_seq")
 
 
 def test_it_is_told_where(api: ApiClient, name: str) -> None:

@@ -51,15 +51,17 @@ class Model:
     def behind(self, position: int) -> list[Part]:
         return [part for part in self.parts if part.end is None or position < part.end]
 
-    def window(self, from_seq: int, limit: int) -> tuple[list[int], int, tuple[int, int] | None]:
-        """The positions of the records, where to read on, and what was lost before them."""
+    def window(
+        self, from_seq: int, limit: int, tag: str | None = None
+    ) -> tuple[list[int], int, tuple[int, int] | None]:
+        """The positions of the records, where to read on, and what was lost before them. With a tag, `limit` counts matches."""
         position, found, lost = from_seq, list[int](), None
         for part in self.behind(from_seq):
             if (gap := part.gap(position)) is not None:
                 if position != from_seq:
                     break  # a tombstone begins an answer
                 position, lost = gap[1], gap
-            live = [each for each in sorted(part.live) if each > position][:limit]
+            live = [each for each in sorted(part.live) if each > position and tag in (None, part.live[each])][:limit]
             found += live
             limit -= len(live)
             position = live[-1] if not limit else self.head if part.end is None else part.end
@@ -179,6 +181,13 @@ def test_a_spliced_topic_is_as_its_model(place, fresh, shape: int, caps: list[in
         tags = {each: tag for part in model.parts for each, tag in part.live.items()}
         assert [each["$seq"] for each in matched["records"]] == [each for each in found if tags[each] == "a"]
         assert matched["next_from_seq"] == position
+        for limit in (1, 3):
+            wanted = {"from_seq": from_seq, "match": "a", "limit": limit, "window": "matches"}
+            read = client.post(f"/v0/topics/{name}/diff", wanted).json
+            query = f"from_seq={from_seq}&match=a&limit={limit}"
+            assert client.get(f"/v0/topics/{name}/records?{query}").json["records"] == read["records"]
+            found, position, _ = model.window(from_seq, limit, "a")
+            assert ([each["$seq"] for each in read["records"]], read["next_from_seq"]) == (found, position)
         assert watched(place, client, name, from_seq) == model.events(from_seq)
 
 

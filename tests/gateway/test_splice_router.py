@@ -118,6 +118,9 @@ def test_a_read_begins_at_a_time(servers, client, name: str) -> None:
         found = client.get(f"/v0/topics/{name}/records?from_ts={each['$ts']}").json
         assert seqs(found)[0] == first["$seq"]
     assert seqs(diff(client, name, from_ts=records[-1]["$ts"] + 3_600_000)) == []
+    for backward in {"tail": 3}, {"order": "desc"}:
+        refused = client.post(f"/v0/topics/{name}/diff", backward)
+        assert (refused.status, refused.json["error"]["detail"]["field"]) == (400, *backward)
     refused = client.post(f"/v0/topics/{name}/diff", {"from_ts": 1, "from_seq": 1})
     assert (refused.status, refused.code) == (400, "invalid_request")
 

@@ -190,10 +190,21 @@ def test_events_of_one_topic_go_over_the_seam(gateway, client, name: str) -> Non
             assert stream.event("message")["$seq"] == seq
             assert stream.id == f"{name}:{seq}"
         stream.close()
+    stream = Stream(gateway, f"/v0/topics/{name}/events?from_seq=3")
+    assert [stream.event("message")["$seq"] for _ in range(4)] == [4, 5, 6, 7]
+    stream.close()
+    client.post(f"/v0/topics/{name}", {"records": [{"data": 8, "tag": "a"}, {"data": 9, "tag": "b"}]})
+    stream = Stream(gateway, f"/v0/topics/{name}/events?from_seq=0&match=b")
+    assert stream.event("message")["$seq"] == 9
+    client.post(f"/v0/topics/{name}", {"records": [{"data": 10, "tag": "a"}, {"data": 11, "tag": "b"}]})
+    assert stream.event("message")["$seq"] == 11
+    stream.close()
+    assert client.get(f"/v0/topics/{name}/events?from_seq=0&match=b*").status == 400
+    assert client.get(f"/v0/topics/{name}/events?from_seq=x").status == 400
     stream = Stream(gateway, f"/v0/topics/{name}/events")
-    client.append(name, 8)
-    assert stream.event("message")["data"] == 8
-    assert stream.id == f"{name}:8"
+    client.append(name, 12)
+    assert stream.event("message")["data"] == 12
+    assert stream.id == f"{name}:12"
     stream.close()
     for wrong in ("x", f"{name}:x"):
         assert b"stream-error" in client.get(f"/v0/topics/{name}/events?lastEventId={wrong}").body

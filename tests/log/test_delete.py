@@ -9,6 +9,7 @@ import pytest
 from django.db import connection
 
 from base.errors import InvalidRequest, TopicNotEmpty, TopicNotFound
+from base.names import after_prefix
 from routers.routers import RouterConfig
 from tests import scripts
 from tests.scripts import append, delete_records, delete_topic, diff, look_up, put_router, put_topic
@@ -17,7 +18,6 @@ from topics.config import Config
 from topics.diff import Diff, Match
 from topics.models import DeletedTopic, TopicHead
 from topics.records import Append, NewRecord, check_rows
-from topics.removal import after_prefix
 
 pytestmark = pytest.mark.django_db
 NOW = 1_748_470_000_000

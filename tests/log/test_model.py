@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import astuple
 from typing import Any
 from unittest import mock
 
@@ -87,11 +88,21 @@ READ = call(
     nodes=st.sampled_from([[], ["n1"], ["n1", "n2"]]),
     pattern=PATTERNS | ANY_PATTERN,
 )
+MATCHES = call(
+    "read_matches",
+    topic=TOPICS,
+    order=st.sampled_from(["asc", "desc", "tail"]),
+    limit=st.integers(1, 12),
+    most_bytes=st.sampled_from([1, 60, 150, 10_000]),
+    nodes=st.sampled_from([[], ["n1"], ["n1", "n2"]]),
+    pattern=PATTERNS | ANY_PATTERN,
+    most_examined=st.sampled_from([1, 12, 5_000]),
+)
 BACKGROUND = call("background", limit=st.integers(1, 4))
 CALLS = st.one_of(
     *[APPEND, FORWARD, DELETE_OLDEST, DELETE_TAG, DELETE_SEQS] * 3,
     call("mirror", topic=TOPICS, limit=st.integers(1, 12)),
-    *[READ, BACKGROUND] * 2,
+    *[READ, MATCHES, BACKGROUND] * 2,
     call("append_behind", topic=TOPICS, records=RECORDS, off=st.integers(-1, 1)),
     call("configure", topic=TOPICS, changes=CONFIGS),
     call("delete_topic", topic=TOPICS),
@@ -101,6 +112,25 @@ numbers = itertools.count()
 
 def match_of(tag: str | None, glob: bool) -> Any:
     return None if tag is None else ("tag", "Glob", tag + "*") if glob else ("tag", "Eq", tag)
+
+
+def records_of(window: Window) -> list[tuple[Any, ...]]:
+    return [
+        (r["$seq"], r["$ts"], json.dumps(r["data"], ensure_ascii=False), r.get("$tag"), r.get("$node"))
+        for r in json.loads(f"[{window.records or ''}]")
+    ]
+
+
+def page_of(matches: list[reference.Record], order: str, seq: int, window: Window) -> list[reference.Record]:
+    """The matches among the seqs that a page from this seq says that it examined."""
+    if order == "asc":
+        after = 0 if seq > window.head_seq else seq
+        return [r for r in matches if after < r.seq <= window.next_from_seq]
+    first = matches[0].seq if matches else 0
+    if order == "tail":  # the page says only how far it came if the bound stopped it, so its own records say the rest
+        shown = records_of(window)
+        return [r for r in matches if r.seq >= (shown[0][0] if shown else window.scanned_to or first)]
+    return [r for r in reversed(matches) if window.next_from_seq <= r.seq and (seq == 0 or r.seq < seq)]
 
 
 def told(window: Window, from_seq: int) -> CopiedTombstone | None:
@@ -304,17 +334,56 @@ class Beside:
         wanted = Diff(from_seq=from_seq, limit=limit, node=nodes or None, match=match_of(*pattern), include_tags=True)
         with mock.patch("topics.diff.MAX_BYTES", most_bytes):
             window = diff(self.name(topic), wanted, self.now)
-        records = [
-            (r["$seq"], r["$ts"], json.dumps(r["data"], ensure_ascii=False), r.get("$tag"), r.get("$node"))
-            for r in json.loads(f"[{window.records or ''}]")
-        ]
-        assert records == [(r.seq, r.ts, r.data, r.tag, r.node) for r in expected.records]
+        assert records_of(window) == [astuple(r)[:5] for r in expected.records]
         assert (window.scanned, window.next_from_seq) == (expected.scanned, expected.next_from_seq)
         assert (window.head_seq, window.earliest_seq) == (expected.head_seq, expected.earliest_seq)
         assert window.lost == expected.reason
         if window.lost:
             assert window.gap_to == expected.earliest_seq - 1
         return window.next_from_seq
+
+    def read_matches(
+        self,
+        topic: str,
+        order: str,
+        limit: int,
+        most_bytes: int,
+        nodes: list[str],
+        pattern: tuple[str | None, bool],
+        most_examined: int,
+    ) -> None:
+        """Every page has exactly the matches among the seqs that it examined, and is only short for a reason."""
+        log, seq = self.logs[topic], 0
+        log.expire(self.now)
+        matches = reference.matching(log.live, nodes, *pattern)
+        wanted: dict[str, Any] = {"tail": limit} if order == "tail" else {"order": order, "limit": limit}
+        wanted |= {"node": nodes or None, "match": match_of(*pattern), "window": "matches", "include_tags": True}
+        with mock.patch.multiple("topics.diff", MAX_BYTES=most_bytes, MOST_EXAMINED=most_examined):
+            while True:
+                window = diff(self.name(topic), Diff(from_seq=seq, **wanted), self.now)
+                examined = page_of(matches, order, seq, window)
+                assert records_of(window) == [astuple(r)[:5] for r in examined]
+                assert len(examined) <= limit
+                assert len(examined) <= 1 or sum(r.size for r in examined) <= most_bytes
+                assert (window.head_seq, window.earliest_seq) == (log.head_seq, log.earliest_seq)
+                if order == "asc":
+                    lost = log.diff(self.now, seq, 1, 1, nodes, *pattern).reason
+                    assert window.lost == lost
+                left = [r for r in matches if r not in examined]
+                if order == "tail":
+                    left = left[len(left) - max(limit - len(examined), 0) :]
+                    assert not left or window.scanned_to or sum(r.size for r in (left[-1], *examined)) > most_bytes
+                    return
+                if window.left(order) == 0:
+                    return
+                assert (
+                    len(examined) == limit
+                    or window.scanned_to
+                    or most_bytes < 10_000
+                    or (window.lost, seq) != (None, seq)
+                )
+                assert window.next_from_seq > seq if order == "asc" or seq == 0 else window.next_from_seq < seq
+                seq = window.next_from_seq
 
     def end(self) -> None:
         """At rest only what somebody shows is stored."""

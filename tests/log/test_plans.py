@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from django.db import connection
 
+from base.names import after_prefix
 from store.database import prepared
 from store.script import PlannedTransaction
 from tests.plans import FILL_DEST, FILL_HOME, NOW, RECORDS, believed, believing, check, make, run
@@ -16,7 +17,7 @@ from tests.scripts import look_up
 from topics import cursor_updates, removal
 from topics.append import LAST_KEYED
 from topics.config import Creation, creating
-from topics.diff import DIFF
+from topics.diff import DIFF, MATCHES
 from topics.first import First
 from topics.insert import MAKE_ROOM, appending
 from topics.judged import AtHead, Judged
@@ -59,6 +60,17 @@ def read(topic: int, from_seq: int, limit: int) -> None:
     assert window[1] == min(limit, RECORDS - from_seq)
 
 
+def find(
+    topic: int, match: str | None, *, count: int, order: str = "asc", after: int = 0, nodes: list[str] | None = None
+) -> None:
+    """Reads 256 matches, and checks how many of them there are. A match with a * at its end is a prefix."""
+    op = None if match is None else "Glob" if match.endswith("*") else "Eq"
+    literal, end = match and match.rstrip("*"), match and after_prefix(match.rstrip("*"))
+    arguments = (topic, 1, after, 256, nodes, op, literal, end, order, True, True, 10**6, None, 5_000)
+    ((records, *_),) = run(MATCHES, *arguments)
+    assert len(msgspec.json.decode(f"[{records or ''}]")) == count
+
+
 CURSORS = """
 INSERT INTO topics_cursor (topic_id, kind, name, seq, forwarded_total, updated_ts)
 SELECT unnest(%s), 'named', 'c' || n, 0, 0, 0 FROM generate_series(1, 1000) n
@@ -70,6 +82,32 @@ CASES: dict[str, tuple[int, Callable[[dict[str, int]], Any]]] = {
     "diff at the tail": (10, lambda t: read(t["home"], RECORDS, 256)),
     "diff of short spans": (530, lambda t: read(t["short"], 50_000, 256)),
     "diff of long spans": (530, lambda t: read(t["long"], 50_000, 256)),
+    "an absent tag": (5, lambda t: find(t["home"], "absent", count=0)),
+    "an absent tag in short spans": (1_010, lambda t: find(t["short"], "absent", count=0)),
+    "an absent tag in long spans": (30, lambda t: find(t["long"], "absent", count=0)),
+    "an absent prefix": (5, lambda t: find(t["home"], "absent*", count=0)),
+    "an absent prefix in long spans": (50, lambda t: find(t["long"], "absent*", count=0)),
+    "a tag of one record": (5, lambda t: find(t["home"], "rare:50000", count=1)),
+    "a tag of one record in long spans": (30, lambda t: find(t["long"], "rare:50000", count=1)),
+    "a sparse prefix": (110, lambda t: find(t["home"], "rare:*", count=50)),
+    "a sparse prefix in long spans": (160, lambda t: find(t["long"], "rare:*", count=50)),
+    "a common tag": (270, lambda t: find(t["home"], "common", count=256, after=50_000)),
+    "a common tag in short spans": (1_280, lambda t: find(t["short"], "common", count=256, after=50_000)),
+    "a common tag in long spans": (290, lambda t: find(t["long"], "common", count=256, after=50_000)),
+    "a common tag, backward": (270, lambda t: find(t["home"], "common", count=256, after=50_000, order="desc")),
+    "a common tag in long spans, backward": (
+        290,
+        lambda t: find(t["long"], "common", count=256, after=50_000, order="desc"),
+    ),
+    "a common prefix": (1_300, lambda t: find(t["home"], "comm*", count=256)),
+    "a common prefix in long spans": (1_350, lambda t: find(t["long"], "comm*", count=256)),
+    "a tag of a node": (5_010, lambda t: find(t["home"], "common", count=0, nodes=["n"])),
+    "records of other nodes": (5_010, lambda t: find(t["home"], None, count=0, nodes=["n"])),
+    "records of other nodes in short spans": (2_020, lambda t: find(t["short"], None, count=0, nodes=["n"])),
+    "records of other nodes in long spans": (5_030, lambda t: find(t["long"], None, count=0, nodes=["n"])),
+    "the last records": (270, lambda t: find(t["home"], None, count=256, order="tail")),
+    "the last records of short spans": (1_280, lambda t: find(t["short"], None, count=256, order="tail")),
+    "the last records of long spans": (290, lambda t: find(t["long"], None, count=256, order="tail")),
     "seq at a time": (60, lambda t: run("SELECT topic_seq_at(%s, 0, %s, %s)", t["home"], RECORDS, NOW + 70_000)),
     "seq at a time, spans": (
         60,
@@ -131,7 +169,9 @@ def test_it_goes_by_index(topics: dict[str, int], what: str) -> None:
     check(most, lambda: work(topics))
 
 
-@pytest.mark.parametrize("what", [what for what in CASES if what.startswith(("diff", "reclaim"))])
+@pytest.mark.parametrize(
+    "what", [what for what in CASES if what.startswith(("diff", "a ", "an ", "the last", "reclaim"))]
+)
 @believing("of emptied tables")
 def test_the_hottest_hold_when_all_plans_seem_to_cost_the_same(topics: dict[str, int], what: str) -> None:
     """As long as tables seem empty, which is until autovacuum looks at them again."""

@@ -66,6 +66,17 @@ def test_it_prints_what_comes_and_ends_on_ctrl_c(following: Start) -> None:
     assert end(tail) == (130, b"", b"")
 
 
+def test_it_prints_only_matches(following: Start) -> None:
+    put("live", "1", tag="a")
+    tail = following("live", "--match", "a")
+    assert lines(tail, 1) == [b"1"]
+    for number in range(2, 5):
+        put("live", "0", tag="b")
+        put("live", str(number), tag="a")
+        assert lines(tail, 1) == [b"%d" % number]
+    assert end(tail) == (130, b"", b"")
+
+
 def test_each_of_many_records_is_printed_once_and_in_order(following: Start) -> None:
     put("a", "0")
     tail = following("a", "-n", 1)

@@ -71,6 +71,20 @@ def test_tail_looks_further_back_where_records_were_deleted(shell: Shell, number
     assert shell("tail", numbers, "-n", 2).out == b"2499\n2500\n"
 
 
+def test_only_matches(shell: Shell, numbers: str) -> None:
+    put(numbers, '"a"', '"b"', tag="order:1")
+    put(numbers, '"c"', tag="order:2")
+    glob = '["tag", "Glob", "order:*"]'
+    assert shell("tail", numbers, "--match", "order:1").out == b'"a"\n"b"\n'
+    assert shell("tail", numbers, "-n", 2, "--match", glob).out == b'"b"\n"c"\n'
+    assert shell("export", numbers, "--match", glob).out == b'"a"\n"b"\n"c"\n'
+    assert shell("export", numbers, "--match", "none").out == b""
+    for call in "tail", "export", "trim":
+        done = shell(call, numbers, "--match", "order:*")
+        assert done.code == 2
+        assert "--match order:* can mean a prefix or a tag" in done.err
+
+
 def test_several_topics_get_headings(shell: Shell, db: None) -> None:
     put("a", "1")
     put("b", "2", "3")

@@ -37,6 +37,28 @@ def test_it_resumes(api: Api, name: str) -> None:
         assert messages(stream, 1)[0].data["$seq"] == 43
 
 
+def test_it_starts_after_a_seq(api: Api, name: str) -> None:
+    api.append(name, *range(10))
+    for query, last_id, first in (
+        ("from_seq=0", None, 1),
+        ("from_seq=7", None, 8),
+        ("from_seq=2", f"{name}:5", 6),  # an EventSource reconnects with the URL that it had
+        (f"from_seq=2&lastEventId={name}:6", None, 7),
+    ):
+        with api.stream(f"/v0/topics/{name}/events?{query}", last_id) as stream:
+            assert messages(stream, 1)[0].data["$seq"] == first
+
+
+@pytest.mark.parametrize("match", ["a", "%5B%22tag%22,%22Glob%22,%22a*%22%5D"])
+def test_it_sends_only_matches(api: Api, name: str, match: str) -> None:
+    api.append(name, *({"data": n, "tag": "ab"[n % 2]} for n in range(300)))
+    with api.stream(f"/v0/topics/{name}/events?from_seq=0&match={match}") as stream:
+        got = messages(stream, 150)
+        assert [event.data["$seq"] for event in got] == list(range(1, 300, 2))
+        api.append(name, {"data": "new", "tag": "b"}, {"data": "new", "tag": "a"})
+        assert messages(stream, 1)[0].id == f"{name}:302"
+
+
 def test_names_with_colons(api: Api) -> None:
     name = f"a:b:{new_name()}"
     api.append(name, 1)
@@ -131,7 +153,13 @@ def test_what_is_refused(api: Api, name: str) -> None:
         api.stream(f"/v0/topics/{name}/events", Accept="application/json")
     assert refused.value.status == 406
     assert api.call("POST", f"/v0/topics/{name}/events", {}).status == 405
-    for garbage in ("garbage", f"{name}:x", f"{name}:-1", f"{name}:{2**63}"):
+    for query in "from_seq=x", "from_seq=-1", "match=a*", "match=[":
+        with pytest.raises(Refused) as refused:
+            api.stream(f"/v0/topics/{name}/events?{query}")
+        assert (refused.value.status, refused.value.code) == (400, "invalid_request")
+    with api.stream(f"/v0/topics/{name}/events?lastEventId=other:1") as stream:
+        assert stream.rest()[-1].name == "stream-error"
+    for garbage in ("garbage", f"{name}:x", f"{name}:-1", f"{name}:{2**63}", "other:1", f"{name}x:1"):
         with api.stream(f"/v0/topics/{name}/events", garbage) as stream:
             assert stream.rest()[-1].name == "stream-error"
     for of_a_proxy in ("es-meta=x", "recover=true"):

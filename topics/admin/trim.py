@@ -14,6 +14,7 @@ from django.urls import reverse
 
 from base.clock import now_ms
 from base.errors import InvalidRequest, TopicsError
+from base.names import after_prefix
 from base.units import amount, size
 from store.script import run
 from topics import audit
@@ -21,7 +22,6 @@ from topics.admin.pages import DomainAdmin, as_struct
 from topics.delete import Delete, delete_records
 from topics.diff import check_match
 from topics.models import Topic
-from topics.removal import after_prefix
 
 # Two index probes if the topic is plain.
 LOST_BEFORE = """

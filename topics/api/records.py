@@ -26,7 +26,7 @@ from topics.api.shapes import AppendAnswer, DeleteRecordsAnswer, DiffAnswer, Rec
 from topics.append import append
 from topics.copying import Copy, check_copy, copy, is_copy
 from topics.delete import Delete, delete_records, delete_seqs
-from topics.diff import Diff, Match, Read, diff, render
+from topics.diff import Diff, Read, diff, match_of, render
 from topics.insert import Appended
 from topics.lineage import record
 from topics.records import Append, check_rows
@@ -35,7 +35,7 @@ from topics.stamps import seen
 from wire import metrics
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint, Variant
-from wire.parse import Request, header_text, parse
+from wire.parse import Request, header_text
 from wire.schema import Clamped
 
 TOPIC, TAG = "v0/topics/<str:topic>", "records"
@@ -165,12 +165,12 @@ def read(call: Call[Any, Any], topic: str, wanted: Diff) -> Script[Answer]:
     instead="GET /v0/topics/:topic/records takes the same fields as a query",
 )
 def read_by_diff(call: Call[Diff, None], topic: str) -> Script[Answer]:
-    """Read the records above a seq."""
+    """Read the records above a seq, below it, or the last ones."""
     return read(call, topic, call.body)
 
 
 class RecordsQuery(Read):
-    """A diff as a query."""
+    """A diff as a query, with a limit that counts matches."""
 
     node: list[str] = []
     """Nodes of the reader. The answer leaves out the records of these nodes. You can repeat it up to 1000 times."""
@@ -180,10 +180,8 @@ class RecordsQuery(Read):
     def diff(self) -> Diff:
         """Returns the body of a diff with the same fields. Raises InvalidRequest."""
         given = {name: getattr(self, name) for name in self.__struct_fields__ if name not in ("match", "node")}
-        match: Match | None = self.match
-        if self.match is not None and self.match.startswith("["):
-            match = parse(self.match.encode(), Match)  # type: ignore[arg-type]
-        return Diff(**given, node=self.node or None, match=match)
+        match = None if self.match is None else match_of(self.match)
+        return Diff(**given, node=self.node or None, match=match, window="matches")
 
 
 @Endpoint(
@@ -199,7 +197,7 @@ class RecordsQuery(Read):
     tag=TAG,
 )
 def read_by_get(call: Call[None, RecordsQuery], topic: str) -> Script[Answer]:
-    """Read the records above a seq with a plain GET."""
+    """Read the records above a seq, below it, or the last ones with a plain GET. `limit` counts matches."""
     return read(call, topic, call.query.diff())
 
 

@@ -164,15 +164,18 @@ class DiffAnswer(msgspec.Struct, kw_only=True):
     records: list[RecordShown]
     """Can be short or empty although more records follow. Check `caught_up`, not their number."""
     next_from_seq: int
-    """The last examined seq. Send it as `from_seq` of the next read."""
+    """The last examined seq. Send it as `from_seq` of the next read, with the same `order`."""
     head_seq: HeadSeq
     earliest_seq: EarliestSeq
     caught_up: bool
-    """Whether `next_from_seq` is the head."""
+    """Whether no seq is left. Then `next_from_seq` is the head, or `earliest_seq` with `order: desc`."""
     tombstone: Tombstone | None
     """Loss above `from_seq` without a request to delete. Null: no loss."""
     lag: int
-    """`head_seq - next_from_seq`."""
+    """Number of seqs that are left: `head_seq - next_from_seq`, or `next_from_seq - earliest_seq` with `order: desc`."""
+    scanned_to: int | UnsetType = UNSET
+    """The last examined seq of a call that ended before it had `limit` matches. Absent: the call had them, or no record is
+    left."""
     clamped: Clamped = UNSET
     performance: ReadPerformance
 

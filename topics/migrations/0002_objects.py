@@ -8,6 +8,8 @@ OBJECTS = Objects(
     __file__,
     creates=(
         "functions/topic_is_whole",
+        "functions/topic_matching",
+        "functions/topic_diff_matches",
         "functions/topic_make_room",
     ),
     replaces=(

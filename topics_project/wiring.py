@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db.backends.signals import connection_created
 
 import console.metrics
+import groups.metrics
 import push.metrics
 import routers.metrics
 import topics.metrics
@@ -52,7 +53,13 @@ def wire() -> None:
     # The server itself: health, metrics, and the work of each second.
     readiness.degraded.set(heartbeat.degraded)
     metrics.collectors.set(
-        (topics.metrics.collect, routers.metrics.collect, push.metrics.collect, console.metrics.collect)
+        (
+            topics.metrics.collect,
+            groups.metrics.collect,
+            routers.metrics.collect,
+            push.metrics.collect,
+            console.metrics.collect,
+        )
     )
     metrics.on_flush.set(heartbeat.note)
     pulse.looks.set((health.process.look_at_redis,))

@@ -15,14 +15,17 @@ from django.urls import reverse
 from base.clock import now_ms
 from console import samples
 from console.models import Failure, Process
+from groups.joining import JoinQuery, join
 from push.models import BusClient, BusTopic
 from routers.models import Router
 from routers.routers import RouterConfig
+from store.script import run
 from tests.admin.pages import errors, put, rows, text
 from tests.scripts import append, catch_up, delete_records, delete_router, move, put_router
 from topics.admin.pages import DomainAdmin
 from topics.models import AuditEntry, Cursor, Topic
 from topics.records import Append, NewRecord, check_rows
+from wire.keys import OPEN
 
 EVIL = "<script>alert(1)</script>\"'&\u202e" + "x" * 100
 MOST_QUERIES = 12
@@ -38,6 +41,7 @@ def filled(db: None) -> Topic:
         now_ms(),
     )
     move("orders", "billing", 1, None, now_ms())
+    run(join("orders", "team", JoinQuery(member="worker-1", partitions=4), OPEN, now_ms()))
     samples.sample(now_ms() - 60_000)
     samples.sample(now_ms())
     Failure.objects.create(ts=now_ms(), task="t", arguments=EVIL, error=EVIL, trace=EVIL)
@@ -55,6 +59,7 @@ def pages(topic: Topic) -> list[str]:
         "/admin/topic/orders/records/?tag=vip:1",
         "/admin/topic/orders/records/?tag=vip:*&node=n",
         "/admin/topic/orders/records/2/",
+        "/admin/topic/orders/groups/",
         "/admin/topic/orders/append/",
         "/admin/router/orders-%3Eaudit/",
         "/admin/router/orders-%3Eaudit/pause/",

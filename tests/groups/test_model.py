@@ -133,8 +133,9 @@ def check(lines: list[dict[str, Any]], deaths: dict[str, list[float]], shares: l
             shown[line["share"], line["generation"]].append(line)
         elif line["what"] in ("commits", "committed"):
             seqs = tried if line["what"] == "commits" else committed
-            key = line["share"], line["generation"]
-            seqs[key] = max(seqs[key], line["seq"])
+            for each in line["shares"]:
+                key = each["share"], each["generation"]
+                seqs[key] = max(seqs[key], each["seq"])
     for key in shown:
         # A member that was killed during a commit does not know its outcome. The cursor of the next owner tells.
         later = [begin for (share, generation), begin in begun.items() if share == key[0] and generation > key[1]]

@@ -27,6 +27,7 @@ class Worker:
         self.log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self.calls: http.client.HTTPConnection | None = None
         self.session = 0
+        self.done: dict[int, tuple[int, int]] = {}  # by share: the generation and the seq to commit
 
     def note(self, what: str, **data: Any) -> None:
         # One write, so that a kill leaves whole lines.
@@ -53,8 +54,8 @@ class Worker:
             response = connection.getresponse()
             if response.status != 200:
                 raise http.client.HTTPException(response.read())
-            for name, data in events(response):
-                if not self.take(name, data):
+            for arrived in events(response):
+                if not all(self.take(name, data) for name, data in arrived) or not self.commit():
                     break
         self.note("ended", why="stream")
 
@@ -68,21 +69,29 @@ class Worker:
         elif name == "record":
             seqs = [record["$seq"] for record in data["records"]]
             self.note("shown", share=data["share"], generation=data["generation"], seqs=seqs)
-            return self.commit(data)
+            self.done[data["share"]] = data["generation"], data["to_seq"]
         elif name == "tombstone":
             self.note("lost", **data)
-            return self.commit(data | {"to_seq": data["gap_to"]})
+            self.done[data["share"]] = data["generation"], data["gap_to"]
         return name not in ("error", "topic-deleted")
 
-    def commit(self, data: Any) -> bool:
-        wanted = {"share": data["share"], "generation": data["generation"], "seq": data["to_seq"]}
-        self.note("commits", **wanted)
-        status, answer = self.call("commit", {"session": self.session, "shares": [wanted]})
-        if status == 200:
-            self.note("committed", **wanted)
-        else:
-            self.note("refused", **wanted, code=answer["error"]["code"])
-        return status == 200 or answer["error"]["code"] == "share_moved"
+    def commit(self) -> bool:
+        """Commits all that arrived since the last commit. Returns False at the end of the session."""
+        while self.done:
+            wanted = [{"share": share, "generation": each[0], "seq": each[1]} for share, each in self.done.items()]
+            self.note("commits", shares=wanted)
+            status, answer = self.call("commit", {"session": self.session, "shares": wanted})
+            if status == 200:
+                self.note("committed", shares=wanted)
+                self.done.clear()
+                return True
+            self.note("refused", shares=wanted, code=answer["error"]["code"])
+            if answer["error"]["code"] != "share_moved":
+                self.done.clear()
+                return False
+            for share in answer["error"]["detail"]["shares"]:
+                del self.done[share]
+        return True
 
     def call(self, name: str, body: Any) -> tuple[int, Any]:
         """Calls until the server answers: a commit may be repeated."""
@@ -102,15 +111,17 @@ class Worker:
             time.sleep(0.02)
 
 
-def events(response: http.client.HTTPResponse) -> Iterator[tuple[str, Any]]:
-    """Yields name and data of each event."""
+def events(response: http.client.HTTPResponse) -> Iterator[list[tuple[str, Any]]]:
+    """Yields name and data of the events that have arrived together."""
     buffer = b""
     while data := response.read1(65536):
         *blocks, buffer = (buffer + data).split(b"\n\n")
+        arrived = []
         for block in blocks:
             fields = dict(line.split(": ", 1) for line in block.decode().split("\n") if ": " in line and line[0] != ":")
             if "data" in fields:
-                yield fields["event"], json.loads(fields["data"])
+                arrived.append((fields["event"], json.loads(fields["data"])))
+        yield arrived
 
 
 def leave(*_: Any) -> None:

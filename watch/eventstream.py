@@ -25,8 +25,8 @@ from django_eventstream.utils import (
 )
 
 from watch import frames
-from watch.feeds import Reading, View
 from watch.hub import Hub
+from watch.reading import Reading, View
 from wire.keys import Key, keyring
 
 OF_A_PROXY = ("es-meta", "recover")  # with these parameters a proxy identifies itself to django-eventstream

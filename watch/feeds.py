@@ -1,6 +1,7 @@
 """Reads and renders each topic, seq and view once for all streams (docs/watch.md).
 
-Streams with own nodes also share readings: Batch.without cuts the own nodes' records from the shared reading.
+Streams with own nodes also share readings: Batch.without cuts the own nodes' records from the shared reading. A stream between
+the seqs of the last readings shares them, too (tail.py).
 
 A reading is kept for at most a second. Only streams opened before the start of a reading share the reading. Otherwise a stream
 could get a record deleted before the stream connected.
@@ -12,8 +13,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 from base.clock import now_ms
 from base.errors import TopicsError
@@ -25,6 +25,8 @@ from topics.diff import DIFF, Window
 from topics.stamps import seen
 from watch import frames
 from watch.batch import Batch, Segment
+from watch.reading import Reading, View
+from watch.tail import Link, Tail
 
 log = logging.getLogger(__name__)
 FRESH_SECONDS = 1.0  # seconds for which a reading is shared
@@ -34,67 +36,22 @@ MOST_BYTES = 8 * 1024 * 1024  # bytes of frames that a process keeps for sharing
 FLUSHED = "SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn()"
 
 
-# Renders the records of one read as a stream's frames. Arguments: topic, records.
-Render = Callable[[str, str], bytes]
-
-
-class View(NamedTuple):
-    """The records and the fields that a reader gets of a topic, and their form."""
-
-    limit: int
-    max_bytes: int
-    match_op: str | None
-    match: str | None
-    tags: bool
-    meta: bool
-    data: bool
-    strong: bool
-    prefixes: tuple[str, ...] = ()  # prefixes of the reader's key; readers without prefixes share their reads
-    render: Render | None = None  # None: `record` events, in which each stream can leave out records
-
-
-class Waiter(Protocol):
-    """A caller that waits for a reading."""
-
-    def reading_done(self) -> None:
-        """The reading is done. The waiter may no longer need it."""
-
-
-class Reading:
-    """A read that is queued, runs, or is done.
-
-    A reading that is done has a batch or an error. Without both, no topic has the id any more. `started` is when the query itself
-    began, after the wait for a connection.
-    """
-
-    __slots__ = ("batch", "done", "error", "started", "waiting")
-
-    def __init__(self) -> None:
-        self.started: float | None = None
-        self.done = False
-        self.batch: Batch | None = None
-        self.error: TopicsError | None = None
-        self.waiting: list[Waiter] = []
-
-    def serves(self, since: float) -> bool:
-        """Returns True if the read starts at `since` or later. A read that has not started yet serves every caller."""
-        return self.started is None or self.started >= since
-
-
 Key = tuple[int, int, View]  # topic id, from_seq, view
 
 
 class Feeds:
     """The reads of a process. Feeds run in the hub's event loop and need no lock.
 
-    `recent` holds the readings that can be shared, the oldest first. Each reading runs as its own task. The task always calls its
-    waiters at the end, even after an error. Otherwise a waiter would wait for ever.
+    `recent` holds the readings that can be shared, the oldest first. `tails` links those of them that follow each other. Each
+    reading runs as its own task. The task always calls its waiters at the end, even after an error. Otherwise a waiter would wait
+    for ever.
     """
 
     def __init__(self, store: Loop) -> None:
         self.store = store
         self.recent: OrderedDict[Key, Reading] = OrderedDict()
-        self.bytes = 0
+        self.tails: dict[tuple[int, View], Tail] = {}
+        self.bytes = 0  # of the readings in `recent`, and of what is joined in `tails`
         self.reads = 0  # for the metrics
         self.tasks: set[asyncio.Task[None]] = set()
 
@@ -104,8 +61,13 @@ class Feeds:
         The reading does not start before `since`. If the reading is not done, the caller must add itself to its waiters.
         """
         key = (topic_id, from_seq, view)
+        since = max(since, time.monotonic() - FRESH_SECONDS)
+        tail = self.tails.get((topic_id, view))
+        if tail is not None and (reading := tail.at(from_seq, since)) is not None:
+            self.keep_joined(tail, from_seq, reading)
+            return reading
         reading = self.recent.get(key)
-        if reading is None or not reading.serves(max(since, time.monotonic() - FRESH_SECONDS)):
+        if reading is None or not reading.serves(since):
             self.drop(key)
             reading = self.recent[key] = Reading()
             task = asyncio.create_task(self.run(name, key, reading))
@@ -144,12 +106,16 @@ class Feeds:
 
         A reading without progress beyond from_seq is not kept. The next caller at the same seq needs newer records.
         """
+        if reading.error is None and key[2].render is None:
+            self.check_tail(key, reading.batch)
         batch = reading.batch
         if self.recent.get(key) is reading:
             if batch is None or batch.window.next_from_seq <= key[1]:
                 del self.recent[key]
             else:
-                self.bytes += batch.bytes
+                self.bytes += reading.bytes
+                if batch.window.lost is None and key[2].render is None:
+                    self.lengthen_tail(key, reading, batch)
         old = time.monotonic() - FRESH_SECONDS
         while self.recent:
             oldest = next(iter(self.recent.values()))
@@ -158,10 +124,45 @@ class Feeds:
                 return
             self.drop(next(iter(self.recent)))
 
+    def check_tail(self, key: Key, batch: Batch | None) -> None:
+        """Drops a tail whose records may not exist any more: the topic is deleted, has lost records, or has a lower head."""
+        tail = self.tails.get((key[0], key[2]))
+        if tail is None:
+            return
+        if batch is None or batch.window.lost is not None or batch.window.head_seq < tail.links[-1].to_seq:
+            self.forget_joined(tail)
+            del self.tails[key[0], key[2]]
+
+    def lengthen_tail(self, key: Key, reading: Reading, batch: Batch) -> None:
+        topic_id, from_seq, view = key
+        tail = self.tails.get((topic_id, view))
+        if tail is None:
+            tail = self.tails[topic_id, view] = Tail(view)
+        self.forget_joined(tail)
+        tail.add(Link(from_seq, reading, batch, reading.started or 0))
+
+    def keep_joined(self, tail: Tail, from_seq: int, reading: Reading) -> None:
+        """Keeps what was joined for a stream, if there is memory for it."""
+        is_new = from_seq not in tail.joined and reading is not tail.links[-1].reading
+        if is_new and self.bytes + reading.bytes <= MOST_BYTES:
+            tail.joined[from_seq] = reading
+            self.bytes += reading.bytes
+
+    def forget_joined(self, tail: Tail) -> None:
+        self.bytes -= sum(reading.bytes for reading in tail.joined.values())
+        tail.joined.clear()
+
     def drop(self, key: Key) -> None:
         reading = self.recent.pop(key, None)
-        if reading is not None and reading.batch is not None:
-            self.bytes -= reading.batch.bytes
+        if reading is None:
+            return
+        self.bytes -= reading.bytes
+        tail = self.tails.get((key[0], key[2]))
+        if tail is not None:
+            self.forget_joined(tail)
+            tail.drop(reading)
+            if not tail.links:
+                del self.tails[key[0], key[2]]
 
 
 def read_window(name: str, key: Key) -> Script[tuple[CachedTopic, Window] | None]:

@@ -13,8 +13,8 @@ from typing import Protocol
 from topics.diff import Window
 from watch import frames
 from watch.batch import Batch
-from watch.feeds import View
 from watch.hub import Hub
+from watch.reading import View
 from watch.resume import FoundTopic
 from watch.sessions import SavedPosition, SavedPositions
 

@@ -20,7 +20,7 @@ from base.errors import Forbidden, InvalidRequest, NotFound, TopicNotFound
 from base.names import check_topic_name
 from store.script import Script, Statement
 from topics.diff import MAX_BYTES, MAX_LIMIT, Match, Seq, check_match, check_nodes
-from watch.feeds import View
+from watch.reading import View
 from wire.answer import clamped
 from wire.keys import OPEN, Key
 from wire.limits import check

@@ -15,10 +15,10 @@ from typing import Any
 from base.clock import now_ms
 from watch import frames
 from watch.arrived import Arrived
-from watch.feeds import Reading
 from watch.hub import Hub
 from watch.order import Order
 from watch.position import Position, State, id_line, reached
+from watch.reading import Reading
 from watch.resume import FoundTopic, resume
 from watch.sessions import Saved, SavedPositions, Session, packed
 from wire.keys import Key

@@ -20,10 +20,10 @@ def written(seq: int, node: str | None, data: str) -> str:
 def test_each_part_of_a_segment_is_the_text_of_its_records() -> None:
     pick = random.Random(1)
     for _ in range(300):
-        dedupes = pick.random() < 0.8
         parts, wanted, last = [], [], 0
         own = frozenset(node for node in NODES if node is not None and pick.random() < 0.4)
         for _ in range(pick.randint(1, 3)):
+            dedupes = pick.random() < 0.8
             seqs = sorted(pick.sample(range(last + 1, last + 12), pick.randint(1, 8)))
             records = [(seq, pick.choice(NODES), pick.choice(DATA)) for seq in seqs]
             last = seqs[-1]

@@ -1,0 +1,154 @@
+"""A stream that is served from the tail gets what a read of its own would get."""
+
+import asyncio
+import json
+import random
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pytest
+
+from base.clock import now_ms
+from routers.routers import RouterConfig
+from shell.follower import events
+from store.loop import here
+from tests.scripts import append, catch_up, delete_records, delete_seqs, diff, look_up, put_router, put_topic
+from topics.config import Config
+from topics.diff import Diff
+from topics.records import Append, NewRecord, check_rows
+from watch import feeds as feeds_module
+from watch.batch import Batch
+from watch.feeds import Feeds
+from watch.reading import Reading, View
+
+STEPS = 250
+TAGS, NODES = ("x", "y", "xy"), (None, "a", "b", "c")
+WHOLE = View(7, 700, None, None, True, True, True, strong=False)
+VIEWS = (WHOLE, WHOLE._replace(match_op="Eq", match="x"), WHOLE._replace(data=False, limit=100, max_bytes=100_000))
+
+
+@dataclass
+class Reader:
+    """Stands in for a stream."""
+
+    view: View
+    own: frozenset[str]
+    seq: int = 0
+
+
+class Run:
+    """Random changes of a topic, which also gets records by a router, and readers at their own seqs."""
+
+    def __init__(self, name: str, seed: int, runner: asyncio.Runner) -> None:
+        self.name, self.source, self.pick, self.runner = name, f"{name}-source", random.Random(seed), runner
+        for topic in (self.source, name):
+            put_topic(topic, Config(), now_ms())
+        put_router(name, RouterConfig(self.source, name), now_ms())
+        self.topic_id = look_up(name).id
+        self.feeds = runner.run(self.begun())
+        self.readers = [
+            Reader(view, frozenset(self.pick.sample(NODES[1:], self.pick.randint(0, 2)))) for view in VIEWS * 4
+        ]
+        self.since = 0.0  # records were removed then, which an earlier reading would show
+        self.unread = 0  # answers that took no statement
+
+    async def begun(self) -> Feeds:
+        return Feeds(here())
+
+    def change(self) -> None:
+        name = self.name if self.pick.random() < 0.7 else self.source
+        match self.pick.choices(("append", "seqs", "tag", "before", "cap", "dedupe"), (40, 2, 1, 1, 1, 1))[0]:
+            case "append":
+                rows = [self.record() for _ in range(self.pick.randint(1, 4))]
+                append(name, Append(rows), check_rows(Append(rows)), now_ms())
+                catch_up(self.topic_id, now_ms())
+                return
+            case "seqs":
+                head_seq = self.head_seq
+                delete_seqs(self.name, [self.pick.randint(max(1, head_seq - 9), head_seq + 1)], now_ms())
+            case "tag":
+                delete_records(self.name, None, self.pick.choice(TAGS), now_ms())
+            case "before":
+                delete_records(self.name, max(0, self.head_seq - self.pick.randint(0, 20)), None, now_ms())
+            case "cap":
+                put_topic(self.name, Config(cap_records=self.pick.choice((0, 10, 30))), now_ms())
+            case "dedupe":
+                put_topic(self.name, Config(dedupe_node=self.pick.random() < 0.7), now_ms())
+        self.since = time.monotonic()
+
+    def record(self) -> NewRecord:
+        data = self.pick.choice(("1", '{"a":\n [1, 2]}', '"' + "ü" * self.pick.randint(0, 90) + '"'))
+        return NewRecord(msgspec.Raw(data.encode()), self.pick.choice(TAGS), self.pick.choice(NODES))
+
+    @property
+    def head_seq(self) -> int:
+        return diff(self.name, Diff(limit=1), now_ms()).head_seq
+
+    def read(self, reader: Reader) -> None:
+        """Moves a reader on by one reading, and compares this with a diff of its own."""
+        reads = self.feeds.reads
+        reading = self.runner.run(self.answered(reader))
+        has_read = self.feeds.reads > reads
+        self.unread += not has_read
+        assert reading.error is None
+        assert reading.batch is not None
+        batch = reading.batch.without(reader.own)
+        wanted = Diff(reader.seq, limit=1000, node=list(reader.own), match=reader.view.match, include_tags=True)
+        fresh, window = diff(self.name, wanted, now_ms()), batch.window
+        assert window.next_from_seq <= window.head_seq <= fresh.head_seq
+        # A reading of just now may have found records that the cap has evicted since.
+        assert window.lost == fresh.lost or (window.lost is None and fresh.lost == "cap")
+        assert window.scanned <= reader.view.limit
+        if window.lost is not None and has_read:
+            assert (self.topic_id, reader.view) not in self.feeds.tails
+        records = json.loads(f"[{fresh.records or ''}]")
+        if not reader.view.data:
+            for record in records:
+                del record["data"]
+        shown = [record for record in self.shown(batch) if record["$seq"] >= fresh.earliest_seq]
+        assert shown == [record for record in records if record["$seq"] <= window.next_from_seq]
+        assert window.next_from_seq > reader.seq or window.caught_up or window.lost is not None
+        reader.seq = window.next_from_seq
+
+    async def answered(self, reader: Reader) -> Reading:
+        reading = self.feeds.ask(self.name, self.topic_id, reader.seq, reader.view, self.since)
+        await asyncio.gather(*self.feeds.tasks)
+        return reading
+
+    def shown(self, batch: Batch) -> list[dict[str, Any]]:
+        if batch.is_empty:
+            return []
+        ((_, data),) = events(batch.record)
+        frame = json.loads(data)
+        assert frame["from_seq"] == (batch.from_seq if batch.window.lost is None else batch.window.gap_to)
+        records: list[dict[str, Any]] = frame["records"]
+        return records
+
+    def check_memory(self) -> None:
+        kept = list(self.feeds.recent.values())
+        joined = [each for tail in self.feeds.tails.values() for each in tail.joined.values()]
+        assert self.feeds.bytes == sum(each.bytes for each in kept + joined) <= feeds_module.MOST_BYTES
+        for tail in self.feeds.tails.values():
+            assert tail.links
+            assert all(link.reading in kept for link in tail.links)
+
+
+@pytest.mark.parametrize(("seed", "most_bytes"), [(1, 8 * 1024 * 1024), (2, 8 * 1024 * 1024), (3, 5_000)])
+def test_the_tail_shows_what_a_diff_shows(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch, name: str, seed: int, most_bytes: int
+) -> None:
+    monkeypatch.setattr(feeds_module, "MOST_BYTES", most_bytes)
+    with asyncio.Runner() as runner:
+        run = Run(name, seed, runner)
+        for _ in range(STEPS):
+            run.change()
+            for reader in run.pick.sample(run.readers, 3):
+                run.read(reader)
+                run.check_memory()
+        for reader in run.readers:
+            while reader.seq < run.head_seq:
+                run.read(reader)
+        runner.run(run.feeds.store.close())
+    assert run.unread > STEPS // 10

@@ -30,6 +30,7 @@ from watch.tail import Link, Tail
 
 log = logging.getLogger(__name__)
 FRESH_SECONDS = 1.0  # seconds for which a reading is shared
+LEAST_PAUSE_SECONDS = 0.001  # the event loop's timers are no finer
 MOST_BYTES = 8 * 1024 * 1024  # bytes of frames that a process keeps for sharing
 
 # True if a crash cannot take back our reads: all inserted WAL is flushed.
@@ -77,6 +78,7 @@ class Feeds:
 
     async def run(self, name: str, key: Key, reading: Reading) -> None:
         try:
+            await self.pause(key)
             reading.batch = await self.store.drive(self.read(name, key, reading))
         except TopicsError as error:
             reading.error = error
@@ -85,9 +87,25 @@ class Feeds:
             reading.error = TopicsError(str(error))
         reading.done = True
         self.keep(key, reading)
+        self.call(key, reading)
+
+    async def pause(self, key: Key) -> None:
+        """Waits until the streams have taken up the last reading (tail.py). The more streams there are, the more records a frame
+        has."""
+        tail = self.tails.get((key[0], key[2]))
+        seconds = tail.pause(key[1], time.monotonic()) if tail is not None else 0.0
+        if seconds > LEAST_PAUSE_SECONDS:
+            await asyncio.sleep(seconds)
+
+    def call(self, key: Key, reading: Reading) -> None:
+        """Calls the waiters. The loop runs the last waiter's stream before it runs `was_served`."""
+        woken = time.monotonic()
         waiting, reading.waiting = reading.waiting, []
         for waiter in waiting:
             waiter.reading_done()
+        tail = self.tails.get((key[0], key[2]))
+        if tail is not None:
+            asyncio.get_running_loop().call_soon(lambda: tail.was_served(woken, time.monotonic()))
 
     def read(self, name: str, key: Key, reading: Reading) -> Script[Batch | None]:
         reading.started = time.monotonic()

@@ -8,6 +8,11 @@ from typing import NamedTuple
 from watch.batch import Batch, Part
 from watch.reading import Reading, View
 
+# A read waits for so many times as long as the streams took to take up the last read. So the streams of one topic use at most
+# half of the event loop, and the frames of a busy topic have more records. If the loop has time, a read does not wait.
+PACE = 1.0
+LONGEST_PAUSE_SECONDS = 0.03
+
 
 class Link(NamedTuple):
     """A done reading without a loss, and the seqs between which it has read."""
@@ -26,15 +31,25 @@ class Tail:
     """Readings of one topic for one view, each from the seq at which the one before it ended, and started after that one.
 
     `joined` has the batches that were joined for streams between two readings, by the stream's seq. With the next reading these
-    batches are too short. `Feeds` bounds the memory of both.
+    batches are too short. `Feeds` bounds the memory of both. `pause_until` is when the next read at the end may start.
     """
 
-    __slots__ = ("joined", "links", "view")
+    __slots__ = ("joined", "links", "pause_until", "view")
 
     def __init__(self, view: View) -> None:
         self.view = view
         self.links: list[Link] = []
         self.joined: dict[int, Reading] = {}
+        self.pause_until = 0.0
+
+    def was_served(self, woken: float, now: float) -> None:
+        """Notes that the streams which waited for the last reading were called at `woken`, and have taken it up."""
+        self.pause_until = now + min(PACE * (now - woken), LONGEST_PAUSE_SECONDS)
+
+    def pause(self, from_seq: int, now: float) -> float:
+        """Returns the seconds for which a read from this seq waits. A read that is not at the end does not wait."""
+        is_next = bool(self.links) and from_seq == self.links[-1].to_seq
+        return max(0.0, self.pause_until - now) if is_next else 0.0
 
     def add(self, link: Link) -> None:
         """Adds a reading that ends behind the tail. If there is a gap between both, the reading is the whole new tail."""

@@ -16,12 +16,13 @@ from shell.follower import events
 from store.loop import here
 from tests.scripts import append, catch_up, delete_records, delete_seqs, diff, look_up, put_router, put_topic
 from topics.config import Config
-from topics.diff import Diff
+from topics.diff import Diff, Window
 from topics.records import Append, NewRecord, check_rows
 from watch import feeds as feeds_module
 from watch.batch import Batch
 from watch.feeds import Feeds
 from watch.reading import Reading, View
+from watch.tail import LONGEST_PAUSE_SECONDS, PACE, Link, Tail
 
 STEPS = 250
 TAGS, NODES = ("x", "y", "xy"), (None, "a", "b", "c")
@@ -152,3 +153,20 @@ def test_the_tail_shows_what_a_diff_shows(
                 run.read(reader)
         runner.run(run.feeds.store.close())
     assert run.unread > STEPS // 10
+
+
+def link(from_seq: int, to_seq: int) -> Link:
+    batch = Batch("t", Window(None, 0, to_seq, to_seq, 1, None, 0), from_seq, ())
+    return Link(from_seq, Reading(), batch, 0.0)
+
+
+def test_the_next_read_waits_as_the_streams_of_the_last_one_took() -> None:
+    tail = Tail(WHOLE)
+    tail.add(link(3, 7))
+    assert tail.pause(7, 10.0) == 0
+    tail.was_served(10.0, 10.004)
+    assert tail.pause(7, 10.004) == pytest.approx(0.004 * PACE)
+    assert tail.pause(5, 10.004) == 0, "this read is of records that exist"
+    assert tail.pause(7, 10.004 + 0.005 * PACE) == 0, "nothing has happened since"
+    tail.was_served(20.0, 29.0)
+    assert tail.pause(7, 29.0) == pytest.approx(LONGEST_PAUSE_SECONDS)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench import footprint
 from bench.client import Client
 from bench.fill import DATA, fill
 from bench.load import Load, get, post
@@ -20,6 +21,7 @@ SECONDS = 4
 
 
 def run(instance: Instance) -> Iterator[Row]:
+    yield from footprint.idle(instance)
     client, raw = Client(instance.port), Raw(instance.servers.database_url)
     topics = f"{instance.url}/v0/topics/"
     for name in ("one", "hundred", *(f"many{n}" for n in range(1, 65))):
@@ -31,6 +33,7 @@ def run(instance: Instance) -> Iterator[Row]:
     yield from reads(client, topics, raw)
     yield from sizes(client, topics, instance)
     yield memory(instance, topics)
+    yield footprint.backends(instance, "connections to PostgreSQL after this load", 40)
 
 
 def warm_up(topics: str) -> None:

@@ -16,7 +16,7 @@ from click.shell_completion import shell_complete
 
 from base.errors import TopicsError
 from base.refusal import Refusal
-from shell.calls import append, completion, cursors, reading, routers, topics
+from shell.calls import append, backups, completion, cursors, reading, routers, topics
 from shell.calls.completion import COMPLETE
 from shell.command import Calls, Connection, Site, addressing
 
@@ -37,6 +37,13 @@ program.command(examples=["topics tail orders -n 3", "topics tail -f orders paym
 program.command(examples=["topics export orders --from-seq 1 > orders.jsonl"])(reading.export)
 program.command(examples=["topics ls", "topics ls or --json"])(reading.ls)
 program.command(short_help="Show how much is stored, and why.", examples=["topics usage"])(reading.usage)
+program.command(short_help="Write the whole database to a file.", examples=["topics backup monday.dump"])(
+    backups.backup
+)
+program.command(
+    short_help="Replace the database by a backup.",
+    examples=["topics restore monday.dump", "topics restore monday.dump --force"],
+)(backups.restore)
 program.command(examples=["topics create payments --cap-records 1000000 --durability fsync"])(topics.create)
 program.command(examples=["topics get orders", "topics get orders --json"])(topics.get)
 program.command(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
@@ -20,10 +21,15 @@ MOST_OFFERED = 200
 
 
 class Site(NamedTuple):
-    """The instance of this machine. `enter` makes the database usable, `is_up` tells whether the servers run."""
+    """The instance of this machine. `enter` makes the database usable, `is_up` tells whether the servers run.
+
+    `backup` and `restore` return what they did. They know programs that are no part of this package.
+    """
 
     enter: Callable[[], AbstractContextManager[None]]
     is_up: Callable[[], bool]
+    backup: Callable[[Path], str]
+    restore: Callable[[Path, bool], str]
 
 
 class Connection:
@@ -56,7 +62,7 @@ class Connection:
     def only_local(self) -> None:
         """Makes sure that commands can use the database directly. Raises Refusal for a remote server."""
         if self.url is not None:
-            raise Refusal("this command reads the database of this machine: leave out --url, and unset TOPICS_URL")
+            raise Refusal("this command uses the database of this machine: leave out --url, and unset TOPICS_URL")
         assert self.server
 
     def for_completion(self) -> Server | None:

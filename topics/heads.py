@@ -48,3 +48,11 @@ SELECT greatest(floor_seq, CASE WHEN ttl_ms > 0 THEN topic_seq_at(topic_id, floo
   FROM topics_topichead JOIN topics_topic ON id = topic_id
  WHERE topic_id = %(topic_id)s
 """
+# Raises an error if a topic has no head, or a record above its head. The end of a restore has no search_path
+# (topics_project/backups.py).
+HEADS_FIT = """
+DO $$ BEGIN IF EXISTS (
+    SELECT FROM {schema}.topics_topic t LEFT JOIN {schema}.topics_topichead h ON h.topic_id = t.id
+     WHERE h.topic_id IS NULL OR h.head_seq < (SELECT max(seq) FROM {schema}.topics_record r WHERE r.topic_id = t.id)
+    ) THEN RAISE EXCEPTION 'a topic has a record above its head'; END IF; END $$;
+"""

@@ -27,6 +27,18 @@ def entered() -> Iterator[None]:
         yield
 
 
+def backup(file: Path) -> str:
+    from topics_project import backups  # needs Django
+
+    return backups.backup(file)
+
+
+def restore(file: Path, force: bool) -> str:
+    from topics_project import backups
+
+    return backups.restore(file, force)
+
+
 def is_up() -> bool:
     return bool(os.environ.get("DATABASE_URL")) or embedded.running() is not None
 
@@ -41,7 +53,7 @@ def is_called(arguments: Sequence[str]) -> bool:
 
 def run(arguments: Sequence[str]) -> None:
     """Runs a shell command. Raises SystemExit if the command fails."""
-    main(arguments[1:] if arguments[:1] == ["topics"] else arguments, called(), Site(entered, is_up))
+    main(arguments[1:] if arguments[:1] == ["topics"] else arguments, called(), Site(entered, is_up, backup, restore))
 
 
 def called() -> str:

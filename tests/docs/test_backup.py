@@ -22,8 +22,8 @@ from tests.watch.wire import Api
 from topics_project.embedded.postgres import Postgres
 
 PAGE = "docs/guides/backup.md"
-FULL, *RESTORE = commands(PAGE)
-DUMP = commands("docs/guides/upgrading.md")
+BACKUP, RESTORE, FULL, *RECOVER = commands(PAGE)
+MOVE = commands("docs/guides/upgrading.md")
 
 
 class Own:
@@ -75,6 +75,31 @@ def own() -> Iterator[Own]:
     shutil.rmtree(folder)
 
 
+def printed(commands: list[str], folder: Path, data: Path, **settings: str) -> None:
+    """Runs commands of `topics` as printed. Each must succeed."""
+    topics = f'topics() {{ "{sys.executable}" "{ROOT / "manage.py"}" topics "$@"; }}'
+    script = "\n".join([topics, *commands])
+    done = subprocess.run(
+        ["bash", "-euc", script],
+        cwd=folder,
+        env=environment(data, **settings),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_from_one_machine_to_servers_of_ones_own(own: Own, instances: Any, server: Instance, tmp_path: Path) -> None:
+    old = instances()
+    Api(old.port).append("orders", "one", "two")
+    assert old.stop() == 0
+    redis = server.servers.redis_url.rpartition("/")[0] + "/9"
+    with own.running("data") as connection:
+        printed(MOVE, tmp_path, old.data, NEW_DATABASE_URL=own.url, NEW_REDIS_URL=redis)
+        found = connection.execute("SELECT topic, data #>> '{}' FROM topic_log ORDER BY seq").fetchall()
+    assert found == [("orders", "one"), ("orders", "two")]
+
+
 def test_back_to_a_point_in_time(own: Own, server: Instance, tmp_path: Path) -> None:
     settings = {
         "DATABASE_URL": own.url,
@@ -94,12 +119,13 @@ def test_back_to_a_point_in_time(own: Own, server: Instance, tmp_path: Path) -> 
             undone = api.append("orders", *range(2000))
         connection.execute("CREATE DATABASE copy")
         copy = own.url.replace("/postgres", "/copy")
-        own.shell("cd /srv/wal/..; " + "\n".join(DUMP), OLD_DATABASE_URL=own.url, DATABASE_URL=copy)
+        printed([BACKUP], tmp_path, tmp_path, **settings)
+        printed([RESTORE], tmp_path, tmp_path, **{**settings, "DATABASE_URL": copy})
         with psycopg.connect(copy) as other:
             assert other.execute("SELECT count(*) FROM topic_log").fetchone() == (2003,)
         segment = connection.execute("SELECT pg_walfile_name(pg_switch_wal())").fetchone()[0]
         until((own.folder / "wal" / segment).exists, "the WAL to be archived")
-    own.shell("\n".join(RESTORE), POINT_IN_TIME=point)
+    own.shell("\n".join(RECOVER), POINT_IN_TIME=point)
     with own.running("backup"), web(tmp_path, **settings) as port:
         api = Api(port)
         read = api.done("POST", "/v0/topics/orders/diff", {"from_seq": 1})

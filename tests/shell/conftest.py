@@ -17,6 +17,7 @@ from psycopg.conninfo import make_conninfo
 from shell.cli import main
 from shell.command import Site
 from tests.instances import ROOT, Instance
+from topics_project.shell import backup, restore
 
 
 @dataclass
@@ -80,8 +81,8 @@ def not_to_be_entered() -> contextlib.AbstractContextManager[None]:
     raise AssertionError("the database of this machine is none of its business")
 
 
-HERE = Site(contextlib.nullcontext, lambda: True)  # Django is set up
-NOWHERE = Site(not_to_be_entered, lambda: False)
+HERE = Site(contextlib.nullcontext, lambda: True, backup, restore)  # Django is set up
+NOWHERE = Site(not_to_be_entered, lambda: False, backup, restore)
 
 
 def open_pipe(content: bytes) -> io.TextIOWrapper:

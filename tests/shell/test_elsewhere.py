@@ -41,6 +41,8 @@ def test_an_append_is_taken_up_again(elsewhere: Shell, name: str, tmp_path: Path
         (("--url", "http://me:secret@host", "ls"), "--url contains a user name or password"),
         (("--key", "é", "ls"), "invalid --key"),
         (("usage",), "leave out --url"),
+        (("backup", "a.dump"), "leave out --url"),
+        (("restore", "a.dump"), "leave out --url"),
     ],
 )
 def test_what_cannot_be_used_is_refused(elsewhere: Shell, arguments: tuple[str, ...], told: str) -> None:

@@ -76,7 +76,9 @@ def run(url: str, *arguments: str) -> tuple[int, str]:
     return done.returncode, done.stderr.decode()
 
 
-@pytest.mark.parametrize("call", [("ls",), ("export", "a"), ("tail", "a"), ("append", "a"), ("usage",)])
+@pytest.mark.parametrize(
+    "call", [("ls",), ("export", "a"), ("tail", "a"), ("append", "a"), ("usage",), ("backup", "a.dump")]
+)
 def test_a_database_that_is_away_is_one_line(call: tuple[str, ...]) -> None:
     code, err = run(f"postgresql://nobody@127.0.0.1:{free_port()}/none", *call)
     assert code == 1

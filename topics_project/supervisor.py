@@ -1,4 +1,4 @@
-"""Runs one instance in the foreground: migrates, creates the first admin, and runs web, workers and beat until a signal.
+"""Runs one instance in the foreground: migrates, creates the first admin, and runs web, worker, push and beat until a signal.
 
 The supervisor restarts children that exit. A second supervisor in the same folder is refused. PostgreSQL and Redis are not
 children of this process. Their guard (embedded/servers.py) runs until the last user of the servers exits.

@@ -25,7 +25,7 @@ TOPICS = (
     Column("BYTES", "bytes", ">16"),
     Column("EARLIEST", "earliest_seq", ">14"),
     Column("HEAD", "head_seq", ">14"),
-    Column("DURABLE", "durable", "7"),
+    Column("FSYNC", "durable", "5"),
     Column("NAME", "topic", ""),
 )
 

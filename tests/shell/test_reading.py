@@ -114,7 +114,7 @@ def test_ls_by_prefix(shell: Shell, db: None) -> None:
     for name in ("a:1", "a:2", "A", "b", "a_"):
         put(name, "1", "22")
     lines = shell("ls", "a").out.decode().splitlines()
-    assert lines[0].split() == ["RECORDS", "BYTES", "EARLIEST", "HEAD", "DURABLE", "NAME"]
+    assert lines[0].split() == ["RECORDS", "BYTES", "EARLIEST", "HEAD", "FSYNC", "NAME"]
     assert [line.split() for line in lines[1:]] == [["2", "3", "1", "2", "no", name] for name in ("a:1", "a:2", "a_")]
     assert shell("ls", "-q").out.split() == [b"A", b"a:1", b"a:2", b"a_", b"b"]
     assert shell("ls", "a_", "-q").out.split() == [b"a_"]

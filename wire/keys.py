@@ -27,12 +27,12 @@ from wire.client import MOST_KNOWN
 
 SECRET = re.compile(r"[!-~]+")  # characters that a header can carry
 PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:>-]*", re.ASCII)
-SCOPES = ("read", "write", "delete", "admin")
+SCOPES = ("read", "write", "commit", "delete", "admin")
 LEAST_SECRET = 16  # least characters of a secret in the environment, if others can reach the server
 # The keys of the admin (topics.models.ApiKey). The table is small, so the query needs no index.
 KEYS = """
-SELECT id, name, secret_sha256, previous_sha256, previous_until_ts, expires_ts, revoked_ts, read, write, delete_scope, admin,
-       prefixes
+SELECT id, name, secret_sha256, previous_sha256, previous_until_ts, expires_ts, revoked_ts, read, write, commit, delete_scope,
+       admin, prefixes
   FROM topics_apikey
 """
 # Accurate to the minute, because the last use is for people and not worth a write each second.
@@ -106,6 +106,12 @@ def sha256(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
 
 
+def granted(scopes: Iterable[str]) -> frozenset[str]:
+    """Returns the scopes of a key. The scope `admin` includes `commit`."""
+    found = frozenset(scopes)
+    return found | {"commit"} if "admin" in found else found
+
+
 def parse_keys(text: str, least: int = 1) -> dict[bytes, Key]:
     """Parses `secret:scopes:prefix|prefix` entries, separated by commas. Scopes are joined by `+`, prefixes are optional.
 
@@ -133,7 +139,7 @@ def parse_keys(text: str, least: int = 1) -> dict[bytes, Key]:
         if digest in keys:
             raise MalformedKeys(f"entry {place} has the secret of another entry: choose another secret")
         id = f"env:{digest.hex()[:12]}"
-        keys[digest] = Key(id, wanted, tuple(filter(None, prefixes.split("|"))), digest=digest)
+        keys[digest] = Key(id, granted(wanted), tuple(filter(None, prefixes.split("|"))), digest=digest)
     if text.strip() and not keys:
         raise MalformedKeys("the setting has no entry")  # an operator who sets it does not want an open server
     return keys
@@ -224,13 +230,14 @@ class Row(NamedTuple):
     revoked_ts: int | None
     read: bool
     write: bool
+    commit: bool
     delete_scope: bool
     admin: bool
     prefixes: str
 
     def scopes(self) -> frozenset[str]:
-        granted = {"read": self.read, "write": self.write, "delete": self.delete_scope, "admin": self.admin}
-        return frozenset(scope for scope, on in granted.items() if on)
+        columns = (self.read, self.write, self.commit, self.delete_scope, self.admin)
+        return granted(scope for scope, is_on in zip(SCOPES, columns, strict=True) if is_on)
 
     def key(self, digest: bytes, until_ms: int | None) -> Key:
         return Key(f"key:{self.id}", self.scopes(), tuple(self.prefixes.split()), self.name, digest, until_ms)

@@ -17,6 +17,7 @@ from wire.keys import Key
 PERMISSIONS = {
     "read": ("topics.view_topic", "topics.view_cursor", "routers.view_router"),
     "write": ("console.append_record",),
+    "commit": ("topics.change_cursor",),
     "delete": ("topics.delete_topic", "topics.delete_cursor", "routers.delete_router"),
     "admin": (
         "topics.add_topic",

@@ -74,6 +74,21 @@ def test_the_list_is_one_query(browser: Client, queries: Any) -> None:
     assert [row[4:] for row in rows(page)] == [["never", "never", "no"]] * 2
 
 
+def test_a_consumer_commits_and_changes_nothing_else(browser: Client) -> None:
+    def scopes(secret: str) -> frozenset[str]:
+        ring = Keyring()
+        ring.refresh()
+        return ring.authenticate(f"Bearer {secret}").scopes
+
+    consumer, secret = create(browser, commit="on")
+    assert rows(browser.get(LIST).content.decode())[0][1] == "read commit"
+    assert scopes(secret) == {"read", "commit"}
+    browser.post(change(consumer), {"name": "reader", "read": "on", "prefixes": ""})
+    assert scopes(secret) == {"read"}
+    _, operators = create(browser, name="operator", admin="on")
+    assert scopes(operators) == {"read", "commit", "admin"}
+
+
 def test_last_use_is_shown(browser: Client) -> None:
     key, secret = create(browser)
     ring = Keyring()

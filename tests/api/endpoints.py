@@ -7,7 +7,12 @@ from typing import Any, NamedTuple
 
 from django.urls import URLPattern, URLResolver, get_resolver
 
-SCOPES = ("read", "write", "delete", "admin")
+SCOPES = ("read", "write", "commit", "delete", "admin")
+# The scopes of a key that lacks a scope. `admin` includes `commit`, so a key without `commit` has no `admin`.
+LACKING = {
+    scope: "+".join(each for each in SCOPES if each != scope and (scope, each) != ("commit", "admin"))
+    for scope in SCOPES
+}
 Endpoint = tuple[str, str]
 
 
@@ -33,7 +38,7 @@ TABLE: dict[Endpoint, Call] = {
     ("GET", "topics/<topic>/records"): Call(("read",)),
     ("GET", "topics/<topic>/records/<seq>"): Call(("read",)),
     ("GET", "topics/<topic>/cursors"): Call(("read",)),
-    ("PUT", "topics/<topic>/cursors/<cursor>"): Call(("admin",), {"at": "head"}),
+    ("PUT", "topics/<topic>/cursors/<cursor>"): Call(("commit",), {"at": "head"}),
     ("GET", "topics/<topic>/cursors/<cursor>"): Call(("read",)),
     ("DELETE", "topics/<topic>/cursors/<cursor>"): Call(("delete",)),
     ("GET", "topics/<topic>/groups"): Call(("read",)),

@@ -13,13 +13,13 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.api.clients import ApiClient, HttpClient, Reply
-from tests.api.endpoints import SCOPES, TABLE, Endpoint, filled
+from tests.api.endpoints import LACKING, SCOPES, TABLE, Endpoint, filled
 from tests.groups.member import session_of
 from tests.instances import Instance, start
 from topics_project.urls import ROUTES
 
 KEYS = f"all:{'+'.join(SCOPES)}," + ",".join(
-    f"no-{scope}:{'+'.join(each for each in SCOPES if each != scope)},in-{scope}:{scope}:elsewhere" for scope in SCOPES
+    f"no-{scope}:{LACKING[scope]},in-{scope}:{scope}:elsewhere" for scope in SCOPES
 )
 ENDPOINTS = {
     **{endpoint: call.body for endpoint, call in TABLE.items()},

@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from tests.api.clients import ApiClient, HttpClient, Reply
-from tests.api.endpoints import PUBLIC, SCOPES, STREAMS, TABLE, Endpoint, endpoints, filled
+from tests.api.endpoints import LACKING, PUBLIC, SCOPES, STREAMS, TABLE, Endpoint, endpoints, filled
 from tests.groups.member import session_of
 from tests.instances import Instance, start
 from topics_project.urls import DESCRIBED
 from wire.openapi import schema
 
 ALL = "+".join(SCOPES)
-LACKING = {scope: "+".join(each for each in SCOPES if each != scope) for scope in SCOPES}
 KEYS = ",".join(
     [f"root:{ALL}", f"mine:{ALL}:mine", *(f"no-{scope}:{rest}" for scope, rest in LACKING.items())]
     + [f"only-{scopes}:{scopes}:mine" for scopes in (*SCOPES, "read+write")]

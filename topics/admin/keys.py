@@ -55,11 +55,12 @@ class ApiKeyForm(forms.ModelForm):
 
     class Meta:
         model = ApiKey
-        fields = ("name", "read", "write", "delete_scope", "admin", "prefixes")
+        fields = ("name", "read", "write", "commit", "delete_scope", "admin", "prefixes")
         help_texts = {
             "name": "The client of the key.",
             "read": "Read topics, records, cursors and routers: GETs, diff, watch.",
             "write": "Append. An append can create its topic.",
+            "commit": "Set named cursors: a consumer stores its position.",
             "delete_scope": "Delete topics, records, cursors and routers.",
             "admin": "Create and configure topics, cursors and routers (PUTs). Without prefixes also read the server's metrics.",
         }
@@ -134,7 +135,7 @@ class ApiKeyAdmin(DomainAdmin):
     actions = ("revoke",)
     fieldsets = (
         (None, {"fields": ("name",)}),
-        ("It may", {"fields": ("read", "write", "delete_scope", "admin")}),
+        ("It may", {"fields": ("read", "write", "commit", "delete_scope", "admin")}),
         ("Names", {"fields": ("prefixes",)}),
         ("Until when", {"fields": ("expires",)}),
     )

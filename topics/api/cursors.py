@@ -43,7 +43,7 @@ class PutCursor(Request):
     "PUT",
     CURSOR,
     "put_cursor",
-    scope="admin",
+    scope="commit",
     body=PutCursor,
     answers={200: CursorAnswer, 201: CursorAnswer},
     errors=(TopicNotFound, CursorMoved, Incompatible),

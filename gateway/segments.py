@@ -50,6 +50,9 @@ class Segment:
     def end(self) -> int | None:
         return None if self.upto is None else self.upto + self.offset
 
+    def holds(self, position: int) -> bool:
+        return self.begin < position and (self.end is None or position <= self.end)
+
     @property
     def renaming(self) -> Renaming:
         return Renaming(

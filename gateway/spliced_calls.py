@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from base.errors import HeadMismatch, InvalidRequest, NotFound, PayloadTooLarge, TopicNotEmpty
 from gateway.api import MOST_BODY_BYTES, Operation, Request, Response, RouterContext, without
+from gateway.copies import MOST_SEQS
 from gateway.edits import decoded
 from gateway.edits import encoded as raw
 from gateway.identifiers import parameter
@@ -101,6 +102,7 @@ async def to_last(topic: Spliced, context: RouterContext, request: Request) -> R
 
 class DeleteBody(msgspec.Struct):
     before_seq: Annotated[int, Meta(ge=0, le=LARGEST_SEQ)] | None = None
+    seqs: Annotated[list[Annotated[int, Meta(ge=0, le=LARGEST_SEQ)]], Meta(max_length=MOST_SEQS)] | None = None
 
 
 async def delete_records(topic: Spliced, context: RouterContext, request: Request) -> Response:
@@ -110,7 +112,8 @@ async def delete_records(topic: Spliced, context: RouterContext, request: Reques
     """
     request = await unzipped(request)
     body = await request.json(Raws)
-    before = (await request.json(DeleteBody)).before_seq
+    wanted = await request.json(DeleteBody)
+    before = wanted.before_seq
     deleted = 0
     await topic.extent(context, request)  # raises TopicNotFound if the topic is absent
     for segment in topic.segments:
@@ -120,6 +123,11 @@ async def delete_records(topic: Spliced, context: RouterContext, request: Reques
             own["before_seq"] = raw(most - segment.offset if most > segment.begin + 1 else 0)
         elif segment.upto is not None and "match" in body:
             own["before_seq"] = raw(segment.upto + 1)
+        if wanted.seqs is not None:
+            held = [seq - segment.offset for seq in wanted.seqs if segment.holds(seq)]
+            if not held and segment is not topic.last:
+                continue
+            own["seqs"] = raw(held)
         response = await segment.ask(context, segment.request(request, "POST", "/delete", body=own))
         if response is not None:
             deleted += (await response.decoded())["deleted"]

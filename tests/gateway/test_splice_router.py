@@ -250,6 +250,19 @@ def test_records_are_deleted_on_both_sides_of_the_seam(client, name: str) -> Non
     assert diff(client, name)["earliest_seq"] == 8
 
 
+def test_records_are_deleted_by_seq_on_both_sides_of_the_seam(client, name: str) -> None:
+    client.append(name, 6, 7, 8)
+    done = client.post(f"/v0/topics/{name}/delete", {"seqs": [7, 2, 4, 99]}).json
+    assert (done["deleted"], done["count"], done["head_seq"]) == (3, 5, 8)
+    window = diff(client, name)
+    assert (seqs(window), window["tombstone"]) == ([1, 3, 5, 6, 8], None)
+    assert client.post(f"/v0/topics/{name}/delete", {"seqs": [2, 7]}).json["deleted"] == 0
+    for wrong in ({"seqs": [1], "before_seq": 3}, {"seqs": ["1"]}, {"seqs": 1}, {"seqs": [1] * 5001}):
+        refused = client.post(f"/v0/topics/{name}/delete", wrong)
+        assert (refused.status, refused.code) == (400, "invalid_request"), wrong
+    assert seqs(diff(client, name)) == [1, 3, 5, 6, 8]
+
+
 def test_records_of_a_sealed_segment_are_not_deleted(servers, client, name: str) -> None:
     client.append(name, 6)
     servers[0].call("PUT", f"/v0/topics/{name}", {"sealed": True})

@@ -95,8 +95,11 @@ def test_from_one_machine_to_servers_of_ones_own(own: Own, instances: Any, serve
     assert old.stop() == 0
     redis = server.servers.redis_url.rpartition("/")[0] + "/9"
     with own.running("data") as connection:
-        printed(MOVE, tmp_path, old.data, NEW_DATABASE_URL=own.url, NEW_REDIS_URL=redis)
-        found = connection.execute("SELECT topic, data #>> '{}' FROM topic_log ORDER BY seq").fetchall()
+        connection.execute("CREATE DATABASE new")
+        new = own.url.replace("/postgres", "/new")
+        printed(MOVE, tmp_path, old.data, NEW_DATABASE_URL=new, NEW_REDIS_URL=redis)
+        with psycopg.connect(new) as other:
+            found = other.execute("SELECT topic, data #>> '{}' FROM topic_log ORDER BY seq").fetchall()
     assert found == [("orders", "one"), ("orders", "two")]
 
 

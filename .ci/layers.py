@@ -18,6 +18,7 @@ each additional round trip would hold the head's lock longer.
     push             Routemaster's bus
     routers          forwarding
     groups           consumer groups
+    queues           queues, whose jobs workers share
     watch            streams
     topics           the log
     gateway          several servers behind one address, in a process of its own

@@ -46,7 +46,7 @@ class InvalidRequest(TopicsError):
 
 
 class BatchTooLarge(TopicsError):
-    """The append has more records than one append can carry."""
+    """The append has more records, or the ack more seqs, than one call can carry."""
 
     status, code = 400, "batch_too_large"
 

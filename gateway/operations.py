@@ -41,6 +41,10 @@ class Operation(enum.Enum):
     GET_ROUTER = "get_router"
     PUT_ROUTER = "put_router"
     DELETE_ROUTER = "delete_router"
+    CLAIM = "claim"
+    ACK = "ack"
+    NACK = "nack"
+    EXTEND = "extend"
     WATCH = "watch"
     WATCH_STREAM = "watch_stream"
     TOPIC_EVENTS = "topic_events"
@@ -123,6 +127,10 @@ TABLE = {
     "get_router": "GET /v0/routers/:name",
     "put_router": "PUT /v0/routers/:name",
     "delete_router": "DELETE /v0/routers/:name",
+    "claim": "POST /v0/topics/:topic/claim",
+    "ack": "POST /v0/topics/:topic/ack",
+    "nack": "POST /v0/topics/:topic/nack",
+    "extend": "POST /v0/topics/:topic/extend",
     "watch": "POST /v0/watch",
     "watch_stream": "GET /v0/watch/:name",
     "topic_events": "GET /v0/topics/:topic/events",

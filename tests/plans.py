@@ -29,6 +29,10 @@ TABLES = (
     "topics_topic",
     "topics_lasthead",
     "topics_idempotencykey",
+    "queues_lease_logged",
+    "queues_lease_unlogged",
+    "queues_queue_logged",
+    "queues_queue_unlogged",
 )
 
 COUNTERS = """

@@ -32,6 +32,8 @@ Priority = Annotated[int, Meta(ge=-(2**62), le=2**62)]
 TopicType = Annotated[Literal["log", "queue"], Meta(title="TopicType")]
 Discard = Annotated[Literal["old", "reject"], Meta(title="Discard")]
 Durability = Annotated[Literal["fsync", "disk", "memory", "ephemeral"], Meta(title="Durability")]
+MIN_LEASE_MS, MAX_LEASE_MS, MAX_JITTER_MS = 100, 86_400_000, 60_000
+LeaseMs = Annotated[int, Meta(ge=MIN_LEASE_MS, le=MAX_LEASE_MS)]
 MAX_PRIORITY = 1000
 QUEUES_ONLY = frozenset(("lease_ms", "claim_jitter_ms", "max_deliveries", "dead_letter", "leases_durable"))
 
@@ -40,7 +42,7 @@ class Config(Request):
     """Any subset of a topic's config, as a client sends it."""
 
     type: TopicType | UnsetType = UNSET
-    """Type of the topic: `log`. `"log"` for a new topic. Cannot change."""
+    """Type of the topic: a log, or a queue whose records are jobs. `"log"` for a new topic. Cannot change."""
     ttl_ms: Amount | UnsetType = UNSET
     """Milliseconds after which a record expires, by its `$ts`. A read never shows an expired record. `0` for a new topic:
     records do not expire."""
@@ -66,16 +68,16 @@ class Config(Request):
     """Milliseconds for which the topic remembers an idempotency key. `120000` for a new topic."""
     dedupe_node: bool | UnsetType = UNSET
     """False: reads of this topic leave out no records by `node`. `true` for a new topic."""
-    lease_ms: Amount | UnsetType = UNSET
-    """For queues, in milliseconds. Stored and shown, without effect yet. `30000` for a new topic."""
-    claim_jitter_ms: Amount | UnsetType = UNSET
-    """For queues, in milliseconds. Stored and shown, without effect yet. `0` for a new topic."""
+    lease_ms: LeaseMs | UnsetType = UNSET
+    """For queues: milliseconds until a claimed job comes back, if its claim has no `lease_ms`. `30000` for a new topic."""
+    claim_jitter_ms: Annotated[int, Meta(ge=0, le=MAX_JITTER_MS)] | UnsetType = UNSET
+    """For queues: milliseconds in which claims wait for each other. Then they share the jobs evenly. `0` for a new topic."""
     max_deliveries: Annotated[int, Meta(ge=0, le=2**31 - 1)] | UnsetType = UNSET
-    """For queues. Stored and shown, without effect yet. `0` for a new topic."""
+    """For queues: the most deliveries of a job. Then it moves to `dead_letter`. 0: no limit. `0` for a new topic."""
     dead_letter: str | UnsetType | None = UNSET
-    """For queues: the name of a topic. Stored and shown, without effect yet. `null` for a new topic."""
+    """For queues: the topic that gets the jobs after `max_deliveries`. Null: they come back. `null` for a new topic."""
     leases_durable: bool | UnsetType = UNSET
-    """For queues. Stored and shown, without effect yet. `false` for a new topic."""
+    """For queues. True: leases survive a crash of PostgreSQL. False: all jobs are then ready again. `false` for a new topic."""
     sealed: bool | UnsetType = UNSET
     """True: the topic takes no records and no deletes (409 `topic_sealed`). Routers into it wait. `false` for a new topic."""
 
@@ -97,10 +99,6 @@ class Config(Request):
             given.setdefault("durability", "fsync" if durable else "disk")
         if given.get("priority") is not None:
             given["priority"] = within_bounds(given["priority"])
-        for name in QUEUES_ONLY & given.keys():
-            # A client may send back the value of an answer. Any other value would be stored without an effect.
-            if given[name] != TOPIC[name]:
-                raise InvalidRequest(f"{name} is for queues, which do not exist yet: leave it out", field=name)
         return given
 
 
@@ -136,15 +134,15 @@ class WholeConfig(msgspec.Struct):
     dedupe_node: bool
     """False: reads of this topic leave out no records by `node`."""
     lease_ms: int
-    """For queues, in milliseconds. Without effect yet."""
+    """For queues: milliseconds after which a claimed job comes back."""
     claim_jitter_ms: int
-    """For queues, in milliseconds. Without effect yet."""
+    """For queues: milliseconds in which claims wait for each other, to share the jobs evenly."""
     max_deliveries: int
-    """For queues. Without effect yet."""
+    """For queues: the most deliveries of a job. 0: no limit."""
     dead_letter: str | None
-    """For queues: the name of a topic. Without effect yet."""
+    """For queues: the topic that gets the jobs after `max_deliveries`."""
     leases_durable: bool
-    """For queues. Without effect yet."""
+    """For queues: whether leases survive a crash of PostgreSQL."""
     sealed: bool
     """True: the topic takes no records and no deletes."""
 
@@ -296,7 +294,7 @@ def insert_topic(name: str, fields: dict[str, Any], now: int) -> Script[CachedTo
 def check_new(name: str, fields: dict[str, Any]) -> Script[None]:
     """Raises Throttled or InvalidRequest if no new topic with these columns is allowed."""
     check_topic_name(name)
-    check_type(fields)
+    check_queue_fields(name, fields.get("type", Topic.Type.LOG), fields)
     hooks.value.check_config(name, fields.get("discard", TOPIC["discard"]), fields.get("sealed", False))
     yield from limits.check_topics(name)
 
@@ -308,10 +306,26 @@ def new_topic(id: int, name: str, fields: dict[str, Any], now: int) -> CachedTop
     )
 
 
-def check_type(fields: dict[str, Any]) -> None:
-    """Raises InvalidRequest for a queue, because there are no queues yet."""
-    if fields.get("type") == Topic.Type.QUEUE:
-        raise InvalidRequest('queues do not exist yet: leave out type "queue"', field="type")
+def foreign_field(type: str, fields: dict[str, Any]) -> str | None:
+    """Returns a field that only queues have, or None.
+
+    A client may send back the value of an answer. In a log, any other value would be stored without an effect.
+    """
+    if type == Topic.Type.QUEUE:
+        return None
+    return next((field for field in sorted(QUEUES_ONLY & fields.keys()) if fields[field] != TOPIC[field]), None)
+
+
+def check_queue_fields(name: str, type: str, fields: dict[str, Any]) -> None:
+    """Raises InvalidRequest if a log gets fields of queues, or if the dead letter topic is invalid."""
+    field = foreign_field(type, fields)
+    if field is not None:
+        raise InvalidRequest(f'{field} is for queues: leave it out, or create the topic with type "queue"', field=field)
+    dead_letter = fields.get("dead_letter")
+    if dead_letter is not None:
+        check_topic_name(dead_letter, "dead_letter")
+        if dead_letter == name:
+            raise InvalidRequest("dead_letter is the queue itself: name another topic", field="dead_letter")
 
 
 def configured(fields: dict[str, Any]) -> WholeConfig:
@@ -344,8 +358,8 @@ def put_topic(name: str, config: Config, now: int, *, create: bool = True) -> Sc
     """
     fields = config.fields()
     check_topic_name(name)
-    # If a client asks for a queue and a log has the name, the client gets Incompatible.
-    may_create = create and fields.get("type") != Topic.Type.QUEUE
+    # The fields of a queue without its type can only change a queue that exists.
+    may_create = create and foreign_field(fields.get("type", Topic.Type.LOG), fields) is None
     while True:
         known = cached(name)
         if may_create and known is None and (yield from create_topic(name, fields, now, noted=True)):
@@ -356,7 +370,8 @@ def put_topic(name: str, config: Config, now: int, *, create: bool = True) -> Sc
             return Put(after, False)
         if not create:
             raise absent(name)
-        check_type(fields)
+        if not may_create:
+            check_queue_fields(name, Topic.Type.LOG, fields)
 
 
 def change_once(name: str, fields: dict[str, Any], now: int) -> Script[WholeConfig | None]:
@@ -380,6 +395,7 @@ def change_topic(
         raise Incompatible(
             f"topic {name!r} is a {before.type}, and its type cannot change to {changed['type']}", type=before.type
         )
+    check_queue_fields(name, before.type, fields)
     if not changed:
         return before
     yield Statement(SEAL if changed.get("sealed") else OUTDATE, ([topic_id],))

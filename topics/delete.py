@@ -20,6 +20,7 @@ from topics.config import LOCK_CONFIG, as_dict, stored
 from topics.diff import Match, Seq, check_match
 from topics.hooks import hooks
 from topics.insert import array
+from topics.models import Topic
 from topics.removal import EXTENT, Deleted, Deletion, SoleDeletion
 from wire.keys import OPEN, Key
 from wire.parse import Destruction
@@ -107,9 +108,12 @@ def deleting(
         if topic.derived:
             yield from hooks.value.before_read(topic, now)  # the delete must find all that a reader sees
         try:
-            return (yield from delete(topic))
+            deleted = yield from delete(topic)
         except Outdated:
             return None
+        if deleted is not None and deleted.deleted and topic.type == Topic.Type.QUEUE:
+            yield from hooks.value.after_delete(topic, now)
+        return deleted
 
     return as_known(name, work)
 

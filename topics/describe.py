@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from store.script import Script, Statement
 from topics import config
 from topics.cache import CachedTopic, as_known
-from topics.hooks import hooks
+from topics.hooks import JobCounts, hooks
 from topics.models import Topic
 from topics.recency import effective_priority, last_read
 
@@ -53,10 +53,11 @@ class State(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A topic with its whole config."""
+    """A topic with its whole config. `jobs`: the figures of a queue, None for a log."""
 
     state: State
     config: config.WholeConfig
+    jobs: JobCounts | None
 
 
 def held(name: str, now: int) -> Script[Held]:
@@ -68,8 +69,13 @@ def held(name: str, now: int) -> Script[Held]:
         rows = yield Statement(ONE, (topic.expired_ts(now), topic.id, topic.version), quick=True)
         if not rows:
             return None
+        jobs = None
+        if topic.type == Topic.Type.QUEUE:
+            jobs = yield from hooks.value.count_jobs(topic, now)
+            if jobs is None:
+                return None
         known = (topic.id, name, topic.durability, topic.priority, topic.auto_priority, topic.created_ts)
-        return Held(from_row((*known, *rows[0]), now), config.remembered(topic))
+        return Held(from_row((*known, *rows[0]), now), config.remembered(topic), jobs)
 
     return as_known(name, look)
 

@@ -11,6 +11,14 @@ from topics.cache import CachedTopic
 from wire.keys import Key
 
 
+class JobCounts(NamedTuple):
+    """The numbers of ready jobs, of jobs in flight, and of jobs that were moved to the dead letter topic."""
+
+    ready: int
+    in_flight: int
+    dead_lettered: int
+
+
 class Hooks(NamedTuple):
     # Called before a read of a topic that routers forward into (topic, now). The read must see every record that was
     # acknowledged upstream before.
@@ -29,6 +37,10 @@ class Hooks(NamedTuple):
     # Returns when a topic's head differs from a seq, when the topic is sealed, or after the time (topic id, seq, seconds). The
     # result is False if the time is over or this process is about to end, and otherwise True: waiting again makes sense.
     until_moved: Callable[[int, int, float], Awaitable[bool]]
+    # Called after a client deleted records of a queue (queue, now), in another transaction. The jobs are in flight no longer.
+    after_delete: Callable[[CachedTopic, int], Script[None]]
+    # Returns the figures of a queue (queue, now), or None if the topic has another version.
+    count_jobs: Callable[[CachedTopic, int], Script[JobCounts | None]]
 
 
 hooks: Slot[Hooks] = Slot()

@@ -9,7 +9,7 @@ ABOUT = """\
 Durable event topics, routers and push delivery over HTTP.
 
 The examples run in the order of this page. The first examples create the topic `example-orders` and append to it. No example
-deletes it.
+deletes it. The examples of queues need a queue: `PUT /v0/topics/example-jobs` with `{"type": "queue"}`.
 
 Read next:
 
@@ -22,6 +22,7 @@ TAGS = {
     "topics": "A topic is a named log of records.",
     "records": "Append, read and delete records.",
     "cursors": "A cursor stores the position of a reader. The server computes its lag.",
+    "queues": "Workers claim the records of a queue as jobs, and ack the jobs that are done.",
     "routers": "A router forwards the records of one topic to another.",
     "watch": "Follow topics over one stream of server-sent events.",
     "groups": "The members of a group share the records of a topic.",

@@ -389,6 +389,7 @@ INSTALLED_APPS = [
     "topics",
     "watch",
     "groups",
+    "queues",
     "routers",
     "pipeline",
     "push",

@@ -7,6 +7,7 @@ from console.signposts import signposts
 from groups.api import endpoints as groups_endpoints
 from groups.api import streams as groups_streams
 from push.api.urls import endpoints as push_endpoints
+from queues.api.urls import endpoints as queues_endpoints
 from routers.api.urls import endpoints as routers_endpoints
 from topics.api import health
 from topics.api.urls import endpoints as topics_endpoints
@@ -21,7 +22,7 @@ from wire.routes import Routes
 from wire.view import view_of
 
 ROUTES = Routes(
-    (*topics_endpoints, *watch_endpoints, *groups_endpoints, *routers_endpoints, *push_endpoints),
+    (*topics_endpoints, *watch_endpoints, *queues_endpoints, *groups_endpoints, *routers_endpoints, *push_endpoints),
     others=(
         "v0/topics/<str:topic>/events",
         "v0/topics/<str:topic>/groups/<str:group>/stream",

@@ -21,15 +21,18 @@ import routers.metrics
 import topics.metrics
 from console import heartbeat, jobs, live
 from push import counters, fill, health, names
+from queues import counts
 from routers import routers as router_config
 from routers import stored, tasks
 from store import connection, liveness, serving, threads, timeouts
+from store.script import Script
 from topics import recency, wake
 from topics.api import health as readiness
 from topics.hooks import Hooks, hooks
 from topics.upkeep import recovery
 from watch import longpoll, registry
 from wire import memory, metrics, pulse, shutdown
+from wire.keys import Key
 
 
 def wire() -> None:
@@ -44,9 +47,11 @@ def wire() -> None:
             before_read=fill.before_read,
             check_config=names.check_queue,
             before_delete=router_config.before_delete,
-            with_delete=router_config.with_delete,
+            with_delete=with_delete,
             named_by=stored.named_by,
             until_moved=longpoll.until_moved,
+            after_delete=counts.forget_deleted,
+            count_jobs=counts.count_jobs,
         )
     )
     wake.on_routed.set(tasks.request_advance)
@@ -74,6 +79,13 @@ def wire() -> None:
         )
     )
     jobs.listen()
+
+
+def with_delete(topic_id: int, name: str, key: Key) -> Script[list[str]]:
+    """Deletes the routers that name a topic, and the leases of a queue. Returns the names of the routers."""
+    deleted = yield from router_config.with_delete(topic_id, name, key)
+    yield from counts.drop(topic_id)
+    return deleted
 
 
 def wire_web() -> None:

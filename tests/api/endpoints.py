@@ -17,12 +17,16 @@ Endpoint = tuple[str, str]
 
 
 class Call(NamedTuple):
-    """The scopes a call asks for, and a body and query that are right. `names`: whether its path names a topic or router."""
+    """The scopes a call asks for, and a body and query that are right. `names`: whether its path names a topic or router.
+
+    `of_queue`: whether the call needs a queue.
+    """
 
     scopes: tuple[str, ...]
     body: Any = None
     names: bool = True
     query: str = ""
+    of_queue: bool = False
 
 
 # Each method of each path under /v0. A new endpoint has to say here what it asks for, else the first test fails.
@@ -46,6 +50,10 @@ TABLE: dict[Endpoint, Call] = {
     ("DELETE", "topics/<topic>/groups/<group>"): Call(("delete",)),
     ("POST", "topics/<topic>/groups/<group>/commit"): Call(("read", "write"), {"session": "{session}"}),
     ("POST", "topics/<topic>/groups/<group>/leave"): Call(("read", "write"), {"session": "{session}"}),
+    ("POST", "topics/<topic>/claim"): Call(("read", "write"), {"node": "w"}, of_queue=True),
+    ("POST", "topics/<topic>/ack"): Call(("write",), {"node": "w", "seqs": [1]}, of_queue=True),
+    ("POST", "topics/<topic>/nack"): Call(("write",), {"node": "w", "seqs": [1]}, of_queue=True),
+    ("POST", "topics/<topic>/extend"): Call(("write",), {"node": "w", "seqs": [1], "lease_ms": 1000}, of_queue=True),
     ("GET", "routers"): Call(("read",), names=False),
     ("PUT", "routers/<router>"): Call(("admin",), {"source": "{topic}", "dest": "{topic}-d"}),
     ("GET", "routers/<router>"): Call(("read",)),

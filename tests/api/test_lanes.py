@@ -57,6 +57,7 @@ def make(instance: Instance) -> str:
     name, lane, key = f"t-{uuid.uuid4().hex[:12]}", HttpClient(instance.port), {"authorization": "Bearer all"}
     assert lane.post(f"/v0/topics/{name}", {"records": [{"data": 1}, {"data": 2}]}, **key).status == 201
     assert lane.put(f"/v0/topics/{name}/cursors/{name}", {"seq": 1}, **key).status == 201
+    assert lane.put(f"/v0/topics/{name}-q", {"type": "queue"}, **key).status == 201
     assert lane.put(f"/v0/routers/{name}-r", {"source": name, "dest": f"{name}-d"}, **key).status == 201
     SESSIONS[name] = session_of(instance.port, name, name, "all")
     return name
@@ -67,6 +68,8 @@ def path_of(endpoint: Endpoint, name: str, more: str = "") -> str:
     query = (TABLE[endpoint].query if endpoint in TABLE else "") or (
         f"?prefix={name}" if path in ("topics", "routers") else ""
     )
+    if endpoint in TABLE and TABLE[endpoint].of_queue:
+        name += "-q"
     return f"/v0/{re.sub(r'<[a-z]+>', name, path)}{query}{more and ('&' if query else '?') + more}"
 
 

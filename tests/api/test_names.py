@@ -77,6 +77,10 @@ PROBES: dict[Endpoint, list[Probe]] = {
         same(f"records.0.{STAMP}.key", "topics/{a}-in/diff", "{b}-in:ID:1", "*:ID:1", body={}),
     ],
     ("POST", "topics/<topic>/delete"): [],
+    ("POST", "topics/<topic>/claim"): [],
+    ("POST", "topics/<topic>/ack"): [],
+    ("POST", "topics/<topic>/nack"): [],
+    ("POST", "topics/<topic>/extend"): [],
     ("GET", "topics/<topic>/records"): [
         same(f"records.1.{STAMP}.router", "topics/{a}-in/records", "{b}-in", "*"),
         same(f"records.1.{STAMP}.source", "topics/{a}-in/records", "{b}-home", "*"),
@@ -320,7 +324,11 @@ def check_the_rest(answer: Reply, probe: Probe, world: World) -> None:
 @pytest.mark.parametrize("endpoint", sorted(e for e, probes in PROBES.items() if not probes), ids=" ".join)
 def test_an_endpoint_without_such_a_field(views: ApiClient, world: World, endpoint: Endpoint) -> None:
     body = filled(TABLE[endpoint].body, topic=f"{world.a}-in", session=world.session)
-    path = re.sub("<topic>|<group>", f"{world.a}-in", endpoint[1]) + TABLE[endpoint].query
+    topic = f"{world.a}-in"
+    if TABLE[endpoint].of_queue:
+        topic += "-q"
+        views.put(f"/v0/topics/{topic}", {"type": "queue"}, authorization="Bearer root")
+    path = re.sub("<topic>|<group>", topic, endpoint[1]) + TABLE[endpoint].query
     with undone():
         answer = views.call(endpoint[0], f"/v0/{path}", body, authorization="Bearer mine")
     assert answer.status in (200, 201)

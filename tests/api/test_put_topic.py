@@ -115,15 +115,14 @@ def test_priority_is_clamped(api: ApiClient, name: str, asked: int | None, kept:
 @pytest.mark.parametrize(
     "body",
     [
-        {"type": "queue"},
-        {"lease_ms": 1},
+        {"lease_ms": 100},
         {"claim_jitter_ms": 2},
         {"max_deliveries": 3},
         {"dead_letter": "dead"},
         {"leases_durable": True},
     ],
 )
-def test_what_is_for_queues_is_refused_as_there_are_none(api: ApiClient, name: str, body: dict[str, Any]) -> None:
+def test_what_is_for_queues_is_refused_for_a_log(api: ApiClient, name: str, body: dict[str, Any]) -> None:
     for refused in (api.put(f"/v0/topics/{name}", body), api.append(name, 1, config=body)):
         assert (refused.status, refused.code, refused.detail) == (400, "invalid_request", {"field": next(iter(body))})
         assert "queues" in refused.json["error"]["message"]

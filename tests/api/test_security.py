@@ -56,6 +56,8 @@ def call(
     given = TABLE[endpoint].body if endpoint in TABLE and body is None else body
     headers = {"authorization": f"Bearer {secret}"} if secret else {}
     query = TABLE[endpoint].query if endpoint in TABLE else ""
+    if endpoint in TABLE and TABLE[endpoint].of_queue:
+        topic += "-q"
     return live.call(
         method, "/v0/" + re.sub(r"<\w+>", topic, path) + query, filled(given, topic=topic, session=session), **headers
     )
@@ -66,6 +68,7 @@ def make(live: HttpClient, topic: str) -> int:
     root = {"authorization": "Bearer root"}
     assert live.post(f"/v0/topics/{topic}", {"records": [{"data": 1}, {"data": 2}]}, **root).status == 201
     assert live.put(f"/v0/topics/{topic}/cursors/{topic}", {"seq": 1}, **root).status == 201
+    assert live.put(f"/v0/topics/{topic}-q", {"type": "queue"}, **root).status == 201
     assert live.put(f"/v0/routers/{topic}-r", {"source": topic, "dest": f"{topic}-d"}, **root).status == 201
     return session_of(live.port, topic, topic, "root")
 
@@ -150,7 +153,7 @@ STRINGS: dict[Endpoint, dict[str, Any]] = {
         "type": None,
         "discard": None,
         "durability": None,
-        "dead_letter": None,  # whatever it names: it is for queues, which there are not
+        "dead_letter": {"type": "queue", "dead_letter": OTHER},
     },
     ("POST", "topics/<topic>"): {
         "records.tag": None,
@@ -168,6 +171,8 @@ STRINGS: dict[Endpoint, dict[str, Any]] = {
     },
     ("POST", "topics/<topic>/diff"): {"node": None, "match": None},
     ("POST", "topics/<topic>/delete"): {"match": None},
+    **{("POST", f"topics/<topic>/{each}"): {"node": None, "lease_ids": None} for each in ("ack", "nack", "extend")},
+    ("POST", "topics/<topic>/claim"): {"node": None},
     ("PUT", "topics/<topic>/cursors/<cursor>"): {"at": None},
     ("POST", "topics/<topic>/groups/<group>/commit"): {},
     ("POST", "topics/<topic>/groups/<group>/leave"): {},

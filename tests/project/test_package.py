@@ -16,8 +16,8 @@ from tests.project.test_settings import GOOD
 from topics_project import __version__
 
 PACKAGES = (
-    "base", "http1", "store", "wire", "gateway", "topics", "watch", "routers", "push", "shell", "pipeline", "console",
-    "topics_project",
+    "base", "http1", "store", "wire", "gateway", "topics", "watch", "queues", "groups", "routers", "push", "shell",
+    "pipeline", "console", "topics_project",
 )  # fmt: skip
 LOAD = """
 import django; django.setup()

@@ -233,7 +233,20 @@ GUARDED = {
 def test_no_statement_takes_text_out_of_what_clients_send() -> None:
     sources = [
         file
-        for app in ("base", "store", "wire", "topics", "watch", "routers", "push", "console", "shell", "pipeline")
+        for app in (
+            "base",
+            "store",
+            "wire",
+            "topics",
+            "watch",
+            "queues",
+            "groups",
+            "routers",
+            "push",
+            "console",
+            "shell",
+            "pipeline",
+        )
         for file in (ROOT / app).rglob("*")
         if file.suffix in (".py", ".sql") and "migrations" not in file.parts
     ]

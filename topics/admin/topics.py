@@ -43,7 +43,7 @@ HELP = {
 }
 
 
-ASKED = tuple(name for name in COLUMNS if name != "type" and name not in QUEUES_ONLY)  # there are no queues yet
+ASKED = tuple(name for name in COLUMNS if name != "type" and name not in QUEUES_ONLY)  # the API makes queues
 
 
 class TopicForm(DomainForm):

@@ -49,6 +49,17 @@ class PutTopicAnswer(msgspec.Struct, kw_only=True):
     performance: Performance
 
 
+class QueueShown(msgspec.Struct):
+    """The jobs of a queue."""
+
+    ready: int
+    """Jobs that a claim can get now."""
+    in_flight: int
+    """Jobs that a node holds."""
+    dead_lettered: int
+    """Jobs that were moved to the dead letter topic, since the queue was created."""
+
+
 class TopicAnswer(msgspec.Struct, kw_only=True):
     topic: TopicName
     type: TopicType
@@ -67,6 +78,8 @@ class TopicAnswer(msgspec.Struct, kw_only=True):
     """Time of the last append, in milliseconds since the epoch. Null: never."""
     last_read_ts: int | None
     """Time of the last read, in milliseconds since the epoch. Null: never. The server updates this time once a second."""
+    queue: QueueShown | UnsetType = UNSET
+    """The jobs. Only of a queue."""
     performance: Performance
 
 

@@ -10,7 +10,7 @@ from base.names import check_topic_name
 from store.script import Script
 from topics import recency
 from topics.api.records import TOPIC
-from topics.api.shapes import DeleteTopicAnswer, ListedTopic, PutTopicAnswer, TopicAnswer, TopicsAnswer
+from topics.api.shapes import DeleteTopicAnswer, ListedTopic, PutTopicAnswer, QueueShown, TopicAnswer, TopicsAnswer
 from topics.config import Config, put_topic
 from topics.delete import delete_topic
 from topics.describe import State, held, page_of_topics
@@ -67,7 +67,7 @@ class TopicQuery(Request):
 def get(call: Call[None, TopicQuery], topic: str) -> Script[Answer]:
     """Get the counts and the config of a topic."""
     now = now_ms()
-    found, config = yield from held(topic, now)
+    found, config, jobs = yield from held(topic, now)
     if call.query.touch:
         recency.note(found.id, now)
     return call.answer(
@@ -83,6 +83,7 @@ def get(call: Call[None, TopicQuery], topic: str) -> Script[Answer]:
             effective_priority=found.effective_priority,
             last_write_ts=found.last_write_ts or None,
             last_read_ts=found.last_read_ts or None,
+            queue=UNSET if jobs is None else QueueShown(*jobs),
             performance=call.performance(),
         ),
         headers=told(config.sealed),

@@ -10,6 +10,8 @@ OBJECTS = Objects(
         "functions/topic_is_whole",
         "functions/topic_matching",
         "functions/topic_diff_matches",
+        "functions/topic_next",
+        "functions/topic_shown",
         "functions/topic_make_room",
     ),
     replaces=(

@@ -1,0 +1,1 @@
+"""Queues: topics whose records are jobs, which workers share (docs/queues.md)."""

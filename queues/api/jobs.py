@@ -1,0 +1,160 @@
+"""Claim, ack, nack and extend (docs/wire.md)."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from base.clock import now_ms
+from base.errors import BatchTooLarge, NotAQueue, TopicNotFound, TopicSealed
+from queues.api.shapes import (
+    AckAnswer,
+    AckRequest,
+    ClaimAnswer,
+    ClaimRequest,
+    ExtendAnswer,
+    ExtendRequest,
+    NackAnswer,
+    NackRequest,
+    check_worker,
+)
+from queues.claim import MOST_JOBS, Claimed, claim
+from queues.settle import Ack, Extend, Nack, settle
+from store.script import Script
+from topics.api.records import TOPIC
+from topics.sealed import DESCRIBED
+from topics.stamps import seen
+from wire.answer import Answer, clamped
+from wire.endpoint import Call, Endpoint
+
+TAG = "queues"
+REFUSALS = (TopicNotFound, NotAQueue, TopicSealed)
+NAMES = {"topic": "example-jobs"}
+EXAMPLE: dict[str, Any] = {"node": "worker-1", "seqs": [1]}
+
+
+@Endpoint(
+    "POST",
+    f"{TOPIC}/claim",
+    "claim",
+    scope="write",
+    body=ClaimRequest,
+    answers={200: ClaimAnswer},
+    errors=REFUSALS,
+    tells=DESCRIBED,
+    example={"node": "worker-1", "max": 10},
+    names=NAMES,
+    needs_body=True,
+    tag=TAG,
+)
+def claim_jobs(call: Call[ClaimRequest, None], topic: str) -> Script[Answer]:
+    """Claim jobs of a queue for a worker.
+
+    Until the deadline no other worker gets these jobs. Also needs the scope `read`.
+    """
+    call.key.check("read")
+    wanted = call.body
+    check_worker(wanted.node)
+    most = min(wanted.max, MOST_JOBS)
+    done = yield from claim(topic, wanted.node, most, wanted.lease_ms, now_ms())
+    jobs = seen(",".join(done.jobs), call.key.prefixes)
+    return Answer(200, render_claimed(topic, jobs, done, wanted.max, call.started))
+
+
+def render_claimed(topic: str, jobs: str, done: Claimed, wanted: int, started: float) -> bytes:
+    """Returns the body of a claim's answer. `jobs`: the jobs as a key may see them."""
+    used = clamped(max=(wanted, min(wanted, MOST_JOBS)))
+    told = "" if used is UNSET else f'"clamped":{msgspec.json.encode(used).decode()},'
+    return (
+        f'{{"topic":"{topic}","claimed":[{jobs}],"count":{len(done.jobs)},"ready":{done.ready},{told}'
+        f'"performance":{{"server_total_ms":{(time.perf_counter() - started) * 1000:.3f}}}}}'
+    ).encode()
+
+
+@Endpoint(
+    "POST",
+    f"{TOPIC}/ack",
+    "ack",
+    scope="write",
+    body=AckRequest,
+    answers={200: AckAnswer},
+    errors=(*REFUSALS, BatchTooLarge),
+    tells=DESCRIBED,
+    example=EXAMPLE,
+    names=NAMES,
+    needs_body=True,
+    tag=TAG,
+)
+def ack_jobs(call: Call[AckRequest, None], topic: str) -> Script[Answer]:
+    """Delete jobs that are done. An ack can be repeated."""
+    done = yield from settle(Ack, topic, call.body.held(), None, now_ms())
+    return call.answer(
+        AckAnswer(
+            topic=topic,
+            acked=len(done.done),
+            skipped=done.skipped,
+            ready=done.ready,
+            in_flight=done.in_flight,
+            performance=call.performance(),
+        )
+    )
+
+
+@Endpoint(
+    "POST",
+    f"{TOPIC}/nack",
+    "nack",
+    scope="write",
+    body=NackRequest,
+    answers={200: NackAnswer},
+    errors=(*REFUSALS, BatchTooLarge),
+    tells=DESCRIBED,
+    example={**EXAMPLE, "delay_ms": 1000},
+    names=NAMES,
+    needs_body=True,
+    tag=TAG,
+)
+def nack_jobs(call: Call[NackRequest, None], topic: str) -> Script[Answer]:
+    """Give jobs back, so that workers can claim them again."""
+    done = yield from settle(Nack, topic, call.body.held(), call.body.delay_ms, now_ms())
+    return call.answer(
+        NackAnswer(
+            topic=topic,
+            nacked=len(done.done),
+            skipped=done.skipped,
+            ready=done.ready,
+            in_flight=done.in_flight,
+            performance=call.performance(),
+        )
+    )
+
+
+@Endpoint(
+    "POST",
+    f"{TOPIC}/extend",
+    "extend",
+    scope="write",
+    body=ExtendRequest,
+    answers={200: ExtendAnswer},
+    errors=(*REFUSALS, BatchTooLarge),
+    tells=DESCRIBED,
+    example={**EXAMPLE, "lease_ms": 60_000},
+    names=NAMES,
+    needs_body=True,
+    tag=TAG,
+)
+def extend_jobs(call: Call[ExtendRequest, None], topic: str) -> Script[Answer]:
+    """Give leases that have not ended a new deadline."""
+    done = yield from settle(Extend, topic, call.body.held(), call.body.lease_ms, now_ms())
+    return call.answer(
+        ExtendAnswer(
+            topic=topic,
+            extended=len(done.done),
+            skipped=done.skipped,
+            deadlines={str(seq): deadline for seq, deadline in done.done.items()},
+            performance=call.performance(),
+        )
+    )

@@ -1,0 +1,5 @@
+"""Table of contents of the calls on queues."""
+
+from queues.api import jobs
+
+endpoints = (jobs.claim_jobs, jobs.ack_jobs, jobs.nack_jobs, jobs.extend_jobs)

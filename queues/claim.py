@@ -1,0 +1,105 @@
+"""Claims: a node gets jobs under a lease (docs/queues.md)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+from base.per_loop import PerLoop
+from queues.dead import bury
+from queues.leases import LeaseStep, in_queue
+from store.codec import Rows
+from store.script import Pause, Script, Statement
+from topics.cache import CachedTopic
+
+CLAIM = "SELECT n, seq, job FROM queue_claim(%s, %s, %s, %s, %s, %s, %s::text[], %s::int[], %s::bigint[], %s)"
+MOST_JOBS = 1_000  # of one claim
+
+
+class Claimed(NamedTuple):
+    """The jobs of one claim as JSON, in order of seq, with their seqs, the number of ready jobs, and the jobs to move away."""
+
+    jobs: list[str]
+    seqs: list[int]
+    ready: int
+    spent: list[int]
+
+
+class Window(Pause):
+    """Waits until the window of the queue ends. The first claim of an event loop opens a window of `claim_jitter_ms`.
+
+    All claims of the window continue in the same turn of the event loop. So they share a statement, which deals the jobs evenly.
+    """
+
+    def __init__(self, topic: CachedTopic) -> None:
+        self.topic = topic
+
+    async def over(self) -> None:
+        open_windows = windows.here()
+        end = open_windows.get(self.topic.id)
+        if end is None:
+            loop = asyncio.get_running_loop()
+            end = open_windows[self.topic.id] = loop.create_future()
+            loop.call_later(self.topic.claim_jitter_ms / 1000, close, open_windows, self.topic.id)
+        await asyncio.shield(end)  # the end of one claim does not end the window of the others
+
+
+def close(open_windows: dict[int, asyncio.Future[None]], topic_id: int) -> None:
+    open_windows.pop(topic_id).set_result(None)
+
+
+windows: PerLoop[dict[int, asyncio.Future[None]]] = PerLoop(dict)
+
+
+class Claim(LeaseStep[Claimed]):
+    """A claim of at most `most_jobs` jobs for a node, for `lease_ms`."""
+
+    def __init__(self, topic: CachedTopic, node: str, most_jobs: int, lease_ms: int, *args: int | None) -> None:
+        super().__init__(topic, *args)
+        self.node, self.weight, self.lease_ms = node, most_jobs, lease_ms
+
+    @classmethod
+    def statement(cls, known: tuple[Any, ...], batch: Sequence[Self]) -> Statement:
+        topic = batch[0].topic
+        deliveries = topic.max_deliveries if topic.max_deliveries and topic.dead_letter else None
+        nodes, maxes = [each.node for each in batch], [each.weight for each in batch]
+        lease_ms = [each.lease_ms for each in batch]
+        return Statement(CLAIM, (*known, deliveries, nodes, maxes, lease_ms, topic.claim_jitter_ms > 0))
+
+    @classmethod
+    def told(cls, batch: Sequence[Self], rows: Rows) -> list[Claimed]:
+        jobs: list[list[str]] = [[] for _ in batch]
+        seqs: list[list[int]] = [[] for _ in batch]
+        spent: list[int] = []
+        ready = 0
+        for n, seq, job in rows:
+            if n > 0:
+                jobs[n - 1].append(job)
+                seqs[n - 1].append(seq)
+            elif n == 0:
+                ready = seq
+            else:
+                spent.append(seq)
+        # One of the claims moves the jobs that were delivered too often.
+        return [Claimed(jobs[n], seqs[n], ready, [] if n else spent) for n in range(len(batch))]
+
+
+def claim(
+    name: str, node: str, most_jobs: int, lease_ms: int | None, now: int, at: int | None = None
+) -> Script[Claimed]:
+    """Claims up to `most_jobs` jobs for the node. `lease_ms`: None means that of the queue.
+
+    `at`: the time of the leases, in tests (None: now). Raises TopicNotFound, NotAQueue, TopicSealed or NotReady.
+    """
+
+    def work(topic: CachedTopic) -> Script[Claimed | None]:
+        if topic.claim_jitter_ms:
+            yield Window(topic)
+        lease = topic.lease_ms if lease_ms is None else lease_ms
+        done: Claimed | None = yield Claim(topic, node, most_jobs, lease, at, topic.expired_ts(now))
+        if done is not None and done.spent:
+            yield from bury(topic, done.spent, now, at)
+        return done
+
+    return in_queue(name, now, work)

@@ -1,0 +1,85 @@
+"""Dead letters: a job that was delivered too often moves to the queue's `dead_letter` topic (docs/queues.md)."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import msgspec
+
+from base.errors import TopicsError
+from store.script import Script, Statement, atomically
+from topics import wake
+from topics.cache import CachedTopic, forget_known, known_topic
+from topics.config import create_topic
+from topics.heads import LOCK_HEADS
+from topics.insert import SYNC, array
+from topics.judged import append_once
+from topics.records import Append, Rows
+
+log = logging.getLogger(__name__)
+SPENT = "SELECT seq, deliveries, node, tag, meta, data FROM queue_spent(%s, %s, %s, %s, %s, %s::bigint[])"
+DROP = "SELECT queue_drop(%s, %s, %s, %s, %s, %s::bigint[])"
+FROM, DELIVERIES, SEQ = "$dead_letter_from", "$dead_letter_deliveries", "$dead_letter_src_seq"
+
+
+def bury(topic: CachedTopic, seqs: list[int], now: int, at: int | None) -> Script[None]:
+    """Moves jobs that a claim set aside to the dead letter topic, and creates this topic if it is absent.
+
+    If the topic takes no records, the jobs stay in the queue, and a claim tries again after a minute.
+    """
+    assert topic.dead_letter is not None
+    while True:
+        dest = yield from known_topic(topic.dead_letter)
+        try:
+            if dest is None:
+                yield from create_topic(topic.dead_letter, {}, now, noted=True)
+                continue
+            head = yield from atomically(move(topic, dest, seqs, now, at), topic.id)
+        except TopicsError as error:
+            log.warning(
+                "Could not move %d jobs of queue %s to its dead letter topic %s: %s. The next try follows in a minute",
+                len(seqs), topic.name, topic.dead_letter, error.message,
+            )  # fmt: skip
+            return
+        if head is not None:
+            if head:
+                wake.moved(dest, head)
+            return
+        forget_known(dest)
+
+
+def move(topic: CachedTopic, dest: CachedTopic, seqs: list[int], now: int, at: int | None) -> Script[int | None]:
+    """Appends the jobs to `dest` and deletes them, in one transaction. Returns the head of `dest`, 0 if no job was left.
+
+    Returns None if `dest` has another version. Raises Outdated if the queue has.
+    """
+    known = (topic.id, topic.version, topic.leases_durable, at, topic.expired_ts(now))
+    found = yield Statement(SPENT, (*known, array(seqs)))
+    if not found:
+        return 0
+    # The delete of the jobs and the append both lock a head. All statements lock heads in this order.
+    yield Statement(LOCK_HEADS, (array([topic.id, dest.id]),))
+    rows = dead_letters(topic.name, found)
+    done = yield from append_once(dest, Append(records=[]), rows, now)
+    if done is None:
+        return None
+    yield Statement(SYNC, ("on",))  # the jobs must not be lost on their way
+    yield Statement(DROP, (*known, array([row[0] for row in found])))
+    return done.last_seq
+
+
+def dead_letters(queue: str, found: Any) -> Rows:
+    """Returns the jobs as records of the dead letter topic. The data stays as it was sent, and meta gets three more fields."""
+    metas = [stamped(meta, {FROM: queue, DELIVERIES: deliveries, SEQ: seq}) for seq, deliveries, _, _, meta, _ in found]
+    data = [msgspec.Raw(row[5].encode()) for row in found]
+    sizes = [len(each) + len(meta) for each, meta in zip(data, metas, strict=True)]
+    return Rows(data, [row[3] for row in found], [row[2] for row in found], metas, sizes, sum(sizes))
+
+
+def stamped(meta: str | None, stamp: dict[str, Any]) -> msgspec.Raw:
+    """Returns meta with the fields of the stamp, which replace those of an earlier move. Other fields keep their text."""
+    fields = msgspec.json.decode(meta or b"{}", type=dict[str, msgspec.Raw])
+    # The stamp of a router stays the last field (topics/stamps.py).
+    others = {name: value for name, value in fields.items() if name not in stamp}
+    return msgspec.Raw(msgspec.json.encode({**stamp, **others}))

@@ -1,0 +1,61 @@
+"""A claim and an ack touch rows of their own jobs only, however many jobs are ready, in flight or done (tests/plans.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from queues.claim import claim
+from queues.counts import count_jobs
+from queues.settle import Ack, Extend, Nack, holding, settle
+from store.script import run
+from tests.plans import FILL_HOME, NOW, RECORDS, believed, believing, check, make
+from tests.scripts import look_up
+
+pytestmark = pytest.mark.usefixtures("_rolled_back")
+IN_FLIGHT, DONE = RECORDS // 2, RECORDS // 4
+# The first quarter of the jobs is done, the second and third are in flight, and a few leases ended. The rest is ready.
+FILL = """
+UPDATE topics_topic SET type = 'queue' WHERE id = %(id)s;
+UPDATE topics_record SET deleted = true WHERE topic_id = %(id)s AND seq > 1 AND seq <= %(done)s;
+UPDATE topics_topichead SET holes_seq = %(done)s, count = count - %(done)s + 1 WHERE topic_id = %(id)s;
+INSERT INTO queues_queue VALUES (%(id)s, false, %(done)s + %(in_flight)s, 0, %(in_flight)s, 0, %(now)s - 5000, %(now)s);
+INSERT INTO queues_lease (topic_id, seq, durable, node, id, deadline, deliveries)
+SELECT %(id)s, n, false, 'w', gen_random_uuid(), %(now)s + 60000 + n, 1
+  FROM generate_series(%(done)s + 1, %(done)s + %(in_flight)s) n;
+UPDATE queues_lease SET deadline = %(now)s - 100 + seq %% 50 WHERE topic_id = %(id)s AND seq > %(done)s AND seq <= %(done)s + 20
+"""
+
+
+def fill() -> dict[str, int]:
+    return {"jobs": make("jobs", f"{FILL_HOME};{FILL}", done=DONE, in_flight=IN_FLIGHT)}
+
+
+@pytest.fixture(scope="module")
+def topics(request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: Any) -> Iterator[dict[str, int]]:
+    with django_db_blocker.unblock(), believed(request.param, fill) as ids:
+        yield ids
+        with connection.cursor() as cursor:
+            cursor.execute("TRUNCATE queues_lease, queues_queue")
+
+
+@pytest.fixture
+def _rolled_back(topics: dict[str, int], db: None) -> None:
+    """The module's rows first, then the test's transaction."""
+
+
+@believing("of nothing", "of one topic", "good")
+def test_each_call_touches_the_rows_of_its_own_jobs(topics: dict[str, int]) -> None:
+    look_up("jobs")
+    ended = range(DONE + 1, DONE + 11)
+    found = run(claim("jobs", "a", 10, 1000, NOW, NOW))
+    assert len(set(found.seqs) & set(range(DONE + 1, DONE + 21))) == len(ended)
+    check(150, lambda: run(claim("jobs", "a", 20, 1000, NOW, NOW)))
+    held = holding("a", found.seqs, None)
+    check(40, lambda: run(settle(Extend, "jobs", held, 2000, NOW, NOW)))
+    check(40, lambda: run(settle(Nack, "jobs", holding("a", found.seqs[:5], None), 500, NOW, NOW)))
+    check(90, lambda: run(settle(Ack, "jobs", holding("a", found.seqs[5:], None), None, NOW, NOW)))
+    check(10, lambda: run(count_jobs(look_up("jobs"), NOW, NOW)))

@@ -7,10 +7,11 @@ key, too, because it must not stop the stream.
 
 from __future__ import annotations
 
+import json
 import re
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -81,6 +82,26 @@ def value_at(data: msgspec.Raw, steps: list[int | str]) -> bytes:
     return b"" if text == b"null" else text
 
 
+def rows_of(records: bytes) -> Iterable[tuple[Row, bytes | msgspec.Raw]]:
+    """Returns each record with its JSON. `records`: the JSON of several records, joined by commas."""
+    text = b"[%b]" % records
+    try:
+        return zip(
+            msgspec.json.decode(text, type=list[Row]), msgspec.json.decode(text, type=list[msgspec.Raw]), strict=True
+        )
+    except msgspec.MsgspecError:
+        return undecodable_rows(records.decode())
+
+
+def undecodable_rows(records: str) -> Iterator[tuple[Row, bytes]]:
+    """Yields the same for records with lone surrogates in their `data`, which SQL can write. Their `data` has no key."""
+    decoder, at = json.JSONDecoder(parse_int=str, parse_float=str), 0
+    while at < len(records):
+        record, end = decoder.raw_decode(records, at)
+        yield Row(int(record["$seq"]), record.get("$tag"), record.get("$node")), records[at:end].encode()
+        at = end + 1
+
+
 @lru_cache(maxsize=1000)
 def partition_of(partition_by: str, partitions: int) -> Partition:
     """Returns the division that all groups with these options share. Raises InvalidRequest."""
@@ -106,11 +127,8 @@ class Partition:
         return kept[1]
 
     def divided(self, records: bytes) -> Divided:
-        text = b"[%b]" % records
-        rows = msgspec.json.decode(text, type=list[Row])
-        texts = msgspec.json.decode(text, type=list[msgspec.Raw])
         shares: Divided = {}
-        for row, piece in zip(rows, texts, strict=True):
+        for row, piece in rows_of(records):
             shares.setdefault(self.share_of(row), []).append(Piece(row.seq, bytes(piece)))
         return shares
 

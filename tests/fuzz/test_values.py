@@ -211,6 +211,16 @@ def test_values_go_out_by_every_stream(wire: Wire, values: list[bytes]) -> None:
         if len(found) >= len(values):
             break
     assert found == as_sent(values)
+    found_by_seq: dict[int, bytes] = {}
+    for event in wire.stream(f"/v0/topics/{topic}/groups/fuzz/stream?partition_by=$.a&partitions=4"):
+        if event.get("event") == "record":
+            for record in msgspec.json.decode(
+                msgspec.json.decode(event["data"].encode(), type=Raws)["records"], type=list[Raws]
+            ):
+                found_by_seq[msgspec.json.decode(record["$seq"], type=int)] = bytes(record["data"])
+        if len(found_by_seq) >= len(values):
+            break
+    assert [found_by_seq[seq] for seq in sorted(found_by_seq)] == as_sent(values)
 
 
 @MANY

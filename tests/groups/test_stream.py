@@ -5,7 +5,7 @@ import zlib
 import pytest
 
 from tests.groups.conftest import Join
-from tests.instances import until
+from tests.instances import Instance, until
 from tests.watch.wire import Api, Refused
 
 
@@ -229,3 +229,15 @@ def test_groups_are_listed_in_pages(api: Api, join: Join, topic: str) -> None:
     rest = api.done("GET", f"/v0/topics/{topic}/groups?page_size=2&cursor={first['next_cursor']}")
     assert [each["group"] for each in rest["groups"]] == ["c"]
     assert "next_cursor" not in rest
+
+
+def test_a_record_that_cannot_be_decoded_stops_no_share(api: Api, join: Join, server: Instance, topic: str) -> None:
+    api.append(topic, {"data": {"a": 1}, "tag": "x"}, {"data": {"a": 2}, "tag": "y"}, {"data": {"a": 3}, "tag": "z"})
+    with server.connect() as database:  # no call of the API can write such JSON
+        database.execute(
+            "UPDATE topics_record SET data = %s WHERE seq = 2 AND topic_id = (SELECT id FROM topics_topic WHERE name = %s)",
+            ['{"a": "\\ud800"}', topic],
+        )
+    for options in ({}, {"group": "by-path", "partition_by": "$.a"}):
+        member = join(topic, **options)
+        member.until_seqs(1, 2, 3)

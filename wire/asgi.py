@@ -45,7 +45,9 @@ async def run(application: Application, request: Request, path: str, query: byte
 
     async def send(message: dict[str, Any]) -> None:
         if message["type"] == "http.response.start":
-            headers = [(name.lower(), value) for name, value in message["headers"]]
+            # The writer frames the body itself. A second framing would make the response invalid.
+            named = [(name.lower(), value) for name, value in message["headers"]]
+            headers = [header for header in named if header[0] != b"content-length"]
             writer.begin(Response(message["status"], headers))
             return
         await writer.write(message.get("body", b""))

@@ -25,7 +25,7 @@ from gateway.segments import Refusal
 from gateway.seqs import shift_frame
 from gateway.spliced import Spliced
 
-RETRY = b"retry: 2000\n\n"
+RETRY = b"retry: 2000\n"  # the first line of the first event, because some clients take it alone for an event
 LOOK_SECONDS = 1.0  # between checks for a deleted topic, and between reads of the head during the earlier segments
 LARGEST_BATCH = 256 * 1024  # bytes of one `record` event
 LATE = ("cap", "ttl", "mixed", "restart")  # reasons that a stream reports as from_seq_too_old at its start

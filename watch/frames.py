@@ -14,7 +14,7 @@ import msgspec
 
 from base.errors import InvalidRequest
 
-RETRY = b"retry: 2000\n\n"
+RETRY = b"retry: 2000\n"  # the first line of the first event, because some clients take it alone for an event
 OF_BEFORE = "$topic_ids"  # in ids of earlier versions; ignored
 MOST_ID_CHARACTERS = 200_000  # 256 topics with names of 255 characters need half of this
 

@@ -167,7 +167,7 @@ def streamed(parts: list[bytes], renaming: Renaming = PREFIX) -> bytes:
 def frames(topic: str) -> bytes:
     stamp = STAMP | ({} if topic.startswith("eu.") else {"router": "r", "source": "a", "key": "r/1/4"})
     return (
-        b"retry: 2000\n\n"
+        b"retry: 2000\n"
         + f'event: record\ndata: {{"topic":"{topic}","records":[{{"$seq":1,"data":{{"topic":"eu.x"}}}}],"to_seq":1}}\n'.encode()
         + b"id: "
         + base64.urlsafe_b64encode(json.dumps({topic: 1}, separators=(",", ":")).ljust(30).encode())

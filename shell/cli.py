@@ -33,7 +33,9 @@ program.command(
         "gzip -c events.jsonl | topics append orders --skip-bad bad.jsonl",
     ]
 )(append.append)
-program.command(examples=["topics tail orders -n 3", "topics tail -f orders payments"])(reading.tail)
+program.command(
+    examples=["topics tail orders -n 3", "topics tail orders -n 3 --match 7", "topics tail -f orders payments"]
+)(reading.tail)
 program.command(examples=["topics export orders --from-seq 1 > orders.jsonl"])(reading.export)
 program.command(examples=["topics ls", "topics ls or --json"])(reading.ls)
 program.command(short_help="Show how much is stored, and why.", examples=["topics usage"])(reading.usage)

@@ -45,6 +45,7 @@ class Operation(enum.Enum):
     ACK = "ack"
     NACK = "nack"
     EXTEND = "extend"
+    WORK = "work"
     WATCH = "watch"
     WATCH_STREAM = "watch_stream"
     TOPIC_EVENTS = "topic_events"
@@ -89,7 +90,7 @@ READS = _set(
     "last_append diff records record list_topics get_topic list_cursors get_cursor list_groups get_group list_routers get_router"
     " watch watch_stream topic_events health ready metrics schema docs list_tokens bus_topics subscriptions pulse scaling"
 )  # `watch` only creates a session, and an unused session expires
-STREAMS = _set("watch_stream topic_events group_stream")
+STREAMS = _set("watch_stream topic_events group_stream work")
 GROUPS = _set("list_groups get_group delete_group commit_group leave_group group_stream")
 LONG_POLLS = _set("diff records")
 LONGEST_POLL_SECONDS = 30.0
@@ -131,6 +132,7 @@ TABLE = {
     "ack": "POST /v0/topics/:topic/ack",
     "nack": "POST /v0/topics/:topic/nack",
     "extend": "POST /v0/topics/:topic/extend",
+    "work": "GET /v0/topics/:topic/work",
     "watch": "POST /v0/watch",
     "watch_stream": "GET /v0/watch/:name",
     "topic_events": "GET /v0/topics/:topic/events",

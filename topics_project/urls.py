@@ -8,6 +8,7 @@ from groups.api import endpoints as groups_endpoints
 from groups.api import streams as groups_streams
 from push.api.urls import endpoints as push_endpoints
 from queues.api.urls import endpoints as queues_endpoints
+from queues.api.urls import streams as queues_streams
 from routers.api.urls import endpoints as routers_endpoints
 from topics.api import health
 from topics.api.urls import endpoints as topics_endpoints
@@ -26,6 +27,7 @@ ROUTES = Routes(
     others=(
         "v0/topics/<str:topic>/events",
         "v0/topics/<str:topic>/groups/<str:group>/stream",
+        "v0/topics/<str:topic>/work",
         "v0/watch/<str:wid>",
         "v0/schema",
         "v0/docs",
@@ -35,7 +37,12 @@ DESCRIBED = API(
     ABOUT,
     TAGS,
     NAMES,
-    (*(each for _, found in ROUTES for each in found.values() if each.api is V0), *watch_streams, *groups_streams),
+    (
+        *(each for _, found in ROUTES for each in found.values() if each.api is V0),
+        *watch_streams,
+        *groups_streams,
+        *queues_streams,
+    ),
 )
 
 urlpatterns = [

@@ -23,12 +23,14 @@ from queues.api.shapes import (
 )
 from queues.claim import MOST_JOBS, Claimed, claim
 from queues.settle import Ack, Extend, Nack, settle
+from queues.work import WorkQuery, tell
 from store.script import Script
 from topics.api.records import TOPIC
 from topics.sealed import DESCRIBED
 from topics.stamps import seen
 from wire.answer import Answer, clamped
-from wire.endpoint import Call, Endpoint
+from wire.endpoint import Call, Endpoint, Operation
+from wire.schema import EVENT_STREAM
 
 TAG = "queues"
 REFUSALS = (TopicNotFound, NotAQueue, TopicSealed)
@@ -91,6 +93,7 @@ def render_claimed(topic: str, jobs: str, done: Claimed, wanted: int, started: f
 def ack_jobs(call: Call[AckRequest, None], topic: str) -> Script[Answer]:
     """Delete jobs that are done. An ack can be repeated."""
     done = yield from settle(Ack, topic, call.body.held(), None, now_ms())
+    tell(topic, list(done.done))
     return call.answer(
         AckAnswer(
             topic=topic,
@@ -120,6 +123,7 @@ def ack_jobs(call: Call[AckRequest, None], topic: str) -> Script[Answer]:
 def nack_jobs(call: Call[NackRequest, None], topic: str) -> Script[Answer]:
     """Give jobs back, so that workers can claim them again."""
     done = yield from settle(Nack, topic, call.body.held(), call.body.delay_ms, now_ms())
+    tell(topic, list(done.done))
     return call.answer(
         NackAnswer(
             topic=topic,
@@ -158,3 +162,24 @@ def extend_jobs(call: Call[ExtendRequest, None], topic: str) -> Script[Answer]:
             performance=call.performance(),
         )
     )
+
+
+# Served in plain ASGI, by the ASGI app alone (queues/serve.py).
+streams = (
+    Operation(
+        "GET",
+        f"{TOPIC}/work",
+        "work",
+        scope="write",
+        query=WorkQuery,
+        answers={200: EVENT_STREAM},
+        errors=(TopicNotFound, NotAQueue),
+        tag=TAG,
+        names={**NAMES, "node": "worker-1"},
+        summary="""Get jobs of a queue on a stream.
+
+        The key needs the scopes read and write. The stream keeps up to `max` jobs in flight for the worker, and sends the next
+        job when one is acked. When the connection ends, its jobs are ready again. The stream has no end. It sends the events
+        `job` and `error`. After 15 s without an event it sends a comment. This page shows its first two seconds.""",
+    ),
+)

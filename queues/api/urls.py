@@ -2,4 +2,5 @@
 
 from queues.api import jobs
 
+streams = jobs.streams
 endpoints = (jobs.claim_jobs, jobs.ack_jobs, jobs.nack_jobs, jobs.extend_jobs)

@@ -65,6 +65,7 @@ TABLE: dict[Endpoint, Call] = {
 STREAMS: dict[Endpoint, Call] = {
     ("GET", "topics/<topic>/events"): Call(("read",)),
     ("GET", "topics/<topic>/groups/<group>/stream"): Call(("read", "write")),
+    ("GET", "topics/<topic>/work"): Call(("read", "write"), query="?node=w", of_queue=True),
     ("GET", "watch/<wid>"): Call(("read",), names=False),
 }
 # Served to everybody, so that a load balancer and a person with a browser need no key.

@@ -27,6 +27,7 @@ def test_every_endpoint_is_in_the_table() -> None:
     served_elsewhere = {
         ("GET", "watch/<wid>"),
         ("GET", "topics/<topic>/groups/<group>/stream"),
+        ("GET", "topics/<topic>/work"),
     }  # by its path alone, without a view
     assert endpoints() == (set(TABLE) | set(STREAMS) | PUBLIC) - served_elsewhere
 
@@ -169,7 +170,7 @@ STRINGS: dict[Endpoint, dict[str, Any]] = {
         "config.durability": None,
         "config.dead_letter": {"records": [{"data": 1}], "config": {"dead_letter": OTHER}},
     },
-    ("POST", "topics/<topic>/diff"): {"node": None, "match": None},
+    ("POST", "topics/<topic>/diff"): {"node": None, "match": None, "order": None, "window": None},
     ("POST", "topics/<topic>/delete"): {"match": None},
     **{("POST", f"topics/<topic>/{each}"): {"node": None, "lease_ids": None} for each in ("ack", "nack", "extend")},
     ("POST", "topics/<topic>/claim"): {"node": None},

@@ -101,6 +101,7 @@ def test_no_endpoint_is_described_that_is_not_there() -> None:
         "GET /v0/watch/:wid",
         "GET /v0/topics/:topic/events",
         "GET /v0/topics/:topic/groups/:group/stream",
+        "GET /v0/topics/:topic/work",
         "GET /v0/schema, GET /v0/docs",
     }
     assert described == {title(each) for each in ENDPOINTS.values()} | streams

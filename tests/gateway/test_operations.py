@@ -5,13 +5,14 @@ import pytest
 from gateway.api import Request
 from gateway.operations import TABLE, Operation, place
 from groups import api as groups
+from queues.api import urls as queues
 from topics_project.urls import ROUTES
 from watch.api import streams
 
 
 def test_every_call_of_a_server_is_known_by_its_id() -> None:
     calls = [(method, str(route), each.id) for route, found in ROUTES for method, each in found.items()]
-    calls += [(each.method, each.path, each.id) for each in (*streams, *groups.streams)]
+    calls += [(each.method, each.path, each.id) for each in (*streams, *groups.streams, *queues.streams)]
     for method, route, name in calls:
         path = "/" + route.replace("<str:topic>", "t").replace("<str:", "").replace(">", "")
         found = place(method, path)

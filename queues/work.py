@@ -1,0 +1,193 @@
+"""The stream of a worker: keeps up to `max` jobs in flight for its node, and sends the next when one is done (docs/queues.md)."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from base.clock import now_ms
+from base.errors import NotAQueue, TopicNotFound, TopicsError
+from queues.claim import MOST_JOBS, claim
+from queues.settle import Nack, holding, settle
+from store.script import Statement
+from topics.config import LeaseMs
+from topics.stamps import seen
+from watch.api import StreamQuery
+from watch.frames import event, heartbeat, in_lines
+from watch.hub import Hub
+from watch.stream import body
+from wire.keys import Key
+
+log = logging.getLogger(__name__)
+HEARTBEAT_SECONDS = 15.0
+# How often a stream looks whether its jobs are done. It learns at once of an ack that its own process answers.
+LOOK_SECONDS = 0.2
+STILL_HELD = """
+SELECT seq FROM queues_lease
+ WHERE topic_id = %s AND seq = ANY (%s::bigint[]) AND id = ANY (%s::uuid[]) AND deadline > queue_now()
+"""
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class WorkQuery(StreamQuery):
+    """The worker, and how many jobs it holds."""
+
+    node: str = ""
+    """Name of the worker that gets the jobs: 1 to 128 bytes."""
+    max: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 1
+    """Maximum number of jobs in flight on this stream. More than 1000 means 1000."""
+    lease_ms: LeaseMs | None = None
+    """Milliseconds after which a job comes back: 100 to 86400000. Absent: the `lease_ms` of the queue."""
+
+
+class Lease(msgspec.Struct):
+    """The name of the lease of a claimed job."""
+
+    lease_id: str
+
+
+class WorkStream:
+    """A worker's stream, in the hub's event loop. A single coroutine awaits `pump`. The other methods never wait: they change the
+    state and wake the pump. `held`: the jobs in flight on this stream, each with the id of its lease."""
+
+    def __init__(self, hub: Hub, topic: str, topic_id: int, wanted: WorkQuery, key: Key, send: Send) -> None:
+        self.hub, self.topic, self.topic_id, self.key, self.send = hub, topic, topic_id, key, send
+        self.node, self.most, self.lease_ms = wanted.node, min(wanted.max, MOST_JOBS), wanted.lease_ms
+        self.held: dict[int, str] = {}
+        self.frames: deque[bytes] = deque()
+        self.is_ending = False
+        self.may_claim = True  # whether the queue may have a ready job
+        self.must_look = False
+        self.awake = hub.loop.create_future()
+        self.sent_at = hub.loop.time()
+        self.timer = hub.loop.call_later(LOOK_SECONDS, self.beat)
+        hub.follow(topic_id, self)
+        open_streams.setdefault(topic, []).append(self)
+
+    # -- Called by the hub, the registry, the timer and acks ----------------------------------------------------------
+
+    def heard(self, head_seq: int) -> None:
+        """Jobs may be ready: new ones, or, at the hub's look of each second, some whose lease ended."""
+        self.may_claim = True
+        self.wake()
+
+    def vanished(self) -> None:
+        self.fail(TopicNotFound(f"topic {self.topic!r} was deleted", topic=self.topic))
+
+    def settled(self, seqs: list[int]) -> None:
+        """Notes that jobs were acked or given back, by any client."""
+        self.may_claim = True
+        self.must_look |= not self.held.keys().isdisjoint(seqs)
+        self.wake()
+
+    def end(self, code: str, message: str) -> None:
+        """Sends an `error` event, and ends the stream."""
+        if not self.is_ending:
+            self.frames.append(event("error", code=code, error=message))
+            self.is_ending = True
+            self.wake()
+
+    def fail(self, error: TopicsError) -> None:
+        if not self.is_ending:
+            self.frames.append(event("error", code=error.status, error=error.message))
+            self.is_ending = True
+            self.wake()
+
+    def hang_up(self) -> None:
+        """The client has disconnected."""
+        self.frames.clear()
+        self.is_ending = True
+        self.wake()
+
+    def beat(self) -> None:
+        if self.hub.loop.time() - self.sent_at >= HEARTBEAT_SECONDS and not self.frames:
+            self.frames.append(heartbeat(now_ms()))
+        self.must_look |= bool(self.held)
+        self.wake()
+        self.timer = self.hub.loop.call_later(LOOK_SECONDS, self.beat)
+
+    def wake(self) -> None:
+        if not self.awake.done():
+            self.awake.set_result(None)
+
+    # -- The stream itself --------------------------------------------------------------------------------------------
+
+    async def pump(self) -> None:
+        """Sends jobs until the stream ends."""
+        while True:
+            if self.frames:
+                self.sent_at = self.hub.loop.time()
+                await self.send(body(self.frames.popleft()))
+            elif self.is_ending:
+                return
+            elif self.must_look:
+                self.must_look = False
+                await self.attempt(self.look)
+            elif self.may_claim and len(self.held) < self.most:
+                self.may_claim = False
+                await self.attempt(self.claim)
+            else:
+                self.awake = self.hub.loop.create_future()
+                await self.awake
+
+    async def attempt(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Does the work. If PostgreSQL is unavailable or the topic is sealed, the hub's next look tries again."""
+        try:
+            await work()
+        except (NotAQueue, TopicNotFound) as error:
+            self.fail(error)
+        except TopicsError as error:
+            log.debug("A stream of jobs waits: %s", error.message)
+
+    async def look(self) -> None:
+        """Forgets the jobs that are done, and those whose lease ended."""
+        arguments = (self.topic_id, list(self.held), list(self.held.values()))
+        rows = await self.hub.store.execute(Statement(STILL_HELD, arguments, quick=True))
+        still = {seq for (seq,) in rows}
+        if len(still) < len(self.held):
+            self.held = {seq: lease for seq, lease in self.held.items() if seq in still}
+            self.may_claim = True
+
+    async def claim(self) -> None:
+        """Claims jobs up to `most`, and queues an event for each."""
+        wanted = self.most - len(self.held)
+        done = await self.hub.store.drive(claim(self.topic, self.node, wanted, self.lease_ms, now_ms()))
+        self.may_claim = len(done.jobs) == wanted
+        for seq, job in zip(done.seqs, done.jobs, strict=True):
+            self.held[seq] = msgspec.json.decode(job, type=Lease).lease_id
+            data = f'{{"topic":"{self.topic}",{seen(job, self.key.prefixes)[1:]}'
+            self.frames.append(b"event: job\nid: %d\ndata: %b\n\n" % (seq, in_lines(data.encode())))
+
+    async def close(self) -> None:
+        """Leaves the hub, and gives the jobs back."""
+        self.is_ending = True
+        self.timer.cancel()
+        self.hub.leave(self.topic_id, self)
+        open_streams[self.topic].remove(self)
+        if not open_streams[self.topic]:
+            del open_streams[self.topic]
+        if self.held:
+            held = holding(self.node, list(self.held), list(self.held.values()))
+            try:
+                await self.hub.store.drive(settle(Nack, self.topic, held, 0, now_ms()))
+                tell(self.topic, [])
+            except TopicsError as error:
+                log.warning(
+                    "Could not release %d jobs of queue %s: %s. They come back when their leases end",
+                    len(self.held), self.topic, error.message,
+                )  # fmt: skip
+
+
+open_streams: dict[str, list[WorkStream]] = {}  # of this process, by topic
+
+
+def tell(topic: str, seqs: list[int]) -> None:
+    """Tells the streams of this process that jobs were acked or given back. Called in any thread."""
+    for stream in list(open_streams.get(topic, ())):
+        stream.hub.loop.call_soon_threadsafe(stream.settled, seqs)

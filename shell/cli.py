@@ -16,7 +16,7 @@ from click.shell_completion import shell_complete
 
 from base.errors import TopicsError
 from base.refusal import Refusal
-from shell.calls import append, backups, completion, cursors, reading, routers, topics
+from shell.calls import append, backups, completion, cursors, groups, reading, routers, topics
 from shell.calls.completion import COMPLETE
 from shell.command import Calls, Connection, Site, addressing
 
@@ -64,6 +64,11 @@ of_cursors.command(examples=["topics cursors put orders billing --at earliest"])
 of_cursors.command(examples=["topics cursors get orders billing --json"])(cursors.get)
 of_cursors.command("list", examples=["topics cursors list orders"])(cursors.list_cursors)
 of_cursors.command(examples=["topics cursors delete orders billing"])(cursors.delete)
+
+of_groups = program.group("groups", help="Look at the consumer groups of a topic.")(lambda: None)
+of_groups.command("list", examples=["topics groups list orders"])(groups.list_groups)
+of_groups.command(examples=["topics groups get orders billing"])(groups.get)
+of_groups.command(examples=["topics groups delete orders no-longer-wanted"])(groups.delete)
 
 program.command(
     short_help="Delete a topic with its records.",

@@ -146,15 +146,15 @@ class Named(click.ParamType):
 
 def names(server: Server, kind: str, prefix: str, context: click.Context) -> list[str]:
     """Returns the first MOST_OFFERED names with this prefix."""
-    if kind == "cursor":
-        found = listed(server, path("topics", context.params["topic"], "cursors"), "cursors")
+    if kind in ("cursor", "group"):
+        found = listed(server, path("topics", context.params["topic"], f"{kind}s"), f"{kind}s")
     else:
         found = listed(server, path(f"{kind}s"), f"{kind}s", {"prefix": prefix})
     those = (each[kind] for each in found if each[kind].startswith(prefix))
     return [name for name, _ in zip(those, range(MOST_OFFERED), strict=False)]
 
 
-TOPIC, ROUTER, CURSOR = Named("topic"), Named("router"), Named("cursor")
+TOPIC, ROUTER, CURSOR, GROUP = Named("topic"), Named("router"), Named("cursor"), Named("group")
 
 
 as_json = click.option("--json", "is_json", is_flag=True, help="print the API's answer, one JSON object per line")

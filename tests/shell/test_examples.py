@@ -12,9 +12,11 @@ import pytest
 from shell.cli import program as commands
 from shell.command import Call
 from tests.docs.shell import free
+from tests.groups.member import session_of
 from tests.instances import ROOT, Instance
 from tests.shell.conftest import Shell
 from tests.shell.test_completion import program
+from tests.watch.wire import Api
 
 __all__ = ["program"]  # a fixture
 EXAMPLE = re.compile(r"^  (.*\btopics .*)$", re.MULTILINE)
@@ -45,6 +47,8 @@ def test_every_help_has_examples_that_run(
 ) -> None:
     (tmp_path / "events.jsonl").write_bytes(ORDERS)
     free(("orders", "payments", "audit"), server, tmp_path)
+    Api(server.port).done("PUT", "/v0/topics/orders", {})
+    session_of(server.port, "orders", "billing")
     environment = {**program, "TOPICS_URL": server.url}
     lines, follows = [], []
     for call in calls(commands):

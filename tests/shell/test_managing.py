@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from shell.cli import main
+from tests.groups.member import session_of
+from tests.instances import Instance
 from tests.shell.conftest import HERE, Shell
 from topics.models import Topic
 
@@ -111,6 +113,23 @@ def test_routers(either: Shell, name: str) -> None:
     assert table[1][2:] == ["running", name, f"{name}-d", f"{name}>r"]
     assert either("routers", "delete", f"{name}>r").out == f"{name}>r is deleted\n".encode()
     assert either("routers", "delete", f"{name}>r").out == f"router '{name}>r' does not exist\n".encode()
+
+
+def test_no_groups(either: Shell, name: str) -> None:
+    either("append", name, stdin=b"1\n2\n")
+    assert either("groups", "list", name).out.split() == [b"MEMBERS", b"SHARES", b"LAG", b"UNREAD-MS", b"NAME"]
+    assert either("groups", "delete", name, "team").out == b"group 'team' does not exist\n"
+
+
+def test_groups(elsewhere: Shell, server: Instance, name: str) -> None:
+    elsewhere("append", name, stdin=b"1\n2\n")
+    session_of(server.port, name, "team")
+    (found,) = [line.split() for line in elsewhere("groups", "list", name).out.decode().splitlines()[1:]]
+    assert (found[:2], found[4]) == (["1", "4"], "team")
+    shares = [line.split() for line in elsewhere("groups", "get", name, "team").out.decode().splitlines()[1:]]
+    assert [(each[0], each[5]) for each in shares] == [(str(share), "team") for share in range(4)]
+    assert [each["share"] for each in answered(elsewhere, "groups", "get", name, "team")["shares"]] == [0, 1, 2, 3]
+    assert elsewhere("groups", "delete", name, "team").out == b"team is deleted\n"
 
 
 def test_cursors(either: Shell, name: str) -> None:

@@ -1,6 +1,6 @@
 """`make bench` runs all sections. `python -m bench watch rooms` runs these two.
 
-The sections are log, calls, caps, routers, push, console, gateway, watch and rooms.
+The sections are log, calls, caps, queues, routers, push, console, gateway, watch and rooms.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ def prepare() -> None:
 
 def main() -> None:
     prepare()
-    from bench import calls, caps, console, gateway, load, log, push, report, room, routers, streams, watch
+    from bench import calls, caps, console, gateway, load, log, push, queues, report, room, routers, streams, watch
     from tests import instances
 
     parts: dict[str, tuple[str, Callable[[instances.Instance], Iterable[report.Row]]]] = {
         "log": ("The log", log.run),
         "calls": ("Calls", calls.run),
         "caps": ("Topics with a cap or a TTL", caps.run),
+        "queues": ("Queues", queues.run),
         "routers": ("Routers", routers.run),
         "push": ("The push bus", push.run),
         "console": ("The console", console.run),

@@ -1,0 +1,94 @@
+"""Queues: producers and workers at full speed, and claims beside many jobs in flight. The clients run in a separate process."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import multiprocessing
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+import uvloop
+
+from bench.report import Row
+from bench.watch import PAD, Server, exchange, name
+from tests.instances import Instance
+
+PRODUCERS, WORKERS, BATCH, JOBS = 4, 16, 10, 60_000
+ASKED = 12_000  # jobs a second
+IN_FLIGHT, CLAIMS, ASKED_MS = 100_000, 500, 25.0
+
+
+async def produce(server: Server, queue: str, turns: Iterator[int], size: int = 100) -> None:
+    reader, writer = await asyncio.open_connection(server.host, server.port)
+    body = {"records": [{"data": {"kind": "bench", "pad": PAD}}] * size}
+    for _ in turns:
+        await exchange(reader, writer, "POST", f"/v0/topics/{queue}?return_seqs=false", body)
+    writer.close()
+
+
+async def work(server: Server, queue: str, node: str, done: list[int], wanted: int) -> None:
+    """Claims and acks until all workers together have done all jobs."""
+    reader, writer = await asyncio.open_connection(server.host, server.port)
+    while done[0] < wanted:
+        jobs = await exchange(reader, writer, "POST", f"/v0/topics/{queue}/claim", {"node": node, "max": BATCH})
+        seqs, leases = [job["$seq"] for job in jobs["claimed"]], [job["lease_id"] for job in jobs["claimed"]]
+        if seqs:
+            body = {"node": node, "seqs": seqs, "lease_ids": leases}
+            answer = await exchange(reader, writer, "POST", f"/v0/topics/{queue}/ack", body)
+            done[0] += answer["acked"]
+    writer.close()
+
+
+async def at_full_speed(server: Server) -> float:
+    """Returns jobs a second."""
+    queue, turns, done = name(), iter(range(JOBS // 100)), [0]
+    await server.call("PUT", f"/v0/topics/{queue}", {"type": "queue"})
+    started = time.monotonic()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(PRODUCERS):
+            group.create_task(produce(server, queue, turns))
+        for n in range(WORKERS):
+            group.create_task(work(server, queue, f"w{n}", done, JOBS))
+    return JOBS / (time.monotonic() - started)
+
+
+async def beside_many(server: Server) -> float:
+    """Returns the p99 of a claim of ten jobs, each followed by its ack (ms), with 100,000 other jobs in flight."""
+    queue = name()
+    await server.call("PUT", f"/v0/topics/{queue}", {"type": "queue", "lease_ms": 3_600_000})
+    await produce(server, queue, iter(range((IN_FLIGHT + CLAIMS * BATCH) // 1_000)), 1_000)
+    reader, writer = await asyncio.open_connection(server.host, server.port)
+
+    async def claim(most: int) -> Any:
+        body = {"node": "w", "max": most}
+        return (await exchange(reader, writer, "POST", f"/v0/topics/{queue}/claim", body))["claimed"]
+
+    for _ in itertools.repeat(None, IN_FLIGHT // 1_000):
+        await claim(1_000)
+    times = []
+    for _ in range(CLAIMS):
+        started = time.perf_counter()
+        jobs = await claim(BATCH)
+        times.append((time.perf_counter() - started) * 1000)
+        body = {"node": "w", "seqs": [job["$seq"] for job in jobs]}
+        await exchange(reader, writer, "POST", f"/v0/topics/{queue}/ack", body)
+    writer.close()
+    return sorted(times)[int(len(times) * 0.99)]
+
+
+def apart(port: int, many: bool) -> float:
+    server = Server("127.0.0.1", port)
+    return uvloop.run(beside_many(server) if many else at_full_speed(server))
+
+
+def run(instance: Instance) -> Iterator[Row]:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        rate = pool.submit(apart, instance.port, False).result()
+        what = f"{PRODUCERS} producers, {WORKERS} workers claim {BATCH} and ack {BATCH}"
+        yield Row(what, f"≥ {ASKED:,} jobs/s", f"{rate:,.0f} jobs/s", ok=rate >= ASKED)
+        p99 = pool.submit(apart, instance.port, True).result()
+        what = f"claim of {BATCH} with {IN_FLIGHT:,} jobs in flight, p99"
+        yield Row(what, f"< {ASKED_MS:.0f} ms", f"{p99:.1f} ms", ok=p99 < ASKED_MS)

@@ -13,7 +13,9 @@ BEGIN
       FROM unnest(p_seqs) AS asked (seq)
      CROSS JOIN LATERAL (SELECT * FROM topics_record WHERE topic_id = p_topic_id AND seq = asked.seq OFFSET 0) own
      WHERE NOT own.deleted;
-    IF EXISTS (SELECT FROM topics_span WHERE topic_id = p_topic_id AND shown) THEN
+    -- Spans below the seqs may be hidden, in any number: their records were deleted.
+    IF EXISTS (SELECT FROM topics_span
+                WHERE topic_id = p_topic_id AND last_seq >= (SELECT min(seq) FROM unnest(p_seqs) seq) AND shown) THEN
         RETURN QUERY
         SELECT forwarded.seq, forwarded.ts, forwarded.node, forwarded.tag, forwarded.meta, forwarded.data, forwarded.size
           FROM unnest(p_seqs) AS asked (seq)

@@ -241,3 +241,11 @@ def test_a_record_that_cannot_be_decoded_stops_no_share(api: Api, join: Join, se
     for options in ({}, {"group": "by-path", "partition_by": "$.a"}):
         member = join(topic, **options)
         member.until_seqs(1, 2, 3)
+
+
+def test_a_queue_has_no_groups(api: Api, topic: str) -> None:
+    queue = f"{topic}-queue"
+    api.done("PUT", f"/v0/topics/{queue}", {"type": "queue"})
+    with pytest.raises(Refused) as refused:
+        api.stream(f"/v0/topics/{queue}/groups/billing/stream")
+    assert (refused.value.status, refused.value.code) == (409, "topic_exists_incompatible")

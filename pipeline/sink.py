@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -21,7 +21,7 @@ from pyspark.sql.types import StringType, StructType
 from base.errors import InvalidRequest
 from pipeline.database import Database
 from pipeline.options import Options
-from pipeline.written import LIMITS, Bounds, Claim, Record, append_in_order, append_whole, chunked
+from pipeline.written import LIMITS, Bounds, Caps, Claim, Record, append_in_order, append_whole, chunked
 
 OPTIONS = {"dsn", "url", "topic"}
 BATCH_OPTIONS = OPTIONS | {"writeId", "batch", "offsets"}
@@ -39,11 +39,12 @@ class Wrote(WriterCommitMessage):
 
 @dataclass(frozen=True)
 class Target:
-    """The database and the topic to append to, and the bounds of a record."""
+    """The database and the topic to append to, the bounds of a record, and the caps of all topics."""
 
     database: Database
     topic: str
     bounds: Bounds
+    caps: Caps
 
     def append(
         self, writer: str, batch: int, incoming: Iterator[pa.RecordBatch], offsets: Sequence[int] | None = None
@@ -62,9 +63,11 @@ class Target:
             found = records(spooled(incoming, kept))
             if offsets is not None:
                 claim = Claim(self.topic, writer, 0, batch)
-                return Wrote(append_in_order(connection, claim, found, self.bounds, offsets[partition]))
+                return Wrote(append_in_order(connection, claim, found, self.bounds, offsets[partition], self.caps))
             return Wrote(
-                append_whole(connection, Claim(self.topic, writer, partition, batch), chunked(found, self.bounds))
+                append_whole(
+                    connection, Claim(self.topic, writer, partition, batch), chunked(found, self.bounds), self.caps
+                )
             )
 
 
@@ -111,7 +114,17 @@ def target(options: Options, schema: StructType) -> Target:
             )
     if "data" not in schema.fieldNames():
         raise InvalidRequest("there is no column data")
-    return Target(options.database(), topic, Bounds.of_environment())
+    return Target(options.database(), topic, Bounds.of_environment(), Caps.of_environment())
+
+
+def batch_writer(given: Mapping[str, str], schema: StructType) -> BatchWriter:
+    """Returns the writer for options and columns. Raises InvalidRequest for options or columns that cannot be written."""
+    return BatchWriter(Options(given, BATCH_OPTIONS), schema)
+
+
+def stream_writer(given: Mapping[str, str], schema: StructType) -> StreamWriter:
+    """Returns the writer of a streaming query. Raises InvalidRequest like `batch_writer`."""
+    return StreamWriter(Options(given, OPTIONS), schema)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):

@@ -19,7 +19,7 @@ import msgspec
 import psycopg
 
 from base.bounds import check_meta, check_token
-from base.errors import InvalidRequest, NotReady, RecordTooLarge, TopicFull, TopicSealed, TopicsError
+from base.errors import InvalidRequest, NotReady, RecordTooLarge, Throttled, TopicFull, TopicSealed, TopicsError
 
 CHUNK_RECORDS = 10_000
 CHUNK_BYTES = 8 * 1024 * 1024
@@ -33,6 +33,8 @@ SO_FAR = """
 SELECT w.records FROM topics_topic t JOIN pipeline_written w ON w.topic_id = t.id
  WHERE t.name = %(topic)s AND w.writer = %(writer)s AND w.partition = %(partition)s AND w.batch = %(batch)s
 """
+TOPICS = "SELECT count(*), count(*) FILTER (WHERE name = %s) FROM topics_topic"
+TOTAL_BYTES = "SELECT coalesce(sum(bytes), 0)::bigint FROM topics_topichead"
 # The time for a lock or a statement is limited, so that no task holds the lock of a topic or waits for it without limit.
 LIMITS = "SET lock_timeout = '30s'; SET statement_timeout = '5min'; SET idle_in_transaction_session_timeout = '5min'"
 REFUSALS: dict[str | None, type[TopicsError]] = {"topic_sealed": TopicSealed, "topic_full": TopicFull}
@@ -54,6 +56,40 @@ class Record(NamedTuple):
     tag: str | None = None
     node: str | None = None
     meta: msgspec.Raw | None = None
+
+
+class Caps(NamedTuple):
+    """The caps of all topics together, as the server's settings of the same names have them. 0 is no cap."""
+
+    topics: int = 0
+    total_bytes: int = 0
+
+    @classmethod
+    def of_environment(cls) -> Caps:
+        """Returns the caps of this process's environment, or the server's defaults."""
+        environment = os.environ
+        return cls(
+            int(environment.get("TOPICS_MAX_TOPICS") or 100_000), int(environment.get("TOPICS_MAX_TOTAL_BYTES") or 0)
+        )
+
+    def check_topics(self, connection: psycopg.Connection[Any], topic: str) -> None:
+        """Raises Throttled if the topic does not exist, and there are already as many topics as the cap."""
+        row = connection.execute(TOPICS, [topic]).fetchone() if self.topics else None
+        if row and row[0] >= self.topics and not row[1]:
+            message = f"there are {row[0]} of at most {self.topics} topics (TOPICS_MAX_TOPICS): delete topics"
+            raise Throttled(message, limit="topics", max=self.topics)
+
+    def check_bytes(self, connection: psycopg.Connection[Any], more: int) -> None:
+        """Raises Throttled if the topics would hold too many bytes."""
+        row = connection.execute(TOTAL_BYTES).fetchone() if self.total_bytes else None
+        if row and row[0] + more > self.total_bytes:
+            message = (
+                f"the topics hold {row[0]} of at most {self.total_bytes} bytes (TOPICS_MAX_TOTAL_BYTES): delete records"
+            )
+            raise Throttled(message, limit="total_bytes", max=self.total_bytes)
+
+
+NO_CAPS = Caps()
 
 
 class Bounds(NamedTuple):
@@ -88,15 +124,19 @@ class Bounds(NamedTuple):
         return size
 
 
-def append_whole(connection: psycopg.Connection[Any], claim: Claim, chunks: Iterable[Sequence[Record]]) -> int:
+def append_whole(
+    connection: psycopg.Connection[Any], claim: Claim, chunks: Iterable[Sequence[Record]], caps: Caps = NO_CAPS
+) -> int:
     """Appends a whole partition in one transaction. Returns the number of appended records: 0 if the batch is already stored.
 
     A retry can have its records in another order, so a partial append could not be continued. `chunks` must be ready to read,
-    because the topic is locked during the append. Raises InvalidRequest, TopicFull, TopicSealed or NotReady.
+    because the topic is locked during the append. Raises InvalidRequest, Throttled, TopicFull, TopicSealed or NotReady.
     """
     done = 0
+    caps.check_topics(connection, claim.topic)
     with translated(), connection.transaction():
         for sent in encoded(chunks):
+            caps.check_bytes(connection, len(sent["data"]))
             now = append_chunk(connection, claim, done, sent)
             if now is None or now < 0:
                 # The first chunk found the batch of another attempt. All other chunks run under the same lock.
@@ -106,7 +146,12 @@ def append_whole(connection: psycopg.Connection[Any], claim: Claim, chunks: Iter
 
 
 def append_in_order(
-    connection: psycopg.Connection[Any], claim: Claim, records: Iterable[Record], bounds: Bounds, offset: int = 0
+    connection: psycopg.Connection[Any],
+    claim: Claim,
+    records: Iterable[Record],
+    bounds: Bounds,
+    offset: int = 0,
+    caps: Caps = NO_CAPS,
 ) -> int:
     """Appends records of a batch from its record number `offset` on (0 is the first), after all records before them.
 
@@ -116,8 +161,10 @@ def append_in_order(
     before an error stay, and are not appended again.
     """
     before = done = await_turn(connection, claim, offset)
+    caps.check_topics(connection, claim.topic)
     for sent in encoded(chunked(islice(iter(records), before - offset, None), bounds)):
         with translated():
+            caps.check_bytes(connection, len(sent["data"]))
             now = append_chunk(connection, claim, done, sent)
         if now is None:
             raise NotReady("another try of this task is writing the same records")

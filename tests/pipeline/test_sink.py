@@ -19,11 +19,11 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from base.clock import now_ms
-from base.errors import InvalidRequest, NotReady, TopicSealed
+from base.errors import InvalidRequest, NotReady, Throttled, TopicSealed
 from pipeline import sink, written
 from pipeline.database import database
 from pipeline.options import Options
-from pipeline.written import Bounds, Claim, Record, chunked
+from pipeline.written import Bounds, Caps, Claim, Record, chunked
 from tests import scripts
 from tests.instances import until
 from tests.pipeline.filling import ODD, fill, numbers, rows
@@ -187,6 +187,23 @@ def test_a_sealed_topic_takes_no_batch_and_knows_those_that_it_has(dsn: str) -> 
         append_whole(claim._replace(batch=8), records(1))
     scripts.put_topic("out", Config(sealed=False), now_ms())
     assert append_whole(claim._replace(batch=8), records(1)) == 1
+
+
+def test_caps_of_all_topics_are_those_of_the_server(dsn: str) -> None:
+    claim = Claim("out", "w", 0, 7)
+    with database().connect() as session:
+
+        def append(batch: int, **caps: int) -> int:
+            return written.append_whole(session, claim._replace(batch=batch), [records(9)], Caps(**caps))
+
+        scripts.put_topic("other", Config(), now_ms())
+        with pytest.raises(Throttled, match="there are 1 of at most 1 topics"):
+            append(1, topics=1)
+        assert append(1, topics=2) == 9
+        assert append(2, topics=1) == 9  # the topic exists
+        with pytest.raises(Throttled, match="the topics hold 18 of at most 20 bytes"):
+            append(3, total_bytes=20)
+        assert append(3, total_bytes=60) == 9
 
 
 def test_a_try_that_fails_in_the_middle_leaves_nothing(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:

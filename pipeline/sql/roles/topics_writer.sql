@@ -16,5 +16,6 @@ BEGIN
     END IF;
     GRANT EXECUTE ON FUNCTION pipeline_append, pipeline_follow TO topics_writer;
     GRANT SELECT ON topics_topic, pipeline_written TO topics_writer;
+    GRANT SELECT (bytes) ON topics_topichead TO topics_writer;  -- for TOPICS_MAX_TOTAL_BYTES
 END
 $$;

@@ -11,10 +11,11 @@ import sys
 
 from pyspark import daemon
 
-MODULES = ("pyarrow", "pyarrow.compute", "adbc_driver_postgresql.dbapi", "pipeline.source", "pyspark.worker")
+MODULES = ("pyarrow", "pyarrow.compute", "adbc_driver_postgresql.dbapi", "pyspark.worker")
+OURS = ("pipeline.source", "pipeline.batch", "pipeline.stream", "pipeline.sink")
 
 
 if __name__ == "__main__":
-    for name in (*MODULES, *sys.argv[1:]):
+    for name in (*MODULES, *OURS, *sys.argv[1:]):
         importlib.import_module(name)
     daemon.manager()

@@ -29,34 +29,13 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
     StringStartsWith,
 )
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
-from base.errors import InvalidRequest, NotReady
+from base.errors import NotReady
+from pipeline.columns import ARROW
 from pipeline.database import Database
 from pipeline.extent import ONE, Extent, Part
 from topics.ranges import OWN_RECORDS
 
-ARROW = {
-    "topic": pa.string(),
-    "seq": pa.int64(),
-    "ts": pa.int64(),
-    "node": pa.string(),
-    "tag": pa.string(),
-    "meta": pa.string(),
-    "data": pa.string(),
-    "home_topic": pa.string(),
-    "home_topic_id": pa.int64(),
-    "home_seq": pa.int64(),
-    "hops": pa.int32(),
-    "ts_time": pa.timestamp("us", tz="UTC"),
-}
-SPARK = {
-    pa.string(): StringType(),
-    pa.int64(): LongType(),
-    pa.int32(): IntegerType(),
-    ARROW["ts_time"]: TimestampType(),
-}
-SCHEMA = StructType([StructField(name, SPARK[kind]) for name, kind in ARROW.items()])
 EXPRESSIONS = {"meta": "meta::text", "data": "data::text", "hops": "cardinality(path)"}
 # Columns that follow from the part and other columns, if all records of the part are the topic's own.
 OWN = frozenset(("topic", "home_topic", "home_topic_id", "home_seq", "hops"))
@@ -144,17 +123,6 @@ class Range(InputPartition):
 
 def planned(topic: Extent, parts: Iterable[Part]) -> list[Range]:
     return [Range(topic.name, topic.id, topic.floor, topic.holes, part.first, part.last) for part in parts]
-
-
-def chosen_columns(schema: StructType) -> tuple[str, ...]:
-    """Returns the names of the wanted columns. Raises InvalidRequest for an unknown column, or a column of another type."""
-    for wanted in schema.fields:
-        if wanted.name not in ARROW or SCHEMA[wanted.name].dataType != wanted.dataType:
-            told = ", ".join(f"{each.name} {each.dataType.simpleString()}" for each in SCHEMA.fields)
-            raise InvalidRequest(
-                f"no column is called {wanted.name} {wanted.dataType.simpleString()}: there are {told}"
-            )
-    return tuple(schema.fieldNames())
 
 
 class Session:

@@ -6,7 +6,7 @@ Spark's checkpoint only. The cursor follows the checkpoint.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -36,6 +36,11 @@ OPTIONS = {
 FOLLOW = "SELECT pipeline_follow(%s, %s, %s)"  # leaves out deleted topics
 SMALL = 5_000  # up to this many records one task is enough
 Offset = dict[str, dict[str, int]]
+
+
+def stream_reader(given: Mapping[str, str], columns: tuple[str, ...]) -> StreamReader:
+    """Returns the reader for options. Raises InvalidRequest for an unknown option or an invalid value."""
+    return StreamReader(Options(given, OPTIONS, {"endingSeq": "batch reads"}), columns)
 
 
 class Selection:

@@ -15,9 +15,12 @@ from pyspark.sql.types import StructType
 
 from base.clock import now_ms
 from base.errors import InvalidRequest
+from pipeline import batch
+from pipeline.batch import BatchReader
+from pipeline.columns import SCHEMA
 from pipeline.options import Options
-from pipeline.scan import SCHEMA
-from pipeline.source import READ_OPTIONS, BatchReader, Topics
+from pipeline.progress import lag
+from pipeline.source import Topics
 from pipeline.stream import OPTIONS, share
 from tests import scripts
 from tests.crashes import take_back
@@ -49,7 +52,9 @@ class Query:
 
     def run(self) -> Query:
         """Reads the current records."""
-        self.start(availableNow=True).awaitTermination()
+        running = self.start(availableNow=True)
+        running.awaitTermination()
+        self.lags = [(each.numInputRows, sum(lag(each).values())) for each in running.recentProgress]
         return self
 
     @property
@@ -139,7 +144,7 @@ def test_filters_are_pushed_to_the_database(spark: SparkSession, dsn: str) -> No
     numbers("orders", 40, tag=[f"order:{n % 4}" for n in range(40)])
     some = read(spark, dsn, topic="orders").where("seq > 10 AND tag LIKE 'order:1%' AND length(data) > 0")
     assert sorted(row.seq for row in some.collect()) == [14, 18, 22, 26, 30, 34, 38]
-    reader = BatchReader(Options({"dsn": dsn, "topic": "orders"}, READ_OPTIONS), ("seq",))
+    reader = BatchReader(Options({"dsn": dsn, "topic": "orders"}, batch.OPTIONS), ("seq",))
     left = Not(EqualTo(("tag",), "x"))
     pushed = [GreaterThan(("seq",), 10), StringStartsWith(("tag",), "order:"), In(("node",), ("a", "b")), left]
     assert list(reader.pushFilters(pushed)) == [left]
@@ -187,6 +192,7 @@ def test_a_stream_goes_on_where_its_checkpoint_says(spark: SparkSession, dsn: st
     numbers("orders", 25)
     query = Query(spark, dsn, tmp_path, topic="orders", maxRecordsPerTrigger=10, cursor="spark").run()
     assert [len(batch) for batch in query.batches] == [10, 10, 5]
+    assert query.lags[-3:] == [(10, 15), (10, 5), (5, 0)]
     numbers("orders", 5)
     scripts.delete_records("orders", 28, None, now_ms())  # silent, as for every reader
     query.run()

@@ -111,6 +111,20 @@ def test_trim_deletes_what_is_archived(spark: SparkSession, dsn: str, tmp_path: 
     assert perform("verify", {"topic": "orders", "archive": str(tmp_path)}).state == "done"
 
 
+def test_a_trim_that_was_killed_is_done_by_the_next_run(
+    spark: SparkSession, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers("orders", 30)
+    with monkeypatch.context() as patch:
+        patch.setattr("pipeline.jobs.archive.delete_records", die)
+        with pytest.raises(KeyboardInterrupt):
+            archive(tmp_path, trim=True)
+    assert rows("SELECT floor_seq, count FROM topics_topichead") == [(0, 30)]
+    numbers("orders", 5)
+    assert archive(tmp_path, trim=True).report["topics"][0]["trimmed"] == 35
+    assert seqs(spark, tmp_path) == list(range(1, 36))
+
+
 def test_trim_leaves_what_does_not_read_back(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
     numbers("orders", 30)
     archive(tmp_path)

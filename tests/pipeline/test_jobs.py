@@ -19,6 +19,7 @@ from tests import scripts
 from tests.log.test_delete import NOW, write
 from tests.log.test_reclaim import mirror, reclaim_all
 from tests.pipeline.filling import fill, numbers, rows
+from tests.pipeline.test_archive import die
 
 NOON = 1_748_476_800_000  # a full minute
 
@@ -97,6 +98,22 @@ def forget_changes() -> None:
     rows("UPDATE topics_auditentry SET ts = 0 RETURNING 1")
 
 
+@pytest.mark.parametrize("killed_before", ["pipeline.jobs.rollup.forwarded", "pipeline.reading.end"])
+def test_a_rollup_that_was_killed_counts_each_record_of_many_spans_once(
+    spark: SparkSession, forwarded: None, monkeypatch: pytest.MonkeyPatch, killed_before: str
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(killed_before, die)
+        with pytest.raises(KeyboardInterrupt):
+            perform("rollup", {"topic": "audit"})
+    write("orders", "a")
+    scripts.catch_up(scripts.look_up("audit").id, NOW)
+    perform("rollup", {"topic": "audit"})
+    assert rows("SELECT sum(records) FROM pipeline_rollup") == [(15,)]
+    assert rows("SELECT sum(records) FROM pipeline_delay") == [(15,)]
+    assert rows("SELECT count(*) FROM pipeline_staged") == [(0,)]
+
+
 def test_audit_finds_each_fault(spark: SparkSession, forwarded: None) -> None:
     clean = perform("audit", {})
     assert (clean.state, clean.report["routers"][0]["compared"]) == ("done", 14)
@@ -164,6 +181,20 @@ def test_latest_is_the_last_record_of_each_tag(spark: SparkSession, dsn: str, tm
         perform("latest", {"topic": "orders", "out": str(tmp_path / "photos")})
     with pytest.raises(InvalidRequest, match="say out"):
         perform("latest", {"topic": "orders"})
+
+
+def test_a_latest_that_was_killed_writes_each_tag_once(
+    spark: SparkSession, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    into = {"topic": "orders", "into": "table"}
+    numbers("orders", 6, tag=["a", "b"] * 3)
+    with monkeypatch.context() as patch:
+        patch.setattr("pipeline.reading.end", die)
+        with pytest.raises(KeyboardInterrupt):
+            perform("latest", into)
+    numbers("orders", 1, tag=["c"])  # the killed step ends where it was planned to
+    perform("latest", into)
+    assert sorted(rows("SELECT tag FROM topic_log WHERE topic = 'table'")) == [("a",), ("b",), ("c",)]
 
 
 def test_latest_into_a_topic_brings_what_changed(spark: SparkSession, dsn: str) -> None:

@@ -11,10 +11,12 @@ from pipeline import stream
 from pipeline.extent import divide, seq_at
 from pipeline.options import Options
 from pipeline.scan import Condition, Range, Scan, condition, planned
+from pipeline.stream import SMALL
 
 STREAMS_ONLY = {"maxRecordsPerTrigger", "cursor"}
 OPTIONS = stream.OPTIONS - STREAMS_ONLY | {"endingSeq"}
 MOST_TS = 2**63 - 1  # the maximum in Spark and PostgreSQL
+MOST_SEQS = 1_000_000  # up to this many records that need no rows, one task is enough
 
 
 def batch_reader(given: Mapping[str, str], columns: tuple[str, ...]) -> BatchReader:
@@ -30,6 +32,13 @@ class BatchReader(DataSourceReader):
         self.columns = columns
         self.ending = None if (given.text("endingSeq") or "").lower() == "latest" else given.number("endingSeq")
         self.conditions: list[Condition] = [*self.selection.conditions]
+
+    @property
+    def scan(self) -> Scan:
+        chosen = self.selection
+        return Scan(
+            chosen.database, self.columns, chosen.fail_on_data_loss, False, self.conditions, chosen.without_nodes
+        )
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         for wanted in filters:
@@ -55,15 +64,14 @@ class BatchReader(DataSourceReader):
                         first = max(first, made.value)
                     if made.column == "seq" and made.operator in ("<", "<=", "="):
                         last = min(last, made.value)
-                parts = divide(connection, topic, first, last, self.selection.partitions)
+                # A part that needs no rows is quick, so it may be larger.
+                small = SMALL if first <= topic.holes or not self.scan.wants_seqs_only else MOST_SEQS
+                most = min(self.selection.partitions, -(-(last - first + 1) // small))
+                parts = divide(connection, topic, first, last, max(most, 1))
             found += planned(topic, parts)
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, Range):  # Spark passes its own partition if there is no range
             return iter(())
-        chosen = self.selection
-        scan = Scan(
-            chosen.database, self.columns, chosen.fail_on_data_loss, False, self.conditions, chosen.without_nodes
-        )
-        return scan.read(partition)
+        return self.scan.read(partition)

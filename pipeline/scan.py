@@ -175,12 +175,14 @@ class Scan:
                 yield self.completed(batch, part)
 
     @property
-    def filtered(self) -> bool:
-        return bool(self.conditions or self.without_nodes)
+    def wants_seqs_only(self) -> bool:
+        """Whether the wanted columns of a topic's own records follow from their seqs."""
+        filtered = bool(self.conditions or self.without_nodes)
+        return not filtered and OWN.issuperset(set(self.columns) - {"seq"})
 
     def needs_no_rows(self, session: Session, part: Range) -> bool:
         """Whether the head tells all: every seq of the part has a record of the topic's own, and only seqs are wanted."""
-        if self.filtered or not part.own or not OWN.issuperset(set(self.columns) - {"seq"}):
+        if not (self.wants_seqs_only and part.own):
             return False
         row = session.row(sql.SQL(ONE.replace("%s", "{}")).format(sql.Literal(part.topic)))
         if not row:

@@ -6,13 +6,16 @@ from store.objects import Objects
 
 OBJECTS = Objects(
     __file__,
-    replaces=(
-        "roles/topics_writer",
-    ),
+    replaces=("roles/topics_writer",),
 )
 
 
 class Migration(migrations.Migration):
-    dependencies = [("pipeline", "0001_baseline"), ("topics", "0001_baseline"), ("routers", "0001_baseline"), ("push", "0001_baseline")]
+    dependencies = [
+        ("pipeline", "0001_baseline"),
+        ("topics", "0001_baseline"),
+        ("routers", "0001_baseline"),
+        ("push", "0001_baseline"),
+    ]
 
     operations = OBJECTS.operations()

@@ -109,6 +109,11 @@ def defaults(setup: Setup) -> dict[str, str]:
         # A record can have 1 MiB, so batches are also limited by size.
         "spark.sql.execution.arrow.maxBytesPerBatch": "16MB",
     }
+    if os.environ.get("SPARK_REMOTE"):
+        # A Spark Connect server has its own master, memory and driver. A client sets only options of its session.
+        return {
+            name: value for name, value in found.items() if name.startswith("spark.sql.") and "redaction" not in name
+        }
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit sets the variable
     if setup.master and (not submitted or "SPARK_MASTER" in os.environ):
         found["spark.master"] = setup.master

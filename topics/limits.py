@@ -8,12 +8,11 @@ from django.conf import settings
 
 from base.errors import Throttled
 from store.script import Script, Statement
+from topics.totals import BYTES, TOPICS
 from wire import limits, metrics
 
-TOTAL = "SELECT coalesce(sum(bytes), 0)::bigint FROM topics_topichead"
 FRESH_SECONDS = 1.0
 MOST_TOTAL_BYTES = settings.TOPICS_MAX_TOTAL_BYTES  # read once, because each append needs it
-TOPICS = "SELECT count(*), EXISTS (SELECT FROM topics_topic WHERE name = %s) FROM topics_topic"
 THERE = "SELECT FROM topics_topic WHERE name = %s"
 SHARE = 16  # a process makes at most a sixteenth of the free topics before it counts again
 SHARE_SECONDS = 10.0  # and counts again after this time, because other processes use the room, too
@@ -89,7 +88,7 @@ def check_total_bytes(more: int) -> Script[None]:
     if (now := time.monotonic()) >= _total[0]:
         if _total[0]:  # Other calls use the old sum meanwhile. Otherwise all would add up all topics at once.
             _total[0] = now + FRESH_SECONDS
-        ((total,),) = yield Statement(TOTAL)
+        ((total,),) = yield Statement(BYTES)
         _total[:] = [time.monotonic() + FRESH_SECONDS, total]
     if _total[1] + more > most:
         metrics.throttled("total_bytes")

@@ -408,8 +408,8 @@ class RouterFactory(Protocol[C, I]):
     A factory, also of a filter, may declare `offers_not` and `breaks`, each a mapping from Operation to a reason
     (docs/gateway.md, "What a plugin breaks"):
 
-        offers_not = {Operation.METRICS: "counters of several servers are not one server's"}
-        breaks = {Operation.WATCH_STREAM: "a stream ends at each switch"}
+        offers_not = {Operation.GET_METRICS: "counters of several servers are not one server's"}
+        breaks = {Operation.FOLLOW_WATCH: "a stream ends at each switch"}
 
     `passes_upgrades = True` means that the plugin decides without reading the frames of a WebSocket. Otherwise, requests for a
     WebSocket get 501 behind the plugin.

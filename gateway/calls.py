@@ -111,7 +111,7 @@ class Call:
         site = self.session.site
         prefer = request.header(b"prefer")
         self.wants_no_answer = prefer is not None and PREFER_NO_ANSWER in prefer.lower()
-        has_ids = site.wraps and request.operation is Operation.WATCH_STREAM
+        has_ids = site.wraps and request.operation is Operation.FOLLOW_WATCH
         if has_ids:
             request = self.without_wrapped_id(request)
 

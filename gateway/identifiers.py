@@ -22,7 +22,7 @@ Unwrap = Callable[[str, str], tuple[tuple[str, ...], str]]
 
 def identifier_in(request: Request) -> tuple[str, str] | None:
     """Returns the kind and the wrapped identifier in a request, or None."""
-    if request.operation is Operation.WATCH_STREAM and request.name is not None:
+    if request.operation is Operation.FOLLOW_WATCH and request.name is not None:
         found = (WID, request.name)
     elif request.operation in LISTS and (cursor := parameter(request.query, "cursor")):
         found = (CURSOR, cursor)
@@ -41,7 +41,7 @@ def unwrapped(request: Request, way: tuple[str, ...], unwrap: Unwrap) -> Request
 
     Raises NotFound or InvalidRequest for an identifier of another server.
     """
-    is_stream = request.operation is Operation.WATCH_STREAM
+    is_stream = request.operation is Operation.FOLLOW_WATCH
     if not is_stream and request.operation not in LISTS:
         return request
     found = identifier_in(request)

@@ -116,7 +116,7 @@ async def renamed_request(request: Request, renaming: Renaming) -> Request:
 def _stream_position(request: Request, to_server: Rename) -> dict[str, Any]:
     """Returns the changes that put the stream's position into the server's names."""
     shown = request.header(LAST_EVENT_ID)
-    if request.operation is Operation.WATCH_STREAM:
+    if request.operation is Operation.FOLLOW_WATCH:
         if shown is None:
             return {}
         position = renamed_id(decoded_id(shown.decode("latin-1")), to_server)

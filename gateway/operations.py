@@ -18,10 +18,10 @@ class Operation(enum.Enum):
     """
 
     APPEND = "append"
-    LAST_APPEND = "last_append"
-    DIFF = "diff"
-    RECORDS = "records"
-    RECORD = "record"
+    GET_LAST_APPEND = "get_last_append"
+    READ = "read"
+    LIST_RECORDS = "list_records"
+    GET_RECORD = "get_record"
     DELETE_RECORDS = "delete_records"
     LIST_TOPICS = "list_topics"
     GET_TOPIC = "get_topic"
@@ -36,7 +36,7 @@ class Operation(enum.Enum):
     DELETE_GROUP = "delete_group"
     COMMIT_GROUP = "commit_group"
     LEAVE_GROUP = "leave_group"
-    GROUP_STREAM = "group_stream"
+    FOLLOW_GROUP = "follow_group"
     LIST_ROUTERS = "list_routers"
     GET_ROUTER = "get_router"
     PUT_ROUTER = "put_router"
@@ -47,11 +47,11 @@ class Operation(enum.Enum):
     EXTEND = "extend"
     WORK = "work"
     WATCH = "watch"
-    WATCH_STREAM = "watch_stream"
-    TOPIC_EVENTS = "topic_events"
-    HEALTH = "health"
-    READY = "ready"
-    METRICS = "metrics"
+    FOLLOW_WATCH = "follow_watch"
+    FOLLOW_TOPIC = "follow_topic"
+    GET_HEALTH = "get_health"
+    GET_READY = "get_ready"
+    GET_METRICS = "get_metrics"
     SCHEMA = "schema"
     DOCS = "docs"
     # The push bus, at the root of the port.
@@ -87,12 +87,13 @@ def _set(names: str) -> frozenset[Operation]:
 
 
 READS = _set(
-    "last_append diff records record list_topics get_topic list_cursors get_cursor list_groups get_group list_routers get_router"
-    " watch watch_stream topic_events health ready metrics schema docs list_tokens bus_topics subscriptions pulse scaling"
+    "get_last_append read list_records get_record list_topics get_topic list_cursors get_cursor list_groups get_group"
+    " list_routers get_router watch follow_watch follow_topic get_health get_ready get_metrics schema docs list_tokens"
+    " bus_topics subscriptions pulse scaling"
 )  # `watch` only creates a session, and an unused session expires
-STREAMS = _set("watch_stream topic_events group_stream work")
-GROUPS = _set("list_groups get_group delete_group commit_group leave_group group_stream")
-LONG_POLLS = _set("diff records")
+STREAMS = _set("follow_watch follow_topic follow_group work")
+GROUPS = _set("list_groups get_group delete_group commit_group leave_group follow_group")
+LONG_POLLS = _set("read list_records")
 LONGEST_POLL_SECONDS = 30.0
 BUS = _set(
     "list_tokens add_token delete_token bus_topics publish delete_bus_topic subscribe subscriptions unsubscribe"
@@ -105,10 +106,10 @@ for _each in Operation:
 # By method and path. `:topic` and `:name` are placeholders of a segment.
 TABLE = {
     "append": "POST /v0/topics/:topic",
-    "last_append": "GET /v0/topics/:topic/appends",
-    "diff": "POST /v0/topics/:topic/diff",
-    "records": "GET /v0/topics/:topic/records",
-    "record": "GET /v0/topics/:topic/records/:name",
+    "get_last_append": "GET /v0/topics/:topic/appends",
+    "read": "POST /v0/topics/:topic/diff",
+    "list_records": "GET /v0/topics/:topic/records",
+    "get_record": "GET /v0/topics/:topic/records/:name",
     "delete_records": "POST /v0/topics/:topic/delete",
     "list_topics": "GET /v0/topics",
     "get_topic": "GET /v0/topics/:topic",
@@ -123,7 +124,7 @@ TABLE = {
     "delete_group": "DELETE /v0/topics/:topic/groups/:name",
     "commit_group": "POST /v0/topics/:topic/groups/:name/commit",
     "leave_group": "POST /v0/topics/:topic/groups/:name/leave",
-    "group_stream": "GET /v0/topics/:topic/groups/:name/stream",
+    "follow_group": "GET /v0/topics/:topic/groups/:name/stream",
     "list_routers": "GET /v0/routers",
     "get_router": "GET /v0/routers/:name",
     "put_router": "PUT /v0/routers/:name",
@@ -134,11 +135,11 @@ TABLE = {
     "extend": "POST /v0/topics/:topic/extend",
     "work": "GET /v0/topics/:topic/work",
     "watch": "POST /v0/watch",
-    "watch_stream": "GET /v0/watch/:name",
-    "topic_events": "GET /v0/topics/:topic/events",
-    "health": "GET /v0/health|GET /healthz",
-    "ready": "GET /v0/ready|GET /readyz",
-    "metrics": "GET /v0/metrics",
+    "follow_watch": "GET /v0/watch/:name",
+    "follow_topic": "GET /v0/topics/:topic/events",
+    "get_health": "GET /v0/health|GET /healthz",
+    "get_ready": "GET /v0/ready|GET /readyz",
+    "get_metrics": "GET /v0/metrics",
     "schema": "GET /v0/schema",
     "docs": "GET /v0/docs",
     "list_tokens": "GET /api_tokens",

@@ -194,7 +194,7 @@ class Spliced:
 
     async def wanted(self, context: RouterContext, request: Request) -> Wanted:
         """Parses a client's read. Raises InvalidRequest, Refusal, TopicsError."""
-        if request.operation is Operation.DIFF:
+        if request.operation is Operation.READ:
             body = await request.json(Raws)
             asked = await request.json(PageQuery)
         else:

@@ -234,11 +234,11 @@ async def unzipped(request: Request) -> Request:
 
 
 CALLS: dict[Operation, Call] = {
-    Operation.DIFF: read,
-    Operation.RECORDS: read,
-    Operation.RECORD: record,
+    Operation.READ: read,
+    Operation.LIST_RECORDS: read,
+    Operation.GET_RECORD: record,
     Operation.APPEND: append,
-    Operation.LAST_APPEND: last_append,
+    Operation.GET_LAST_APPEND: last_append,
     Operation.PUT_TOPIC: to_last,
     Operation.GET_TOPIC: get_topic,
     Operation.DELETE_RECORDS: delete_records,

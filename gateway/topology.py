@@ -19,7 +19,7 @@ from gateway.api import NodeState, Operation, Request, Response, TopicState, Vir
 
 FRESH_SECONDS = 5.0
 MOST_TOPICS = 10_000
-TELLING = frozenset((Operation.APPEND, Operation.DIFF, Operation.RECORDS, Operation.GET_TOPIC))
+TELLING = frozenset((Operation.APPEND, Operation.READ, Operation.LIST_RECORDS, Operation.GET_TOPIC))
 
 
 class _Told(msgspec.Struct):

@@ -285,7 +285,7 @@ streams = (
     Operation(
         "GET",
         f"{GROUP}/stream",
-        "group_stream",
+        "follow_group",
         scope="write",
         query=JoinQuery,
         answers={200: EVENT_STREAM},

@@ -102,7 +102,7 @@ streams = (
     Operation(
         "GET",
         "v0/watch/<str:wid>",
-        "watch_stream",
+        "follow_watch",
         scope="read",
         query=StreamQuery,
         answers={200: EVENT_STREAM},
@@ -117,7 +117,7 @@ streams = (
     Operation(
         "GET",
         "v0/topics/<str:topic>/events",
-        "topic_events",
+        "follow_topic",
         scope="read",
         query=EventsQuery,
         answers={200: EVENT_STREAM},

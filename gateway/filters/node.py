@@ -29,9 +29,9 @@ class Node:
         node = context.authenticated_subject.name if self.config.from_subject else self.config.name
         if node is None:
             return request  # an anonymous client has no node
-        if operation is Operation.RECORDS:
+        if operation is Operation.LIST_RECORDS:
             return request.replace(query=self.query(request.query, node))
-        if operation in (Operation.APPEND, Operation.DIFF, Operation.WATCH):
+        if operation in (Operation.APPEND, Operation.READ, Operation.WATCH):
             return request.replace(body=edited(await request.body(), self.change(operation, node)))
         return request
 

@@ -73,7 +73,7 @@ class MigrateRouter:
             return await self.about(move, operation, request, context)
         if operation is Operation.WATCH:
             return await streams.begin(self.moves.topics, self.moves.source, self.moves.dest, request, context)
-        if operation is Operation.WATCH_STREAM:
+        if operation is Operation.FOLLOW_WATCH:
             return await streams.watch(self.moves.topics, self.moves.source, self.moves.dest, request, context)
         if operation is Operation.LIST_TOPICS:
             return await self.list(request, context)
@@ -86,7 +86,7 @@ class MigrateRouter:
 
     async def about(self, move: Move, operation: Operation, request: Request, context: RouterContext) -> Response:
         """Answers a request about a topic that is moving or has moved."""
-        if operation is Operation.TOPIC_EVENTS:
+        if operation is Operation.FOLLOW_TOPIC:
             return await streams.events(move, request, context)
         if operation in GROUPS:
             raise NotOffered(
@@ -96,7 +96,7 @@ class MigrateRouter:
             raise BeingMoved(move.topic)
         if operation is Operation.PUT_TOPIC:
             return await self.configure(move, request, context)
-        if operation is Operation.LAST_APPEND:
+        if operation is Operation.GET_LAST_APPEND:
             return await self.last_append(move, request, context)
         if operation not in WRITES:
             return await self.read(move, request, context)

@@ -26,7 +26,7 @@ from gateway.spliced_cursors import CURSOR_CALLS
 from gateway.spliced_list import list_topics
 from gateway.spliced_watch import stream, topic_events, watch, watched
 
-CALLS = {**PLAIN_CALLS, **CURSOR_CALLS, Operation.TOPIC_EVENTS: topic_events}
+CALLS = {**PLAIN_CALLS, **CURSOR_CALLS, Operation.FOLLOW_TOPIC: topic_events}
 
 Seq = Annotated[int, Meta(ge=0, le=2**62)]
 TopicName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,254}\Z")]
@@ -109,7 +109,7 @@ class SpliceRouter:
             return await list_topics(topics, default, context, request)
         if operation is Operation.PUT_ROUTER:
             await self.check_router(request)
-        if operation is Operation.WATCH_STREAM:
+        if operation is Operation.FOLLOW_WATCH:
             return await stream(topics, default, context, request)
         return await context.send_request(context.any_node(self.default(request)), request)
 
@@ -148,7 +148,7 @@ class SpliceRouterFactory:
     """Joins several topics, one after another, into one topic."""
 
     offers_not: ClassVar = {
-        Operation.METRICS: "several servers have separate counters: ask each node of GET /v0/nodes",
+        Operation.GET_METRICS: "several servers have separate counters: ask each node of GET /v0/nodes",
     }
 
     def initialize(self, context: RouterFactoryContext, config: SpliceConfig) -> Splices:

@@ -20,7 +20,7 @@ from gateway.plugins import NoConfig
 SEPARATOR = "."
 OF_ROUTERS = frozenset((Operation.GET_ROUTER, Operation.PUT_ROUTER, Operation.DELETE_ROUTER))
 # Calls that each server answers only about itself.
-OF_ONE = frozenset((Operation.HEALTH, Operation.SCHEMA, Operation.DOCS))
+OF_ONE = frozenset((Operation.GET_HEALTH, Operation.SCHEMA, Operation.DOCS))
 
 
 class Union:
@@ -52,7 +52,7 @@ class UnionRouter:
             return await self.list(operation, request, context)
         if operation is Operation.WATCH:
             return await self.watch(request, context)
-        if operation is Operation.WATCH_STREAM:
+        if operation is Operation.FOLLOW_WATCH:
             return await joined_stream(context, request, self.union.renamings)
         if operation in OF_ONE:
             return await context.send_request(context.any_node(self.union.routes[-1]), request)
@@ -162,7 +162,7 @@ class UnionRouterFactory:
     """Offers the topics of all routes, prefixed by the route's name: `eu.orders`."""
 
     offers_not: ClassVar = {
-        Operation.METRICS: "several servers have separate counters: ask each node of GET /v0/nodes",
+        Operation.GET_METRICS: "several servers have separate counters: ask each node of GET /v0/nodes",
         **dict.fromkeys(BUS, "several servers have separate push buses: ask each node of GET /v0/nodes"),
     }
 

@@ -67,7 +67,7 @@ def test_it_appends_reads_and_routes(part: Part, client: Any, name: str) -> None
     router = part("api.routers.put_router").sync(f"{name}>copy", client=client, body=wanted)
     assert (router.created, router.filter_) == (True, ["tag", "Eq", "order:8"])
 
-    diff = part("api.records.diff")
+    diff = part("api.records.read")
     read = diff.sync(name, client=client, body=models.Diff(include_tags=True))
     assert [(each.seq, each.tag, each.data) for each in read.records] == [
         (1, "order:7", {"id": 7}),
@@ -80,7 +80,7 @@ def test_it_appends_reads_and_routes(part: Part, client: Any, name: str) -> None
 
 def test_a_refusal_has_a_code(part: Part, client: Any, name: str) -> None:
     models = part("models")
-    absent = part("api.records.diff").sync(name, client=client, body=models.Diff())
+    absent = part("api.records.read").sync(name, client=client, body=models.Diff())
     assert isinstance(absent, models.Error)
     assert absent.error.code is models.Code.TOPIC_NOT_FOUND
     assert absent.error.detail["topic"] == name

@@ -53,7 +53,7 @@ func main() {
 	body := topics.AppendRequest{Append: topics.NewAppend([]topics.NewRecord{record})}
 	done, _, _ := client.RecordsAPI.Append(ctx, os.Args[2]).AppendRequest(body).Execute()
 	fmt.Println(done.GetFirstSeq())
-	read, _, _ := client.RecordsAPI.Diff(ctx, os.Args[2]).Diff(*topics.NewDiff()).Execute()
+	read, _, _ := client.RecordsAPI.Read(ctx, os.Args[2]).Diff(*topics.NewDiff()).Execute()
 	data, _ := json.Marshal(read.Records[0].Data)
 	fmt.Println(string(data), read.CaughtUp)
 	_, _, err := client.TopicsAPI.GetTopic(ctx, "absent").Execute()

@@ -110,7 +110,7 @@ def test_a_call_names_the_refusals_that_it_may_get(document: Any) -> None:
     assert named["append", 409] == ["head_mismatch", "topic_sealed", "topic_not_sealed"]
     assert named["get_router", 404] == ["router_not_found", "not_found"]
     assert ("list_topics", 404) not in named
-    assert ("diff", 409) not in named
+    assert ("read", 409) not in named
 
 
 def test_every_answer_and_body_has_a_shape(document: Any) -> None:

@@ -101,7 +101,7 @@ def test_no_endpoint_takes_a_query_or_a_body_that_it_does_not_know(
     api: ApiClient, name: str, endpoint: Endpoint
 ) -> None:
     for path, body in ((f"{path_of(endpoint, name)}?nonsense=1", None), (path_of(endpoint, name), {"nonsense": 1})):
-        if endpoint.id in ("health", "ready") and body and isinstance(api, HttpClient):
+        if endpoint.id in ("get_health", "get_ready") and body and isinstance(api, HttpClient):
             continue  # a probe is answered before anybody looks at a body
         refused = api.call(endpoint.method, path, body)
         assert (refused.status, refused.code, refused.detail["field"]) == (400, "invalid_request", "nonsense"), path

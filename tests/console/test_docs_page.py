@@ -35,11 +35,11 @@ def test_the_examples_work_as_they_stand(chromium: Chromium, server: Instance) -
     chromium.complaints()
     assert press(chromium, "topics-put_topic")[0] in ("200", "201")
     assert press(chromium, "records-append")[0] in ("200", "201")
-    status, body = press(chromium, "records-records")
+    status, body = press(chromium, "records-list_records")
     assert (status, '"order:7"' in body or "19.95" in body) == ("200", True)
     status, body = press(chromium, "watch-watch")
     assert (status, "wid_" in body) == ("200", True)
-    status, body = press(chromium, "watch-watch_stream")  # of the session that was made just now
+    status, body = press(chromium, "watch-follow_watch")  # of the session that was made just now
     assert (status, "event: record" in body) == ("200", True), body
     assert chromium.complaints() == []
 

@@ -293,7 +293,7 @@ def test_a_plugin_that_cannot_be_made_is_reported_at_its_definition(installed, t
 
 
 def lossy(one: int, two: int, **virtual_cluster: Any) -> dict[str, Any]:
-    """A LossyRouter, which breaks diff and watch_stream, behind a TopicRouter."""
+    """A LossyRouter, which breaks read and follow_watch, behind a TopicRouter."""
     configuration = by_topic(one, two)
     configuration["routerDefinitions"][0]["routes"][0]["target"] = {"router": "lossy"}
     inner = {
@@ -314,22 +314,22 @@ def test_a_graph_that_breaks_what_it_offers_is_refused_with_the_line_to_add(inst
     lines = done.stderr.splitlines()
     assert len(lines) == 2
     for line, operation, why in zip(
-        lines, ("diff", "watch_stream"), ("the order is lost", "a stream ends at each deploy"), strict=True
+        lines, ("follow_watch", "read"), ("a stream ends at each deploy", "the order is lost"), strict=True
     ):
         assert line.startswith(
             f"{running.file}:{line_of(running, 'without:')}: virtual cluster 'all': {operation} breaks"
         )
         assert f"the router 'lossy' (LossyRouter; eu): {why}." in line
-        assert "'without: [diff, pulse, watch_stream]'" in line
-    running.configuration = lossy(1, 2, without=["diff", "pulse", "watch_stream"])
+        assert "'without: [follow_watch, pulse, read]'" in line
+    running.configuration = lossy(1, 2, without=["follow_watch", "pulse", "read"])
     done = checked(running, installed)
     assert done.returncode == 0, done.stderr
-    assert "not offered (501): diff: the configuration of this virtual cluster excludes the operation" in done.stdout
+    assert "not offered (501): read: the configuration of this virtual cluster excludes the operation" in done.stdout
 
 
 def test_what_is_given_up_is_501_and_missing_from_the_schema(two_servers, gateways, installed, name: str) -> None:
     ports = [server.port for server in two_servers]
-    gateway = gateways(lossy(*ports, without=["diff", "watch_stream"]), PYTHONPATH=str(installed))
+    gateway = gateways(lossy(*ports, without=["read", "follow_watch"]), PYTHONPATH=str(installed))
     client = gateway.client()
     assert client.append(name, 1).status == 201
     refused = client.post(f"/v0/topics/{name}/diff", {})

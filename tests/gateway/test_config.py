@@ -129,7 +129,7 @@ def test_a_whole_file_is_typed(tmp_path: Path) -> None:
             "apend",
             "operation 'apend' does not exist. Did you mean 'append'?",
         ),
-        ("    filters: [who]\n", "    filters: [who]\n    without: [diff, diff]\n", "without", "'diff' is already used in line"),
+        ("    filters: [who]\n", "    filters: [who]\n    without: [read, read]\n", "without", "'read' is already used in line"),
         ("nodes: [{id: 0, url: \"http://us.internal:4000\"}]", "nodes: []", "nodes: []", "Expected array of length >= 1."),
         ("virtualClusters:", "virtualCluster:", "virtualCluster:", "unknown field. Did you mean 'virtualClusters'?"),
     ],

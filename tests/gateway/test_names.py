@@ -159,7 +159,7 @@ def streamed(parts: list[bytes], renaming: Renaming = PREFIX) -> bytes:
 
     async def run() -> bytes:
         response = Response(200, [(b"content-type", b"text/event-stream")], body())
-        return await (await renamed_response(Operation.TOPIC_EVENTS, response, renaming, None)).read()
+        return await (await renamed_response(Operation.FOLLOW_TOPIC, response, renaming, None)).read()
 
     return asyncio.run(run())
 

@@ -47,6 +47,6 @@ def test_a_request_with_changes_is_another_one() -> None:
         "/v0/topics/eu.a/diff",
         "eu.a",
         "",
-        Operation.DIFF,
+        Operation.READ,
     )
     assert (request.path, request.query) == ("/v0/topics/a/diff", "x=1")

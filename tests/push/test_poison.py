@@ -227,6 +227,7 @@ GUARDED = {
     "pipeline/sql/functions/pipeline_append.sql",  # tags and nodes: check_name() of pipeline/written.py refuses NUL
     "topics/audit.py",  # columns of topics, and what the audit log says
     "console/network.py",  # ids of topics
+    "console/problems.py",  # the topic in a schedule's options, which are jsonb: jsonb refuses NUL
 }
 
 

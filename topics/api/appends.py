@@ -48,7 +48,7 @@ class LastAppendAnswer(msgspec.Struct, kw_only=True):
 @Endpoint(
     "GET",
     f"{TOPIC}/appends",
-    "last_append",
+    "get_last_append",
     scope="write",
     query=AppendsQuery,
     answers={200: LastAppendAnswer},

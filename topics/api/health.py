@@ -52,7 +52,7 @@ class ReadyAnswer(msgspec.Struct, kw_only=True):
 degraded: Slot[Callable[[], list[Any]]] = Slot()
 
 
-@Endpoint("GET", "v0/health", "health", scope=None, answers={200: HealthAnswer}, tag=TAG)
+@Endpoint("GET", "v0/health", "get_health", scope=None, answers={200: HealthAnswer}, tag=TAG)
 def health(call: Call[None, None]) -> Script[Answer]:
     """Check that this process runs."""
     yield from ()
@@ -60,7 +60,7 @@ def health(call: Call[None, None]) -> Script[Answer]:
     return call.answer(HealthAnswer(version=settings.VERSION, uptime_ms=uptime_ms, performance=call.performance()))
 
 
-@Endpoint("GET", "v0/ready", "ready", scope=None, answers={200: ReadyAnswer}, tag=TAG)
+@Endpoint("GET", "v0/ready", "get_ready", scope=None, answers={200: ReadyAnswer}, tag=TAG)
 def ready(call: Call[None, None]) -> Script[Answer]:
     """Check that this process can serve requests.
 
@@ -90,7 +90,7 @@ class MetricsAnswer(msgspec.Struct, kw_only=True):
 @Endpoint(
     "GET",
     "v0/metrics",
-    "metrics",
+    "get_metrics",
     scope="read",
     answers={200: (CONTENT_TYPE_LATEST, MetricsAnswer)},
     tag=TAG,

@@ -154,7 +154,7 @@ def read(call: Call[Any, Any], topic: str, wanted: Diff) -> Script[Answer]:
 @Endpoint(
     "POST",
     f"{TOPIC}/diff",
-    "diff",
+    "read",
     scope="read",
     body=Diff,
     answers={200: DiffAnswer},
@@ -187,7 +187,7 @@ class RecordsQuery(Read):
 @Endpoint(
     "GET",
     f"{TOPIC}/records",
-    "records",
+    "list_records",
     scope="read",
     query=RecordsQuery,
     answers={200: DiffAnswer},
@@ -204,7 +204,7 @@ def read_by_get(call: Call[None, RecordsQuery], topic: str) -> Script[Answer]:
 @Endpoint(
     "GET",
     f"{TOPIC}/records/<str:seq>",
-    "record",
+    "get_record",
     scope="read",
     answers={200: RecordAnswer},
     errors=(TopicNotFound,),

@@ -113,7 +113,7 @@ class ContractRouterFactory:
 class LossyRouterFactory(ContractRouterFactory):
     """A ContractRouter that says that it loses promises."""
 
-    breaks = {Operation.WATCH_STREAM: "a stream ends at each deploy", Operation.DIFF: "the order is lost"}
+    breaks = {Operation.FOLLOW_WATCH: "a stream ends at each deploy", Operation.READ: "the order is lost"}
 
 
 class FailingFactory:

@@ -16,7 +16,7 @@ from click.shell_completion import shell_complete
 
 from base.errors import TopicsError
 from base.refusal import Refusal
-from shell.calls import append, backups, completion, cursors, groups, reading, routers, topics
+from shell.calls import append, backups, completion, cursors, groups, reading, routers, topics, work
 from shell.calls.completion import COMPLETE
 from shell.command import Calls, Connection, Site, addressing
 
@@ -46,7 +46,9 @@ program.command(
     short_help="Replace the database by a backup.",
     examples=["topics restore monday.dump", "topics restore monday.dump --force"],
 )(backups.restore)
-program.command(examples=["topics create payments --cap-records 1000000 --durability fsync"])(topics.create)
+program.command(
+    examples=["topics create payments --cap-records 1000000 --durability fsync", "topics create jobs --type queue"]
+)(topics.create)
 program.command(examples=["topics get orders", "topics get orders --json"])(topics.get)
 program.command(
     short_help="Delete records of a topic, by seq or tag.",
@@ -69,6 +71,11 @@ of_groups = program.group("groups", help="Look at the consumer groups of a topic
 of_groups.command("list", examples=["topics groups list orders"])(groups.list_groups)
 of_groups.command(examples=["topics groups get orders billing"])(groups.get)
 of_groups.command(examples=["topics groups delete orders no-longer-wanted"])(groups.delete)
+
+program.command(
+    short_help="Run a command for each job of a queue.",
+    examples=["topics work jobs --once -- cat"],
+)(work.work)
 
 program.command(
     short_help="Delete a topic with its records.",

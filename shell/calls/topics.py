@@ -41,6 +41,18 @@ SEQ = click.IntRange(0, 2**63 - 1)
     "--idempotency-window-ms", type=AMOUNT, help="milliseconds to remember an idempotency key (default 120000)"
 )
 @click.option("--dedupe-node/--no-dedupe-node", default=None, help="whether reads can leave out nodes (default yes)")
+@click.option(
+    "--type", type=click.Choice(["log", "queue"]), help="queue: workers claim its records as jobs (default log)"
+)
+@click.option(
+    "--lease-ms", type=AMOUNT, help="of a queue: milliseconds until an unfinished job comes back (default 30000)"
+)
+@click.option("--claim-jitter-ms", type=AMOUNT, help="of a queue: simultaneous claims share jobs evenly (default 0)")
+@click.option("--max-deliveries", type=AMOUNT, help="of a queue: then a job is a dead letter. 0: no limit (default 0)")
+@click.option("--dead-letter", metavar="NAME", help="of a queue: the topic of dead letters")
+@click.option(
+    "--leases-durable/--no-leases-durable", default=None, help="of a queue: leases survive a crash (default no)"
+)
 @click.option("--sealed/--no-sealed", default=None, help="sealed: the topic takes no records and no deletes")
 @as_json
 @click.pass_obj

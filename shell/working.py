@@ -1,0 +1,169 @@
+"""Runs a command for each job of a queue (`topics work`), several at once.
+
+While a command runs, its lease is extended. If this machine sleeps for longer than the lease, another worker can get the job. Then
+the command is ended.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from base.errors import TopicsError
+from base.refusal import Refusal
+from shell.printing import say
+from shell.server import Server, ask, path
+
+TICK_SECONDS = 0.05  # between two looks at the running commands
+IDLE_SECONDS = 0.5  # between two claims of an empty queue
+AWAY_SECONDS = 2.0  # between two calls while the server does not answer
+END_SECONDS = 5.0  # for a command to end after SIGTERM
+
+
+class Claimed(msgspec.Struct):
+    """The part of a claimed job that a command needs."""
+
+    lease_id: str
+    deliveries: int
+    data: msgspec.Raw
+    seq: int = msgspec.field(name="$seq")
+    tag: str = msgspec.field(name="$tag", default="")
+
+
+class Answer(msgspec.Struct):
+    """The part of a claim's answer that a worker needs."""
+
+    claimed: list[Claimed]
+
+
+class Running(NamedTuple):
+    """A job and its command."""
+
+    job: Claimed
+    process: subprocess.Popen[bytes]
+
+
+class Worker:
+    """A worker on a queue. Raises Refusal if the topic is no queue, or there is no such program."""
+
+    def __init__(
+        self, server: Server, topic: str, node: str, command: Sequence[str], most: int, delay_ms: int, *, once: bool
+    ) -> None:
+        """`most`: commands at once. `delay_ms`: time until a failed job is ready again. `once`: end when the queue is empty."""
+        if shutil.which(command[0]) is None:
+            raise Refusal(f"there is no program {command[0]!r}")
+        config = ask(server, "GET", path("topics", topic))["config"]
+        if config["type"] != "queue":
+            raise Refusal(f"topic {topic!r} is a {config['type']}: expected a queue")
+        self.server, self.topic, self.node, self.command = server, topic, node, command
+        self.most, self.delay_ms, self.once = most, delay_ms, once
+        self.lease_ms: int = config["lease_ms"]
+        self.running: list[Running] = []
+        self.claims_at = self.extends_at = 0.0
+        self.is_empty, self.stopped_by = False, 0
+
+    def stop(self, number: int, frame: object = None) -> None:
+        """Ends `run` after the call that is under way. This handles signals: an exception could lose the answer to a claim."""
+        self.stopped_by = number
+
+    def run(self) -> None:
+        """Works until a signal, or with `once` until no job is left. Jobs whose commands did not end are given back at once."""
+        try:
+            while not self.stopped_by and not (self.once and self.is_empty and not self.running):
+                self.turn()
+                time.sleep(TICK_SECONDS)
+        finally:
+            for each in self.running:
+                end(each.process)
+                if each.process.returncode:
+                    self.settle("nack", [each.job], delay_ms=0)
+                else:
+                    self.finish(each)
+
+    def turn(self) -> None:
+        """Settles the jobs whose commands have ended, extends the leases of the others, and claims more."""
+        try:
+            ended = [each for each in self.running if each.process.poll() is not None]
+            for each in ended:
+                self.finish(each)
+                self.running.remove(each)
+            now = time.monotonic()
+            if self.running and now >= self.extends_at:
+                self.extend()
+                self.extends_at = now + self.lease_ms / 3000
+            if len(self.running) < self.most and (ended or now >= self.claims_at):
+                self.claim()
+        except TopicsError as error:
+            if error.status < 500:
+                raise
+            say(f"{error.message}. The worker tries again")
+            time.sleep(AWAY_SECONDS)
+
+    def claim(self) -> None:
+        if not self.running:
+            self.extends_at = time.monotonic() + self.lease_ms / 3000
+        body = msgspec.json.encode({"node": self.node, "max": self.most - len(self.running)})
+        answer = self.server.send("POST", path("topics", self.topic, "claim"), None, body)
+        claimed = msgspec.json.decode(answer, type=Answer).claimed
+        self.is_empty = not claimed
+        self.claims_at = time.monotonic() + (IDLE_SECONDS if self.is_empty else 0)
+        for job in claimed:
+            self.running.append(Running(job, self.begin(job)))
+
+    def begin(self, job: Claimed) -> subprocess.Popen[bytes]:
+        """Starts the command, with the job's JSON as its input."""
+        told = {"TOPIC": self.topic, "SEQ": job.seq, "TAG": job.tag, "DELIVERIES": job.deliveries}
+        environment = {**os.environ, **{f"TOPICS_JOB_{name}": str(value) for name, value in told.items()}}
+        with tempfile.TemporaryFile() as given:  # a file and no pipe, because a command can leave its input unread
+            given.write(bytes(job.data) + b"\n")
+            given.seek(0)
+            return subprocess.Popen(self.command, stdin=given, env=environment)
+
+    def finish(self, ended: Running) -> None:
+        """Acks a job whose command succeeded, and gives back any other."""
+        job, code = ended.job, ended.process.returncode
+        if not code:
+            if self.settle("ack", [job]):
+                say(f"job {job.seq} is done, but its lease had ended: another worker can do the job again")
+            return
+        say(f"job {job.seq} failed with exit code {code} (delivery {job.deliveries})")
+        self.settle("nack", [job], delay_ms=self.delay_ms)
+
+    def extend(self) -> None:
+        """Extends the leases of the running jobs, and ends the commands whose leases are lost."""
+        lost = self.settle("extend", [each.job for each in self.running], lease_ms=self.lease_ms)
+        for each in [each for each in self.running if each.job.seq in lost and each.process.poll() is None]:
+            say(f"job {each.job.seq} has another worker now: its command is ended")
+            end(each.process)
+            self.running.remove(each)
+
+    def settle(self, call: str, jobs: list[Claimed], **fields: Any) -> list[int]:
+        """Sends an ack, a nack or an extend. Returns the seqs that this worker does not hold any more."""
+        body = {
+            "node": self.node,
+            "seqs": [job.seq for job in jobs],
+            "lease_ids": [job.lease_id for job in jobs],
+            **fields,
+        }
+        sent = msgspec.json.encode(body)
+        # A repeated call names the same leases. At worst it finds that the first one has ended them.
+        answer = self.server.send("POST", path("topics", self.topic, call), None, sent, again=True)
+        skipped: list[int] = msgspec.json.decode(answer)["skipped"]
+        return skipped
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Ends a command: SIGTERM, and SIGKILL if that does not help."""
+    process.terminate()
+    try:
+        process.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

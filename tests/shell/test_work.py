@@ -1,0 +1,142 @@
+"""`topics work`: each job of a queue gets a command, and comes back if the command fails, hangs or is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.api.clients import HttpClient
+from tests.instances import ROOT, Instance, until
+from tests.shell.conftest import Shell
+
+SAY = 'import os, sys; print(os.environ["TOPICS_JOB_SEQ"], os.environ["TOPICS_JOB_TAG"], sys.stdin.read().strip(), flush=True)'
+
+
+@pytest.fixture
+def queue(server: Instance, name: str) -> str:
+    assert HttpClient(server.port).put(f"/v0/topics/{name}", {"type": "queue", "lease_ms": 1000}).status == 201
+    return name
+
+
+def counts(server: Instance, queue: str) -> Any:
+    return HttpClient(server.port).get(f"/v0/topics/{queue}").json["queue"]
+
+
+class Working:
+    """A process of `topics work` on the shared instance."""
+
+    def __init__(self, server: Instance, folder: Path, *arguments: str) -> None:
+        self.output = folder / "worked"
+        environment = {**os.environ, "TOPICS_URL": server.url}
+        with self.output.open("w") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, str(ROOT / "manage.py"), "topics", "work", *arguments],
+                env=environment,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def says(self, text: str) -> bool:
+        return text in self.output.read_text()
+
+
+@pytest.fixture
+def working(server: Instance, tmp_path: Path) -> Iterator[Any]:
+    started: list[Working] = []
+
+    def start(*arguments: str) -> Working:
+        started.append(Working(server, tmp_path, *arguments))
+        return started[-1]
+
+    yield start
+    for each in started:
+        if each.process.poll() is None:
+            os.killpg(each.process.pid, signal.SIGKILL)
+        each.process.wait()
+
+
+def test_each_job_gets_a_command_and_is_done(server: Instance, queue: str, working: Any) -> None:
+    records = [{"data": {"n": n}, "tag": f"t{n}"} for n in range(6)]
+    HttpClient(server.port).post(f"/v0/topics/{queue}", {"records": records})
+    done = working("--once", "--parallel", "3", queue, "--", sys.executable, "-c", SAY)
+    assert done.process.wait(60) == 0
+    lines = sorted(done.output.read_text().splitlines())
+    assert lines == [f"{n + 1} t{n} {json.dumps({'n': n})}" for n in range(6)]
+    assert counts(server, queue) == {"ready": 0, "in_flight": 0, "dead_lettered": 0}
+
+
+def test_a_failed_job_comes_back_and_a_long_one_keeps_its_lease(server: Instance, queue: str, working: Any) -> None:
+    client = HttpClient(server.port)
+    client.append(queue, 1)
+    program = 'import os, sys, time; time.sleep(2.5); sys.exit(int(os.environ["TOPICS_JOB_DELIVERIES"]) < 2)'
+    done = working("--once", "--delay-ms", "0", queue, "--", sys.executable, "-c", program)
+    assert done.process.wait(60) == 0
+    # Two deliveries, each longer than two leases: no other claim could get the job meanwhile.
+    assert done.output.read_text() == "topics: job 1 failed with exit code 1 (delivery 1)\n"
+    assert counts(server, queue) == {"ready": 0, "in_flight": 0, "dead_lettered": 0}
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_ended_worker_gives_its_job_back(server: Instance, queue: str, working: Any, number: int, code: int) -> None:
+    HttpClient(server.port).append(queue, 1)
+    running = working(queue, "--", "sleep", "600")
+    until(lambda: counts(server, queue)["in_flight"] == 1, "the job to run")
+    running.process.send_signal(number)
+    assert running.process.wait(60) == code
+    assert counts(server, queue)["ready"] == 1
+
+
+def test_a_command_whose_lease_is_lost_is_ended(server: Instance, queue: str, working: Any) -> None:
+    client = HttpClient(server.port)
+    client.append(queue, 1)
+    running = working(queue, "--", "sleep", "600")
+    until(lambda: counts(server, queue)["in_flight"] == 1, "the job to run")
+    running.process.send_signal(signal.SIGSTOP)
+    claim = f"/v0/topics/{queue}/claim", {"node": "other", "lease_ms": 60_000}
+    until(lambda: client.post(*claim).json["count"], "the lease to end")
+    running.process.send_signal(signal.SIGCONT)
+    until(lambda: running.says("job 1 has another worker now: its command is ended"), "the worker to notice")
+    assert counts(server, queue) == {"ready": 0, "in_flight": 1, "dead_lettered": 0}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("work", "a-log", "--", "cat"), 1, "topic 'a-log' is a log: expected a queue"),
+        (("work", "absent", "--", "cat"), 1, "absent"),
+        (("work", "a-log", "--", "no-such-program"), 1, "there is no program 'no-such-program'"),
+        (("work", "a-log"), 2, "Missing argument"),
+    ],
+)
+def test_what_cannot_work_is_refused(elsewhere: Shell, arguments: tuple[str, ...], code: int, said: str) -> None:
+    elsewhere("create", "a-log")
+    refused = elsewhere(*arguments)
+    assert refused.code == code
+    assert said in refused.err
+
+
+def test_it_works_on_the_database_of_this_machine(shell: Shell, name: str) -> None:
+    shell(
+        "create",
+        name,
+        "--type",
+        "queue",
+        "--lease-ms",
+        "5000",
+        "--max-deliveries",
+        "3",
+        "--dead-letter",
+        f"{name}-dead",
+    )
+    shell("append", name, stdin=b"1\n2\n")
+    assert shell("work", name, "--once", "--", "true").code == 0
+    assert json.loads(shell("get", name, "--json").out)["queue"]["ready"] == 0

@@ -1,7 +1,7 @@
 """Runs a command for each job of a queue (`topics work`), several at once.
 
-While a command runs, its lease is extended. If this machine sleeps for longer than the lease, another worker can get the job. Then
-the command is ended.
+While a command runs, its lease is extended. If this machine sleeps for longer than the lease, another worker can get the job, and
+this one ends the command.
 """
 
 from __future__ import annotations

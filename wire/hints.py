@@ -140,7 +140,13 @@ def types_at(shape: Any, path: str | None) -> list[inspect.Type]:
 
 
 def members(type: inspect.Type) -> list[inspect.Type]:
-    return [inner for each in type.types for inner in members(each)] if isinstance(type, inspect.UnionType) else [type]
+    """Returns the types of a union, without titles and descriptions."""
+    match type:
+        case inspect.UnionType(types=types):
+            return [inner for each in types for inner in members(each)]
+        case inspect.Metadata(type=inner):
+            return members(inner)
+    return [type]
 
 
 def below(type: inspect.Type, field: str, index: str) -> list[inspect.Type]:

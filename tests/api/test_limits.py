@@ -9,6 +9,7 @@ from base.errors import Throttled
 from tests.api.clients import ApiClient, HttpClient
 from tests.instances import until
 from topics import limits as totals
+from topics.totals import BYTES
 from wire import limits
 from wire.keys import OPEN
 
@@ -76,13 +77,13 @@ def test_one_append_sums_up_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(totals, "MOST_TOTAL_BYTES", 1000)
     monkeypatch.setattr(totals, "_total", [0.0, 0])
     summing = [totals.check_total_bytes(200) for _ in range(2)]
-    assert [next(each).sql for each in summing] == [totals.TOTAL] * 2
+    assert [next(each).sql for each in summing] == [BYTES] * 2
     for each in summing:
         with pytest.raises(StopIteration):
             each.send([(700,)])
     totals._total[0] = 0.1  # its second is long over
     renewing = totals.check_total_bytes(200)
-    assert next(renewing).sql == totals.TOTAL
+    assert next(renewing).sql == BYTES
     assert list(totals.check_total_bytes(200)) == []
     with pytest.raises(Throttled):
         renewing.send([(900,)])

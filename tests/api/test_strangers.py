@@ -32,8 +32,8 @@ def guarded() -> Iterator[Instance]:
 
 
 KEYED = ["/v0/topics", "/v0/topics/x", "/v0/topics/x/diff", "/v0/topics/x/records", "/v0/watch", "/v0/metrics"]
-STREAMS = ["/v0/watch/wid_x", "/v0/topics/x/events"]
-NOTHING = ["/v0/ws", "/v0/topics/x/work", "/v0/none", "/v0/topics/a/b/events", "/v0/health/x", "/v0/docs/"]
+STREAMS = ["/v0/watch/wid_x", "/v0/topics/x/events", "/v0/topics/x/work", "/v0/topics/x/groups/g/stream"]
+NOTHING = ["/v0/ws", "/v0/topics/x/none", "/v0/none", "/v0/topics/a/b/events", "/v0/health/x", "/v0/docs/"]
 OPEN = ["/", "/v0/docs", "/v0/schema", "/admin/", "/admin/login/"]
 PROBES = ["/v0/health", "/v0/ready", "/healthz", "/readyz"]
 

@@ -29,7 +29,7 @@ ROW = re.compile(r"^\| ((?:`[\w.*\[\]]+`(?:, )?)+) \| [^|]+ \| (?:`([^|]*)` )?\|
 # Defaults that a body leaves to the row it makes: what is not said there is UNSET.
 STORED = {"put_topic": TOPIC, "put_router": {"filter": None, "paused": False, **ROUTER_DEFAULTS}}
 NESTED = {"watch": {"topics.*.": Start}}
-SHARED = {"records": "diff"}  # whose fields are those of the other
+SHARED = {"list_records": "read"}  # whose fields are those of the other
 
 
 def title(endpoint: Endpoint) -> str:

@@ -298,7 +298,7 @@ def test_a_node_without_a_name_refuses_to_start(context: Context) -> None:
     ],
 )
 def test_a_rule_refuses_what_it_says(context: Context, rule: Any, request_: Any, is_refused: bool) -> None:
-    it = made(DenyFactory(), context, rules=[{"operations": ["metrics"]}, rule])
+    it = made(DenyFactory(), context, rules=[{"operations": ["get_metrics"]}, rule])
     context.authenticated_subject = Subject("billing", ("guest",))
     method, path, *body = request_
     request = Request(method, path, body=body[0] if body else b"")

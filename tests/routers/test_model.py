@@ -31,7 +31,7 @@ from topics.cache import CachedTopic
 from topics.config import Config
 from topics.delete import delete_once
 from topics.describe import ONE
-from topics.diff import DIFF, Diff, Window, check_match, parameters
+from topics.diff import Diff, Window, check_match, statement
 from topics.judged import append_once
 from topics.models import DeletedTopic, Record, Span, TopicHead
 from topics.records import Append, NewRecord, Rows, check_rows
@@ -443,7 +443,8 @@ class Forwarding(RuleBasedStateMachine):
 
     def check_window(self, topic: Topic, from_seq: int, limit: int, own: str | None) -> None:
         wanted = Diff(from_seq=from_seq, limit=limit, node=own, include_tags=True)
-        found = Window(*query(DIFF, *parameters(look_up(topic.name), wanted, self.now))[0])
+        asked = statement(look_up(topic.name), wanted, self.now)
+        found = Window(*query(asked.sql, *asked.arguments)[0])
         told = topic.diff(from_seq, limit, {own} if own else set(), self.now)
         shown = {entry.seq: entry for entry in topic.entries}
         assert json.loads(f"[{found.records or ''}]") == [self.rendered(shown[seq]) for seq in told.seqs]

@@ -5,8 +5,6 @@ Each check yields its findings. A check changes nothing, except that the check o
 
 from __future__ import annotations
 
-import http.client
-import json
 import resource
 import shutil
 import sys
@@ -14,18 +12,23 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 import psycopg
 import redis
+import urllib3
 from django.conf import settings
 from django.db import connections
 from django.db.migrations.executor import MigrationExecutor
 from psycopg.rows import dict_row
 
 from base.clock import now_ms
+from base.errors import TopicsError
+from base.refusal import Refusal
 from base.units import size
-from console.heartbeat import expected
+from console.heartbeat import ALIVE, STALE_MS, expected
+from shell.remote import Remote
+from shell.server import ask, path
+from store.database import prepared
 from store.sessions import check_sessions
 from topics_project.embedded.programs import LEAST_POSTGRES, LEAST_REDIS
 
@@ -47,11 +50,10 @@ SELECT current_setting('server_version_num')::int AS version, current_setting('s
        pg_encoding_to_char(d.encoding) AS encoding
   FROM pg_database d WHERE d.datname = current_database()
 """
-SEEN = "SELECT kind, max(seen_ts) FROM console_process GROUP BY kind"
 
 
 class Finding(NamedTuple):
-    """What a check saw. `advice`: what to change, or "" if all is well."""
+    """The result of a check: `seen` is the state that it found, and `advice` what to change, or "" if all is well."""
 
     level: str
     subject: str
@@ -137,17 +139,14 @@ def of_tables() -> Iterator[Finding]:
             advice = "Run `manage.py migrate`, or start `manage.py run`."
             yield Finding(FAULT, "tables", f"{len(plan)} migrations are missing: {names}", advice)
             return
-        with connection.cursor() as cursor:
-            cursor.execute(SEEN)
-            seen = dict(cursor.fetchall())
+        seen: dict[str, int] = dict(prepared(ALIVE, ()))
     now = now_ms()
     for kind in ("web", *expected(seen)):
-        silent = (now - seen[kind]) // 1000 if kind in seen else None
-        if silent is None or silent > 15:
-            text = "never seen" if silent is None else f"silent for {silent:,} s"
-            yield Finding(FAULT, kind, text, f"Start `manage.py run`, or `manage.py run {kind}` on some host.")
-        else:
+        if now - (last := seen.get(kind, 0)) <= STALE_MS:
             yield Finding(OK, kind, "runs")
+        else:
+            text = f"silent for {(now - last) // 1000:,} s" if last else "never seen"
+            yield Finding(FAULT, kind, text, f"Start `manage.py run`, or `manage.py run {kind}` on some host.")
 
 
 def of_redis() -> Iterator[Finding]:
@@ -202,36 +201,25 @@ def of_machine() -> Iterator[Finding]:
 
 
 def of_proxy(url: str, key: str) -> Iterator[Finding]:
-    """Checks the way of a client: that the address answers, and that no proxy holds back a stream."""
-    address = urlsplit(url)
-    kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
-    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
-    with closing(kind(address.hostname or "", address.port, timeout=FIRST_BYTES_SECONDS)) as client:
-        try:
-            listed = call(client, "GET", f"{address.path}/v0/topics?page_size=1", headers)
-            yield Finding(OK, "proxy", f"{url} answers")
-            if not listed["topics"]:
-                yield Finding(OK, "streams", "not tried: there is no topic yet")
-                return
-            wanted = {"topics": {listed["topics"][0]["topic"]: {"tail": True}}, "heartbeat_ms": 1000}
-            session = call(client, "POST", f"{address.path}/v0/watch", headers, json.dumps(wanted))
-            client.request("GET", f"{address.path}/v0/watch/{session['wid']}", headers=headers)
-            client.getresponse().read(1)
-        except TimeoutError:
-            advice = "Turn buffering off in the proxy for /v0/watch/ and …/events (docs/deploy.md)."
-            yield Finding(FAULT, "streams", f"nothing arrived in {FIRST_BYTES_SECONDS:.0f} s", advice)
-        except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
-            advice = "Correct --url, the proxy's upstream, or the key in TOPICS_KEY."
-            yield Finding(FAULT, "proxy", f"{url} does not answer as topics: {error}", advice)
-        else:
-            yield Finding(OK, "streams", "arrive at once")
-
-
-def call(client: http.client.HTTPConnection, method: str, path: str, headers: dict[str, str], body: str = "") -> Any:
-    """Returns the answer's JSON. Raises ValueError with the message of a refusal."""
-    client.request(method, path, body or None, headers)
-    answer = client.getresponse()
-    text = answer.read()
-    if answer.status >= 300:
-        raise ValueError(f"{answer.status} {text.decode(errors='replace')[:200]}")
-    return json.loads(text)
+    """Checks the way of a client: the address answers, and no proxy holds back a stream."""
+    try:
+        server = Remote(url, key or None, FIRST_BYTES_SECONDS, retries=0)
+        listed = ask(server, "GET", path("topics"), {"page_size": 1})["topics"]
+        yield Finding(OK, "proxy", f"{url} answers")
+        if not listed:
+            yield Finding(OK, "streams", "not tried, because there is no topic yet")
+            return
+        wanted = {"topics": {listed[0]["topic"]: {"tail": True}}, "heartbeat_ms": 1000}
+        session = ask(server, "POST", path("watch"), None, wanted)
+    except (TopicsError, Refusal) as error:
+        seen = error.message if isinstance(error, TopicsError) else str(error.code).removeprefix("topics: ")
+        yield Finding(FAULT, "proxy", seen, "Correct --url, the proxy's upstream, or the key in TOPICS_KEY.")
+        return
+    try:
+        with closing(server.stream(path("watch", session["wid"]), None, FIRST_BYTES_SECONDS)) as stream:
+            stream.read(1)
+    except (TopicsError, urllib3.exceptions.HTTPError):
+        advice = "Turn buffering off in the proxy for /v0/watch/ and …/events (docs/deploy.md)."
+        yield Finding(FAULT, "streams", f"nothing arrived in {FIRST_BYTES_SECONDS:.0f} s", advice)
+    else:
+        yield Finding(OK, "streams", "arrive at once")

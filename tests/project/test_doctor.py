@@ -16,6 +16,7 @@ import pytest
 
 from tests.api.clients import HttpClient
 from tests.instances import ROOT, WHOLE, Instance, start, until
+from tests.push.bus import Client
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +83,13 @@ def test_a_setting_of_postgresql_that_loses_or_blocks(whole: Instance, setting: 
 
 
 def test_processes_that_do_not_run(instances: Callable[..., Instance]) -> None:
-    found = lines(instances())
+    instance = instances(ROUTEMASTER_CLIENTS="plain")
+    found = lines(instance)
+    assert "push" not in found  # neither TOPICS_PROCESSES nor a subscription wants it
     assert found["web"] == "ok runs."
-    for kind in "worker", "beat":
+    Client(instance, "plain", "plain").subscribe("orders", callback="https://example.com/events")
+    found |= lines(instance)
+    for kind in "worker", "beat", "push":
         assert found[kind] == f"fault never seen. Start `manage.py run`, or `manage.py run {kind}` on some host."
 
 

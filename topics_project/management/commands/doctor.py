@@ -12,7 +12,8 @@ from topics_project.doctor import FAULT, findings
 class Command(BaseCommand):
     help = (
         "Look at this deployment: versions, settings, PostgreSQL, replication, Redis, processes, clocks, disk, limits, proxy. "
-        "Say what to change. Run it on a host of the deployment, with the settings of its processes. Exits with 1 after a fault."
+        "For each problem the command names the change. Run it on a host of the deployment, with the settings of its processes. "
+        "After a fault the exit code is 1."
     )
     requires_system_checks: list[str] = []  # a check that fails would hide the findings
 

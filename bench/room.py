@@ -122,7 +122,7 @@ class Speaker(asyncio.Protocol):
 
 
 class Met(NamedTuple):
-    """What was measured in a room. `cpu` is of the server, web processes and PostgreSQL, in µs for a delivery."""
+    """The figures of a room. `cpu`: CPU time of the web processes and of PostgreSQL for one delivery, in µs."""
 
     rate: float
     reached_all: bool

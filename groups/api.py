@@ -124,7 +124,7 @@ class CommitAnswer(msgspec.Struct, kw_only=True):
     topic: TopicName
     group: GroupName
     session: int
-    """The session whose shares were committed."""
+    """The session that committed its shares."""
     head_seq: HeadSeq
     performance: Performance
 

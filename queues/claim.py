@@ -88,7 +88,7 @@ class Claim(LeaseStep[Claimed]):
 def claim(
     name: str, node: str, most_jobs: int, lease_ms: int | None, now: int, at: int | None = None
 ) -> Script[Claimed]:
-    """Claims up to `most_jobs` jobs for the node. `lease_ms`: None means that of the queue.
+    """Claims up to `most_jobs` jobs for the node. `lease_ms`: with None, the queue's `lease_ms` counts.
 
     `at`: the time of the leases, in tests (None: now). Raises TopicNotFound, NotAQueue, TopicSealed or NotReady.
     """

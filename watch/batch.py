@@ -1,4 +1,4 @@
-"""What streams send of a read: its records as bytes. Each stream can leave some out without another encoding."""
+"""The records of one read, as bytes that streams send. Each stream can leave some records out without another encoding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A read of a topic for streams: what is asked for, who waits for it, and the batch that it returned."""
+"""One read of a topic for streams: its arguments, the streams that wait for it, and the batch that it returned."""
 
 from __future__ import annotations
 

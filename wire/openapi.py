@@ -104,7 +104,7 @@ class Shapes:
         self.components = dict(sorted((schemas | self.named).items()))
 
     def plain(self, part: Any) -> Any:
-        """Returns a schema that generators of clients understand. It changes what some of them get wrong.
+        """Returns the schema in a form that generators of clients understand. Each point below is an error of some generator.
 
         - A field with a `default` becomes required in some clients, so the description names the default instead.
         - An integer without a format has 32 bits, too few for a seq or a time.

@@ -72,6 +72,11 @@ def present(app: str) -> dict[str, str]:
     return {str(file.relative_to(folder).with_suffix("")): file.read_text() for file in sorted(folder.glob("*/*.sql"))}
 
 
+def statements(text: str) -> str:
+    """The text without the comment above its first statement, which a database does not keep."""
+    return re.sub(r"\A(--.*\n|\s+)*", "", text)
+
+
 def ordered(texts: dict[str, str]) -> tuple[str, ...]:
     """The names, each after those that its text uses. Models' tables, which a file only changes, come first."""
     uses = {name: set(re.findall(r"\w+", re.sub(r"--.*", "", text))) for name, text in texts.items()}
@@ -94,15 +99,17 @@ def existing(files: list[Path]) -> set[str]:
     return names
 
 
-def at(tag: str, app: str, name: str) -> str:
-    """The text of an object at a release."""
-    command = ["git", "show", f"{tag}:{app}/sql/{name}.sql"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+def git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
-        sys.exit(
-            f"{tag} has no {app}/sql/{name}.sql: run `git fetch --tags`, or tag the release. {done.stderr.strip()}"
-        )
+        sys.exit(f"git {' '.join(arguments)}: {done.stderr.strip()} Is the clone complete (`git fetch --unshallow`)?")
     return done.stdout
+
+
+def at(tag: str, app: str, name: str) -> str:
+    """The text of an object at a release: in the commit that stored the release's schema. A clone may lack the tag."""
+    commit = git("log", "-1", "--format=%H", "--", str((RELEASES / f"{tag}.sql").relative_to(ROOT))).strip()
+    return git("show", f"{commit}:{app}/sql/{name}.sql")
 
 
 def block(creates: tuple[str, ...], replaces: tuple[str, ...], drops: tuple[str, ...]) -> str:
@@ -111,6 +118,11 @@ def block(creates: tuple[str, ...], replaces: tuple[str, ...], drops: tuple[str,
         if names:
             lines += [f"    {title}=(", *[f'        "{name}",' for name in names], "    ),"]
     return "\n".join([*lines, ")\n"])
+
+
+def formatted(code: str) -> str:
+    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(ROOT / "objects.py"), "-"]
+    return subprocess.run(command, input=code, check=True, capture_output=True, text=True).stdout
 
 
 def dependencies(app: str, files: list[Path]) -> str:
@@ -128,7 +140,7 @@ def snapshot(app: str) -> None:
     ]
     file = unreleased[-1] if unreleased else ROOT / app / "migrations" / f"{int(files[-1].name[:4]) + 1:04}_objects.py"
     before = {name: at(releases()[-1], app, name) for name in existing([other for other in files if other < file])}
-    changed = {name for name, text in before.items() if texts.get(name) != text}
+    changed = {name for name, text in before.items() if statements(texts.get(name, "")) != statements(text)}
     superseded = file.parent / "superseded"
     for old in superseded.glob(f"*.{file.name[:4]}.sql"):
         old.unlink()
@@ -154,6 +166,7 @@ def snapshot(app: str) -> None:
         )
     else:
         return
+    new_text = formatted(new_text)
     if old_text != new_text:
         file.write_text(new_text)
         print(f"Wrote {file.relative_to(ROOT)}.")

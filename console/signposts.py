@@ -33,6 +33,7 @@ class Signpost(NamedTuple):
 
 SIGNPOSTS = (
     Signpost("docs", "/v0/docs", "API", "every call of /v0, with examples that the page can send"),
+    Signpost("guide", "/docs/", "Docs", "concepts, tutorials, guides and reference, for this version"),
     Signpost("schema", "/v0/schema", "Schema", "the API as OpenAPI, to generate a client"),
     Signpost("admin", "/admin/", "Console", "topics, routers, keys and problems. Needs a login"),
     Signpost("health", "/v0/health", "Health", "whether this process runs"),

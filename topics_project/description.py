@@ -14,9 +14,10 @@ deletes it. The examples of queues need a queue: `PUT /v0/topics/example-jobs` w
 Read next:
 
 - [/](/): the pages of this server. [/admin/](/admin/): the operators' console. [/v0/schema](/v0/schema): this page for generators
-- `docs/wire.md`: the API on one page, with keys, pages of lists, errors and limits
-- `docs/watch.md`: follow topics in a browser. `docs/routers.md`: forwarding. `docs/guarantees.md`: the guarantees
-- `docs/push.md`: the push bus, at the root of this port
+- [/docs/wire.md](/docs/wire.md): the API on one page, with keys, pages of lists, errors and limits
+- [/docs/watch.md](/docs/watch.md): follow topics in a browser. [/docs/routers.md](/docs/routers.md): forwarding
+- [/docs/guarantees.md](/docs/guarantees.md): the guarantees
+- [/docs/push.md](/docs/push.md): the push bus, at the root of this port
 """
 TAGS = {
     "topics": "A topic is a named log of records.",

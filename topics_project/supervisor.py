@@ -199,7 +199,8 @@ def welcome(data: Path, login: str) -> str:
     lines = [
         "topics is up. Ctrl-C stops it; the data stays.",
         f"  API    {base}/v0/topics",
-        f"  docs   {base}/v0/docs",
+        f"  docs   {base}/docs/",
+        f"  try    {base}/v0/docs",
         f"  admin  {base}/admin/   {login}",
         f"  data   {data}   (logs in {data / 'logs'})",
     ]

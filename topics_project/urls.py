@@ -2,7 +2,9 @@
 
 from django.contrib import admin
 from django.urls import path, re_path
+from django.views.generic import RedirectView
 
+from console.documents import document
 from console.signposts import signposts
 from groups.api import endpoints as groups_endpoints
 from groups.api import streams as groups_streams
@@ -47,6 +49,9 @@ DESCRIBED = API(
 
 urlpatterns = [
     path("", signposts),
+    path("docs", RedirectView.as_view(url="/docs/")),
+    path("docs/", document),
+    path("docs/<path:path>", document),
     path("admin/", admin.site.urls),
     *(path(route, view_of(route, endpoints)) for route, endpoints in ROUTES),
     path("v0/topics/<str:topic>/events", eventstream.events),

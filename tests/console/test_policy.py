@@ -15,7 +15,7 @@ from tests.project.signing_in import ask, log_in
 from tests.watch.wire import Api
 
 MOST_PAGES = 120
-PAGES = ("/admin/login/", "/v0/docs", "/admin/nowhere/", "/nowhere")
+PAGES = ("/admin/login/", "/docs/", "/v0/docs", "/admin/nowhere/", "/nowhere")
 
 
 def fill(server: Instance) -> None:

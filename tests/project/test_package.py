@@ -23,7 +23,9 @@ LOAD = """
 import django; django.setup()
 from django.contrib.staticfiles.finders import find
 from django.template.loader import get_template
+from console import documents
 print(get_template("admin/base_site.html").origin.name, find("console/console.css"))
+assert "<h1" in documents.body("index.md") and documents.outline()
 """
 
 
@@ -38,7 +40,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 def sources() -> set[str]:
     """Returns the files of the product in the wheel."""
     found = {str(each.relative_to(ROOT)) for package in PACKAGES for each in (ROOT / package).rglob("*")}
-    found |= {f"topics_project/{each.relative_to(ROOT)}" for each in (ROOT / "templates").rglob("*")}
+    beside = [ROOT / "mkdocs.yml", *(ROOT / "templates").rglob("*"), *(ROOT / "docs").rglob("*")]
+    found |= {f"topics_project/{each.relative_to(ROOT)}" for each in beside}
     return {name for name in found if Path(name).suffix and not name.endswith(".pyc")}
 
 

@@ -66,7 +66,13 @@ def test_broken_files_of_a_running_instance_end_nothing_and_the_next_start_mends
 
 
 def test_it_prints_where_everything_is(instance: Instance) -> None:
-    for word in (f"{instance.url}/v0/docs", f"{instance.url}/admin/", str(instance.data), "user admin, password "):
+    for word in (
+        f"{instance.url}/docs/",
+        f"{instance.url}/v0/docs",
+        f"{instance.url}/admin/",
+        str(instance.data),
+        "user admin, password ",
+    ):
         assert word in instance.output
 
 

@@ -45,6 +45,7 @@ class Operation(enum.Enum):
     ACK = "ack"
     NACK = "nack"
     EXTEND = "extend"
+    REDRIVE = "redrive"
     WORK = "work"
     WATCH = "watch"
     FOLLOW_WATCH = "follow_watch"
@@ -133,6 +134,7 @@ TABLE = {
     "ack": "POST /v0/topics/:topic/ack",
     "nack": "POST /v0/topics/:topic/nack",
     "extend": "POST /v0/topics/:topic/extend",
+    "redrive": "POST /v0/topics/:topic/redrive",
     "work": "GET /v0/topics/:topic/work",
     "watch": "POST /v0/watch",
     "follow_watch": "GET /v0/watch/:name",

@@ -1,6 +1,6 @@
 """Table of contents of the calls on queues."""
 
-from queues.api import jobs
+from queues.api import jobs, redrive
 
 streams = jobs.streams
-endpoints = (jobs.claim_jobs, jobs.ack_jobs, jobs.nack_jobs, jobs.extend_jobs)
+endpoints = (jobs.claim_jobs, jobs.ack_jobs, jobs.nack_jobs, jobs.extend_jobs, redrive.redrive_letters)

@@ -54,6 +54,7 @@ TABLE: dict[Endpoint, Call] = {
     ("POST", "topics/<topic>/ack"): Call(("write",), {"node": "w", "seqs": [1]}, of_queue=True),
     ("POST", "topics/<topic>/nack"): Call(("write",), {"node": "w", "seqs": [1]}, of_queue=True),
     ("POST", "topics/<topic>/extend"): Call(("write",), {"node": "w", "seqs": [1], "lease_ms": 1000}, of_queue=True),
+    ("POST", "topics/<topic>/redrive"): Call(("read", "write", "delete"), {}),
     ("GET", "routers"): Call(("read",), names=False),
     ("PUT", "routers/<router>"): Call(("admin",), {"source": "{topic}", "dest": "{topic}-d"}),
     ("GET", "routers/<router>"): Call(("read",)),

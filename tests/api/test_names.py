@@ -50,10 +50,10 @@ PROBES: dict[Endpoint, list[Probe]] = {
         same(
             "topics.*.topic",
             "topics?prefix={n}",
-            ["{a}-dest", "{a}-in", "{a}-out", "{b}-end", "{b}-end2", "{b}-home", "{b}-mid"],
-            ["{a}-dest", "{a}-in", "{a}-out"],
+            ["{a}-dest", "{a}-in", "{a}-letters", "{a}-out", "{b}-end", "{b}-end2", "{b}-home", "{b}-mid"],
+            ["{a}-dest", "{a}-in", "{a}-letters", "{a}-out"],
         ),
-        same("next_cursor", "topics?prefix={n}&page_size=4", '["{b}-end"]', None),
+        same("next_cursor", "topics?prefix={n}&page_size=5", '["{b}-end"]', None),
     ],
     ("PUT", "topics/<topic>"): [same("config.dead_letter", "topics/{a}-in", "{b}-dead", "*", body={})],
     ("GET", "topics/<topic>"): [same("config.dead_letter", "topics/{a}-in", "{b}-dead", "*")],
@@ -81,6 +81,10 @@ PROBES: dict[Endpoint, list[Probe]] = {
     ("POST", "topics/<topic>/ack"): [],
     ("POST", "topics/<topic>/nack"): [],
     ("POST", "topics/<topic>/extend"): [],
+    ("POST", "topics/<topic>/redrive"): [
+        same("skipped.*.queue", "topics/{a}-letters/redrive", ["{b}-jobs"], ["*"], body={}),
+        same("skipped.*.code", "topics/{a}-letters/redrive", ["topic_not_found"], ["forbidden"], body={}),
+    ],
     ("GET", "topics/<topic>/records"): [
         same(f"records.1.{STAMP}.router", "topics/{a}-in/records", "{b}-in", "*"),
         same(f"records.1.{STAMP}.source", "topics/{a}-in/records", "{b}-home", "*"),
@@ -233,6 +237,8 @@ def world(views: ApiClient, name: str, keys: Any) -> World:
     Topic.objects.filter(name=f"{a}-in").update(dead_letter=f"{b}-dead")
     records = [{"data": {"_topics_router": 1}, "meta": {"k": [1, 2]}}, {"data": [f"{a}-x"]}]
     views.post(f"/v0/topics/{b}-home", {"records": records})
+    letter = {"data": 1, "meta": {"$dead_letter_from": f"{b}-jobs"}}
+    views.post(f"/v0/topics/{a}-letters", {"records": [letter]})
     routers = [
         (f"{b}-in", f"{b}-home", f"{a}-in", {"guarantee": "exactly_once", "from": "earliest", "allow_fan_in": True}),
         (f"{a}-own", f"{a}-in", f"{a}-out", {"from": "earliest"}),

@@ -19,7 +19,7 @@ from wire.openapi import schema
 ALL = "+".join(SCOPES)
 KEYS = ",".join(
     [f"root:{ALL}", f"mine:{ALL}:mine", *(f"no-{scope}:{rest}" for scope, rest in LACKING.items())]
-    + [f"only-{scopes}:{scopes}:mine" for scopes in (*SCOPES, "read+write")]
+    + [f"only-{scopes}:{scopes}:mine" for scopes in (*SCOPES, "read+write", "read+write+delete")]
 )
 
 
@@ -174,6 +174,7 @@ STRINGS: dict[Endpoint, dict[str, Any]] = {
     ("POST", "topics/<topic>/delete"): {"match": None},
     **{("POST", f"topics/<topic>/{each}"): {"node": None, "lease_ids": None} for each in ("ack", "nack", "extend")},
     ("POST", "topics/<topic>/claim"): {"node": None},
+    ("POST", "topics/<topic>/redrive"): {"match": None, "queue": {"queue": OTHER}, "appended_by": None},
     ("PUT", "topics/<topic>/cursors/<cursor>"): {"at": None},
     ("POST", "topics/<topic>/groups/<group>/commit"): {},
     ("POST", "topics/<topic>/groups/<group>/leave"): {},

@@ -1,0 +1,108 @@
+"""Dead letters: the choice of those that an operator sends back to their queues, or drops (docs/queues.md)."""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from base.errors import Outdated
+from base.names import TOPIC_NAME
+from queues.dead import DELIVERIES, FROM, SEQ
+from store.script import Script, Statement
+from topics.cache import CachedTopic, as_known
+from topics.diff import MAX_BYTES, Diff, Match, Seq, read_window
+from topics.hooks import hooks
+from topics.insert import array
+from wire.parse import Destruction
+
+LETTERS = "SELECT seq, node, tag, meta, data, size FROM queue_letters(%s, %s, %s, %s::bigint[], %s)"
+MOST_LETTERS = 1_000  # of one call
+STAMP = (FROM, DELIVERIES, SEQ)  # the fields of meta that a job got when it became a dead letter
+NO_META = msgspec.Raw(b"{}")
+
+
+class Letter(msgspec.Struct):
+    """A dead letter as a read shows it."""
+
+    seq: int = msgspec.field(name="$seq")
+    node: str | None = msgspec.field(name="$node", default=None)
+    meta: msgspec.Raw = NO_META
+
+    @property
+    def queue(self) -> str | None:
+        """The queue that the letter comes from, or None if `meta` names none."""
+        try:
+            name = msgspec.json.decode(msgspec.json.decode(self.meta, type=dict[str, msgspec.Raw])[FROM], type=str)
+        except (KeyError, msgspec.MsgspecError):
+            return None
+        return name if TOPIC_NAME.fullmatch(name) else None
+
+
+class Choice(Destruction):
+    """A choice of dead letters. A letter must meet all given conditions."""
+
+    from_seq: Seq = 0
+    """Choose letters after this seq. Send the `next_from_seq` of the last answer. 0: from the beginning."""
+    limit: Annotated[int, Meta(ge=1, le=2**63 - 1)] = MOST_LETTERS
+    """Maximum number of letters that the call examines. More than 1000 means 1000."""
+    match: Match | None = None
+    """Only letters with a matching tag, as in a diff."""
+    seqs: list[Seq] | None = None
+    """Only letters with these seqs: up to 1000 in any order. Excludes `match`."""
+    queue: str | None = None
+    """Only letters of this queue. Null: of all queues."""
+    appended_by: str | None = None
+    """Only letters whose `$node` is this node."""
+
+    def keeps(self, letter: Letter) -> bool:
+        """Returns whether the letter meets the conditions that a read does not check."""
+        return self.queue in (None, letter.queue) and self.appended_by in (None, letter.node)
+
+
+class Letters(NamedTuple):
+    """The chosen letters, the last examined seq, whether the call examined all letters up to the head, and absent seqs."""
+
+    letters: list[Letter]
+    next_from_seq: int
+    caught_up: bool
+    absent: list[int]
+
+
+def choose(name: str, wanted: Choice, now: int) -> Script[Letters]:
+    """Returns the next letters of a choice, in order of seq: as many as one call handles.
+
+    The call examines up to `limit` letters with up to 1 MiB, and at least one. Raises TopicNotFound, InvalidRequest or NotReady.
+    """
+    limit = min(wanted.limit, MOST_LETTERS)
+    found = by_window(name, wanted, limit, now) if wanted.seqs is None else by_seq(name, wanted, limit, now)
+    window = yield from found
+    return window._replace(letters=[each for each in window.letters if wanted.keeps(each)])
+
+
+def by_window(name: str, wanted: Choice, limit: int, now: int) -> Script[Letters]:
+    read = Diff(from_seq=wanted.from_seq, limit=limit, match=wanted.match, window="matches")
+    _, window = yield from read_window(name, read, now)
+    letters = msgspec.json.decode(f"[{window.records or ''}]", type=list[Letter])
+    return Letters(letters, window.next_from_seq, window.caught_up, [])
+
+
+def by_seq(name: str, wanted: Choice, limit: int, now: int) -> Script[Letters]:
+    seqs = sorted(seq for seq in {*(wanted.seqs or ())} if seq > wanted.from_seq)
+
+    def read(topic: CachedTopic) -> Script[Letters | None]:
+        if topic.derived:
+            yield from hooks.value.before_read(topic, now)
+        known = (topic.id, topic.version, topic.expired_ts(now))
+        try:
+            rows = yield Statement(LETTERS, (*known, array(seqs[:limit]), MAX_BYTES), quick=True)
+        except Outdated:
+            return None
+        letters = [Letter(seq, node, msgspec.Raw((meta or "{}").encode())) for seq, node, _, meta, _, _ in rows]
+        is_cut = sum(row[5] for row in rows) >= MAX_BYTES
+        last = rows[-1][0] if is_cut else max(seqs[:limit], default=wanted.from_seq)
+        absent = [seq for seq in seqs[:limit] if seq <= last and seq not in {each.seq for each in letters}]
+        return Letters(letters, last, not seqs or last == seqs[-1], absent)
+
+    return as_known(name, read)

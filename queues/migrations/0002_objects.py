@@ -1,0 +1,16 @@
+"""SQL objects that changed after v0.3.0."""
+
+from django.db import migrations
+
+from store.objects import Objects
+
+OBJECTS = Objects(
+    __file__,
+    creates=("functions/queue_letters",),
+)
+
+
+class Migration(migrations.Migration):
+    dependencies = [("queues", "0001_tables"), ("topics", "0003_key_scope_commit")]
+
+    operations = OBJECTS.operations()

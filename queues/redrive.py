@@ -1,0 +1,164 @@
+"""Redrive: dead letters go back to the queues that they come from (docs/queues.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from base.errors import (
+    Forbidden,
+    InvalidRequest,
+    NotAQueue,
+    NotFound,
+    Outdated,
+    TopicFull,
+    TopicNotFound,
+    TopicSealed,
+    TopicsError,
+)
+from queues.dead import FROM
+from queues.leases import in_queue
+from queues.letters import LETTERS, STAMP, Choice, choose
+from store import disk
+from store.script import Script, Statement, atomically
+from topics import wake
+from topics.cache import CachedTopic, as_known, forget_known, known_topic
+from topics.delete import DELETE_SEQS
+from topics.heads import LOCK_HEADS
+from topics.hooks import hooks
+from topics.insert import SYNC, array
+from topics.judged import append_once
+from topics.models import Topic
+from topics.records import NO_META, Append, Rows
+from topics.sealed import IS_CURRENT, check_seal
+from wire.keys import Key
+
+LOCK_DELETES = "SELECT pg_advisory_xact_lock(7003, (%s %% 2147483648)::integer)"  # as topic_delete_seqs
+ANY_SIZE = 2**62
+REFUSALS = (InvalidRequest, Forbidden, TopicNotFound, NotAQueue, TopicSealed, TopicFull)
+
+
+class Skipped(NamedTuple):
+    """Letters of a queue (None: of no queue) that stay, and the error that tells why."""
+
+    queue: str | None
+    error: TopicsError
+    seqs: list[int]
+
+
+class Redriven(NamedTuple):
+    """The number of moved letters by queue, the letters that stay, the last examined seq, and whether none is left above it."""
+
+    moved: dict[str, int]
+    skipped: list[Skipped]
+    next_from_seq: int
+    caught_up: bool
+
+
+def redrive(name: str, wanted: Choice, key: Key, now: int, *, is_dry: bool = False) -> Script[Redriven]:
+    """Moves the next letters of a choice to their queues, with one transaction for each queue. `is_dry`: changes nothing.
+
+    Raises TopicNotFound, TopicSealed, InvalidRequest, StorageFull or NotReady.
+    """
+    disk.check()
+    found = yield from choose(name, wanted, now)
+    yield from as_known(name, check_unsealed)
+    by_queue: dict[str | None, list[int]] = {}
+    for letter in found.letters:
+        by_queue.setdefault(letter.queue, []).append(letter.seq)
+    moved: dict[str, int] = {}
+    skipped: list[Skipped] = []
+    if found.absent:
+        skipped.append(Skipped(None, NotFound(f"topic {name!r} has no such record", topic=name), found.absent))
+    for queue, seqs in by_queue.items():
+        try:
+            origin = check_origin(queue, name, key)
+            moved[origin] = yield from in_queue(origin, now, look(seqs) if is_dry else send_back(name, seqs, now))
+        except REFUSALS as error:
+            if error.detail.get("topic") == name:  # sealed since we looked
+                raise
+            skipped.append(Skipped(queue, error, seqs))
+    return Redriven(moved, skipped, found.next_from_seq, found.caught_up)
+
+
+def check_unsealed(topic: CachedTopic) -> Script[bool | None]:
+    return (yield from check_seal(topic, False)) or None
+
+
+def check_origin(queue: str | None, name: str, key: Key) -> str:
+    """Returns the queue. Raises InvalidRequest if the letter names none, or Forbidden if the key may not write to it."""
+    if queue is None or queue == name:
+        raise InvalidRequest(f"this record is no dead letter: its meta names no queue as {FROM}")
+    if not key.allows(queue):
+        raise Forbidden("the queue is outside this key's prefixes: use another key, or add a prefix")
+    return queue
+
+
+def look(seqs: list[int]) -> Callable[[CachedTopic], Script[int | None]]:
+    """Returns the work on a queue that only counts: how many letters can move. A full queue can still refuse them."""
+
+    def work(queue: CachedTopic) -> Script[int | None]:
+        return len(seqs) if (yield Statement(IS_CURRENT, (queue.id, queue.version), quick=True)) else None
+
+    return work
+
+
+def send_back(name: str, seqs: list[int], now: int) -> Callable[[CachedTopic], Script[int | None]]:
+    """Returns the work on a queue that moves its letters. The number is below that of the seqs if a letter was deleted."""
+
+    def work(queue: CachedTopic) -> Script[int | None]:
+        dead = yield from known_topic(name)
+        if dead is None:
+            return 0
+        try:
+            if not (yield from check_seal(dead, False)):
+                raise Outdated("the dead letter topic has another version")
+            done = yield from atomically(move(dead, queue, seqs, now), dead.id)
+        except Outdated:
+            forget_known(dead)
+            raise
+        if done is None:
+            return None
+        count, head = done
+        if count:
+            wake.moved(queue, head)
+            if dead.type == Topic.Type.QUEUE:
+                yield from hooks.value.after_delete(dead, now)
+        return count
+
+    return work
+
+
+def move(dead: CachedTopic, queue: CachedTopic, seqs: list[int], now: int) -> Script[tuple[int, int] | None]:
+    """Appends the letters to the queue and deletes them, in one transaction. Returns their number, and the head of the queue.
+
+    Returns None if the queue has another version. Raises Outdated if `dead` has.
+    """
+    known = (dead.id, dead.version, dead.expired_ts(now))
+    yield Statement(LOCK_DELETES, (dead.id,))  # before the heads, like a delete
+    yield Statement(LOCK_HEADS, (array([dead.id, queue.id]),))
+    found = yield Statement(LETTERS, (*known, array(seqs), ANY_SIZE))
+    if not found:
+        return 0, 0
+    done = yield from append_once(queue, Append(records=[]), jobs(found), now)
+    if done is None:
+        return None
+    yield Statement(SYNC, ("on",))  # the jobs must not be lost on their way
+    yield Statement(DELETE_SEQS, (dead.id, dead.version, array([row[0] for row in found]), dead.expired_ts(now)))
+    return len(found), done.last_seq
+
+
+def jobs(found: Any) -> Rows:
+    """Returns the letters as the records that they were. The data stays as it was sent, and meta loses the fields of the move."""
+    metas = [unstamped(row[3]) for row in found]
+    data = [msgspec.Raw(row[4].encode()) for row in found]
+    sizes = [len(each) + (0 if meta is NO_META else len(meta)) for each, meta in zip(data, metas, strict=True)]
+    return Rows(data, [row[2] for row in found], [row[1] for row in found], metas, sizes, sum(sizes))
+
+
+def unstamped(meta: str) -> msgspec.Raw:
+    fields = msgspec.json.decode(meta, type=dict[str, msgspec.Raw])
+    own = {name: value for name, value in fields.items() if name not in STAMP}
+    return msgspec.Raw(msgspec.json.encode(own)) if own else NO_META

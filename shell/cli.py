@@ -16,7 +16,7 @@ from click.shell_completion import shell_complete
 
 from base.errors import TopicsError
 from base.refusal import Refusal
-from shell.calls import append, backups, completion, cursors, groups, reading, routers, topics, work
+from shell.calls import append, backups, completion, cursors, groups, reading, redrive, routers, topics, work
 from shell.calls.completion import COMPLETE
 from shell.command import Calls, Connection, Site, addressing
 
@@ -47,7 +47,11 @@ program.command(
     examples=["topics restore monday.dump", "topics restore monday.dump --force"],
 )(backups.restore)
 program.command(
-    examples=["topics create payments --cap-records 1000000 --durability fsync", "topics create jobs --type queue"]
+    examples=[
+        "topics create payments --cap-records 1000000 --durability fsync",
+        "topics create jobs-dead",
+        "topics create jobs --type queue --max-deliveries 5 --dead-letter jobs-dead",
+    ]
 )(topics.create)
 program.command(examples=["topics get orders", "topics get orders --json"])(topics.get)
 program.command(
@@ -76,6 +80,10 @@ program.command(
     short_help="Run a command for each job of a queue.",
     examples=["topics work jobs --once -- cat"],
 )(work.work)
+program.command(
+    short_help="Move dead letters back to their queues.",
+    examples=["topics redrive jobs-dead --dry-run", "topics redrive jobs-dead --queue jobs --limit 10 --yes"],
+)(redrive.redrive)
 
 program.command(
     short_help="Delete a topic with its records.",

@@ -46,7 +46,7 @@ def test_every_help_has_examples_that_run(
     elsewhere: Shell, program: dict[str, str], server: Instance, tmp_path: Path
 ) -> None:
     (tmp_path / "events.jsonl").write_bytes(ORDERS)
-    free(("orders", "payments", "audit", "jobs"), server, tmp_path)
+    free(("orders", "payments", "audit", "jobs", "jobs-dead"), server, tmp_path)
     Api(server.port).done("PUT", "/v0/topics/orders", {})
     session_of(server.port, "orders", "billing")
     environment = {**program, "TOPICS_URL": server.url}

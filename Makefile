@@ -3,6 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 CHROMIUM := $(and $(shell command -v chromedriver),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome || command -v chrome))
 
+# Each process loads a thousand files. Python keeps what it has compiled, also where the environment says otherwise: compiling
+# all of it takes a process longer than everything else that it does at its start, and a test run starts a thousand processes.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help run gateway-demo test postgres crash check format docs bench bench-spark lock
 

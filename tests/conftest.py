@@ -19,7 +19,7 @@ from django.test import TransactionTestCase
 from xdist.remote import Producer
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
-from tests.instances import ROOT, RUN_FOLDER, WHOLE, Instance, newest, start
+from tests.instances import ROOT, RUN_FOLDER, WHOLE, Instance, in_memory, newest, start
 from topics_project import embedded
 
 # `make test` hands out a file at a time. The bus' files go to one process, because they share its instances.
@@ -96,8 +96,9 @@ def pytest_configure(config: pytest.Config) -> None:
     `make test` runs several processes (pytest-xdist). The one that hands the tests out makes the folder of the
     run, and starts nothing; each of the others starts servers of its own in there. So does a test run inside a test.
     """
+    keep_bytecode()
     if RUN_FOLDER not in os.environ:
-        os.environ[RUN_FOLDER] = tempfile.mkdtemp(prefix="topics-tests-")
+        os.environ[RUN_FOLDER] = tempfile.mkdtemp(prefix="topics-tests-", dir=in_memory())
         _session.callback(shutil.rmtree, os.environ[RUN_FOLDER], ignore_errors=True)
     if config.getoption("numprocesses", None):
         return
@@ -113,6 +114,12 @@ def pytest_configure(config: pytest.Config) -> None:
     # Each client of a test makes its own middleware, which would list all static files before its first request.
     settings.WHITENOISE_AUTOREFRESH = True
     TransactionTestCase._fixture_teardown = lambda self: empty_tables()
+
+
+def keep_bytecode() -> None:
+    """Lets Python keep what it has compiled, for the processes that the tests start (Makefile)."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
 
 
 def pytest_unconfigure() -> None:

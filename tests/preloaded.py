@@ -88,6 +88,7 @@ def become(argv: Sequence[str], env: Mapping[str, str], folder: Path, output: Pa
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(env)
+    sys.dont_write_bytecode = bool(env.get("PYTHONDONTWRITEBYTECODE"))
     sys.path[1:1] = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))  # as a new interpreter would
     _python, first, *arguments = argv
     sys.argv = [first, *arguments]

@@ -29,7 +29,7 @@ def find(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
 
 
 class Request:
-    """One request of a connection. `context` belongs to the handler, and so does `state`, which the connection's requests share.
+    """One request of a connection. `context`, `span` and `state` belong to the handler. A connection's requests share `state`.
 
     `added`: headers that the answer gets beside its own, whichever part of the server makes it.
     """
@@ -43,6 +43,7 @@ class Request:
         "keep_alive",
         "method",
         "origin",
+        "span",
         "state",
         "target",
         "version",
@@ -66,6 +67,7 @@ class Request:
         self.state = {} if state is None else state
         self.added: Headers = []
         self.context: Any = None
+        self.span: Any = None
 
     def header(self, name: bytes) -> bytes | None:
         return find(self.headers, name)

@@ -24,7 +24,9 @@ MOST_BYTES = 8 * 1024 * 1024  # of a batch's events. A single event always fits
 LONGEST_PAUSE_MS = settings.MAX_BACKOFF_MS * 3 // 2  # sql/functions/push_settle.sql
 RATES = (settings.ROUTEMASTER_HP_HEAL_RATE, settings.ROUTEMASTER_HP_DAMAGE_RATE, settings.MAX_BACKOFF_MS)
 
-COLUMNS = "verdict, wait_ms, full_seq, lease, batch_id, attempt, age_ms, callback, uuid, dropped, unreadable, records"
+COLUMNS = (
+    "verdict, wait_ms, full_seq, lease, batch_id, attempt, age_ms, callback, uuid, dropped, unreadable, records, traces"
+)
 BETWEEN_RECORDS, BEHIND_TOPIC = "\x1e", "\x1f"
 TAKE = f"SELECT {COLUMNS} FROM push_batch(%(id)s, %(lease_ms)s, %(bytes)s)"
 # Settles a batch. After an acknowledgement, and if wanted, takes the next batch in the same transaction and round trip.
@@ -101,6 +103,7 @@ class Taken(NamedTuple):
     events: int = 0
     passed: int = 0  # records of the batch that are not events
     body: bytes = b""
+    traces: tuple[str, ...] = ()  # the traceparents of the records, each once
 
 
 class Settled(NamedTuple):
@@ -118,8 +121,8 @@ def take(id: int) -> Script[Taken]:
 
 def opened(*answer: Any) -> Taken:
     """Parses an answer of push_batch: events become the body, other records are only counted."""
-    *columns, records = answer
-    taken = Taken(*columns)
+    *columns, records, traces = answer
+    taken = Taken(*columns)._replace(traces=tuple((traces or "").split()))
     if records is None:
         return taken
     pairs = [record.split(BEHIND_TOPIC, 1) for record in records.split(BETWEEN_RECORDS)]

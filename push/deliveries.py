@@ -10,10 +10,12 @@ import asyncio
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 
 from base.clock import now_ms
+from base.tracing import failed, traceparent_of, tracing
 from push import counters
 from push.batches import BEGIN_SECONDS, Taken, settle_and_take, take
 from push.callbacks import MOST_SECONDS, Call, Callbacks, LeaseOver, Outcome
@@ -21,6 +23,9 @@ from push.fill import fill
 from push.queues import Queues
 from push.throttle import Throttle, clock
 from store.loop import Loop
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
 
 log = logging.getLogger(__name__)
 THREADS = settings.PUSH_CALLBACKS_AT_ONCE
@@ -92,10 +97,13 @@ class Deliveries:
         headers = {"Topics-Batch-Id": str(taken.batch_id), "Topics-Attempt": str(taken.attempt)}
         if taken.dropped:
             headers["Topics-Dropped"] = str(taken.dropped)
+        span = begun(taken, headers)
+        outcome = None
         try:
-            return await loop.run_in_executor(
+            outcome = await loop.run_in_executor(
                 self.threads, self.callbacks.post, taken.callback, taken.uuid, taken.body, headers, call
             )
+            return outcome
         except LeaseOver:
             return None
         # The delivery log shows this error like any failure, and the pause before the queue's next attempt is the same.
@@ -105,6 +113,7 @@ class Deliveries:
         finally:
             for each in cuts:
                 each.cancel()
+            ended(span, outcome)
 
     def told(self, id: int, taken: Taken) -> Taken:
         """Returns `taken`. Logs the records that were put aside as unreadable."""
@@ -115,3 +124,33 @@ class Deliveries:
     def name(self, id: int) -> str:
         """Returns the name of a subscriber for the log. A subscriber that is not known yet has only its id."""
         return self.queues.names.get(id, str(id))
+
+
+def begun(taken: Taken, headers: dict[str, str]) -> Span | None:
+    """Begins the span of a callback, if it is sampled. Adds the traceparent that the callback continues to `headers`.
+
+    A batch whose events are of one trace continues this trace. Otherwise, the span has links to the traces.
+    """
+    parent = taken.traces[0] if len(taken.traces) == 1 else None
+    if not any(map(tracing.sampled, taken.traces or (None,))):
+        if parent is not None:
+            headers["traceparent"] = parent
+        return None
+    attributes: dict[str, str | int] = {
+        "http.request.method": "POST",
+        "messaging.batch.message_count": taken.events,
+        "topics.batch_id": str(taken.batch_id),
+    }
+    span = tracing.start("POST callback", "CLIENT", attributes, parent, () if parent else taken.traces)
+    headers["traceparent"] = traceparent_of(span)
+    return span
+
+
+def ended(span: Span | None, outcome: Outcome | None) -> None:
+    if span is None:
+        return
+    if outcome is not None and outcome.status is not None:
+        span.set_attribute("http.response.status_code", outcome.status)
+    if outcome is None or not outcome.acknowledged:
+        failed(span, outcome.error if outcome is not None and outcome.error is not None else "not sent")
+    span.end()

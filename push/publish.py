@@ -19,6 +19,7 @@ from topics.cache import CachedTopic, forget, forget_known, known_topic
 from topics.config import change_once, insert_topic
 from topics.judged import judge
 from topics.records import MAX_RECORD_BYTES, NO_META, Append, Rows
+from topics.traced import traced
 from topics.write import Write
 
 MAX_URL = 1024  # characters
@@ -110,7 +111,7 @@ def rendered(topic: str, event: Event, now: int) -> bytes:
     return b'%b%b,"t":%d%b}' % (head, msgspec.json.encode(event.url), t, data)
 
 
-def publish(topic: str, event: Event, client_id: int, now: int) -> Script[None]:
+def publish(topic: str, event: Event, client_id: int, now: int, traceparent: bytes | None = None) -> Script[None]:
     """Publishes an event. On a topic without a publisher, the client becomes the publisher.
 
     Raises InvalidRequest, Forbidden (another client publishes to this topic), TopicSealed, TopicFull, Throttled or NotReady.
@@ -120,7 +121,7 @@ def publish(topic: str, event: Event, client_id: int, now: int) -> Script[None]:
     check_event(event)
     if health.process.redis_away:
         raise NotReady("Redis is not reachable, so the event was not published: try again")
-    rows = one_row(rendered(topic, event, now))
+    rows = traced(one_row(rendered(topic, event, now)), traceparent)
     name = bus_topic(topic)
     while True:
         known = yield from topic_of(topic, name, client_id, now)

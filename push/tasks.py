@@ -10,6 +10,7 @@ from celery.signals import worker_ready, worker_shutting_down
 from django.conf import settings
 
 from base.clock import now_ms
+from base.tracing import tracing
 from push import autodrop, reporters, running, upkeep
 from store import timeouts
 
@@ -23,12 +24,14 @@ def start_dispatcher(sender: Any, **_: Any) -> None:
     if QUEUE in sender.app.amqp.queues.consume_from:
         os.nice(NICE)
         timeouts.serve("push", settings.TOPICS_WORKER_STATEMENT_TIMEOUT_MS)
+        tracing.load()
         running.start()
 
 
 @worker_shutting_down.connect
 def stop_dispatcher(**_: Any) -> None:
     running.stop()
+    tracing.close()
 
 
 @shared_task(name="push.sweep")

@@ -12,6 +12,7 @@ from celery import shared_task
 from django.conf import settings
 
 from base.clock import now_ms
+from base.tracing import tracing
 from routers.advance import behind, end_long_pauses, step
 from store.database import prepared
 from topics import wake
@@ -98,7 +99,8 @@ def head_of(source_id: int) -> int:
 def advance_source(source_id: int) -> None:
     if client().get(flag(source_id)) == HELD:
         return
-    left = forward(source_id)
+    with tracing.span("forward", {"topics.source_id": source_id}):
+        left = forward(source_id)
     if not left and not prepared(RUNNING, [source_id])[0][0]:
         client().pexpire(flag(source_id), IDLE_MS)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from hashlib import blake2b
 from itertools import repeat
@@ -24,6 +25,7 @@ NO_META = msgspec.Raw(b"null")
 no_meta = repeat(NO_META).__next__  # always NO_META; a Python function would take longer than reading a record
 # Read once: looking up a setting takes longer than checking a record by it.
 MAX_RECORDS, MAX_RECORD_BYTES = settings.TOPICS_MAX_RECORDS_PER_APPEND, settings.TOPICS_MAX_RECORD_BYTES
+STAMPED = re.compile(rb'\{"traceparent":"[0-9a-f-]{55}"([,}])')  # the begin of `meta` with a trace (traced.py)
 OBJECT = Meta(extra_json_schema={"anyOf": [{"type": "object"}, {"type": "null"}]})
 
 
@@ -97,8 +99,15 @@ class Rows(NamedTuple):
 
         The digest must not change, because kept keys have it. During an upgrade, processes of two versions compare digests.
         """
-        written = msgspec.json.encode((self.data, self.tags, self.nodes, self.metas))
+        written = msgspec.json.encode((self.data, self.tags, self.nodes, list(map(unstamped, self.metas))))
         return f"\\x{blake2b(written, digest_size=16).hexdigest()}"
+
+
+def unstamped(meta: msgspec.Raw) -> msgspec.Raw:
+    """Returns the `meta` without the trace in front (traced.py)."""
+    if meta is NO_META or (found := STAMPED.match(meta)) is None:
+        return meta
+    return NO_META if found[1] == b"}" else msgspec.Raw(b"{" + bytes(meta)[found.end() :])
 
 
 def check_rows(wanted: Append) -> Rows:

@@ -6,11 +6,19 @@ from typing import Any
 
 from celery import Celery
 from celery.beat import Service
-from celery.signals import beat_init, setup_logging, task_prerun, worker_init, worker_process_init
+from celery.signals import (
+    beat_init,
+    setup_logging,
+    task_prerun,
+    worker_init,
+    worker_process_init,
+    worker_process_shutdown,
+)
 from django.conf import settings
 from django.db import close_old_connections
 
 from base.processes import die_with_parent
+from base.tracing import tracing
 from topics_project import heartbeats
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "topics_project.settings")
@@ -70,6 +78,16 @@ def limit_connections(**_: Any) -> None:
     from store import timeouts  # Django is set up by now
 
     timeouts.serve("worker", settings.TOPICS_WORKER_STATEMENT_TIMEOUT_MS)
+
+
+@worker_process_init.connect
+def trace(**_: Any) -> None:
+    tracing.load()
+
+
+@worker_process_shutdown.connect
+def end_trace(**_: Any) -> None:
+    tracing.close()
 
 
 @worker_process_init.connect

@@ -144,6 +144,11 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
             "A call that takes longer is logged, with the parts of its time. `0`: none",
             "calls are slow",
         ),
+        "TOPICS_TRACE_RECORDS": (
+            "",
+            "`1`: an append with a sampled `traceparent` keeps it in the `meta` of its records, for readers and callbacks",
+            "consumers trace ([monitor](guides/monitoring.md#traces))",
+        ),
         "TOPICS_STRICT": (
             "",
             "`1`: unknown fields of a body or query are refused. `0`: ignored, except in calls that delete",

@@ -13,6 +13,7 @@ from django.core.wsgi import get_wsgi_application
 
 views = get_wsgi_application()
 
+from base.tracing import tracing  # noqa: E402
 from console import heartbeat  # noqa: E402
 from console.streams import stream_at  # noqa: E402
 from http1 import Limits, Server, Shares  # noqa: E402
@@ -26,6 +27,7 @@ from wire import pulse, shutdown, sockets  # noqa: E402
 from wire.app import App, refused  # noqa: E402
 from wire.cors import Cors  # noqa: E402
 from wire.request_log import RequestLog  # noqa: E402
+from wire.traced import Traced  # noqa: E402
 
 FLUSH_SECONDS = 1.0  # for clients to take their last answers, at the end of the process
 LIMITS = Limits(
@@ -45,6 +47,8 @@ def handler() -> Handler:
     found: Handler = App(views, ROUTES, stream_at, checks=[loop.check])
     if settings.CORS_ALLOWED_ORIGINS:
         found = Cors(found, frozenset(origin.encode() for origin in settings.CORS_ALLOWED_ORIGINS))
+    if tracing.is_on:
+        found = Traced(found)
     if settings.TOPICS_LOG != "off" or settings.TOPICS_SLOW_MS:
         found = RequestLog(found, every=settings.TOPICS_LOG != "off", slow_ms=settings.TOPICS_SLOW_MS)
     return found
@@ -66,12 +70,14 @@ async def serve(listener: socket.socket, shares: Shares, slot: int) -> int:
         await close()
     threads.pages.close()
     threads.quick.close()
+    tracing.close()
     return 0
 
 
 def load_all() -> None:
     """Loads all long-lived modules and excludes their objects from garbage collection. A full collection took 80 ms."""
     import_module(settings.ROOT_URLCONF)
+    tracing.load()
     heartbeat.start("web", threads.quick.do)
     heartbeats.in_loop("web")
     gc.collect()

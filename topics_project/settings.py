@@ -16,6 +16,7 @@ from redis.connection import parse_url
 
 from base.database_url import database_url
 from base.refusal import Refusal
+from base.tracing import tracing
 from topics_project import __version__
 from topics_project.embedded.folder import LEAST_SECRET, data_dir
 from topics_project.environment import MOST_BYTES, flag, hidden, is_origin, listed, number, refuse_unknown, text, words
@@ -50,6 +51,9 @@ if TOPICS_LOG not in ("off", "text", "json"):
     raise Refusal(f"Invalid TOPICS_LOG={TOPICS_LOG}: expected off, text or json.")
 # A call that takes longer is logged, with the parts of its time. 0: none.
 TOPICS_SLOW_MS: int = number("TOPICS_SLOW_MS", 0)
+# Whether an append with a sampled `traceparent` keeps it in the `meta` of its records.
+TOPICS_TRACE_RECORDS: bool = flag("TOPICS_TRACE_RECORDS", False)
+tracing.configure(os.environ)  # the variables OTEL_…
 
 # -- Servers -------------------------------------------------------------------------------------------------------
 

@@ -12,19 +12,18 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 
-from http1 import Request, Response, Writer, Written
-from http1.server import Answering, Handler
+from base.tracing import TRACEPARENT, traceparent_of
+from http1 import Request, Response
+from http1.server import Handler
 from wire.endpoint import Call
+from wire.observer import Observer
 
 log = logging.getLogger("topics.requests")
 CHOSEN = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._:/+=@-]{0,127}")
-# Version, id of the trace, id of the caller's span, flags. An id of zeros is invalid.
-TRACEPARENT = re.compile(rb"([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})")
 PERFORMANCE = b'"performance":'  # the last field of an answer
 Headers = dict[bytes, bytes]
 
@@ -61,48 +60,35 @@ os.register_at_fork(after_in_child=ids.begin)
 
 
 def identify(request: Request, headers: Headers) -> None:
-    """Add the request's ids to its answer, whichever part of the server makes the answer."""
+    """Add the request's ids to its answer, whichever part of the server makes the answer.
+
+    If the request has a span, the span's id replaces the caller's in `headers`, too: what the request causes continues the span.
+    """
     chosen = headers.get(b"x-request-id")
     request.added.append((b"x-request-id", chosen if chosen and CHOSEN.fullmatch(chosen) else ids.next()))
-    if (given := headers.get(b"traceparent")) and (found := TRACEPARENT.fullmatch(given)) and found[1] != b"ff":
-        request.added.append((b"traceparent", b"00-%b-%b-%b" % (found[2], secrets.token_hex(8).encode(), found[3])))
+    if request.span is not None:
+        headers[b"traceparent"] = traceparent_of(request.span).encode()
+        request.added.append((b"traceparent", headers[b"traceparent"]))
+    elif (given := headers.get(b"traceparent")) and (found := TRACEPARENT.fullmatch(given.decode("latin-1"))):
+        request.added.append((b"traceparent", f"00-{found[1]}-{secrets.token_hex(8)}-{found[3]}".encode()))
 
 
-class RequestLog:
-    """A handler of requests around another, which logs each request or only the slow ones."""
+class RequestLog(Observer[float]):
+    """Logs each request, or only the slow ones. A stream has a line at its end."""
 
     def __init__(self, handler: Handler, *, every: bool, slow_ms: int) -> None:
         """`slow_ms`: a call that took longer is a warning with the parts of its time. 0: no call is slow."""
-        self.handler, self.every, self.slow_ms = handler, every, slow_ms
+        super().__init__(handler)
+        self.every, self.slow_ms = every, slow_ms
 
-    def __call__(self, request: Request) -> Answering | Awaitable[Answering]:
-        started = time.perf_counter()
-        answering = self.handler(request)
-        if isinstance(answering, Response):
-            self.note(request, answering, started)
-            return answering
-        if isinstance(answering, Written):
-            return self.stream(request, answering.run, started)
-        return self.call(request, answering, started)
+    def began(self, request: Request) -> float:
+        return time.perf_counter()
 
-    async def call(self, request: Request, answering: Awaitable[Answering], started: float) -> Answering:
-        answer = await answering
-        if isinstance(answer, Written):
-            return self.stream(request, answer.run, started)
-        self.note(request, answer, started)
-        return answer
-
-    def stream(self, request: Request, run: Callable[[Writer], Awaitable[None]], started: float) -> Written:
-        """A stream has a line at its end."""
-
-        async def logged(writer: Writer) -> None:
-            try:
-                await run(writer)
-            finally:
-                if self.every:
-                    write(logging.INFO, described(request, started))
-
-        return Written(logged)
+    def ended(self, request: Request, answer: Response | None, started: float) -> None:
+        if answer is not None:
+            self.note(request, answer, started)
+        elif self.every:
+            write(logging.INFO, described(request, started))
 
     def note(self, request: Request, answer: Response, started: float) -> None:
         ms = (time.perf_counter() - started) * 1000

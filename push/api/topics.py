@@ -32,7 +32,8 @@ def list_all(call: Call[None, None]) -> Script[Answer]:
 @Endpoint("POST", "topics/<str:topic>", "publish", scope="client", api=BUS, body=Event, answers={})
 def publish_event(call: Call[Event, None], topic: str) -> Script[Answer]:
     """Publish an event. The first client that publishes to a topic becomes its only publisher."""
-    yield from publish(topic, call.body, call.key.client_id, now_ms())  # type: ignore[attr-defined]
+    client_id, traceparent = call.key.client_id, call.headers.get(b"traceparent")  # type: ignore[attr-defined]
+    yield from publish(topic, call.body, client_id, now_ms(), traceparent)
     return NOTHING
 
 

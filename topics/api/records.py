@@ -32,6 +32,7 @@ from topics.lineage import record
 from topics.records import Append, check_rows
 from topics.sealed import DESCRIBED, told
 from topics.stamps import seen
+from topics.traced import traced
 from wire import metrics
 from wire.answer import Answer
 from wire.endpoint import Call, Endpoint, Variant
@@ -111,7 +112,8 @@ def append_records(call: Call[Append | Copy, AppendQuery], topic: str) -> Script
     if wanted.idempotency_key is None and (key := call.headers.get(b"idempotency-key")) is not None:
         wanted.idempotency_key = header_text("Idempotency-Key", key)
     wanted.check_names(call.key)
-    done = yield from append(topic, wanted, check_rows(wanted), now_ms())
+    rows = traced(check_rows(wanted), call.headers.get(b"traceparent"))
+    done = yield from append(topic, wanted, rows, now_ms())
     if not done.deduped:
         metrics.appended(done.last_seq - done.first_seq + 1)
     with_seqs = wanted.return_seqs and call.query.return_seqs

@@ -4,7 +4,8 @@
 --     idle   The queue has no event to deliver, or the subscriber does not exist.
 --
 -- `records` is the batch: topic, U+001F and data of each, with U+001E between them. Valid JSON contains neither. `unreadable`
--- counts the records that this call put aside.
+-- counts the records that this call put aside. `traces` has the traceparents of the records, each once, with spaces between (NULL:
+-- none).
 --
 -- Any number of workers may call this at once. The subscriber's row is the lock. A worker without the lock leaves (SKIP LOCKED),
 -- because the holder does the same work. A lease is a number that only grows, and a time by PostgreSQL's clock. During a lease, no
@@ -18,7 +19,8 @@
 CREATE OR REPLACE FUNCTION push_batch(
     p_id bigint, p_lease_ms bigint, p_bytes bigint,
     OUT verdict text, OUT wait_ms bigint, OUT full_seq bigint, OUT lease bigint, OUT batch_id text, OUT attempt integer,
-    OUT age_ms bigint, OUT callback text, OUT uuid text, OUT dropped bigint, OUT unreadable integer, OUT records text
+    OUT age_ms bigint, OUT callback text, OUT uuid text, OUT dropped bigint, OUT unreadable integer, OUT records text,
+    OUT traces text
 )
 LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
@@ -77,9 +79,11 @@ BEGIN
         -- As many records as fit into p_bytes, at least one. A batch that is repeated has fitted before.
         bad := NULL;
         BEGIN
-            SELECT max(seq), string_agg(topic || chr(31) || data::text, chr(30) ORDER BY seq)
-              INTO reached, records
-              FROM (SELECT seq, topic, data, size, sum(size) OVER (ORDER BY seq) AS run FROM push_queued(queue, after + 1, upto)) queued
+            SELECT max(seq), string_agg(topic || chr(31) || data::text, chr(30) ORDER BY seq),
+                   string_agg(DISTINCT traceparent, ' ')
+              INTO reached, records, traces
+              FROM (SELECT seq, topic, data, size, traceparent, sum(size) OVER (ORDER BY seq) AS run
+                      FROM push_queued(queue, after + 1, upto)) queued
              WHERE run <= p_bytes OR run = size OR NOT fresh;
         EXCEPTION WHEN OTHERS THEN
             SELECT u.seq, u.reason INTO bad, reason FROM push_unreadable(queue, after + 1, upto) u;

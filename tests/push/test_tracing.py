@@ -1,0 +1,173 @@
+"""One trace from a publisher to a callback, and the spans that a collector gets over OTLP."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.api.clients import HttpClient
+from tests.instances import ROOT, WHOLE, Instance, start, until
+from tests.project.test_settings import GOOD
+from tests.push.bus import new_client, new_topic, url
+from tests.push.receiver import Receiver
+
+TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+SAMPLED, UNSAMPLED = f"00-{TRACE}-{CALLER}-01", f"00-{TRACE}-{CALLER}-00"
+
+
+class Collector:
+    """An OTLP collector over HTTP."""
+
+    def __init__(self) -> None:
+        self.spans: list[Any] = []
+        self.services: set[str] = set()
+        collector = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                if self.headers.get("content-encoding") == "gzip":
+                    body = gzip.decompress(body)
+                collector.take(ExportTraceServiceRequest.FromString(body))
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    def take(self, request: ExportTraceServiceRequest) -> None:
+        for resource in request.resource_spans:
+            self.services |= {
+                each.value.string_value for each in resource.resource.attributes if each.key == "service.name"
+            }
+            self.spans += [span for scope in resource.scope_spans for span in scope.spans]
+
+    def of(self, name: str) -> list[Any]:
+        return [span for span in self.spans if span.name == name and span.trace_id.hex() == TRACE]
+
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_address[1]}"
+
+
+@pytest.fixture(scope="module")
+def collector() -> Iterator[Collector]:
+    made = Collector()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+@pytest.fixture(scope="module")
+def instance(settings_of_bus: dict[str, str], collector: Collector) -> Iterator[Instance]:
+    asked = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url(), "OTEL_BSP_SCHEDULE_DELAY": "100"}
+    traced = {"OTEL_TRACES_SAMPLER": "parentbased_always_off", "TOPICS_TRACE_RECORDS": "1"}
+    with start(**WHOLE, **settings_of_bus, **asked, **traced) as found:
+        yield found
+
+
+def attributes(span: Any) -> dict[str, Any]:
+    return {each.key: each.value.string_value or each.value.int_value for each in span.attributes}
+
+
+def test_a_trace_goes_from_a_publisher_to_a_callback(
+    instance: Instance, collector: Collector, receiver: Receiver
+) -> None:
+    publisher, subscriber, topic = new_client(instance), new_client(instance), new_topic()
+    subscriber.subscribe(topic, callback=receiver.url(), max=1)
+    publisher.call("POST", f"/topics/{topic}", {"type": "create", "url": url(1)}, traceparent=SAMPLED)
+    until(lambda: receiver.of("/events"), "the callback")
+    [published] = until(lambda: collector.of("POST /topics/<str:topic>"), "the publisher's span")
+    [called] = until(lambda: collector.of("POST callback"), "the callback's span")
+    assert (published.parent_span_id.hex(), called.parent_span_id) == (CALLER, published.span_id)
+    assert receiver.of("/events")[0].headers["traceparent"] == f"00-{TRACE}-{called.span_id.hex()}-01"
+    assert attributes(called)["http.response.status_code"] == 200
+    assert attributes(published)["http.response.status_code"] == 204
+    assert collector.services == {"topics"}
+
+
+def test_a_record_has_its_trace_behind_a_router(instance: Instance, collector: Collector) -> None:
+    client = HttpClient(instance.port)
+    client.put("/v0/topics/traced", {})
+    client.put("/v0/routers/traced", {"source": "traced", "dest": "traced-dest"})
+    records = [
+        {"data": 1},
+        {"data": 2, "meta": {"a": 1}},
+        {"data": 3, "meta": {"traceparent": "mine"}},
+        {"data": 4, "meta": {}},
+    ]
+    done = client.post("/v0/topics/traced", {"records": records, "idempotency_key": "k"}, traceparent=SAMPLED)
+    own = done.headers["traceparent"]
+    [span] = until(lambda: collector.of("POST /v0/topics/<str:topic>"), "the append's span")
+    assert own == f"00-{TRACE}-{span.span_id.hex()}-01"
+    again = client.post("/v0/topics/traced", {"records": records, "idempotency_key": "k"}, traceparent=UNSAMPLED)
+    assert again.json["deduped"]
+
+    def metas() -> list[Any]:
+        read = client.post("/v0/topics/traced-dest/diff", {"from_seq": 0}).json["records"]
+        return [each.get("meta") for each in read] if len(read) == 4 else []
+
+    found = until(metas, "the forwarded records")
+    traces = [{name: value for name, value in each.items() if name != "_topics_router"} for each in found]
+    assert traces == [{"traceparent": own}, {"traceparent": own, "a": 1}, {"traceparent": "mine"}, {}]
+
+
+def test_what_is_not_sampled_leaves_no_trace(instance: Instance, collector: Collector) -> None:
+    client = HttpClient(instance.port)
+    for headers in ({}, {"traceparent": UNSAMPLED}):
+        client.post("/v0/topics/untraced", {"records": [{"data": 1}]}, **headers)
+    read = client.post("/v0/topics/untraced/diff", {"from_seq": 0}).json["records"]
+    assert [each.get("meta") for each in read] == [None, None]
+    client.get("/v0/topics/untraced", traceparent=SAMPLED)
+    until(lambda: collector.of("GET /v0/topics/<str:topic>"), "a later span")
+    assert [
+        each
+        for each in collector.spans
+        if dict(attributes(each)).get("url.path") == "/v0/topics/untraced" and each.name.startswith("POST")
+    ] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("OTEL_TRACES_EXPORTER", "zipkin", "expected otlp, console or none"),
+        ("OTEL_TRACES_SAMPLER", "jaeger_remote", "expected one of always_on"),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "expected http/protobuf"),
+        ("OTEL_TRACES_SAMPLER_ARG", "2", "expected a number from 0 to 1"),
+    ],
+)
+def test_a_variable_that_cannot_be_honoured_is_refused(name: str, value: str, told: str) -> None:
+    on = {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_TRACES_SAMPLER": "traceidratio", name: value}
+    code = "import topics_project.settings"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, **GOOD, **on}, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"topics: Invalid {name}={value}: ")
+    assert told in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_no_spans_are_loaded_unless_asked_for() -> None:
+    """The client of Redis loads OpenTelemetry's metrics by itself, where they are installed."""
+    code = """
+import sys, topics_project.settings
+from base.tracing import tracing
+tracing.load()
+print(tracing.sampled(), [name for name in sys.modules if name.startswith(("opentelemetry.sdk.trace", "opentelemetry.exporter"))])
+"""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")} | GOOD
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.stdout == "False []\n"

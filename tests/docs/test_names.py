@@ -77,7 +77,7 @@ def test_no_reader_is_sent_to_a_page_that_is_not_here() -> None:
 def test_every_file_that_is_named_is_there() -> None:
     missing = []
     for speaker in FILES:
-        if speaker.startswith(DUMPS):
+        if speaker.startswith(DUMPS) or "/superseded/" in speaker:  # these say what was there at their time
             continue
         for line, text in prose(speaker):
             for found in NAMED.finditer(text):

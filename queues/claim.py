@@ -12,16 +12,21 @@ from queues.leases import LeaseStep, in_queue
 from store.codec import Rows
 from store.script import Pause, Script, Statement
 from topics.cache import CachedTopic
+from topics.diff import MAX_BYTES
 
-CLAIM = "SELECT n, seq, job FROM queue_claim(%s, %s, %s, %s, %s, %s, %s::text[], %s::int[], %s::bigint[], %s)"
+CLAIM = "SELECT n, seq, job FROM queue_claim(%s, %s, %s, %s, %s, %s, %s::text[], %s::int[], %s::bigint[], %s, %s)"
 MOST_JOBS = 1_000  # of one claim
 
 
 class Claimed(NamedTuple):
-    """The jobs of one claim as JSON, in order of seq, with their seqs, the number of ready jobs, and the jobs to move away."""
+    """The jobs of one claim as JSON, in order of seq, with their seqs, the number of ready jobs, and the jobs to move away.
+
+    `most_jobs`: the jobs that the claim could get. It is lower than the claim's if MAX_BYTES left jobs in the queue.
+    """
 
     jobs: list[str]
     seqs: list[int]
+    most_jobs: int
     ready: int
     spent: list[int]
 
@@ -65,30 +70,33 @@ class Claim(LeaseStep[Claimed]):
         deliveries = topic.max_deliveries if topic.max_deliveries and topic.dead_letter else None
         nodes, maxes = [each.node for each in batch], [each.weight for each in batch]
         lease_ms = [each.lease_ms for each in batch]
-        return Statement(CLAIM, (*known, deliveries, nodes, maxes, lease_ms, topic.claim_jitter_ms > 0))
+        return Statement(CLAIM, (*known, deliveries, nodes, maxes, lease_ms, topic.claim_jitter_ms > 0, MAX_BYTES))
 
     @classmethod
     def told(cls, batch: Sequence[Self], rows: Rows) -> list[Claimed]:
         jobs: list[list[str]] = [[] for _ in batch]
         seqs: list[list[int]] = [[] for _ in batch]
         spent: list[int] = []
-        ready = 0
+        ready, is_cut = 0, False
         for n, seq, job in rows:
             if n > 0:
                 jobs[n - 1].append(job)
                 seqs[n - 1].append(seq)
             elif n == 0:
-                ready = seq
+                ready, is_cut = seq, job is not None
             else:
                 spent.append(seq)
         # One of the claims moves the jobs that were delivered too often.
-        return [Claimed(jobs[n], seqs[n], ready, [] if n else spent) for n in range(len(batch))]
+        mosts = [len(jobs[n]) if is_cut else each.weight for n, each in enumerate(batch)]
+        return [Claimed(jobs[n], seqs[n], mosts[n], ready, [] if n else spent) for n in range(len(batch))]
 
 
 def claim(
     name: str, node: str, most_jobs: int, lease_ms: int | None, now: int, at: int | None = None
 ) -> Script[Claimed]:
-    """Claims up to `most_jobs` jobs for the node. `lease_ms`: with None, the queue's `lease_ms` counts.
+    """Claims up to `most_jobs` jobs for the node. Together they have at most MAX_BYTES, or the claim gets a single larger job.
+
+    `lease_ms`: with None, the queue's `lease_ms` counts.
 
     `at`: the time of the leases, in tests (None: now). Raises TopicNotFound, NotAQueue, TopicSealed or NotReady.
     """

@@ -155,10 +155,13 @@ class WorkStream:
             self.may_claim = True
 
     async def claim(self) -> None:
-        """Claims jobs up to `most`, and queues an event for each."""
+        """Claims jobs up to `most` or to the limit of bytes, and queues an event for each.
+
+        The pump sends these events before the next claim. So a stream holds one answer of a claim at a time.
+        """
         wanted = self.most - len(self.held)
         done = await self.hub.store.drive(claim(self.topic, self.node, wanted, self.lease_ms, now_ms()))
-        self.may_claim = len(done.jobs) == wanted
+        self.may_claim = len(done.jobs) == done.most_jobs
         for seq, job in zip(done.seqs, done.jobs, strict=True):
             self.held[seq] = msgspec.json.decode(job, type=Lease).lease_id
             data = f'{{"topic":"{self.topic}",{seen(job, self.key.prefixes)[1:]}'

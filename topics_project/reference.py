@@ -202,7 +202,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         "TOPICS_MAX_TAG_BYTES": ("bytes", "A tag", ""),
         "TOPICS_MAX_NODE_BYTES": ("bytes", "A node", ""),
         "TOPICS_MAX_NODES": ("", "Nodes in one read or watch", ""),
-        "TOPICS_DIFF_BYTES": ("bytes", "A read ends here, after at least one record", ""),
+        "TOPICS_DIFF_BYTES": ("bytes", "A read or a claim ends here, after at least one record", ""),
         "TOPICS_DIFF_MAX_LIMIT": ("", "Largest `limit` of a read. A higher one is lowered", ""),
         "TOPICS_UPLOAD_LEAST_RATE": (
             "bytes/s",

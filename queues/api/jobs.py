@@ -55,7 +55,8 @@ EXAMPLE: dict[str, Any] = {"node": "worker-1", "seqs": [1]}
 def claim_jobs(call: Call[ClaimRequest, None], topic: str) -> Script[Answer]:
     """Claim jobs of a queue for a worker.
 
-    Until the deadline no other worker gets these jobs. Also needs the scope `read`.
+    Until the deadline no other worker gets these jobs. The answer has at most 1 MiB of jobs, but at least one job. Also needs the
+    scope `read`.
     """
     call.key.check("read")
     wanted = call.body
@@ -68,7 +69,7 @@ def claim_jobs(call: Call[ClaimRequest, None], topic: str) -> Script[Answer]:
 
 def render_claimed(topic: str, jobs: str, done: Claimed, wanted: int, started: float) -> bytes:
     """Returns the body of a claim's answer. `jobs`: the jobs as a key may see them."""
-    used = clamped(max=(wanted, min(wanted, MOST_JOBS)))
+    used = clamped(max=(wanted, done.most_jobs))
     told = "" if used is UNSET else f'"clamped":{msgspec.json.encode(used).decode()},'
     return (
         f'{{"topic":"{topic}","claimed":[{jobs}],"count":{len(done.jobs)},"ready":{done.ready},{told}'

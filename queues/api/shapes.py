@@ -31,7 +31,8 @@ class ClaimRequest(Request):
     node: str
     """Name of the worker that gets the jobs: 1 to 128 bytes."""
     max: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 1
-    """Maximum number of jobs. More than 1000 means 1000."""
+    """Maximum number of jobs. More than 1000 means 1000. If the jobs have more than 1 MiB, the server lowers
+    `max`, and `clamped` has the lower number."""
     lease_ms: LeaseMs | None = None
     """Milliseconds after which the jobs come back: 100 to 86400000. Null: the `lease_ms` of the queue."""
 
@@ -111,7 +112,7 @@ class ClaimAnswer(msgspec.Struct, kw_only=True):
     claimed: list[JobShown]
     """The jobs, in order of seq."""
     count: int
-    """Number of claimed jobs. Below `max`: the queue has no more ready jobs."""
+    """Number of claimed jobs. Below `max`, or `clamped.max` if the answer has it: the queue has no more ready jobs."""
     ready: Ready
     clamped: Clamped = UNSET
     performance: Performance

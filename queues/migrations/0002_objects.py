@@ -6,7 +6,11 @@ from store.objects import Objects
 
 OBJECTS = Objects(
     __file__,
-    creates=("functions/queue_letters",),
+    creates=(
+        "functions/queue_deal",
+        "functions/queue_letters",
+    ),
+    replaces=("functions/queue_claim",),
 )
 
 

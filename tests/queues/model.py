@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 
@@ -37,7 +38,7 @@ class Queue:
         jobs = self.jobs.values()
         return sum(job.is_ready(now) for job in jobs), sum(job.is_in_flight(now) for job in jobs), len(self.dead)
 
-    def claim(self, most: int, now: int) -> list[Job]:
+    def claim(self, most: int, now: int, most_bytes: int) -> list[Job]:
         """Returns the jobs that the next claim gets, and moves jobs that were delivered too often."""
         ended = [job for job in self.jobs.values() if job.deadline is not None and job.deadline <= now]
         found: list[Job] = []
@@ -51,7 +52,11 @@ class Queue:
             del self.jobs[job.seq]
         new = sorted((job for job in self.jobs.values() if job.deadline is None), key=lambda job: job.seq)
         found += new[: most - len(found)]
-        return sorted(found, key=lambda job: job.seq)
+        found.sort(key=lambda job: job.seq)
+        sizes = accumulate(len(str(job.data)) for job in found)
+        return [
+            job for place, (job, size) in enumerate(zip(found, sizes, strict=True)) if size <= most_bytes or not place
+        ]
 
     def held(self, node: str, seqs: list[int], leases: list[str | None]) -> list[Job]:
         """Returns the jobs that a call on leases is about."""

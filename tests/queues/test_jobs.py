@@ -155,6 +155,23 @@ def test_claims_of_a_window_share_the_jobs_evenly(instances: Any) -> None:
     assert [len(jobs) for jobs in found.values()] == [2, 2, 2]
 
 
+def test_claims_of_a_window_each_have_at_most_a_mebibyte(instances: Any) -> None:
+    api, queue = HttpClient(instances().port), "q"
+    api.put(f"/v0/topics/{queue}", {"type": "queue", "claim_jitter_ms": 2_000})
+    api.append(queue, *("x" * 400_000 for _ in range(6)))
+    found: list[Any] = []
+    threads = [
+        threading.Thread(target=lambda node=node: found.append(call(api, queue, "claim", node=node, max=5)))
+        for node in ("a", "b")
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(job["$seq"] for answer in found for job in answer["claimed"]) == [1, 2, 3, 4]
+    assert [(answer["count"], answer["ready"], answer["clamped"]) for answer in found] == [(2, 2, {"max": 2})] * 2
+
+
 def test_many_workers_share_the_jobs(api: ApiClient, queue: str) -> None:
     for _ in range(4):
         api.append(queue, *range(100))
@@ -265,6 +282,18 @@ def test_a_claim_gets_at_most_a_thousand_jobs(api: ApiClient, queue: str) -> Non
     api.append(queue, *range(1_001))
     answer = call(api, queue, "claim", node="w", max=5_000)
     assert (answer["count"], answer["ready"], answer["clamped"]) == (1000, 1, {"max": 1000})
+
+
+def test_an_answer_of_a_claim_has_at_most_a_mebibyte(api: ApiClient, queue: str) -> None:
+    api.append(queue, *("x" * size for size in (400_000, 400_000, 400_000, 1_048_574, 1)))
+    for seqs, ready in (([1, 2], 3), ([3], 2), ([4], 1)):
+        answer = call(api, queue, "claim", node="w", max=10)
+        assert [job["$seq"] for job in answer["claimed"]] == seqs
+        assert (answer["count"], answer["ready"], answer["clamped"]) == (len(seqs), ready, {"max": len(seqs)})
+    last = call(api, queue, "claim", node="w", max=10)
+    assert ([job["$seq"] for job in last["claimed"]], "clamped" in last) == ([5], False)
+    call(api, queue, "nack", node="w", seqs=[1, 3, 4, 5])
+    assert [[job["$seq"] for job in claim(api, queue)] for _ in range(3)] == [[1, 3], [4], [5]]
 
 
 def test_the_config_of_a_queue_is_checked_and_changes(api: ApiClient, queue: str) -> None:

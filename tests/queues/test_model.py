@@ -11,6 +11,7 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import queues.claim
 from queues.claim import claim
 from queues.counts import count_jobs
 from queues.settle import Ack, Extend, Nack, Settle, holding, settle
@@ -64,7 +65,7 @@ class World:
             self.model.append(seq, value)
 
     def claim(self, node: str, most: int, lease_ms: int | None) -> None:
-        expected = self.model.claim(most, self.now)
+        expected = self.model.claim(most, self.now, queues.claim.MAX_BYTES)
         done = run(claim("q", node, most, lease_ms, self.now, self.now))
         jobs = [json.loads(job) for job in done.jobs]
         assert [job["$seq"] for job in jobs] == [job.seq for job in expected]
@@ -140,9 +141,17 @@ def config(**fields: Any) -> Config:
 
 
 @pytest.mark.django_db
-@given(operations=st.lists(OPERATIONS, min_size=5, max_size=40), most=st.sampled_from([0, 1, 3]), durable=st.booleans())
+@given(
+    operations=st.lists(OPERATIONS, min_size=5, max_size=40),
+    most=st.sampled_from([0, 1, 3]),
+    durable=st.booleans(),
+    most_bytes=st.sampled_from([1, 4, 1_000]),
+)
 @settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
-def test_the_queue_does_what_the_model_says(operations: list[tuple[Any, ...]], most: int, durable: bool) -> None:
+def test_the_queue_does_what_the_model_says(
+    monkeypatch: pytest.MonkeyPatch, operations: list[tuple[Any, ...]], most: int, durable: bool, most_bytes: int
+) -> None:
+    monkeypatch.setattr(queues.claim, "MAX_BYTES", most_bytes)
     with transaction.atomic():
         forget_all()
         world = World(most, durable)

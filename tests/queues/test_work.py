@@ -81,6 +81,12 @@ def test_it_sends_jobs_that_come_later_and_those_given_back(api: Api, queue: str
     assert (again.data["$seq"], again.data["deliveries"]) == (1, 2)
 
 
+def test_a_stream_gets_more_jobs_than_fit_in_one_claim(api: Api, queue: str, work: Work) -> None:
+    api.append(queue, *({"data": "x" * 400_000} for _ in range(5)))
+    _, events = work(queue, max=5)
+    assert [each.data["$seq"] for each in islice(events, 5)] == [1, 2, 3, 4, 5]
+
+
 def test_a_job_whose_lease_ended_comes_again(api: Api, queue: str, work: Work) -> None:
     api.append(queue, {"data": 1})
     _, events = work(queue, lease_ms=100)

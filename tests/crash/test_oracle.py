@@ -11,6 +11,8 @@ import pytest
 
 from tests.crash.harness.evidence import (
     Acked,
+    Asked,
+    Claimed,
     Deleted,
     Delivered,
     Entry,
@@ -18,9 +20,11 @@ from tests.crash.harness.evidence import (
     Evidence,
     Held,
     History,
+    Letter,
     Log,
     Opened,
     Published,
+    QueueEvidence,
     Reached,
     Told,
     Trouble,
@@ -388,6 +392,85 @@ def test_a_bus_that_breaks_a_promise_is_found(batches: list[Batch]) -> None:
     story = Bus()
     story.bus.batches["one"] = batches
     assert rules(story) == {("the bus delivers", "")}
+
+
+# -- Jobs of the queues ------------------------------------------------------------------------------------------------
+
+
+def jobs() -> QueueEvidence:
+    """Job 1 was done, 2 was done at its second delivery, 3 is a dead letter, and 4 is left. An ack of 4 had no answer."""
+    queue = QueueEvidence(counts={"ready": 0, "in_flight": 1, "dead_lettered": 1})
+    queue.sent |= {"a", "b", "c", "d", "e"}
+    queue.appended |= {"a", "b", "c", "d"}  # nobody knows whether "e" was
+    deliveries = [(1, "a", 1), (2, "b", 1), (2, "b", 2), *((3, "c", n) for n in (1, 2, 3)), (4, "d", 1)]
+    queue.claimed += [claimed(at, *each) for at, each in enumerate(deliveries, 10)]
+    queue.asked += [acked(1, 20), acked(2, 21), acked(4, None)]
+    queue.dead.append(Letter(3, "c", 3))
+    queue.left[4] = "d"
+    return queue
+
+
+def claimed(at: float, seq: int, data: str, deliveries: int) -> Claimed:
+    return Claimed(at, at + 0.1, "worker", seq, data, deliveries)
+
+
+def acked(seq: int, answered: float | None) -> Asked:
+    return Asked(19, answered, "worker", "ack", frozenset((seq,)))
+
+
+def queue_rules(queue: QueueEvidence) -> set[tuple[str, str]]:
+    story = Story()
+    story.queues["jobs"] = queue
+    return rules(story)
+
+
+def test_a_queue_that_keeps_its_promises_passes() -> None:
+    assert queue_rules(jobs()) == set()
+    queue = jobs()
+    queue.left.clear()  # the ack without an answer was carried out
+    queue.counts["in_flight"] = 0
+    assert queue_rules(queue) == set()
+
+
+@pytest.mark.parametrize(
+    "breaks",
+    [
+        lambda queue: queue.appended.add("e"),
+        lambda queue: queue.dead.clear() or queue.counts.update(dead_lettered=0),
+        lambda queue: queue.asked.append(acked(1, 22)),
+        lambda queue: queue.asked.append(acked(4, 22)),
+        lambda queue: queue.asked.append(acked(3, 22)),
+        lambda queue: queue.claimed.append(claimed(30, 1, "a", 2)),
+        lambda queue: queue.claimed.append(claimed(30, 4, "x", 2)),
+        lambda queue: queue.claimed.append(claimed(30, 5, "f", 1)),
+        lambda queue: queue.claimed.append(claimed(30, 5, "d", 1)),
+        lambda queue: queue.claimed.append(claimed(30, 4, "d", 4)),
+        lambda queue: queue.dead.append(Letter(3, "c", 3)) or queue.counts.update(dead_lettered=2),
+        lambda queue: queue.dead.__setitem__(0, Letter(3, "c", 2)),
+        lambda queue: queue.counts.update(ready=1),
+        lambda queue: queue.counts.update(dead_lettered=2),
+    ],
+    ids=[
+        "a job that is nowhere",
+        "a dead letter that is gone",
+        "two acks of one job",
+        "an acked job that is still there",
+        "an acked job that is a dead letter",
+        "a delivery behind the ack",
+        "two contents of a seq",
+        "a job that nobody sent",
+        "one job at two seqs",
+        "a delivery too many",
+        "a dead letter twice",
+        "a dead letter too early",
+        "a wrong count of jobs",
+        "a wrong count of dead letters",
+    ],
+)
+def test_a_queue_that_breaks_a_promise_is_found(breaks: Callable[[QueueEvidence], object]) -> None:
+    queue = jobs()
+    breaks(queue)
+    assert queue_rules(queue) == {("queues are exact", "jobs")}
 
 
 # -- Work of the routers -----------------------------------------------------------------------------------------------

@@ -7,10 +7,12 @@
     evidence    what was acked, and what each reader was shown: the recorders
     gateway     the gateway that half of the load goes through
     bus         publishers and callbacks of the push bus
+    queues      producers and workers of queues
+    members     members of a consumer group, as processes
     console     an operator who looks at the pages
     healing     whether everything works again, tried after each fault
     storage     what is in the log at the end, looked at from all sides
-    oracle      what the evidence has to obey; forwarding and bus_oracle are its parts about routers and the bus
+    oracle      what the evidence has to obey; forwarding, bus_oracle and queue_oracle are parts of it
 
 A service manager would start the supervisor again; the run does that, and helps with nothing else.
 """

@@ -52,9 +52,16 @@ def summary(evidence: Evidence) -> str:
     events_acked = sum(event.acked is not None for event in evidence.bus.published)
     batches = sum(map(len, evidence.bus.batches.values()))
     pushed = f"{events_acked} acked events of the bus in {batches} batches"
+    acked = sum(
+        len(each.seqs)
+        for queue in evidence.queues.values()
+        for each in queue.asked
+        if each.answered and each.name == "ack"
+    )
+    jobs = f"{acked} acked jobs and {sum(len(queue.dead) for queue in evidence.queues.values())} dead letters"
     through = sum(ack.who in evidence.through_gateway for ack in evidence.acks)
     appends = f"{appends} ({through} of them through the gateway)"
-    return f"acked appends: {appends}; {read}; {pushed}; {records} records in {len(evidence.logs)} topics at the end"
+    return f"acked appends: {appends}; {read}; {pushed}; {jobs}; {records} records in {len(evidence.logs)} topics at the end"
 
 
 def report(violations: list[Violation]) -> str:

@@ -1,6 +1,6 @@
 """The records of a run: each answer with its receiver and its time. Seconds count from the run's start.
 
-Each history and each list of acks is written by one thread and read when all have ended, so nothing here is locked.
+Each history is written by one thread, and threads only add to lists and sets. All is read when they have ended, without locks.
 """
 
 from __future__ import annotations
@@ -147,6 +147,51 @@ class BusEvidence:
     batches: dict[str, list[Batch]] = field(default_factory=dict)  # of each subscriber, in the order of arrival
 
 
+class Claimed(NamedTuple):
+    """A job that a worker got. `sent`: when it asked, or opened its stream."""
+
+    sent: float
+    answered: float
+    who: str
+    seq: int
+    data: str
+    deliveries: int
+
+
+class Asked(NamedTuple):
+    """An ack, a nack or an extend. `seqs`: those that were carried out; of a call without an answer, those that it named."""
+
+    sent: float
+    answered: float | None
+    who: str
+    name: str
+    seqs: frozenset[int]
+
+
+class Letter(NamedTuple):
+    """A dead letter: its seq in the queue, its data and its deliveries there."""
+
+    seq: int
+    data: str
+    deliveries: int
+
+
+@dataclass
+class QueueEvidence:
+    """A queue: what its producer sent and what was taken, and what its workers got and settled.
+
+    At the end: the jobs that are left, the dead letters, and what the queue says of itself.
+    """
+
+    sent: set[str] = field(default_factory=set)
+    appended: set[str] = field(default_factory=set)
+    claimed: list[Claimed] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+    left: dict[int, str] = field(default_factory=dict)
+    dead: list[Letter] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+
+
 class Held(NamedTuple):
     """Somebody held the head of this topic, and no other fault was under way."""
 
@@ -171,6 +216,7 @@ class Evidence:
     histories: list[History] = field(default_factory=list)
     logs: dict[str, Log] = field(default_factory=dict)
     bus: BusEvidence = field(default_factory=BusEvidence)
+    queues: dict[str, QueueEvidence] = field(default_factory=dict)
     held: list[Held] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
     through_gateway: set[str] = field(default_factory=set)  # the names of those who take that way

@@ -18,6 +18,7 @@ from tests.crash.harness.clock import Clock
 from tests.crash.harness.disk import Disk
 from tests.crash.harness.evidence import Evidence, Held, now
 from tests.crash.harness.gateway import Gateway
+from tests.crash.harness.members import Members
 from tests.crash.harness.processes import Process, Processes, look, send
 from tests.instances import Instance
 from topics_project import embedded
@@ -46,6 +47,7 @@ class Scene:
     instance: Instance
     evidence: Evidence
     gateway: Gateway
+    members: Members
     clock: Clock | None = None
     disk: Disk | None = None
     pick: random.Random = field(default_factory=random.Random)
@@ -314,6 +316,10 @@ FAULTS = [
     Fault("kill the gateway", "gateway", kill_gateway),
     Fault("kill a process of the gateway", "gateway process", kill_gateway_process, weight=2),
     Fault("freeze a process of the gateway", "frozen gateway", freeze_gateway_process, hold=(0.5, 2.5), weight=2),
+    Fault("kill a member of the group", "member", lambda scene: scene.members.kill(scene.pick)),
+    Fault(
+        "freeze a member of the group", "frozen member", lambda scene: scene.members.freeze(scene.pick), hold=(0.5, 2.5)
+    ),
     Fault("hold the head of a topic", "head", hold_head, hold=(1.5, 2.5), weight=2),
     Fault("flush Redis", "flushed redis", flush_redis),
     Fault("fill Redis", "full redis", fill_redis, hold=(1, 3)),

@@ -12,7 +12,7 @@ from functools import cached_property
 from sys import maxsize
 from typing import NamedTuple
 
-from tests.crash.harness import bus_oracle, forwarding
+from tests.crash.harness import bus_oracle, forwarding, queue_oracle
 from tests.crash.harness.evidence import AT_THE_END, Delivered, Evidence, History, Opened, Reached, Seen, Told, short
 from tests.crash.harness.topology import BY_TAG, DROP, Topic, written
 
@@ -344,6 +344,12 @@ def counters_are_exact(case: Case) -> Iterator[Violation]:
             yield Violation("counters are exact", log.topic, f"a diff and topic_log differ in {span(differ)}")
 
 
+def queues_are_exact(case: Case) -> Iterator[Violation]:
+    """Each job is done once or still there, whoever was killed."""
+    for queue, what in queue_oracle.faults(case.evidence.queues):
+        yield Violation("queues are exact", queue, what)
+
+
 def nothing_is_left_over(case: Case) -> Iterator[Violation]:
     """Records that no topic shows are soon deleted from disk."""
     for leftover in case.evidence.leftovers:
@@ -371,6 +377,7 @@ CHECKS: list[Callable[[Case], Iterable[Violation]]] = [
     losses_are_undone,
     held_heads_hold_up_no_other_topic,
     the_bus_delivers,
+    queues_are_exact,
     counters_are_exact,
     nothing_is_left_over,
     dests_are_exact,

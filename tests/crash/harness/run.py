@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg
 
-from tests.crash.harness import bus, storage
+from tests.crash.harness import bus, queues, storage
 from tests.crash.harness.client import Client
 from tests.crash.harness.clock import Clock, NoClock
 from tests.crash.harness.console import Operator
@@ -23,6 +23,7 @@ from tests.crash.harness.faults import Scene, Undo, kill_everything
 from tests.crash.harness.gateway import Gateway
 from tests.crash.harness.healing import Healing, Unhealed
 from tests.crash.harness.load import Hand, Stage, hands
+from tests.crash.harness.members import TOPIC, Members
 from tests.crash.harness.plan import Step, plan
 from tests.crash.harness.readers import readers
 from tests.crash.harness.topology import ROUTERS, TOPICS, TOPOLOGY
@@ -48,7 +49,8 @@ class Run:
         settings = {**processes, **bus.SETTINGS, **(clock.environment if clock else {})}
         self.instance = Instance(data, free_port(), settings)
         self.gateway = Gateway.of(folder / "gateway", self.instance.port)
-        self.scene = Scene(self.instance, self.evidence, self.gateway, clock, disk)
+        self.members = Members(self.instance.port, folder / "members")
+        self.scene = Scene(self.instance, self.evidence, self.gateway, self.members, clock, disk)
         self.stage = Stage(self.instance.port, seed, self.evidence, self.gateway.port)
         self.bus = bus.Bus(self.instance.port, seed, self.evidence.bus)
         self.healing = Healing(self.instance.port, self.gateway.port, self.evidence)
@@ -77,9 +79,11 @@ class Run:
         self.set_up()
         self.gateway.start()
         workers = [*hands(self.stage), *readers(self.stage), *bus.publishers(self.stage)]
+        workers += queues.workers(self.stage)
         workers.append(Operator(self.stage, self.instance))
         for each in workers:
             each.start()
+        self.members.begin()
         self.heal()
         for number, step in enumerate(plan(self.seed, faults, set(self.left_out)), 1):
             self.try_fault(f"{number}/{faults}", step)
@@ -96,6 +100,7 @@ class Run:
             reply = client.call("PUT", f"/v0/routers/{router.name}", router.config)
             assert reply.status == 201, reply
         self.bus.set_up()
+        queues.set_up(client, self.evidence.queues)
 
     def keep_logs(self, folder: Path) -> None:
         with contextlib.suppress(OSError):
@@ -181,15 +186,23 @@ class Run:
         readers, began = now() - began, now()
         if queued := bus.wait_until_drained(self.bus, TO_THE_HEAD):
             self.evidence.trouble("the end", f"{queued} events of the bus are not delivered")
+        client = Client(self.instance.port)
+        if ready := queues.wait_until_done(client, TO_THE_HEAD):
+            self.evidence.trouble("the end", f"{ready} jobs are ready, and no worker got them")
+        if lag := self.members.wait_until_done(client, TO_THE_HEAD):
+            self.evidence.trouble("the end", f"the group has a lag of {lag}")
         parts = f"the routers after {routers:.1f} s, then the readers after {readers:.1f} s"
-        self.say(f"at the heads: {parts}, then the bus after {now() - began:.1f} s")
+        self.say(f"at the heads: {parts}, then the bus, the queues and the group after {now() - began:.1f} s")
         self.stage.ended.set()
         for each in workers:
             each.join()
-        client = Client(self.instance.port)
+        queues.look(client, self.evidence.queues)
         with self.instance.connect() as connection:
             for topic in TOPICS:
                 storage.read_log(client, connection, self.evidence, topic)
+            there = {entry.seq for entry in self.evidence.logs[TOPIC].records}
+            for what in self.members.faults(client, there):
+                self.evidence.trouble("the group", what)
             self.evidence.leftovers = storage.leftovers(connection)
             for what in storage.cursors_ahead(connection):
                 self.evidence.trouble("the end", what)
@@ -236,6 +249,7 @@ def a_run(seed: int, within: float, say: Say, keep: Path) -> Iterator[Run]:
         raise
     finally:
         run.bus.end()
+        run.members.end()
         run.gateway.kill_all()
         run.instance.kill()
         if run.scene.disk:

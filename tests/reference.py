@@ -108,10 +108,34 @@ class Log:
     ) -> tuple[int, int, bool]:
         """Records as (data, tag, node, size). Returns the first and last seq, and whether the key was known."""
         self.expire(now)
-        if key is not None and key in self.keys and self.keys[key][2] > now - self.config.idempotency_window_ms:
-            if self.keys[key][3] != new:
-                raise Mismatch
-            return (*self.keys[key][:2], True)
+        if known := self.known(key, new, now):
+            return (*known, True)
+        return (*self.write(new, now, {} if key is None else {key: range(len(new))}), False)
+
+    def append_named(
+        self, new: list[tuple[str, str | None, str | None, int]], now: int, keys: list[str | None]
+    ) -> tuple[list[int], list[int]]:
+        """A key for each record, or None. Returns the seqs, and the places of the records that were known."""
+        self.expire(now)
+        known = [self.known(key, [record], now) for record, key in zip(new, keys, strict=True)]
+        fresh = [place for place, found in enumerate(known) if found is None]
+        places = {keys[place]: range(at, at + 1) for at, place in enumerate(fresh) if keys[place] is not None}
+        first_seq = self.write([new[place] for place in fresh], now, places)[0] if fresh else 0
+        seqs = [first_seq + fresh.index(place) if found is None else found[0] for place, found in enumerate(known)]
+        return seqs, [place for place, found in enumerate(known) if found]
+
+    def known(self, key: str | None, new: list[Any], now: int) -> tuple[int, int] | None:
+        """The first and last seq under the key."""
+        if key is None or key not in self.keys or self.keys[key][2] <= now - self.config.idempotency_window_ms:
+            return None
+        if self.keys[key][3] != new:
+            raise Mismatch
+        return self.keys[key][:2]
+
+    def write(
+        self, new: list[tuple[str, str | None, str | None, int]], now: int, keys: dict[Any, range]
+    ) -> tuple[int, int]:
+        """Each key names a range of the new records."""
         if self.config.discard == "reject" and self.over(len(new), sum(size for *_, size in new)):
             raise Full
         self.last_ts = max(self.last_ts, now)
@@ -119,10 +143,11 @@ class Log:
         for data, tag, node, size in new:
             self.head_seq += 1
             self.live.append(Record(self.head_seq, self.last_ts, data, tag, node, size))
-        if key is not None:
-            self.keys[key] = (first_seq, self.head_seq, now, new)
+        for key, places in keys.items():
+            named = (first_seq + places.start, first_seq + places.stop - 1)
+            self.keys[key] = (*named, now, new[places.start : places.stop])
         self.evict()
-        return first_seq, self.head_seq, False
+        return first_seq, self.head_seq
 
     def delete(self, now: int, before_seq: int | None, tag: str | None, glob: bool = False) -> int:
         self.expire(now)

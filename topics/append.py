@@ -50,7 +50,7 @@ def append(name: str, wanted: Append, rows: Rows, now: int) -> Script[Appended]:
             done = yield Write(topic, rows, now)
         else:
             done = None
-            if wanted.idempotency_key is None and not topic.judges:
+            if not wanted.keyed and not topic.judges:
                 done = yield AtHead(topic, wanted, rows, now)
             if done is None:
                 done = yield from judge(topic, wanted, rows, now)

@@ -106,7 +106,11 @@ SELECT topic_make_room(head, %(expired_ts)s::bigint, %(cap_records)s::bigint, %(
 
 
 class Appended(NamedTuple):
-    """The result of an append: its seqs, the head after it, durations (ms), and whether the topic has been sealed since."""
+    """The result of an append: its seqs, the head after it, durations (ms), and whether the topic has been sealed since.
+
+    `known`: if the records had keys, the seq of each record that the topic knew, and None for a written record. first_seq to
+    last_seq are then the written records.
+    """
 
     first_seq: int
     last_seq: int
@@ -116,6 +120,21 @@ class Appended(NamedTuple):
     wal_append_ms: float
     fsync_ms: float
     sealed: bool = False
+    known: Sequence[int | None] = ()
+
+    @property
+    def written(self) -> int:
+        """Number of records that this append wrote."""
+        return 0 if self.deduped else self.last_seq - self.first_seq + 1
+
+    @property
+    def seqs(self) -> list[int]:
+        """The seqs of the append's records, in their order."""
+        given = range(self.first_seq, self.last_seq + 1)
+        if not self.known:
+            return list(given)
+        new = iter(given)
+        return [next(new) if seq is None else seq for seq in self.known]
 
 
 def appending(batch: Sequence[tuple[CachedTopic, Rows]], now: int) -> tuple[str, dict[str, Any]]:

@@ -7,10 +7,11 @@ call, and a refused append does not affect the others.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 from base.errors import HeadMismatch, IdempotencyMismatch, TopicFull, TopicsError
+from store.codec import Rows as Answer
 from store.script import Done, Script, Statement
 from topics import sealed, wake
 from topics.cache import CachedTopic
@@ -22,12 +23,18 @@ JUDGE = """
 SELECT * FROM topic_append_judged(
     %(now)s, %(volatile)s, %(ids)s, %(of)s, %(versions)s, %(counts)s, %(bytes)s, %(heads)s, %(keys)s, %(digests)s, %(since)s,
     %(sealed)s, %(cap_records)s, %(cap_bytes)s, %(expired)s,
-    %(data)s, %(tags)s, %(nodes)s, %(metas)s, %(places)s, %(sizes)s, %(runs)s, %(ns)s)
+    %(data)s, %(tags)s, %(nodes)s, %(metas)s, %(places)s, %(sizes)s, %(runs)s, %(ns)s, %(record_keys)s, %(record_digests)s)
 """
 
 
+NO_RECORD_KEYS = dict.fromkeys(("record_keys", "record_digests"))
+
+
 class Verdict(NamedTuple):
-    """A row of topic_append_judged: the verdict on the append `n` (from 1), and the topic's state before the call."""
+    """A row of topic_append_judged: the verdict on the append `n` (from 1), and the topic's state before the call.
+
+    The verdicts `known` and `differs` are on a record of this append, and `head_seq` is its place (from 1).
+    """
 
     n: int
     verdict: str
@@ -73,15 +80,15 @@ class Judged(AtHead):
     def groups(cls, batch: Sequence[Self]) -> Sequence[Sequence[Self]]:
         """The first append under each key. One that expects a head must be the first to its topic, too."""
         chosen: list[Self] = []
-        keys: set[tuple[int, str]] = set()
+        taken: set[tuple[int, str]] = set()
         topics: set[int] = set()
         for each in batch:
-            id, key = each.topic.id, each.wanted.idempotency_key
-            if (each.wanted.expected_head is not None and id in topics) or (key is not None and (id, key) in keys):
+            id = each.topic.id
+            keys = {(id, key) for key in keys_of(each.wanted)}
+            if (each.wanted.expected_head is not None and id in topics) or not taken.isdisjoint(keys):
                 continue
             topics.add(id)
-            if key is not None:
-                keys.add((id, key))
+            taken |= keys
             chosen.append(each)
         return [chosen]
 
@@ -95,9 +102,9 @@ class Judged(AtHead):
         told, (wal_append_ms, fsync_ms) = cls.told(batch, done, started)
         found: list[Outcome] = [None] * len(batch)
         last: dict[int, tuple[CachedTopic, int]] = {}
-        for verdict in map(Verdict._make, told):
+        for verdict, records in verdicts(told):
             each = batch[verdict.n - 1]
-            outcome = found[verdict.n - 1] = outcome_of(verdict, each.topic, each.wanted, each.rows)
+            outcome = found[verdict.n - 1] = outcome_of(verdict, records, each.topic, each.wanted, each.rows)
             if isinstance(outcome, Appended) and not outcome.deduped:
                 found[verdict.n - 1] = outcome._replace(wal_append_ms=wal_append_ms, fsync_ms=fsync_ms)
                 last[each.topic.id] = each.topic, max(outcome.last_seq, last.get(each.topic.id, (None, 0))[1])
@@ -128,8 +135,8 @@ def append_once(topic: CachedTopic, wanted: Append, rows: Rows, now: int) -> Scr
             last = base + len(rows.data)
             done = Appended(base + 1, last, last, False, False, 0.0, 0.0)
     else:
-        for verdict in (yield Statement(JUDGE, parameters([(topic, wanted, rows)], now))):
-            done = outcome_of(Verdict._make(verdict), topic, wanted, rows)
+        for verdict, records in verdicts((yield Statement(JUDGE, parameters([(topic, wanted, rows)], now)))):
+            done = outcome_of(verdict, records, topic, wanted, rows)
     if isinstance(done, TopicsError):
         raise done
     if done is not None and topic.evicts:
@@ -137,28 +144,31 @@ def append_once(topic: CachedTopic, wanted: Append, rows: Rows, now: int) -> Scr
     return done and done._replace(wal_append_ms=(time.perf_counter() - started) * 1000)
 
 
-def outcome_of(verdict: Verdict, topic: CachedTopic, wanted: Append, rows: Rows) -> Outcome:
+def verdicts(told: Answer) -> Iterator[tuple[Verdict, list[Verdict]]]:
+    """Returns the verdict on each append, with the verdicts on its records, which come first."""
+    records: dict[int, list[Verdict]] = {}
+    for verdict in map(Verdict._make, told):
+        if verdict.verdict in ("known", "differs"):
+            records.setdefault(verdict.n, []).append(verdict)
+        else:
+            yield verdict, records.get(verdict.n, [])
+
+
+def outcome_of(verdict: Verdict, records: list[Verdict], topic: CachedTopic, wanted: Append, rows: Rows) -> Outcome:
     """Returns the append, without its times, the error that refuses it, or None if it has to be sent again."""
-    first, last = verdict.first_seq, verdict.last_seq
+    first, last, head = verdict.first_seq, verdict.last_seq, verdict.head_seq
     match verdict.verdict:
         case "done":
             assert first is not None
             assert last is not None
-            return Appended(first, last, last, False, False, 0.0, 0.0)
+            return Appended(first, last, last, False, False, 0.0, 0.0, known=known(records, wanted))
         case "kept":  # also in a sealed topic: a retry of an append that is there gets the answer of the first one
-            assert first is not None
-            assert last is not None
-            return Appended(first, last, verdict.head_seq, False, True, 0.0, 0.0, topic.sealed)
-        case "other":
-            return sealed.marked(
-                IdempotencyMismatch(
-                    f"an append with the idempotency key {wanted.idempotency_key!r} and other records exists, "
-                    f"seqs {first} to {last}: send the same bytes again, or use another key",
-                    first_seq=first,
-                    last_seq=last,
-                ),
-                topic.sealed,
+            # Without seqs: this call has written no record, and the topic knows each.
+            return Appended(
+                first or head + 1, last or head, head, False, True, 0.0, 0.0, topic.sealed, known(records, wanted)
             )
+        case "other":
+            return sealed.marked(mismatch(verdict, records, wanted), topic.sealed)
         case "sealed":
             return sealed.refused(topic.name)
         case "head":
@@ -170,6 +180,31 @@ def outcome_of(verdict: Verdict, topic: CachedTopic, wanted: Append, rows: Rows)
         case "full":
             return full(topic, verdict.records, verdict.bytes, rows)
     return None
+
+
+def known(records: list[Verdict], wanted: Append) -> Sequence[int | None]:
+    """Returns Appended.known."""
+    if wanted.idempotency_keys is None:
+        return ()
+    seqs = {record.head_seq: record.first_seq for record in records}
+    return [seqs.get(place) for place in range(1, len(wanted.records) + 1)]
+
+
+def mismatch(verdict: Verdict, records: list[Verdict], wanted: Append) -> IdempotencyMismatch:
+    """Returns the error of a key that names other records than the append has."""
+    key, where = wanted.idempotency_key, {}
+    if wanted.idempotency_keys is not None:
+        verdict = min((record for record in records if record.verdict == "differs"), key=lambda record: record.head_seq)
+        place = verdict.head_seq - 1
+        key, where = wanted.idempotency_keys[place], {"index": place}
+    first, last = verdict.first_seq, verdict.last_seq
+    return IdempotencyMismatch(
+        f"an append with the idempotency key {key!r} and other records exists, "
+        f"seqs {first} to {last}: send the same bytes again, or use another key",
+        first_seq=first,
+        last_seq=last,
+        **where,
+    )
 
 
 def full(topic: CachedTopic, records: int, bytes: int, rows: Rows) -> TopicFull:
@@ -186,6 +221,7 @@ def full(topic: CachedTopic, records: int, bytes: int, rows: Rows) -> TopicFull:
 
 def parameters(appends: Sequence[tuple[CachedTopic, Append, Rows]], now: int) -> dict[str, Any]:
     """The arguments of JUDGE for these appends, all of one durability."""
+    with_keys = any(wanted.idempotency_keys is not None for _, wanted, _ in appends)
     topics = [topic for topic, _, _ in appends]
     keys = [wanted.idempotency_key for _, wanted, _ in appends]
     heads = [wanted.expected_head for _, wanted, _ in appends]
@@ -208,4 +244,21 @@ def parameters(appends: Sequence[tuple[CachedTopic, Append, Rows]], now: int) ->
         "cap_bytes": array([topic.cap_bytes or None if topic.rejects else None for topic in topics]),
         "expired": array(expired) if any(expired) else None,
         **apart([rows for _, _, rows in appends]),
+        **(record_keys(appends) if with_keys else NO_RECORD_KEYS),
     }
+
+
+def record_keys(appends: Sequence[tuple[CachedTopic, Append, Rows]]) -> dict[str, str]:
+    """The arguments of JUDGE with an entry for each record: its key and its digest."""
+    keys: list[str | None] = []
+    digests: list[str | None] = []
+    for _, wanted, rows in appends:
+        named = wanted.idempotency_keys
+        keys += named or [None] * len(rows.data)
+        digests += rows.digests() if named else [None] * len(rows.data)
+    return {"record_keys": texts(keys), "record_digests": texts(digests)}
+
+
+def keys_of(wanted: Append) -> Iterator[str]:
+    """Returns the key of the append and the keys of its records."""
+    return (key for key in (wanted.idempotency_key, *(wanted.idempotency_keys or ())) if key is not None)

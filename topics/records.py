@@ -18,6 +18,7 @@ from base.names import check_node, check_tag
 from store import disk
 from topics.config import Config
 from topics.diff import Seq
+from topics.idempotency import check_keys
 from wire.keys import Key
 from wire.parse import Request
 
@@ -53,6 +54,10 @@ class Append(Request):
     """Name of this append: 1 to 256 characters. If you send it again within the topic's `idempotency_window_ms`, the server
     appends nothing and answers the seqs of the first append. You can also send the header `Idempotency-Key`. If both are
     sent, this field wins."""
+    idempotency_keys: list[str | None] | None = None
+    """Names of the records: an entry of 1 to 256 characters for each of `records`, or null for a record without a name. If the
+    topic knows a record under its name within `idempotency_window_ms`, the server does not append this record again and answers
+    its seq. Not together with `idempotency_key`. The header `Idempotency-Key` then names the records without a name."""
     create: bool = True
     """True: the append creates an absent topic. False: if the topic is absent, the answer is 404."""
     config: Config | None = None
@@ -70,7 +75,11 @@ class Append(Request):
     @property
     def plain(self) -> bool:
         """Whether the append can share a transaction, because no check comes before the write."""
-        return self.idempotency_key is None and self.expected_head is None
+        return not self.keyed and self.expected_head is None
+
+    @property
+    def keyed(self) -> bool:
+        return self.idempotency_key is not None or self.idempotency_keys is not None
 
     def check_names(self, key: Key) -> None:
         """Raises Forbidden if `config` names a topic outside the key's prefixes."""
@@ -99,8 +108,16 @@ class Rows(NamedTuple):
 
         The digest must not change, because kept keys have it. During an upgrade, processes of two versions compare digests.
         """
-        written = msgspec.json.encode((self.data, self.tags, self.nodes, list(map(unstamped, self.metas))))
-        return f"\\x{blake2b(written, digest_size=16).hexdigest()}"
+        return digest((self.data, self.tags, self.nodes, list(map(unstamped, self.metas))))
+
+    def digests(self) -> list[str]:
+        """Returns the digest of each record: the digest() of an append that has only this record."""
+        columns = zip(self.data, self.tags, self.nodes, map(unstamped, self.metas), strict=True)
+        return [digest([[value] for value in record]) for record in columns]
+
+
+def digest(columns: Sequence[Sequence[object]]) -> str:
+    return f"\\x{blake2b(msgspec.json.encode(columns), digest_size=16).hexdigest()}"
 
 
 def unstamped(meta: msgspec.Raw) -> msgspec.Raw:
@@ -120,10 +137,7 @@ def check_rows(wanted: Append) -> Rows:
     if len(records) > MAX_RECORDS:
         message = f"{len(records)} records in one append: expected at most {MAX_RECORDS}"
         raise BatchTooLarge(message, max=MAX_RECORDS)
-    if wanted.idempotency_key is not None and not 0 < len(wanted.idempotency_key) <= 256:
-        raise InvalidRequest("invalid idempotency_key: expected 1 to 256 characters")
-    if wanted.idempotency_key is not None and "\0" in wanted.idempotency_key:
-        raise InvalidRequest("idempotency_key contains a NUL character: remove it")
+    check_keys(wanted)
     return columns(wanted.records, wanted.node)
 
 

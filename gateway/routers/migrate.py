@@ -152,7 +152,7 @@ class MigrateRouter:
         Such an append was acknowledged before the move. A sealed topic looks up the key before the refusal, and appends
         nothing.
         """
-        if request.header(b"idempotency-key") is None and b'"idempotency_key"' not in await request.body():
+        if request.header(b"idempotency-key") is None and b'"idempotency_key' not in await request.body():
             return None
         answer = await self.send(move.source, request, context)
         if answer.status == 404 or (answer.status == 409 and await is_sealed(answer)):

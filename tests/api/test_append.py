@@ -131,6 +131,66 @@ def test_a_key_with_other_records_is_refused(live: ApiClient, name: str, config:
     assert live.get(f"/v0/topics/{name}").json["head_seq"] == 1
 
 
+def test_a_key_for_each_record_stores_only_the_unknown_ones(live: ApiClient, name: str) -> None:
+    def append(*data: int, **more: Any) -> Any:
+        named = {"records": [{"data": each} for each in data], "idempotency_keys": [f"row-{each}" for each in data]}
+        answer = live.post(f"/v0/topics/{name}", named | more).json
+        return {field: value for field, value in answer.items() if field not in ("topic", "performance")}
+
+    first = {
+        "first_seq": 1,
+        "last_seq": 2,
+        "seqs": [1, 2],
+        "head_seq": 2,
+        "count": 2,
+        "created": True,
+        "deduped": False,
+    }
+    assert append(1, 2) == {**first, "deduplicated": []}
+    more = {"first_seq": 1, "last_seq": 3, "seqs": [1, 2, 3], "head_seq": 3, "count": 3, "created": False}
+    assert append(1, 2, 3) == {**more, "deduped": False, "deduplicated": [0, 1]}
+    assert append(1, 2, 3) == {**more, "deduped": True, "deduplicated": [0, 1, 2]}
+    assert append(3, return_seqs=False) == {
+        "first_seq": 3,
+        "last_seq": 3,
+        "head_seq": 3,
+        "count": 1,
+        "created": False,
+        "deduped": True,
+        "deduplicated": [0],
+    }
+    assert [record["data"] for record in live.diff(name).json["records"]] == [1, 2, 3]
+
+
+def test_the_keys_of_records_that_fit_no_append_are_refused(live: ApiClient, name: str) -> None:
+    records = [{"data": 1}, {"data": 2}, {"data": 3}]
+    for wrong, said in (
+        ({"idempotency_keys": ["a", "b"]}, "idempotency_keys has 2 entries: expected 3, one for each of records"),
+        ({"idempotency_keys": []}, "idempotency_keys has 0 entries"),
+        ({"idempotency_keys": ["a", "b", "a"]}, "idempotency_keys[0] and idempotency_keys[2] are both 'a'"),
+        ({"idempotency_keys": ["a", "b", ""]}, "invalid idempotency_keys[2]: expected 1 to 256 characters"),
+        ({"idempotency_keys": ["a", "b" * 257, None]}, "invalid idempotency_keys[1]"),
+        ({"idempotency_keys": ["\0", None, None]}, "idempotency_keys[0] contains a NUL character"),
+        ({"idempotency_keys": [1, None, None]}, "idempotency_keys[0]"),
+        ({"idempotency_keys": ["a", "b", "c"], "idempotency_key": "k"}, "leave one out"),
+    ):
+        refused = live.post(f"/v0/topics/{name}", {"records": records, **wrong})
+        assert (refused.status, refused.code) == (400, "invalid_request")
+        assert said in refused.json["error"]["message"]
+    assert live.get(f"/v0/topics/{name}").status == 404
+    assert live.post(f"/v0/topics/{name}", {"records": records, "idempotency_keys": None}).json["seqs"] == [1, 2, 3]
+
+
+def test_the_headers_key_names_the_records_without_a_key(live: ApiClient, name: str) -> None:
+    """The gateway adds the header, and sends the append again if an answer is lost."""
+    body = {"records": [{"data": 1}, {"data": 2}, {"data": 3}], "idempotency_keys": [None, "b", None]}
+    assert live.post(f"/v0/topics/{name}", body, idempotency_key="k").json["deduplicated"] == []
+    again = live.post(f"/v0/topics/{name}", body, idempotency_key="k").json
+    assert (again["seqs"], again["deduplicated"]) == ([1, 2, 3], [0, 1, 2])
+    other = live.post(f"/v0/topics/{name}", body, idempotency_key="other").json
+    assert (other["seqs"], other["deduplicated"]) == ([4, 2, 5], [1])
+
+
 def test_what_is_no_record_may_differ_under_a_key(live: ApiClient, name: str) -> None:
     body = {"records": [{"data": 1, "node": "n"}], "idempotency_key": "k"}
     live.post(f"/v0/topics/{name}", body)

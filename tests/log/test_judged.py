@@ -209,6 +209,75 @@ def test_expired_records_make_room_in_a_topic_that_rejects() -> None:
     assert (head("t").floor_seq, head("t").count) == (2, 2)
 
 
+def named(topic: CachedTopic, *keys: str | None, head: int | None = None, data: bytes = b'"x"') -> Judged:
+    """An append with a key for each record, or None."""
+    wanted = Append([NewRecord(msgspec.Raw(data)) for _ in keys], idempotency_keys=list(keys), expected_head=head)
+    return Judged(topic, wanted, check_rows(wanted), NOW)
+
+
+def all_seqs(done: list[Outcome]) -> list[Any]:
+    return [each.seqs if isinstance(each, Appended) else type(each) for each in done]
+
+
+def test_keys_of_records_share_a_call_with_other_appends() -> None:
+    t, other = look_up("t"), look_up("other")
+    run(named(t, "a", "b").alone())
+    done = together(
+        named(t, "b", "c", None, "a", "d"),
+        under(t, "e", records=2),
+        named(other, "a"),
+        under(other),
+        named(t, "b", "a"),
+    )
+    assert all_seqs(done) == [[2, 3, 4, 1, 5], [6, 7], [1], [2], [2, 1]]
+    assert [each.deduped for each in done if isinstance(each, Appended)] == [False, False, False, False, True]
+    assert keys(t) == {"a": (1, 1), "b": (2, 2), "c": (3, 3), "d": (5, 5), "e": (6, 7)}
+    assert (head("t").count, head("t").bytes, head("t").total) == (7, 21, 21)
+    assert read("t") == ([1, 2, 3, 4, 5, 6, 7], 7)
+
+
+def test_a_key_names_a_record_and_an_append_of_one_record_alike() -> None:
+    t = look_up("t")
+    run(under(t, "one").alone())
+    run(under(t, "two", records=2).alone())
+    run(named(t, "three").alone())
+    done = [named(t, "one", "new"), named(t, "new", "two"), under(t, "three"), under(t, "three", records=2)]
+    assert all_seqs(together(*done)) == [[1, 5], IdempotencyMismatch, [4], IdempotencyMismatch]
+    assert (head("t").head_seq, head("t").count) == (5, 5)
+
+
+def test_of_appends_that_share_a_key_of_a_record_the_second_finds_it() -> None:
+    t = look_up("t")
+    done = together(named(t, "a", "b"), named(t, "b", "c"), under(t, "c"), named(t, "d", "a"))
+    assert all_seqs(done) == [[1, 2], [2, 3], [3], [4, 1]]
+
+
+def test_conditions_are_judged_for_the_records_that_are_not_known() -> None:
+    put_topic("full", Config(discard="reject", cap_records=3, cap_bytes=9), NOW)
+    full = look_up("full")
+    run(named(full, "a", "b").alone())
+    done = together(named(full, "c", "a", "b"), named(full, "a", "b", "c", "d"), named(full, "b", "a"))
+    assert all_seqs(done) == [[3, 1, 2], TopicFull, [2, 1]]
+    t = look_up("t")
+    run(named(t, "a").alone())
+    assert all_seqs(together(named(t, "a", head=7))) == [[1]]
+    assert all_seqs(together(named(t, "a", "b", head=7))) == [HeadMismatch]
+    assert all_seqs(together(named(t, "a", "b", head=1))) == [[1, 2]]
+    put_topic("t", Config(sealed=True), NOW)
+    sealed = look_up("t")
+    done = together(named(sealed, "b", "a"), named(sealed, "a", "c"), named(sealed, "a", data=b'"y"'))
+    assert all_seqs(done) == [[2, 1], TopicSealed, IdempotencyMismatch]
+
+
+def test_a_key_of_a_record_is_forgotten_after_the_window() -> None:
+    t = look_up("t")
+    run(named(t, "a", "b").alone())
+    later = named(t, "a", "c")
+    later.now += 120_000
+    assert all_seqs([run(later.alone())]) == [[3, 4]]
+    assert keys(t) == {"a": (3, 3), "b": (2, 2), "c": (4, 4)}
+
+
 CAP = 6  # records of the topic "full"
 APPENDS = st.lists(
     st.tuples(

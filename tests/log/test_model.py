@@ -75,6 +75,14 @@ APPEND = call(
     key=st.sampled_from([None, None, "k1", "k2"]),
     again=st.sampled_from([True, True, False]),
 )
+APPEND_NAMED = call(
+    "append_named",
+    topic=TOPICS,
+    records=RECORDS,
+    keys=st.lists(st.sampled_from(["k1", "k2", "k3", "k4", "k5", "k6"]), unique=True, min_size=6, max_size=6),
+    unnamed=st.sets(st.integers(0, 5)),
+    changed=st.sampled_from([False, False, False, True]),
+)
 FORWARD = call("forward", records=RECORDS)
 DELETE_OLDEST = call("delete_oldest", topic=EACH, length=st.integers(1, 8), pattern=ANY_PATTERN)
 DELETE_SEQS = call("delete_seqs", topic=EACH, seqs=st.lists(st.integers(0, 80), max_size=12))
@@ -100,7 +108,7 @@ MATCHES = call(
 )
 BACKGROUND = call("background", limit=st.integers(1, 4))
 CALLS = st.one_of(
-    *[APPEND, FORWARD, DELETE_OLDEST, DELETE_TAG, DELETE_SEQS] * 3,
+    *[APPEND, APPEND_NAMED, FORWARD, DELETE_OLDEST, DELETE_TAG, DELETE_SEQS] * 3,
     call("mirror", topic=TOPICS, limit=st.integers(1, 12)),
     *[READ, MATCHES, BACKGROUND] * 2,
     call("append_behind", topic=TOPICS, records=RECORDS, off=st.integers(-1, 1)),
@@ -203,6 +211,35 @@ class Beside:
                 self.write(topic, new, idempotency_key=key)
             return
         assert self.write(topic, new, idempotency_key=key) == expected
+
+    def append_named(
+        self,
+        topic: str,
+        records: list[tuple[int, str | None, str | None]],
+        keys: list[str],
+        unnamed: set[int],
+        changed: bool,
+    ) -> None:
+        """A key for each record. Unless `changed`, each record is the one that was sent under its key before, if any was."""
+        new = self.rows(records)
+        named = [None if place in unnamed else key for place, key in enumerate(keys[: len(new)])]
+        if not changed:
+            new = [
+                record if key is None else self.sent.setdefault((topic, key), [record])[0]
+                for record, key in zip(new, named, strict=True)
+            ]
+        wanted = Append([NewRecord(msgspec.Raw(d.encode()), tag=t, node=n) for d, t, n, _ in new])
+        wanted.idempotency_keys = named
+        try:
+            seqs, known = self.logs[topic].append_named(new, self.now, named)
+        except (reference.Mismatch, reference.Full) as refused:
+            with pytest.raises(IdempotencyMismatch if isinstance(refused, reference.Mismatch) else TopicFull):
+                append(self.name(topic), wanted, check_rows(wanted), self.now)
+            return
+        done = append(self.name(topic), wanted, check_rows(wanted), self.now)
+        assert done.seqs == seqs
+        assert [place for place, seq in enumerate(done.known) if seq is not None] == known
+        assert (done.deduped, done.written) == (len(known) == len(new), len(new) - len(known))
 
     def append_behind(self, topic: str, records: list[tuple[int, str | None, str | None]], off: int) -> None:
         log, new = self.logs[topic], self.rows(records)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ from topics.append import append
 from topics.copying import Copy, check_copy, copy, is_copy
 from topics.delete import Delete, delete_records, delete_seqs
 from topics.diff import Diff, Read, diff, match_of, render
+from topics.idempotency import take_header
 from topics.insert import Appended
 from topics.lineage import record
 from topics.records import Append, check_rows
@@ -44,20 +46,27 @@ TOPIC, TAG = "v0/topics/<str:topic>", "records"
 
 def render_appended(topic: str, done: Appended, with_seqs: bool, used: Clamped, started: float) -> bytes:
     """Returns the body of an append's answer."""
-    first, last, head, created, deduped, wal_append_ms, fsync_ms, _ = done
+    first, last, head, created, deduped, wal_append_ms, fsync_ms, _, known = done
+    count = last - first + 1
+    all_seqs: Sequence[int] = range(first, last + 1)
+    of_keys = ""
+    if known:
+        all_seqs = done.seqs
+        first, last, count = all_seqs[0], all_seqs[-1], len(all_seqs)
+        of_keys = f'"deduplicated":{numbers([index for index, seq in enumerate(known) if seq is not None])},'
     clamped = "" if used is UNSET else f'"clamped":{msgspec.json.encode(used).decode()},'
-    seqs = f'"seqs":{seqs_between(first, last)},' if with_seqs else ""
+    seqs = f'"seqs":{numbers(all_seqs)},' if with_seqs else ""
     return (
-        f'{{"topic":"{topic}","first_seq":{first},"last_seq":{last},{seqs}"head_seq":{head},"count":{last - first + 1},'
-        f'"created":{"true" if created else "false"},"deduped":{"true" if deduped else "false"},{clamped}'
+        f'{{"topic":"{topic}","first_seq":{first},"last_seq":{last},{seqs}"head_seq":{head},"count":{count},'
+        f'"created":{"true" if created else "false"},"deduped":{"true" if deduped else "false"},{of_keys}{clamped}'
         f'"performance":{{"server_total_ms":{(time.perf_counter() - started) * 1000:.3f},'
         f'"wal_append_ms":{wal_append_ms:.3f},"fsync_ms":{fsync_ms:.3f}}}}}'
     ).encode()
 
 
-def seqs_between(first: int, last: int) -> str:
-    """Returns the seqs from the first to the last one, as a JSON array."""
-    return f"[{first}]" if first == last else msgspec.json.encode(list(range(first, last + 1))).decode()
+def numbers(values: Sequence[int]) -> str:
+    """Returns whole numbers as a JSON array."""
+    return f"[{values[0]}]" if len(values) == 1 else msgspec.json.encode(list(values)).decode()
 
 
 class AppendQuery(Request):
@@ -86,7 +95,8 @@ class AppendQuery(Request):
     ),
     tells=DESCRIBED,
     headers={
-        "Idempotency-Key": "As `idempotency_key` in the body, which wins: 1 to 256 characters in UTF-8 that name this append."
+        "Idempotency-Key": "As `idempotency_key` in the body, which wins: 1 to 256 characters in UTF-8 that name this append. "
+        "Beside `idempotency_keys`, it names record n that has no key there: `KEY#n`, counted from 0."
     },
     example={
         "node": "shop-1",
@@ -110,12 +120,12 @@ def append_records(call: Call[Append | Copy, AppendQuery], topic: str) -> Script
     if wanted.copy:
         raise InvalidRequest('the field copy is written with escapes: write it as "copy"', field="copy")
     if wanted.idempotency_key is None and (key := call.headers.get(b"idempotency-key")) is not None:
-        wanted.idempotency_key = header_text("Idempotency-Key", key)
+        take_header(wanted, header_text("Idempotency-Key", key))
     wanted.check_names(call.key)
     rows = traced(check_rows(wanted), call.headers.get(b"traceparent"))
     done = yield from append(topic, wanted, rows, now_ms())
     if not done.deduped:
-        metrics.appended(done.last_seq - done.first_seq + 1)
+        metrics.appended(done.written)
     with_seqs = wanted.return_seqs and call.query.return_seqs
     used = wanted.config.clamped() if done.created and wanted.config is not None else UNSET
     body = render_appended(topic, done, with_seqs, used, call.started)

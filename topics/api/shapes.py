@@ -124,11 +124,13 @@ class AppendAnswer(msgspec.Struct, kw_only=True):
     """The seqs of all records, in order. Absent with `return_seqs=false`."""
     head_seq: HeadSeq
     count: int
-    """Number of appended records."""
+    """Number of records of this append."""
     created: bool
     """True: this append created the topic."""
     deduped: bool
-    """True: the topic knew the idempotency key, and this call appended nothing."""
+    """True: the topic knew the idempotency key, or the keys of all records, and this call appended nothing."""
+    deduplicated: list[int] | UnsetType = UNSET
+    """Indexes in `records`, from 0, of the records whose key the topic knew. Only with `idempotency_keys`."""
     copied: int | UnsetType = UNSET
     """Number of records that a copy wrote. Only with `copy`."""
     clamped: Clamped = UNSET

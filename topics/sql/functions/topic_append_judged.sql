@@ -6,24 +6,38 @@
 --      p_expired: records of a topic that rejects are expired below this time (NULL: no topic has a TTL).
 --      p_data … p_ns have one entry per record: p_ns is the number of the append (1 is the first), p_places the place in the append,
 --      and p_runs the bytes of the append up to the record's end. A list of NULLs alone may be empty.
+--      p_record_keys, p_record_digests: one entry per record, if an append has a key for each record. Else NULL, also from callers
+--      of the version before, which do not send them.
 -- Out: the verdict on each append, with the head, records and bytes of its topic before the call:
 --        done                 the append has first_seq to last_seq
---        kept                 the key names the append of first_seq to last_seq, which carried the same records
---        other                the key names that append, and it carried other records
+--        kept                 the key names the append of first_seq to last_seq, which carried the same records. Without seqs: each
+--                             record has a known key
+--        other                the key names that append, and it carried other records. Without seqs: see `differs`
 --        sealed, head, full   the append was refused: the topic is sealed, its head is not the expected one, or it lacks room
 --      An append has no row if its topic has another version, or if the append would fit only without an append before it. The
 --      caller sends such an append again.
+--      An append with a key for each record also has a row for each known key. `head_seq` is the place of the record:
+--        known                the key names the record first_seq. This call does not write the record again
+--        differs              the key names the append of first_seq to last_seq, which carried another record
 --
--- The caller sends at most one append per key. An append that expects a head is the first to its topic.
+-- The caller sends each key in at most one append. An append that expects a head is the first to its topic.
 CREATE OR REPLACE FUNCTION topic_append_judged(
     p_now bigint, p_volatile boolean, p_ids bigint[],
     p_of bigint[], p_versions bigint[], p_counts bigint[], p_bytes bigint[],
     p_heads json, p_keys json, p_digests json, p_since bigint[],
     p_sealed boolean[], p_cap_records bigint[], p_cap_bytes bigint[], p_expired bigint[],
-    p_data json, p_tags json, p_nodes json, p_metas json, p_places bigint[], p_sizes int[], p_runs bigint[], p_ns bigint[])
+    p_data json, p_tags json, p_nodes json, p_metas json, p_places bigint[], p_sizes int[], p_runs bigint[], p_ns bigint[],
+    p_record_keys json DEFAULT NULL, p_record_digests json DEFAULT NULL)
 RETURNS TABLE (n bigint, verdict text, first_seq bigint, last_seq bigint, head_seq bigint, records bigint, bytes bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
+DECLARE
+    -- Each has an entry for each record: the first and last seq under its key, and whether they carried another record. NULL: the
+    -- key is not known.
+    firsts bigint[];
+    lasts bigint[];
+    differs boolean[];
+    others bigint[];  -- the appends that have a record that differs
 BEGIN
     -- A statement of its own: the next statement sees all that the earlier holders of these locks have committed. Locks are taken in
     -- the order of ids, so two calls cannot deadlock.
@@ -32,6 +46,42 @@ BEGIN
     IF p_expired IS NOT NULL THEN
         PERFORM topic_expire(asked.topic_id, asked.expired)
            FROM unnest(p_of, p_expired) AS asked (topic_id, expired) WHERE asked.expired IS NOT NULL;
+    END IF;
+    IF p_record_keys IS NOT NULL THEN
+        SELECT array_agg(kept.first_seq ORDER BY new.i), array_agg(kept.last_seq ORDER BY new.i),
+               array_agg(kept.differs ORDER BY new.i), array_agg(new.n) FILTER (WHERE kept.differs)
+          INTO firsts, lasts, differs, others
+          FROM ROWS FROM (json_array_elements_text(p_record_keys), json_array_elements_text(p_record_digests), unnest(p_ns))
+                    WITH ORDINALITY AS new (key, digest, n, i)
+          LEFT JOIN LATERAL (  -- `+ 0` and LIMIT as below
+               SELECT key.first_seq, key.last_seq,
+                      coalesce(key.digest <> new.digest::bytea, key.first_seq < key.last_seq) AS differs
+                 FROM topics_idempotencykey key
+                WHERE key.topic_id = p_of[new.n] AND key.key = new.key AND key.ts + 0 > p_since[new.n]
+                LIMIT 1) kept ON true;
+        RETURN QUERY
+        SELECT record.n, CASE WHEN record.differs THEN 'differs' ELSE 'known' END, record.first_seq, record.last_seq,
+               record.place, 0::bigint, 0::bigint
+          FROM unnest(p_ns, p_places, firsts, lasts, differs) AS record (n, place, first_seq, last_seq, differs)
+         WHERE record.differs IS NOT NULL;
+        -- From here on, the arguments describe the records that this call may write. A known record belongs to no append.
+        IF FOUND THEN
+            SELECT array_agg(asked.count - coalesce(kept.count, 0) ORDER BY asked.n),
+                   array_agg(asked.bytes - coalesce(kept.bytes, 0) ORDER BY asked.n)
+              INTO p_counts, p_bytes
+              FROM unnest(p_counts, p_bytes) WITH ORDINALITY AS asked (count, bytes, n)
+              LEFT JOIN (SELECT record.n, count(*) AS count, sum(record.size) AS bytes
+                           FROM unnest(p_ns, p_sizes, differs) AS record (n, size, differs)
+                          WHERE record.differs IS NOT NULL
+                          GROUP BY record.n) kept ON kept.n = asked.n;
+            SELECT array_agg(CASE WHEN record.differs IS NULL THEN record.n END ORDER BY record.i),
+                   array_agg(record.place ORDER BY record.i), array_agg(record.run ORDER BY record.i)
+              INTO p_ns, p_places, p_runs
+              FROM (SELECT record.*, count(*) FILTER (WHERE record.differs IS NULL) OVER so_far AS place,
+                           sum(record.size) FILTER (WHERE record.differs IS NULL) OVER so_far AS run
+                      FROM unnest(p_ns, p_sizes, differs) WITH ORDINALITY AS record (n, size, differs, i)
+                    WINDOW so_far AS (PARTITION BY record.n ORDER BY record.i ROWS UNBOUNDED PRECEDING)) record;
+        END IF;
     END IF;
     RETURN QUERY
     WITH asked AS (
@@ -48,7 +98,8 @@ BEGIN
                kept.first_seq, kept.last_seq, head.head_seq, head.count AS held_records, head.bytes AS held_bytes, head.total,
                greatest(head.last_ts, p_now) AS ts,
                CASE WHEN kept.is_same THEN 'kept'
-                    WHEN NOT kept.is_same THEN 'other'
+                    WHEN NOT kept.is_same OR asked.n = ANY (others) THEN 'other'
+                    WHEN asked.count = 0 THEN 'kept'
                     WHEN asked.sealed THEN 'sealed'
                     WHEN asked.expected_head::bigint <> head.head_seq THEN 'head'
                     WHEN head.count + asked.count > asked.cap_records OR head.bytes + asked.bytes > asked.cap_bytes THEN 'full'
@@ -99,6 +150,14 @@ BEGIN
         SELECT fit.topic_id, fit.key, fit.head_seq + fit.upto - fit.count + 1, fit.head_seq + fit.upto, p_now, fit.digest::bytea
           FROM fit
          WHERE fit.key IS NOT NULL
+        UNION ALL
+        SELECT fit.topic_id, new.key, seq, seq, p_now, new.digest::bytea
+          FROM ROWS FROM (json_array_elements_text(p_record_keys), json_array_elements_text(p_record_digests),
+                          unnest(p_places), unnest(p_ns))
+                   AS new (key, digest, place, n)
+          JOIN fit ON fit.n = new.n
+         CROSS JOIN LATERAL (SELECT fit.head_seq + fit.upto - fit.count + new.place AS seq) given
+         WHERE p_record_keys IS NOT NULL AND new.key IS NOT NULL
         ON CONFLICT (topic_id, key) DO UPDATE
            SET first_seq = excluded.first_seq, last_seq = excluded.last_seq, ts = excluded.ts, digest = excluded.digest)
     SELECT fit.n, fit.verdict, fit.head_seq + fit.upto - fit.count + 1, fit.head_seq + fit.upto,

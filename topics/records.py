@@ -55,9 +55,9 @@ class Append(Request):
     appends nothing and answers the seqs of the first append. You can also send the header `Idempotency-Key`. If both are
     sent, this field wins."""
     idempotency_keys: list[str | None] | None = None
-    """Names of the records: an entry of 1 to 256 characters for each of `records`, or null for a record without a name. If the
-    topic knows a record under its name within `idempotency_window_ms`, the server does not append this record again and answers
-    its seq. Not together with `idempotency_key`. The header `Idempotency-Key` then names the records without a name."""
+    """A key for each of `records`: 1 to 256 characters, or null for a record without a key. If the topic knows a key within
+    `idempotency_window_ms`, the server does not append the record again, and the answer has the record's seq. Not together with
+    `idempotency_key`. With the header `Idempotency-Key`, records without a key get one."""
     create: bool = True
     """True: the append creates an absent topic. False: if the topic is absent, the answer is 404."""
     config: Config | None = None

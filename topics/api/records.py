@@ -95,8 +95,8 @@ class AppendQuery(Request):
     ),
     tells=DESCRIBED,
     headers={
-        "Idempotency-Key": "As `idempotency_key` in the body, which wins: 1 to 256 characters in UTF-8 that name this append. "
-        "Beside `idempotency_keys`, it names record n that has no key there: `KEY#n`, counted from 0."
+        "Idempotency-Key": "The name of the append, 1 to 256 characters in UTF-8, if the body has no `idempotency_key`. "
+        "With `idempotency_keys`, the record n without a key gets the key `KEY#n`, from 0."
     },
     example={
         "node": "shop-1",

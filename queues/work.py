@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from bisect import insort
 from collections import deque
 from collections.abc import Awaitable, Callable
+from itertools import takewhile
 from typing import Annotated, Any
 
 import msgspec
@@ -15,7 +17,7 @@ from base.errors import NotAQueue, TopicNotFound, TopicsError
 from queues.claim import MOST_JOBS, claim
 from queues.settle import Nack, holding, settle
 from store.script import Statement
-from topics.config import LeaseMs
+from topics.config import MAX_PRIORITY, LeaseMs
 from topics.stamps import seen
 from watch.api import StreamQuery
 from watch.frames import event, heartbeat, in_lines
@@ -44,6 +46,8 @@ class WorkQuery(StreamQuery):
     """Maximum number of jobs in flight on this stream. More than 1000 means 1000."""
     lease_ms: LeaseMs | None = None
     """Milliseconds after which a job comes back: 100 to 86400000. Absent: the `lease_ms` of the queue."""
+    priority: Annotated[int, Meta(ge=0, le=MAX_PRIORITY)] = 0
+    """0 to 1000. Of the streams of a queue in one web process, those with a higher priority get jobs first."""
 
 
 class Lease(msgspec.Struct):
@@ -59,16 +63,18 @@ class WorkStream:
     def __init__(self, hub: Hub, topic: str, topic_id: int, wanted: WorkQuery, key: Key, send: Send) -> None:
         self.hub, self.topic, self.topic_id, self.key, self.send = hub, topic, topic_id, key, send
         self.node, self.most, self.lease_ms = wanted.node, min(wanted.max, MOST_JOBS), wanted.lease_ms
+        self.priority = wanted.priority
         self.held: dict[int, str] = {}
         self.frames: deque[bytes] = deque()
         self.is_ending = False
         self.may_claim = True  # whether the queue may have a ready job
+        self.is_asking = self.is_sending = False  # whether the pump waits for PostgreSQL, or for the client
         self.must_look = False
         self.awake = hub.loop.create_future()
         self.sent_at = hub.loop.time()
         self.timer = hub.loop.call_later(LOOK_SECONDS, self.beat)
         hub.follow(topic_id, self)
-        open_streams.setdefault(topic, []).append(self)
+        insort(open_streams.setdefault(topic, []), self, key=rank)
 
     # -- Called by the hub, the registry, the timer and acks ----------------------------------------------------------
 
@@ -123,27 +129,48 @@ class WorkStream:
         while True:
             if self.frames:
                 self.sent_at = self.hub.loop.time()
+                self.is_sending = True
                 await self.send(body(self.frames.popleft()))
+                self.is_sending = False
             elif self.is_ending:
                 return
             elif self.must_look:
                 self.must_look = False
                 await self.attempt(self.look)
-            elif self.may_claim and len(self.held) < self.most:
+            elif self.may_claim and len(self.held) < self.most and not self.is_outranked():
                 self.may_claim = False
                 await self.attempt(self.claim)
             else:
                 self.awake = self.hub.loop.create_future()
                 await self.awake
 
+    def is_outranked(self) -> bool:
+        """Whether a stream of a higher priority may claim next. It wakes this stream afterwards."""
+        higher = takewhile(lambda other: other.priority > self.priority, open_streams[self.topic])
+        return any(other.is_next() for other in higher)
+
+    def is_next(self) -> bool:
+        """Whether the stream claims, or may find room and claim. A stream whose client is slow to take its jobs does not."""
+        if self.is_asking or self.is_sending or self.frames or self.is_ending:
+            return self.is_asking
+        return self.must_look or (self.may_claim and len(self.held) < self.most)
+
+    def wake_lower(self) -> None:
+        lower = takewhile(lambda other: other.priority < self.priority, reversed(open_streams[self.topic]))
+        for other in lower:
+            other.wake()
+
     async def attempt(self, work: Callable[[], Awaitable[None]]) -> None:
         """Does the work. If PostgreSQL is unavailable or the topic is sealed, the hub's next look tries again."""
+        self.is_asking = True
         try:
             await work()
         except (NotAQueue, TopicNotFound) as error:
             self.fail(error)
         except TopicsError as error:
             log.debug("A stream of jobs waits: %s", error.message)
+        self.is_asking = False
+        self.wake_lower()
 
     async def look(self) -> None:
         """Forgets the jobs that are done, and those whose lease ended."""
@@ -172,6 +199,8 @@ class WorkStream:
         self.is_ending = True
         self.timer.cancel()
         self.hub.leave(self.topic_id, self)
+        self.is_asking = False
+        self.wake_lower()
         open_streams[self.topic].remove(self)
         if not open_streams[self.topic]:
             del open_streams[self.topic]
@@ -187,7 +216,11 @@ class WorkStream:
                 )  # fmt: skip
 
 
-open_streams: dict[str, list[WorkStream]] = {}  # of this process, by topic
+open_streams: dict[str, list[WorkStream]] = {}  # of this process, by topic. The highest priority is first
+
+
+def rank(stream: WorkStream) -> int:
+    return -stream.priority
 
 
 def tell(topic: str, seqs: list[int]) -> None:

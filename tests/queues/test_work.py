@@ -112,6 +112,26 @@ def test_two_workers_share_the_jobs(api: Api, queue: str, work: Work) -> None:
     assert sorted(got["a"] + got["b"]) == [1, 2, 3, 4, 5, 6]
 
 
+def test_a_stream_of_a_higher_priority_gets_jobs_first(api: Api, queue: str, work: Work) -> None:
+    api.append(queue, *({"data": n} for n in range(42)))
+    _, low = work(queue)
+    _, high = work(queue, priority=5)
+    higher_first = 0
+    held = [next(low), next(high)]
+    for _ in range(20):
+        ack(api, queue, *held)  # both streams have room at once
+        held = [next(low), next(high)]
+        higher_first += held[1].data["$seq"] < held[0].data["$seq"]
+    assert higher_first >= 15  # a stream that looks by itself just then can be first
+
+
+def test_a_full_stream_of_a_higher_priority_keeps_no_other_waiting(api: Api, queue: str, work: Work) -> None:
+    _, high = work(queue, priority=5, max=2)
+    _, low = work(queue, max=2)
+    api.append(queue, *({"data": n} for n in range(4)))
+    assert len([*islice(high, 2), *islice(low, 2)]) == 4
+
+
 def test_a_shutdown_gives_the_jobs_back(instances: Any, work: Work) -> None:
     instance = instances()
     api = Api(instance.port)
@@ -141,6 +161,7 @@ def test_what_makes_no_sense_is_refused(api: Api, queue: str) -> None:
     for url, accept, status, code in (
         (path, "text/event-stream", 400, "invalid_request"),
         (f"{path}?node=w&max=0", "text/event-stream", 400, "invalid_request"),
+        (f"{path}?node=w&priority=1001", "text/event-stream", 400, "invalid_request"),
         (f"{path}?node=w&lease_ms=99", "text/event-stream", 400, "invalid_request"),
         (f"{path}?node=w&nonsense=1", "text/event-stream", 400, "invalid_request"),
         (f"{path}?node=w", "application/json", 406, "not_acceptable"),

@@ -111,6 +111,13 @@ class UnsupportedMediaType(TopicsError):
     status, code = 415, "unsupported_media_type"
 
 
+class UpgradeRequired(TopicsError):
+    """The path is a WebSocket, and the request does not ask for one."""
+
+    status, code = 426, "upgrade_required"
+    headers = ((b"upgrade", b"websocket"), (b"connection", b"upgrade"))
+
+
 class RouterCycle(TopicsError):
     """The router would close a directed cycle. `detail.cycle` is the path."""
 

@@ -249,7 +249,7 @@ class Gateway:
         mode = call.mode if call is not None else "dynamic"
         self.metrics.count((site.name, root, route, operation, mode), time.perf_counter() - started, response.status)
         if isinstance(response.body, Upgraded):
-            return upgrade(self.server, received, response, response.body)
+            return upgrade(received, response, response.body)
         return self.outgoing(response, close)
 
     def session(self, site: VirtualClusterPlace, received: Received) -> Session:

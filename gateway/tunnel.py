@@ -48,10 +48,10 @@ class Upgraded:
         return self.answer.take_over()
 
 
-def upgrade(server: Server, received: Request, response: Response, node: Upgraded) -> Upgrade:
+def upgrade(received: Request, response: Response, node: Upgraded) -> Upgrade:
     """Returns the answer that joins the two sockets."""
 
-    def take_over(client: asyncio.Transport, sent: bytes) -> None:
+    def take_over(server: Server, client: asyncio.Transport, sent: bytes) -> None:
         Tunnel(server, received.state, (client, sent), node.take_over())
 
     return Upgrade([*response.headers, (b"connection", b"Upgrade"), (b"upgrade", b"websocket")], take_over)

@@ -22,8 +22,9 @@ from topics.diff import Window
 from watch.feeds import Batch, Reading, View
 from watch.frames import event, heartbeat
 from watch.hub import Hub
+from watch.position import RETRY_SECONDS
 from watch.sessions import MAX_BATCH_BYTES
-from watch.stream import RETRY_SECONDS, body
+from watch.stream import body
 from wire.keys import Key
 
 LIMIT = 256  # records of a read

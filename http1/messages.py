@@ -94,15 +94,16 @@ class Response:
 
 
 class Upgrade(Response):
-    """A 101 that hands over the socket. `take_over(transport, rest)` is called after the answer is written.
+    """A 101 that hands over the socket. `take_over(server, transport, rest)` is called after the answer is written.
 
-    `rest`: the bytes that the client has sent behind its request. `take_over` must set its own protocol on the transport.
+    `rest`: the bytes that the client has sent behind its request. `take_over` must set its own protocol on the transport, and can
+    make it a member of the server.
     """
 
     __slots__ = ("take_over",)
 
     def __init__(
-        self, headers: Iterable[tuple[bytes, bytes]], take_over: Callable[[asyncio.Transport, bytes], None]
+        self, headers: Iterable[tuple[bytes, bytes]], take_over: Callable[[Any, asyncio.Transport, bytes], None]
     ) -> None:
         super().__init__(101, headers)
         self.take_over = take_over

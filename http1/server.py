@@ -681,7 +681,7 @@ class Connection(asyncio.Protocol):
         rest, self.rest = self.rest, b""
         if self.paused:
             self.transport.resume_reading()
-        answer.take_over(self.transport, rest)
+        answer.take_over(self.server, self.transport, rest)
 
     async def _hand_over_later(self, exchange: Exchange, answer: Upgrade) -> None:
         exchange.turn = self.loop.create_future()

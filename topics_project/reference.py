@@ -224,6 +224,17 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         "TOPICS_MAX_WATCH_SESSIONS_PER_KEY": ("", "Watch sessions of one key", ""),
         "TOPICS_MAX_STREAMS": ("", "Open streams", ""),
         "TOPICS_MAX_STREAMS_PER_KEY": ("", "Open streams of one key", ""),
+        "TOPICS_WS_PING_MS": (
+            "ms",
+            "Time without a byte from the client of a WebSocket, until the server sends a ping. After a second such time, the"
+            " server ends the socket",
+            "",
+        ),
+        "TOPICS_WS_DEFLATE": (
+            "",
+            "1: a WebSocket is compressed (`permessage-deflate`) if its client offers it. Saves traffic, and costs CPU time",
+            "",
+        ),
         "TOPICS_MAX_IN_FLIGHT_PER_KEY": ("", "Simultaneous requests of one key in each web process", ""),
         "TOPICS_MAX_BODIES_BYTES": ("bytes", "Bodies of simultaneous requests in each web process", ""),
         "TOPICS_MAX_STALLED_BYTES": (

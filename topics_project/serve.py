@@ -19,6 +19,7 @@ from console.streams import stream_at  # noqa: E402
 from http1 import Limits, Server, Shares  # noqa: E402
 from http1.server import Handler  # noqa: E402
 from push import counters  # noqa: E402
+from sockets.serve import socket_at  # noqa: E402
 from store import loop, threads  # noqa: E402
 from topics_project import heartbeats, wiring  # noqa: E402
 from topics_project.urls import ROUTES  # noqa: E402
@@ -44,7 +45,7 @@ LIMITS = Limits(
 
 
 def handler() -> Handler:
-    found: Handler = App(views, ROUTES, stream_at, checks=[loop.check])
+    found: Handler = App(views, ROUTES, stream_at, socket_at, checks=[loop.check])
     if settings.CORS_ALLOWED_ORIGINS:
         found = Cors(found, frozenset(origin.encode() for origin in settings.CORS_ALLOWED_ORIGINS))
     if tracing.is_on:

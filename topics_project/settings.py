@@ -220,6 +220,9 @@ TOPICS_MAX_STREAMS: int = number("TOPICS_MAX_STREAMS", 10_000)
 TOPICS_MAX_STREAMS_PER_KEY: int = number("TOPICS_MAX_STREAMS_PER_KEY", 1_000)
 # A stalled reader holds up to 512 KiB. So about 100 stalled readers can resume in each web process without a gap.
 TOPICS_MAX_STALLED_BYTES: int = number("TOPICS_MAX_STALLED_BYTES", 64 * 1024 * 1024, most=MOST_BYTES)
+# Less than the 60 s after which proxies end a connection without bytes. A dead peer's socket ends after two of these.
+TOPICS_WS_PING_MS: int = number("TOPICS_WS_PING_MS", 20_000, least=100)
+TOPICS_WS_DEFLATE: bool = flag("TOPICS_WS_DEFLATE", False)
 TOPICS_MAX_IN_FLIGHT_PER_KEY: int = number("TOPICS_MAX_IN_FLIGHT_PER_KEY", 1_000)
 # Four of the largest bodies per web process. More bodies at once would take memory from all other requests.
 TOPICS_MAX_BODIES_BYTES: int = number("TOPICS_MAX_BODIES_BYTES", 256 * 1024 * 1024, most=MOST_BYTES)
@@ -462,6 +465,7 @@ LOGGING = {
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {
         "django": {"handlers": ["stderr"], "level": "WARNING", "propagate": False},
+        "websockets": {"level": "WARNING"},  # it reports the end of each socket
         "django.request": {"level": "ERROR"},  # a 4xx is reported to the client, not in the log
     },
 }

@@ -31,6 +31,7 @@ ROUTES = Routes(
         "v0/topics/<str:topic>/groups/<str:group>/stream",
         "v0/topics/<str:topic>/work",
         "v0/watch/<str:wid>",
+        "v0/ws",
         "v0/schema",
         "v0/docs",
     ),

@@ -81,10 +81,10 @@ class Batch:
     """One window of a topic, as frames. All streams send the same objects, so do not change a batch.
 
     `window` has no records. `record` is the frame with the records, without an id. `message` is the frame with an id, for a
-    stream with only one topic and nothing to add. Both are made when the first stream needs them.
+    stream with only one topic and nothing to add. `text` is the frame of a WebSocket. Each is made when it is first needed.
     """
 
-    __slots__ = ("_message", "_record", "from_seq", "name", "parts", "runs", "window")
+    __slots__ = ("_message", "_record", "_text", "from_seq", "name", "parts", "runs", "window")
 
     def __init__(
         self,
@@ -101,6 +101,7 @@ class Batch:
         self.runs = [run for segment, first in parts for run in segment.runs(first, own)]
         self._record = record
         self._message: dict[str, Any] | None = None
+        self._text: bytes | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -120,12 +121,24 @@ class Batch:
             self._message = {"type": "http.response.body", "body": self.frame(id), "more_body": True}
         return self._message
 
+    @property
+    def text(self) -> bytes:
+        if self._text is None:
+            window = self.window
+            self._text = frames.record_text(
+                self.name, self.joined(), self.from_seq, window.next_from_seq, window.head_seq
+            )
+        return self._text
+
+    def joined(self) -> bytes:
+        """Returns the records of all runs."""
+        return self.runs[0] if len(self.runs) == 1 else b",".join(self.runs)
+
     def frame(self, id: bytes) -> bytes:
         if self.is_empty:
             return b""
         window = self.window
-        records = self.runs[0] if len(self.runs) == 1 else b",".join(self.runs)
-        return frames.record(id, self.name, records, self.from_seq, window.next_from_seq, window.head_seq)
+        return frames.record(id, self.name, self.joined(), self.from_seq, window.next_from_seq, window.head_seq)
 
     @property
     def bytes(self) -> int:

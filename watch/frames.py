@@ -58,6 +58,17 @@ def record(id: bytes, topic: str, records: bytes, from_seq: int, to_seq: int, he
     )
 
 
+def record_text(topic: str, records: bytes, from_seq: int, to_seq: int, head_seq: int) -> bytes:
+    """Returns a `record` frame of a WebSocket. `records` went through in_lines()."""
+    return (b'{"op":"record","topic":"%b","from_seq":%d,"to_seq":%d,"head_seq":%d,"records":[%b]}') % (
+        topic.encode(),
+        from_seq,
+        to_seq,
+        head_seq,
+        of_lines(records),
+    )
+
+
 def in_lines(json: bytes) -> bytes:
     """Returns JSON as it stands behind `data: `. JSON may have line breaks between its tokens. Each line becomes a `data:` line,
     and the client joins these lines again."""

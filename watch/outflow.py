@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol
 
 from django.conf import settings
 
@@ -60,16 +60,29 @@ class Outflow:
         self.writer.reset()
 
 
+class Flowing(Protocol):
+    """The sending side of an open stream: an Outflow, or a WebSocket."""
+
+    is_cut: bool
+    waiting_since: float | None
+
+    @property
+    def waiting_bytes(self) -> int: ...
+
+    def cut(self) -> None:
+        """Ends the stream without another message, because the client takes no message."""
+
+
 class Outflows:
-    """The outflows of all open streams of this process."""
+    """The sending sides of all open streams of this process."""
 
     def __init__(self) -> None:
-        self.open: dict[Outflow, None] = {}
+        self.open: dict[Flowing, None] = {}
 
-    def add(self, outflow: Outflow) -> None:
+    def add(self, outflow: Flowing) -> None:
         self.open[outflow] = None
 
-    def remove(self, outflow: Outflow) -> None:
+    def remove(self, outflow: Flowing) -> None:
         del self.open[outflow]
 
     async def shed(self) -> None:

@@ -6,20 +6,36 @@ read is done). All handlers run in the hub's event loop and never wait, and ther
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import Enum, auto
-from typing import Protocol
+from operator import attrgetter
+from typing import NamedTuple, Protocol
 
 from topics.diff import Window
 from watch import frames
 from watch.batch import Batch
 from watch.hub import Hub
-from watch.reading import View
+from watch.order import Order
+from watch.reading import Reading, View
 from watch.resume import FoundTopic
 from watch.sessions import SavedPosition, SavedPositions
 
 # If the first read of a topic finds such a loss, the reader came too late: the reason becomes `from_seq_too_old`.
 LATE = ("cap", "ttl", "mixed", "restart")
+RETRY_SECONDS = 0.5  # before a topic is read again after a failed read
+
+
+class Form(NamedTuple):
+    """The form of a stream's frames. `event(name, **data)` renders an event, and `record` a batch. `moved` is the frame of a
+    position that advanced without a visible record."""
+
+    event: Callable[..., bytes]
+    record: Callable[[Batch], bytes]
+    moved: bytes
+
+
+EVENTS = Form(frames.event, attrgetter("record"), b"\n")  # server-sent events: the id alone advances the client
 
 
 class State(Enum):
@@ -34,7 +50,9 @@ UNREADABLE = (State.RESUMING, State.GONE)
 
 
 class Owner(Protocol):
-    """The stream of a position."""
+    """The stream of a position. `to_read`: the positions whose read is queued."""
+
+    to_read: Order[Position]
 
     def read_soon(self, position: Position) -> None:
         """Queues a read of this topic."""
@@ -76,6 +94,7 @@ class Position:
 
     __slots__ = (
         "announced_head_seq",
+        "form",
         "hub",
         "name",
         "reached",
@@ -86,8 +105,17 @@ class Position:
         "view",
     )
 
-    def __init__(self, hub: Hub, stream: Owner, name: str, saved: SavedPosition, view: View, read_since: float) -> None:
-        self.hub, self.stream, self.name, self.view = hub, stream, name, view
+    def __init__(
+        self,
+        hub: Hub,
+        stream: Owner,
+        name: str,
+        saved: SavedPosition,
+        view: View,
+        read_since: float,
+        form: Form = EVENTS,
+    ) -> None:
+        self.hub, self.stream, self.name, self.view, self.form = hub, stream, name, view, form
         self.reached, self.topic_id, self.state = saved, saved.topic_id, State.RESUMING
         self.announced_head_seq, self.read_since = 0, read_since
 
@@ -153,6 +181,32 @@ class Position:
 
     # -- Advancing by a read ------------------------------------------------------------------------------------------
 
+    def taken(self, reading: Reading) -> Batch | None:
+        """Returns the batch to advance by, and queues the next read if the topic has more. Returns None if the position cannot
+        advance by this reading."""
+        to_read = self.stream.to_read
+        if not self.is_readable:
+            return None
+        if reading.error is not None:
+            self.hub.loop.call_later(RETRY_SECONDS, self.stream.read_soon, self)
+            return None
+        if reading.batch is None:
+            self.vanished()
+            return None
+        window = reading.batch.window
+        if self.is_outdated(window):
+            # The next read is accepted with any head, so a read is repeated only once.
+            self.announced_head_seq, self.read_since = 0, time.monotonic()
+            to_read.add(self)
+            return None
+        # The hub notes a head before the call of heard(). The hub's head therefore covers all heads passed to heard() during the
+        # read.
+        if window.next_from_seq < max(window.head_seq, self.hub.heads.get(self.topic_id, 0)):
+            to_read.add(self)
+        else:
+            to_read.drop(self)
+        return reading.batch
+
     def is_outdated(self, window: Window) -> bool:
         """Returns True if the read is older than the announced head.
 
@@ -184,11 +238,11 @@ class Position:
         has_moved = self.seq != window.next_from_seq
         self.move(window)
         if not batch.is_empty:
-            yield batch.record
+            yield self.form.record(batch)
         elif has_moved and not window.caught_up:
-            yield b"\n"  # no visible record: the id alone advances the client
+            yield self.form.moved
         if window.caught_up and not was_live:
-            yield frames.event("caught-up", topic=self.name, head_seq=window.head_seq)
+            yield self.form.event("caught-up", topic=self.name, head_seq=window.head_seq)
 
     def tombstone(self, window: Window) -> bytes | None:
         """Returns the tombstone before the window if records were lost, except by a client's delete. Otherwise returns None."""
@@ -198,7 +252,7 @@ class Position:
         cause = {}
         if self.state is State.FIRST_READ and reason in LATE:
             cause, reason = {"cause": reason}, "from_seq_too_old"
-        return frames.event(
+        return self.form.event(
             "tombstone",
             topic=self.name,
             reason=reason,
@@ -212,7 +266,7 @@ class Position:
 
     def tell_gone(self) -> bytes:
         """Marks the topic as deleted. Returns the frame `topic-deleted`."""
-        frame = frames.event("topic-deleted", topic=self.name, head_seq=self.reached.seq, reason="deleted")
+        frame = self.form.event("topic-deleted", topic=self.name, head_seq=self.reached.seq, reason="deleted")
         self.reached = SavedPosition(self.reached.topic_id, self.reached.seq, gone=True)
         return frame
 

@@ -8,7 +8,6 @@ import functools
 import logging
 from collections.abc import Iterator
 from typing import Protocol
-from urllib.parse import parse_qs
 
 import msgspec
 from django.core.asgi import get_asgi_application
@@ -28,8 +27,8 @@ from watch.stream import Stream
 from wire import memory, upload
 from wire import shutdown as drain
 from wire.asgi import REQUEST, Application, Receive, Scope, Send
-from wire.entrance import counted, fresh_keys
-from wire.keys import Key, keyring
+from wire.entrance import who_follows
+from wire.keys import Key
 from wire.limits import under_way
 from wire.parse import STRICT, NoFields, parse, parse_query
 
@@ -179,16 +178,10 @@ async def enter(scope: Scope, headers: dict[bytes, bytes], query: type[StreamQue
 
 
 async def who(scope: Scope, headers: dict[bytes, bytes]) -> Key:
-    """Returns the key of the request, from the header or from ?token=, because an EventSource can send no header."""
+    """Returns the key of the request. Raises MethodNotAllowed, Unauthorized or NotReady."""
     if scope["method"] != "GET":
         raise MethodNotAllowed(f"this path does not take {scope['method']}: send GET for a stream")
-    await fresh_keys()
-    authorization = headers.get(b"authorization")
-    tokens = parse_qs(scope["query_string"].decode("latin-1")).get("token")
-    given = authorization.decode("latin-1") if authorization else None
-    if given is None and tokens:
-        given = f"Bearer {tokens[-1]}"
-    return counted(keyring.authenticate(given), scope[REQUEST].origin, headers)
+    return await who_follows(scope["query_string"], scope[REQUEST].origin, headers)
 
 
 async def open_session(streams: Registry, wid: str, key: Key) -> Session:

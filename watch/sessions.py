@@ -109,19 +109,15 @@ class Start(Request):
     """Send only records whose tag matches, as in a diff."""
 
 
-class Watch(Request):
-    """The body of POST /v0/watch."""
+class Selection(Request, kw_only=True):
+    """What a reader gets of each topic, and how much at once."""
 
-    topics: dict[str, Start]
-    """1 to 256 topics by name, each with its start. `{}` starts at the beginning."""
     node: str | list[str] | None = None
     """The node of the reader, or up to 1000 nodes. Records with one of these nodes as `$node` are left out of all topics."""
     limit: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 256
     """Records per read. A value above 1000 counts as 1000."""
     max_batch_bytes: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 262_144
     """Bytes per read. A value above 262144 counts as 262144."""
-    heartbeat_ms: Annotated[int, Meta(ge=1000, le=60_000)] = 15_000
-    """Milliseconds without any output after which the server sends a comment."""
     include_meta: bool = True
     """Whether records show their `meta`."""
     include_tags: bool = False
@@ -130,6 +126,15 @@ class Watch(Request):
     """Whether records show their `data`."""
     consistency: Consistency = "eventual"
     """`eventual`: a record is sent once it is committed. `strong`: a record is sent once no crash can take it back."""
+
+
+class Watch(Selection):
+    """The body of POST /v0/watch."""
+
+    topics: dict[str, Start]
+    """1 to 256 topics by name, each with its start. `{}` starts at the beginning."""
+    heartbeat_ms: Annotated[int, Meta(ge=1000, le=60_000)] = 15_000
+    """Milliseconds without any output after which the server sends a comment."""
 
 
 class Options(msgspec.Struct, omit_defaults=True):
@@ -229,6 +234,18 @@ def clamped_by(wanted: Watch) -> Clamped:
 
 def create(wanted: Watch, key: Key, lenient: bool, now: int) -> Script[tuple[str, list[SurveyedTopic], SavedPositions]]:
     """Creates a session. Returns the wid, the topics, and the position in each topic. Raises TopicsError."""
+    chosen, topics, positions = yield from look_up(wanted, key, lenient, now)
+    wid = "wid_" + secrets.token_urlsafe(16)
+    yield from check_room(key, now)
+    session = {"wid": wid, "key_id": key.holder, "options": packed(chosen), "spots": packed(positions), "now": now}
+    yield Statement(INSERT, session)
+    return wid, topics, positions
+
+
+def look_up(
+    wanted: Watch, key: Key, lenient: bool, now: int
+) -> Script[tuple[Options, list[SurveyedTopic], SavedPositions]]:
+    """Returns the options, the topics, and the position at which a stream starts in each topic. Raises TopicsError."""
     check_watch(wanted, key)
     chosen = options(wanted)
     topics = yield from survey(wanted, now)
@@ -236,12 +253,7 @@ def create(wanted: Watch, key: Key, lenient: bool, now: int) -> Script[tuple[str
     if missing and not (lenient and topics):
         name = min(missing)
         raise TopicNotFound(f"topic {name!r} does not exist", topic=name)
-    positions = {found.name: begin(wanted.topics[found.name], found) for found in topics}
-    wid = "wid_" + secrets.token_urlsafe(16)
-    yield from check_room(key, now)
-    session = {"wid": wid, "key_id": key.holder, "options": packed(chosen), "spots": packed(positions), "now": now}
-    yield Statement(INSERT, session)
-    return wid, topics, positions
+    return chosen, topics, {found.name: begin(wanted.topics[found.name], found) for found in topics}
 
 
 def check_room(key: Key, now: int) -> Script[None]:

@@ -23,7 +23,6 @@ from watch.resume import FoundTopic, resume
 from watch.sessions import Saved, SavedPositions, Session, packed
 from wire.keys import Key
 
-RETRY_SECONDS = 0.5  # before a topic is read again after a failed read
 BEAT_SLACK_SECONDS = 0.005  # a heartbeat may be so much early, because timers are not exact
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -215,30 +214,13 @@ class Stream:
 
     def take(self, position: Position, reading: Reading) -> dict[str, Any] | None:
         """Advances a position by a reading. Returns the message to send, or None."""
-        if not position.is_readable:
+        read = position.taken(reading)
+        if read is None:
             return None
-        if reading.error is not None:
-            self.hub.loop.call_later(RETRY_SECONDS, self.read_soon, position)
-            return None
-        if reading.batch is None:
-            position.vanished()
-            return None
-        window = reading.batch.window
-        if position.is_outdated(window):
-            # The next read is accepted with any head, so a read is repeated only once.
-            position.announced_head_seq, position.read_since = 0, time.monotonic()
-            self.to_read.add(position)
-            return None
-        # The hub notes a head before the call of heard(). The hub's head therefore covers all heads passed to heard() during the
-        # read.
-        if window.next_from_seq < max(window.head_seq, self.hub.heads.get(position.topic_id, 0)):
-            self.to_read.add(position)
-        else:
-            self.to_read.drop(position)
         self.progress += 1
-        batch = reading.batch.without(self.own_nodes)
+        batch = read.without(self.own_nodes)
         if self.has_one_topic and position.is_said_by(batch):
-            position.move(window)
+            position.move(batch.window)
             self.has_moved_unsaid = False
             return batch.message
         seq = position.seq

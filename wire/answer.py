@@ -50,13 +50,18 @@ def error_answer(error: TopicsError, started: float) -> Answer:
 
 def refusal(error: Exception, started: float, key: Key = OPEN) -> Answer:
     """Returns the answer to a request that raised, with only the names that this key may see. Logs errors of our own code."""
+    return error_answer(told_error(error, key), started)
+
+
+def told_error(error: Exception, key: Key) -> TopicsError:
+    """Returns what a client learns of an error, with only the names that its key may see. Logs errors of our own code."""
     known = domain_error(error)
     if known is None:
         log.exception("A request failed. The client got 500", exc_info=error)
         known = errors.Internal()
     elif type(known) is errors.NotReady:
         outage.note(known.message)
-    return error_answer(known.told_to(key.shown), started)
+    return known.told_to(key.shown)
 
 
 class Outage:

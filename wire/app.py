@@ -62,11 +62,16 @@ MOST_PATHS = 2000  # paths whose lookup is cached
 ADMIN_FORM_BYTES = 512 * 1024
 
 
+# Opens the WebSocket of a path: answers the request, or raises. Arguments: the request, its query and headers, the writer.
+Opening = Callable[[Request, bytes, Headers, Writer], Awaitable[None]]
+
+
 class Target(NamedTuple):
-    """An unquoted path, and its stream or endpoints. If both are None, Django may know the path."""
+    """An unquoted path, and its stream, WebSocket or endpoints. If all are None, Django may know the path."""
 
     path: str
     stream: asgi.Application | None
+    socket: Opening | None
     found: Matched | None
 
 
@@ -78,42 +83,49 @@ class App:
         site: Callable[..., Any],
         routes: Routes,
         stream_at: Callable[[str], asgi.Application | None],
+        socket_at: Callable[[str], Opening | None],
         checks: list[Chore],
     ) -> None:
         """`site`: Django's WSGI application. `routes`: the endpoints. `stream_at`: returns the stream of a path, or None.
+        `socket_at`: returns the WebSocket of a path, or None.
 
         `checks` raise NotReady if a serving connection does not answer.
         """
         self.site = Bridge(site, pages)
-        self.routes, self.stream_at, self.checks = routes, stream_at, checks
+        self.routes, self.stream_at, self.socket_at, self.checks = routes, stream_at, socket_at, checks
         self.targets = lru_cache(MOST_PATHS)(self.look_up)  # most requests are for few paths
 
     def __call__(self, request: Request) -> Answering | Awaitable[Answering]:
         if not request.target.startswith(b"/"):
             request.target = ORIGIN.sub(b"", request.target, count=1) or b"/"
         raw, _, query = request.target.partition(b"?")
-        path, stream, found = self.targets(raw) if len(raw) <= LONGEST_PATH else self.look_up(raw)
+        path, stream, socket, found = self.targets(raw) if len(raw) <= LONGEST_PATH else self.look_up(raw)
         headers = dict(request.headers)
         request.added.append((b"date", date(int(time.time()))))
         identify(request, headers)
         if (error := hosts.refused(path, headers.get(b"host", b""))) is not None:
             return sent(request, headers, refusal(error, time.perf_counter()))
+        if socket is not None:
+            return Written(
+                lambda writer: self.written(socket(request, query, headers, writer), request, headers, writer)
+            )
         if request.is_upgrade and headers.get(b"upgrade", b"").lower() == b"websocket":
             return Response(403)
         if stream is not None:
-            return Written(lambda writer: self.stream(stream, request, path, query, headers, writer))
+            return Written(
+                lambda writer: self.written(asgi.run(stream, request, path, query, writer), request, headers, writer)
+            )
         return self.request(found, request, path, query, headers)
 
     def look_up(self, raw: bytes) -> Target:
         path = unquote(raw.decode("latin-1"))
-        return Target(path, self.stream_at(path), self.routes.find(ALIASES.get(path, path)))
+        return Target(path, self.stream_at(path), self.socket_at(path), self.routes.find(ALIASES.get(path, path)))
 
-    async def stream(
-        self, stream: asgi.Application, request: Request, path: str, query: bytes, headers: Headers, writer: Writer
-    ) -> None:
+    async def written(self, answering: Awaitable[None], request: Request, headers: Headers, writer: Writer) -> None:
+        """Lets a stream or a WebSocket answer. Answers with the refusal if it raises before it has begun."""
         started = time.perf_counter()
         try:
-            await asgi.run(stream, request, path, query, writer)
+            await answering
         except Exception as error:
             if writer.has_begun:
                 raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from urllib.parse import parse_qs
 
 from base.errors import Unauthorized
 from store.database import translating
@@ -54,6 +55,18 @@ async def who(api: Api, peer: str, headers: dict[bytes, bytes]) -> Key:
         api.revalidate(came)
         await fresh_keys(api.keys)
         return counted(api.keys.authenticate(given), peer, headers)
+
+
+async def who_follows(query: bytes, peer: str, headers: dict[bytes, bytes]) -> Key:
+    """Returns the key of a stream's request, from the header or from ?token=, because a browser's `EventSource` and `WebSocket`
+    can send no header. Raises Unauthorized or NotReady."""
+    await fresh_keys()
+    authorization = headers.get(b"authorization")
+    tokens = parse_qs(query.decode("latin-1")).get("token")
+    given = authorization.decode("latin-1") if authorization else None
+    if given is None and tokens:
+        given = f"Bearer {tokens[-1]}"
+    return counted(keyring.authenticate(given), peer, headers)
 
 
 def counted(key: Key, peer: str, headers: dict[bytes, bytes]) -> Key:

@@ -22,6 +22,24 @@ class Bodies:
     def __init__(self) -> None:
         self.held = 0
 
+    def hold(self, size: int) -> None:
+        """Count another `size` bytes. Raises Throttled if this process holds too many."""
+        # Only received bytes count, not announced bytes. So a client that announces much and sends nothing takes no space.
+        if MOST_BODIES_BYTES and self.held + size > MOST_BODIES_BYTES:
+            metrics.throttled("bodies_bytes")
+            raise Throttled(
+                f"the bodies of current requests have {self.held} bytes: try again later",
+                limit="bodies_bytes",
+                max=MOST_BODIES_BYTES,
+            )
+        self.held += size
+
+    def release(self, size: int) -> None:
+        """Count `size` bytes less."""
+        self.held -= size
+        if size >= memory.LARGE_BYTES:
+            memory.let_go(size)
+
 
 bodies = Bodies()
 
@@ -56,22 +74,12 @@ class under_way:
         return self
 
     def __exit__(self, *_: object) -> None:
-        bodies.held -= self.bytes
-        if self.bytes >= memory.LARGE_BYTES:
-            memory.let_go(self.bytes)
+        bodies.release(self.bytes)
         others = in_flight.pop(self.holder) - 1  # removed at 0, because addresses would otherwise accumulate
         if others:
             in_flight[self.holder] = others
 
     def hold(self, size: int) -> None:
         """Count another `size` bytes that this request keeps. Raises Throttled if this process holds too many."""
-        # Only received bytes count, not announced bytes. So a client that announces much and sends nothing takes no space.
-        if MOST_BODIES_BYTES and bodies.held + size > MOST_BODIES_BYTES:
-            metrics.throttled("bodies_bytes")
-            raise Throttled(
-                f"the bodies of current requests have {bodies.held} bytes: try again later",
-                limit="bodies_bytes",
-                max=MOST_BODIES_BYTES,
-            )
-        bodies.held += size
+        bodies.hold(size)
         self.bytes += size

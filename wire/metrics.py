@@ -39,7 +39,7 @@ APPENDS, APPENDED = ("topics_appends_total",), ("topics_appended_records_total",
 DIFFS, READ = ("topics_diffs_total",), ("topics_read_records_total",)
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # seconds
 LE = (*(str(bound) for bound in BOUNDS), "+Inf")
-METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"))
+METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "WS"))  # WS: a command of a WebSocket
 
 REGISTRY = CollectorRegistry()  # metrics of this process
 

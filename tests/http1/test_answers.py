@@ -298,7 +298,7 @@ def upgrading(request: Request) -> Response:
 
     transports: list[asyncio.Transport] = []
 
-    def take_over(transport: asyncio.Transport, sent: bytes) -> None:
+    def take_over(server: Server, transport: asyncio.Transport, sent: bytes) -> None:
         transports.append(transport)
         protocol = Shout()
         transport.set_protocol(protocol)

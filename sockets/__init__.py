@@ -1,0 +1,1 @@
+"""One WebSocket for streams, appends and jobs (docs/websocket.md)."""

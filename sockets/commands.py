@@ -1,0 +1,189 @@
+"""The commands of a WebSocket. A command has the fields of its endpoint's body, and `op`, `topic` and `request_id`."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from base.errors import InvalidRequest
+from base.names import check_topic_name
+from queues.api import jobs
+from queues.api.shapes import AckRequest, ClaimRequest, ExtendRequest, NackRequest
+from sockets.frames import RequestId
+from topics.api.records import append_records
+from topics.diff import Match, Seq
+from topics.records import Append
+from watch.sessions import Selection, Start, Watch
+from wire.endpoint import Endpoint
+from wire.keys import Key
+from wire.parse import Request, parse
+
+LONGEST_ID = 256  # bytes of a request_id
+
+
+class Envelope(msgspec.Struct):
+    """The fields of every command."""
+
+    op: Literal["publish", "subscribe", "unsubscribe", "claim", "ack", "nack", "extend", "ping"]
+    topic: str | None = None
+    request_id: RequestId = UNSET
+
+
+class Named(msgspec.Struct):
+    """The only field that is read from a command that is otherwise invalid."""
+
+    request_id: RequestId = UNSET
+
+
+class Publish(Append, kw_only=True):
+    """Append records. The answer is the frame `ack`."""
+
+    op: str
+    topic: str
+    request_id: RequestId = UNSET
+    return_seqs: bool = False
+
+
+class Claim(ClaimRequest, kw_only=True):
+    """Claim jobs. The answer is the frame `jobs`."""
+
+    op: str
+    topic: str
+    request_id: RequestId = UNSET
+
+
+class Ack(AckRequest, kw_only=True):
+    """Delete jobs that are done. The answer is the frame `acked`."""
+
+    op: str
+    topic: str
+    request_id: RequestId = UNSET
+
+
+class Nack(NackRequest, kw_only=True):
+    """Give jobs back. The answer is the frame `nacked`."""
+
+    op: str
+    topic: str
+    request_id: RequestId = UNSET
+
+
+class Extend(ExtendRequest, kw_only=True):
+    """Give leases a new deadline. The answer is the frame `extended`."""
+
+    op: str
+    topic: str
+    request_id: RequestId = UNSET
+
+
+class Subscribe(Selection, kw_only=True):
+    """Follow one topic, or several topics. The fields are those of a watch session."""
+
+    op: str
+    request_id: RequestId = UNSET
+    topic: str | None = None
+    topics: dict[str, Start] | None = None
+    from_seq: Seq | None = None
+    from_ts: Seq | None = None
+    tail: bool = False
+    match: Match | None = None
+
+    def watch(self) -> Watch:
+        """Returns the watch session with the same fields. Raises InvalidRequest."""
+        if (self.topic is None) == (self.topics is None):
+            raise InvalidRequest("expected either topic or topics", field="topic")
+        start = Start(self.from_seq, self.from_ts, self.tail, self.match)
+        topics = self.topics
+        if topics is None:
+            topics = {str(self.topic): start}
+        elif start != Start():
+            raise InvalidRequest(
+                "each of several topics has a start of its own: move from_seq, from_ts, tail and match there"
+            )
+        return Watch(topics=topics, **{name: getattr(self, name) for name in Selection.__struct_fields__})
+
+
+class Unsubscribe(Request, kw_only=True):
+    """Follow a topic no longer."""
+
+    op: str
+    topic: str
+    request_id: RequestId = UNSET
+
+
+class Ping(Request, kw_only=True):
+    """Ask for a `pong`, after the answers that were sent before."""
+
+    op: str
+    request_id: RequestId = UNSET
+
+
+class Answered(NamedTuple):
+    """A command that an endpoint of HTTP answers. `answer`: the `op` of its answer."""
+
+    shape: type[Any]
+    endpoint: Endpoint
+    answer: str
+
+
+CALLS = {
+    "publish": Answered(Publish, append_records, "ack"),
+    "claim": Answered(Claim, jobs.claim_jobs, "jobs"),
+    "ack": Answered(Ack, jobs.ack_jobs, "acked"),
+    "nack": Answered(Nack, jobs.nack_jobs, "nacked"),
+    "extend": Answered(Extend, jobs.extend_jobs, "extended"),
+}
+NO_QUERY = {op: each.endpoint.query() for op, each in CALLS.items() if each.endpoint.query is not None}
+OTHERS: dict[str, type[Any]] = {"subscribe": Subscribe, "unsubscribe": Unsubscribe, "ping": Ping}
+SUBSCRIPTIONS = ""  # the line of `subscribe` and `unsubscribe`. No topic has this name.
+
+
+class Command(NamedTuple):
+    """A command that was read. `line` and `kind`: its order among others (lines.py)."""
+
+    op: str
+    topic: str
+    request_id: RequestId
+    body: Any
+    line: str | None
+    kind: Hashable
+
+
+def read(message: bytes, key: Key) -> Command:
+    """Returns a command. Raises TopicsError if its endpoint would refuse it before it runs, for the same reason."""
+    given = parse(message, Envelope)
+    if given.request_id is not UNSET and not is_id(bytes(given.request_id)):
+        raise InvalidRequest(
+            f"invalid request_id: expected a string or a number of at most {LONGEST_ID} bytes", field="request_id"
+        )
+    called = CALLS.get(given.op)
+    if called is None:
+        body = parse(message, OTHERS[given.op])
+        line = None if given.op == "ping" else SUBSCRIPTIONS
+        return Command(given.op, given.topic or "", given.request_id, body, line, None)
+    topic = check_topic_name(given.topic or "")
+    called.endpoint.check(key, (topic,))
+    body = parse(message, called.shape)
+    if not isinstance(body, Publish):
+        return Command(given.op, topic, given.request_id, body, None, None)
+    if body.copy:
+        raise InvalidRequest("a socket takes no copy: send it with POST /v0/topics/:topic", field="copy")
+    # An append that expects a head is alone in its wave, because its head is that of the append before it.
+    kind = "keyed" if body.idempotency_key is not None else "plain"
+    return Command(given.op, topic, given.request_id, body, topic, kind if body.expected_head is None else None)
+
+
+def is_id(json: bytes) -> bool:
+    return len(json) <= LONGEST_ID and json[:1] in b'"-0123456789'
+
+
+def request_id_of(message: bytes) -> RequestId:
+    """Returns the id of an invalid command, if the command has one that can be read."""
+    try:
+        found = msgspec.json.decode(message, type=Named).request_id
+    except (msgspec.MsgspecError, RecursionError):
+        return UNSET
+    return found if found is not UNSET and is_id(bytes(found)) else UNSET

@@ -1,0 +1,39 @@
+"""The frames that a WebSocket sends: JSON objects with the field `op` (docs/websocket.md)."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from base.errors import TopicsError
+from watch.position import Form
+
+RequestId = msgspec.Raw | UnsetType
+
+
+def event(name: str, **data: Any) -> bytes:
+    """Returns a frame. The names of server-sent events have hyphens, the names of frames have underscores."""
+    return msgspec.json.encode({"op": name.replace("-", "_"), **data})
+
+
+def answer(op: str, request_id: RequestId, body: bytes) -> bytes:
+    """Returns the frame that answers a command. `body`: a JSON object, the answer of an endpoint."""
+    if request_id is UNSET:
+        return b'{"op":"%b",%b' % (op.encode(), body[1:])
+    return b'{"op":"%b","request_id":%b,%b' % (op.encode(), bytes(request_id), body[1:])
+
+
+def error(refused: TopicsError, request_id: RequestId = UNSET) -> bytes:
+    """Returns the frame of a refusal."""
+    problem: dict[str, Any] = {"code": refused.code, "message": refused.message}
+    if refused.detail:
+        problem["detail"] = refused.detail
+    if refused.retry_after:
+        problem["retry_after"] = refused.retry_after
+    return answer("error", request_id, msgspec.json.encode(problem))
+
+
+TEXT = Form(event, attrgetter("text"), b"")

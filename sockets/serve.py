@@ -1,0 +1,82 @@
+"""GET /v0/ws: the checks of a handshake, and then the answer that hands the connection over to a WebSocket."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from websockets.datastructures import Headers
+from websockets.extensions.permessage_deflate import ServerPerMessageDeflateFactory
+from websockets.http11 import Request as Handshake
+from websockets.server import ServerProtocol
+
+from base.errors import Forbidden, InvalidRequest, MethodNotAllowed, UpgradeRequired
+from http1 import Request, Upgrade, Writer
+from sockets.socket import Socket
+from watch.api import StreamQuery
+from watch.registry import registry
+from wire import shutdown
+from wire.app import Opening
+from wire.entrance import who_follows
+from wire.parse import parse_query
+
+PATH = "/v0/ws"
+ORIGINS = frozenset(origin.encode() for origin in settings.CORS_ALLOWED_ORIGINS)
+# A socket keeps no window between two messages, so an idle socket holds no memory for compression.
+DEFLATE = ServerPerMessageDeflateFactory(
+    server_no_context_takeover=True,
+    client_no_context_takeover=True,
+    server_max_window_bits=12,
+    compress_settings={"memLevel": 5},
+)
+
+
+async def open_socket(request: Request, query: bytes, headers: dict[bytes, bytes], writer: Writer) -> None:
+    """Answers a handshake. Raises TopicsError for a request that gets no socket."""
+    shutdown.check()
+    if request.method != "GET":
+        raise MethodNotAllowed(f"this path does not take {request.method}: open a WebSocket with GET")
+    check_origin(headers)
+    key = await who_follows(query, request.origin, headers)
+    parse_query(query, StreamQuery)
+    protocol, answer = shake_hands(request)
+    streams = registry()
+    await streams.enter(key)
+    socket = Socket(streams, key, request.origin, protocol)
+    writer.send(Upgrade([*answer, *request.added], socket.take_over))
+    if not socket.is_taken_over:  # the client has disconnected
+        streams.exit(key)
+
+
+def check_origin(headers: dict[bytes, bytes]) -> None:
+    """Raises Forbidden if the page of another origin opens the socket. Only a browser sends an origin.
+
+    A browser lets every page open a WebSocket to this server. Without keys, nothing else would protect the topics from the page.
+    """
+    origin = headers.get(b"origin")
+    if origin is None or origin in ORIGINS:
+        return
+    if origin.partition(b"://")[2] != headers.get(b"host", b""):
+        raise Forbidden(
+            f"pages of {origin.decode('latin-1')[:200]} may not connect: add the origin to CORS_ALLOWED_ORIGINS"
+        )
+
+
+def shake_hands(request: Request) -> tuple[ServerProtocol, list[tuple[bytes, bytes]]]:
+    """Returns the protocol of a new socket, and the headers of the answer. Raises UpgradeRequired or InvalidRequest."""
+    if not request.is_upgrade:
+        raise UpgradeRequired("this path is a WebSocket: connect with a WebSocket client")
+    protocol = ServerProtocol(
+        extensions=[DEFLATE] if settings.TOPICS_WS_DEFLATE else None, max_size=settings.TOPICS_MAX_BODY_BYTES
+    )
+    headers = Headers((name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers)
+    answer = protocol.accept(Handshake(request.target.decode("latin-1"), headers))
+    if answer.status_code != 101:
+        raise InvalidRequest(f"invalid handshake: {protocol.handshake_exc}")
+    protocol.send_response(answer)
+    protocol.data_to_send()  # the HTTP server sends the answer
+    del answer.headers["date"]  # it is in request.added
+    return protocol, [(name.lower().encode(), value.encode()) for name, value in answer.headers.raw_items()]
+
+
+def socket_at(path: str) -> Opening | None:
+    """Returns the opening of the WebSocket of this path, or None for a path without one."""
+    return open_socket if path == PATH else None

@@ -1,0 +1,367 @@
+"""One WebSocket: its frames, commands and end, in the event loop of its connection.
+
+The library `websockets` parses and makes frames, and this protocol moves the bytes. A socket without work has no task and
+no timer of its own, because many sockets are idle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from functools import partial
+from typing import Any, cast
+
+from django.conf import settings
+from websockets.frames import CloseCode, Frame, Opcode
+from websockets.protocol import State
+from websockets.server import ServerProtocol
+
+from base.errors import NotFound, Throttled, Unauthorized
+from http1.deadlines import NEVER
+from http1.server import Server
+from sockets import commands, frames
+from sockets.commands import CALLS, NO_QUERY, Command
+from sockets.frames import RequestId
+from sockets.lines import Line
+from sockets.subscriptions import Subscriptions
+from store.loop import here
+from watch.outflow import UNSENT_BYTES, outflows
+from watch.registry import Registry
+from wire import limits, metrics, shutdown
+from wire.actor import act_for
+from wire.answer import told_error
+from wire.endpoint import Call
+from wire.keys import Key
+
+PING_SECONDS = settings.TOPICS_WS_PING_MS / 1000
+LINGER_SECONDS = 2.0  # for the client to read the close frame and end its side
+MOST_UNANSWERED = 256  # commands of one socket at once. The server reads no further command until one is answered.
+COUNTED_BYTES = 64 * 1024  # of an incomplete message. From here on it counts among the bodies of this process.
+LONGEST_REASON = 120  # characters of a close frame's reason, which are ASCII
+ROUTE = "/v0/ws"
+
+
+class Socket(asyncio.Protocol):
+    """A WebSocket and its client's key. A member of the server, of the registry of streams and of their outflows.
+
+    `unanswered`: commands that are read and not answered. `inbox`: messages that wait, because too many are unanswered. While it
+    has messages, or while the client does not take the frames (`is_slow`), the server does not read from the client.
+    """
+
+    __slots__ = (
+        "closing",
+        "counted",
+        "deadline",
+        "inbox",
+        "is_cut",
+        "is_lost",
+        "is_paused",
+        "is_taken_over",
+        "key",
+        "lines",
+        "loop",
+        "origin",
+        "partial",
+        "protocol",
+        "server",
+        "streams",
+        "subscriptions",
+        "tasks",
+        "transport",
+        "unanswered",
+        "waiting_since",
+        "was_pinged",
+    )
+
+    server: Server
+    transport: asyncio.Transport
+
+    def __init__(self, streams: Registry, key: Key, origin: str, protocol: ServerProtocol) -> None:
+        self.streams, self.key, self.origin, self.protocol = streams, key, origin, protocol
+        self.loop = streams.hub.loop
+        self.deadline = NEVER
+        self.subscriptions: Subscriptions | None = None  # made with the first subscription
+        self.inbox: deque[bytes] = deque()
+        self.lines: dict[str, Line] = {}
+        self.tasks: set[asyncio.Task[None]] = set()  # keeps the tasks from being garbage-collected
+        self.partial = bytearray()  # the fragments of a message
+        self.counted = self.unanswered = 0
+        self.waiting_since: float | None = None
+        self.closing: tuple[int, str] | None = None  # code and reason of a close that waits for the last answers
+        self.is_taken_over = self.is_lost = self.is_paused = self.is_cut = self.was_pinged = False
+
+    # -- The transport ------------------------------------------------------------------------------------------------
+
+    def take_over(self, server: Server, transport: asyncio.Transport, rest: bytes) -> None:
+        """Begins, after the answer to the handshake. `rest`: the bytes that the client has sent behind the handshake."""
+        self.server, self.transport, self.is_taken_over = server, transport, True
+        self.streams.streams[self] = None
+        outflows.add(self)
+        server.enter(self)
+        transport.set_protocol(self)
+        transport.set_write_buffer_limits(UNSENT_BYTES)
+        self.deadline = self.loop.time() + PING_SECONDS
+        if transport.is_closing():
+            # The connection closed before the protocol was set, so the loop does not call connection_lost.
+            self.loop.call_soon(self.connection_lost, None)
+        elif rest:
+            self.data_received(rest)
+
+    def data_received(self, data: bytes) -> None:
+        self.was_pinged = False
+        if self.protocol.state is State.OPEN:
+            self.deadline = self.loop.time() + PING_SECONDS
+        self.protocol.receive_data(data)
+        for frame in cast(list[Frame], self.protocol.events_received()):
+            self.take(frame)
+        self.flush()
+        self.count_partial()
+        self.work()
+
+    def eof_received(self) -> bool:
+        """The client has ended its side, so nothing that it would answer can arrive: the transport closes."""
+        return False
+
+    def pause_writing(self) -> None:
+        self.waiting_since = time.monotonic()
+        self.pause()
+
+    def resume_writing(self) -> None:
+        self.waiting_since = None
+        if self.subscriptions is not None:
+            self.subscriptions.send_soon()
+        self.work()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self.is_lost:
+            return
+        self.is_lost = True
+        self.inbox.clear()
+        limits.bodies.release(self.counted)
+        self.counted = 0
+        self.server.leave(self)
+        outflows.remove(self)
+        if self.subscriptions is not None:
+            self.subscriptions.close()
+        del self.streams.streams[self]
+        self.streams.exit(self.key)
+
+    # -- Messages -----------------------------------------------------------------------------------------------------
+
+    def take(self, frame: Frame) -> None:
+        """Takes a frame. The library itself answers pings and the close frame, and refuses what is no valid frame."""
+        if frame.opcode is Opcode.BINARY:
+            self.close(CloseCode.UNSUPPORTED_DATA, "a command is a text frame")
+        if frame.opcode not in (Opcode.TEXT, Opcode.CONT) or self.protocol.state is not State.OPEN:
+            return
+        if not frame.fin or self.partial:
+            self.partial += frame.data
+        if not frame.fin:
+            return
+        message = bytes(self.partial or frame.data)
+        self.partial.clear()
+        try:
+            message if message.isascii() else message.decode()
+        except UnicodeDecodeError as error:
+            self.close(CloseCode.INVALID_DATA, f"the text is not UTF-8 (byte {error.start})")
+        else:
+            self.inbox.append(message)
+
+    def count_partial(self) -> None:
+        """Counts the bytes of an incomplete message among the bodies of this process. Closes the socket if it has too many."""
+        size = len(self.protocol.reader.buffer) + len(self.partial)
+        size = size if size >= COUNTED_BYTES else 0
+        if size > self.counted:
+            try:
+                limits.bodies.hold(size - self.counted)
+            except Throttled as error:
+                self.close(CloseCode.TRY_AGAIN_LATER, error.message)
+                return
+        else:
+            limits.bodies.release(self.counted - size)
+        self.counted = size
+
+    def work(self) -> None:
+        """Begins commands, as many at once as may be unanswered. Then reads on, or waits."""
+        while self.inbox and self.unanswered < MOST_UNANSWERED:
+            self.begin(self.inbox.popleft())
+        if self.inbox or self.is_slow:
+            self.pause()
+        elif self.is_paused and not self.is_lost:
+            self.is_paused = False
+            self.transport.resume_reading()
+
+    def pause(self) -> None:
+        if not self.is_paused and not self.is_lost:
+            self.is_paused = True
+            self.transport.pause_reading()
+
+    # -- Commands -----------------------------------------------------------------------------------------------------
+
+    def begin(self, message: bytes) -> None:
+        """Begins a command, or puts it into its line."""
+        started = time.perf_counter()
+        try:
+            shutdown.check()
+            command = commands.read(message, self.key)
+            limits.bodies.hold(len(message))
+        except Exception as error:
+            self.refuse(error, commands.request_id_of(message))
+            return
+        self.unanswered += 1
+        if command.line is None:
+            self.start(command, len(message), started)
+            return
+        line = self.lines.get(command.line)
+        if line is None:
+            line = self.lines[command.line] = Line(self.loop)
+        line.add(command.kind, partial(self.start, command, len(message), started))
+
+    def start(self, command: Command, size: int, started: float) -> None:
+        task = self.loop.create_task(self.run(command, size, started))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def run(self, command: Command, size: int, started: float) -> None:
+        """Runs a command to its answer. A command runs to its end even if the client has disconnected, as with HTTP."""
+        status = 200
+        try:
+            with limits.under_way(self.key.holder):
+                if command.op in CALLS:
+                    status = await self.call(command, started)
+                elif command.op == "subscribe":
+                    await self.subscribe(command)
+                elif command.op == "unsubscribe":
+                    self.unsubscribe(command)
+                else:
+                    self.send(frames.answer("pong", command.request_id, b"}"))
+        except Exception as error:
+            status = self.refuse(error, command.request_id)
+        finally:
+            limits.bodies.release(size)
+            metrics.request("WS", f"{ROUTE} {command.op}", status, time.perf_counter() - started)
+            self.answered(command.line)
+
+    async def call(self, command: Command, started: float) -> int:
+        """Runs the endpoint that answers this command over HTTP. Returns the status."""
+        _, endpoint, op = CALLS[command.op]
+        call: Call[Any, Any] = Call(self.key, {}, b"", b"", self.origin, started)
+        call.body, call.query = command.body, NO_QUERY.get(command.op)
+        act_for(call.actor)
+        done = await here().drive(endpoint.handler(call, command.topic))
+        self.send(frames.answer(op, command.request_id, done.body))
+        return done.status
+
+    async def subscribe(self, command: Command) -> None:
+        if self.is_lost:
+            return
+        if self.subscriptions is None:
+            self.subscriptions = Subscriptions(self.streams.hub, self.key, self.send, lambda: not self.is_slow)
+        await self.subscriptions.subscribe(command.body.watch(), command.request_id)
+
+    def unsubscribe(self, command: Command) -> None:
+        if self.subscriptions is None or not self.subscriptions.drop(command.topic):
+            raise NotFound(f"this socket does not follow {command.topic!r}", topic=command.topic)
+        self.send(frames.answer("unsubscribed", command.request_id, b'{"topic":"%b"}' % command.topic.encode()))
+
+    def answered(self, name: str | None) -> None:
+        self.unanswered -= 1
+        if name is not None and (line := self.lines.get(name)) is not None:
+            line.ended()
+            if line.is_empty:
+                del self.lines[name]
+        if self.closing is not None and not self.unanswered:
+            self.close(*self.closing)
+        elif self.inbox:
+            self.work()
+
+    def refuse(self, error: Exception, request_id: RequestId) -> int:
+        """Sends the refusal of a command. Returns its status."""
+        known = told_error(error, self.key)
+        self.send(frames.error(known, request_id))
+        return known.status
+
+    # -- Sending ------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the client does not take what was sent."""
+        return self.waiting_since is not None
+
+    def send(self, payload: bytes) -> None:
+        """Sends a text frame, unless the socket is closing."""
+        if self.protocol.state is State.OPEN and not self.is_lost:
+            self.protocol.send_text(payload)
+            self.flush()
+
+    def flush(self) -> None:
+        for data in self.protocol.data_to_send():
+            if self.is_lost:
+                return
+            if data:
+                self.transport.write(data)
+            else:
+                self.linger()
+
+    # -- The end ------------------------------------------------------------------------------------------------------
+
+    def close(self, code: int, reason: str) -> None:
+        """Sends a close frame. Then the socket ends soon, whether the client answers or not."""
+        if self.protocol.state is State.OPEN and not self.is_lost:
+            self.protocol.fail(code, reason[:LONGEST_REASON])
+            self.flush()
+
+    def linger(self) -> None:
+        """Ends our side. To close at once could reset the connection before the client has read the close frame."""
+        self.deadline = self.loop.time() + LINGER_SECONDS
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        else:
+            self.transport.close()
+
+    def end(self, code: str, message: str) -> None:
+        """Called by the registry: the key is no longer valid, or the process is about to exit.
+
+        At an exit, the commands that the server has begun are answered before the close frame.
+        """
+        if code == Unauthorized.code:
+            self.send(frames.event("error", code=code, message=message))
+            self.close(CloseCode.POLICY_VIOLATION, message)
+        elif not self.unanswered:
+            self.close(CloseCode.GOING_AWAY, message)
+        else:
+            self.closing = CloseCode.GOING_AWAY, message
+
+    def expire(self, now: float) -> None:
+        """Called by the server after the deadline: nothing arrived for PING_SECONDS, or the socket was to end."""
+        if self.protocol.state is not State.OPEN:
+            self.transport.abort()
+        elif (
+            self.is_paused
+        ):  # our side does not read, and the kernel ends the connection of a client that takes nothing
+            self.deadline = now + PING_SECONDS
+        elif self.was_pinged:
+            self.transport.abort()
+        else:
+            self.was_pinged, self.deadline = True, now + PING_SECONDS
+            self.protocol.send_ping(b"")
+            self.flush()
+
+    def drain(self) -> None:
+        """Called by the server, when it stops."""
+        self.close(CloseCode.GOING_AWAY, "this server is shutting down")
+
+    def abort(self) -> None:
+        self.transport.abort()
+
+    # -- Bounds (watch/outflow.py) ------------------------------------------------------------------------------------
+
+    @property
+    def waiting_bytes(self) -> int:
+        return self.transport.get_write_buffer_size()
+
+    def cut(self) -> None:
+        """Ends the socket without another frame, because its client takes none."""
+        self.is_cut = True
+        self.transport.abort()

@@ -1,0 +1,157 @@
+"""The topics that a socket follows. Their positions and readings are those of watch streams, in frames of their own.
+
+A socket holds no task for its subscriptions. A reading that is done, or a client that takes more, makes them send.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from base.clock import now_ms
+from base.errors import InvalidRequest
+from sockets.frames import TEXT, RequestId, answer, event
+from watch.api import Watched
+from watch.hub import Hub
+from watch.order import Order
+from watch.position import Position, State
+from watch.reading import Reading
+from watch.resume import FoundTopic, resume
+from watch.sessions import MOST_TOPICS, Watch, clamped_by, look_up
+from wire.keys import Key
+from wire.schema import Clamped
+
+
+class Subscribed(msgspec.Struct, kw_only=True):
+    """The body of the frame `subscribed`."""
+
+    topics: dict[str, Watched]
+    clamped: Clamped = msgspec.UNSET
+
+
+class Followed(NamedTuple):
+    """A position, and the nodes whose records the client does not want."""
+
+    position: Position
+    own_nodes: frozenset[str]
+
+
+class Subscriptions:
+    """The subscriptions of a socket, in the hub's event loop. Only `subscribe` waits. At most one reading is under way."""
+
+    def __init__(self, hub: Hub, key: Key, send: Callable[[bytes], None], may_send: Callable[[], bool]) -> None:
+        """`may_send`: whether the client takes what was sent."""
+        self.hub, self.key, self.send, self.may_send = hub, key, send, may_send
+        self.followed: dict[str, Followed] = {}
+        self.to_read: Order[Position] = Order(lambda position: hub.priorities.get(position.topic_id, 0))
+        self.reading: Reading | None = None
+        self.reading_position: Position | None = None
+        self.is_closed = self.is_due = False
+
+    # -- Commands -----------------------------------------------------------------------------------------------------
+
+    async def subscribe(self, wanted: Watch, request_id: RequestId) -> None:
+        """Follows topics. A topic that was followed before starts again. Raises TopicsError."""
+        if len(self.followed.keys() | wanted.topics.keys()) > MOST_TOPICS:
+            raise InvalidRequest(f"too many topics on one socket: expected at most {MOST_TOPICS}")
+        options, topics, starts = await self.hub.store.drive(look_up(wanted, self.key, False, now_ms()))
+        own_nodes, now = frozenset(options.nodes or ()), time.monotonic()
+        for name, start in starts.items():
+            self.drop(name)
+            view = options.view(name, self.key.prefixes)
+            self.followed[name] = Followed(Position(self.hub, self, name, start, view, now, TEXT), own_nodes)
+        new = [self.followed[name].position for name in starts]
+        for position in new:
+            position.follow()  # before the look-up, so that no later advance is missed
+        try:
+            found = await self.hub.find(list(starts))
+        except BaseException:
+            for position in new:
+                self.drop(position.name)
+            raise
+        if self.is_closed:
+            self.close()
+            return
+        shown = {each.name: Watched(starts[each.name].seq, each.head_seq, each.earliest_seq) for each in topics}
+        body = Subscribed(topics=shown, clamped=clamped_by(wanted))
+        self.send(answer("subscribed", request_id, msgspec.json.encode(body)))
+        for position in new:
+            self.begin(position, FoundTopic(*found[position.name]) if position.name in found else None)
+        self.send_soon()
+
+    def begin(self, position: Position, topic: FoundTopic | None) -> None:
+        position.resume(resume(position.reached, True, None, topic, False), topic)
+        if position.state is State.LIVE:
+            self.send(event("caught_up", topic=position.name, head_seq=position.seq))
+        elif position.state is State.GONE:
+            self.topic_deleted(position)
+        else:
+            self.to_read.add(position)
+
+    def drop(self, name: str) -> bool:
+        """Follows a topic no longer. Returns whether the socket followed the topic."""
+        followed = self.followed.pop(name, None)
+        if followed is None:
+            return False
+        followed.position.close()
+        self.to_read.drop(followed.position)
+        return True
+
+    def close(self) -> None:
+        self.is_closed = True
+        for name in list(self.followed):
+            self.drop(name)
+
+    # -- Called by the hub, the feeds and the socket ------------------------------------------------------------------
+
+    def read_soon(self, position: Position) -> None:
+        """Queues a read of this topic."""
+        if position.is_readable and self.follows(position):
+            self.to_read.add(position)
+            self.send_soon()
+
+    def topic_deleted(self, position: Position) -> None:
+        self.to_read.drop(position)
+        self.send(position.tell_gone())
+
+    def reading_done(self) -> None:
+        self.send_soon()
+
+    def send_soon(self) -> None:
+        """Sends in a step of its own, so that the caller serves its other streams whatever happens here."""
+        if not self.is_due:
+            self.is_due = True
+            self.hub.loop.call_soon(self.send_all)
+
+    # -- Sending ------------------------------------------------------------------------------------------------------
+
+    def send_all(self) -> None:
+        """Sends what was read, and asks for the next reading, until a reading is not done or the client is slow."""
+        self.is_due = False
+        while self.may_send() and not self.is_closed:
+            if self.reading is None:
+                if not self.to_read:
+                    return
+                self.ask(self.to_read.take())
+            reading, position = self.reading, self.reading_position
+            if reading is None or position is None or not reading.done:
+                return
+            self.reading = None
+            if self.follows(position) and (batch := position.taken(reading)) is not None:
+                for frame in position.advance(batch.without(self.followed[position.name].own_nodes)):
+                    if frame:
+                        self.send(frame)
+
+    def ask(self, position: Position) -> None:
+        reading = self.hub.feeds.ask(position.name, position.topic_id, position.seq, position.view, position.read_since)
+        self.reading, self.reading_position = reading, position
+        if not reading.done:
+            reading.waiting.append(self)
+
+    def follows(self, position: Position) -> bool:
+        """Returns False for a position that was dropped."""
+        followed = self.followed.get(position.name)
+        return followed is not None and followed.position is position

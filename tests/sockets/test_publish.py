@@ -1,0 +1,151 @@
+"""Publishing over a WebSocket: the answers and refusals of HTTP, and the order of many in flight."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from tests.instances import Instance
+from tests.sockets.client import Socket
+from tests.watch.wire import Api, new_name
+
+
+@pytest.fixture
+def api(server: Instance) -> Api:
+    return Api(server.port)
+
+
+@pytest.fixture
+def socket(server: Instance):
+    with Socket(server.port) as socket:
+        yield socket
+
+
+@pytest.fixture
+def topic() -> str:
+    return new_name("ws")
+
+
+def records(api: Api, topic: str) -> list[Any]:
+    return [each["data"] for each in api.done("POST", f"/v0/topics/{topic}/diff", {"limit": 1000})["records"]]
+
+
+def test_a_publish_is_acked_like_an_append(api: Api, socket: Socket, topic: str) -> None:
+    first = socket.publish(topic, "a", "b", node="n")
+    assert (first["op"], first["topic"], first["last_seq"], first["head_seq"]) == ("ack", topic, 2, 2)
+    assert first["created"] and first["performance"]["server_total_ms"] > 0
+    assert "seqs" not in first
+    assert socket.publish(topic, "c", return_seqs=True)["seqs"] == [3]
+    again = [socket.publish(topic, "d", idempotency_key="k") for _ in range(2)]
+    assert [(each["last_seq"], each["deduped"]) for each in again] == [(4, False), (4, True)]
+    assert records(api, topic) == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("more", [{}, {"idempotency_key": True}, {"some": True}])
+def test_publishes_in_flight_keep_their_order(api: Api, socket: Socket, topic: str, more: dict[str, Any]) -> None:
+    """Into a topic that the first of them creates; with a key, without, and mixed."""
+
+    def key(n: int) -> dict[str, str]:
+        return {"idempotency_key": f"k{n}"} if "idempotency_key" in more or ("some" in more and n % 3 == 0) else {}
+
+    numbers = [socket.send("publish", topic=topic, records=[{"data": n}], **key(n)) for n in range(300)]
+    seqs = [socket.answer(number)["last_seq"] for number in numbers]
+    assert seqs == list(range(1, 301))
+    assert records(api, topic) == list(range(300))
+
+
+REFUSED: list[dict[str, Any]] = [
+    {"records": []},
+    {"records": [{"dat": 1}]},
+    {"records": [{"data": 1, "tag": 7}]},
+    {"records": [{"data": 1, "tag": ""}]},
+    {"records": [{"data": 1, "node": "n" * 129}]},
+    {"records": [{"data": 1, "meta": [1]}]},
+    {"records": [{"data": 1}], "idempotency_key": ""},
+    {"records": [{"data": 1}], "create": False},
+    {"records": [{"data": 1}], "expected_head": 7},
+    {"records": [{"data": 1}], "config": {"cap_records": -1}},
+    {"records": [{"data": 1}], "idempotency_ky": "k"},
+    {"records": [{"data": "x" * (1024 * 1024)}]},
+    {"records": [{"data": 1}] * 10_001},
+    {},
+]
+
+
+@pytest.mark.parametrize("body", REFUSED, ids=lambda body: json.dumps(body)[:50])
+def test_a_refusal_is_that_of_http(api: Api, socket: Socket, topic: str, body: dict[str, Any]) -> None:
+    over_http = api.call("POST", f"/v0/topics/{topic}", body)
+    assert over_http.status >= 400
+    refused = socket.ask("publish", topic=topic, **body)
+    assert refused.pop("op") == "error"
+    assert isinstance(refused.pop("request_id"), int)
+    assert refused == over_http.body["error"]
+    assert socket.ask("ping")["op"] == "pong"
+
+
+@pytest.mark.parametrize(
+    ("message", "code", "request_id"),
+    [
+        ("nonsense", "invalid_request", None),
+        ("[]", "invalid_request", None),
+        ('{"request_id": "x"}', "invalid_request", "x"),
+        ('{"op": "dance", "request_id": "x"}', "invalid_request", "x"),
+        ('{"op": "ping", "more": 1, "request_id": 7}', "invalid_request", 7),
+        ('{"op": "ping", "request_id": {"a": 1}}', "invalid_request", None),
+        ('{"op": "publish", "records": [{"data": 1}], "request_id": "x"}', "invalid_request", "x"),
+        ('{"op": "publish", "topic": "a/b", "records": [{"data": 1}], "request_id": "x"}', "invalid_request", "x"),
+        ('{"op": "publish", "topic": "t", "copy": true, "records": [{"data": 1}]}', "invalid_request", None),
+        ('{"op": "unsubscribe", "topic": "t", "request_id": "x"}', "not_found", "x"),
+        ("[" * 100_000, "invalid_request", None),
+    ],
+)
+def test_an_error_ends_no_socket(socket: Socket, message: str, code: str, request_id: Any) -> None:
+    socket.connection.send(message)
+    error = socket.receive()
+    assert (error["op"], error["code"], error.get("request_id")) == ("error", code, request_id)
+    assert socket.ask("ping")["op"] == "pong"
+
+
+def closed(socket: Socket) -> int:
+    """The code with which the server ends the socket."""
+    with pytest.raises(ConnectionClosed) as caught:
+        while True:
+            socket.receive()
+    assert caught.value.rcvd is not None
+    return caught.value.rcvd.code
+
+
+def test_frames_that_are_no_commands_close_the_socket(server: Instance) -> None:
+    with Socket(server.port) as binary:
+        binary.connection.send(b"{}")
+        assert closed(binary) == 1003
+    with Socket(server.port) as invalid:
+        invalid.connection.send(b"\xff", text=True)
+        assert closed(invalid) == 1007
+    with Socket(server.port) as huge:
+        huge.connection.send("x" * (64 * 1024 * 1024 + 1))
+        assert closed(huge) == 1009
+
+
+def test_a_message_may_come_in_fragments(api: Api, socket: Socket, topic: str) -> None:
+    whole = json.dumps({"op": "publish", "topic": topic, "records": [{"data": "é" * 1000}]}, ensure_ascii=False)
+    socket.connection.send(whole[at : at + 7] for at in range(0, len(whole), 7))
+    assert socket.receive()["op"] == "ack"
+    assert records(api, topic) == ["é" * 1000]
+
+
+def test_only_a_handshake_opens_a_socket(api: Api, server: Instance) -> None:
+    plain = api.call("GET", "/v0/ws")
+    assert (plain.status, plain.body["error"]["code"], plain.headers["upgrade"]) == (426, "upgrade_required", "websocket")
+    assert api.call("POST", "/v0/ws", {}).status == 405
+    for origin, is_allowed in ((f"http://127.0.0.1:{server.port}", True), ("https://evil.example", False), ("null", False)):
+        if is_allowed:
+            with Socket(server.port, origin=origin) as socket:
+                assert socket.ask("ping")["op"] == "pong"
+            continue
+        with pytest.raises(InvalidStatus) as caught:
+            Socket(server.port, origin=origin)
+        assert caught.value.response.status_code == 403

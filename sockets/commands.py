@@ -14,6 +14,7 @@ from queues.api import jobs
 from queues.api.shapes import AckRequest, ClaimRequest, ExtendRequest, NackRequest
 from sockets.frames import RequestId
 from topics.api.records import append_records
+from topics.cache import cached
 from topics.diff import Match, Seq
 from topics.records import Append
 from watch.sessions import Selection, Start, Watch
@@ -171,9 +172,20 @@ def read(message: bytes, key: Key) -> Command:
         return Command(given.op, topic, given.request_id, body, None, None)
     if body.copy:
         raise InvalidRequest("a socket takes no copy: send it with POST /v0/topics/:topic", field="copy")
-    # An append that expects a head is alone in its wave, because its head is that of the append before it.
-    kind = "keyed" if body.idempotency_key is not None else "plain"
-    return Command(given.op, topic, given.request_id, body, topic, kind if body.expected_head is None else None)
+    if body.config is not None:
+        key.check("admin")
+    return Command(given.op, topic, given.request_id, body, topic, kind_of(body, topic))
+
+
+def kind_of(wanted: Publish, topic: str) -> str | None:
+    """Returns the kind of an append for its line. None: the append is alone in its wave.
+
+    The head that an append expects is that of the append before it. If the topic may be absent, appends with a key do not wait for
+    one another, because each would create the topic.
+    """
+    if wanted.expected_head is not None or (wanted.keyed and cached(topic) is None):
+        return None
+    return "keyed" if wanted.keyed else "plain"
 
 
 def is_id(json: bytes) -> bool:

@@ -19,11 +19,12 @@ def event(name: str, **data: Any) -> bytes:
     return msgspec.json.encode({"op": name.replace("-", "_"), **data})
 
 
-def answer(op: str, request_id: RequestId, body: bytes) -> bytes:
+def answer(op: str, request_id: RequestId, body: bytes = b"{}") -> bytes:
     """Returns the frame that answers a command. `body`: a JSON object, the answer of an endpoint."""
+    rest = b"}" if body == b"{}" else b"," + body[1:]
     if request_id is UNSET:
-        return b'{"op":"%b",%b' % (op.encode(), body[1:])
-    return b'{"op":"%b","request_id":%b,%b' % (op.encode(), bytes(request_id), body[1:])
+        return b'{"op":"%b"%b' % (op.encode(), rest)
+    return b'{"op":"%b","request_id":%b%b' % (op.encode(), bytes(request_id), rest)
 
 
 def error(refused: TopicsError, request_id: RequestId = UNSET) -> bytes:

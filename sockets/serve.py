@@ -6,6 +6,7 @@ from django.conf import settings
 from websockets.datastructures import Headers
 from websockets.extensions.permessage_deflate import ServerPerMessageDeflateFactory
 from websockets.http11 import Request as Handshake
+from websockets.protocol import Protocol, Side, State
 from websockets.server import ServerProtocol
 
 from base.errors import Forbidden, InvalidRequest, MethodNotAllowed, UpgradeRequired
@@ -60,19 +61,18 @@ def check_origin(headers: dict[bytes, bytes]) -> None:
         )
 
 
-def shake_hands(request: Request) -> tuple[ServerProtocol, list[tuple[bytes, bytes]]]:
+def shake_hands(request: Request) -> tuple[Protocol, list[tuple[bytes, bytes]]]:
     """Returns the protocol of a new socket, and the headers of the answer. Raises UpgradeRequired or InvalidRequest."""
     if not request.is_upgrade:
         raise UpgradeRequired("this path is a WebSocket: connect with a WebSocket client")
-    protocol = ServerProtocol(
-        extensions=[DEFLATE] if settings.TOPICS_WS_DEFLATE else None, max_size=settings.TOPICS_MAX_BODY_BYTES
-    )
+    handshake = ServerProtocol(extensions=[DEFLATE] if settings.TOPICS_WS_DEFLATE else None)
     headers = Headers((name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers)
-    answer = protocol.accept(Handshake(request.target.decode("latin-1"), headers))
+    answer = handshake.accept(Handshake(request.target.decode("latin-1"), headers))
     if answer.status_code != 101:
-        raise InvalidRequest(f"invalid handshake: {protocol.handshake_exc}")
-    protocol.send_response(answer)
-    protocol.data_to_send()  # the HTTP server sends the answer
+        raise InvalidRequest(f"invalid handshake: {handshake.handshake_exc}")
+    # The parser of ServerProtocol would wait for a request, which the HTTP server has read.
+    protocol = Protocol(Side.SERVER, state=State.OPEN, max_size=settings.TOPICS_MAX_BODY_BYTES)
+    protocol.extensions = handshake.extensions
     del answer.headers["date"]  # it is in request.added
     return protocol, [(name.lower().encode(), value.encode()) for name, value in answer.headers.raw_items()]
 

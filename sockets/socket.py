@@ -14,8 +14,7 @@ from typing import Any, cast
 
 from django.conf import settings
 from websockets.frames import CloseCode, Frame, Opcode
-from websockets.protocol import State
-from websockets.server import ServerProtocol
+from websockets.protocol import Protocol, State
 
 from base.errors import NotFound, Throttled, Unauthorized
 from http1.deadlines import NEVER
@@ -77,7 +76,7 @@ class Socket(asyncio.Protocol):
     server: Server
     transport: asyncio.Transport
 
-    def __init__(self, streams: Registry, key: Key, origin: str, protocol: ServerProtocol) -> None:
+    def __init__(self, streams: Registry, key: Key, origin: str, protocol: Protocol) -> None:
         self.streams, self.key, self.origin, self.protocol = streams, key, origin, protocol
         self.loop = streams.hub.loop
         self.deadline = NEVER
@@ -235,7 +234,7 @@ class Socket(asyncio.Protocol):
                 elif command.op == "unsubscribe":
                     self.unsubscribe(command)
                 else:
-                    self.send(frames.answer("pong", command.request_id, b"}"))
+                    self.send(frames.answer("pong", command.request_id))
         except Exception as error:
             status = self.refuse(error, command.request_id)
         finally:

@@ -33,7 +33,7 @@ def guarded() -> Iterator[Instance]:
 
 KEYED = ["/v0/topics", "/v0/topics/x", "/v0/topics/x/diff", "/v0/topics/x/records", "/v0/watch", "/v0/metrics"]
 STREAMS = ["/v0/watch/wid_x", "/v0/topics/x/events", "/v0/topics/x/work", "/v0/topics/x/groups/g/stream"]
-NOTHING = ["/v0/ws", "/v0/topics/x/none", "/v0/none", "/v0/topics/a/b/events", "/v0/health/x", "/v0/docs/"]
+NOTHING = ["/v0/topics/x/none", "/v0/none", "/v0/topics/a/b/events", "/v0/health/x", "/v0/docs/"]
 OPEN = ["/", "/v0/docs", "/v0/schema", "/admin/", "/admin/login/"]
 PROBES = ["/v0/health", "/v0/ready", "/healthz", "/readyz"]
 
@@ -235,7 +235,7 @@ def test_a_length_that_is_none(guarded: Instance, length: str) -> None:
     assert raw.ask(guarded.port, head + b"{   }").status == 400
 
 
-@pytest.mark.parametrize("path", ["/v0/ws", "/v0/watch/wid_x", "/v0/topics/x/events", "/v0/health", "/none"])
+@pytest.mark.parametrize("path", ["/v0/watch/wid_x", "/v0/topics/x/events", "/v0/health", "/none"])
 def test_a_websocket_is_refused(guarded: Instance, path: str) -> None:
     upgrade = ("upgrade: websocket", "connection: Upgrade", "sec-websocket-version: 13")
     head = raw.request("GET", path, *upgrade, "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==", KEY)

@@ -36,7 +36,8 @@ def records(api: Api, topic: str) -> list[Any]:
 def test_a_publish_is_acked_like_an_append(api: Api, socket: Socket, topic: str) -> None:
     first = socket.publish(topic, "a", "b", node="n")
     assert (first["op"], first["topic"], first["last_seq"], first["head_seq"]) == ("ack", topic, 2, 2)
-    assert first["created"] and first["performance"]["server_total_ms"] > 0
+    assert first["created"]
+    assert first["performance"]["server_total_ms"] > 0
     assert "seqs" not in first
     assert socket.publish(topic, "c", return_seqs=True)["seqs"] == [3]
     again = [socket.publish(topic, "d", idempotency_key="k") for _ in range(2)]
@@ -61,7 +62,7 @@ REFUSED: list[dict[str, Any]] = [
     {"records": []},
     {"records": [{"dat": 1}]},
     {"records": [{"data": 1, "tag": 7}]},
-    {"records": [{"data": 1, "tag": ""}]},
+    {"records": [{"data": 1, "tag": "t" * 300}]},
     {"records": [{"data": 1, "node": "n" * 129}]},
     {"records": [{"data": 1, "meta": [1]}]},
     {"records": [{"data": 1}], "idempotency_key": ""},
@@ -112,8 +113,7 @@ def test_an_error_ends_no_socket(socket: Socket, message: str, code: str, reques
 def closed(socket: Socket) -> int:
     """The code with which the server ends the socket."""
     with pytest.raises(ConnectionClosed) as caught:
-        while True:
-            socket.receive()
+        socket.until(lambda frame: False)
     assert caught.value.rcvd is not None
     return caught.value.rcvd.code
 
@@ -139,9 +139,17 @@ def test_a_message_may_come_in_fragments(api: Api, socket: Socket, topic: str) -
 
 def test_only_a_handshake_opens_a_socket(api: Api, server: Instance) -> None:
     plain = api.call("GET", "/v0/ws")
-    assert (plain.status, plain.body["error"]["code"], plain.headers["upgrade"]) == (426, "upgrade_required", "websocket")
+    assert (plain.status, plain.body["error"]["code"], plain.headers["upgrade"]) == (
+        426,
+        "upgrade_required",
+        "websocket",
+    )
     assert api.call("POST", "/v0/ws", {}).status == 405
-    for origin, is_allowed in ((f"http://127.0.0.1:{server.port}", True), ("https://evil.example", False), ("null", False)):
+    for origin, is_allowed in (
+        (f"http://127.0.0.1:{server.port}", True),
+        ("https://evil.example", False),
+        ("null", False),
+    ):
         if is_allowed:
             with Socket(server.port, origin=origin) as socket:
                 assert socket.ask("ping")["op"] == "pong"

@@ -180,8 +180,8 @@ def read(message: bytes, key: Key) -> Command:
 def kind_of(wanted: Publish, topic: str) -> str | None:
     """Returns the kind of an append for its line. None: the append is alone in its wave.
 
-    The head that an append expects is that of the append before it. If the topic may be absent, appends with a key do not wait for
-    one another, because each would create the topic.
+    The head that an append expects is that of the append before it. If the topic may be absent, each append with a key has a
+    transaction of its own, which creates the topic. Such transactions end in any order.
     """
     if wanted.expected_head is not None or (wanted.keyed and cached(topic) is None):
         return None

@@ -112,10 +112,14 @@ def test_two_workers_share_the_jobs(api: Api, queue: str, work: Work) -> None:
     assert sorted(got["a"] + got["b"]) == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_stream_of_a_higher_priority_gets_jobs_first(api: Api, queue: str, work: Work) -> None:
+def test_a_stream_of_a_higher_priority_gets_jobs_first(instances: Any, work: Work) -> None:
+    """In one web process."""
+    instance, queue = instances(WEB_WORKERS="1"), "q"
+    api = Api(instance.port)
+    api.done("PUT", f"/v0/topics/{queue}", {"type": "queue", "lease_ms": 60_000})
     api.append(queue, *({"data": n} for n in range(42)))
-    _, low = work(queue)
-    _, high = work(queue, priority=5)
+    _, low = work(queue, port=instance.port)
+    _, high = work(queue, port=instance.port, priority=5)
     higher_first = 0
     held = [next(low), next(high)]
     for _ in range(20):

@@ -47,7 +47,7 @@ class WorkQuery(StreamQuery):
     lease_ms: LeaseMs | None = None
     """Milliseconds after which a job comes back: 100 to 86400000. Absent: the `lease_ms` of the queue."""
     priority: Annotated[int, Meta(ge=0, le=MAX_PRIORITY)] = 0
-    """0 to 1000. Of the streams of a queue in one web process, those with a higher priority get jobs first."""
+    """0 to 1000. Among the streams of a queue in one web process, a higher priority gets jobs first."""
 
 
 class Lease(msgspec.Struct):

@@ -180,10 +180,10 @@ def read(message: bytes, key: Key) -> Command:
 def kind_of(wanted: Publish, topic: str) -> str | None:
     """Returns the kind of an append for its line. None: the append is alone in its wave.
 
-    The head that an append expects is that of the append before it. If the topic may be absent, each append with a key has a
-    transaction of its own, which creates the topic. Such transactions end in any order.
+    The head that an append expects is that of the append before it. If the topic may be absent, each append may create it, and
+    the others are repeated in any order.
     """
-    if wanted.expected_head is not None or (wanted.keyed and cached(topic) is None):
+    if wanted.expected_head is not None or cached(topic) is None:
         return None
     return "keyed" if wanted.keyed else "plain"
 

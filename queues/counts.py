@@ -8,7 +8,7 @@ from store.script import Script, Statement, atomically
 from topics.cache import CachedTopic
 from topics.hooks import JobCounts
 
-COUNTS = "SELECT ready, in_flight, dead_lettered FROM queue_counts(%s, %s, %s, %s)"
+COUNTS = "SELECT ready, in_flight, dead_lettered, delayed, oldest_ready_ms FROM queue_counts(%s, %s, %s, %s)"
 FORGET = "SELECT queue_forget(%s, %s, %s, %s)"
 # Each statement finds few or no rows by its primary key. The first one locks out claims of the queue.
 DROP = (

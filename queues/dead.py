@@ -18,9 +18,15 @@ from topics.judged import append_once
 from topics.records import Append, Rows
 
 log = logging.getLogger(__name__)
-SPENT = "SELECT seq, deliveries, node, tag, meta, data FROM queue_spent(%s, %s, %s, %s, %s, %s::bigint[])"
+SPENT = "SELECT seq, deliveries, node, tag, meta, data, error FROM queue_spent(%s, %s, %s, %s, %s, %s::bigint[])"
 DROP = "SELECT queue_drop(%s, %s, %s, %s, %s, %s::bigint[])"
-FROM, DELIVERIES, SEQ = "$dead_letter_from", "$dead_letter_deliveries", "$dead_letter_src_seq"
+FROM, DELIVERIES, SEQ, ERROR = (
+    "$dead_letter_from",
+    "$dead_letter_deliveries",
+    "$dead_letter_src_seq",
+    "$dead_letter_error",
+)
+STAMP = frozenset((FROM, DELIVERIES, SEQ, ERROR))  # the fields of meta that a job gets when it becomes a dead letter
 
 
 def bury(topic: CachedTopic, seqs: list[int], now: int, at: int | None) -> Script[None]:
@@ -70,8 +76,11 @@ def move(topic: CachedTopic, dest: CachedTopic, seqs: list[int], now: int, at: i
 
 
 def dead_letters(queue: str, found: Any) -> Rows:
-    """Returns the jobs as records of the dead letter topic. The data stays as it was sent, and meta gets three more fields."""
-    metas = [stamped(meta, {FROM: queue, DELIVERIES: deliveries, SEQ: seq}) for seq, deliveries, _, _, meta, _ in found]
+    """Returns the jobs as records of the dead letter topic. The data stays as it was sent, and meta gets more fields."""
+    metas = [
+        stamped(meta, {FROM: queue, DELIVERIES: deliveries, SEQ: seq} | ({} if error is None else {ERROR: error}))
+        for seq, deliveries, _, _, meta, _, error in found
+    ]
     data = [msgspec.Raw(row[5].encode()) for row in found]
     sizes = [len(each) + len(meta) for each, meta in zip(data, metas, strict=True)]
     return Rows(data, [row[3] for row in found], [row[2] for row in found], metas, sizes, sum(sizes))
@@ -81,5 +90,5 @@ def stamped(meta: str | None, stamp: dict[str, Any]) -> msgspec.Raw:
     """Returns meta with the fields of the stamp, which replace those of an earlier move. Other fields keep their text."""
     fields = msgspec.json.decode(meta or b"{}", type=dict[str, msgspec.Raw])
     # The stamp of a router stays the last field (topics/stamps.py).
-    others = {name: value for name, value in fields.items() if name not in stamp}
+    others = {name: value for name, value in fields.items() if name not in STAMP}
     return msgspec.Raw(msgspec.json.encode({**stamp, **others}))

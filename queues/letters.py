@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from base.errors import Outdated
 from base.names import TOPIC_NAME
-from queues.dead import DELIVERIES, FROM, SEQ
+from queues.dead import FROM
 from store.script import Script, Statement
 from topics.cache import CachedTopic, as_known
 from topics.diff import MAX_BYTES, Diff, Match, Seq, read_window
@@ -19,7 +19,6 @@ from wire.parse import Destruction
 
 LETTERS = "SELECT seq, node, tag, meta, data, size FROM queue_letters(%s, %s, %s, %s::bigint[], %s)"
 MOST_LETTERS = 1_000  # of one call
-STAMP = (FROM, DELIVERIES, SEQ)  # the fields of meta that a job got when it became a dead letter
 NO_META = msgspec.Raw(b"{}")
 
 

@@ -18,9 +18,9 @@ from base.errors import (
     TopicSealed,
     TopicsError,
 )
-from queues.dead import FROM
+from queues.dead import FROM, STAMP
 from queues.leases import in_queue
-from queues.letters import LETTERS, STAMP, Choice, choose
+from queues.letters import LETTERS, Choice, choose
 from store import disk
 from store.script import Script, Statement, atomically
 from topics import wake

@@ -14,7 +14,7 @@ from topics.models import Topic
 
 HELD = "%s, %s, %s, %s, %s, %s::int[], %s::text[], %s::bigint[], %s::uuid[]"
 ACK = f"SELECT n, seq, deadline FROM queue_ack({HELD})"
-NACK = f"SELECT n, seq, deadline FROM queue_nack({HELD}, %s::bigint[])"
+NACK = f"SELECT n, seq, deadline FROM queue_nack({HELD}, %s::bigint[], %s::text[])"
 EXTEND = f"SELECT n, seq, deadline FROM queue_extend({HELD}, %s::bigint[])"
 NO_LEASE = UUID(int=0)  # the id of no lease
 
@@ -55,13 +55,13 @@ def parsed(lease_id: str | None) -> UUID | None:
 
 
 class Settle(LeaseStep[Settled], Generic[T]):
-    """A call on leases of a node. `value`: the last argument of the call, if it has one."""
+    """A call on leases of a node. `values`: the last arguments of the call."""
 
     sql = ""
 
-    def __init__(self, topic: CachedTopic, held: Holding, value: int | None, *args: int | None) -> None:
+    def __init__(self, topic: CachedTopic, held: Holding, values: tuple[Any, ...], *args: int | None) -> None:
         super().__init__(topic, *args)
-        self.held, self.value, self.weight = held, value, max(len(held.seqs), 1)
+        self.held, self.values, self.weight = held, values, max(len(held.seqs), 1)
 
     @classmethod
     def statement(cls, known: tuple[Any, ...], batch: Sequence[Self]) -> Statement:
@@ -69,8 +69,8 @@ class Settle(LeaseStep[Settled], Generic[T]):
         nodes = [each.held.node for each in batch for _ in each.held.seqs]
         seqs = [seq for each in batch for seq in each.held.seqs]
         ids = [id and str(id) for each in batch for id in each.held.ids]
-        values = [each.value for each in batch]
-        return Statement(cls.sql, (*known, places, nodes, seqs, ids, *([] if values[0] is None else [values])))
+        values = zip(*(each.values for each in batch), strict=True)
+        return Statement(cls.sql, (*known, places, nodes, seqs, ids, *map(list, values)))
 
     @classmethod
     def told(cls, batch: Sequence[Self], rows: Rows) -> list[Settled]:
@@ -97,22 +97,26 @@ class Ack(Settle[Any]):
 
 
 class Nack(Settle[Any]):
+    """`values`: the delay in ms, and the error that the job keeps (None: the error that it has)."""
+
     sql = NACK
 
 
 class Extend(Settle[Any]):
+    """`values`: the new lease in ms."""
+
     sql = EXTEND
 
 
 def settle(
-    kind: type[Settle[Any]], name: str, held: Holding, value: int | None, now: int, at: int | None = None
+    kind: type[Settle[Any]], name: str, held: Holding, values: tuple[Any, ...], now: int, at: int | None = None
 ) -> Script[Settled]:
-    """Acks, nacks or extends. `value`: the delay of a nack or the new lease of an extend, in ms. `at`: as in a claim.
+    """Acks, nacks or extends. `values`: the last arguments of a nack or an extend. `at`: as in a claim.
 
     Raises TopicNotFound, NotAQueue, TopicSealed or NotReady.
     """
 
     def work(topic: CachedTopic) -> Script[Settled | None]:
-        return (yield kind(topic, held, value, at, topic.expired_ts(now)))
+        return (yield kind(topic, held, values, at, topic.expired_ts(now)))
 
     return in_queue(name, now, work)

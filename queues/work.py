@@ -207,7 +207,7 @@ class WorkStream:
         if self.held:
             held = holding(self.node, list(self.held), list(self.held.values()))
             try:
-                await self.hub.store.drive(settle(Nack, self.topic, held, 0, now_ms()))
+                await self.hub.store.drive(settle(Nack, self.topic, held, (0, None), now_ms()))
                 tell(self.topic, [])
             except TopicsError as error:
                 log.warning(

@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import msgspec
 
@@ -25,6 +27,8 @@ TICK_SECONDS = 0.05  # between two looks at the running commands
 IDLE_SECONDS = 0.5  # between two claims of an empty queue
 AWAY_SECONDS = 2.0  # between two calls while the server does not answer
 END_SECONDS = 5.0  # for a command to end after SIGTERM
+MOST_TAIL_BYTES = 4_096  # of standard error, in which the last line is found
+MOST_ERROR = 500  # characters of the error that a failed job keeps: at most 2,000 bytes
 
 
 class Claimed(msgspec.Struct):
@@ -43,11 +47,34 @@ class Answer(msgspec.Struct):
     claimed: list[Claimed]
 
 
+class Complaints(threading.Thread):
+    """Passes the standard error of a command on to ours, and keeps its last line."""
+
+    def __init__(self, source: IO[bytes]) -> None:
+        super().__init__(daemon=True)
+        self.source, self.tail = source, b""
+        self.start()
+
+    def run(self) -> None:
+        with self.source:
+            while chunk := os.read(self.source.fileno(), MOST_TAIL_BYTES):
+                sys.stderr.buffer.write(chunk)
+                sys.stderr.buffer.flush()
+                self.tail = (self.tail + chunk)[-MOST_TAIL_BYTES:]
+
+    def last_line(self) -> str:
+        """Returns the last line at the end of the command. Another process can keep the pipe open, so this waits for a second."""
+        self.join(1.0)
+        lines = [line.strip() for line in self.tail.decode(errors="replace").splitlines()]
+        return next((line for line in reversed(lines) if line), "")
+
+
 class Running(NamedTuple):
-    """A job and its command."""
+    """A job, its command, and what the command says on standard error."""
 
     job: Claimed
     process: subprocess.Popen[bytes]
+    complaints: Complaints
 
 
 class Worker:
@@ -115,16 +142,18 @@ class Worker:
         self.is_empty = not claimed
         self.claims_at = time.monotonic() + (IDLE_SECONDS if self.is_empty else 0)
         for job in claimed:
-            self.running.append(Running(job, self.begin(job)))
+            self.running.append(self.begin(job))
 
-    def begin(self, job: Claimed) -> subprocess.Popen[bytes]:
+    def begin(self, job: Claimed) -> Running:
         """Starts the command, with the job's JSON as its input."""
         told = {"TOPIC": self.topic, "SEQ": job.seq, "TAG": job.tag, "DELIVERIES": job.deliveries}
         environment = {**os.environ, **{f"TOPICS_JOB_{name}": str(value) for name, value in told.items()}}
         with tempfile.TemporaryFile() as given:  # a file and no pipe, because a command can leave its input unread
             given.write(bytes(job.data) + b"\n")
             given.seek(0)
-            return subprocess.Popen(self.command, stdin=given, env=environment)
+            process = subprocess.Popen(self.command, stdin=given, stderr=subprocess.PIPE, env=environment)
+        assert process.stderr is not None
+        return Running(job, process, Complaints(process.stderr))
 
     def finish(self, ended: Running) -> None:
         """Acks a job whose command succeeded, and gives back any other."""
@@ -133,8 +162,11 @@ class Worker:
             if self.settle("ack", [job]):
                 say(f"job {job.seq} is done, but its lease had ended: another worker can do the job again")
             return
-        say(f"job {job.seq} failed with exit code {code} (delivery {job.deliveries})")
-        self.settle("nack", [job], delay_ms=self.delay_ms)
+        why = f"exit code {code}" if code > 0 else f"signal {-code}"
+        last = ended.complaints.last_line()
+        say(f"job {job.seq} failed with {why} (delivery {job.deliveries})")
+        error = f"{why}: {last}" if last else why
+        self.settle("nack", [job], delay_ms=self.delay_ms, error=error.replace("\0", "")[:MOST_ERROR])
 
     def extend(self) -> None:
         """Extends the leases of the running jobs, and ends the commands whose leases are lost."""

@@ -12,11 +12,14 @@ from wire.keys import Key
 
 
 class JobCounts(NamedTuple):
-    """The numbers of ready jobs, of jobs in flight, and of jobs that were moved to the dead letter topic."""
+    """The numbers of ready jobs, of jobs in flight, of jobs that were moved to the dead letter topic, and of delayed jobs.
+    `oldest_ready_ms`: for how long the oldest ready job has been ready, or None without a ready job."""
 
     ready: int
     in_flight: int
     dead_lettered: int
+    delayed: int
+    oldest_ready_ms: int | None
 
 
 class Hooks(NamedTuple):

@@ -93,7 +93,7 @@ def render_claimed(topic: str, jobs: str, done: Claimed, wanted: int, started: f
 )
 def ack_jobs(call: Call[AckRequest, None], topic: str) -> Script[Answer]:
     """Delete jobs that are done. An ack can be repeated."""
-    done = yield from settle(Ack, topic, call.body.held(), None, now_ms())
+    done = yield from settle(Ack, topic, call.body.held(), (), now_ms())
     tell(topic, list(done.done))
     return call.answer(
         AckAnswer(
@@ -116,14 +116,14 @@ def ack_jobs(call: Call[AckRequest, None], topic: str) -> Script[Answer]:
     answers={200: NackAnswer},
     errors=(*REFUSALS, BatchTooLarge),
     tells=DESCRIBED,
-    example={**EXAMPLE, "delay_ms": 1000},
+    example={**EXAMPLE, "delay_ms": 1000, "error": "exit code 1"},
     names=NAMES,
     needs_body=True,
     tag=TAG,
 )
 def nack_jobs(call: Call[NackRequest, None], topic: str) -> Script[Answer]:
     """Give jobs back, so that workers can claim them again."""
-    done = yield from settle(Nack, topic, call.body.held(), call.body.delay_ms, now_ms())
+    done = yield from settle(Nack, topic, call.body.held(), call.body.release(), now_ms())
     tell(topic, list(done.done))
     return call.answer(
         NackAnswer(
@@ -153,7 +153,7 @@ def nack_jobs(call: Call[NackRequest, None], topic: str) -> Script[Answer]:
 )
 def extend_jobs(call: Call[ExtendRequest, None], topic: str) -> Script[Answer]:
     """Give leases that have not ended a new deadline."""
-    done = yield from settle(Extend, topic, call.body.held(), call.body.lease_ms, now_ms())
+    done = yield from settle(Extend, topic, call.body.held(), (call.body.lease_ms,), now_ms())
     return call.answer(
         ExtendAnswer(
             topic=topic,

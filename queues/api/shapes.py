@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from base.bounds import check_token
 from base.errors import BatchTooLarge, InvalidRequest
 from base.names import check_node
 from queues.claim import MOST_JOBS
@@ -22,6 +23,7 @@ InFlight = Annotated[int, Meta(description="Jobs that a node holds.")]
 Skipped = Annotated[
     list[int], Meta(description="Seqs of jobs that the node does not hold, or no longer under this lease.")
 ]
+MOST_ERROR_BYTES = 2_048
 DelayMs = Annotated[int, Meta(ge=0, le=86_400_000)]
 
 
@@ -70,6 +72,14 @@ class NackRequest(HeldRequest):
 
     delay_ms: DelayMs = 0
     """Milliseconds until the jobs are ready again: 0 to 86400000."""
+    error: str | None = None
+    """Why the jobs failed: up to 2048 bytes. A dead letter keeps the last error as `meta.$dead_letter_error`."""
+
+    def release(self) -> tuple[int, str | None]:
+        """Returns the delay, and the error without an empty text. Raises InvalidRequest."""
+        if self.error is not None:
+            check_token("error", self.error, MOST_ERROR_BYTES)
+        return self.delay_ms, self.error or None
 
 
 class ExtendRequest(HeldRequest, kw_only=True):

@@ -10,7 +10,12 @@ OBJECTS = Objects(
         "functions/queue_deal",
         "functions/queue_letters",
     ),
-    replaces=("functions/queue_claim",),
+    replaces=(
+        "functions/queue_counts",
+        "functions/queue_claim",
+        "functions/queue_nack",
+        "functions/queue_spent",
+    ),
 )
 
 

@@ -13,10 +13,12 @@ class Job:
 
     seq: int
     data: Any
+    ts: int
     deliveries: int = 0
     node: str | None = None
     lease: str | None = None
     deadline: int | None = None
+    error: str | None = None
 
     def is_in_flight(self, now: int) -> bool:
         return self.deadline is not None and self.deadline > now and self.node is not None
@@ -29,14 +31,17 @@ class Job:
 class Queue:
     max_deliveries: int = 0
     jobs: dict[int, Job] = field(default_factory=dict)
-    dead: list[tuple[int, int, Any]] = field(default_factory=list)  # seq, deliveries, data
+    dead: list[Job] = field(default_factory=list)  # the jobs in the dead letter topic
+    moved: int = 0  # to the dead letter topic, ever
 
-    def append(self, seq: int, data: Any) -> None:
-        self.jobs[seq] = Job(seq, data)
+    def append(self, seq: int, data: Any, now: int) -> None:
+        self.jobs[seq] = Job(seq, data, now)
 
-    def counts(self, now: int) -> tuple[int, int, int]:
+    def counts(self, now: int) -> tuple[int, int, int, int, int | None]:
         jobs = self.jobs.values()
-        return sum(job.is_ready(now) for job in jobs), sum(job.is_in_flight(now) for job in jobs), len(self.dead)
+        ready = [now - (job.ts if job.deadline is None else job.deadline) for job in jobs if job.is_ready(now)]
+        in_flight = sum(job.is_in_flight(now) for job in jobs)
+        return len(ready), in_flight, self.moved, len(jobs) - len(ready) - in_flight, max(ready, default=None)
 
     def claim(self, most: int, now: int, most_bytes: int) -> list[Job]:
         """Returns the jobs that the next claim gets, and moves jobs that were delivered too often."""
@@ -48,8 +53,8 @@ class Queue:
                 break
             (spent if self.max_deliveries and job.deliveries >= self.max_deliveries else found).append(job)
         for job in sorted(spent, key=lambda job: job.seq):
-            self.dead.append((job.seq, job.deliveries, job.data))
-            del self.jobs[job.seq]
+            self.dead.append(self.jobs.pop(job.seq))
+            self.moved += 1
         new = sorted((job for job in self.jobs.values() if job.deadline is None), key=lambda job: job.seq)
         found += new[: most - len(found)]
         found.sort(key=lambda job: job.seq)

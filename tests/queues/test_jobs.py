@@ -126,6 +126,33 @@ def test_a_job_that_was_delivered_too_often_moves_to_the_dead_letter_topic(api: 
     assert api.get(f"/v0/topics/{queue}").json["count"] == 1
 
 
+def test_a_dead_letter_has_the_last_error(api: ApiClient, queue: str) -> None:
+    api.put(f"/v0/topics/{queue}", {"max_deliveries": 3, "dead_letter": f"{queue}-dead"})
+    api.post(f"/v0/topics/{queue}", {"records": [{"data": 1, "meta": {"$dead_letter_error": "old"}}, {"data": 2}]})
+    for error in ("first", 'a "last" one\n\u00e9' + "x" * 2000, None):
+        claim(api, queue)
+        call(api, queue, "nack", node="w", seqs=[1], error=error)
+        call(api, queue, "nack", node="w", seqs=[2], error="")
+    assert claim(api, queue) == []
+    errors = [each["meta"].get("$dead_letter_error") for each in api.diff(f"{queue}-dead").json["records"]]
+    assert errors == ['a "last" one\n\u00e9' + "x" * 2000, None]
+
+
+def test_the_figures_of_a_queue(api: ApiClient, queue: str) -> None:
+    def figures() -> tuple[int, bool]:
+        shown = api.get(f"/v0/topics/{queue}").json["queue"]
+        return shown["delayed"], shown["oldest_ready_ms"] is not None
+
+    assert figures() == (0, False)
+    api.append(queue, 1)
+    assert figures() == (0, True)
+    until(lambda: api.get(f"/v0/topics/{queue}").json["queue"]["oldest_ready_ms"] > 20, "the job to grow old")
+    claim(api, queue)
+    assert figures() == (0, False)
+    call(api, queue, "nack", node="w", seqs=[1], delay_ms=60_000)
+    assert figures() == (1, False)
+
+
 def test_a_job_stays_while_its_dead_letter_topic_takes_no_records(api: ApiClient, queue: str) -> None:
     api.put(f"/v0/topics/{queue}-dead", {"sealed": True})
     api.put(f"/v0/topics/{queue}", {"max_deliveries": 1, "dead_letter": f"{queue}-dead"})
@@ -244,7 +271,7 @@ LEASES = ({"lease_ms": 99}, {"lease_ms": 86_400_001}, {"lease_ms": "1"})
 WRONG: dict[str, tuple[dict[str, Any], ...]] = {
     "claim": (*LEASES, {"max": 0}, {"max": None}),
     "ack": ({"seqs": None}, {"seqs": [-1]}, {"lease_ids": []}, {"lease_ids": ["a", "b"]}),
-    "nack": ({"delay_ms": -1}, {"delay_ms": 86_400_001}, {"lease_ids": []}),
+    "nack": ({"delay_ms": -1}, {"delay_ms": 86_400_001}, {"lease_ids": []}, {"error": "é" * 1025}, {"error": "\0"}),
     "extend": (*LEASES, {"lease_ms": None}),
 }
 

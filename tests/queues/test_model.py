@@ -1,4 +1,5 @@
-"""Queues beside the model in memory: any mix of appends, forwards, claims, acks, nacks, extends, deletes and time."""
+"""Queues beside the model in memory: any mix of appends, forwards, claims, acks, nacks, extends, redrives, deletes and
+time."""
 
 from __future__ import annotations
 
@@ -14,16 +15,19 @@ from hypothesis import strategies as st
 import queues.claim
 from queues.claim import claim
 from queues.counts import count_jobs
+from queues.letters import Choice
+from queues.redrive import redrive
 from queues.settle import Ack, Extend, Nack, Settle, holding, settle
 from routers.routers import RouterConfig
 from store.script import run
 from tests.examples import examples
-from tests.queues.model import Queue
+from tests.queues.model import Job, Queue
 from tests.scripts import append, delete_seqs, diff, look_up, put_router, put_topic
 from topics.cache import forget_all
 from topics.config import Config
 from topics.diff import Diff
 from topics.records import Append, NewRecord, check_rows
+from wire.keys import OPEN
 
 NOW = 1_748_470_000_000
 NODES = st.sampled_from(["a", "b"])
@@ -35,7 +39,8 @@ OPERATIONS = st.one_of(
     st.tuples(st.just("claim"), NODES, st.integers(1, 5), LEASES),
     st.tuples(st.just("claim"), NODES, st.integers(1, 5), LEASES),
     st.tuples(st.just("ack"), NODES, PICKED),
-    st.tuples(st.just("nack"), NODES, PICKED, st.sampled_from([0, 0, 500])),
+    st.tuples(st.just("nack"), NODES, PICKED, st.sampled_from([0, 0, 500]), st.sampled_from([None, "e", "f"])),
+    st.tuples(st.just("redrive"), st.integers(1, 3), st.sampled_from([None, "t0", "t1"])),
     st.tuples(st.just("extend"), NODES, PICKED, st.sampled_from([100, 2_000])),
     st.tuples(st.just("delete"), st.integers(1, 20)),
     st.tuples(st.just("sleep"), st.sampled_from([1, 100, 500, 1_000])),
@@ -62,7 +67,7 @@ class World:
         append(topic, wanted, check_rows(wanted), self.now)
         shown = diff("q", Diff(from_seq=0, limit=1000), self.now)  # forwards
         for seq, value in zip(range(shown.head_seq - count + 1, shown.head_seq + 1), data, strict=True):
-            self.model.append(seq, value)
+            self.model.append(seq, value, self.now)
 
     def claim(self, node: str, most: int, lease_ms: int | None) -> None:
         expected = self.model.claim(most, self.now, queues.claim.MAX_BYTES)
@@ -77,7 +82,9 @@ class World:
             self.claimed.append((job.seq, shown["lease_id"]))
         assert done.ready == self.model.counts(self.now)[0]
 
-    def settle(self, kind: type[Settle[Any]], node: str, picked: tuple[list[int], bool], value: int | None) -> Any:
+    def settle(
+        self, kind: type[Settle[Any]], node: str, picked: tuple[list[int], bool], values: tuple[Any, ...]
+    ) -> Any:
         """Returns the jobs of the model that the call is about, and the store's answer to the call."""
         places, names_lease = picked
         named = dict(self.claimed[place] for place in places if place < len(self.claimed))
@@ -85,28 +92,40 @@ class World:
         jobs = self.model.held(node, seqs, leases or [None] * len(seqs))
         if kind is Extend:
             jobs = [job for job in jobs if job.is_in_flight(self.now)]
-        done = run(settle(kind, "q", holding(node, seqs, leases), value, self.now, self.now))
+        done = run(settle(kind, "q", holding(node, seqs, leases), values, self.now, self.now))
         assert sorted(done.done) == sorted(job.seq for job in jobs)
         assert done.skipped == [seq for seq in seqs if seq not in done.done]
         return jobs, done
 
     def ack(self, node: str, picked: Any) -> None:
-        jobs, done = self.settle(Ack, node, picked, None)
+        jobs, done = self.settle(Ack, node, picked, ())
         for job in jobs:
             del self.model.jobs[job.seq]
         assert (done.ready, done.in_flight) == self.model.counts(self.now)[:2]
 
-    def nack(self, node: str, picked: Any, delay_ms: int) -> None:
-        jobs, done = self.settle(Nack, node, picked, delay_ms)
+    def nack(self, node: str, picked: Any, delay_ms: int, error: str | None) -> None:
+        jobs, done = self.settle(Nack, node, picked, (delay_ms, error))
         for job in jobs:
-            job.node, job.lease, job.deadline = None, None, self.now + delay_ms
+            job.node, job.lease, job.deadline, job.error = None, None, self.now + delay_ms, error or job.error
         assert (done.ready, done.in_flight) == self.model.counts(self.now)[:2]
 
     def extend(self, node: str, picked: Any, lease_ms: int) -> None:
-        jobs, done = self.settle(Extend, node, picked, lease_ms)
+        jobs, done = self.settle(Extend, node, picked, (lease_ms,))
         for job in jobs:
             job.deadline = self.now + lease_ms
         assert done.done == {job.seq: job.deadline for job in jobs}
+
+    def redrive(self, limit: int, tag: str | None) -> None:
+        """Sends letters back: the first ones with this tag, at most `limit`. They are new jobs."""
+        if not self.model.moved:
+            return
+        moved = [job for job in self.model.dead if tag in (None, f"t{job.data}")][:limit]
+        head = diff("q", Diff(limit=1), self.now).head_seq
+        done = run(redrive("dead", Choice(limit=limit, match=tag), OPEN, self.now))
+        assert (sum(done.moved.values()), done.skipped) == (len(moved), [])
+        for place, job in enumerate(moved, 1):
+            self.model.dead.remove(job)
+            self.model.append(head + place, job.data, self.now)
 
     def delete(self, seq: int) -> None:
         delete_seqs("q", [seq], self.now)
@@ -124,16 +143,16 @@ class World:
         assert {each["$seq"]: each["data"] for each in shown} == {job.seq: job.data for job in self.model.jobs.values()}
 
     def check_dead(self) -> None:
-        if not self.model.dead:
+        if not self.model.moved:
             return
-        letters = json.loads(f"[{diff('dead', Diff(limit=1000, include_tags=True), self.now).records}]")
-        assert [(each["data"], each["$tag"]) for each in letters] == [
-            (data, f"t{data}") for *_, data in self.model.dead
-        ]
-        assert [each["meta"] for each in letters] == [
-            {"$dead_letter_from": "q", "$dead_letter_deliveries": deliveries, "$dead_letter_src_seq": seq}
-            for seq, deliveries, _ in self.model.dead
-        ]
+        found = diff("dead", Diff(limit=1000, include_tags=True), self.now).records
+        letters = [(each["data"], each["$tag"], each["meta"]) for each in json.loads(f"[{found or ''}]")]
+        assert letters == [(job.data, f"t{job.data}", meta_of(job)) for job in self.model.dead]
+
+
+def meta_of(job: Job) -> dict[str, Any]:
+    meta = {"$dead_letter_from": "q", "$dead_letter_deliveries": job.deliveries, "$dead_letter_src_seq": job.seq}
+    return meta if job.error is None else meta | {"$dead_letter_error": job.error}
 
 
 def config(**fields: Any) -> Config:
@@ -158,6 +177,6 @@ def test_the_queue_does_what_the_model_says(
         for name, *arguments in operations:
             getattr(world, name)(*arguments)
             world.check()
-        world.check_dead()
+            world.check_dead()
         transaction.set_rollback(True)
     forget_all()

@@ -27,7 +27,8 @@ def queue(server: Instance, name: str) -> str:
 
 
 def counts(server: Instance, queue: str) -> Any:
-    return HttpClient(server.port).get(f"/v0/topics/{queue}").json["queue"]
+    shown = HttpClient(server.port).get(f"/v0/topics/{queue}").json["queue"]
+    return {name: shown[name] for name in ("ready", "in_flight", "dead_lettered")}
 
 
 class Working:
@@ -83,6 +84,23 @@ def test_a_failed_job_comes_back_and_a_long_one_keeps_its_lease(server: Instance
     # Two deliveries, each longer than two leases: no other claim could get the job meanwhile.
     assert done.output.read_text() == "topics: job 1 failed with exit code 1 (delivery 1)\n"
     assert counts(server, queue) == {"ready": 0, "in_flight": 0, "dead_lettered": 0}
+
+
+def test_a_dead_letter_says_why_its_command_failed(server: Instance, queue: str, working: Any) -> None:
+    client = HttpClient(server.port)
+    client.put(f"/v0/topics/{queue}", {"max_deliveries": 1, "dead_letter": f"{queue}-dead"})
+    client.append(queue, 1, 2, 3)
+    program = (
+        'import os, sys; seq = os.environ["TOPICS_JOB_SEQ"]; seq == "3" and os.kill(os.getpid(), 9);'
+        'seq == "1" and print("a\\0b", "x" * 9000, "no such image\\n\\n", sep="\\n", file=sys.stderr); sys.exit(7)'
+    )
+    done = working("--once", "--delay-ms", "0", queue, "--", sys.executable, "-c", program)
+    assert done.process.wait(60) == 0
+    assert done.says("no such image")
+    assert client.post(f"/v0/topics/{queue}/claim", {"node": "w"}).json["count"] == 0
+    letters = client.diff(f"{queue}-dead").json["records"]
+    errors = {each["data"]: each["meta"]["$dead_letter_error"] for each in letters}
+    assert errors == {1: "exit code 7: no such image", 2: "exit code 7", 3: "signal 9"}
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -58,6 +58,10 @@ class QueueShown(msgspec.Struct):
     """Jobs that a node holds."""
     dead_lettered: int
     """Jobs that were moved to the dead letter topic, since the queue was created."""
+    delayed: int
+    """Jobs that a worker gave back with a delay, which has not ended."""
+    oldest_ready_ms: int | None
+    """Milliseconds for which a job has been ready. Null: no job is ready."""
 
 
 class TopicAnswer(msgspec.Struct, kw_only=True):

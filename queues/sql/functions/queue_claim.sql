@@ -71,11 +71,12 @@ BEGIN
               FROM unnest(queue_deal((SELECT array_agg(size ORDER BY seq) FROM jobs), p_maxes, p_even, p_bytes))
                    WITH ORDINALITY AS dealt (n, place)),
         leased AS (
-            INSERT INTO queues_lease AS lease (topic_id, seq, durable, node, id, deadline, deliveries)
-            SELECT p_topic_id, jobs.seq, p_durable, p_nodes[dealt.n], gen_random_uuid(), now + p_lease_ms[dealt.n], 1
+            INSERT INTO queues_lease AS lease (topic_id, seq, durable, node, id, deadline, deliveries, claimed_ts)
+            SELECT p_topic_id, jobs.seq, p_durable, p_nodes[dealt.n], gen_random_uuid(), now + p_lease_ms[dealt.n], 1, now
               FROM jobs JOIN dealt USING (place)
             ON CONFLICT (topic_id, seq, durable) DO UPDATE
-               SET node = excluded.node, id = excluded.id, deadline = excluded.deadline, deliveries = lease.deliveries + 1
+               SET node = excluded.node, id = excluded.id, deadline = excluded.deadline, deliveries = lease.deliveries + 1,
+                   claimed_ts = excluded.claimed_ts
             RETURNING seq, id, deadline, deliveries)
         SELECT dealt.n, jobs.seq,
                job_json(jobs.seq, leased.id, leased.deadline, jobs.ts, jobs.tag, leased.deliveries, jobs.meta, jobs.data),

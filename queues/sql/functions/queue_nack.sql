@@ -1,8 +1,8 @@
--- Gives jobs back: other nodes can claim them after p_delays[i] ms. The other arrays are those of queue_held, and the answer is that of
--- queue_ack.
+-- Gives jobs back: other nodes can claim them after p_delays[n] ms. A job keeps p_errors[n] as its last error (NULL: the error that it
+-- has). The other arrays are those of queue_held, and the answer is that of queue_ack.
 CREATE OR REPLACE FUNCTION queue_nack(
     p_topic_id bigint, p_version bigint, p_durable boolean, p_now bigint, p_expired_ts bigint,
-    p_ns integer[], p_nodes text[], p_seqs bigint[], p_ids uuid[], p_delays bigint[]
+    p_ns integer[], p_nodes text[], p_seqs bigint[], p_ids uuid[], p_delays bigint[], p_errors text[]
 ) RETURNS TABLE (n integer, seq bigint, deadline bigint)
 LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
@@ -16,7 +16,7 @@ BEGIN
     END IF;
     queue := locked.queue;
     FOR n, seq, deadline IN SELECT * FROM queue_held(p_topic_id, p_durable, p_ns, p_nodes, p_seqs, p_ids) LOOP
-        UPDATE queues_lease SET node = NULL, id = NULL, deadline = locked.now + p_delays[n]
+        UPDATE queues_lease SET node = NULL, id = NULL, deadline = locked.now + p_delays[n], error = coalesce(p_errors[n], error)
          WHERE topic_id = p_topic_id AND durable = p_durable AND seq = queue_nack.seq;
         IF deadline > locked.now THEN
             queue.in_flight := queue.in_flight - 1;

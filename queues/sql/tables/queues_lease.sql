@@ -9,6 +9,8 @@ CREATE TABLE queues_lease (
     id         uuid,                 -- of this delivery. A later delivery of the job has another id
     deadline   bigint  NOT NULL,     -- another node can claim the job from this time on
     deliveries integer NOT NULL,
+    claimed_ts bigint,               -- of the last claim
+    error      text,                 -- the last error that a holder sent when it gave the job back
     PRIMARY KEY (topic_id, seq, durable)
 ) PARTITION BY LIST (durable);
 

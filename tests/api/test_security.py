@@ -165,6 +165,7 @@ STRINGS: dict[Endpoint, dict[str, Any]] = {
         "tombstone.reason": None,
         "node": None,
         "idempotency_key": None,
+        "idempotency_keys": None,
         "config.type": None,
         "config.discard": None,
         "config.durability": None,

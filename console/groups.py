@@ -28,7 +28,7 @@ def page(site: Console, request: HttpRequest, name: str) -> HttpResponse:
     groups, _ = run(page_of_groups(name, request.GET.get("after", ""), MOST_GROUPS + 1, now))
     shown = [row(state) for state in groups[:MOST_GROUPS]]
     following = groups[MOST_GROUPS - 1].group.name if len(groups) > MOST_GROUPS else None
-    context = {**around(name, "groups"), "state": topic.state, "groups": shown, "following": following}
+    context = {**around(topic, "groups"), "state": topic.state, "groups": shown, "following": following}
     return site.page(request, "console/groups.html", **context)
 
 

@@ -41,9 +41,10 @@ def found(name: str) -> Held:
         raise Http404(error.message) from error
 
 
-def around(name: str, here: str) -> dict[str, Any]:
+def around(topic: Held, here: str) -> dict[str, Any]:
     """Returns the context of all pages of a topic: its name and its tabs."""
-    return {"name": name, "title": name, "tab": here}
+    name = topic.state.name
+    return {"name": name, "title": name, "tab": here, "is_queue": topic.jobs is not None}
 
 
 def state(topic: Held, chosen: str, now: int) -> dict[str, Any]:
@@ -76,7 +77,7 @@ def page(site: Console, request: HttpRequest, name: str) -> HttpResponse:
     chosen = request.GET.get("range", "3h")
     chosen = chosen if chosen in series.RANGES else "3h"
     config = {name: json.dumps(getattr(topic.config, name)) for name in topic.config.__struct_fields__}
-    context = {**around(name, "now"), **state(topic, chosen, now_ms()), "config": config}
+    context = {**around(topic, "now"), **state(topic, chosen, now_ms()), "config": config}
     return site.page(request, "console/topic.html", ranges=series.RANGES, range=chosen, **context)
 
 
@@ -101,7 +102,7 @@ def records(site: Console, request: HttpRequest, name: str) -> HttpResponse:
     page, bars = shown["page"], listing.draw_bars(shown["slices"], shown["page"], request.GET)
     rows = listing.draw_rows(name, page.rows, shown.get("goal"), request.GET)
     drawn = {"rows": rows, "bars": bars, "forwarded": listing.any_forwarded(page.rows)}
-    context = {**around(name, "records"), "state": topic.state, "form": form, **drawn, **shown}
+    context = {**around(topic, "records"), "state": topic.state, "form": form, **drawn, **shown}
     return site.page(request, "console/records.html", downloads=may_download(request), **context)
 
 
@@ -113,7 +114,7 @@ def record(site: Console, request: HttpRequest, name: str, seq: int) -> HttpResp
     one = run(find_record(name, seq, now_ms()))
     dests = dict(Router.objects.filter(name__in=one.routers).values_list("name", "dest__name"))
     stops = [(router, dests.get(router)) for router in one.routers]
-    context = {**around(name, "records"), "state": topic.state, "seq": seq, "one": one, "stops": stops}
+    context = {**around(topic, "records"), "state": topic.state, "seq": seq, "one": one, "stops": stops}
     lines, raw = browse.excerpt(browse.indented(one.record)), browse.excerpt(one.record)
     drawn = {"raw": raw, "shown": lines, "size": len(one.record.encode()), "downloads": may_download(request)}
     return site.page(request, "console/record.html", stamps=browse.stamps(one.record), **drawn, **context)
@@ -163,7 +164,7 @@ def append(site: Console, request: HttpRequest, name: str) -> HttpResponse:
         else:
             messages.success(request, f"Appended as seq {done.first_seq:,}.")
             return HttpResponseRedirect(reverse("admin:console_record", args=[name, done.first_seq]))
-    context = {**around(name, "append"), "state": topic.state, "form": form}
+    context = {**around(topic, "append"), "state": topic.state, "form": form}
     return site.page(request, "console/append.html", **context)
 
 

@@ -1,0 +1,37 @@
+"""The jobs in flight of a queue, for people who look at it (docs/console.md)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from store.script import Script, Statement
+
+# Reads the index on deadlines from now on, so the ended leases cost nothing.
+IN_FLIGHT = """
+SELECT seq, node, claimed_ts, deadline, deliveries, error, queue_now()
+  FROM queues_lease
+ WHERE topic_id = %s AND deadline > queue_now() AND node IS NOT NULL
+ ORDER BY deadline, seq LIMIT %s
+"""
+
+
+class Flying(NamedTuple):
+    """A job that a node holds. `error`: the last error that a holder sent. `now`: the time of PostgreSQL."""
+
+    seq: int
+    node: str
+    claimed_ts: int | None
+    deadline: int
+    deliveries: int
+    error: str | None
+    now: int
+
+    @property
+    def left_ms(self) -> int:
+        return self.deadline - self.now
+
+
+def in_flight(topic_id: int, most: int) -> Script[list[Flying]]:
+    """Returns the jobs whose leases end first."""
+    rows = yield Statement(IN_FLIGHT, (topic_id, most))
+    return [Flying(*row) for row in rows]

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from tests.api import raw
+from tests.docs.printed import snippets
 from tests.instances import Instance, until
 from tests.sockets.client import Frame, Socket
 from tests.watch.wire import Api, new_name
@@ -178,6 +181,83 @@ def test_nodes_own_client_publishes(server: Instance, topic: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     frame: Frame = json.loads(done.stdout)
     assert (frame["op"], frame["last_seq"]) == ("ack", 1), done.stderr
+
+
+def printed(language: str, server: Instance) -> str:
+    """The program of this language in the docs, for this server."""
+    (code,) = snippets("docs/websocket.md", language)
+    return code.replace("localhost:4000", f"127.0.0.1:{server.port}")
+
+
+def test_the_printed_python_shows_its_record(api: Api, server: Instance) -> None:
+    api.call("PUT", "/v0/topics/orders", {})
+    done = subprocess.run([sys.executable, "-c", printed("python", server)], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split()[-1] == "record", done.stderr
+    assert done.stdout.split()[0] == "subscribed"
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node is not here")
+def test_the_printed_javascript_shows_its_record(api: Api, server: Instance) -> None:
+    api.call("PUT", "/v0/topics/orders", {})
+    code = printed("js", server) + "\nsetTimeout(() => process.exit(), 3000);"
+    command = ["node", "--experimental-websocket", "-e", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    frames = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert {"subscribed", "ack", "record"} <= {frame["op"] for frame in frames}, done.stdout + done.stderr
+
+
+def test_a_revoked_key_ends_its_socket(instances: Callable[..., Instance]) -> None:
+    instance = instances(TOPICS_API_KEYS="all:read+write+admin+delete", WEB_WORKERS="1")
+    with instance.connect() as database:
+        database.execute(
+            "INSERT INTO topics_apikey (name, secret_sha256, read, write, delete_scope, admin, prefixes, created_ts)"
+            " VALUES ('omega', sha256('omega'), true, false, false, false, '', 0)"
+        )
+        until(lambda: Api(instance.port, "omega").call("GET", "/v0/topics").status == 200, "the key to be known")
+        with Socket(instance.port, "omega") as socket:
+            assert socket.ask("ping")["op"] == "pong"
+            database.execute("UPDATE topics_apikey SET revoked_ts = 1")
+            assert socket.next("error")["code"] == "unauthorized"
+            with pytest.raises(ConnectionClosed) as caught:
+                socket.until(lambda frame: False)
+    assert caught.value.rcvd is not None
+    assert caught.value.rcvd.code == 1008
+
+
+def test_messages_are_compressed_by_choice_and_bounded(instances: Callable[..., Instance]) -> None:
+    instance = instances(TOPICS_WS_DEFLATE="1", WEB_WORKERS="1")
+    with Socket(instance.port, compression="deflate") as socket:
+        assert socket.connection.protocol.extensions != []
+        assert socket.publish("t", "x" * 100_000)["op"] == "ack"
+        socket.ask("subscribe", topic="t")
+        assert read(socket, "t", 1) == ["x" * 100_000]
+        socket.connection.send("x" * (65 * 1024 * 1024))  # some 60 kB on the wire
+        with pytest.raises(ConnectionClosed) as caught:
+            socket.until(lambda frame: False)
+    assert caught.value.rcvd is not None
+    assert caught.value.rcvd.code == 1009
+
+
+def test_a_client_that_answers_no_ping_is_disconnected(instances: Callable[..., Instance]) -> None:
+    instance = instances(TOPICS_WS_PING_MS="200", WEB_WORKERS="1")
+    with raw.connection(instance.port) as silent:
+        upgrade = ("upgrade: websocket", "connection: Upgrade", "sec-websocket-version: 13")
+        silent.sendall(raw.request("GET", "/v0/ws", *upgrade, "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ=="))
+        silent.settimeout(30)
+        got = b""
+        while part := silent.recv(65536):  # until the server ends the connection
+            got += part
+    assert got.startswith(b"HTTP/1.1 101 ")
+    assert got.endswith(b"\x89\x00")  # a ping
+
+
+def test_a_socket_too_many_is_refused(instances: Callable[..., Instance]) -> None:
+    instance = instances(TOPICS_MAX_STREAMS="1", WEB_WORKERS="1")
+    with Socket(instance.port) as first:
+        assert first.ask("ping")["op"] == "pong"
+        with pytest.raises(InvalidStatus) as caught:
+            Socket(instance.port)
+        assert caught.value.response.status_code == 429
 
 
 def test_sockets_count_among_streams(server: Instance) -> None:

@@ -37,6 +37,7 @@ TABLE = {  # docs/errors.md
         "topic_not_sealed",
     },
     422: {"topic_full", "idempotency_mismatch"},
+    426: {"upgrade_required"},
     429: {"throttled"},
     500: {"internal"},
     503: {"not_ready", "shutting_down", "storage_full"},

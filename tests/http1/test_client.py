@@ -353,7 +353,9 @@ def test_an_upgrade_hands_both_sockets_over() -> None:
             self.data += data
 
     def upgrade(request: Request) -> Response:
-        return Upgrade([(b"connection", b"upgrade"), (b"upgrade", b"x")], lambda t, rest: t.set_protocol(Shout(t)))
+        return Upgrade(
+            [(b"connection", b"upgrade"), (b"upgrade", b"x")], lambda server, t, rest: t.set_protocol(Shout(t))
+        )
 
     async def main() -> None:
         async with served(upgrade) as (_, pool):

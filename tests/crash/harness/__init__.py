@@ -9,6 +9,7 @@
     bus         publishers and callbacks of the push bus
     queues      producers and workers of queues
     members     members of a consumer group, as processes
+    sockets     a writer and a reader over WebSockets
     console     an operator who looks at the pages
     healing     whether everything works again, tried after each fault
     storage     what is in the log at the end, looked at from all sides

@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg
 
-from tests.crash.harness import bus, queues, storage
+from tests.crash.harness import bus, queues, sockets, storage
 from tests.crash.harness.client import Client
 from tests.crash.harness.clock import Clock, NoClock
 from tests.crash.harness.console import Operator
@@ -80,6 +80,8 @@ class Run:
         self.gateway.start()
         workers = [*hands(self.stage), *readers(self.stage), *bus.publishers(self.stage)]
         workers += queues.workers(self.stage)
+        written = [topic for topic in TOPICS if topic.written == "socket"]
+        workers += [sockets.SocketReader(self.stage), *(sockets.SocketWriter(self.stage, each, 0) for each in written)]
         workers.append(Operator(self.stage, self.instance))
         for each in workers:
             each.start()

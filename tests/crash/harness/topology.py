@@ -87,6 +87,7 @@ TOPICS = [
     Topic("keyed.fsync", "fsync", written="keyed"),
     Topic("keyed.disk", written="keyed"),
     Topic("fenced", "fsync", written="fenced"),
+    Topic("socket", "fsync", written="socket"),
     Topic("trimmed", written="plain", deleted=BY_TAG),
     Topic("capped", written="plain", cap_records=200),
     Topic("aging", written="plain", ttl_ms=15_000),

@@ -179,9 +179,9 @@ class Instance:
                 found.append(int(entry.name))
         return found
 
-    def connect(self) -> psycopg.Connection[Any]:
-        """Its database, for a look behind the wire."""
-        return psycopg.connect(self.servers.database_url, autocommit=True)
+    def connect(self, **options: int) -> psycopg.Connection[Any]:
+        """Its database, for a look behind the wire. `options`: parameters of libpq."""
+        return psycopg.connect(self.servers.database_url, autocommit=True, **options)
 
     def get(self, path: str) -> tuple[int, str]:
         request = urllib.request.Request(self.url + path)

@@ -213,7 +213,8 @@ def hold_head(scene: Scene) -> Undo:
     topic = scene.pick.choice(["keyed.disk", "keyed.fsync", "disk"])
     since, stack = now(), contextlib.ExitStack()
     try:
-        connection = stack.enter_context(scene.instance.connect())
+        # Who thaws a frozen PostgreSQL is this thread.
+        connection = stack.enter_context(scene.instance.connect(connect_timeout=2))
         stack.enter_context(connection.transaction())
         connection.execute("SET LOCAL lock_timeout = '1s'")
         connection.execute(HOLD_HEAD, (topic,))

@@ -179,7 +179,7 @@ class Instance:
                 found.append(int(entry.name))
         return found
 
-    def connect(self, **options: int) -> psycopg.Connection[Any]:
+    def connect(self, **options: Any) -> psycopg.Connection[Any]:
         """Its database, for a look behind the wire. `options`: parameters of libpq."""
         return psycopg.connect(self.servers.database_url, autocommit=True, **options)
 

@@ -46,6 +46,34 @@ def test_every_release_can_be_upgraded(release: Path | None, fresh: str) -> None
         assert differing(objects(url), objects(fresh)) == {}, COMMAND
 
 
+FUNCTIONS = """
+SELECT proname, proargtypes::regtype[]::text[], pronargs - pronargdefaults,
+       ARRAY(SELECT name FROM unnest(proargnames, proargmodes::text[]) AS argument (name, mode) WHERE mode IN ('o', 't'))
+  FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+"""
+
+
+def functions(url: str) -> dict[str, tuple[list[str], int, list[str]]]:
+    """The types of the arguments of each function, how many of them a call must have, and the columns of the result."""
+    with psycopg.connect(url) as connection:
+        return {name: rest for name, *rest in connection.execute(FUNCTIONS)}  # type: ignore[misc]
+
+
+def test_a_process_of_the_last_release_finds_its_functions(fresh: str) -> None:
+    """It serves during the upgrade, and after a way back: its calls have its arguments, and read the columns that it knows."""
+    with database() as url:
+        with psycopg.connect(url) as connection:
+            connection.execute(SCHEMAS[-1].read_text())
+        before = functions(url)
+    now = functions(fresh)
+    assert sorted(before.keys() - now.keys()) == []
+    for name, (types, _, columns) in before.items():
+        known, least, told = now[name]
+        assert known[: len(types)] == types, name
+        assert least <= len(types), name
+        assert set(columns) <= set(told), name
+
+
 def test_migrations_make_what_is_in_sql(fresh: str) -> None:
     """All files run again, in place of what they created, and the database stays the same."""
     files = {

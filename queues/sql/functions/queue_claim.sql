@@ -3,14 +3,15 @@
 -- most deliveries of a job (NULL: any number). A claimer gets at most p_bytes of data and meta, but at least one job (queue_deal).
 --
 -- Returns a row for each claimed job, in order of seq: the claimer n (from 1), the seq, and the job as JSON. A row with n = 0 has
--- the number of ready jobs in `seq`, and 'more' in `job` if the limit of bytes left jobs in the queue. A row with n = -1 has the seq of a job that was delivered too often: it is leased to no node
--- for a minute, in which the caller moves it (queue_dead). If p_version is not the current version, it returns no row.
+-- the number of ready jobs in `seq`, and 'more' in `job` if the limit of bytes left jobs in the queue. A row with n = -1 has the seq
+-- of a job that was delivered too often: it is leased to no node for a minute, in which the caller moves it (queue_dead). If p_version
+-- is not the current version, it returns no row. Version 0.3.0 sends no p_bytes: no limit.
 --
 -- Leases that ended come first, by deadline: a range of an index that starts at low_ts. Then come the next jobs above next_seq: a
 -- range of the primary key of the records. So a claim passes no job that is in flight, and none that is done.
 CREATE OR REPLACE FUNCTION queue_claim(
     p_topic_id bigint, p_version bigint, p_durable boolean, p_now bigint, p_expired_ts bigint, p_deliveries integer,
-    p_nodes text[], p_maxes integer[], p_lease_ms bigint[], p_even boolean, p_bytes bigint
+    p_nodes text[], p_maxes integer[], p_lease_ms bigint[], p_even boolean, p_bytes bigint DEFAULT 9223372036854775807
 ) RETURNS TABLE (n integer, seq bigint, job text)
 LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column

@@ -4,7 +4,7 @@ from django.db import migrations
 
 
 class Migration(migrations.Migration):
-    dependencies = [("queues", "0002_objects")]
+    dependencies = [("queues", "0001_tables")]
 
     operations = [
         migrations.RunSQL(

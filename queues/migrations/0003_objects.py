@@ -20,6 +20,6 @@ OBJECTS = Objects(
 
 
 class Migration(migrations.Migration):
-    dependencies = [("queues", "0001_tables"), ("topics", "0003_key_scope_commit")]
+    dependencies = [("queues", "0002_lease_columns"), ("topics", "0003_key_scope_commit")]
 
     operations = OBJECTS.operations()

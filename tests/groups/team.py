@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from base.processes import die_with_parent
 from tests.instances import until
 from tests.watch.wire import Api
 
@@ -36,7 +38,10 @@ class Team:
         name = f"m{self.started}"
         self.started += 1
         arguments = [str(self.port), self.topic, self.group, name, str(SESSION_MS), str(self.folder / name)]
-        self.running[name] = subprocess.Popen([sys.executable, "-S", str(WORKER), *arguments])
+        parent = os.getpid()
+        self.running[name] = subprocess.Popen(
+            [sys.executable, "-S", str(WORKER), *arguments], preexec_fn=lambda: die_with_parent(parent)
+        )
 
     def kill(self, name: str) -> None:
         self.running[name].kill()

@@ -1,4 +1,4 @@
-"""A queue's page: its figures, the jobs in flight, its dead letters, and a form that sends dead letters back."""
+"""A queue's page: figures, jobs in flight, dead letters, and a form that sends dead letters back."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from console.topic import around, found
 from queues.dead import DELIVERIES, ERROR, SEQ
 from queues.in_flight import in_flight
 from queues.letters import Choice, Letter, choose
-from queues.redrive import Redriven, redrive
+from queues.redrive import Redriven, redrive, redrive_chosen
 from store.script import run
-from topics import audit
+from topics import audit, wake
 from wire.keys import OPEN
 
 MOST_JOBS, MOST_LETTERS = 50, 20
@@ -29,7 +29,7 @@ PERMISSION = "console.append_record"
 
 
 class LetterRow(NamedTuple):
-    """A dead letter: its seq in the dead letter topic and in the queue, its deliveries, and its last error."""
+    """A dead letter: the seq in the dead letter topic, the seq in the queue, deliveries, and the last error."""
 
     seq: int
     src_seq: int | None
@@ -63,16 +63,20 @@ def letters(name: str, dead: str | None, now: int) -> dict[str, Any]:
     """Returns the dead letters of the queue, and how many of them a redrive would move."""
     if dead is None:
         return {"letters": []}
-    choice = Choice(queue=name)
     try:
-        shown = run(choose(dead, choice, now)).letters
-        preview = run(redrive(dead, choice, OPEN, now, is_dry=True))
+        chosen = run(choose(dead, Choice(queue=name), now))
+        preview = run(redrive_chosen(dead, chosen, OPEN, now, is_dry=True))
     except TopicNotFound:  # no job was moved so far
         return {"letters": []}
     except TopicsError as error:
         return {"letters": [], "trouble": error.message}
-    rows = [row(each) for each in shown[:MOST_LETTERS]]
-    return {"letters": rows, "found": len(shown), "movable": sum(preview.moved.values()), "whole": preview.caught_up}
+    rows = [row(each) for each in chosen.letters[:MOST_LETTERS]]
+    return {
+        "letters": rows,
+        "found": len(chosen.letters),
+        "movable": sum(preview.moved.values()),
+        "whole": preview.caught_up,
+    }
 
 
 def row(letter: Letter) -> LetterRow:
@@ -81,14 +85,17 @@ def row(letter: Letter) -> LetterRow:
 
 
 def send_back(request: HttpRequest, name: str, dead: str | None, now: int) -> None:
-    """Moves up to 1,000 dead letters to the queue, and tells the user the outcome. The audit log has the number."""
+    """Moves up to 1,000 dead letters to the queue, and tells the user the outcome. The audit log keeps the number of letters."""
     if dead is None:
         return
     try:
-        done = run(redrive(dead, Choice(queue=name), OPEN, now))
-        moved = sum(done.moved.values())
         with transaction.atomic():
+            done = run(redrive(dead, Choice(queue=name), OPEN, now))
+            moved = sum(done.moved.values())
             run(audit.note("redrive", "records", dead, after={"queue": name, "moved": moved}))
+            transaction.on_commit(
+                lambda: announce(name)
+            )  # a worker that the redrive woke may have looked before our commit
     except TopicsError as error:
         messages.error(request, error.message)
         return
@@ -97,6 +104,12 @@ def send_back(request: HttpRequest, name: str, dead: str | None, now: int) -> No
         messages.error(request, f"{counted(len(each.seqs), 'dead letter')} cannot go back: {each.error.message}")
 
 
+def announce(name: str) -> None:
+    """Wakes the workers and readers of the queue."""
+    state = found(name).state
+    wake.announce(state.id, state.head_seq, routed=True)
+
+
 def outcome(done: Redriven, moved: int) -> str:
-    more = "" if done.caught_up else " Others are left: send them back, too."
+    more = "" if done.caught_up else " Other dead letters are left: send these back, too."
     return f"Sent {counted(moved, 'dead letter')} back to the queue.{more}"

@@ -20,7 +20,7 @@ from base.errors import (
 )
 from queues.dead import FROM, STAMP
 from queues.leases import in_queue
-from queues.letters import LETTERS, Choice, choose
+from queues.letters import LETTERS, Choice, Letters, choose
 from store import disk
 from store.script import Script, Statement, atomically
 from topics import wake
@@ -62,8 +62,12 @@ def redrive(name: str, wanted: Choice, key: Key, now: int, *, is_dry: bool = Fal
 
     Raises TopicNotFound, TopicSealed, InvalidRequest, StorageFull or NotReady.
     """
+    return (yield from redrive_chosen(name, (yield from choose(name, wanted, now)), key, now, is_dry=is_dry))
+
+
+def redrive_chosen(name: str, found: Letters, key: Key, now: int, *, is_dry: bool = False) -> Script[Redriven]:
+    """As redrive(), for letters that were chosen before."""
     disk.check()
-    found = yield from choose(name, wanted, now)
     yield from as_known(name, check_unsealed)
     by_queue: dict[str | None, list[int]] = {}
     for letter in found.letters:
@@ -90,7 +94,7 @@ def check_unsealed(topic: CachedTopic) -> Script[bool | None]:
 def check_origin(queue: str | None, name: str, key: Key) -> str:
     """Returns the queue. Raises InvalidRequest if the letter names none, or Forbidden if the key may not write to it."""
     if queue is None or queue == name:
-        raise InvalidRequest(f"this record is no dead letter: its meta names no queue as {FROM}")
+        raise InvalidRequest(f"this record is no dead letter: expected a queue as {FROM} in meta")
     if not key.allows(queue):
         raise Forbidden("the queue is outside this key's prefixes: use another key, or add a prefix")
     return queue
@@ -106,7 +110,7 @@ def look(seqs: list[int]) -> Callable[[CachedTopic], Script[int | None]]:
 
 
 def send_back(name: str, seqs: list[int], now: int) -> Callable[[CachedTopic], Script[int | None]]:
-    """Returns the work on a queue that moves its letters. The number is below that of the seqs if a letter was deleted."""
+    """Returns the work of moving letters to a queue. The number is below that of the seqs if a letter was deleted."""
 
     def work(queue: CachedTopic) -> Script[int | None]:
         dead = yield from known_topic(name)
@@ -151,7 +155,7 @@ def move(dead: CachedTopic, queue: CachedTopic, seqs: list[int], now: int) -> Sc
 
 
 def jobs(found: Any) -> Rows:
-    """Returns the letters as the records that they were. The data stays as it was sent, and meta loses the fields of the move."""
+    """Returns the letters as records of the queue. The data stays as it was sent, and meta loses the fields of the move."""
     metas = [unstamped(row[3]) for row in found]
     data = [msgspec.Raw(row[4].encode()) for row in found]
     sizes = [len(each) + (0 if meta is NO_META else len(meta)) for each, meta in zip(data, metas, strict=True)]

@@ -5,6 +5,7 @@ The pages need no login and no key, because the project publishes them. No query
 
 from __future__ import annotations
 
+import html
 import mimetypes
 import re
 from collections.abc import Iterator
@@ -19,14 +20,13 @@ from django.shortcuts import render
 from django.utils.safestring import mark_safe
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
-from markdown.extensions.toc import slugify
 
 FOLDER = settings.TEMPLATES_DIR.parent / "docs"
 OUTLINE = settings.TEMPLATES_DIR.parent / "mkdocs.yml"
 EXTENSIONS = ("tables", "attr_list", "md_in_html", "toc", "fenced_code")
 ADDRESS = re.compile(r"(?:http://)?(?:localhost|127\.0\.0\.1):4000")
-HEADING = re.compile(r"^#{1,6} ", re.MULTILINE)
-MARKS = re.compile(r"[|`*#]|\]\([^)]*\)|\[")  # of Markdown
+SECTION = re.compile(r'<h[1-6] id="([^"]+)">(.*?)</h[1-6]>', re.DOTALL)
+TAG = re.compile(r"<[^>]+>")
 MOST_FOUND, MOST_LINE = 50, 200
 
 
@@ -72,9 +72,9 @@ def body(path: str) -> str:
     return markdown.markdown((FOLDER / path).read_text(), extensions=EXTENSIONS)
 
 
-def addressed(html: str, request: HttpRequest) -> str:
-    """Returns the page with this server's address in its examples, so that they run as printed."""
-    return ADDRESS.sub(request.build_absolute_uri("/").rstrip("/"), html)
+def addressed(page: str, request: HttpRequest) -> str:
+    """Returns the HTML of a page with this server's address in the examples."""
+    return ADDRESS.sub(request.build_absolute_uri("/").rstrip("/"), page)
 
 
 @csrf_exempt  # a POST gets 405 instead of an error about a token
@@ -95,16 +95,20 @@ def document(request: HttpRequest, path: str = "") -> HttpResponse:
 
 
 def search(words: list[str]) -> list[Found]:
-    """Returns at most MOST_FOUND sections with all words, first those whose heading has one of them."""
+    """Returns at most MOST_FOUND sections with all words. Sections with a word in the heading come first."""
     found = [each for page in documents() for each in sections(page, words)]
     return sorted(found, key=lambda each: not any(word in each.section.lower() for word in words))[:MOST_FOUND]
 
 
 def sections(page: Document, words: list[str]) -> Iterator[Found]:
-    for text in re.split(r"(?m)^(?=#{1,6} )", (FOLDER / page.path).read_text()):
+    _, *parts = SECTION.split(body(page.path))
+    for anchor, heading, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        heading, text = plain(heading), plain(f"{heading}\n{text}")
         lowered = text.lower()
         if all(word in lowered for word in words):
-            heading = text.partition("\n")[0].lstrip("# ").replace("`", "") if HEADING.match(text) else page.title
             line = next(line for line in text.splitlines() if words[0] in line.lower())
-            plain = " ".join(MARKS.sub(" ", line).split())
-            yield Found(f"/docs/{page.path}#{slugify(heading, '-')}", page.title, heading, plain[:MOST_LINE])
+            yield Found(f"/docs/{page.path}#{anchor}", page.title, heading, line.strip()[:MOST_LINE])
+
+
+def plain(text: str) -> str:
+    return html.unescape(TAG.sub("", text))

@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 # Version, id of the trace, id of the caller's span, flags. An id of zeros is invalid.
 TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
 SAMPLERS = ("always_on", "always_off", "traceidratio")  # each also as parentbased_…
-EXPORTERS = ("otlp", "console")
+SHARES = {"always_on": 1.0, "always_off": 0.0}  # of the samplers that need no argument
+# The modules that each exporter needs.
+EXPORTERS = {
+    "otlp": "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+    "console": "opentelemetry.sdk.trace.export",
+}
 FLUSH_SECONDS = 2.0  # for the collector, at the end of a process
 Attributes = Mapping[str, str | int]
 
@@ -61,17 +66,15 @@ class Tracing:
                 f"Invalid OTEL_TRACES_SAMPLER={sampler}: expected one of {', '.join(SAMPLERS)}, each also after parentbased_."
             )
         self.follows = name != sampler
-        self.share = {"always_on": 1.0, "always_off": 0.0}.get(name, -1.0)
-        if self.share < 0:
-            self.share = share_of(given("OTEL_TRACES_SAMPLER_ARG", "1.0"))
-        if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
+        self.share = SHARES[name] if name in SHARES else share_of(given("OTEL_TRACES_SAMPLER_ARG", "1.0"))
+        if not is_installed(EXPORTERS[self.exporter]):
             raise Refusal(
                 "OTEL_… asks for traces, but OpenTelemetry is absent: run pip install 'topics[otel]', "
                 "or set OTEL_SDK_DISABLED=true."
             )
 
     def load(self) -> None:
-        """Loads the library and begins to export. Each process calls this at its start, after its fork."""
+        """Loads the library and begins to export. Each process calls this after the fork."""
         if not self.is_on or self.tracer is not None:
             return
         from opentelemetry.sdk.resources import SERVICE_NAME, Resource
@@ -90,7 +93,7 @@ class Tracing:
         self.tracer = self.provider.get_tracer("topics")
 
     def close(self) -> None:
-        """Exports the last spans. The library waits longer for a collector that does not answer, so another thread does it."""
+        """Exports the last spans. A silent collector would hold up the library for 30 s, so another thread waits for it."""
         if self.provider is not None:
             flushing = threading.Thread(target=self.provider.shutdown, daemon=True)
             flushing.start()
@@ -129,6 +132,13 @@ class Tracing:
             raise
         finally:
             span.end()
+
+
+def is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # a package above it is absent
+        return False
 
 
 def share_of(text: str) -> float:

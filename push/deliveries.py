@@ -129,7 +129,7 @@ class Deliveries:
 def begun(taken: Taken, headers: dict[str, str]) -> Span | None:
     """Begins the span of a callback, if it is sampled. Adds the traceparent that the callback continues to `headers`.
 
-    A batch whose events are of one trace continues this trace. Otherwise, the span has links to the traces.
+    If all events of the batch have one trace, the span continues the trace. Otherwise, the span has links to the traces.
     """
     parent = taken.traces[0] if len(taken.traces) == 1 else None
     if not any(map(tracing.sampled, taken.traces or (None,))):
@@ -152,5 +152,5 @@ def ended(span: Span | None, outcome: Outcome | None) -> None:
     if outcome is not None and outcome.status is not None:
         span.set_attribute("http.response.status_code", outcome.status)
     if outcome is None or not outcome.acknowledged:
-        failed(span, outcome.error if outcome is not None and outcome.error is not None else "not sent")
+        failed(span, (outcome and outcome.error) or "not sent")
     span.end()

@@ -12,7 +12,7 @@ Note = TypeVar("Note")
 
 
 class Observer(Generic[Note]):
-    """`began` returns what `ended` needs. `ended` has no answer for a stream, or if the handler raised."""
+    """Calls `began` before the handler and `ended` after it, with the result of `began`. A stream has no answer at its end."""
 
     def __init__(self, handler: Handler) -> None:
         self.handler = handler

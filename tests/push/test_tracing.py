@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from base.tracing import EXPORTERS, is_installed
 from tests.api.clients import HttpClient
 from tests.instances import ROOT, WHOLE, Instance, start, until
 from tests.project.test_settings import GOOD
@@ -158,6 +159,11 @@ def test_a_variable_that_cannot_be_honoured_is_refused(name: str, value: str, to
     assert done.stderr.startswith(f"topics: Invalid {name}={value}: ")
     assert told in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("module", [*EXPORTERS.values(), "opentelemetry.nothing", "nothing.at.all"])
+def test_an_absent_library_is_noticed_before_the_start(module: str) -> None:
+    assert is_installed(module) == (module in EXPORTERS.values())
 
 
 def test_no_spans_are_loaded_unless_asked_for() -> None:

@@ -48,38 +48,6 @@ class Publish(Append, kw_only=True):
     return_seqs: bool = False
 
 
-class Claim(ClaimRequest, kw_only=True):
-    """Claim jobs. The answer is the frame `jobs`."""
-
-    op: str
-    topic: str
-    request_id: RequestId = UNSET
-
-
-class Ack(AckRequest, kw_only=True):
-    """Delete jobs that are done. The answer is the frame `acked`."""
-
-    op: str
-    topic: str
-    request_id: RequestId = UNSET
-
-
-class Nack(NackRequest, kw_only=True):
-    """Give jobs back. The answer is the frame `nacked`."""
-
-    op: str
-    topic: str
-    request_id: RequestId = UNSET
-
-
-class Extend(ExtendRequest, kw_only=True):
-    """Give leases a new deadline. The answer is the frame `extended`."""
-
-    op: str
-    topic: str
-    request_id: RequestId = UNSET
-
-
 class Subscribe(Selection, kw_only=True):
     """Follow one topic, or several topics. The fields are those of a watch session."""
 
@@ -102,7 +70,7 @@ class Subscribe(Selection, kw_only=True):
             topics = {str(self.topic): start}
         elif start != Start():
             raise InvalidRequest(
-                "each of several topics has a start of its own: move from_seq, from_ts, tail and match there"
+                "with topics, each topic has its own start: move from_seq, from_ts, tail and match into topics"
             )
         return Watch(topics=topics, **{name: getattr(self, name) for name in Selection.__struct_fields__})
 
@@ -130,12 +98,22 @@ class Answered(NamedTuple):
     answer: str
 
 
+def addressed(body: type[Request]) -> type[Any]:
+    """Returns the shape of a command with the fields of this body."""
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = [
+        ("op", str),
+        ("topic", str),
+        ("request_id", RequestId, UNSET),
+    ]
+    return msgspec.defstruct(body.__name__, fields, bases=(body,), kw_only=True)
+
+
 CALLS = {
     "publish": Answered(Publish, append_records, "ack"),
-    "claim": Answered(Claim, jobs.claim_jobs, "jobs"),
-    "ack": Answered(Ack, jobs.ack_jobs, "acked"),
-    "nack": Answered(Nack, jobs.nack_jobs, "nacked"),
-    "extend": Answered(Extend, jobs.extend_jobs, "extended"),
+    "claim": Answered(addressed(ClaimRequest), jobs.claim_jobs, "jobs"),
+    "ack": Answered(addressed(AckRequest), jobs.ack_jobs, "acked"),
+    "nack": Answered(addressed(NackRequest), jobs.nack_jobs, "nacked"),
+    "extend": Answered(addressed(ExtendRequest), jobs.extend_jobs, "extended"),
 }
 NO_QUERY = {op: each.endpoint.query() for op, each in CALLS.items() if each.endpoint.query is not None}
 OTHERS: dict[str, type[Any]] = {"subscribe": Subscribe, "unsubscribe": Unsubscribe, "ping": Ping}
@@ -154,7 +132,7 @@ class Command(NamedTuple):
 
 
 def read(message: bytes, key: Key) -> Command:
-    """Returns a command. Raises TopicsError if its endpoint would refuse it before it runs, for the same reason."""
+    """Returns a command. Raises TopicsError with the reason for which the command's endpoint would refuse the same body."""
     given = parse(message, Envelope)
     if given.request_id is not UNSET and not is_id(bytes(given.request_id)):
         raise InvalidRequest(
@@ -178,10 +156,10 @@ def read(message: bytes, key: Key) -> Command:
 
 
 def kind_of(wanted: Publish, topic: str) -> str | None:
-    """Returns the kind of an append for its line. None: the append is alone in its wave.
+    """Returns the kind of an append for its line, or None for an append that needs a wave of its own.
 
-    The head that an append expects is that of the append before it. If the topic may be absent, each append may create it, and
-    the others are repeated in any order.
+    Such an append expects a head, so the append before has to end first. Or the topic may be absent: then each append may create
+    the topic, and the server repeats the other appends in any order.
     """
     if wanted.expected_head is not None or cached(topic) is None:
         return None

@@ -1,4 +1,4 @@
-"""One WebSocket: its frames, commands and end, in the event loop of its connection.
+"""One WebSocket in the event loop of its connection: frames, commands, and the end.
 
 The library `websockets` parses and makes frames, and this protocol moves the bytes. A socket without work has no task and
 no timer of its own, because many sockets are idle.
@@ -119,7 +119,7 @@ class Socket(asyncio.Protocol):
         self.work()
 
     def eof_received(self) -> bool:
-        """The client has ended its side, so nothing that it would answer can arrive: the transport closes."""
+        """The client has ended its side, so no further frame can arrive: the transport closes."""
         return False
 
     def pause_writing(self) -> None:
@@ -149,7 +149,7 @@ class Socket(asyncio.Protocol):
     # -- Messages -----------------------------------------------------------------------------------------------------
 
     def take(self, frame: Frame) -> None:
-        """Takes a frame. The library itself answers pings and the close frame, and refuses what is no valid frame."""
+        """Takes a frame. The library itself answers pings and the close frame, and refuses invalid frames."""
         if frame.opcode is Opcode.BINARY:
             self.close(CloseCode.UNSUPPORTED_DATA, "a command is a text frame")
         if frame.opcode not in (Opcode.TEXT, Opcode.CONT) or self.protocol.state is not State.OPEN:
@@ -161,7 +161,8 @@ class Socket(asyncio.Protocol):
         message = bytes(self.partial or frame.data)
         self.partial.clear()
         try:
-            message if message.isascii() else message.decode()
+            if not message.isascii():
+                message.decode()
         except UnicodeDecodeError as error:
             self.close(CloseCode.INVALID_DATA, f"the text is not UTF-8 (byte {error.start})")
         else:
@@ -199,7 +200,7 @@ class Socket(asyncio.Protocol):
     # -- Commands -----------------------------------------------------------------------------------------------------
 
     def begin(self, message: bytes) -> None:
-        """Begins a command, or puts it into its line."""
+        """Begins a command, or puts the command into a line."""
         started = time.perf_counter()
         try:
             shutdown.check()
@@ -243,7 +244,7 @@ class Socket(asyncio.Protocol):
             self.answered(command.line)
 
     async def call(self, command: Command, started: float) -> int:
-        """Runs the endpoint that answers this command over HTTP. Returns the status."""
+        """Runs the endpoint of HTTP for this command. Returns the status."""
         _, endpoint, op = CALLS[command.op]
         call: Call[Any, Any] = Call(self.key, {}, b"", b"", self.origin, started)
         call.body, call.query = command.body, NO_QUERY.get(command.op)
@@ -285,7 +286,7 @@ class Socket(asyncio.Protocol):
 
     @property
     def is_slow(self) -> bool:
-        """Whether the client does not take what was sent."""
+        """Whether earlier frames still wait for the client."""
         return self.waiting_since is not None
 
     def send(self, payload: bytes) -> None:

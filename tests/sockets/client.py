@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from tests.watch.wire import PATIENCE
@@ -53,6 +55,13 @@ class Socket:
         while not wanted(frame := self.receive()):
             self.frames.append(frame)
         return frame
+
+    def closed(self) -> int:
+        """The code with which the server ends the socket."""
+        with pytest.raises(ConnectionClosed) as caught:
+            self.until(lambda frame: False)
+        assert caught.value.rcvd is not None
+        return caught.value.rcvd.code
 
     def next(self, *ops: str) -> Frame:
         """The first frame of one of these kinds."""

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import InvalidStatus
 
 from tests.instances import Instance
 from tests.sockets.client import Socket
@@ -110,24 +110,16 @@ def test_an_error_ends_no_socket(socket: Socket, message: str, code: str, reques
     assert socket.ask("ping")["op"] == "pong"
 
 
-def closed(socket: Socket) -> int:
-    """The code with which the server ends the socket."""
-    with pytest.raises(ConnectionClosed) as caught:
-        socket.until(lambda frame: False)
-    assert caught.value.rcvd is not None
-    return caught.value.rcvd.code
-
-
 def test_frames_that_are_no_commands_close_the_socket(server: Instance) -> None:
     with Socket(server.port) as binary:
         binary.connection.send(b"{}")
-        assert closed(binary) == 1003
+        assert binary.closed() == 1003
     with Socket(server.port) as invalid:
         invalid.connection.send(b"\xff", text=True)
-        assert closed(invalid) == 1007
+        assert invalid.closed() == 1007
     with Socket(server.port) as huge:
         huge.connection.send("x" * (64 * 1024 * 1024 + 1))
-        assert closed(huge) == 1009
+        assert huge.closed() == 1009
 
 
 def test_a_message_may_come_in_fragments(api: Api, socket: Socket, topic: str) -> None:

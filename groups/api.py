@@ -124,7 +124,7 @@ class CommitAnswer(msgspec.Struct, kw_only=True):
     topic: TopicName
     group: GroupName
     session: int
-    """The session that committed its shares."""
+    """The session of the commit."""
     head_seq: HeadSeq
     performance: Performance
 

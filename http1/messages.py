@@ -31,7 +31,7 @@ def find(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
 class Request:
     """One request of a connection. `context`, `span` and `state` belong to the handler. A connection's requests share `state`.
 
-    `added`: headers that the answer gets beside its own, whichever part of the server makes it.
+    `added`: more headers of the answer, whichever part of the server makes the answer.
     """
 
     __slots__ = (

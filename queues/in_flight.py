@@ -1,4 +1,4 @@
-"""The jobs in flight of a queue, for people who look at it (docs/console.md)."""
+"""The jobs in flight of a queue, for the console (docs/queues.md)."""
 
 from __future__ import annotations
 
@@ -32,6 +32,6 @@ class Flying(NamedTuple):
 
 
 def in_flight(topic_id: int, most: int) -> Script[list[Flying]]:
-    """Returns the jobs whose leases end first."""
+    """Returns up to `most` jobs, in the order of the ends of their leases."""
     rows = yield Statement(IN_FLIGHT, (topic_id, most))
     return [Flying(*row) for row in rows]

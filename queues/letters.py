@@ -45,15 +45,15 @@ class Choice(Destruction):
     from_seq: Seq = 0
     """Choose letters after this seq. Send the `next_from_seq` of the last answer. 0: from the beginning."""
     limit: Annotated[int, Meta(ge=1, le=2**63 - 1)] = MOST_LETTERS
-    """Maximum number of letters that the call examines. More than 1000 means 1000."""
+    """Maximum number of examined letters. More than 1000 means 1000."""
     match: Match | None = None
-    """Only letters with a matching tag, as in a diff."""
+    """Choose letters with a matching tag, as in a diff."""
     seqs: list[Seq] | None = None
-    """Only letters with these seqs: up to 1000 in any order. Excludes `match`."""
+    """Choose letters with these seqs: up to 1000 in any order. Excludes `match`."""
     queue: str | None = None
-    """Only letters of this queue. Null: of all queues."""
+    """Choose letters of this queue. Null: of all queues."""
     appended_by: str | None = None
-    """Only letters whose `$node` is this node."""
+    """Choose letters with this `$node`. Null: with any."""
 
     def keeps(self, letter: Letter) -> bool:
         """Returns whether the letter meets the conditions that a read does not check."""

@@ -97,7 +97,7 @@ class Ack(Settle[Any]):
 
 
 class Nack(Settle[Any]):
-    """`values`: the delay in ms, and the error that the job keeps (None: the error that it has)."""
+    """`values`: the delay in ms, and the last error of the jobs (None: no change)."""
 
     sql = NACK
 

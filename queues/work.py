@@ -145,12 +145,12 @@ class WorkStream:
                 await self.awake
 
     def is_outranked(self) -> bool:
-        """Whether a stream of a higher priority may claim next. It wakes this stream afterwards."""
+        """Whether a stream of a higher priority may claim next. The higher stream wakes this stream afterwards."""
         higher = takewhile(lambda other: other.priority > self.priority, open_streams[self.topic])
         return any(other.is_next() for other in higher)
 
     def is_next(self) -> bool:
-        """Whether the stream claims, or may find room and claim. A stream whose client is slow to take its jobs does not."""
+        """Whether the stream claims, or may find room and claim. A stream that still sends jobs to the client is not next."""
         if self.is_asking or self.is_sending or self.frames or self.is_ending:
             return self.is_asking
         return self.must_look or (self.may_claim and len(self.held) < self.most)

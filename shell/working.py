@@ -70,7 +70,7 @@ class Complaints(threading.Thread):
 
 
 class Running(NamedTuple):
-    """A job, its command, and what the command says on standard error."""
+    """A job, its command, and the standard error of the command."""
 
     job: Claimed
     process: subprocess.Popen[bytes]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class Waiting(NamedTuple):
-    """A command that waits. `kind`: commands of one kind can be in one wave. None: the command has a wave of its own."""
+    """A command that waits. `kind`: commands of one kind can be in one wave. With None, the command is alone in a wave."""
 
     kind: Hashable
     start: Callable[[], None]

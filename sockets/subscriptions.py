@@ -1,6 +1,6 @@
 """The topics that a socket follows. Their positions and readings are those of watch streams, in frames of their own.
 
-A socket holds no task for its subscriptions. A reading that is done, or a client that takes more, makes them send.
+A socket holds no task for its subscriptions. They send after a reading has ended, and after the client has taken earlier frames.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Subscribed(msgspec.Struct, kw_only=True):
 
 
 class Followed(NamedTuple):
-    """A position, and the nodes whose records the client does not want."""
+    """A position, and the nodes of the client. The client gets no record of these nodes."""
 
     position: Position
     own_nodes: frozenset[str]
@@ -43,7 +43,7 @@ class Subscriptions:
     """The subscriptions of a socket, in the hub's event loop. Only `subscribe` waits. At most one reading is under way."""
 
     def __init__(self, hub: Hub, key: Key, send: Callable[[bytes], None], may_send: Callable[[], bool]) -> None:
-        """`may_send`: whether the client takes what was sent."""
+        """`may_send`: whether the client has taken the earlier frames."""
         self.hub, self.key, self.send, self.may_send = hub, key, send, may_send
         self.followed: dict[str, Followed] = {}
         self.to_read: Order[Position] = Order(lambda position: hub.priorities.get(position.topic_id, 0))
@@ -121,7 +121,7 @@ class Subscriptions:
         self.send_soon()
 
     def send_soon(self) -> None:
-        """Sends in a step of its own, so that the caller serves its other streams whatever happens here."""
+        """Sends in a later step of the event loop. An error there does not keep the caller from its other streams."""
         if not self.is_due:
             self.is_due = True
             self.hub.loop.call_soon(self.send_all)
@@ -129,7 +129,7 @@ class Subscriptions:
     # -- Sending ------------------------------------------------------------------------------------------------------
 
     def send_all(self) -> None:
-        """Sends what was read, and asks for the next reading, until a reading is not done or the client is slow."""
+        """Sends batches and asks for readings, until a reading is not done or the client is slow."""
         self.is_due = False
         while self.may_send() and not self.is_closed:
             if self.reading is None:

@@ -1,4 +1,4 @@
-"""The idempotency keys of an append: one for the append, or one for each of its records (docs/wire.md)."""
+"""The idempotency keys of an append: one for the append, or one for each record (docs/wire.md)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_CHARACTERS = 256
 
 
 class Keyed(Protocol):
-    """What an append says about its keys."""
+    """An append with idempotency keys."""
 
     @property
     def records(self) -> Sequence[object]: ...
@@ -23,7 +23,7 @@ class Keyed(Protocol):
 def take_header(wanted: Keyed, key: str) -> None:
     """Uses the key of the header for an append without `idempotency_key`.
 
-    The gateway adds such a header, and then repeats an append whose answer it did not get. So the header must also name the
+    The gateway adds such a header. If the gateway gets no answer, it repeats the append. So the header must also name the
     records without a key.
     """
     if wanted.idempotency_keys is not None:

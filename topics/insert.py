@@ -124,7 +124,7 @@ class Appended(NamedTuple):
 
     @property
     def written(self) -> int:
-        """Number of records that this append wrote."""
+        """Number of new records."""
         return 0 if self.deduped else self.last_seq - self.first_seq + 1
 
     @property

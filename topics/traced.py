@@ -17,7 +17,7 @@ EMPTY = re.compile(rb"\{\s*\}")
 
 
 def traced(rows: Rows, header: bytes | None) -> Rows:
-    """Returns the records with this traceparent, if it is sampled.
+    """Returns the records with this traceparent, if the trace is sampled.
 
     A record stays as it is if its `meta` names a trace, is an empty object, or would exceed a limit.
     """

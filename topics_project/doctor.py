@@ -53,7 +53,7 @@ SELECT current_setting('server_version_num')::int AS version, current_setting('s
 
 
 class Finding(NamedTuple):
-    """The result of a check: `seen` is the state that it found, and `advice` what to change, or "" if all is well."""
+    """The result of a check. `seen`: the state of the deployment. `advice`: the necessary change, or "" if all is well."""
 
     level: str
     subject: str

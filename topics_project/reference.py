@@ -146,7 +146,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         ),
         "TOPICS_TRACE_RECORDS": (
             "",
-            "`1`: an append with a sampled `traceparent` keeps it in the `meta` of its records, for readers and callbacks",
+            "`1`: the records of an append keep a sampled `traceparent` in `meta`, for readers and callbacks",
             "consumers trace ([monitor](guides/monitoring.md#traces))",
         ),
         "TOPICS_STRICT": (
@@ -232,7 +232,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
         ),
         "TOPICS_WS_DEFLATE": (
             "",
-            "1: a WebSocket is compressed (`permessage-deflate`) if its client offers it. Saves traffic, and costs CPU time",
+            "`1`: a WebSocket is compressed if the client offers `permessage-deflate`. Saves traffic, costs CPU time",
             "",
         ),
         "TOPICS_MAX_IN_FLIGHT_PER_KEY": ("", "Simultaneous requests of one key in each web process", ""),

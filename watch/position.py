@@ -50,7 +50,7 @@ UNREADABLE = (State.RESUMING, State.GONE)
 
 
 class Owner(Protocol):
-    """The stream of a position. `to_read`: the positions whose read is queued."""
+    """The stream of a position. `to_read`: the positions with a queued read."""
 
     to_read: Order[Position]
 

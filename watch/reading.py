@@ -1,4 +1,4 @@
-"""One read of a topic for streams: its arguments, the streams that wait for it, and the batch that it returned."""
+"""One read of a topic for streams: arguments, waiting streams, and the batch as the result."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class Start(Request):
 
 
 class Selection(Request, kw_only=True):
-    """What a reader gets of each topic, and how much at once."""
+    """The fields and records that a reader gets of each topic, and the size of one read."""
 
     node: str | list[str] | None = None
     """The node of the reader, or up to 1000 nodes. Records with one of these nodes as `$node` are left out of all topics."""

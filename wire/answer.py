@@ -54,7 +54,7 @@ def refusal(error: Exception, started: float, key: Key = OPEN) -> Answer:
 
 
 def told_error(error: Exception, key: Key) -> TopicsError:
-    """Returns what a client learns of an error, with only the names that its key may see. Logs errors of our own code."""
+    """Returns the error for a client, with only the names that the key may see. Logs errors of our own code."""
     known = domain_error(error)
     if known is None:
         log.exception("A request failed. The client got 500", exc_info=error)

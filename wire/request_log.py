@@ -62,7 +62,7 @@ os.register_at_fork(after_in_child=ids.begin)
 def identify(request: Request, headers: Headers) -> None:
     """Add the request's ids to its answer, whichever part of the server makes the answer.
 
-    If the request has a span, the span's id replaces the caller's in `headers`, too: what the request causes continues the span.
+    If the request has a span, the span's id replaces the caller's id in `headers`. So records and callbacks continue the span.
     """
     chosen = headers.get(b"x-request-id")
     request.added.append((b"x-request-id", chosen if chosen and CHOSEN.fullmatch(chosen) else ids.next()))

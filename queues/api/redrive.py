@@ -46,7 +46,7 @@ class SkippedShown(msgspec.Struct, kw_only=True):
     """Dead letters that stay, and why."""
 
     queue: str | None
-    """The queue that they come from. Null: `meta` names no queue, or the record does not exist."""
+    """The queue of the letters. Null: `meta` names no queue, or the record does not exist."""
     code: str
     """The code of the error, as in an answer that refuses a call: `topic_not_found`, `not_a_queue`, `topic_full`."""
     message: str
@@ -58,12 +58,12 @@ class SkippedShown(msgspec.Struct, kw_only=True):
 class RedriveAnswer(msgspec.Struct, kw_only=True):
     topic: TopicName
     moved: int
-    """Number of letters that are jobs of their queues again."""
+    """Number of moved letters."""
     queues: dict[str, int]
     """Number of moved letters by queue."""
     skipped: list[SkippedShown]
-    """Letters that stay. A later call with `from_seq` passes them."""
-    next_from_seq: Annotated[int, Meta(description="The last seq that the call examined.")]
+    """Letters that stay. A later call with `from_seq` leaves these letters out."""
+    next_from_seq: Annotated[int, Meta(description="The last examined seq.")]
     caught_up: Annotated[bool, Meta(description="Whether no further letter can match above `next_from_seq`.")]
     dry_run: bool
     """Whether the call only counted."""

@@ -18,12 +18,16 @@ MOST_LETTERS = 1_000  # of one call
 
 
 @click.argument("topic", metavar="NAME", type=TOPIC)
-@click.option("--queue", metavar="NAME", help="only letters of this queue (default: of all queues)")
+@click.option("--queue", metavar="NAME", help="move the letters of this queue alone (default: of all queues)")
 @click.option("--match", metavar="TAG", help='only letters with this tag, or a predicate: ["tag", "Glob", "order:*"]')
 @click.option(
-    "--seq", "seqs", type=click.IntRange(1, 2**63 - 1), multiple=True, help="only this seq. You can repeat it"
+    "--seq",
+    "seqs",
+    type=click.IntRange(1, 2**63 - 1),
+    multiple=True,
+    help="move the letter with this seq. You can repeat the option",
 )
-@click.option("--appended-by", metavar="NODE", help="only letters whose job this node appended")
+@click.option("--appended-by", metavar="NODE", help="move the letters of jobs that this node appended")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="most letters to move (default: all)")
 @click.option("--dry-run", is_flag=True, help="count the letters, and change nothing")
 @click.option("-y", "--yes", is_flag=True, help="move without asking")
@@ -62,7 +66,7 @@ def redrive(
 
 
 def moved(server: Server, topic: str, body: dict[str, Any], limit: int | None) -> dict[str, Any]:
-    """Moves letters, or counts them. Returns the sum of the answers. `limit`: None for all letters."""
+    """Moves letters, or counts them. Returns the sum of the answers. With the limit None, it moves all letters."""
     queues: dict[str, int] = {}
     skipped: dict[tuple[str, str], dict[str, Any]] = {}
     from_seq, left = 0, limit

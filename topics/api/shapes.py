@@ -134,7 +134,7 @@ class AppendAnswer(msgspec.Struct, kw_only=True):
     deduped: bool
     """True: the topic knew the idempotency key, or the keys of all records, and this call appended nothing."""
     deduplicated: list[int] | UnsetType = UNSET
-    """Indexes in `records`, from 0, of the records whose key the topic knew. Only with `idempotency_keys`."""
+    """Indexes in `records`, from 0, of the records with a known key. Only with `idempotency_keys`."""
     copied: int | UnsetType = UNSET
     """Number of records that a copy wrote. Only with `copy`."""
     clamped: Clamped = UNSET

@@ -1,7 +1,7 @@
 -- Deals jobs of these sizes out, in order, to claimers that want p_maxes[n] jobs. Returns the claimer of each job. The array ends
--- where no claimer takes another job. p_even: one job for each claimer in turn. Otherwise a claimer gets all that it wants first.
+-- where no claimer takes another job. p_even: one job for each claimer in turn. Otherwise the first claimer gets all wanted jobs, then the next.
 --
--- A claimer takes no job that brings it above p_bytes, except its first job.
+-- A claimer stops before the job that would exceed p_bytes, but always takes a first job.
 CREATE OR REPLACE FUNCTION queue_deal(p_sizes integer[], p_maxes integer[], p_even boolean, p_bytes bigint) RETURNS integer[]
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE

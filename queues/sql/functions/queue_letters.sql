@@ -1,4 +1,4 @@
--- Returns those of these dead letters that a dead letter topic shows, in order of seq, until their payload reaches p_bytes. Raises
+-- Returns the visible dead letters with these seqs, in order of seq, until the payload reaches p_bytes. Raises
 -- an error if p_version is not the current version. p_expired_ts: records with a lower ts are expired (NULL: none).
 CREATE OR REPLACE FUNCTION queue_letters(
     p_topic_id bigint, p_version bigint, p_expired_ts bigint, p_seqs bigint[], p_bytes bigint

@@ -1,5 +1,5 @@
--- Gives jobs back: other nodes can claim them after p_delays[n] ms. A job keeps p_errors[n] as its last error (NULL: the error that it
--- has). Version 0.3.0 sends no errors. The other arrays are those of queue_held, and the answer is that of queue_ack.
+-- Gives jobs back: other nodes can claim them after p_delays[n] ms. p_errors[n] becomes the last error of the jobs (NULL: no
+-- change). Version 0.3.0 sends no errors. The other arrays are those of queue_held, and the answer is that of queue_ack.
 CREATE OR REPLACE FUNCTION queue_nack(
     p_topic_id bigint, p_version bigint, p_durable boolean, p_now bigint, p_expired_ts bigint,
     p_ns integer[], p_nodes text[], p_seqs bigint[], p_ids uuid[], p_delays bigint[], p_errors text[] DEFAULT NULL

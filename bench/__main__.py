@@ -1,6 +1,6 @@
 """`make bench` runs all sections. `python -m bench watch rooms` runs these two.
 
-The sections are log, calls, caps, queues, routers, push, console, gateway, watch and rooms.
+The sections are log, calls, caps, queues, routers, push, console, gateway, watch, rooms and sockets.
 """
 
 from __future__ import annotations
@@ -26,7 +26,22 @@ def prepare() -> None:
 
 def main() -> None:
     prepare()
-    from bench import calls, caps, console, gateway, load, log, push, queues, report, room, routers, streams, watch
+    from bench import (
+        calls,
+        caps,
+        console,
+        gateway,
+        load,
+        log,
+        push,
+        queues,
+        report,
+        room,
+        routers,
+        sockets,
+        streams,
+        watch,
+    )
     from tests import instances
 
     parts: dict[str, tuple[str, Callable[[instances.Instance], Iterable[report.Row]]]] = {
@@ -40,6 +55,7 @@ def main() -> None:
         "gateway": ("The gateway", gateway.run),
         "watch": ("Watch", lambda instance: streams.run(instance.url)),
         "rooms": ("Rooms", room.run),
+        "sockets": ("WebSockets", sockets.run),
     }
     wanted = sys.argv[1:] or list(parts)
     if unknown := set(wanted) - set(parts):

@@ -24,7 +24,7 @@ from django.views.decorators.http import require_safe
 FOLDER = settings.TEMPLATES_DIR.parent / "docs"
 OUTLINE = settings.TEMPLATES_DIR.parent / "mkdocs.yml"
 EXTENSIONS = ("tables", "attr_list", "md_in_html", "toc", "fenced_code")
-ADDRESS = re.compile(r"(?:http://)?(?:localhost|127\.0\.0\.1):4000")
+ADDRESS = re.compile(r"(?:(http|ws)://)?(?:localhost|127\.0\.0\.1):4000")
 SECTION = re.compile(r'<h[1-6] id="([^"]+)">(.*?)</h[1-6]>', re.DOTALL)
 TAG = re.compile(r"<[^>]+>")
 MOST_FOUND, MOST_LINE = 50, 200
@@ -74,7 +74,8 @@ def body(path: str) -> str:
 
 def addressed(page: str, request: HttpRequest) -> str:
     """Returns the HTML of a page with this server's address in the examples."""
-    return ADDRESS.sub(request.build_absolute_uri("/").rstrip("/"), page)
+    origin = request.build_absolute_uri("/").rstrip("/")
+    return ADDRESS.sub(lambda found: origin.replace("http", "ws", 1) if found[1] == "ws" else origin, page)
 
 
 @csrf_exempt  # a POST gets 405 instead of an error about a token

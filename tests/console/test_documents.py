@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from urllib.parse import quote_plus, urljoin, urlsplit
 
@@ -40,6 +41,7 @@ def test_examples_have_the_address_of_this_server() -> None:
     text = page("/docs/")
     assert "curl http://localhost:4321/v0/topics/orders" in text
     assert ":4000" not in text
+    assert 'connect("ws://localhost:4321/v0/ws")' in html.unescape(page("/docs/websocket.md"))
     assert 'href="/docs/guides/backup.md"' in text
 
 

@@ -17,7 +17,7 @@ each additional round trip would hold the head's lock longer.
     shell            `topics …` at a shell
     push             Routemaster's bus
     routers          forwarding
-    sockets          one WebSocket for streams, appends and jobs
+    sockets          one WebSocket for streams, appends, jobs and groups
     groups           consumer groups
     queues           queues, whose jobs workers share
     watch            streams

@@ -40,7 +40,7 @@ class Commit(Request):
     """The body of a commit. Without shares, the commit only tells that the member is alive."""
 
     session: Seq
-    """The `session` from the event `joined`."""
+    """The `session` from `joined`."""
     shares: Annotated[list[ShareCommit], Meta(max_length=MOST_PARTITIONS)] = []
     """The shares to commit, all or none."""
 
@@ -68,7 +68,7 @@ def commit(topic: str, group: str, wanted: Commit) -> Script[Committed]:
     head_seq, is_alive, beyond_seq, stale = rows[0]
     if not is_alive:
         raise SessionEnded(
-            "the session has ended: stop work on its records, and open another stream",
+            "the session has ended: stop work on its records, and join again",
             session=wanted.session,
         )
     if beyond_seq is not None:

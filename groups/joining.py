@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from django.conf import settings
 from msgspec import Meta
@@ -15,9 +15,9 @@ from store.script import Script, Statement, atomically
 from topics.cache import absent
 from topics.diff import Seq
 from topics.heads import ENDS
-from watch.api import StreamQuery
 from wire.keys import Key
 from wire.limits import LATER, check
+from wire.parse import Request
 
 MOST_PARTITIONS = 1024
 PARTITION_BY, PARTITIONS = "tag", 64
@@ -43,7 +43,7 @@ SELECT %(group_id)s, share, %(seq)s, %(now)s FROM generate_series(0, %(partition
 JOIN = "SELECT groups_join(%s, %s, %s)"
 
 
-class JoinQuery(StreamQuery):
+class JoinOptions(Request):
     """The member, and the options of the group. The first member creates the group with these options. A later member can leave
     them out. Options that differ from the group's are refused with 409."""
 
@@ -80,6 +80,13 @@ class JoinQuery(StreamQuery):
         return given[0] if given else ""
 
 
+class JoinQuery(JoinOptions):
+    """The options as query parameters, and a parameter in place of a header, because an `EventSource` sends no headers."""
+
+    token: str | None = None
+    """The key's secret, in place of the header `Authorization`."""
+
+
 class Joined(NamedTuple):
     """A session of a member."""
 
@@ -94,6 +101,12 @@ class Joined(NamedTuple):
     partition_by: str
     partitions: int
 
+    @property
+    def shown(self) -> dict[str, Any]:
+        """Returns the fields of the frame `joined`, without the topic."""
+        names = ("group", "member", "session", "session_ms", "partitions", "partition_by")
+        return {name: getattr(self, name) for name in names}
+
 
 class StoredGroup(NamedTuple):
     id: int
@@ -102,7 +115,7 @@ class StoredGroup(NamedTuple):
     start: str
 
 
-def join(topic: str, group: str, wanted: JoinQuery, key: Key, now: int) -> Script[Joined]:
+def join(topic: str, group: str, wanted: JoinOptions, key: Key, now: int) -> Script[Joined]:
     """Starts a session of a member. Creates the group if there is none.
 
     Raises TopicNotFound, InvalidRequest, Forbidden, Throttled, or Incompatible (the topic is a queue, or the group has other
@@ -118,7 +131,7 @@ def join(topic: str, group: str, wanted: JoinQuery, key: Key, now: int) -> Scrip
     return (yield from atomically(join_locked(topic, group, member, wanted, now), (topic, group)))
 
 
-def join_locked(topic: str, group: str, member: str, wanted: JoinQuery, now: int) -> Script[Joined]:
+def join_locked(topic: str, group: str, member: str, wanted: JoinOptions, now: int) -> Script[Joined]:
     rows = yield Statement(TOPIC, (topic,))
     if not rows:
         raise absent(topic)
@@ -146,7 +159,7 @@ def join_locked(topic: str, group: str, member: str, wanted: JoinQuery, now: int
     )
 
 
-def create(topic_id: int, group: str, wanted: JoinQuery, head_seq: int, recreated_seq: int, now: int) -> Script[None]:
+def create(topic_id: int, group: str, wanted: JoinOptions, head_seq: int, recreated_seq: int, now: int) -> Script[None]:
     ((groups,),) = yield Statement(COUNT)
     check("groups", settings.TOPICS_MAX_GROUPS, groups, LATER)
     seq = yield from start_seq(topic_id, wanted, head_seq, recreated_seq, now)
@@ -164,7 +177,7 @@ def create(topic_id: int, group: str, wanted: JoinQuery, head_seq: int, recreate
         yield Statement(CREATE_SHARES, {**made, "group_id": rows[0][0]})
 
 
-def start_seq(topic_id: int, wanted: JoinQuery, head_seq: int, recreated_seq: int, now: int) -> Script[int]:
+def start_seq(topic_id: int, wanted: JoinOptions, head_seq: int, recreated_seq: int, now: int) -> Script[int]:
     """Returns the first cursor of a new group's shares. Raises InvalidRequest for a seq above the head."""
     if wanted.tail:
         return head_seq
@@ -178,7 +191,7 @@ def start_seq(topic_id: int, wanted: JoinQuery, head_seq: int, recreated_seq: in
     return max(seq, recreated_seq)
 
 
-def check_options(group: str, stored: StoredGroup, wanted: JoinQuery) -> None:
+def check_options(group: str, stored: StoredGroup, wanted: JoinOptions) -> None:
     """Raises Incompatible if the request has an option that differs from the group's."""
     for option, has, asked in (
         ("partitions", stored.partitions, wanted.partitions),

@@ -1,4 +1,4 @@
-"""The members whose streams this process serves.
+"""The members that this process serves, each with a stream or on a WebSocket.
 
 Five times a second, the roster reads the shares of its members from PostgreSQL. In the same round it writes which shares the
 streams have stopped, and once a second which cursors advance without a commit. A commit in this process reaches the stream at
@@ -12,8 +12,8 @@ import threading
 import time
 
 from base.per_loop import PerLoop
+from groups.membership import Membership
 from groups.sessions import Looked, Settled, look, refresh, settle
-from groups.stream import MemberStream
 from store.script import Script
 from watch.hub import Hub, hub
 
@@ -26,18 +26,18 @@ class Roster:
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
-        self.streams: dict[int, MemberStream] = {}
+        self.streams: dict[int, Membership] = {}
         self.running: asyncio.Task[None] | None = None
         self.told_at = 0.0
         self.is_due = asyncio.Event()
 
-    def add(self, stream: MemberStream) -> None:
+    def add(self, stream: Membership) -> None:
         self.streams[stream.joined.session] = stream
         self.is_due.set()
         if self.running is None:
             self.running = asyncio.create_task(self.run())
 
-    def remove(self, stream: MemberStream) -> None:
+    def remove(self, stream: Membership) -> None:
         self.streams.pop(stream.joined.session, None)
 
     async def run(self) -> None:
@@ -72,7 +72,7 @@ class Roster:
                 self.is_due.set()  # another member waits for these shares
 
     @staticmethod
-    def exchange(idle: list[int], rows: list[Settled], streams: list[MemberStream]) -> Script[dict[int, Looked]]:
+    def exchange(idle: list[int], rows: list[Settled], streams: list[Membership]) -> Script[dict[int, Looked]]:
         yield from refresh(idle)
         yield from settle(rows)
         group_ids = list({stream.joined.group_id for stream in streams})

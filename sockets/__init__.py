@@ -1,1 +1,1 @@
-"""One WebSocket for streams, appends and jobs (docs/websocket.md)."""
+"""One WebSocket for streams, appends, jobs and consumer groups (docs/websocket.md)."""

@@ -10,6 +10,9 @@ from msgspec import UNSET
 
 from base.errors import InvalidRequest
 from base.names import check_topic_name
+from groups import api as groups
+from groups.commits import Commit
+from groups.joining import JoinOptions
 from queues.api import jobs
 from queues.api.shapes import AckRequest, ClaimRequest, ExtendRequest, NackRequest
 from sockets.frames import RequestId
@@ -28,8 +31,11 @@ LONGEST_ID = 256  # bytes of a request_id
 class Envelope(msgspec.Struct):
     """The fields of every command."""
 
-    op: Literal["publish", "subscribe", "unsubscribe", "claim", "ack", "nack", "extend", "ping"]
+    op: Literal[
+        "publish", "subscribe", "unsubscribe", "claim", "ack", "nack", "extend", "join", "commit", "leave", "ping"
+    ]
     topic: str | None = None
+    group: str | None = None
     request_id: RequestId = UNSET
 
 
@@ -83,6 +89,15 @@ class Unsubscribe(Request, kw_only=True):
     request_id: RequestId = UNSET
 
 
+class Join(JoinOptions, kw_only=True):
+    """Join a consumer group, and get the records of your shares."""
+
+    op: str
+    topic: str
+    group: str
+    request_id: RequestId = UNSET
+
+
 class Ping(Request, kw_only=True):
     """Ask for a `pong`, after the answers that were sent before."""
 
@@ -91,40 +106,44 @@ class Ping(Request, kw_only=True):
 
 
 class Answered(NamedTuple):
-    """A command that an endpoint of HTTP answers. `answer`: the `op` of its answer."""
+    """A command that an endpoint of HTTP answers. `answer`: the `op` of its answer. `path`: the fields that are in the endpoint's
+    path."""
 
     shape: type[Any]
     endpoint: Endpoint
     answer: str
+    path: tuple[str, ...] = ("topic",)
 
 
-def addressed(body: type[Request]) -> type[Any]:
-    """Returns the shape of a command with the fields of this body."""
+def addressed(body: type[Request], *path: str) -> type[Any]:
+    """Returns the shape of a command with the fields of this body and of this path."""
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = [
-        ("op", str),
-        ("topic", str),
+        *((name, str) for name in ("op", *path)),
         ("request_id", RequestId, UNSET),
     ]
     return msgspec.defstruct(body.__name__, fields, bases=(body,), kw_only=True)
 
 
+GROUP = ("topic", "group")
 CALLS = {
     "publish": Answered(Publish, append_records, "ack"),
-    "claim": Answered(addressed(ClaimRequest), jobs.claim_jobs, "jobs"),
-    "ack": Answered(addressed(AckRequest), jobs.ack_jobs, "acked"),
-    "nack": Answered(addressed(NackRequest), jobs.nack_jobs, "nacked"),
-    "extend": Answered(addressed(ExtendRequest), jobs.extend_jobs, "extended"),
+    "claim": Answered(addressed(ClaimRequest, "topic"), jobs.claim_jobs, "jobs"),
+    "ack": Answered(addressed(AckRequest, "topic"), jobs.ack_jobs, "acked"),
+    "nack": Answered(addressed(NackRequest, "topic"), jobs.nack_jobs, "nacked"),
+    "extend": Answered(addressed(ExtendRequest, "topic"), jobs.extend_jobs, "extended"),
+    "commit": Answered(addressed(Commit, *GROUP), groups.commit_group, "committed", GROUP),
+    "leave": Answered(addressed(groups.Leave, *GROUP), groups.leave_group, "left", GROUP),
 }
 NO_QUERY = {op: each.endpoint.query() for op, each in CALLS.items() if each.endpoint.query is not None}
-OTHERS: dict[str, type[Any]] = {"subscribe": Subscribe, "unsubscribe": Unsubscribe, "ping": Ping}
-SUBSCRIPTIONS = ""  # the line of `subscribe` and `unsubscribe`. No topic has this name.
+OTHERS: dict[str, type[Any]] = {"subscribe": Subscribe, "unsubscribe": Unsubscribe, "join": Join, "ping": Ping}
+SUBSCRIPTIONS = ""  # the line of `subscribe`, `unsubscribe` and `join`. No topic has this name.
 
 
 class Command(NamedTuple):
-    """A command that was read. `line` and `kind`: its order among others (lines.py)."""
+    """A command that was read. `path`: the values in the path of its endpoint. `line` and `kind`: its order (lines.py)."""
 
     op: str
-    topic: str
+    path: tuple[str, ...]
     request_id: RequestId
     body: Any
     line: str | None
@@ -142,26 +161,26 @@ def read(message: bytes, key: Key) -> Command:
     if called is None:
         body = parse(message, OTHERS[given.op])
         line = None if given.op == "ping" else SUBSCRIPTIONS
-        return Command(given.op, given.topic or "", given.request_id, body, line, None)
-    topic = check_topic_name(given.topic or "")
-    called.endpoint.check(key, (topic,))
+        return Command(given.op, (), given.request_id, body, line, None)
+    path = tuple(check_topic_name(getattr(given, name) or "", name) for name in called.path)
+    called.endpoint.check(key, path)
     body = parse(message, called.shape)
     if not isinstance(body, Publish):
-        return Command(given.op, topic, given.request_id, body, None, None)
+        return Command(given.op, path, given.request_id, body, None, None)
     if body.copy:
         raise InvalidRequest("a socket takes no copy: send it with POST /v0/topics/:topic", field="copy")
     if body.config is not None:
         key.check("admin")
-    return Command(given.op, topic, given.request_id, body, topic, kind_of(body, topic))
+    return Command(given.op, path, given.request_id, body, body.topic, kind_of(body))
 
 
-def kind_of(wanted: Publish, topic: str) -> str | None:
+def kind_of(wanted: Publish) -> str | None:
     """Returns the kind of an append for its line, or None for an append that needs a wave of its own.
 
     Such an append expects a head, so the append before has to end first. Or the topic may be absent: then each append may create
     the topic, and the server repeats the other appends in any order.
     """
-    if wanted.expected_head is not None or cached(topic) is None:
+    if wanted.expected_head is not None or cached(wanted.topic) is None:
         return None
     return "keyed" if wanted.keyed else "plain"
 

@@ -27,6 +27,23 @@ def answer(op: str, request_id: RequestId, body: bytes = b"{}") -> bytes:
     return b'{"op":"%b","request_id":%b%b' % (op.encode(), bytes(request_id), rest)
 
 
+def shared_record(
+    topic: str,
+    group: str,
+    share: int,
+    generation: int,
+    from_seq: int,
+    to_seq: int,
+    head_seq: int,
+    records: list[bytes],
+) -> bytes:
+    """Returns the frame `record` of a group's member, with records of one share."""
+    return (
+        b'{"op":"record","topic":"%b","group":"%b","share":%d,"generation":%d,'
+        b'"from_seq":%d,"to_seq":%d,"head_seq":%d,"records":[%b]}'
+    ) % (topic.encode(), group.encode(), share, generation, from_seq, to_seq, head_seq, b",".join(records))
+
+
 def error(refused: TopicsError, request_id: RequestId = UNSET) -> bytes:
     """Returns the frame of a refusal."""
     problem: dict[str, Any] = {"code": refused.code, "message": refused.message}

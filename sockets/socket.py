@@ -23,6 +23,7 @@ from sockets import commands, frames
 from sockets.commands import CALLS, NO_QUERY, Command
 from sockets.frames import RequestId
 from sockets.lines import Line
+from sockets.memberships import Memberships
 from sockets.subscriptions import Subscriptions
 from store.loop import here
 from watch.outflow import UNSENT_BYTES, outflows
@@ -60,6 +61,7 @@ class Socket(asyncio.Protocol):
         "key",
         "lines",
         "loop",
+        "memberships",
         "origin",
         "partial",
         "protocol",
@@ -81,6 +83,7 @@ class Socket(asyncio.Protocol):
         self.loop = streams.hub.loop
         self.deadline = NEVER
         self.subscriptions: Subscriptions | None = None  # made with the first subscription
+        self.memberships: Memberships | None = None  # made with the first join
         self.inbox: deque[bytes] = deque()
         self.lines: dict[str, Line] = {}
         self.tasks: set[asyncio.Task[None]] = set()  # keeps the tasks from being garbage-collected
@@ -130,6 +133,8 @@ class Socket(asyncio.Protocol):
         self.waiting_since = None
         if self.subscriptions is not None:
             self.subscriptions.send_soon()
+        if self.memberships is not None:
+            self.memberships.send_soon()
         self.work()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -143,6 +148,8 @@ class Socket(asyncio.Protocol):
         outflows.remove(self)
         if self.subscriptions is not None:
             self.subscriptions.close()
+        if self.memberships is not None:
+            self.memberships.close()
         del self.streams.streams[self]
         self.streams.exit(self.key)
 
@@ -234,6 +241,8 @@ class Socket(asyncio.Protocol):
                     await self.subscribe(command)
                 elif command.op == "unsubscribe":
                     self.unsubscribe(command)
+                elif command.op == "join":
+                    await self.join(command)
                 else:
                     self.send(frames.answer("pong", command.request_id))
         except Exception as error:
@@ -245,11 +254,13 @@ class Socket(asyncio.Protocol):
 
     async def call(self, command: Command, started: float) -> int:
         """Runs the endpoint of HTTP for this command. Returns the status."""
-        _, endpoint, op = CALLS[command.op]
+        _, endpoint, op, _ = CALLS[command.op]
         call: Call[Any, Any] = Call(self.key, {}, b"", b"", self.origin, started)
         call.body, call.query = command.body, NO_QUERY.get(command.op)
         act_for(call.actor)
-        done = await here().drive(endpoint.handler(call, command.topic))
+        if command.op == "leave" and self.memberships is not None:
+            self.memberships.leave(command.path, command.body.session)
+        done = await here().drive(endpoint.handler(call, *command.path))
         self.send(frames.answer(op, command.request_id, done.body))
         return done.status
 
@@ -257,13 +268,21 @@ class Socket(asyncio.Protocol):
         if self.is_lost:
             return
         if self.subscriptions is None:
-            self.subscriptions = Subscriptions(self.streams.hub, self.key, self.send, lambda: not self.is_slow)
+            self.subscriptions = Subscriptions(self.streams.hub, self.key, self.send, self.may_send)
         await self.subscriptions.subscribe(command.body.watch(), command.request_id)
 
     def unsubscribe(self, command: Command) -> None:
-        if self.subscriptions is None or not self.subscriptions.drop(command.topic):
-            raise NotFound(f"this socket does not follow {command.topic!r}", topic=command.topic)
-        self.send(frames.answer("unsubscribed", command.request_id, b'{"topic":"%b"}' % command.topic.encode()))
+        topic = command.body.topic
+        if self.subscriptions is None or not self.subscriptions.drop(topic):
+            raise NotFound(f"this socket does not follow {topic!r}", topic=topic)
+        self.send(frames.answer("unsubscribed", command.request_id, b'{"topic":"%b"}' % topic.encode()))
+
+    async def join(self, command: Command) -> None:
+        if self.is_lost:
+            return
+        if self.memberships is None:
+            self.memberships = Memberships(self.streams.hub, self.key, self.send, self.may_send)
+        await self.memberships.join(command.body.topic, command.body.group, command.body, command.request_id)
 
     def answered(self, name: str | None) -> None:
         self.unanswered -= 1
@@ -288,6 +307,9 @@ class Socket(asyncio.Protocol):
     def is_slow(self) -> bool:
         """Whether earlier frames still wait for the client."""
         return self.waiting_since is not None
+
+    def may_send(self) -> bool:
+        return not self.is_slow
 
     def send(self, payload: bytes) -> None:
         """Sends a text frame, unless the socket is closing."""

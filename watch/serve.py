@@ -30,7 +30,7 @@ from wire.asgi import REQUEST, Application, Receive, Scope, Send
 from wire.entrance import who_follows
 from wire.keys import Key
 from wire.limits import under_way
-from wire.parse import STRICT, NoFields, parse, parse_query
+from wire.parse import STRICT, NoFields, Request, parse, parse_query
 
 log = logging.getLogger(__name__)
 
@@ -164,7 +164,7 @@ async def disconnected(receive: Receive) -> None:
         pass
 
 
-async def enter(scope: Scope, headers: dict[bytes, bytes], query: type[StreamQuery]) -> Key:
+async def enter(scope: Scope, headers: dict[bytes, bytes], query: type[Request]) -> Key:
     """Returns the key of the request, after reading the whole request body. Raises TopicsError."""
     drain.check()
     key = await who(scope, headers)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from tests.instances import until
 from tests.watch.wire import Api
 
 SESSION_MS = 1000
-WORKER = Path(__file__).parent / "worker.py"
+STREAM = ["-S", str(Path(__file__).parent / "worker.py")]  # a member with a stream
+SOCKET = ["-m", "tests.sockets.worker"]  # a member on a WebSocket
 Key = tuple[int, int]  # a share and a generation
 Line = dict[str, Any]
 
@@ -28,19 +29,20 @@ class Team:
 
     group = "team"
 
-    def __init__(self, port: int, topic: str, folder: Path) -> None:
-        self.port, self.topic, self.folder = port, topic, folder
+    def __init__(self, port: int, topic: str, folder: Path, programs: Sequence[list[str]] = (STREAM,)) -> None:
+        """The members run these programs in turn."""
+        self.port, self.topic, self.folder, self.programs = port, topic, folder, programs
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.deaths: dict[str, list[float]] = defaultdict(list)
         self.started = 0
 
     def add(self) -> None:
-        name = f"m{self.started}"
+        name, program = f"m{self.started}", self.programs[self.started % len(self.programs)]
         self.started += 1
         arguments = [str(self.port), self.topic, self.group, name, str(SESSION_MS), str(self.folder / name)]
         parent = os.getpid()
         self.running[name] = subprocess.Popen(
-            [sys.executable, "-S", str(WORKER), *arguments], preexec_fn=lambda: die_with_parent(parent)
+            [sys.executable, *program, *arguments], preexec_fn=lambda: die_with_parent(parent)
         )
 
     def kill(self, name: str) -> None:

@@ -15,18 +15,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.groups.team import Line, Team, broken, end_of_sessions, shown_in, shown_twice
+from tests.groups.team import SOCKET, STREAM, Line, Team, broken, end_of_sessions, shown_in, shown_twice
 from tests.instances import Instance, until
 from tests.watch.wire import Api
 
 PARTITIONS = 16
 
 
-@pytest.fixture
-def team(instances: Callable[..., Instance], tmp_path: Path) -> Iterator[Team]:
+@pytest.fixture(params=[[STREAM], [SOCKET], [SOCKET, STREAM]], ids=["streams", "sockets", "both"])
+def team(instances: Callable[..., Instance], tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Team]:
     instance = instances(WEB_WORKERS="2")
     Api(instance.port).done("PUT", "/v0/topics/work", {})
-    team = Team(instance.port, "work", tmp_path)
+    team = Team(instance.port, "work", tmp_path, request.param)
     yield team
     team.end()
 

@@ -21,9 +21,12 @@ class Left(Exception):
 
 
 class Worker:
+    LOST: tuple[type[Exception], ...] = (OSError, http.client.HTTPException)  # the connection broke
+
     def __init__(self, port: str, topic: str, group: str, member: str, session_ms: str, log: str) -> None:
-        self.port, self.path = int(port), f"/v0/topics/{topic}/groups/{group}"
-        self.query = f"member={member}&session_ms={session_ms}"
+        self.port, self.topic, self.group = int(port), topic, group
+        self.member, self.session_ms = member, int(session_ms)
+        self.path = f"/v0/topics/{topic}/groups/{group}"
         self.log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self.calls: http.client.HTTPConnection | None = None
         self.session = 0
@@ -38,7 +41,7 @@ class Worker:
         while True:
             try:
                 self.follow()
-            except (OSError, http.client.HTTPException):
+            except self.LOST:
                 self.note("ended", why="connection")
             except Left:
                 self.note("ended", why="leaves")
@@ -50,7 +53,8 @@ class Worker:
         """Follows one stream to its end."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         with contextlib.closing(connection):
-            connection.request("GET", f"{self.path}/stream?{self.query}", headers={"Accept": "text/event-stream"})
+            query = f"member={self.member}&session_ms={self.session_ms}"
+            connection.request("GET", f"{self.path}/stream?{query}", headers={"Accept": "text/event-stream"})
             response = connection.getresponse()
             if response.status != 200:
                 raise http.client.HTTPException(response.read())

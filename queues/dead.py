@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from base.errors import TopicsError
+from base.errors import Incompatible, TopicsError
 from store.script import Script, Statement, atomically
 from topics import wake
 from topics.cache import CachedTopic, forget_known, known_topic
@@ -58,8 +58,12 @@ def bury(topic: CachedTopic, seqs: list[int], now: int, at: int | None) -> Scrip
 def move(topic: CachedTopic, dest: CachedTopic, seqs: list[int], now: int, at: int | None) -> Script[int | None]:
     """Appends the jobs to `dest` and deletes them, in one transaction. Returns the head of `dest`, 0 if no job was left.
 
-    Returns None if `dest` has another version. Raises Outdated if the queue has.
+    Returns None if `dest` has another version. Raises Outdated if the queue has, and Incompatible if `dest` is unsuitable.
     """
+    if dest.unique_tags:
+        raise Incompatible(
+            "the topic has unique_tags, and would take one letter per tag: name another one as dead_letter"
+        )
     known = (topic.id, topic.version, topic.leases_durable, at, topic.expired_ts(now))
     found = yield Statement(SPENT, (*known, array(seqs)))
     if not found:

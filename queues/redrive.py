@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from base.errors import (
     Forbidden,
+    Incompatible,
     InvalidRequest,
     NotAQueue,
     NotFound,
@@ -22,6 +23,7 @@ from queues.dead import FROM, STAMP
 from queues.leases import in_queue
 from queues.letters import LETTERS, Choice, Letters, choose
 from store import disk
+from store.codec import Rows as Answer
 from store.script import Script, Statement, atomically
 from topics import wake
 from topics.cache import CachedTopic, as_known, forget_known, known_topic
@@ -46,6 +48,14 @@ class Skipped(NamedTuple):
     queue: str | None
     error: TopicsError
     seqs: list[int]
+
+
+class Moved(NamedTuple):
+    """The number of letters that moved to a queue, the head of the queue, and the seqs of letters whose tag has a job there."""
+
+    letters: int
+    head_seq: int = 0
+    left: Sequence[int] = ()
 
 
 class Redriven(NamedTuple):
@@ -79,7 +89,10 @@ def redrive_chosen(name: str, found: Letters, key: Key, now: int, *, is_dry: boo
     for queue, seqs in by_queue.items():
         try:
             origin = check_origin(queue, name, key)
-            moved[origin] = yield from in_queue(origin, now, look(seqs) if is_dry else send_back(name, seqs, now))
+            done = yield from in_queue(origin, now, look(seqs) if is_dry else send_back(name, seqs, now))
+            moved[origin] = done.letters
+            if done.left:
+                skipped.append(Skipped(queue, has_job(origin), list(done.left)))
         except REFUSALS as error:
             if error.detail.get("topic") == name:  # sealed since we looked
                 raise
@@ -100,22 +113,26 @@ def check_origin(queue: str | None, name: str, key: Key) -> str:
     return queue
 
 
-def look(seqs: list[int]) -> Callable[[CachedTopic], Script[int | None]]:
-    """Returns the work on a queue that only counts: how many letters can move. A full queue can still refuse them."""
+def has_job(queue: str) -> TopicsError:
+    return Incompatible(f"queue {queue!r} has unique_tags, and a job of this tag waits or runs", topic=queue)
 
-    def work(queue: CachedTopic) -> Script[int | None]:
-        return len(seqs) if (yield Statement(IS_CURRENT, (queue.id, queue.version), quick=True)) else None
+
+def look(seqs: list[int]) -> Callable[[CachedTopic], Script[Moved | None]]:
+    """Returns the work on a queue that only counts: how many letters can move. The queue can still refuse them."""
+
+    def work(queue: CachedTopic) -> Script[Moved | None]:
+        return Moved(len(seqs)) if (yield Statement(IS_CURRENT, (queue.id, queue.version), quick=True)) else None
 
     return work
 
 
-def send_back(name: str, seqs: list[int], now: int) -> Callable[[CachedTopic], Script[int | None]]:
+def send_back(name: str, seqs: list[int], now: int) -> Callable[[CachedTopic], Script[Moved | None]]:
     """Returns the work of moving letters to a queue. The number is below that of the seqs if a letter was deleted."""
 
-    def work(queue: CachedTopic) -> Script[int | None]:
+    def work(queue: CachedTopic) -> Script[Moved | None]:
         dead = yield from known_topic(name)
         if dead is None:
-            return 0
+            return Moved(0)
         try:
             if not (yield from check_seal(dead, False)):
                 raise Outdated("the dead letter topic has another version")
@@ -123,20 +140,17 @@ def send_back(name: str, seqs: list[int], now: int) -> Callable[[CachedTopic], S
         except Outdated:
             forget_known(dead)
             raise
-        if done is None:
-            return None
-        count, head = done
-        if count:
-            wake.moved(queue, head)
+        if done is not None and done.letters:
+            wake.moved(queue, done.head_seq)
             if dead.type == Topic.Type.QUEUE:
                 yield from hooks.value.after_delete(dead, now)
-        return count
+        return done
 
     return work
 
 
-def move(dead: CachedTopic, queue: CachedTopic, seqs: list[int], now: int) -> Script[tuple[int, int] | None]:
-    """Appends the letters to the queue and deletes them, in one transaction. Returns their number, and the head of the queue.
+def move(dead: CachedTopic, queue: CachedTopic, seqs: list[int], now: int) -> Script[Moved | None]:
+    """Appends the letters to the queue and deletes them, in one transaction.
 
     Returns None if the queue has another version. Raises Outdated if `dead` has.
     """
@@ -144,17 +158,38 @@ def move(dead: CachedTopic, queue: CachedTopic, seqs: list[int], now: int) -> Sc
     yield Statement(LOCK_DELETES, (dead.id,))  # before the heads, like a delete
     yield Statement(LOCK_HEADS, (array([dead.id, queue.id]),))
     found = yield Statement(LETTERS, (*known, array(seqs), ANY_SIZE))
+    found, left = first_of_tags(found) if queue.unique_tags else (found, [])
     if not found:
-        return 0, 0
+        return Moved(0)
     done = yield from append_once(queue, Append(records=[]), jobs(found), now)
     if done is None:
         return None
+    taken = [row[0] for row in found]
+    if done.known:
+        left += [seq for seq, job in zip(taken, done.known, strict=True) if job is not None]
+        taken = [seq for seq, job in zip(taken, done.known, strict=True) if job is None]
     yield Statement(SYNC, ("on",))  # the jobs must not be lost on their way
-    yield Statement(DELETE_SEQS, (dead.id, dead.version, array([row[0] for row in found]), dead.expired_ts(now)))
-    return len(found), done.last_seq
+    yield Statement(DELETE_SEQS, (dead.id, dead.version, array(taken), dead.expired_ts(now)))
+    return Moved(len(taken), done.last_seq, sorted(left))
 
 
-def jobs(found: Any) -> Rows:
+def first_of_tags(found: Answer) -> tuple[Answer, list[int]]:
+    """Returns the first letter of each tag and the letters without a tag, and the seqs of the other letters."""
+    chosen: Answer = []
+    left: list[int] = []
+    tags: set[str] = set()
+    for row in found:
+        tag = row[2]
+        if tag in tags:
+            left.append(row[0])
+            continue
+        chosen.append(row)
+        if tag is not None:
+            tags.add(tag)
+    return chosen, left
+
+
+def jobs(found: Answer) -> Rows:
     """Returns the letters as records of the queue. The data stays as it was sent, and meta loses the fields of the move."""
     metas = [unstamped(row[3]) for row in found]
     data = [msgspec.Raw(row[4].encode()) for row in found]

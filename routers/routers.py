@@ -175,7 +175,7 @@ def create_router(name: str, config: RouterConfig, now: int) -> Script[None]:
     ((routers,),) = yield Statement(COUNT)
     limits.check("routers", settings.TOPICS_MAX_ROUTERS, routers, limits.LATER)
     source_id = yield from locked_topic(config.source, True, now)
-    dest_id = yield from locked_topic(config.dest, config.create_dest, now)
+    dest_id = yield from locked_topic(config.dest, config.create_dest, now, is_dest=True)
     yield from check_fan_in(source_id, dest_id, config.dest, fields.get("allow_fan_in", False))
     if not fields.get("allow_cycle", False):
         yield from graph.check_no_cycle(source_id, dest_id)
@@ -191,15 +191,23 @@ def create_router(name: str, config: RouterConfig, now: int) -> Script[None]:
     yield from audit.note("create", "router", name, after=router.config())
 
 
-def locked_topic(name: str, create: bool, now: int) -> Script[int]:
-    """Locks a topic and returns its id. If `create`, a missing topic is created with all defaults. Raises TopicNotFound."""
+def locked_topic(name: str, create: bool, now: int, *, is_dest: bool = False) -> Script[int]:
+    """Locks a topic and returns its id. If `create`, a missing topic is created with all defaults.
+
+    Raises TopicNotFound, or Incompatible for a dest that must compare the tag of each record with its jobs.
+    """
     rows = yield Statement(LOCK_TOPIC, (name,))
     if not rows and create:
         yield from insert_topic(name, {}, now)
         rows = yield Statement(LOCK_TOPIC, (name,))
     if not rows:
         raise absent(name)
-    return int(rows[0][0])
+    topic_id, unique_tags = rows[0]
+    if is_dest and unique_tags:
+        raise Incompatible(
+            f"queue {name!r} has unique_tags, and a router cannot leave out jobs: choose another dest", topic=name
+        )
+    return int(topic_id)
 
 
 def check_fan_in(source_id: int, dest_id: int, dest: str, allow_fan_in: bool) -> Script[None]:

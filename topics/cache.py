@@ -23,7 +23,7 @@ LOOKUP = """
 SELECT t.id, t.name, h.version, t.type, t.durability, t.ttl_ms, t.cap_records, t.cap_bytes, t.discard,
        t.idempotency_window_ms, t.dedupe_node, h.routed, h.derived,
        t.created_ts, t.priority, t.auto_priority, t.auto_create, t.lease_ms, t.claim_jitter_ms, t.max_deliveries, t.dead_letter,
-       t.leases_durable, t.sealed
+       t.leases_durable, t.unique_tags, t.sealed
   FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id
  WHERE t.name = %s
 """
@@ -57,6 +57,7 @@ class CachedTopic(NamedTuple):
     max_deliveries: int
     dead_letter: str | None
     leases_durable: bool
+    unique_tags: bool
     sealed: bool
 
     @property
@@ -75,8 +76,8 @@ class CachedTopic(NamedTuple):
 
     @property
     def judges(self) -> bool:
-        """Whether the topic can refuse an append that has no conditions."""
-        return self.sealed or self.rejects
+        """Whether the topic can refuse an append that has no conditions, or leave out some of its records."""
+        return self.sealed or self.rejects or self.unique_tags
 
     def expired_ts(self, now: int) -> int | None:
         """Returns the lowest `$ts` of a record that has not expired, or None if the topic has no TTL."""

@@ -35,7 +35,9 @@ Durability = Annotated[Literal["fsync", "disk", "memory", "ephemeral"], Meta(tit
 MIN_LEASE_MS, MAX_LEASE_MS, MAX_JITTER_MS = 100, 86_400_000, 60_000
 LeaseMs = Annotated[int, Meta(ge=MIN_LEASE_MS, le=MAX_LEASE_MS)]
 MAX_PRIORITY = 1000
-QUEUES_ONLY = frozenset(("lease_ms", "claim_jitter_ms", "max_deliveries", "dead_letter", "leases_durable"))
+QUEUES_ONLY = frozenset(
+    ("lease_ms", "claim_jitter_ms", "max_deliveries", "dead_letter", "leases_durable", "unique_tags")
+)
 
 
 class Config(Request):
@@ -78,6 +80,9 @@ class Config(Request):
     """For queues: the topic that gets the jobs after `max_deliveries`. Null: they come back. `null` for a new topic."""
     leases_durable: bool | UnsetType = UNSET
     """For queues. True: leases survive a crash of PostgreSQL. False: all jobs are then ready again. `false` for a new topic."""
+    unique_tags: bool | UnsetType = UNSET
+    """For queues. True: the queue takes a job with a tag only if no job of this tag waits or runs. Cannot change. `false` for a
+    new topic."""
     sealed: bool | UnsetType = UNSET
     """True: the topic takes no records and no deletes (409 `topic_sealed`). Routers into it wait. `false` for a new topic."""
 
@@ -143,6 +148,8 @@ class WholeConfig(msgspec.Struct):
     """For queues: the topic that gets the jobs after `max_deliveries`."""
     leases_durable: bool
     """For queues: whether leases survive a crash of PostgreSQL."""
+    unique_tags: bool
+    """For queues: whether at most one job of a tag waits or runs."""
     sealed: bool
     """True: the topic takes no records and no deletes."""
 
@@ -394,6 +401,11 @@ def change_topic(
     if "type" in changed:
         raise Incompatible(
             f"topic {name!r} is a {before.type}, and its type cannot change to {changed['type']}", type=before.type
+        )
+    if "unique_tags" in changed:
+        raise Incompatible(
+            f"unique_tags of queue {name!r} is {as_json(before.unique_tags)} and cannot change: create another queue",
+            unique_tags=before.unique_tags,
         )
     check_queue_fields(name, before.type, fields)
     if not changed:

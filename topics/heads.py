@@ -12,7 +12,7 @@ NAMED_HEAD = (
 
 # Locks the topic: no other transaction can delete the topic or change its config. A new cursor, which refers to the row, does not
 # have to wait.
-LOCK_TOPIC = "SELECT id FROM topics_topic WHERE name = %s FOR NO KEY UPDATE"
+LOCK_TOPIC = "SELECT id, unique_tags FROM topics_topic WHERE name = %s FOR NO KEY UPDATE"
 LOCK_TOPICS = "SELECT FROM topics_topic WHERE name = ANY (%s) ORDER BY id FOR NO KEY UPDATE"
 # Locks the topic against a delete alone.
 KEEP_TOPIC = "SELECT FROM topics_topic WHERE id = %s FOR KEY SHARE"

@@ -34,6 +34,14 @@ def take_header(wanted: Keyed, key: str) -> None:
         wanted.idempotency_key = key
 
 
+def key_records(wanted: Keyed) -> None:
+    """Replaces the key of the append by a key for each record, for a topic that can leave out some of the records."""
+    if wanted.idempotency_key is not None:
+        key, wanted.idempotency_key = wanted.idempotency_key, None
+        wanted.idempotency_keys = [None] * len(wanted.records)
+        take_header(wanted, key)
+
+
 def check_keys(wanted: Keyed) -> None:
     """Raises InvalidRequest."""
     if wanted.idempotency_key is not None:

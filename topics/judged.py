@@ -10,11 +10,12 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
-from base.errors import HeadMismatch, IdempotencyMismatch, TopicFull, TopicsError
+from base.errors import HeadMismatch, IdempotencyMismatch, InvalidRequest, TopicFull, TopicsError
 from store.codec import Rows as Answer
 from store.script import Done, Script, Statement
 from topics import sealed, wake
 from topics.cache import CachedTopic
+from topics.idempotency import key_records
 from topics.insert import MAKE_ROOM, SYNC, Appended, apart, appending, array, expecting, room, texts
 from topics.records import Append, Rows
 from topics.write import Outcome, Write
@@ -23,7 +24,8 @@ JUDGE = """
 SELECT * FROM topic_append_judged(
     %(now)s, %(volatile)s, %(ids)s, %(of)s, %(versions)s, %(counts)s, %(bytes)s, %(heads)s, %(keys)s, %(digests)s, %(since)s,
     %(sealed)s, %(cap_records)s, %(cap_bytes)s, %(expired)s,
-    %(data)s, %(tags)s, %(nodes)s, %(metas)s, %(places)s, %(sizes)s, %(runs)s, %(ns)s, %(record_keys)s, %(record_digests)s)
+    %(data)s, %(tags)s, %(nodes)s, %(metas)s, %(places)s, %(sizes)s, %(runs)s, %(ns)s, %(record_keys)s, %(record_digests)s,
+    %(unique)s)
 """
 
 
@@ -78,13 +80,15 @@ class Judged(AtHead):
 
     @classmethod
     def groups(cls, batch: Sequence[Self]) -> Sequence[Sequence[Self]]:
-        """The first append under each key. One that expects a head must be the first to its topic, too."""
+        """The first append under each key and unique tag. One that expects a head must be the first to its topic, too."""
         chosen: list[Self] = []
-        taken: set[tuple[int, str]] = set()
+        taken: set[tuple[int, str, str]] = set()
         topics: set[int] = set()
         for each in batch:
             id = each.topic.id
-            keys = {(id, key) for key in keys_of(each.wanted)}
+            keys = {(id, "key", key) for key in keys_of(each.wanted)}
+            if each.topic.unique_tags:
+                keys |= {(id, "tag", tag) for tag in each.rows.tags if tag is not None}
             if (each.wanted.expected_head is not None and id in topics) or not taken.isdisjoint(keys):
                 continue
             topics.add(id)
@@ -115,6 +119,7 @@ class Judged(AtHead):
 
 def judge(topic: CachedTopic, wanted: Append, rows: Rows, now: int) -> Script[Appended | None]:
     """Append under conditions. Returns None if the topic has another version. Raises TopicsError if the append is refused."""
+    prepare(topic, wanted, rows)
     outcome = yield Judged(topic, wanted, rows, now)
     if isinstance(outcome, TopicsError):
         raise outcome
@@ -128,6 +133,7 @@ def append_once(topic: CachedTopic, wanted: Append, rows: Rows, now: int) -> Scr
     Returns None if the topic has another version. Raises TopicsError if the append is refused.
     """
     started = time.perf_counter()
+    prepare(topic, wanted, rows)
     yield Statement(SYNC, ("on" if topic.durability == "fsync" else "off",))
     done: Outcome = None
     if wanted.plain and not topic.judges:
@@ -142,6 +148,24 @@ def append_once(topic: CachedTopic, wanted: Append, rows: Rows, now: int) -> Scr
     if done is not None and topic.evicts:
         yield Statement(MAKE_ROOM, room(topic, now))
     return done and done._replace(wal_append_ms=(time.perf_counter() - started) * 1000)
+
+
+def prepare(topic: CachedTopic, wanted: Append, rows: Rows) -> None:
+    """Gives each job of a queue with `unique_tags` a key of its own, if the append has a key.
+
+    Raises InvalidRequest if two jobs have one tag.
+    """
+    if not topic.unique_tags:
+        return
+    key_records(wanted)
+    places: dict[str, int] = {}
+    for place, tag in enumerate(rows.tags):
+        if tag is not None and (first := places.setdefault(tag, place)) != place:
+            raise InvalidRequest(
+                f"records[{first}] and records[{place}] both have the tag {tag!r}, and the queue has unique_tags: "
+                "send one job for each tag",
+                field="records",
+            )
 
 
 def verdicts(told: Answer) -> Iterator[tuple[Verdict, list[Verdict]]]:
@@ -161,11 +185,19 @@ def outcome_of(verdict: Verdict, records: list[Verdict], topic: CachedTopic, wan
         case "done":
             assert first is not None
             assert last is not None
-            return Appended(first, last, last, False, False, 0.0, 0.0, known=known(records, wanted))
+            return Appended(first, last, last, False, False, 0.0, 0.0, known=known(records, topic, wanted, rows))
         case "kept":  # also in a sealed topic: a retry of an append that is there gets the answer of the first one
             # Without seqs: this call has written no record, and the topic knows each.
             return Appended(
-                first or head + 1, last or head, head, False, True, 0.0, 0.0, topic.sealed, known(records, wanted)
+                first or head + 1,
+                last or head,
+                head,
+                False,
+                True,
+                0.0,
+                0.0,
+                topic.sealed,
+                known(records, topic, wanted, rows),
             )
         case "other":
             return sealed.marked(mismatch(verdict, records, wanted), topic.sealed)
@@ -182,12 +214,12 @@ def outcome_of(verdict: Verdict, records: list[Verdict], topic: CachedTopic, wan
     return None
 
 
-def known(records: list[Verdict], wanted: Append) -> Sequence[int | None]:
+def known(records: list[Verdict], topic: CachedTopic, wanted: Append, rows: Rows) -> Sequence[int | None]:
     """Returns Appended.known."""
-    if wanted.idempotency_keys is None:
+    if wanted.idempotency_keys is None and not topic.unique_tags:
         return ()
     seqs = {record.head_seq: record.first_seq for record in records}
-    return [seqs.get(place) for place in range(1, len(wanted.records) + 1)]
+    return [seqs.get(place) for place in range(1, len(rows.data) + 1)]
 
 
 def mismatch(verdict: Verdict, records: list[Verdict], wanted: Append) -> IdempotencyMismatch:
@@ -226,7 +258,8 @@ def parameters(appends: Sequence[tuple[CachedTopic, Append, Rows]], now: int) ->
     keys = [wanted.idempotency_key for _, wanted, _ in appends]
     heads = [wanted.expected_head for _, wanted, _ in appends]
     digests = [None if wanted.idempotency_key is None else rows.digest() for _, wanted, rows in appends]
-    expired = [topic.expired_ts(now) if topic.rejects else None for topic in topics]
+    expired = [topic.expired_ts(now) if topic.rejects or topic.unique_tags else None for topic in topics]
+    unique = [topic.unique_tags for topic in topics]
     return {
         "now": now,
         "volatile": topics[0].volatile,
@@ -245,6 +278,7 @@ def parameters(appends: Sequence[tuple[CachedTopic, Append, Rows]], now: int) ->
         "expired": array(expired) if any(expired) else None,
         **apart([rows for _, _, rows in appends]),
         **(record_keys(appends) if with_keys else NO_RECORD_KEYS),
+        "unique": array(unique) if any(unique) else None,
     }
 
 

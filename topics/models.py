@@ -58,8 +58,9 @@ class Topic(models.Model):
     max_deliveries = models.IntegerField(default=0)
     dead_letter = models.CharField(max_length=255, null=True, blank=True, db_collation="C")
     leases_durable = models.BooleanField(default=False)
-    # The database itself has a default, too. During an upgrade, processes of the version before still create topics.
+    # The database has a default for later columns, too: during an upgrade, processes of the version before create topics.
     sealed = models.BooleanField(default=False, db_default=False)
+    unique_tags = models.BooleanField(default=False, db_default=False)
     created_ts = models.BigIntegerField()
 
     def __str__(self) -> str:

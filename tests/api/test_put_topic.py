@@ -30,6 +30,7 @@ DEFAULTS = {
     "max_deliveries": 0,
     "dead_letter": None,
     "leases_durable": False,
+    "unique_tags": False,
     "sealed": False,
 }
 
@@ -120,6 +121,7 @@ def test_priority_is_clamped(api: ApiClient, name: str, asked: int | None, kept:
         {"max_deliveries": 3},
         {"dead_letter": "dead"},
         {"leases_durable": True},
+        {"unique_tags": True},
     ],
 )
 def test_what_is_for_queues_is_refused_for_a_log(api: ApiClient, name: str, body: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from tests.plans import FILL_DEST, FILL_HOME, NOW, RECORDS, believed, believing,
 from tests.scripts import look_up
 from topics import cursor_updates, removal
 from topics.append import LAST_KEYED
+from topics.cache import forget_all
 from topics.config import Creation, creating
 from topics.diff import DIFF, MATCHES
 from topics.first import First
@@ -220,6 +221,22 @@ def test_appends_under_conditions_touch_their_heads_and_keys(topics: dict[str, i
     check(20, lambda: perform(Judged.transaction(appends)))
     home = look_up("home")
     check(120, lambda: prepared(LAST_KEYED, ("key 99", "key 991", 0, home.id, home.version)))
+
+
+@believing("never", "of one record a topic", "of one topic", "of emptied tables", "good")
+def test_a_unique_tag_costs_one_probe_of_the_index_on_tags(topics: dict[str, int]) -> None:
+    """Half of the records have the tag, and all but the last one are deleted."""
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE topics_topic SET type = 'queue', unique_tags = true WHERE name = 'home'")
+        cursor.execute(
+            "UPDATE topics_record SET deleted = true WHERE topic_id = %s AND seq < %s", [topics["home"], RECORDS - 10]
+        )
+    forget_all()
+    tags = ["common", "rare:2000", *(f"new {n}" for n in range(50))]
+    wanted = Append([NewRecord(msgspec.Raw(b'"x"'), tag=tag) for tag in tags])
+    append = Judged(look_up("home"), wanted, check_rows(wanted), NOW)
+    check(20, lambda: perform(Judged.transaction([append])))
+    assert run("SELECT count FROM topics_topichead WHERE topic_id = %s", topics["home"]) == [(RECORDS + 51,)]
 
 
 @believing("never", "of one record a topic", "of one topic", "of emptied tables", "good")

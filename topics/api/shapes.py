@@ -132,9 +132,10 @@ class AppendAnswer(msgspec.Struct, kw_only=True):
     created: bool
     """True: this append created the topic."""
     deduped: bool
-    """True: the topic knew the idempotency key, or the keys of all records, and this call appended nothing."""
+    """True: the topic knew the idempotency key, or each record, and this call appended nothing."""
     deduplicated: list[int] | UnsetType = UNSET
-    """Indexes in `records`, from 0, of the records with a known key. Only with `idempotency_keys`."""
+    """Indexes in `records`, from 0, of the records that were not written: their key is known, or a job has their tag. Only with
+    `idempotency_keys`, or in a queue with `unique_tags`."""
     copied: int | UnsetType = UNSET
     """Number of records that a copy wrote. Only with `copy`."""
     clamped: Clamped = UNSET

@@ -6,8 +6,9 @@
 --      p_expired: records of a topic that rejects are expired below this time (NULL: no topic has a TTL).
 --      p_data … p_ns have one entry per record: p_ns is the number of the append (1 is the first), p_places the place in the append,
 --      and p_runs the bytes of the append up to the record's end. A list of NULLs alone may be empty.
---      p_record_keys, p_record_digests: one entry per record, if an append has a key for each record. Else NULL, also from callers
---      of the version before, which do not send them.
+--      p_record_keys, p_record_digests: one entry per record, if an append has a key for each record. Else NULL.
+--      p_unique: one entry per append: whether the topic takes one live record per tag. NULL: no topic does. Callers of version 0.3.0
+--      send none of these three.
 -- Out: the verdict on each append, with the head, records and bytes of its topic before the call:
 --        done                 the append has first_seq to last_seq
 --        kept                 the key names the append of first_seq to last_seq, which carried the same records. Without seqs: each
@@ -16,27 +17,30 @@
 --        sealed, head, full   the append was refused: the topic is sealed, its head is not the expected one, or it lacks room
 --      An append has no row if its topic has another version, or if the append would fit only without an append before it. The
 --      caller sends such an append again.
---      An append with a key for each record also has a row for each known key. `head_seq` is the place of the record:
---        known                the key names the record first_seq. This call does not write the record again
+--      An append with a key for each record, or to a topic with unique tags, also has a row for each known record. `head_seq` is the
+--      place of the record:
+--        known                the key names the record first_seq, or this live record has the tag. This call writes no record
 --        differs              the key names the append of first_seq to last_seq, which carried another record
 --
--- The caller sends each key in at most one append. An append that expects a head is the first to its topic.
+-- The caller sends each key, and each tag of a topic with unique tags, in at most one append, and there once. An append that expects
+-- a head is the first to its topic.
 CREATE OR REPLACE FUNCTION topic_append_judged(
     p_now bigint, p_volatile boolean, p_ids bigint[],
     p_of bigint[], p_versions bigint[], p_counts bigint[], p_bytes bigint[],
     p_heads json, p_keys json, p_digests json, p_since bigint[],
     p_sealed boolean[], p_cap_records bigint[], p_cap_bytes bigint[], p_expired bigint[],
     p_data json, p_tags json, p_nodes json, p_metas json, p_places bigint[], p_sizes int[], p_runs bigint[], p_ns bigint[],
-    p_record_keys json DEFAULT NULL, p_record_digests json DEFAULT NULL)
+    p_record_keys json DEFAULT NULL, p_record_digests json DEFAULT NULL, p_unique boolean[] DEFAULT NULL)
 RETURNS TABLE (n bigint, verdict text, first_seq bigint, last_seq bigint, head_seq bigint, records bigint, bytes bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     -- Each has an entry for each record: the first and last seq under its key, and whether they carried another record. NULL: the
-    -- key is not known.
+    -- key is not known, and no live record has the tag.
     firsts bigint[];
     lasts bigint[];
     differs boolean[];
+    tagged bigint[];  -- the append, if a live record has the record's tag. Else NULL
     others bigint[];  -- the appends that have a record that differs
 BEGIN
     -- A statement of its own: the next statement sees all that the earlier holders of these locks have committed. Locks are taken in
@@ -47,18 +51,28 @@ BEGIN
         PERFORM topic_expire(asked.topic_id, asked.expired)
            FROM unnest(p_of, p_expired) AS asked (topic_id, expired) WHERE asked.expired IS NOT NULL;
     END IF;
-    IF p_record_keys IS NOT NULL THEN
-        SELECT array_agg(kept.first_seq ORDER BY new.i), array_agg(kept.last_seq ORDER BY new.i),
-               array_agg(kept.differs ORDER BY new.i), array_agg(new.n) FILTER (WHERE kept.differs)
-          INTO firsts, lasts, differs, others
-          FROM ROWS FROM (json_array_elements_text(p_record_keys), json_array_elements_text(p_record_digests), unnest(p_ns))
-                    WITH ORDINALITY AS new (key, digest, n, i)
+    IF p_record_keys IS NOT NULL OR p_unique IS NOT NULL THEN
+        SELECT array_agg(coalesce(kept.first_seq, held.seq) ORDER BY new.i), array_agg(coalesce(kept.last_seq, held.seq) ORDER BY new.i),
+               array_agg(coalesce(kept.differs, CASE WHEN held.seq IS NOT NULL THEN false END) ORDER BY new.i),
+               array_agg(new.n) FILTER (WHERE kept.differs),
+               array_agg(CASE WHEN kept.first_seq IS NULL AND held.seq IS NOT NULL THEN new.n END ORDER BY new.i)
+          INTO firsts, lasts, differs, others, tagged
+          FROM ROWS FROM (json_array_elements_text(p_record_keys), json_array_elements_text(p_record_digests), unnest(p_ns),
+                          json_array_elements_text(p_tags))
+                    WITH ORDINALITY AS new (key, digest, n, tag, i)
           LEFT JOIN LATERAL (  -- `+ 0` and LIMIT as below
                SELECT key.first_seq, key.last_seq,
                       coalesce(key.digest <> new.digest::bytea, key.first_seq < key.last_seq) AS differs
                  FROM topics_idempotencykey key
                 WHERE key.topic_id = p_of[new.n] AND key.key = new.key AND key.ts + 0 > p_since[new.n]
-                LIMIT 1) kept ON true;
+                LIMIT 1) kept ON true
+          LEFT JOIN LATERAL (  -- all records of a tag are gone, or all but the last one. So one probe of the index tells
+               SELECT last.seq
+                 FROM (SELECT seq, deleted FROM topics_record
+                        WHERE p_unique[new.n] AND topic_id = p_of[new.n] AND tag = new.tag
+                        ORDER BY seq DESC LIMIT 1) last
+                 JOIN topics_topichead head ON head.topic_id = p_of[new.n]
+                WHERE NOT last.deleted AND last.seq > head.floor_seq) held ON true;
         RETURN QUERY
         SELECT record.n, CASE WHEN record.differs THEN 'differs' ELSE 'known' END, record.first_seq, record.last_seq,
                record.place, 0::bigint, 0::bigint
@@ -158,6 +172,14 @@ BEGIN
           JOIN fit ON fit.n = new.n
          CROSS JOIN LATERAL (SELECT fit.head_seq + fit.upto - fit.count + new.place AS seq) given
          WHERE p_record_keys IS NOT NULL AND new.key IS NOT NULL
+        UNION ALL  -- a repeated append gets the same answer, also when the record of the tag is gone
+        SELECT judged.topic_id, new.key, new.seq, new.seq, p_now, new.digest::bytea
+          FROM ROWS FROM (json_array_elements_text(p_record_keys), json_array_elements_text(p_record_digests),
+                          unnest(firsts), unnest(tagged))
+                   AS new (key, digest, seq, n)
+          JOIN judged ON judged.n = new.n
+         WHERE p_record_keys IS NOT NULL AND new.key IS NOT NULL
+           AND (judged.verdict = 'kept' OR judged.n IN (SELECT n FROM fit))
         ON CONFLICT (topic_id, key) DO UPDATE
            SET first_seq = excluded.first_seq, last_seq = excluded.last_seq, ts = excluded.ts, digest = excluded.digest)
     SELECT fit.n, fit.verdict, fit.head_seq + fit.upto - fit.count + 1, fit.head_seq + fit.upto,

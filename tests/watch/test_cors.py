@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import pytest
 
-from tests.instances import Instance, free_port, start, until
+from tests.instances import Instance, start, until
+from tests.watch.blank import blank_pages
 from tests.watch.browser import open_browser
 
 KEY = "a-secret-of-16-or-more"
@@ -20,27 +18,11 @@ APP = "https://app.example"
 PREFLIGHT = {"Access-Control-Request-Method": "PUT", "Access-Control-Request-Headers": "authorization,content-type"}
 
 
-class Blank(BaseHTTPRequestHandler):
-    """A page without anything."""
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.end_headers()
-        self.wfile.write(b"<!doctype html><title>blank</title>")
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing."""
-
-
 @pytest.fixture(scope="module")
 def page() -> Iterator[int]:
     """The port of another web server."""
-    other = ThreadingHTTPServer(("127.0.0.1", free_port()), Blank)
-    threading.Thread(target=other.serve_forever, daemon=True).start()
-    yield other.server_address[1]
-    other.shutdown()
-    other.server_close()
+    with blank_pages() as port:
+        yield port
 
 
 @pytest.fixture(scope="module")

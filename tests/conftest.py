@@ -39,6 +39,7 @@ DEEP = (
     "gateway/test_duplicate_router.py",
     "gateway/test_failover_router.py",
     "watch/test_trouble.py",
+    "docs/test_outbox.py",
     "crash",
     "push/test_workers.py",
     "push/test_faults.py",

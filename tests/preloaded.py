@@ -43,6 +43,8 @@ CONTEXT.set_forkserver_preload(
         "msgspec",
         "psycopg",
         "redis.asyncio",
+        "sqlalchemy.dialects.postgresql.psycopg",
+        "sqlalchemy.orm",
         "uvloop",
         "whitenoise.middleware",
     ]

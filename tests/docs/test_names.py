@@ -17,7 +17,7 @@ BEFORE = re.compile(r"\b(?:contract|design)[.]md|\bseeds[/]")
 DUMPS = "tests/migrations/releases/"  # schemas of releases, with their comments
 # A file by its path, or by its name alone where it lies beside the one that speaks of it.
 NAMED = re.compile(r"(?<![\w*/.…-])((?:\.?[\w-]+/)*[\w-]+(?:\.\d+)?\.(?:py|sql|md))\b(?![\w…])")
-EXAMPLES = {"spark.sql", "receiver.py"}  # begins names of settings; a reader saves it
+EXAMPLES = {"spark.sql", "receiver.py", "shop.py"}  # begins names of settings; a reader saves the others
 # `name` followed by a file, in brackets or after "in": a function, class, method, attribute or constant.
 OF_FILE = re.compile(r"`([\w.]+)`\s(?:in |\()([\w/]+\.py)\b")
 

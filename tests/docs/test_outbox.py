@@ -1,56 +1,170 @@
-"""The relay of docs/guides/publish.md, killed at each of its lines: each row of the outbox becomes one record, in order."""
+"""The programs of docs/guides/outbox.md, killed at each line of their functions: each committed change becomes one record, in order.
+
+Relays run at once, and the last one after the idempotency window. The last test shows the limit that the guide names."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-import sqlite3
-import subprocess
+import random
+import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from tests.docs.printed import snippets
-from tests.instances import Instance
+from tests.instances import ROOT, Instance, until
+from tests.preloaded import begin
 from tests.watch.wire import Api, new_name
+from topics_project.forks import Fork
 
-# Runs the relay, and ends the process like a kill before the line with this number is run.
-KILLED = """
-import os, runpy, sys
-left = int(sys.argv[1])
-
-def trace(frame, event, arg):
-    global left
-    if frame.f_code.co_filename == "relay.py" and event == "line":
-        left -= 1
-        if left < 0:
-            os._exit(9)
-    return trace
-
-sys.settrace(trace)
-runpy.run_path("relay.py")
-"""
+NOWHERE = "http://127.0.0.1:9"  # nothing listens there
+PROGRAMS = [("shop_order", "shop_outbox"), ("orders", "outbox")]  # the tables of the programs, in the order of the page
+SHIFT_MS = 2 * 86_400_000  # longer than the window of the guide
 
 
-def test_a_relay_that_dies_at_any_line_stores_each_row_once(server: Instance, tmp_path: Path) -> None:
-    (code,) = snippets("docs/guides/publish.md", "python")
-    api, topic = Api(server.port), new_name("orders")
-    (tmp_path / "relay.py").write_text(code.replace("/topics/orders", f"/topics/{topic}"))
-    database = sqlite3.connect(tmp_path / "shop.db", isolation_level=None)
-    database.execute("CREATE TABLE outbox (id INTEGER PRIMARY KEY AUTOINCREMENT, data TEXT)")
-    database.execute("INSERT INTO outbox (data) VALUES ('0')")
-    environment = {**os.environ, "TOPICS": server.url}
-    sent, lines = 1, 0
-    while True:
-        command = [sys.executable, "-c", KILLED, str(lines)]
-        ended = subprocess.run(command, cwd=tmp_path, env=environment, check=False).returncode
-        assert ended in (0, 9)
-        if ended == 0:
-            break
+class Shop:
+    """A program of the guide, with a database of its own."""
+
+    def __init__(self, server: Instance, folder: Path, index: int) -> None:
+        self.server, self.folder, self.api = server, folder, Api(server.port)
+        self.orders, self.outbox = PROGRAMS[index]
+        self.topic = new_name("orders")
+        self.api.done("PUT", f"/v0/topics/{self.topic}", {"durability": "fsync", "idempotency_window_ms": 86_400_000})
+        code = snippets("docs/guides/outbox.md", "python")[index]
+        (folder / "shop.py").write_text(code.replace("/topics/orders", f"/topics/{self.topic}"))
+        name = new_name("shop").replace(".", "_").replace("-", "_")
+        with server.connect() as connection:
+            connection.execute(f'CREATE DATABASE "{name}"')
+        given = {**conninfo_to_dict(server.servers.database_url), "dbname": name}
+        names = {"dbname": "PGDATABASE", "host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD"}
+        found = {names[key]: str(value) for key, value in given.items() if key in names}
+        self.environment = {**os.environ, **found, "TOPICS": server.url, "PYTHONPATH": str(ROOT)}
+        self.database = psycopg.connect(**given, autocommit=True)
+        assert self.start("setup").wait() == 0
+
+    def start(self, *arguments: str, lines: int | None = None, topics: str = "") -> Fork:
+        """Starts the program. `lines`: of its functions, before it is killed."""
+        killed = [] if lines is None else ["-m", "tests.docs.killed", str(lines)]
+        environment = {**self.environment, "TOPICS": topics or self.server.url}
+        command = [sys.executable, *killed, "shop.py", *arguments]
+        return begin(command, environment, self.folder, self.folder / "output")
+
+    def run(self, *arguments: str, lines: int | None = None, topics: str = "") -> bool:
+        """Returns whether the program was killed."""
+        code = self.start(*arguments, lines=lines, topics=topics).wait(60)
+        assert code in (0, -9), (self.folder / "output").read_text()
+        return code != 0
+
+    @contextlib.contextmanager
+    def relay(self) -> Iterator[Fork]:
+        process = self.start("relay")
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.wait(60)
+
+    def waiting(self) -> int:
+        row = self.database.execute(f"SELECT count(*) FROM {self.outbox}").fetchone()
+        assert row is not None
+        return int(row[0])
+
+    def empty(self) -> None:
+        """Runs a relay until no row waits."""
+        with self.relay() as process:
+            until(lambda: not self.waiting() or process.poll() is not None, "the relay to send all rows")
+            assert process.poll() is None, (self.folder / "output").read_text()
+
+    def records(self) -> dict[int, list[int]]:
+        """Returns the changes of each order in the topic, in the order of their records."""
+        changes: dict[int, list[int]] = {}
+        for record in self.read():
+            assert record["$tag"] == f"order:{record['data']['id']}"
+            changes.setdefault(record["data"]["id"], []).append(record["data"]["change"])
+        return changes
+
+    def read(self) -> list[dict[str, Any]]:
+        body = {"limit": 10_000, "include_tags": True}
+        records: list[dict[str, Any]] = self.api.done("POST", f"/v0/topics/{self.topic}/diff", body)["records"]
+        return records
+
+    def count(self) -> int:
+        return len(self.read())
+
+    def committed(self) -> dict[int, list[int]]:
+        """Returns the changes of each order in the database."""
+        rows = self.database.execute(f"SELECT id, changes FROM {self.orders} WHERE changes > 0")
+        return {id: list(range(1, changes + 1)) for id, changes in rows}
+
+    def age_keys(self) -> None:
+        """Makes each key of the topic older than the window."""
+        with self.server.connect() as connection:
+            done = connection.execute(
+                "UPDATE topics_idempotencykey SET ts = ts - %s"
+                " WHERE topic_id = (SELECT id FROM topics_topic WHERE name = %s)",
+                (SHIFT_MS, self.topic),
+            )
+            assert done.rowcount > 0
+
+
+@pytest.fixture(params=range(len(PROGRAMS)), ids=("django", "sqlalchemy"))
+def shop(request: pytest.FixtureRequest, server: Instance, tmp_path: Path) -> Iterator[Shop]:
+    shop = Shop(server, tmp_path, request.param)
+    with contextlib.closing(shop.database):
+        yield shop
+
+
+def test_each_change_becomes_one_record_whatever_is_killed(shop: Shop) -> None:
+    lines = 0
+    while shop.run("change", str(lines % 2), lines=lines):
         lines += 1
-        database.execute("INSERT INTO outbox (data) VALUES (?)", (str(sent),))
-        sent += 1
-        if lines > 20:  # each line of the loop was the last one of some run
-            lines = 1_000_000
-    assert sent > 20
-    assert database.execute("SELECT count(*) FROM outbox").fetchone() == (0,)
-    read = api.done("POST", f"/v0/topics/{topic}/diff", {"limit": 1000})
-    assert [record["data"] for record in read["records"]] == list(range(sent))
+    assert lines >= 8  # the change and its relay
+    lines, sent_twice = 0, False
+    shop.empty()
+    while not lines or shop.waiting():  # until a relay dies after its delete
+        shop.run("change", str(lines % 2), topics=NOWHERE)  # the change succeeds, and its row waits for the relay
+        assert shop.run("relay", lines=lines)
+        sent_twice |= shop.count() + shop.waiting() > sum(map(len, shop.committed().values()))
+        lines += 1
+    assert sent_twice  # a relay died between the append and the delete
+    shop.empty()
+    assert shop.records() == shop.committed()
+
+
+def test_relays_at_once_send_each_row_once_also_after_the_window(shop: Shop) -> None:
+    choices = random.Random(7)
+    for turn in range(4):
+        with shop.relay(), shop.relay(), shop.relay():
+            changes = [shop.start("change", str(n % 2)) for n in range(4)]
+            target = shop.count() + choices.randint(0, 4)
+            until(lambda: shop.count() >= target, "some records")  # noqa: B023
+            if turn % 2:
+                changes[0].send_signal(signal.SIGKILL)
+        for each in changes:
+            each.wait(60)
+    shop.empty()
+    assert shop.records() == shop.committed()
+    shop.age_keys()
+    shop.run("change", "0", topics=NOWHERE)
+    shop.empty()
+    assert shop.records() == shop.committed()
+
+
+def test_a_row_doubles_only_if_no_relay_deletes_it_within_the_window(shop: Shop) -> None:
+    """The guide names this limit."""
+    shop.run("change", "5", topics=NOWHERE)
+    lines = 0
+    while not shop.read():
+        assert shop.waiting() == 1
+        assert shop.run("relay", lines=lines)
+        lines += 1
+    assert shop.waiting() == 1
+    shop.age_keys()
+    shop.empty()
+    assert shop.records() == {5: [1, 1]}

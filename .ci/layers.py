@@ -18,6 +18,7 @@ each additional round trip would hold the head's lock longer.
     push             Routemaster's bus
     routers          forwarding
     sockets          one WebSocket for streams, appends, jobs and groups
+    mirrors          topics that get the records of other servers
     groups           consumer groups
     queues           queues, whose jobs workers share
     watch            streams

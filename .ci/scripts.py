@@ -16,6 +16,7 @@ PACKAGES = (
     "topics",
     "watch",
     "groups",
+    "mirrors",
     "routers",
     "push",
     "console",

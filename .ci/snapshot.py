@@ -23,7 +23,15 @@ sys.path.insert(0, str(ROOT))
 
 from topics_project import __version__, embedded  # noqa: E402
 
-APPS = ("topics", "queues", "groups", "routers", "push", "pipeline")  # each app uses objects of the apps before it
+APPS = (
+    "topics",
+    "queues",
+    "groups",
+    "mirrors",
+    "routers",
+    "push",
+    "pipeline",
+)  # each app uses objects of the apps before it
 RELEASES = ROOT / "tests" / "migrations" / "releases"
 LISTED = re.compile(r"^OBJECTS = Objects\(.*?^\)\n", re.MULTILINE | re.DOTALL)
 MIGRATION = '''"""SQL objects that changed after {since}."""

@@ -6,6 +6,8 @@ import msgspec
 
 from base.errors import InvalidRequest
 
+MIRROR_STAMP = "_topics_mirror"  # the key of `meta` that names the origin of a mirrored record (mirrors/stamps.py)
+
 
 def check_token(what: str, value: str, most: int) -> None:
     """Raises InvalidRequest if the value is longer than `most` bytes, or holds a NUL, which PostgreSQL's text cannot hold."""
@@ -15,8 +17,11 @@ def check_token(what: str, value: str, most: int) -> None:
         raise InvalidRequest(f"{what} contains a NUL character: remove it")
 
 
-def check_meta(meta: bytes, most_bytes: int, most_keys: int) -> int:
-    """Returns the size of a meta object in bytes. Raises InvalidRequest if it is not an object within the bounds."""
+def check_meta(meta: bytes, most_bytes: int, most_keys: int, *, is_copy: bool = False) -> int:
+    """Returns the size of a meta object in bytes. Raises InvalidRequest if it is not an object within the bounds.
+
+    `is_copy`: the record comes from another server, and can have the stamp of a mirror.
+    """
     if len(meta) > most_bytes:
         raise InvalidRequest(f"meta has {len(meta)} bytes: expected at most {most_bytes}")
     try:
@@ -25,4 +30,6 @@ def check_meta(meta: bytes, most_bytes: int, most_keys: int) -> int:
         raise InvalidRequest("invalid meta: expected an object") from error
     if len(fields) > most_keys:
         raise InvalidRequest(f"meta has {len(fields)} keys: expected at most {most_keys}")
+    if MIRROR_STAMP in fields and not is_copy:
+        raise InvalidRequest(f"meta has the key {MIRROR_STAMP}, a key for mirrors: leave the key out")
     return len(meta)

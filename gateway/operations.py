@@ -37,6 +37,8 @@ class Operation(enum.Enum):
     COMMIT_GROUP = "commit_group"
     LEAVE_GROUP = "leave_group"
     FOLLOW_GROUP = "follow_group"
+    MIRROR = "mirror"
+    GET_MIRROR = "get_mirror"
     LIST_ROUTERS = "list_routers"
     GET_ROUTER = "get_router"
     PUT_ROUTER = "put_router"
@@ -89,11 +91,12 @@ def _set(names: str) -> frozenset[Operation]:
 
 READS = _set(
     "get_last_append read list_records get_record list_topics get_topic list_cursors get_cursor list_groups get_group"
-    " list_routers get_router watch follow_watch follow_topic get_health get_ready get_metrics schema docs list_tokens"
+    " get_mirror list_routers get_router watch follow_watch follow_topic get_health get_ready get_metrics schema docs list_tokens"
     " bus_topics subscriptions pulse scaling"
 )  # `watch` only creates a session, and an unused session expires
 STREAMS = _set("follow_watch follow_topic follow_group work")
 GROUPS = _set("list_groups get_group delete_group commit_group leave_group follow_group")
+MIRRORS = _set("mirror get_mirror")
 LONG_POLLS = _set("read list_records")
 LONGEST_POLL_SECONDS = 30.0
 BUS = _set(
@@ -126,6 +129,8 @@ TABLE = {
     "commit_group": "POST /v0/topics/:topic/groups/:name/commit",
     "leave_group": "POST /v0/topics/:topic/groups/:name/leave",
     "follow_group": "GET /v0/topics/:topic/groups/:name/stream",
+    "mirror": "POST /v0/topics/:topic/mirror",
+    "get_mirror": "GET /v0/topics/:topic/mirror",
     "list_routers": "GET /v0/routers",
     "get_router": "GET /v0/routers/:name",
     "put_router": "PUT /v0/routers/:name",

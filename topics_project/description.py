@@ -27,6 +27,7 @@ TAGS = {
     "routers": "A router forwards the records of one topic to another.",
     "watch": "Follow topics over one stream of server-sent events.",
     "groups": "The members of a group share the records of a topic.",
+    "mirrors": "A mirror copies the records of a topic between servers.",
     "server": "Health, readiness and metrics of the server.",
 }
 # The names in paths. Examples that delete use other names (wire/endpoint.py), so every example works at any time.

@@ -396,6 +396,7 @@ INSTALLED_APPS = [
     "topics",
     "watch",
     "groups",
+    "mirrors",
     "queues",
     "routers",
     "pipeline",

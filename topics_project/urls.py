@@ -8,6 +8,7 @@ from console.documents import document
 from console.signposts import signposts
 from groups.api import endpoints as groups_endpoints
 from groups.api import streams as groups_streams
+from mirrors.api import endpoints as mirrors_endpoints
 from push.api.urls import endpoints as push_endpoints
 from queues.api.urls import endpoints as queues_endpoints
 from queues.api.urls import streams as queues_streams
@@ -25,7 +26,15 @@ from wire.routes import Routes
 from wire.view import view_of
 
 ROUTES = Routes(
-    (*topics_endpoints, *watch_endpoints, *queues_endpoints, *groups_endpoints, *routers_endpoints, *push_endpoints),
+    (
+        *topics_endpoints,
+        *watch_endpoints,
+        *queues_endpoints,
+        *groups_endpoints,
+        *mirrors_endpoints,
+        *routers_endpoints,
+        *push_endpoints,
+    ),
     others=(
         "v0/topics/<str:topic>/events",
         "v0/topics/<str:topic>/groups/<str:group>/stream",

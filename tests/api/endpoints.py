@@ -29,6 +29,13 @@ class Call(NamedTuple):
     of_queue: bool = False
 
 
+MIRRORED = {
+    "here": "iad",
+    "source": "fra",
+    "from_seq": 0,
+    "next_from_seq": 1,
+    "records": [{"$seq": 1, "$ts": 1, "data": 1}],
+}
 # Each method of each path under /v0. A new endpoint has to say here what it asks for, else the first test fails.
 TABLE: dict[Endpoint, Call] = {
     ("GET", "topics"): Call(("read",), names=False),
@@ -50,6 +57,8 @@ TABLE: dict[Endpoint, Call] = {
     ("DELETE", "topics/<topic>/groups/<group>"): Call(("delete",)),
     ("POST", "topics/<topic>/groups/<group>/commit"): Call(("read", "write"), {"session": "{session}"}),
     ("POST", "topics/<topic>/groups/<group>/leave"): Call(("read", "write"), {"session": "{session}"}),
+    ("POST", "topics/<topic>/mirror"): Call(("write", "commit"), MIRRORED),
+    ("GET", "topics/<topic>/mirror"): Call(("read",)),
     ("POST", "topics/<topic>/claim"): Call(("read", "write"), {"node": "w"}, of_queue=True),
     ("POST", "topics/<topic>/ack"): Call(("write",), {"node": "w", "seqs": [1]}, of_queue=True),
     ("POST", "topics/<topic>/nack"): Call(("write",), {"node": "w", "seqs": [1]}, of_queue=True),

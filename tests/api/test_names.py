@@ -136,6 +136,8 @@ PROBES: dict[Endpoint, list[Probe]] = {
     ("DELETE", "topics/<topic>/groups/<group>"): [],
     ("POST", "topics/<topic>/groups/<group>/commit"): [],
     ("POST", "topics/<topic>/groups/<group>/leave"): [],
+    ("POST", "topics/<topic>/mirror"): [],
+    ("GET", "topics/<topic>/mirror"): [],
     ("GET", "routers"): [
         same("routers.*.router", "routers?prefix={a}", ["{a}-alien", "{a}-own", "{a}-shared"], ["{a}-own"]),
         same("routers.*.source", "routers?prefix={a}", ["{b}-home", "{a}-in", "{a}-in"], ["{a}-in"]),

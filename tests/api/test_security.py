@@ -19,7 +19,7 @@ from wire.openapi import schema
 ALL = "+".join(SCOPES)
 KEYS = ",".join(
     [f"root:{ALL}", f"mine:{ALL}:mine", *(f"no-{scope}:{rest}" for scope, rest in LACKING.items())]
-    + [f"only-{scopes}:{scopes}:mine" for scopes in (*SCOPES, "read+write", "read+write+delete")]
+    + [f"only-{scopes}:{scopes}:mine" for scopes in (*SCOPES, "read+write", "read+write+delete", "write+commit")]
 )
 
 
@@ -180,6 +180,24 @@ STRINGS: dict[Endpoint, dict[str, Any]] = {
     ("PUT", "topics/<topic>/cursors/<cursor>"): {"at": None},
     ("POST", "topics/<topic>/groups/<group>/commit"): {},
     ("POST", "topics/<topic>/groups/<group>/leave"): {},
+    ("POST", "topics/<topic>/mirror"): {
+        "here": None,
+        "source": None,
+        "records.$tag": None,
+        "records.$node": None,
+        "records.$topic": None,
+        "tombstone.reason": None,
+        "config.type": None,
+        "config.discard": None,
+        "config.durability": None,
+        "config.dead_letter": {
+            "here": "iad",
+            "source": "fra",
+            "from_seq": 0,
+            "next_from_seq": 0,
+            "config": {"dead_letter": OTHER},
+        },
+    },
     ("PUT", "routers/<router>"): {
         "source": {"source": OTHER, "dest": "{topic}-d"},
         "dest": {"source": "{topic}", "dest": OTHER},

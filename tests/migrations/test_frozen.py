@@ -12,7 +12,7 @@ from store.objects import signature, text, undo
 from tests.instances import ROOT
 from topics_project import __version__
 
-APPS = ("topics", "queues", "groups", "routers", "push", "pipeline")
+APPS = ("topics", "queues", "groups", "mirrors", "routers", "push", "pipeline")
 RELEASES = ROOT / "tests" / "migrations" / "releases"
 DIGESTS = sorted(RELEASES.glob("*.sha256"))
 

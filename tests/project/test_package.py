@@ -16,7 +16,8 @@ from tests.project.test_settings import GOOD
 from topics_project import __version__
 
 PACKAGES = (
-    "base", "http1", "store", "wire", "gateway", "topics", "watch", "queues", "groups", "sockets", "routers", "push", "shell",
+    "base", "http1", "store", "wire", "gateway", "topics", "watch", "queues", "groups", "mirrors", "sockets", "routers", "push",
+    "shell",
     "pipeline", "console", "topics_project",
 )  # fmt: skip
 LOAD = """

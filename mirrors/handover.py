@@ -1,0 +1,222 @@
+"""A handover: the next records of a site's topic, which a mirror has read there and appends here (docs/wire.md, "Mirrors").
+
+The position in the site's topic is committed together with the records, and a handover from another position is refused. So
+neither a repeated handover nor a second process of a mirror appends a record twice. A record can arrive on several ways. The seqs
+of an origin arrive in order on each way, so the topic compares each seq with the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from base.errors import BatchTooLarge, CursorMoved, Incompatible, InvalidRequest, TopicsError
+from base.names import check_topic_name
+from mirrors.sites import SAVE, SITES, Site
+from mirrors.stamps import Origin, stamped
+from store import disk
+from store.script import Script, Statement, atomically
+from topics import limits, sealed, wake
+from topics.append import append_once
+from topics.audit import as_json
+from topics.cache import CachedTopic, absent, forget_known, known_topic
+from topics.config import Config, create_topic
+from topics.copying import MOST_SEQ, STAMP_BYTES, CopiedRecord, CopiedTombstone
+from topics.diff import Seq
+from topics.heads import LOCK_CURRENT_HEAD
+from topics.models import Topic
+from topics.records import MAX_RECORDS, Append, Rows, columns
+from wire.keys import Key
+from wire.parse import Request
+
+NO_RECORDS = Rows([], [], [], [], [], 0)
+
+
+class Handover(Request):
+    """The body of a handover: the answer of a diff with `include_tags`, and the names of both sites."""
+
+    here: str
+    """Name of the site on this server. A topic keeps the first name."""
+    source: str
+    """Name of the site that had the records."""
+    from_seq: Seq
+    """The `from_seq` of the diff: the `read_seq` of the source in the last answer, or 0 at the begin."""
+    next_from_seq: Seq
+    """The `next_from_seq` of the diff."""
+    records: list[CopiedRecord] = []
+    """The `records` of the diff, up to 10000. The topic skips records with a known origin."""
+    tombstone: CopiedTombstone | None = None
+    """The `tombstone` of the diff. The topic counts the lost seqs."""
+    create: bool = True
+    """True: the handover creates an absent topic. False: if the topic is absent, the answer is 404."""
+    config: Config | None = None
+    """The config of a topic that the handover creates."""
+
+    def check(self, key: Key) -> None:
+        """Raises InvalidRequest, BatchTooLarge, Forbidden or StorageFull."""
+        disk.check()
+        if check_topic_name(self.here, "here") == check_topic_name(self.source, "source"):
+            raise InvalidRequest("here and source are equal: choose two names for the two sites", field="source")
+        if len(self.records) > MAX_RECORDS:
+            raise BatchTooLarge(
+                f"{len(self.records)} records in one handover: expected at most {MAX_RECORDS}", max=MAX_RECORDS
+            )
+        seqs = [self.from_seq, *(each.seq for each in self.records), self.next_from_seq + 1]
+        if any(seq <= before for before, seq in pairwise(seqs)):
+            raise InvalidRequest("the $seq of records must ascend from from_seq + 1 to next_from_seq", field="records")
+        if self.config is not None:
+            self.config.check_names(key)
+            if self.config.sealed is True or self.config.type == Topic.Type.QUEUE:
+                raise InvalidRequest("a handover creates a log that is not sealed", field="config")
+
+
+class Received(NamedTuple):
+    """The result of a handover.
+
+    `written`, `skipped`: numbers of records. `lost`: see sql/tables/mirrors_site.sql.
+    """
+
+    read_seq: int
+    written: int
+    skipped: int
+    lost: int
+    head_seq: int
+    created: bool
+    wal_append_ms: float = 0.0
+
+
+class Offer(NamedTuple):
+    """The records of a handover that are not from here, with their stamps."""
+
+    origins: list[Origin]
+    rows: Rows
+
+    def beyond(self, known: dict[str, Site]) -> tuple[list[Origin], Rows]:
+        """Returns the records that the topic does not have."""
+        last = {site: each.origin_seq for site, each in known.items()}
+        new = []
+        for place, (site, seq) in enumerate(self.origins):
+            if seq > last.get(site, 0):
+                last[site] = seq
+                new.append(place)
+        if len(new) == len(self.origins):
+            return self.origins, self.rows
+        return [self.origins[place] for place in new], chosen(self.rows, new)
+
+
+def receive(name: str, wanted: Handover, now: int) -> Script[Received]:
+    """Appends the records that the topic does not have, and moves its position in the topic of the source.
+
+    Raises TopicNotFound, CursorMoved, Incompatible, TopicSealed, TopicFull, InvalidRequest, Throttled or NotReady. Then nothing
+    has changed.
+    """
+    offer = offered(name, wanted)
+    if limits.MOST_TOTAL_BYTES:
+        yield from limits.check_total_bytes(offer.rows.bytes)
+    created = False
+    while True:
+        topic = yield from known_topic(name)
+        if topic is not None:
+            done = yield from attempt(topic, wanted, offer, now)
+            if done is not None:
+                return done._replace(created=created)
+            forget_known(topic)  # the topic was configured, deleted or created after the look-up
+        elif not wanted.create:
+            raise absent(name)
+        else:
+            fields = wanted.config.fields() if wanted.config is not None else {}
+            created = yield from create_topic(name, fields, now, noted=False)
+
+
+def attempt(topic: CachedTopic, wanted: Handover, offer: Offer, now: int) -> Script[Received | None]:
+    """Receives once, and wakes the readers. Returns None if the topic's version differs from the cached one."""
+    try:
+        done = yield from atomically(receive_once(topic, wanted, offer, now), topic.id)
+    except TopicsError as error:
+        sealed.marked(error, topic.sealed)
+        raise
+    if done is not None and done.written:
+        wake.moved(topic, done.head_seq)
+    return done
+
+
+def offered(topic: str, wanted: Handover) -> Offer:
+    """Raises InvalidRequest or RecordTooLarge."""
+    found = [each for each in stamped(wanted.records, topic, wanted.source) if each[0].site != wanted.here]
+    rows = columns([record for _, record in found], None, STAMP_BYTES) if found else NO_RECORDS
+    return Offer([origin for origin, _ in found], rows)
+
+
+def receive_once(topic: CachedTopic, wanted: Handover, offer: Offer, now: int) -> Script[Received | None]:
+    """Receives once. Returns None if the topic's version differs from the cached one."""
+    if topic.type == Topic.Type.QUEUE:
+        raise Incompatible(f"topic {topic.name!r} is a queue: a mirror needs a log", type=topic.type)
+    held = yield Statement(LOCK_CURRENT_HEAD, (topic.id, topic.version))
+    if not held:
+        return None
+    ((head_seq, _),) = held
+    known = {row[0]: Site(*row) for row in (yield Statement(SITES, (topic.id,)))}
+    check_names(topic.name, wanted, known)
+    source = known.get(wanted.source, Site(wanted.source))
+    read_seq = source.read_seq or 0
+    if wanted.from_seq != read_seq:
+        raise CursorMoved(
+            f"the topic has read the site {wanted.source!r} up to seq {read_seq}, not {wanted.from_seq}: another mirror runs",
+            seq=read_seq,
+        )
+    origins, rows = offer.beyond(known)
+    wal_append_ms = 0.0
+    if origins:
+        done = yield from append_once(topic, Append(records=[]), rows, now)
+        if done is None:
+            return None
+        head_seq, wal_append_ms = done.head_seq, done.wal_append_ms
+    after = moved(wanted, known, origins, now)
+    if after != known:
+        changed = [each._asdict() for site, each in after.items() if each != known.get(site)]
+        yield Statement(SAVE, {"topic_id": topic.id, "sites": as_json(changed), "now": now})
+    lost = after[wanted.source].lost
+    skipped = len(wanted.records) - len(origins)
+    return Received(wanted.next_from_seq, len(origins), skipped, lost, head_seq, False, wal_append_ms)
+
+
+def check_names(topic: str, wanted: Handover, known: dict[str, Site]) -> None:
+    """Raises Incompatible if the topic has another name among the sites, or if the source has the topic's name."""
+    here = next((each.site for each in known.values() if each.is_here), wanted.here)
+    if here != wanted.here:
+        raise Incompatible(
+            f"topic {topic!r} of the server is the site {here!r}, not {wanted.here!r}: use the names of earlier handovers. "
+            "If both URLs of a mirror lead to one server, use two servers",
+            site=here,
+        )
+    if wanted.here in known and not known[wanted.here].is_here:
+        raise Incompatible(
+            f"topic {topic!r} has records of another site {wanted.here!r}: choose another name for the site here",
+            site=wanted.here,
+        )
+
+
+def moved(wanted: Handover, known: dict[str, Site], origins: Sequence[Origin], now: int) -> dict[str, Site]:
+    """Returns the rows of the topic after the handover."""
+    after = {wanted.here: Site(wanted.here, is_here=True), wanted.source: Site(wanted.source), **known}
+    for site, seq in origins:  # ascending for each site
+        after[site] = after.get(site, Site(site))._replace(origin_seq=seq)
+    source = after[wanted.source]._replace(read_seq=wanted.next_from_seq)
+    if wanted.tombstone is not None and (lost := wanted.tombstone.gap_to - wanted.from_seq) > 0:
+        source = source._replace(lost=min(source.lost + lost, MOST_SEQ), lost_ts=now)
+    return {**after, wanted.source: source}
+
+
+def chosen(rows: Rows, places: Sequence[int]) -> Rows:
+    """Returns the rows at these places."""
+    data, tags, nodes, metas, sizes, _ = rows
+    kept = [sizes[place] for place in places]
+    return Rows(
+        [data[place] for place in places],
+        [tags[place] for place in places],
+        [nodes[place] for place in places],
+        [metas[place] for place in places],
+        kept,
+        sum(kept),
+    )

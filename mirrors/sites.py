@@ -1,0 +1,56 @@
+"""What a topic has of other sites."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from store.script import Script, Statement
+from topics.cache import absent
+
+# A topic that was never mirrored has one row, with nulls.
+STATE = """
+SELECT t.sealed, s.site, s.is_here, s.origin_seq, s.read_seq, s.lost, s.lost_ts, s.updated_ts
+  FROM topics_topic t LEFT JOIN mirrors_site s ON s.topic_id = t.id
+ WHERE t.name = %s
+ ORDER BY s.site
+"""
+SITES = "SELECT site, is_here, origin_seq, read_seq, lost, lost_ts, updated_ts FROM mirrors_site WHERE topic_id = %s"
+SAVE = """
+INSERT INTO mirrors_site AS kept (topic_id, site, is_here, origin_seq, read_seq, lost, lost_ts, updated_ts)
+SELECT %(topic_id)s, site, is_here, origin_seq, read_seq, lost, lost_ts, %(now)s
+  FROM jsonb_to_recordset(%(sites)s::jsonb)
+       AS new (site text, is_here boolean, origin_seq bigint, read_seq bigint, lost bigint, lost_ts bigint)
+ON CONFLICT (topic_id, site) DO UPDATE
+   SET origin_seq = excluded.origin_seq, read_seq = excluded.read_seq, lost = excluded.lost, lost_ts = excluded.lost_ts,
+       updated_ts = excluded.updated_ts
+"""
+
+
+class Site(NamedTuple):
+    """A row of mirrors_site (sql/tables/mirrors_site.sql)."""
+
+    site: str
+    is_here: bool = False
+    origin_seq: int = 0
+    read_seq: int | None = None
+    lost: int = 0
+    lost_ts: int | None = None
+    updated_ts: int = 0
+
+
+class State(NamedTuple):
+    """`here`: the topic's own name among the sites, or None. `sites`: the other sites, by name."""
+
+    here: str | None
+    sites: list[Site]
+    is_sealed: bool
+
+
+def state(topic: str) -> Script[State]:
+    """Returns what a topic has of other sites. Raises TopicNotFound."""
+    rows = yield Statement(STATE, (topic,), quick=True)
+    if not rows:
+        raise absent(topic)
+    sites = [Site(*row[1:]) for row in rows if row[1] is not None]
+    here = next((each.site for each in sites if each.is_here), None)
+    return State(here, [each for each in sites if not each.is_here], rows[0][0])

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from base.refusal import Refusal
@@ -69,6 +73,14 @@ class HadoopFiles(Files):
 
     def at(self, path: str) -> Any:
         return self.new_path(self.url(path))
+
+    @contextmanager
+    def local(self, path: str) -> Iterator[Path]:
+        with tempfile.TemporaryDirectory(prefix="topics-file-") as folder:
+            copy = Path(folder, "copy")
+            # The last argument leaves out the file of the checksum.
+            self.system.copyToLocalFile(False, self.at(path), self.new_path(copy.as_uri()), True)
+            yield copy
 
     def exists(self, path: str) -> bool:
         return bool(self.system.exists(self.at(path)))

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,10 @@ class Files(ABC):
         return json.loads(self.read(path))
 
     @abstractmethod
+    def local(self, path: str) -> AbstractContextManager[Path]:
+        """Gives a file as a file of this machine, for the time of the block."""
+
+    @abstractmethod
     def exists(self, path: str) -> bool: ...
 
     @abstractmethod
@@ -73,6 +78,9 @@ class LocalFiles(Files):
     def __init__(self, root: str) -> None:
         self.folder = Path(os.path.abspath(re.sub("^file:(//(?=/))?", "", root)))
         self.root = f"file:{self.folder}"
+
+    def local(self, path: str) -> AbstractContextManager[Path]:
+        return nullcontext(self.folder / path)
 
     def exists(self, path: str) -> bool:
         return (self.folder / path).exists()

@@ -35,11 +35,6 @@ class Options:
         value = self.text(name)
         return None if value is None else whole(name, value, least)
 
-    def numbers(self, name: str) -> list[int] | None:
-        """Returns a list of whole numbers, or None if the option is missing. Raises InvalidRequest for other text."""
-        value = self.text(name)
-        return None if value is None else [whole(name, each) for each in value.split(",")]
-
     def flag(self, name: str, default: bool) -> bool:
         """Returns a boolean. Raises InvalidRequest unless the value is true or false."""
         value = (self.text(name) or str(default)).lower()

@@ -9,24 +9,22 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StringType, StructType
 
 from base.errors import InvalidRequest
+from pipeline.chunks import COLUMNS, Bounds, chunks
 from pipeline.database import Database
 from pipeline.options import Options
-from pipeline.written import LIMITS, Bounds, Caps, Claim, Record, append_in_order, append_whole, chunked
+from pipeline.written import LIMITS, Caps, Claim, append_whole
 
 OPTIONS = {"dsn", "url", "topic"}
-BATCH_OPTIONS = OPTIONS | {"writeId", "batch", "offsets"}
-COLUMNS = ("data", "tag", "node", "meta")
-NULL = msgspec.Raw(b"null")
+BATCH_OPTIONS = OPTIONS | {"writeId", "batch"}
 ONCE = "once:"  # writers of unnamed batches; pipeline/tasks.py deletes their rows after 7 days
 
 
@@ -46,29 +44,17 @@ class Target:
     bounds: Bounds
     caps: Caps
 
-    def append(
-        self, writer: str, batch: int, incoming: Iterator[pa.RecordBatch], offsets: Sequence[int] | None = None
-    ) -> Wrote:
-        """Appends the records of a task. `offsets`: the numbers of records before each partition, if partitions have an order.
-
-        Raises TopicsError, which fails the query, if a retry would not help.
-        """
+    def append(self, writer: str, batch: int, incoming: Iterator[pa.RecordBatch]) -> Wrote:
+        """Appends the records of a task. Raises TopicsError, which fails the query, if a retry would not help."""
         context = TaskContext.get()
         assert context is not None
-        partition = context.partitionId()
+        claim = Claim(self.topic, writer, context.partitionId(), batch)
         with self.database.connect() as connection, tempfile.TemporaryFile() as kept:
             connection.execute(LIMITS)
             # Store all records in a file first. Otherwise slow upstream code would keep the topic locked, and the next partition
             # would be read only after this one.
-            found = records(spooled(incoming, kept))
-            if offsets is not None:
-                claim = Claim(self.topic, writer, 0, batch)
-                return Wrote(append_in_order(connection, claim, found, self.bounds, offsets[partition], self.caps))
-            return Wrote(
-                append_whole(
-                    connection, Claim(self.topic, writer, partition, batch), chunked(found, self.bounds), self.caps
-                )
-            )
+            made = chunks(spooled(incoming, kept), self.bounds)
+            return Wrote(append_whole(connection, claim, made, self.caps))
 
 
 def spooled(incoming: Iterator[pa.RecordBatch], file: object) -> Iterator[pa.RecordBatch]:
@@ -82,23 +68,6 @@ def spooled(incoming: Iterator[pa.RecordBatch], file: object) -> Iterator[pa.Rec
     writer.close()
     file.seek(0)  # type: ignore[attr-defined]
     return iter(pa.ipc.open_stream(file))
-
-
-def records(batches: Iterable[pa.RecordBatch]) -> Iterator[Record]:
-    """Converts rows to records. Raises InvalidRequest if data or meta is invalid JSON."""
-    verbatim = msgspec.json.Decoder(msgspec.Raw).decode
-    for batch in batches:
-        columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
-        absent = [None] * batch.num_rows
-        rows = zip(*(columns.get(name, absent) for name in COLUMNS), strict=True)
-        for data, tag, node, meta in rows:
-            try:
-                if data is None:
-                    raise InvalidRequest("data is null: a record's data is JSON, which has a null of its own")
-                kept = None if meta is None else verbatim(meta.strip(" \t\r\n"))
-                yield Record(verbatim(data.strip(" \t\r\n")), tag, node, None if kept == NULL else kept)
-            except msgspec.MsgspecError as error:
-                raise InvalidRequest(f"{data[:80]!r} with meta {meta!r} is no JSON: {error}") from error
 
 
 def target(options: Options, schema: StructType) -> Target:
@@ -157,7 +126,6 @@ class BatchWriter(DataSourceArrowWriter):
         # The driver creates the name, so all attempts of all tasks of this write share the name.
         self.writer = f"{ONCE}{uuid.uuid4()}" if name is None else f"write:{name}"
         self.batch = number or 0
-        self.offsets = given.numbers("offsets")
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Wrote:
-        return self.target.append(self.writer, self.batch, iterator, self.offsets)
+        return self.target.append(self.writer, self.batch, iterator)

@@ -2,15 +2,13 @@
 
 Records get new seqs and times. Each chunk is stored together with the progress of the restore (Written), so no record is
 appended twice. An archive can be restored into a topic only once.
+
+Appends have one order, so one process reads and appends. Spark is needed only for a file system that this machine lacks.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from functools import reduce
-from itertools import accumulate
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,21 +17,13 @@ from base.errors import NotFound
 from base.names import check_topic_name
 from base.refusal import Refusal
 from base.units import amount
-from pipeline.extent import Part
 from pipeline.files import Files
 from pipeline.models import Written
-from pipeline.segments import Segment, archived, groups, segments
+from pipeline.segments import Segment, groups, segments
 from pipeline.work import Outcome, Work
 from store.script import run
 from topics.cache import topic_called
 from topics.config import Config, put_topic
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-TASK_RECORDS = 100_000  # most records of a task, if TASK_RECORDS * MOST_TASKS are enough for the group
-MOST_TASKS = 64
-BIN = 10_000  # seqs: a task's range is a multiple
 
 
 class Restore(msgspec.Struct, forbid_unknown_fields=True):
@@ -98,53 +88,20 @@ def digest(root: str, source: str, options: Restore) -> str:
 
 
 def append(work: Work, files: Files, group: list[Segment], options: Restore, writer: str) -> int:
-    """Appends the group's selected records. Returns the number of new records.
+    """Appends the group's selected records. Returns the number of new records."""
+    # The server runs without Arrow.
+    from pipeline.archived import records
+    from pipeline.chunks import Bounds
+    from pipeline.written import LIMITS, Caps, Claim, append_in_order
 
-    Several tasks read and sort. They append one after the other, because the records have one order.
-    """
-    topic_id, batch = run(topic_called(options.topic)).id, group[0].first
-    frame = archived(work.spark, files, group).where(f"seq > {options.from_seq}")
-    if options.to_seq is not None:
-        frame = frame.where(f"seq <= {options.to_seq}")
-    before = so_far(topic_id, writer, batch)
-    parts = divided(frame, group)
-    offsets = accumulate((part.records for part in parts), initial=0)
-    left = {offset: part for offset, part in zip(offsets, parts, strict=False) if offset + part.records > before}
-    if left:
-        sink = (
-            in_order(frame, left.values()).select("data", "tag", "node", "meta").write.format("topics").mode("append")
-        )
-        sink = sink.options(dsn=work.database.dsn, topic=options.topic, writeId=writer)
-        # The batch numbers of a writer must increase. The first seqs of the groups do.
-        sink.options(batch=batch, offsets=",".join(map(str, left))).save()
-    records = so_far(topic_id, writer, batch) - before
-    work.did(f"{group[0].topic} {group[0].first}..{group[-1].last} restored", sum(s.records for s in group), records)
-    return records
-
-
-def in_order(frame: DataFrame, parts: Iterable[Part]) -> DataFrame:
-    """Returns the records with a partition for each range. Each partition is sorted."""
-    chosen = (frame.where(f"seq BETWEEN {part.first} AND {part.last}") for part in parts)
-    return reduce(
-        lambda one, other: one.union(other), (each.coalesce(1).sortWithinPartitions("seq") for each in chosen)
-    )
-
-
-def divided(frame: DataFrame, group: list[Segment]) -> list[Part]:
-    """Returns the ranges of the tasks, in order, with the number of records of each."""
-    from pyspark.sql import functions as f
-
-    records = sum(each.records for each in group)
-    if records <= TASK_RECORDS:
-        return [Part(group[0].first, group[-1].last, records)]
-    most = max(TASK_RECORDS, records // MOST_TASKS)
-    parts: list[Part] = []
-    for number, count in frame.groupBy(f.expr(f"seq div {BIN}").alias("bin")).count().orderBy("bin").collect():
-        first, last = number * BIN, number * BIN + BIN - 1
-        if parts and parts[-1].records + count <= most:
-            first, count = parts[-1].first, parts.pop().records + count
-        parts.append(Part(first, last, count))
-    return parts
+    # The batch numbers of a writer must increase. The first seqs of the groups do.
+    claim = Claim(options.topic, f"write:{writer}", 0, group[0].first)
+    found = records(files, group, options.from_seq, options.to_seq)
+    with work.database.connect() as connection:
+        connection.execute(LIMITS)
+        appended = append_in_order(connection, claim, found, Bounds.of_environment(), Caps.of_environment())
+    work.did(f"{group[0].topic} {group[0].first}..{group[-1].last} restored", sum(s.records for s in group), appended)
+    return appended
 
 
 def is_done(topic_id: int, writer: str, group: list[Segment], options: Restore) -> bool:
@@ -155,9 +112,3 @@ def is_done(topic_id: int, writer: str, group: list[Segment], options: Restore) 
     whole = options.from_seq < group[0].first and (options.to_seq is None or options.to_seq >= group[-1].last)
     # The archive may have grown since, and with it the last group.
     return kept.batch > group[0].first or (whole and kept.records == sum(each.records for each in group))
-
-
-def so_far(topic_id: int, writer: str, batch: int) -> int:
-    """Returns how many records of the batch the writer has appended."""
-    kept = Written.objects.filter(topic_id=topic_id, writer=f"write:{writer}", batch=batch)
-    return sum(kept.values_list("records", flat=True))

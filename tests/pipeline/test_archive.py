@@ -6,14 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from base.clock import now_ms
 from base.errors import NotReady, TopicNotFound
 from base.refusal import Refusal
+from pipeline import written
 from pipeline.files import LocalFiles
-from pipeline.jobs import restore
 from pipeline.jobs.archive import TopicArchive
 from pipeline.models import Run
 from pipeline.running import perform
@@ -169,23 +171,64 @@ def test_restore_brings_back_every_byte_once(spark: SparkSession, dsn: str, tmp_
     assert perform("restore", part).report == {"records": 5}
 
 
-def test_several_tasks_restore_in_one_order_and_continue_where_a_run_was_killed(
+def test_a_restore_continues_where_a_run_was_killed(
     spark: SparkSession, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restore, "TASK_RECORDS", 30)
-    monkeypatch.setattr(restore, "BIN", 10)
+    """Also from several files, of which the first is appended in part."""
     numbers("orders", 200, tag=["odd" if n % 2 else "even" for n in range(200)])
     scripts.delete_records("orders", 50, ["tag", "Eq", "odd"], now_ms())
-    archive(tmp_path)
-    options = {"archive": str(tmp_path), "source": "orders", "topic": "copy", "from_seq": 3}
-    divided = restore.divided
+    archive(tmp_path, step=90)
+    options = {"archive": str(tmp_path), "source": "orders", "topic": "copy", "from_seq": 3, "to_seq": 190}
+    monkeypatch.setattr("pipeline.chunks.CHUNK_RECORDS", 10)
+    appended: list[int] = []
+
+    def killed(*arguments: Any) -> int | None:
+        if len(appended) == 3:
+            raise OSError("killed")
+        appended.append(append_chunk(*arguments) or 0)
+        return appended[-1]
+
+    append_chunk = written.append_chunk
     with monkeypatch.context() as patch:
-        patch.setattr(restore, "divided", lambda *what: divided(*what)[:2])  # as if killed after two of the tasks
-        begun = perform("restore", options).written
-    assert 30 < begun <= 60
-    assert perform("restore", options).written == 174 - begun
-    sent = "SELECT data::text FROM topic_log WHERE topic = %s AND seq > %s ORDER BY seq"
-    assert rows(sent, "copy", 0) == rows(sent, "orders", 3)
+        patch.setattr(written, "append_chunk", killed)
+        with pytest.raises(OSError, match="killed"):
+            perform("restore", options)
+    assert appended == [10, 20, 30]
+    assert perform("restore", options).written == 164 - 30
+    sent = "SELECT data::text FROM topic_log WHERE topic = %s AND seq > %s AND seq <= %s ORDER BY seq"
+    assert rows(sent, "copy", 0, 1000) == rows(sent, "orders", 3, 190)
+
+
+def test_hadoop_gives_the_files_of_an_archive(
+    spark: SparkSession, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))  # then only Hadoop knows which file system a path is of
+    numbers("orders", 20)
+    archive(tmp_path / "out", step=7, trim=True)
+    run = perform("restore", {"archive": str(tmp_path / "out"), "source": "orders", "topic": "copy"})
+    assert run.written == 20
+    assert rows("SELECT data::text FROM topic_log WHERE topic = 'copy' AND seq = 20") == [('{"n":20}',)]
+
+
+def test_a_restore_refuses_files_that_were_changed(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
+    numbers("orders", 2000)
+    archive(tmp_path)
+    file = next(tmp_path.rglob("*.parquet"))
+    content = file.read_bytes()
+    options = {"archive": str(tmp_path), "source": "orders", "topic": "copy"}
+    seqs = pq.ParquetFile(file).metadata.row_group(0).column(1)
+    middle = seqs.data_page_offset + seqs.total_compressed_size // 2
+    flipped = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+    for damaged in (flipped, content[:1000], None):
+        file.unlink() if damaged is None else file.write_bytes(damaged)
+        with pytest.raises(Refusal, match=rf"{file.name} cannot be read: "):
+            perform("restore", options)
+    pq.write_table(pq.ParquetFile(pa.BufferReader(content)).read().sort_by([("seq", "descending")]), file)
+    with pytest.raises(Refusal, match=r"is not in the order of seqs"):
+        perform("restore", options)
+    assert rows("SELECT count(*) FROM topic_log WHERE topic = 'copy'") == [(0,)]
+    file.write_bytes(content)
+    assert perform("restore", options).written == 2000
 
 
 def test_forwarded_records_are_archived_as_they_are_seen(spark: SparkSession, dsn: str, tmp_path: Path) -> None:

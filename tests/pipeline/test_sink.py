@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,12 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from base.clock import now_ms
-from base.errors import InvalidRequest, NotReady, Throttled, TopicSealed
+from base.errors import InvalidRequest, NotReady, RecordTooLarge, Throttled, TopicSealed
 from pipeline import sink, written
+from pipeline.chunks import COLUMNS, Bounds, chunks
 from pipeline.database import database
 from pipeline.options import Options
-from pipeline.written import Bounds, Caps, Claim, Record, chunked
+from pipeline.written import Caps, Claim
 from tests import scripts
 from tests.instances import until
 from tests.pipeline.filling import ODD, fill, numbers, rows
@@ -32,6 +33,15 @@ from topics.models import TopicHead
 
 BOUNDS = Bounds.of_environment()
 DATA = "SELECT tag, node, meta::text, data::text FROM topic_log WHERE topic = %s ORDER BY seq"
+
+
+DECODE = msgspec.json.decode
+
+
+def batch(*rows: dict[str, str | None], columns: Iterable[str] = ()) -> pa.RecordBatch:
+    """By default with the columns that the rows have."""
+    names = columns or dict.fromkeys(name for row in rows for name in row)
+    return pa.RecordBatch.from_pylist(list(rows), schema=pa.schema([(name, pa.string()) for name in names]))
 
 
 def write(frame: DataFrame, dsn: str, topic: str = "out", **options: object) -> None:
@@ -96,9 +106,35 @@ def test_what_is_no_json_fails_the_write_and_leaves_nothing(spark: SparkSession,
     ],
 )
 def test_a_row_that_is_no_record_is_refused(row: dict[str, str | None], refusal: str) -> None:
-    batch = pa.RecordBatch.from_pylist([row], schema=pa.schema([(name, pa.string()) for name in row]))
+    batches = [batch({"data": "0", "meta": "{}"}, row, {"data": "1"})]
     with pytest.raises(InvalidRequest, match=refusal):
-        list(chunked(sink.records([batch]), BOUNDS))
+        list(chunks(batches, BOUNDS))
+
+
+def test_chunks_have_the_records_as_they_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the batches are: a chunk ends with the piece by which it has 10 records or 100 bytes."""
+    monkeypatch.setattr("pipeline.chunks.CHUNK_RECORDS", 10)
+    monkeypatch.setattr("pipeline.chunks.CHUNK_BYTES", 100)
+    sent = [{"data": f' "{"é" * (n % 60)}"\n', "tag": f't{n}"' if n % 3 else None} for n in range(200)]
+    sent += [{"data": "1", "meta": ' {"k" : 1.0} ', "node": "n"}, {"data": "[1, 2]", "meta": "null"}]
+    split = [batch(*sent[start:end], columns=COLUMNS) for start, end in pairwise((0, 1, 1, 40, 150, 202))]
+    made = list(chunks(split, BOUNDS))
+    assert all(chunk.records < 20 and len(chunk.data.encode()) < 250 for chunk in made)
+    data, tags, nodes, metas = ([one for c in made for one in DECODE(c[n])] for n in range(1, 5))
+    assert data == [DECODE(each["data"]) for each in sent]
+    assert tags == [each.get("tag") for each in sent]
+    assert nodes == [each.get("node") for each in sent]
+    assert metas == [None] * 200 + [{"k": 1.0}, None]
+    assert '{"k" : 1.0}' in made[-1].metas
+
+
+def test_records_beyond_a_bound_are_refused() -> None:
+    with pytest.raises(RecordTooLarge, match="a record has 12 bytes: expected at most 11"):
+        list(chunks([batch({"data": "1"}, {"data": "12345", "meta": '{"a":1}'})], BOUNDS._replace(record_bytes=11)))
+    with pytest.raises(InvalidRequest, match="nested too deeply"):
+        list(chunks([batch({"data": "[" * 5000 + "]" * 5000})], BOUNDS))
+    with pytest.raises(InvalidRequest, match="node contains a NUL"):
+        list(chunks([batch({"data": "1", "node": "a\0"})], BOUNDS))
 
 
 @pytest.mark.parametrize(
@@ -138,18 +174,18 @@ def test_a_topic_that_is_full_fails_the_query(spark: SparkSession, dsn: str, tmp
 # -- What was written, without Spark --------------------------------------------------------------------------------
 
 
-def records(count: int) -> list[Record]:
-    return [Record(msgspec.Raw(b"%d" % n)) for n in range(1, count + 1)]
+def records(count: int, first: int = 1) -> list[pa.RecordBatch]:
+    return [batch({"data": str(n)}) for n in range(first, count + 1)]
 
 
-def append_whole(claim: Claim, incoming: Iterable[Record]) -> int:
+def append_whole(claim: Claim, incoming: Iterable[pa.RecordBatch]) -> int:
     with database().connect() as session:
-        return written.append_whole(session, claim, chunked(incoming, BOUNDS))
+        return written.append_whole(session, claim, chunks(incoming, BOUNDS))
 
 
-def append_in_order(claim: Claim, incoming: Iterable[Record], offset: int = 0) -> int:
+def append_in_order(claim: Claim, incoming: Iterable[pa.RecordBatch]) -> int:
     with database().connect() as session:
-        return written.append_in_order(session, claim, incoming, BOUNDS, offset)
+        return written.append_in_order(session, claim, incoming, BOUNDS)
 
 
 def stored(claim: Claim) -> int:
@@ -194,7 +230,7 @@ def test_caps_of_all_topics_are_those_of_the_server(dsn: str) -> None:
     with database().connect() as session:
 
         def append(batch: int, **caps: int) -> int:
-            return written.append_whole(session, claim._replace(batch=batch), [records(9)], Caps(**caps))
+            return written.append_whole(session, claim._replace(batch=batch), chunks(records(9), BOUNDS), Caps(**caps))
 
         scripts.put_topic("other", Config(), now_ms())
         with pytest.raises(Throttled, match="there are 1 of at most 1 topics"):
@@ -207,9 +243,9 @@ def test_caps_of_all_topics_are_those_of_the_server(dsn: str) -> None:
 
 
 def test_a_try_that_fails_in_the_middle_leaves_nothing(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(written, "CHUNK_RECORDS", 10)
+    monkeypatch.setattr("pipeline.chunks.CHUNK_RECORDS", 10)
 
-    def fails() -> Iterator[Record]:
+    def fails() -> Iterator[pa.RecordBatch]:
         yield from records(25)
         raise OSError("the upstream died")
 
@@ -220,10 +256,10 @@ def test_a_try_that_fails_in_the_middle_leaves_nothing(dsn: str, monkeypatch: py
 
 
 def test_in_order_it_goes_on_where_a_try_ended(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(written, "CHUNK_RECORDS", 10)
+    monkeypatch.setattr("pipeline.chunks.CHUNK_RECORDS", 10)
     claim = Claim("out", "w", 0, 0)
 
-    def dies() -> Iterator[Record]:
+    def dies() -> Iterator[pa.RecordBatch]:
         yield from records(25)
         raise OSError("killed")
 
@@ -235,38 +271,18 @@ def test_in_order_it_goes_on_where_a_try_ended(dsn: str, monkeypatch: pytest.Mon
 
 
 def test_in_order_a_late_double_writes_nothing(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(written, "CHUNK_RECORDS", 10)
+    monkeypatch.setattr("pipeline.chunks.CHUNK_RECORDS", 10)
     claim = Claim("out", "w", 0, 0)
 
-    def overtaken() -> Iterator[Record]:
+    def overtaken() -> Iterator[pa.RecordBatch]:
         yield from records(10)
         until(lambda: stored(claim) == 10, "the first chunk")  # a thread makes the next chunk meanwhile
         append_in_order(claim, records(30))  # another try gets to the end meanwhile
-        yield from records(30)[10:]
+        yield from records(30, 11)
 
-    with pytest.raises(NotReady, match="another try of this task"):
+    with pytest.raises(NotReady, match="another run is writing the same records"):
         append_in_order(claim, overtaken())
     assert written_data() == list(range(1, 31))
-
-
-def test_tasks_that_share_a_batch_append_one_after_the_other(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(written, "CHUNK_RECORDS", 10)
-    claim, whole = Claim("out", "w", 0, 0), records(60)
-    offsets = [40, 20, 0]
-    with ThreadPoolExecutor(3) as threads:
-        for _ in range(2):  # the second time, all records are stored
-            tasks = [threads.submit(append_in_order, claim, whole[first : first + 20], first) for first in offsets]
-            wait(tasks)
-    assert [task.result() for task in tasks] == [0, 0, 0]
-    assert written_data() == list(range(1, 61))
-
-
-def test_a_task_whose_predecessor_does_not_append_gives_its_core_back(
-    dsn: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(written, "PATIENCE_SECONDS", 0.1)
-    with pytest.raises(NotReady, match="the records before number 5 of the batch were not appended"):
-        append_in_order(Claim("out", "w", 0, 0), records(5), 5)
 
 
 @pytest.mark.parametrize(
@@ -278,12 +294,11 @@ def test_the_function_leaves_a_topic_as_an_append_by_the_server_does(dsn: str, c
     if config:
         scripts.put_topic("out", Config(**config), now_ms())
     scripts.put_topic("expected", Config(**config), now_ms())
-    meta, own = msgspec.Raw(b'{"k" : 1}'), {"tag": ["t", "t"], "node": ["n", "n"], "meta": [b'{"k" : 1}'] * 2}
-    for batch in range(3):
-        append_whole(
-            Claim("out", "w", 0, batch), [Record(msgspec.Raw(each), "t", "n", meta) for each in (b"[1]", b'"two"')]
-        )
-        append_whole(Claim("out", "v", 0, batch), [Record(msgspec.Raw(b"3"))])
+    meta, own = '{"k" : 1}', {"tag": ["t", "t"], "node": ["n", "n"], "meta": [b'{"k" : 1}'] * 2}
+    for n in range(3):
+        both = [{"data": each, "tag": "t", "node": "n", "meta": meta} for each in ("[1]", '"two"')]
+        append_whole(Claim("out", "w", 0, n), [batch(*both)])
+        append_whole(Claim("out", "v", 0, n), [batch({"data": "3"})])
         fill("expected", [b"[1]", b'"two"'], **own)
         fill("expected", [b"3"])
     heads = TopicHead.objects.order_by("topic__name").values()
@@ -306,7 +321,7 @@ def test_a_login_of_a_writer_appends_and_moves_cursors_and_does_nothing_else(dsn
     execute("CREATE ROLE grace LOGIN PASSWORD 'secret' IN ROLE topics_writer")
     try:
         with database(make_conninfo(dsn, user="grace", password="secret")).connect() as session:
-            assert written.append_whole(session, Claim("out", "w", 0, 0), [records(2)]) == 2
+            assert written.append_whole(session, Claim("out", "w", 0, 0), chunks(records(2), BOUNDS)) == 2
             session.execute("SELECT pipeline_follow('out', 'mine', 2)")
             for refused in (
                 "SELECT FROM topics_record",
@@ -320,6 +335,6 @@ def test_a_login_of_a_writer_appends_and_moves_cursors_and_does_nothing_else(dsn
             database(make_conninfo(dsn, user="grace", password="secret")).connect() as session,
             pytest.raises(InvalidRequest),
         ):
-            written.append_whole(session, Claim("no/name", "w", 0, 0), [records(2)])
+            written.append_whole(session, Claim("no/name", "w", 0, 0), chunks(records(2), BOUNDS))
     finally:
         execute("DROP ROLE grace")

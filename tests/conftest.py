@@ -22,8 +22,9 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 from tests.instances import ROOT, RUN_FOLDER, WHOLE, Instance, in_memory, newest, start
 from topics_project import embedded
 
-# `make test` hands out a file at a time. The bus' files go to one process, because they share its instances.
-TOGETHER = ("push",)
+# `make test` hands out a file at a time. The files of the bus go to one process, because they share its instances. So do the
+# files of the pipeline, which share a Spark: each start of Spark and its first queries take 20 s of a core.
+TOGETHER = ("push", "pipeline")
 # The deep tests: they start from nothing, kill or freeze processes, migrate, move much data, or need Spark, Chromium or other
 # programs. `make test` runs them last, in this order: the longest first, so that no process has a long one at the end.
 # `make test TESTS=fast` leaves them out. A folder stands for its files.

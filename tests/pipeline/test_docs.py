@@ -84,24 +84,26 @@ NEXT = "-- next script --"
 OWN_SESSION = """
 import sys
 from pyspark.sql import SparkSession
-{before}
+from pipeline.java import use_this_machine
+use_this_machine()
 spark = SparkSession.builder.config("spark.sql.python.filterPushdown.enabled", "true").getOrCreate()
-{after}
+from pipeline.source import Topics
 spark.dataSource.register(Topics)
 assert spark.read.format("topics").option("topic", "orders").load().count() == 2
 spark.range(1).selectExpr("'[1]' AS data").write.format("topics").option("topic", "more").mode("append").save()
 assert "django" not in sys.modules
 """
-IMPORT = "from pipeline.source import Topics"
-JAVA = "from pipeline.java import use_this_machine as use; use()"
+IMPORT = "import os; from pipeline.source import Topics; print(os.environ['PYSPARK_PYTHON'], os.environ['JAVA_HOME'])"
 
 
-@pytest.mark.parametrize(("before", "after"), [(IMPORT, ""), (JAVA, IMPORT)])
-def test_a_session_of_ones_own_needs_no_site(
-    orders: None, ada: str, small: dict[str, str], tmp_path: Path, before: str, after: str
-) -> None:
-    as_stranger(OWN_SESSION.format(before=before, after=after), tmp_path, ada, **small)
+def test_a_session_of_ones_own_needs_no_site(orders: None, ada: str, small: dict[str, str], tmp_path: Path) -> None:
+    as_stranger(OWN_SESSION, tmp_path, ada, **small)
     assert rows("SELECT data::text FROM topic_log WHERE topic = 'more'") == [("[1]",)]
+
+
+def test_the_import_of_the_source_finds_python_and_java(ada: str, tmp_path: Path) -> None:
+    found = as_stranger(IMPORT, tmp_path, ada).split()
+    assert found == [sys.executable, str(java_home(tmp_path))]
 
 
 def test_the_jobs_work_as_printed(spark: SparkSession, orders: None, tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_a_job_runs_on_a_cluster(
     """On executors that have nothing of the project but what the driver sends them."""
     fill("orders", ODD * 20)
     perform("archive", {"topic": "orders", "out": str(tmp_path / "archive")})
-    with cluster(tmp_path, small) as master:
+    with cluster(tmp_path, small, workers=1) as master:  # each of these processes starts a JVM
         argv = [
             "manage.py",
             "pipeline",

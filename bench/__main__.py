@@ -1,12 +1,13 @@
 """`make bench` runs all sections. `python -m bench watch rooms` runs these two.
 
-The sections are log, calls, caps, queues, routers, push, console, gateway, watch, rooms and sockets.
+The sections are log, calls, caps, queues, routers, push, console, gateway, watch, rooms and sockets. The options belong to the
+section caps (bench/caps.py).
 """
 
 from __future__ import annotations
 
+import argparse
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
@@ -24,7 +25,23 @@ def prepare() -> None:
     django.setup()
 
 
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measures an instance on this machine.")
+    parser.add_argument("sections", nargs="*", help="sections to run (default: all, and write bench/RESULTS.md)")
+    parser.add_argument("--pairs", type=int, default=0, help="caps: pairs of loads for each limit (default 3)")
+    parser.add_argument(
+        "--minutes", type=float, default=0, help="caps: one run of so many minutes, instead of the pairs"
+    )
+    given = parser.parse_args()
+    if (given.pairs or given.minutes) and given.sections != ["caps"]:
+        parser.error("--pairs and --minutes belong to the section caps: python -m bench caps --pairs 5")
+    if given.pairs < 0 or given.minutes < 0 or (given.pairs and given.minutes):
+        parser.error("expected one of --pairs and --minutes, above 0")
+    return given
+
+
 def main() -> None:
+    given = arguments()
     prepare()
     from bench import (
         calls,
@@ -47,7 +64,10 @@ def main() -> None:
     parts: dict[str, tuple[str, Callable[[instances.Instance], Iterable[report.Row]]]] = {
         "log": ("The log", log.run),
         "calls": ("Calls", calls.run),
-        "caps": ("Topics with a cap or a TTL", caps.run),
+        "caps": (
+            "Topics with a cap or a TTL",
+            lambda instance: caps.run(instance, given.pairs or caps.PAIRS, given.minutes),
+        ),
         "queues": ("Queues", queues.run),
         "routers": ("Routers", routers.run),
         "push": ("The push bus", push.run),
@@ -57,7 +77,7 @@ def main() -> None:
         "rooms": ("Rooms", room.run),
         "sockets": ("WebSockets", sockets.run),
     }
-    wanted = sys.argv[1:] or list(parts)
+    wanted = given.sections or list(parts)
     if unknown := set(wanted) - set(parts):
         raise SystemExit(f"bench: no section {', '.join(sorted(unknown))}: there are {', '.join(parts)}")
     load.require_wrk()

@@ -7,7 +7,6 @@ import csv
 import http.client
 import io
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 
@@ -17,7 +16,8 @@ from django.test import Client
 from base.errors import Forbidden
 from console import download, live
 from tests.admin.pages import put
-from tests.instances import Instance
+from tests.instances import ROOT, Instance
+from tests.preloaded import run
 from tests.project.signing_in import ask, log_in
 from tests.watch.wire import Api, new_name
 
@@ -81,13 +81,8 @@ def test_who_is_not_logged_in_gets_nothing(server: Instance, path: str) -> None:
 
 
 def test_who_may_not_gets_nothing(server: Instance) -> None:
-    made = subprocess.run(
-        [sys.executable, "manage.py", "shell", "-c", MAKE_CLERK],
-        env=server.environment,
-        capture_output=True,
-        check=True,
-    )
-    clerk = f"sessionid={made.stdout.decode().split()[-1]}"
+    made = run([sys.executable, "manage.py", "shell", "-c", MAKE_CLERK], server.environment, ROOT)
+    clerk = f"sessionid={made.stdout.split()[-1]}"
     for path in ("/admin/stream/overview/3h", "/admin/tail/?topic=a", "/admin/download/a.csv"):
         assert ask(server, "GET", path, Cookie=clerk).status == 403
 

@@ -12,6 +12,7 @@ import pytest
 from tests.gateway.running import Client, Running, by_topic, cluster, route
 from tests.gateway.streams import Stream
 from tests.instances import ROOT, until
+from tests.preloaded import run
 
 WHEEL = ROOT / "tests" / "gateway" / "wheel"
 
@@ -257,7 +258,7 @@ def checked(running: Running, installed: Path) -> subprocess.CompletedProcess[st
     running.write(running.configuration)
     command = [sys.executable, str(ROOT / "manage.py"), "gateway", "check", str(running.file)]
     environment = {**os.environ, "PYTHONPATH": str(installed)}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    return run(command, environment)
 
 
 def line_of(running: Running, text: str) -> int:

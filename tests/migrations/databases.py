@@ -16,6 +16,7 @@ from django.conf import settings
 from psycopg import sql
 
 from tests.instances import ROOT, until
+from tests.preloaded import run
 from topics_project.embedded import programs
 
 # Each query selects names and definitions of the schema `public`. Columns say NOT NULL: the names of these constraints differ
@@ -82,7 +83,7 @@ def environment(url: str) -> dict[str, str]:
 def migrate(url: str, *target: str) -> None:
     """Runs `manage.py migrate` in a process of its own, as an operator does."""
     command = [sys.executable, "manage.py", "migrate", "--verbosity=0", *target]
-    done = subprocess.run(command, cwd=ROOT, env=environment(url), capture_output=True, text=True, timeout=120)
+    done = run(command, environment(url), ROOT)
     assert done.returncode == 0, done.stderr
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 from tests.instances import ROOT
 from tests.migrations.databases import database, dump, environment, migrate, objects, read_objects
 from tests.migrations.test_frozen import APPS, RELEASES
+from tests.preloaded import run
 
 SCHEMAS = sorted(RELEASES.glob("*.sql"))
 CREATED = re.compile(r"^CREATE (?:UNLOGGED )?(TABLE|INDEX) (\w+)", re.MULTILINE)
@@ -125,7 +125,7 @@ def test_a_database_from_before_the_first_release_is_refused_in_one_line() -> No
         with psycopg.connect(url) as connection:
             connection.execute("CREATE TABLE topics_topichead (topic_id bigint PRIMARY KEY)")
         command = [sys.executable, "manage.py", "migrate", "--verbosity=0"]
-        done = subprocess.run(command, cwd=ROOT, env=environment(url), capture_output=True, text=True, timeout=120)
+        done = run(command, environment(url), ROOT)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("topics: a version before 0.2.0 made this database")
     assert "docs/guides/upgrading.md" in done.stderr

@@ -11,6 +11,7 @@ import pytest
 
 from tests.docs.process import environment
 from tests.instances import ROOT, Instance
+from tests.preloaded import run
 from tests.watch.wire import Api
 
 
@@ -22,8 +23,7 @@ class Desk:
 
     def topics(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, str(ROOT / "manage.py"), "topics", *arguments]
-        env = environment(self.instance.data)
-        return subprocess.run(command, cwd=self.folder, env=env, capture_output=True, text=True, check=False)
+        return run(command, environment(self.instance.data), self.folder)
 
     def done(self, *arguments: str) -> str:
         done = self.topics(*arguments)

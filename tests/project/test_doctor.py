@@ -16,6 +16,7 @@ import pytest
 
 from tests.api.clients import HttpClient
 from tests.instances import ROOT, WHOLE, Instance, start, until
+from tests.preloaded import run
 from tests.push.bus import Client
 
 
@@ -27,13 +28,7 @@ def whole() -> Iterator[Instance]:
 
 
 def doctor(instance: Instance, *options: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "manage.py", "doctor", *options],
-        env={**instance.environment, **settings},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+    return run([sys.executable, "manage.py", "doctor", *options], {**instance.environment, **settings}, ROOT)
 
 
 def lines(instance: Instance, *options: str, **settings: str) -> dict[str, str]:

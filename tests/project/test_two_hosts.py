@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable
@@ -16,6 +15,7 @@ import pytest
 
 from store.serving import LOCK
 from tests.instances import ROOT, Instance, until
+from tests.preloaded import run
 
 SERVED = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = %s AND mode = 'ShareLock' AND granted"
 
@@ -50,7 +50,7 @@ def started(first: Instance) -> str:
     """What `manage.py topics_started` says on another host."""
     argv = [sys.executable, "manage.py", "topics_started"]
     environment = {**first.environment, **joining(first)}
-    return subprocess.run(argv, env=environment, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return run(argv, environment, ROOT).stdout
 
 
 def test_a_second_host_joins_and_ephemeral_topics_stay(first: Instance, instances: Callable[..., Instance]) -> None:

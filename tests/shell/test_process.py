@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
+from tests import preloaded
 from tests.instances import ROOT, free_port, until
 from topics.models import TopicHead
 
@@ -71,9 +72,9 @@ def test_ctrl_c_says_how_far_it_came(process: Start, tmp_path: Path) -> None:
 
 def run(url: str, *arguments: str) -> tuple[int, str]:
     argv = [sys.executable, str(ROOT / "manage.py"), "topics", *arguments]
-    done = subprocess.run(argv, env={**os.environ, "DATABASE_URL": url}, capture_output=True, input=b"1\n", timeout=60)
-    assert done.stdout == b""
-    return done.returncode, done.stderr.decode()
+    done = preloaded.run(argv, {**os.environ, "DATABASE_URL": url}, stdin=b"1\n")
+    assert done.stdout == ""
+    return done.returncode, done.stderr
 
 
 @pytest.mark.parametrize(

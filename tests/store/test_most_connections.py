@@ -20,7 +20,7 @@ SELECT application_name, count(*) FROM pg_stat_activity
 HOLD = (
     "SELECT FROM topics_topichead JOIN topics_topic t ON t.id = topic_id WHERE name IN ('t0', 't1', 'dest') FOR UPDATE"
 )
-CLIENTS, ROUNDS = 40, 6
+CLIENTS, ROUNDS = 40, 2
 SIZING = Path(settings.BASE_DIR) / "docs" / "guides" / "sizing.md"
 
 

@@ -16,6 +16,7 @@ from base.errors import InvalidRequest
 from pipeline.classic import parallelism
 from pipeline.database import Database, database
 from pipeline.extent import Extent, Part, divide, extent, seq_at
+from topics.ranges import OWN_RECORDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +31,15 @@ SELECT part.n AS part, log.topic::text AS topic, log.seq, log.ts, log.node, log.
        log.home_topic::text AS home_topic, log.home_topic_id, log.home_seq, cardinality(log.path) AS hops
   FROM {parts}
  CROSS JOIN LATERAL topic_log_range({topic}, part.first, part.last) log
+"""
+# Selects the records of a range that has only the topic's own records, without a look at spans.
+OWN_LOG = f"""
+SELECT part.n AS part, {{topic}}::text AS topic, log.seq, log.ts, log.node, log.tag,
+       log.meta::text AS meta, log.data::text AS data,
+       {{topic}}::text AS home_topic, {{id}}::bigint AS home_topic_id, log.seq AS home_seq, 0 AS hops
+  FROM {{parts}}
+ CROSS JOIN LATERAL (
+       {OWN_RECORDS.format(columns="*", id="{id}", first="part.first", last="part.last", conditions="true")}) log
 """
 # The ranges of all partitions. The check for lost records costs more, and so runs after the choice of a partition.
 PARTS = """
@@ -74,8 +84,15 @@ def read_topic(
         if to_ts is not None:
             last = min(last, seq_at(connection, found, to_ts) - 1)
         parts = divide(connection, found, first, last, partitions or parallelism(spark))
-    read = read_parts(spark, where, found, parts, LOG, fetch_size=fetch_size, fail_on_data_loss=fail_on_data_loss)
+    read = read_parts(
+        spark, where, found, parts, log_of(found, parts), fetch_size=fetch_size, fail_on_data_loss=fail_on_data_loss
+    )
     return read if schema is None else parsed(spark, read, schema, found)
+
+
+def log_of(topic: Extent, parts: Sequence[Part]) -> str:
+    """Returns the query of the records in these ranges. Routers write only at or below `holes`."""
+    return OWN_LOG if all(part.first > topic.holes for part in parts) else LOG
 
 
 def read_parts(

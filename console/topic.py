@@ -20,6 +20,7 @@ from console import browse, charts, listing, reading, rollups, series
 from console.live import part
 from console.site import Console
 from console.templatetags.console import topic_url
+from mirrors import sites
 from routers.models import Router
 from store.script import run
 from topics import audit, wake
@@ -64,6 +65,7 @@ def state(topic: Held, chosen: str, now: int) -> dict[str, Any]:
         ),
         "volume_chart": rollups.volume(topic.state.id, shown),
         "routers": reading.routers(topic.state.id, now),
+        "mirror": run(sites.state(topic.state.name)),
         "readers": reading.readers(topic.state.id, topic.state.name, topic.state.head_seq, now),
     }
 

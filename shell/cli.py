@@ -16,7 +16,7 @@ from click.shell_completion import shell_complete
 
 from base.errors import TopicsError
 from base.refusal import Refusal
-from shell.calls import append, backups, completion, cursors, groups, reading, redrive, routers, topics, work
+from shell.calls import append, backups, completion, cursors, groups, mirror, reading, redrive, routers, topics, work
 from shell.calls.completion import COMPLETE
 from shell.command import Calls, Connection, Site, addressing
 
@@ -84,6 +84,11 @@ program.command(
     short_help="Move dead letters back to their queues.",
     examples=["topics redrive jobs-dead --dry-run", "topics redrive jobs-dead --queue jobs --limit 10 --yes"],
 )(redrive.redrive)
+
+program.command(
+    short_help="Mirror topics between two servers.",
+    examples=["topics mirror https://iad.example chat --here fra --there iad"],
+)(mirror.mirror)
 
 program.command(
     short_help="Delete a topic with its records.",

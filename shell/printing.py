@@ -32,7 +32,8 @@ def line_of(whole: bool, shape: Shape) -> Line:
 
 
 def say(message: str) -> None:
-    print(f"topics: {message}", file=sys.stderr)
+    sys.stderr.write(f"topics: {message}\n")  # in one piece: threads write at once
+    sys.stderr.flush()
 
 
 def say_lost(name: str, reason: str, gap_from: int, gap_to: int, lost_from: int | None = None) -> None:

@@ -19,6 +19,7 @@ ELSEWHERE = {
     "docs/gateway.md": "tests/gateway/test_docs.py",
     "docs/pipeline.md": "tests/pipeline/test_docs.py",
     "docs/guides/backup.md": "tests/docs/test_backup.py",
+    "docs/guides/mirror.md": "tests/docs/test_mirror.py",
     "docs/guides/upgrading.md": "tests/docs/test_backup.py",
 }
 HERE = [page for page in PAGES if page not in ELSEWHERE and not all(map(is_chore, commands(page)))]

@@ -56,7 +56,7 @@ def test_every_help_has_examples_that_run(
         found = EXAMPLE.findall(examples)
         assert found, f"topics {' '.join(call)} has no example"
         assert all(f"topics {' '.join(call)}" in line for line in found if not line.startswith("source ")), call
-        lines += [line for line in found if not re.search(r" (?:-f|usage|backup|restore) ?", line)]
+        lines += [line for line in found if not re.search(r" (?:-f|usage|backup|restore|mirror) ?", line)]
         follows += [line for line in found if " -f " in line]
     done = subprocess.run(
         ["bash", "--norc", "-euo", "pipefail", "-c", "\n".join(lines)],

@@ -1,0 +1,261 @@
+"""`topics mirror`: each record once at each site, whatever is killed."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.api.clients import HttpClient
+from tests.examples import examples
+from tests.instances import Instance, start, until
+from tests.mirrors.running import Mirroring, Writer, check_site, records
+
+KEYS = "all-of-it-0123456789:read+write+commit,reads-only-0123456789:read,elsewhere-0123456789:read+write+commit:other"
+TINY = {"idempotency_window_ms": 1}  # no key of idempotency may be needed
+Mirror = Callable[..., Mirroring]
+
+
+@pytest.fixture(scope="module")
+def sites() -> Iterator[dict[str, Instance]]:
+    with ExitStack() as stack:
+        yield {site: stack.enter_context(start()) for site in ("fra", "iad", "ham")}
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    return f"m-{abs(hash(request.node.nodeid)):x}"
+
+
+@pytest.fixture
+def mirror(sites: dict[str, Instance], tmp_path: Path) -> Iterator[Mirror]:
+    started: list[Mirroring] = []
+
+    def begin(here: str, there: str, *arguments: str) -> Mirroring:
+        started.append(Mirroring(tmp_path, (here, sites[here]), (there, sites[there]), *arguments))
+        return started[-1]
+
+    yield begin
+    for each in started:
+        each.kill()
+
+
+def client(at: Instance) -> HttpClient:
+    return HttpClient(at.port)
+
+
+def positions(at: Instance, topic: str) -> dict[str, int]:
+    return {each["site"]: each["read_seq"] for each in client(at).get(f"/v0/topics/{topic}/mirror").json["sites"]}
+
+
+def test_a_mirror_that_is_killed_at_any_moment_is_exact(sites: dict[str, Instance], mirror: Mirror, topic: str) -> None:
+    """Writers at both sites never stop, and the new process starts at once, while calls of the old one may be under way."""
+    moments = random.Random(46)
+    for site in ("fra", "iad"):
+        client(sites[site]).put(f"/v0/topics/{topic}", TINY)
+    writers = {site: Writer(sites[site], site, topic) for site in ("fra", "iad")}
+    for _ in range(examples(8)):
+        running = mirror("fra", "iad", topic)
+        running.runs()
+        time.sleep(moments.random() * 0.5)  # what is tested is the kill, at any moment
+        running.kill()
+    written = {site: writer.end() for site, writer in writers.items()}
+    for _ in range(2):  # the second run finds nothing to do
+        mirror("fra", "iad", topic, "--once").finish()
+        for site in written:
+            check_site(sites[site], topic, written)
+    assert min(written.values()) > 100
+
+
+def test_two_processes_of_a_mirror_append_each_record_once(
+    sites: dict[str, Instance], mirror: Mirror, topic: str
+) -> None:
+    client(sites["fra"]).put(f"/v0/topics/{topic}", TINY)
+    both = [mirror("fra", "iad", topic) for _ in range(2)]
+    for each in both:
+        each.runs()
+    writers = {site: Writer(sites[site], site, topic) for site in ("fra", "iad")}
+    until(lambda: any(each.says("stands by, because another process") for each in both), "a process to stand by")
+    both[0].kill()
+    written = {site: writer.end() for site, writer in writers.items()}
+    both[1].stop()
+    mirror("fra", "iad", topic, "--once").finish()
+    for site in written:
+        check_site(sites[site], topic, written)
+
+
+@pytest.mark.parametrize("pairs", [("fra iad", "iad ham", "ham fra"), ("fra iad", "fra ham")], ids=["ring", "star"])
+def test_three_sites_have_each_record_once(
+    sites: dict[str, Instance], mirror: Mirror, topic: str, pairs: tuple[str, ...]
+) -> None:
+    for at in sites.values():
+        client(at).put(f"/v0/topics/{topic}", TINY)
+    mirrors = [mirror(*pair.split(), topic) for pair in pairs]
+    for each in mirrors:
+        each.runs()
+    writers = {site: Writer(at, site, topic) for site, at in sites.items()}
+    until(lambda: min(writer.count for writer in writers.values()) > 200, "the sites to write")
+    mirrors[0].kill()
+    mirror(*pairs[0].split(), topic).runs()
+    written = {site: writer.end() for site, writer in writers.items()}
+    until(lambda: all(len(records(at, topic)) >= sum(written.values()) for at in sites.values()), "all to arrive")
+    for at in sites.values():
+        check_site(at, topic, written)
+    heads = [client(at).get(f"/v0/topics/{topic}").json["head_seq"] for at in sites.values()]
+    assert heads == [sum(written.values())] * 3  # nothing goes round
+
+
+def test_sigterm_stores_the_positions_and_each_change_is_one_line(
+    sites: dict[str, Instance], mirror: Mirror, topic: str
+) -> None:
+    client(sites["fra"]).append(topic, *range(30))
+    running = mirror("fra", "iad", topic)
+    until(lambda: client(sites["iad"]).diff(topic).json.get("head_seq") == 30, "the records to arrive")
+    client(sites["iad"]).append(topic, "back")
+    until(lambda: client(sites["fra"]).diff(topic).json["head_seq"] == 31, "the record to arrive")
+    running.stop()
+    assert running.lines == [
+        f"topics: {topic}, fra to iad: runs, from seq 0",
+        f"topics: {topic}, iad to fra: runs, from seq 0",
+        "topics: stopped, and stored all positions",
+    ]
+    for site, other, head in (("fra", "iad", 31), ("iad", "fra", 31)):
+        (cursor,) = client(sites[site]).get(f"/v0/topics/{topic}/cursors").json["cursors"]
+        assert (cursor["cursor"], cursor["kind"], cursor["seq"], cursor["lag"]) == (f"mirror:{other}", "named", head, 0)
+        assert positions(sites[other], topic) == {site: head}
+
+
+def test_a_new_topic_has_the_config_and_a_prefix_finds_it(
+    sites: dict[str, Instance], mirror: Mirror, topic: str
+) -> None:
+    running = mirror("fra", "iad", "--prefix", topic)
+    client(sites["iad"]).put(f"/v0/topics/{topic}-a", {"ttl_ms": 3_600_000, "durability": "fsync"})
+    client(sites["iad"]).put(f"/v0/topics/{topic}-q", {"type": "queue"})
+    until(lambda: client(sites["fra"]).get(f"/v0/topics/{topic}-a").status == 200, "the topic to appear")
+    config = client(sites["fra"]).get(f"/v0/topics/{topic}-a").json["config"]
+    assert (config["ttl_ms"], config["durability"]) == (3_600_000, "fsync")
+    until(lambda: running.says("left out, because it is a queue"), "the queue to be named")
+    assert client(sites["fra"]).get(f"/v0/topics/{topic}-q").status == 404
+
+
+def test_one_way_leaves_the_source_alone(sites: dict[str, Instance], mirror: Mirror, topic: str) -> None:
+    client(sites["fra"]).append(topic, 1)
+    client(sites["iad"]).append(topic, 2)
+    mirror("fra", "iad", topic, "--one-way", "--once").finish()
+    assert [each["data"] for each in records(sites["fra"], topic)] == [1]
+    assert [each["data"] for each in records(sites["iad"], topic)] == [2, 1]
+
+
+def test_losses_at_the_source_are_told_and_counted(sites: dict[str, Instance], mirror: Mirror, topic: str) -> None:
+    client(sites["fra"]).put(f"/v0/topics/{topic}", {"cap_records": 3})
+    client(sites["fra"]).append(topic, *range(10))
+    client(sites["iad"]).put(f"/v0/topics/{topic}")
+    lines = mirror("fra", "iad", topic, "--once").finish()
+    assert f"topics: {topic}, fra to iad: seqs 1 to 7 were lost at fra (cap) before the mirror" in lines
+    assert [each["data"] for each in records(sites["iad"], topic)] == [7, 8, 9]
+    (site,) = client(sites["iad"]).get(f"/v0/topics/{topic}/mirror").json["sites"]
+    assert site["lost"] == 7
+    # The other direction reads no loss: its source lost nothing.
+    assert client(sites["fra"]).get(f"/v0/topics/{topic}/mirror").json["sites"][0]["lost"] == 0
+
+
+def test_a_mirror_waits_for_servers_and_topics(tmp_path: Path, sites: dict[str, Instance], topic: str) -> None:
+    with start() as other:
+        client(other).append(topic, 1)
+        running = Mirroring(tmp_path, ("fra", sites["fra"]), ("oth", other), topic)
+        try:
+            running.runs()
+            other.stop()
+            client(sites["fra"]).append(topic, 2)
+            until(lambda: running.says("waits. oth (http://"), "the mirror to notice")
+            other.start()
+            until(lambda: len(records(other, topic)) == 2, "the record to arrive")
+            until(lambda: running.says("runs again"), "the mirror to run again")
+            running.stop()
+        finally:
+            running.kill()
+        # A line a state, however long it lasts: the trouble can have several causes.
+        assert sum("waits. oth" in line for line in running.lines) <= 6, running.lines
+
+
+def test_a_dest_that_lost_its_records_gets_them_again(sites: dict[str, Instance], mirror: Mirror, topic: str) -> None:
+    client(sites["fra"]).append(topic, 1, 2)
+    running = mirror("fra", "iad", topic)
+    until(lambda: client(sites["iad"]).diff(topic).json.get("head_seq") == 2, "the records to arrive")
+    client(sites["iad"]).delete(f"/v0/topics/{topic}")
+    client(sites["fra"]).append(topic, 3)
+    until(lambda: [each["data"] for each in records(sites["iad"], topic)] == [1, 2, 3], "the records to arrive again")
+    assert running.says("iad is back at seq 0")
+
+
+def test_a_source_that_was_created_again_continues(sites: dict[str, Instance], mirror: Mirror, topic: str) -> None:
+    client(sites["fra"]).append(topic, 1, 2)
+    running = mirror("fra", "iad", topic)
+    until(lambda: client(sites["iad"]).diff(topic).json.get("head_seq") == 2, "the records to arrive")
+    client(sites["fra"]).delete(f"/v0/topics/{topic}")
+    until(lambda: running.says("waits. fra"), "the mirror to notice")
+    client(sites["fra"]).append(topic, 3)
+    until(lambda: [each["data"] for each in records(sites["iad"], topic)] == [1, 2, 3], "the record to arrive")
+    assert [each["data"] for each in records(sites["fra"], topic)] == [3]  # a deleted record does not come back
+    running.stop()
+
+
+def test_a_source_with_an_older_copy_of_its_data_is_refused(
+    sites: dict[str, Instance], mirror: Mirror, topic: str
+) -> None:
+    client(sites["fra"]).append(topic, 1, 2)
+    mirror("fra", "iad", topic, "--once").finish()
+    client(sites["fra"]).put(f"/v0/topics/{topic}", {"sealed": True})
+    client(sites["fra"]).delete(f"/v0/topics/{topic}?if_sealed=true&keep_head=false")
+    client(sites["fra"]).append(topic, "after the restore")
+    assert "is 1, but seq 2 was mirrored before" in mirror("fra", "iad", topic, "--once").refuses()
+
+
+def test_what_cannot_work_is_one_line(sites: dict[str, Instance], mirror: Mirror, topic: str, tmp_path: Path) -> None:
+    client(sites["fra"]).put(f"/v0/topics/{topic}-q", {"type": "queue"})
+    for arguments, told in [
+        ((f"{topic}-absent", "--once"), f"topic '{topic}-absent' does not exist yet"),
+        ((f"{topic}-q",), "is a queue"),
+    ]:
+        assert told in mirror("fra", "iad", *arguments).refuses()
+    with start(TOPICS_API_KEYS=KEYS) as keyed:
+        body = {"records": [{"data": 1}]}
+        key = {"authorization": "Bearer all-of-it-0123456789"}
+        assert client(keyed).post(f"/v0/topics/{topic}", body, **key).status == 201
+        for key, told in [
+            ("wrong", "unknown"),
+            ("reads-only-0123456789", "lacks the scope"),
+            ("elsewhere-0123456789", "prefix"),
+        ]:
+            refused = Mirroring(tmp_path, ("fra", sites["fra"]), ("key", keyed), topic, "--there-key", key)
+            line = refused.refuses()
+            assert told in line
+            assert f"key ({keyed.url})" in line
+        there = Mirroring(
+            tmp_path, ("fra", sites["fra"]), ("key", keyed), topic, "--once", "--there-key", "all-of-it-0123456789"
+        )
+        there.finish()
+        assert [each["data"] for each in records(sites["fra"], topic)] == [1]
+
+
+def test_one_server_under_two_names_is_refused(sites: dict[str, Instance], topic: str, tmp_path: Path) -> None:
+    fra = sites["fra"]
+    client(fra).append(topic, 1)
+    same = Instance(fra.data, fra.port)
+    for url, told in ((fra.url, "both URLs are"), (fra.url.replace("127.0.0.1", "localhost"), "lead to one server")):
+        other = type("Named", (), {"url": url})()
+        assert told in Mirroring(tmp_path, ("fra", same), ("iad", other), topic).refuses()
+    assert [each["data"] for each in records(fra, topic)] == [1]
+
+
+def test_ctrl_c_ends_with_130(sites: dict[str, Instance], mirror: Mirror, topic: str) -> None:
+    client(sites["fra"]).append(topic, 1)
+    running = mirror("fra", "iad", topic)
+    running.runs()
+    running.process.send_signal(signal.SIGINT)
+    assert running.process.wait(60) == 130

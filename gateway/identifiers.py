@@ -15,7 +15,15 @@ from gateway.api import Operation, Request, Response
 from gateway.edits import encoded
 from gateway.ids import MARK, Foreign
 
-LISTS = frozenset((Operation.LIST_TOPICS, Operation.LIST_CURSORS, Operation.LIST_GROUPS, Operation.LIST_ROUTERS))
+LISTS = frozenset(
+    (
+        Operation.LIST_TOPICS,
+        Operation.LIST_CURSORS,
+        Operation.LIST_GROUPS,
+        Operation.LIST_SCHEDULES,
+        Operation.LIST_ROUTERS,
+    )
+)
 WID, CURSOR = "wid", "cursor"
 Unwrap = Callable[[str, str], tuple[tuple[str, ...], str]]
 

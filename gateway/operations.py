@@ -48,6 +48,10 @@ class Operation(enum.Enum):
     NACK = "nack"
     EXTEND = "extend"
     REDRIVE = "redrive"
+    LIST_SCHEDULES = "list_schedules"
+    GET_SCHEDULE = "get_schedule"
+    PUT_SCHEDULE = "put_schedule"
+    DELETE_SCHEDULE = "delete_schedule"
     WORK = "work"
     WATCH = "watch"
     FOLLOW_WATCH = "follow_watch"
@@ -91,12 +95,14 @@ def _set(names: str) -> frozenset[Operation]:
 
 READS = _set(
     "get_last_append read list_records get_record list_topics get_topic list_cursors get_cursor list_groups get_group"
-    " get_mirror list_routers get_router watch follow_watch follow_topic get_health get_ready get_metrics schema docs list_tokens"
+    " get_mirror list_schedules get_schedule"
+    " list_routers get_router watch follow_watch follow_topic get_health get_ready get_metrics schema docs list_tokens"
     " bus_topics subscriptions pulse scaling"
 )  # `watch` only creates a session, and an unused session expires
 STREAMS = _set("follow_watch follow_topic follow_group work")
 GROUPS = _set("list_groups get_group delete_group commit_group leave_group follow_group")
 MIRRORS = _set("mirror get_mirror")
+SCHEDULES = _set("list_schedules get_schedule put_schedule delete_schedule")
 LONG_POLLS = _set("read list_records")
 LONGEST_POLL_SECONDS = 30.0
 BUS = _set(
@@ -131,6 +137,10 @@ TABLE = {
     "follow_group": "GET /v0/topics/:topic/groups/:name/stream",
     "mirror": "POST /v0/topics/:topic/mirror",
     "get_mirror": "GET /v0/topics/:topic/mirror",
+    "list_schedules": "GET /v0/topics/:topic/schedules",
+    "get_schedule": "GET /v0/topics/:topic/schedules/:name",
+    "put_schedule": "PUT /v0/topics/:topic/schedules/:name",
+    "delete_schedule": "DELETE /v0/topics/:topic/schedules/:name",
     "list_routers": "GET /v0/routers",
     "get_router": "GET /v0/routers/:name",
     "put_router": "PUT /v0/routers/:name",

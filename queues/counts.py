@@ -10,11 +10,12 @@ from topics.hooks import JobCounts
 
 COUNTS = "SELECT ready, in_flight, dead_lettered, delayed, oldest_ready_ms FROM queue_counts(%s, %s, %s, %s)"
 FORGET = "SELECT queue_forget(%s, %s, %s, %s)"
-# Each statement finds few or no rows by its primary key. The first one locks out claims of the queue.
+# Each statement finds its rows by an index. The first one locks out claims of the queue.
 DROP = (
     "DELETE FROM queues_queue WHERE topic_id = %s",
     "DELETE FROM queues_lease WHERE topic_id = %s",
     "DELETE FROM queues_moved WHERE topic_id = %s",
+    "DELETE FROM queues_schedule WHERE topic_id = %s",
 )
 
 

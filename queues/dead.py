@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from base.errors import Incompatible, TopicsError
+from queues.rows import as_rows
 from store.script import Script, Statement, atomically
 from topics import wake
 from topics.cache import CachedTopic, forget_known, known_topic
@@ -18,7 +19,7 @@ from topics.judged import append_once
 from topics.records import Append, Rows
 
 log = logging.getLogger(__name__)
-SPENT = "SELECT seq, deliveries, node, tag, meta, data, error FROM queue_spent(%s, %s, %s, %s, %s, %s::bigint[])"
+SPENT = "SELECT seq, node, tag, meta, data, deliveries, error FROM queue_spent(%s, %s, %s, %s, %s, %s::bigint[])"
 DROP = "SELECT queue_drop(%s, %s, %s, %s, %s, %s::bigint[])"
 FROM, DELIVERIES, SEQ, ERROR = (
     "$dead_letter_from",
@@ -70,8 +71,7 @@ def move(topic: CachedTopic, dest: CachedTopic, seqs: list[int], now: int, at: i
         return 0
     # The delete of the jobs and the append both lock a head. All statements lock heads in this order.
     yield Statement(LOCK_HEADS, (array([topic.id, dest.id]),))
-    rows = dead_letters(topic.name, found)
-    done = yield from append_once(dest, Append(records=[]), rows, now)
+    done = yield from append_once(dest, Append(records=[]), dead_letters(topic.name, found), now)
     if done is None:
         return None
     yield Statement(SYNC, ("on",))  # the jobs must not be lost on their way
@@ -83,11 +83,9 @@ def dead_letters(queue: str, found: Any) -> Rows:
     """Returns the jobs as records of the dead letter topic. The data stays as it was sent, and meta gets more fields."""
     metas = [
         stamped(meta, {FROM: queue, DELIVERIES: deliveries, SEQ: seq} | ({} if error is None else {ERROR: error}))
-        for seq, deliveries, _, _, meta, _, error in found
+        for seq, _, _, meta, _, deliveries, error in found
     ]
-    data = [msgspec.Raw(row[5].encode()) for row in found]
-    sizes = [len(each) + len(meta) for each, meta in zip(data, metas, strict=True)]
-    return Rows(data, [row[3] for row in found], [row[2] for row in found], metas, sizes, sum(sizes))
+    return as_rows(found, metas)
 
 
 def stamped(meta: str | None, stamp: dict[str, Any]) -> msgspec.Raw:

@@ -22,8 +22,8 @@ from base.errors import (
 from queues.dead import FROM, STAMP
 from queues.leases import in_queue
 from queues.letters import LETTERS, Choice, Letters, choose
+from queues.rows import as_rows, first_of_tags
 from store import disk
-from store.codec import Rows as Answer
 from store.script import Script, Statement, atomically
 from topics import wake
 from topics.cache import CachedTopic, as_known, forget_known, known_topic
@@ -33,7 +33,7 @@ from topics.hooks import hooks
 from topics.insert import SYNC, array
 from topics.judged import append_once
 from topics.models import Topic
-from topics.records import NO_META, Append, Rows
+from topics.records import NO_META, Append
 from topics.sealed import IS_CURRENT, check_seal
 from wire.keys import Key
 
@@ -158,13 +158,14 @@ def move(dead: CachedTopic, queue: CachedTopic, seqs: list[int], now: int) -> Sc
     yield Statement(LOCK_DELETES, (dead.id,))  # before the heads, like a delete
     yield Statement(LOCK_HEADS, (array([dead.id, queue.id]),))
     found = yield Statement(LETTERS, (*known, array(seqs), ANY_SIZE))
-    found, left = first_of_tags(found) if queue.unique_tags else (found, [])
+    found, others = first_of_tags(found) if queue.unique_tags else (found, [])
     if not found:
         return Moved(0)
-    done = yield from append_once(queue, Append(records=[]), jobs(found), now)
+    jobs = as_rows(found, [unstamped(row[3]) for row in found])
+    done = yield from append_once(queue, Append(records=[]), jobs, now)
     if done is None:
         return None
-    taken = [row[0] for row in found]
+    taken, left = [row[0] for row in found], [row[0] for row in others]
     if done.known:
         left += [seq for seq, job in zip(taken, done.known, strict=True) if job is not None]
         taken = [seq for seq, job in zip(taken, done.known, strict=True) if job is None]
@@ -173,31 +174,8 @@ def move(dead: CachedTopic, queue: CachedTopic, seqs: list[int], now: int) -> Sc
     return Moved(len(taken), done.last_seq, sorted(left))
 
 
-def first_of_tags(found: Answer) -> tuple[Answer, list[int]]:
-    """Returns the first letter of each tag and the letters without a tag, and the seqs of the other letters."""
-    chosen: Answer = []
-    left: list[int] = []
-    tags: set[str] = set()
-    for row in found:
-        tag = row[2]
-        if tag in tags:
-            left.append(row[0])
-            continue
-        chosen.append(row)
-        if tag is not None:
-            tags.add(tag)
-    return chosen, left
-
-
-def jobs(found: Answer) -> Rows:
-    """Returns the letters as records of the queue. The data stays as it was sent, and meta loses the fields of the move."""
-    metas = [unstamped(row[3]) for row in found]
-    data = [msgspec.Raw(row[4].encode()) for row in found]
-    sizes = [len(each) + (0 if meta is NO_META else len(meta)) for each, meta in zip(data, metas, strict=True)]
-    return Rows(data, [row[2] for row in found], [row[1] for row in found], metas, sizes, sum(sizes))
-
-
 def unstamped(meta: str) -> msgspec.Raw:
+    """Returns the `meta` of a dead letter without the fields of the move."""
     fields = msgspec.json.decode(meta, type=dict[str, msgspec.Raw])
     own = {name: value for name, value in fields.items() if name not in STAMP}
     return msgspec.Raw(msgspec.json.encode(own)) if own else NO_META

@@ -47,6 +47,11 @@ NAMES: dict[str, dict[str, Any]] = {
         "schema": {"type": "string", "pattern": NAME},
         "example": "billing",
     },
+    "schedule": {
+        "description": "The schedule's name, with the same characters as a topic's name.",
+        "schema": {"type": "string", "pattern": NAME},
+        "example": "nightly",
+    },
     "router": {
         "description": "The router's name, with the same characters as a topic's name, and `>`.",
         "schema": {"type": "string", "pattern": NAME.replace("_:-", "_:>-")},

@@ -219,6 +219,7 @@ GROUPS: dict[str, dict[str, tuple[str, str, str]]] = {
             "`data` and `meta` of all topics. A value keeps clients from filling the disk",
             "",
         ),
+        "TOPICS_MAX_SCHEDULES": ("", "Schedules of queues", ""),
         "TOPICS_MAX_GROUPS": ("", "Consumer groups. Each has up to 1024 rows of shares", ""),
         "TOPICS_MAX_WATCH_SESSIONS": ("", "Watch sessions. A session without a stream makes room first", ""),
         "TOPICS_MAX_WATCH_SESSIONS_PER_KEY": ("", "Watch sessions of one key", ""),

@@ -212,6 +212,7 @@ TOPICS_MAX_NODES: int = number("TOPICS_MAX_NODES", 1000, least=1)
 TOPICS_MAX_TOPICS: int = number("TOPICS_MAX_TOPICS", 100_000)
 TOPICS_MAX_ROUTERS: int = number("TOPICS_MAX_ROUTERS", 10_000)
 TOPICS_MAX_GROUPS: int = number("TOPICS_MAX_GROUPS", 1_000)
+TOPICS_MAX_SCHEDULES: int = number("TOPICS_MAX_SCHEDULES", 100_000)
 TOPICS_MAX_WATCH_SESSIONS: int = number("TOPICS_MAX_WATCH_SESSIONS", 10_000)
 # A tenth of the total, so that one client that opens and forgets sessions cannot use up the total. Without keys, an address
 # counts like a key, also in the caps of streams and of requests in flight (wire/client.py).
@@ -347,6 +348,8 @@ CELERY_BEAT_SCHEDULER = "topics_project.beat:Scheduler"
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     # A lost wake-up delays forwarding by at most a second. A task that waited longer is not worth running.
     "sweep routers": {"task": "routers.sweep", "schedule": 1.0, "options": {"expires": 1.0}},
+    # One probe of an index if no schedule is due. A job is appended up to a second after its time.
+    "append due jobs": {"task": "queues.append_due", "schedule": 1.0, "options": {"expires": 1.0}},
     "expire": {"task": "topics.expire", "schedule": 2.0, "options": {"expires": 2.0}},
     # One query over all heads. A topic without appends for 5 s gives back its reserved seqs, 1,000 topics per run.
     "rest": {"task": "topics.rest", "schedule": 5.0, "options": {"expires": 5.0}},

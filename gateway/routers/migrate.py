@@ -35,7 +35,7 @@ from gateway.api import (
 from gateway.blocks import Listed, merged_list
 from gateway.errors import BeingMoved, NotOffered
 from gateway.names import HIDDEN, Raws, Renaming, renamed_response
-from gateway.operations import GROUPS, MIRRORS
+from gateway.operations import GROUPS, MIRRORS, SCHEDULES
 from gateway.routers import migrate_streams as streams
 from gateway.routers.moves import Move, Moves
 
@@ -88,10 +88,9 @@ class MigrateRouter:
         """Answers a request about a topic that is moving or has moved."""
         if operation is Operation.FOLLOW_TOPIC:
             return await streams.events(move, request, context)
-        if operation in GROUPS | MIRRORS:
-            raise NotOffered(
-                operation.value, f"{move.topic!r} moves between servers, but consumer groups and mirrors stay"
-            )
+        if operation in GROUPS | MIRRORS | SCHEDULES:
+            message = f"{move.topic!r} moves between servers, but consumer groups, mirrors and schedules stay"
+            raise NotOffered(operation.value, message)
         if operation is Operation.DELETE_TOPIC:
             raise BeingMoved(move.topic)
         if operation is Operation.PUT_TOPIC:

@@ -58,6 +58,7 @@ def make(instance: Instance) -> str:
     assert lane.post(f"/v0/topics/{name}", {"records": [{"data": 1}, {"data": 2}]}, **key).status == 201
     assert lane.put(f"/v0/topics/{name}/cursors/{name}", {"seq": 1}, **key).status == 201
     assert lane.put(f"/v0/topics/{name}-q", {"type": "queue"}, **key).status == 201
+    assert lane.put(f"/v0/topics/{name}-q/schedules/{name}-q", {"not_before": 2**42, "data": 1}, **key).status == 201
     assert lane.put(f"/v0/routers/{name}-r", {"source": name, "dest": f"{name}-d"}, **key).status == 201
     SESSIONS[name] = session_of(instance.port, name, name, "all")
     return name

@@ -131,6 +131,10 @@ PROBES: dict[Endpoint, list[Probe]] = {
     ("DELETE", "topics/<topic>/cursors/<cursor>"): [
         Probe("deleted", "topics/{a}-in/cursors/{b}-out", None, (409, 200), None, False)
     ],
+    ("GET", "topics/<topic>/schedules"): [],
+    ("PUT", "topics/<topic>/schedules/<schedule>"): [],
+    ("GET", "topics/<topic>/schedules/<schedule>"): [],
+    ("DELETE", "topics/<topic>/schedules/<schedule>"): [],
     ("GET", "topics/<topic>/groups"): [],
     ("GET", "topics/<topic>/groups/<group>"): [],
     ("DELETE", "topics/<topic>/groups/<group>"): [],
@@ -336,7 +340,9 @@ def test_an_endpoint_without_such_a_field(views: ApiClient, world: World, endpoi
     if TABLE[endpoint].of_queue:
         topic += "-q"
         views.put(f"/v0/topics/{topic}", {"type": "queue"}, authorization="Bearer root")
-    path = re.sub("<topic>|<group>", topic, endpoint[1]) + TABLE[endpoint].query
+        later = {"not_before": 2**42, "data": 1}
+        views.put(f"/v0/topics/{topic}/schedules/{topic}", later, authorization="Bearer root")
+    path = re.sub("<topic>|<group>|<schedule>", topic, endpoint[1]) + TABLE[endpoint].query
     with undone():
         answer = views.call(endpoint[0], f"/v0/{path}", body, authorization="Bearer mine")
     assert answer.status in (200, 201)

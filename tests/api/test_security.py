@@ -70,6 +70,7 @@ def make(live: HttpClient, topic: str) -> int:
     assert live.post(f"/v0/topics/{topic}", {"records": [{"data": 1}, {"data": 2}]}, **root).status == 201
     assert live.put(f"/v0/topics/{topic}/cursors/{topic}", {"seq": 1}, **root).status == 201
     assert live.put(f"/v0/topics/{topic}-q", {"type": "queue"}, **root).status == 201
+    assert live.put(f"/v0/topics/{topic}-q/schedules/{topic}-q", {"not_before": 2**42, "data": 1}, **root).status == 201
     assert live.put(f"/v0/routers/{topic}-r", {"source": topic, "dest": f"{topic}-d"}, **root).status == 201
     return session_of(live.port, topic, topic, "root")
 
@@ -178,6 +179,7 @@ STRINGS: dict[Endpoint, dict[str, Any]] = {
     ("POST", "topics/<topic>/claim"): {"node": None},
     ("POST", "topics/<topic>/redrive"): {"match": None, "queue": {"queue": OTHER}, "appended_by": None},
     ("PUT", "topics/<topic>/cursors/<cursor>"): {"at": None},
+    ("PUT", "topics/<topic>/schedules/<schedule>"): {"tag": None, "node": None, "cron": None, "timezone": None},
     ("POST", "topics/<topic>/groups/<group>/commit"): {},
     ("POST", "topics/<topic>/groups/<group>/leave"): {},
     ("POST", "topics/<topic>/mirror"): {

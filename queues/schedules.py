@@ -1,0 +1,177 @@
+"""Schedules: jobs that a queue gets later, at a time or by a cron line (docs/queues.md). due.py appends the jobs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+from cronsim import CronSim, CronSimError
+from django.conf import settings
+
+from base.errors import InvalidRequest, NotFound
+from base.names import check_topic_name
+from queues.leases import not_a_queue
+from store.script import Script, Statement, atomically
+from topics.cache import as_known
+from topics.cursors import lock_topic
+from topics.models import Topic
+from topics.records import NO_META, Rows
+from topics.sealed import IS_CURRENT, marked
+from wire import limits
+
+COLUMNS = "name, cron, timezone, due_ts, jobs, last_ts, last_seq, error"
+ONE = f"SELECT {COLUMNS}, tag, node, meta::text, data::text FROM queues_schedule WHERE topic_id = %s AND name = %s"
+# A range of the unique index.
+PAGE = f"SELECT {COLUMNS} FROM queues_schedule WHERE topic_id = %s AND name > %s ORDER BY name LIMIT %s"
+PUT = """
+INSERT INTO queues_schedule AS known (topic_id, name, cron, timezone, due_ts, try_ts, tag, node, meta, data)
+VALUES (%(topic_id)s, %(name)s, %(cron)s, %(timezone)s, %(due_ts)s, %(due_ts)s, %(tag)s, %(node)s, %(meta)s::json, %(data)s::json)
+ON CONFLICT (topic_id, name) DO UPDATE
+   SET cron = excluded.cron, timezone = excluded.timezone, due_ts = excluded.due_ts, try_ts = excluded.try_ts, error = NULL,
+       tag = excluded.tag, node = excluded.node, meta = excluded.meta, data = excluded.data
+"""
+DELETE = "DELETE FROM queues_schedule WHERE topic_id = %s AND name = %s RETURNING id"
+COUNT = "SELECT count(*) FROM (SELECT FROM queues_schedule LIMIT %s) counted"
+MOST_CRON_CHARACTERS = 100
+LATEST_TS = 253_402_214_400_000  # the last day of the year 9999, the last of datetime
+
+
+class Schedule(NamedTuple):
+    """A stored schedule. Times are in ms since the epoch. `record`: tag, node, meta and data of the jobs, or None in a list."""
+
+    name: str
+    cron: str | None
+    timezone: str
+    due_ts: int
+    jobs: int
+    last_ts: int | None
+    last_seq: int | None
+    error: str | None
+    record: dict[str, Any] | None
+
+
+class Times(NamedTuple):
+    """When a schedule appends its jobs: once at `not_before` (ms), or by the cron line from then on. Both None: invalid."""
+
+    not_before: int | None
+    cron: str | None
+    timezone: str
+
+    def first(self, now: int) -> int:
+        """Returns the time of the first job. Raises InvalidRequest."""
+        if self.cron is None:
+            if self.timezone != "UTC":
+                raise InvalidRequest("timezone is for cron: leave timezone out", field="timezone")
+            if self.not_before is None:
+                raise InvalidRequest(
+                    "not_before and cron are missing: send a time, a cron line, or both", field="not_before"
+                )
+            return self.not_before
+        return next_ts(self.cron, zone(self.timezone), max(now, (self.not_before or 0) - 1))
+
+
+def zone(name: str) -> ZoneInfo:
+    """Raises InvalidRequest."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        message = f"unknown timezone {name!r}: expected a name of the IANA database, such as Europe/Berlin"
+        raise InvalidRequest(message, field="timezone") from error
+
+
+def next_ts(cron: str, zone: ZoneInfo, after: int) -> int:
+    """Returns the first time after `after` that the cron line names, in ms. Raises InvalidRequest."""
+    invalid = f"invalid cron {cron!r}: expected five fields, minute, hour, day, month, weekday, such as '0 3 * * *'"
+    if len(cron) > MOST_CRON_CHARACTERS or len(cron.split()) != 5:
+        raise InvalidRequest(invalid, field="cron")
+    try:
+        found = next(CronSim(cron, datetime.fromtimestamp(after // 1000, zone)))
+    except CronSimError as error:
+        raise InvalidRequest(f"{invalid} ({error})", field="cron") from error
+    except (StopIteration, OverflowError) as error:
+        raise InvalidRequest(f"cron {cron!r} names no time in the next 50 years", field="cron") from error
+    return int(found.timestamp() * 1000)
+
+
+def put_schedule(topic: str, name: str, times: Times, rows: Rows, now: int) -> Script[tuple[Schedule, bool]]:
+    """Creates or replaces a schedule whose jobs have this record. Returns the schedule, and whether it is new.
+
+    Raises TopicNotFound, NotAQueue, InvalidRequest or Throttled.
+    """
+    check_topic_name(name, "schedule")
+    due_ts = times.first(now)
+    queue_id = yield from queue_of(topic)
+    return (yield from atomically(put_locked(topic, queue_id, name, times, due_ts, rows), (topic, name)))
+
+
+def put_locked(
+    topic: str, queue_id: int, name: str, times: Times, due_ts: int, rows: Rows
+) -> Script[tuple[Schedule, bool]]:
+    topic_id, is_sealed = yield from lock_topic(topic)
+    if topic_id != queue_id and (yield from queue_of(topic)) != topic_id:  # deleted and created again since
+        raise marked(not_a_queue(topic), is_sealed)
+    is_new = not (yield Statement(ONE, (topic_id, name)))
+    if is_new and settings.TOPICS_MAX_SCHEDULES:
+        ((count,),) = yield Statement(COUNT, (settings.TOPICS_MAX_SCHEDULES,))
+        limits.check("schedules", settings.TOPICS_MAX_SCHEDULES, count, limits.LATER)
+    meta = rows.metas[0]
+    yield Statement(
+        PUT,
+        {
+            "topic_id": topic_id,
+            "name": name,
+            "cron": times.cron,
+            "timezone": times.timezone,
+            "due_ts": due_ts,
+            "tag": rows.tags[0],
+            "node": rows.nodes[0],
+            "meta": None if meta == NO_META else bytes(meta).decode(),
+            "data": bytes(rows.data[0]).decode(),
+        },
+    )
+    return stored((yield Statement(ONE, (topic_id, name)))[0]), is_new
+
+
+def get_schedule(topic: str, name: str) -> Script[Schedule]:
+    """Raises TopicNotFound, NotAQueue or NotFound."""
+    topic_id = yield from queue_of(topic)
+    rows = yield Statement(ONE, (topic_id, name), quick=True)
+    if not rows:
+        raise NotFound(f"queue {topic!r} has no schedule {name!r}", topic=topic, schedule=name)
+    return stored(rows[0])
+
+
+def page_of_schedules(topic: str, after: str, limit: int) -> Script[list[Schedule]]:
+    """Returns the next schedules by name, without their records. Raises TopicNotFound or NotAQueue."""
+    topic_id = yield from queue_of(topic)
+    rows = yield Statement(PAGE, (topic_id, after, limit), quick=True)
+    return [Schedule._make((*row, None)) for row in rows]
+
+
+def delete_schedule(topic: str, name: str) -> Script[bool]:
+    """Returns whether the schedule existed. Raises TopicNotFound or NotAQueue."""
+    check_topic_name(name, "schedule")
+    topic_id = yield from queue_of(topic)
+    return bool((yield Statement(DELETE, (topic_id, name))))
+
+
+def queue_of(name: str) -> Script[int]:
+    """Returns the id of a queue. Raises TopicNotFound or NotAQueue."""
+
+    def look(topic: Any) -> Script[int | None]:
+        if not (yield Statement(IS_CURRENT, (topic.id, topic.version), quick=True)):
+            return None
+        if topic.type != Topic.Type.QUEUE:
+            raise marked(not_a_queue(name), topic.sealed)
+        return int(topic.id)
+
+    return as_known(name, look)
+
+
+def stored(row: tuple[Any, ...]) -> Schedule:
+    """Returns the schedule of a row of ONE."""
+    *columns, tag, node, meta, data = row
+    record = {"tag": tag, "node": node, "meta": meta and msgspec.Raw(meta.encode()), "data": msgspec.Raw(data.encode())}
+    return Schedule._make((*columns, record))

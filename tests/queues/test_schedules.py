@@ -1,0 +1,345 @@
+"""/v0/topics/:topic/schedules: jobs that a queue gets later."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+import pytest
+from django.db import connection, connections
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from base.errors import InvalidRequest
+from queues import schedules
+from queues.due import append_due
+from queues.schedules import Times, delete_schedule, get_schedule, next_ts, put_schedule
+from store.script import run
+from tests.api.clients import ApiClient, HttpClient
+from tests.examples import examples
+from tests.instances import Instance, until
+from tests.queues.test_jobs import claim
+from tests.queues.test_redrive import letters
+from tests.scripts import put_topic
+from topics.cache import forget_all
+from topics.config import Config
+from topics.records import NewRecord, Rows, columns
+
+NOW = int(datetime(2026, 3, 28, 12, tzinfo=UTC).timestamp() * 1000)  # the day before Europe changes its clocks
+MINUTE = 60_000
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+@pytest.fixture
+def api(server: Instance) -> ApiClient:
+    return HttpClient(server.port)
+
+
+@pytest.fixture
+def queue(api: ApiClient, request: pytest.FixtureRequest) -> str:
+    name = f"schedules-{abs(hash(request.node.nodeid)):x}"
+    assert api.put(f"/v0/topics/{name}", {"type": "queue"}).status == 201
+    return name
+
+
+def put(api: ApiClient, queue: str, name: str = "s", **body: Any) -> Any:
+    return api.put(f"/v0/topics/{queue}/schedules/{name}", {"data": 1, **body})
+
+
+def test_a_job_comes_at_its_time_and_its_schedule_ends(api: ApiClient, queue: str) -> None:
+    due = int(time.time() * 1000) + 1500
+    record = {"data": {"n": 1.50}, "tag": "mail", "node": "shop", "meta": {"a": 1}}
+    reply = put(api, queue, "reminder-7", not_before=due, **record)
+    assert reply.status == 201
+    shown = {key: value for key, value in reply.json.items() if key != "performance"}
+    assert shown == {
+        "topic": queue, "schedule": "reminder-7", "cron": None, "timezone": "UTC", "next_ts": due, "jobs": 0, "last_ts": None,
+        "last_seq": None, "error": None, "created": True, **record,
+    }  # fmt: skip
+    assert claim(api, queue) == []
+    jobs: list[Any] = []
+    until(lambda: jobs.extend(claim(api, queue)) or jobs, "the job")
+    assert jobs[0]["$ts"] >= due
+    assert (jobs[0]["data"], jobs[0]["$tag"], jobs[0]["meta"]) == ({"n": 1.50}, "mail", {"a": 1})
+    assert letters(api, queue)[0]["$node"] == "shop"
+    assert api.get(f"/v0/topics/{queue}/schedules/reminder-7").code == "not_found"
+    assert api.delete(f"/v0/topics/{queue}/schedules/reminder-7").json["deleted"] is False
+
+
+def test_a_time_that_has_passed_is_now(api: ApiClient, queue: str) -> None:
+    put(api, queue, not_before=0)
+    until(lambda: claim(api, queue), "the job")
+
+
+def test_schedules_are_replaced_listed_and_deleted(api: ApiClient, queue: str) -> None:
+    later = 2**42
+    for name in "cab":
+        assert put(api, queue, name, not_before=later).json["created"] is True
+    changed = put(api, queue, "a", cron="0 3 * * *", timezone="Europe/Berlin", data={"x": 1})
+    assert (changed.status, changed.json["created"], changed.json["cron"]) == (200, False, "0 3 * * *")
+    moment = datetime.fromtimestamp(changed.json["next_ts"] / 1000, BERLIN)
+    assert (moment.hour, moment.minute) == (3, 0)
+    first = api.get(f"/v0/topics/{queue}/schedules?page_size=2").json
+    assert [each["schedule"] for each in first["schedules"]] == ["a", "b"]
+    assert "data" not in first["schedules"][0]
+    second = api.get(f"/v0/topics/{queue}/schedules?cursor={first['next_cursor']}").json
+    assert [each["schedule"] for each in second["schedules"]] == ["c"]
+    assert "next_cursor" not in second
+    assert api.get(f"/v0/topics/{queue}/schedules/a").json["data"] == {"x": 1}
+    assert api.delete(f"/v0/topics/{queue}/schedules/a").json["deleted"] is True
+    api.delete(f"/v0/topics/{queue}")
+    api.put(f"/v0/topics/{queue}", {"type": "queue"})
+    assert api.get(f"/v0/topics/{queue}/schedules").json["schedules"] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "words"),
+    [
+        ({}, "not_before", "not_before and cron are missing"),
+        ({"cron": "every day"}, "cron", "expected five fields"),
+        ({"cron": "* * * * * *"}, "cron", "expected five fields"),
+        ({"cron": "61 * * * *"}, "cron", "expected five fields"),
+        ({"cron": "0 0 30 2 *"}, "cron", "Bad day-of-month"),
+        ({"cron": "0 " * 200}, "cron", "expected five fields"),
+        ({"cron": "0 3 * * *", "timezone": "Mars/Olympus"}, "timezone", "unknown timezone"),
+        ({"cron": "0 3 * * *", "timezone": "../../etc/passwd"}, "timezone", "unknown timezone"),
+        ({"cron": "0 3 * * *", "timezone": "\0"}, "timezone", "unknown timezone"),
+        ({"cron": "0 3 * * *", "timezone": ""}, "timezone", "unknown timezone"),
+        ({"not_before": 5, "timezone": "Europe/Berlin"}, "timezone", "timezone is for cron"),
+        ({"not_before": -1}, None, "not_before"),
+        ({"not_before": 10**15}, None, "not_before"),
+        ({"not_before": 5, "tag": "x" * 300}, None, "tag"),
+        ({"not_before": 5, "meta": []}, None, "meta"),
+        ({"not_before": 5, "records": []}, None, "records"),
+    ],
+)
+def test_a_schedule_that_cannot_work_is_refused(
+    api: ApiClient, queue: str, body: dict[str, Any], field: str | None, words: str
+) -> None:
+    reply = put(api, queue, **body)
+    assert (reply.status, reply.code) == (400, "invalid_request"), reply
+    assert words in reply.json["error"]["message"]
+    assert field is None or reply.detail["field"] == field
+    assert api.get(f"/v0/topics/{queue}/schedules").json["schedules"] == []
+
+
+def test_only_a_queue_has_schedules(api: ApiClient, queue: str) -> None:
+    api.append(f"{queue}-log", 1)
+    assert put(api, f"{queue}-log", not_before=5).code == "not_a_queue"
+    assert put(api, f"{queue}-absent", not_before=5).code == "topic_not_found"
+    assert put(api, queue, "bad,name", not_before=5).status == 400
+    assert api.get(f"/v0/topics/{queue}-log/schedules").code == "not_a_queue"
+
+
+def times(cron: str, after: datetime, count: int) -> list[str]:
+    found = []
+    at = int(after.timestamp() * 1000)
+    for _ in range(count):
+        at = next_ts(cron, BERLIN, at)
+        found.append(f"{datetime.fromtimestamp(at / 1000, BERLIN):%m-%d %H:%M%z}")
+    return found
+
+
+def test_cron_lines_follow_the_clocks_of_their_timezone() -> None:
+    day = datetime(2026, 3, 28, 12, tzinfo=BERLIN)
+    # The clocks go from 02:00 to 03:00: the job of the hour that is absent comes at 03:00, and each hour has one.
+    assert times("30 2 * * *", day, 2) == ["03-29 03:00+0200", "03-30 02:30+0200"]
+    assert times("0 * * * *", datetime(2026, 3, 29, 0, 30, tzinfo=BERLIN), 3) == [
+        "03-29 01:00+0100",
+        "03-29 03:00+0200",
+        "03-29 04:00+0200",
+    ]
+    # The clocks go from 03:00 to 02:00: a job of a fixed time comes once.
+    assert times("30 2 * * *", datetime(2026, 10, 24, 12, tzinfo=BERLIN), 2) == ["10-25 02:30+0200", "10-26 02:30+0100"]
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(
+    st.tuples(*(st.sampled_from(["*", str(low), f"*/{step}", f"{low}-{high}"]) for low, high, step in (
+        (5, 50, 7), (2, 22, 5), (1, 28, 9), (1, 12, 5), (0, 5, 2)
+    ))),
+    st.integers(0, 2**40),
+)  # fmt: skip
+def test_the_next_time_is_the_first_minute_that_matches(parts: tuple[str, ...], after: int) -> None:
+    """Beside a search through all minutes, in UTC."""
+    found = next_ts(" ".join(parts), ZoneInfo("UTC"), after)
+    minute = datetime.fromtimestamp(after // MINUTE * MINUTE // 1000, UTC) + timedelta(minutes=1)
+    limit = minute + timedelta(days=3)
+    while minute < limit and not matches(parts, minute):
+        minute += timedelta(minutes=1)
+    if minute < limit:
+        assert found == int(minute.timestamp() * 1000)
+    else:
+        assert matches(parts, datetime.fromtimestamp(found / 1000, UTC))
+        assert found >= int(limit.timestamp() * 1000)
+
+
+def matches(parts: tuple[str, ...], at: datetime) -> bool:
+    values = (at.minute, at.hour, at.day, at.month, at.isoweekday() % 7)
+    minute, hour, day, month, weekday = (
+        field_matches(part, value, low) for part, value, low in zip(parts, values, (0, 0, 1, 1, 0), strict=True)
+    )
+    # As in cron: if both days are restricted, one of them is enough.
+    restricted = not parts[2].startswith("*") and not parts[4].startswith("*")
+    return minute and hour and month and ((day or weekday) if restricted else (day and weekday))
+
+
+def field_matches(part: str, value: int, low: int) -> bool:
+    if part.startswith("*/"):
+        return (value - low) % int(part[2:]) == 0
+    first, _, last = part.partition("-")
+    return part == "*" or int(first) <= value <= int(last or first)
+
+
+# -- The appends, with a clock of the test ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def _empty(transactional_db: None) -> None:
+    begin()
+
+
+def begin(**config: Any) -> None:
+    forget_all()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "TRUNCATE topics_topic, topics_topichead, topics_record, topics_idempotencykey, queues_schedule CASCADE"
+        )
+    put_topic("q", Config(type="queue", **config), NOW)
+
+
+def one(data: Any = 1, tag: str | None = None) -> Rows:
+    return columns([NewRecord(msgspec.Raw(msgspec.json.encode(data)), tag=tag)], None)
+
+
+def schedule(name: str, due: int | None = None, cron: str | None = None, now: int = NOW, **record: Any) -> Any:
+    return run(put_schedule("q", name, Times(due, cron, "UTC"), one(**record), now))
+
+
+def jobs() -> list[Any]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT data FROM topics_record WHERE NOT deleted ORDER BY seq")
+        return [data for (data,) in cursor.fetchall()]
+
+
+@pytest.mark.usefixtures("_empty")
+def test_a_cron_line_that_was_missed_gives_one_job() -> None:
+    schedule("s", cron="*/10 * * * *")
+    assert run(append_due(NOW + 10 * MINUTE - 1)) == 0
+    assert run(append_due(NOW + 10 * MINUTE)) == 1
+    assert run(append_due(NOW + 10 * MINUTE)) == 0
+    found = run(get_schedule("q", "s"))
+    assert (found.due_ts, found.jobs, found.last_ts, found.last_seq) == (NOW + 20 * MINUTE, 1, NOW + 10 * MINUTE, 1)
+    assert run(append_due(NOW + 95 * MINUTE)) == 1  # the server was down for more than an hour
+    assert run(get_schedule("q", "s")).due_ts == NOW + 100 * MINUTE
+    assert jobs() == [1, 1]
+
+
+@pytest.mark.usefixtures("_empty")
+def test_a_cron_line_can_begin_later() -> None:
+    found, _ = schedule("s", NOW + 25 * MINUTE, "*/10 * * * *")
+    assert found.due_ts == NOW + 30 * MINUTE
+    found, _ = schedule("s", NOW + 30 * MINUTE, "*/10 * * * *")
+    assert found.due_ts == NOW + 30 * MINUTE
+
+
+@pytest.mark.usefixtures("_empty")
+def test_a_full_queue_gets_the_jobs_that_fit_and_the_others_later() -> None:
+    begin(cap_records=3, discard="reject")
+    for n in range(8):
+        schedule(f"s{n}", NOW + n, data=n)
+    assert run(append_due(NOW + 100)) == 3
+    assert jobs() == [0, 1, 2]
+    refused = run(get_schedule("q", "s3"))
+    assert (refused.due_ts, refused.error) == (NOW + 3, "topic 'q' has no room: 3 of at most 3 records")
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE topics_topic SET cap_records = 0; UPDATE topics_topichead SET version = version + 1")
+    assert run(append_due(NOW + MINUTE)) == 0
+    assert run(append_due(NOW + MINUTE + 100)) == 5
+    assert jobs() == list(range(8))
+
+
+@pytest.mark.usefixtures("_empty")
+def test_a_queue_with_unique_tags_gets_one_job_of_the_schedules_of_a_tag() -> None:
+    begin(unique_tags=True)
+    for n in range(4):
+        schedule(f"s{n}", NOW + n, data=n, tag=["a", "b"][n % 2])
+    assert run(append_due(NOW + 100)) == 4
+    assert jobs() == [0, 1]
+
+
+@pytest.mark.usefixtures("_empty")
+def test_more_schedules_than_the_cap_are_refused(settings: Any) -> None:
+    settings.TOPICS_MAX_SCHEDULES = 2
+    schedule("a", NOW)
+    schedule("b", NOW)
+    schedule("b", NOW + 1)
+    with pytest.raises(Exception, match=r"the cap of 2 is reached \(schedules\)"):
+        schedule("c", NOW)
+    with pytest.raises(InvalidRequest, match="cron"):
+        schedule("d", cron="x")
+    assert [each.name for each in run(schedules.page_of_schedules("q", "", 9))] == ["a", "b"]
+
+
+@pytest.mark.usefixtures("_empty")
+def test_of_many_workers_at_once_one_appends_each_job() -> None:
+    for n in range(60):
+        schedule(f"s{n}", NOW, data=n)
+
+    def work(_: int) -> int:
+        try:
+            return run(append_due(NOW))
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(6) as pool:
+        assert sum(pool.map(work, range(12))) == 60
+    assert sorted(jobs()) == list(range(60))
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), st.sampled_from("abc"), st.integers(-5, 40)),
+        st.tuples(st.just("cron"), st.sampled_from("abc"), st.sampled_from([1, 5, 10])),
+        st.tuples(st.just("delete"), st.sampled_from("abc"), st.just(0)),
+        st.tuples(st.just("work"), st.just(""), st.integers(0, 25)),
+    ),
+    max_size=15,
+)
+
+
+@pytest.mark.django_db(transaction=True)
+@settings(max_examples=examples(60), deadline=None)
+@given(STEPS)
+def test_any_order_of_calls(steps: list[tuple[str, str, int]]) -> None:
+    """Beside a model in memory: the next time and the period of each schedule, and the jobs so far."""
+    begin()
+    model: dict[str, tuple[int, int]] = {}
+    expected: list[str] = []
+    now = NOW
+    for what, name, value in steps:
+        if what == "put":
+            schedule(name, now + value * MINUTE, now=now, data=name)
+            model[name] = now + value * MINUTE, 0
+        elif what == "cron":
+            schedule(name, cron=f"*/{value} * * * *", now=now, data=name)
+            model[name] = (now // (value * MINUTE) + 1) * value * MINUTE, value * MINUTE
+        elif what == "delete":
+            assert run(delete_schedule("q", name)) == (model.pop(name, None) is not None)
+        else:
+            now += value * MINUTE
+            due = [name for name, (at, _) in model.items() if at <= now]
+            assert run(append_due(now)) == len(due)
+            expected += due
+            for name in due:
+                period = model.pop(name)[1]
+                if period:
+                    model[name] = (now // period + 1) * period, period
+    assert sorted(jobs()) == sorted(expected)
+    assert {each.name: each.due_ts for each in run(schedules.page_of_schedules("q", "", 9))} == {
+        name: at for name, (at, _) in model.items()
+    }

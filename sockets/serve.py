@@ -9,8 +9,17 @@ from websockets.http11 import Request as Handshake
 from websockets.protocol import Protocol, Side, State
 from websockets.server import ServerProtocol
 
-from base.errors import Forbidden, InvalidRequest, MethodNotAllowed, UpgradeRequired
+from base.errors import (
+    Forbidden,
+    InvalidRequest,
+    MethodNotAllowed,
+    NotReady,
+    ShuttingDown,
+    Throttled,
+    UpgradeRequired,
+)
 from http1 import Request, Upgrade, Writer
+from sockets.busy import Busy
 from sockets.socket import Socket
 from watch.api import StreamQuery
 from watch.registry import registry
@@ -20,6 +29,7 @@ from wire.entrance import who_follows
 from wire.parse import parse_query
 
 PATH = "/v0/ws"
+BUSY = (Throttled, NotReady, ShuttingDown)  # the client can try again later
 ORIGINS = frozenset(origin.encode() for origin in settings.CORS_ALLOWED_ORIGINS)
 # A socket keeps no window between two messages, so an idle socket holds no memory for compression.
 DEFLATE = ServerPerMessageDeflateFactory(
@@ -32,17 +42,29 @@ DEFLATE = ServerPerMessageDeflateFactory(
 
 async def open_socket(request: Request, query: bytes, headers: dict[bytes, bytes], writer: Writer) -> None:
     """Answers a handshake. Raises TopicsError for a request that gets no socket."""
-    shutdown.check()
     if request.method != "GET":
         raise MethodNotAllowed(f"this path does not take {request.method}: open a WebSocket with GET")
     check_origin(headers)
-    key = await who_follows(query, request.origin, headers)
-    parse_query(query, StreamQuery)
-    protocol, answer = shake_hands(request)
     streams = registry()
-    await streams.enter(key)
-    socket = Socket(streams, key, request.origin, protocol)
-    writer.send(Upgrade([*answer, *request.added], socket.take_over))
+    try:
+        shutdown.check()
+        key = await who_follows(query, request.origin, headers)
+        await streams.enter(key)
+    except BUSY as error:
+        if b"origin" not in headers:
+            raise
+        # A browser shows its page a close code, but no status.
+        protocol, answer = shake_hands(request)
+        writer.send(Upgrade([*answer, *request.added], Busy(protocol, error.message).take_over))
+        return
+    try:
+        parse_query(query, StreamQuery)
+        protocol, answer = shake_hands(request)
+        socket = Socket(streams, key, request.origin, protocol)
+        writer.send(Upgrade([*answer, *request.added], socket.take_over))
+    except BaseException:
+        streams.exit(key)
+        raise
     if not socket.is_taken_over:  # the client has disconnected
         streams.exit(key)
 

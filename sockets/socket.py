@@ -7,6 +7,7 @@ no timer of its own, because many sockets are idle.
 from __future__ import annotations
 
 import asyncio
+import codecs
 import time
 from collections import deque
 from functools import partial
@@ -40,6 +41,7 @@ MOST_UNANSWERED = 256  # commands of one socket at once. The server reads no fur
 COUNTED_BYTES = 64 * 1024  # of an incomplete message. From here on it counts among the bodies of this process.
 LONGEST_REASON = 120  # characters of a close frame's reason, which are ASCII
 ROUTE = "/v0/ws"
+UTF8 = codecs.getincrementaldecoder("utf-8")
 
 
 class Socket(asyncio.Protocol):
@@ -50,11 +52,14 @@ class Socket(asyncio.Protocol):
     """
 
     __slots__ = (
+        "arrived",
         "closing",
         "counted",
         "deadline",
+        "decoder",
         "inbox",
         "is_cut",
+        "is_half_closed",
         "is_lost",
         "is_paused",
         "is_taken_over",
@@ -88,10 +93,12 @@ class Socket(asyncio.Protocol):
         self.lines: dict[str, Line] = {}
         self.tasks: set[asyncio.Task[None]] = set()  # keeps the tasks from being garbage-collected
         self.partial = bytearray()  # the fragments of a message
+        self.decoder: codecs.IncrementalDecoder | None = None  # of a message in fragments
+        self.arrived = 0  # bytes of an incomplete message in this period (mark)
         self.counted = self.unanswered = 0
         self.waiting_since: float | None = None
         self.closing: tuple[int, str] | None = None  # code and reason of a close that waits for the last answers
-        self.is_taken_over = self.is_lost = self.is_paused = self.is_cut = self.was_pinged = False
+        self.is_taken_over = self.is_lost = self.is_paused = self.is_cut = self.was_pinged = self.is_half_closed = False
 
     # -- The transport ------------------------------------------------------------------------------------------------
 
@@ -112,18 +119,36 @@ class Socket(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.was_pinged = False
-        if self.protocol.state is State.OPEN:
-            self.deadline = self.loop.time() + PING_SECONDS
+        self.arrived += len(data)
         self.protocol.receive_data(data)
         for frame in cast(list[Frame], self.protocol.events_received()):
             self.take(frame)
         self.flush()
         self.count_partial()
+        self.mark()
         self.work()
 
+    def mark(self) -> None:
+        """Sets the deadline for the next bytes. An incomplete message must arrive as fast as the body of an HTTP request."""
+        if self.protocol.state is not State.OPEN:
+            return
+        limits = self.server.limits
+        if self.protocol.current_size is None and not self.protocol.reader.buffer:
+            self.arrived, self.deadline = 0, self.loop.time() + PING_SECONDS
+        elif self.arrived == 0 or self.arrived >= limits.upload_grace_seconds * limits.upload_bytes_a_second:
+            self.begin_period()
+
+    def begin_period(self) -> None:
+        self.arrived, self.deadline = 1, self.loop.time() + self.server.limits.upload_grace_seconds
+
     def eof_received(self) -> bool:
-        """The client has ended its side, so no further frame can arrive: the transport closes."""
-        return False
+        """The client has ended its side, so no further command can arrive. The commands that have arrived are answered."""
+        if self.protocol.state is not State.OPEN:
+            return False  # the transport closes
+        self.is_half_closed = True
+        self.closing = CloseCode.NORMAL_CLOSURE, "the client has ended its side"
+        self.close_if_answered()
+        return True
 
     def pause_writing(self) -> None:
         self.waiting_since = time.monotonic()
@@ -161,19 +186,28 @@ class Socket(asyncio.Protocol):
             self.close(CloseCode.UNSUPPORTED_DATA, "a command is a text frame")
         if frame.opcode not in (Opcode.TEXT, Opcode.CONT) or self.protocol.state is not State.OPEN:
             return
+        try:
+            self.check_text(frame)
+        except UnicodeDecodeError:
+            self.close(CloseCode.INVALID_DATA, "the text is not UTF-8")
+            return
         if not frame.fin or self.partial:
             self.partial += frame.data
-        if not frame.fin:
+        if frame.fin:
+            self.inbox.append(bytes(self.partial or frame.data))
+            self.partial.clear()
+            self.arrived = 0
+
+    def check_text(self, frame: Frame) -> None:
+        """Raises UnicodeDecodeError for a text that is not UTF-8, also in the middle of a message in fragments."""
+        if frame.fin and self.decoder is None:
+            if not bytes(frame.data).isascii():
+                bytes(frame.data).decode()
             return
-        message = bytes(self.partial or frame.data)
-        self.partial.clear()
-        try:
-            if not message.isascii():
-                message.decode()
-        except UnicodeDecodeError as error:
-            self.close(CloseCode.INVALID_DATA, f"the text is not UTF-8 (byte {error.start})")
-        else:
-            self.inbox.append(message)
+        self.decoder = self.decoder or UTF8()
+        self.decoder.decode(frame.data, frame.fin)
+        if frame.fin:
+            self.decoder = None
 
     def count_partial(self) -> None:
         """Counts the bytes of an incomplete message among the bodies of this process. Closes the socket if it has too many."""
@@ -290,10 +324,9 @@ class Socket(asyncio.Protocol):
             line.ended()
             if line.is_empty:
                 del self.lines[name]
-        if self.closing is not None and not self.unanswered:
-            self.close(*self.closing)
-        elif self.inbox:
+        if self.inbox:
             self.work()
+        self.close_if_answered()
 
     def refuse(self, error: Exception, request_id: RequestId) -> int:
         """Sends the refusal of a command. Returns its status."""
@@ -337,7 +370,7 @@ class Socket(asyncio.Protocol):
     def linger(self) -> None:
         """Ends our side. To close at once could reset the connection before the client has read the close frame."""
         self.deadline = self.loop.time() + LINGER_SECONDS
-        if self.transport.can_write_eof():
+        if self.transport.can_write_eof() and not self.is_half_closed:
             self.transport.write_eof()
         else:
             self.transport.close()
@@ -350,19 +383,29 @@ class Socket(asyncio.Protocol):
         if code == Unauthorized.code:
             self.send(frames.event("error", code=code, message=message))
             self.close(CloseCode.POLICY_VIOLATION, message)
-        elif not self.unanswered:
-            self.close(CloseCode.GOING_AWAY, message)
         else:
             self.closing = CloseCode.GOING_AWAY, message
+            self.close_if_answered()
+
+    def close_if_answered(self) -> None:
+        """Closes the socket that is to close, after the last answer."""
+        if self.closing is not None and not self.unanswered and not self.inbox:
+            self.close(*self.closing)
 
     def expire(self, now: float) -> None:
         """Called by the server after the deadline: nothing arrived for PING_SECONDS, or the socket was to end."""
         if self.protocol.state is not State.OPEN:
             self.transport.abort()
-        elif (
-            self.is_paused
-        ):  # our side does not read, and the kernel ends the connection of a client that takes nothing
-            self.deadline = now + PING_SECONDS
+        elif self.is_paused:  # our side does not read. The kernel ends the connection of a client that takes nothing
+            if self.arrived:
+                self.begin_period()
+            else:
+                self.deadline = now + PING_SECONDS
+        elif self.arrived:
+            least, grace = self.server.limits.upload_bytes_a_second, self.server.limits.upload_grace_seconds
+            self.close(
+                CloseCode.POLICY_VIOLATION, f"the message arrived too slowly: send {least} bytes/s over {grace:g} s"
+            )
         elif self.was_pinged:
             self.transport.abort()
         else:

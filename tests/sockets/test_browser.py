@@ -9,6 +9,7 @@ import pytest
 
 from tests.docs.printed import snippets
 from tests.instances import Instance, until
+from tests.sockets.client import Socket
 from tests.watch.blank import blank_pages
 from tests.watch.browser import Browser, open_browser
 from tests.watch.wire import Api
@@ -74,6 +75,15 @@ def test_a_page_publishes_and_receives_and_other_origins_get_no_socket(
         until(lambda: "ack" in ops(browser), "the socket")
         instance.stop()
         assert until(lambda: browser.run("window.ended"), "the end of the socket") == 1001
+
+
+def test_a_page_learns_that_the_server_has_no_room(instances: Callable[..., Instance]) -> None:
+    instance = instances(TOPICS_MAX_STREAMS_PER_KEY="1", WEB_WORKERS="1")
+    Api(instance.port).done("PUT", "/v0/topics/room", {})
+    url = f"ws://127.0.0.1:{instance.port}/v0/ws"
+    with Socket(instance.port), open_browser() as browser:
+        visit(browser, f"{instance.url}/v0/health", url)
+        assert until(lambda: browser.run("window.ended"), "the end of the socket") == 1013
 
 
 def test_the_printed_lines_show_their_record_in_a_browser(instances: Callable[..., Instance]) -> None:

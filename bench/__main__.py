@@ -1,7 +1,7 @@
 """`make bench` runs all sections. `python -m bench watch rooms` runs these two.
 
-The sections are log, calls, caps, queues, routers, push, console, gateway, watch, rooms and sockets. The options belong to the
-section caps (bench/caps.py).
+The sections are log, calls, caps, keys, queues, routers, push, console, gateway, watch, rooms and sockets. The options belong to
+the section caps (bench/caps.py).
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ def main() -> None:
         caps,
         console,
         gateway,
+        keys,
         load,
         log,
         push,
@@ -68,6 +69,7 @@ def main() -> None:
             "Topics with a cap or a TTL",
             lambda instance: caps.run(instance, given.pairs or caps.PAIRS, given.minutes),
         ),
+        "keys": ("Idempotency keys of records", keys.run),
         "queues": ("Queues", queues.run),
         "routers": ("Routers", routers.run),
         "push": ("The push bus", push.run),

@@ -14,6 +14,7 @@ from topics import audit
 from topics.upkeep import reclaim, retention
 
 ROUND_SECONDS = 1.5  # of a round of expiry or reclaim; beat starts the next round
+old_keys = retention.OldKeys()  # as far as this process has looked
 
 
 @shared_task(name="topics.expire")
@@ -21,7 +22,7 @@ def expire() -> None:
     """Expires records, idempotency keys and audit entries. Topics take turns of one step, because a large topic must not
     delay others."""
     ends = time.monotonic() + ROUND_SECONDS
-    steps: list[Callable[[], int]] = [lambda: retention.drop_old_keys(now_ms()), lambda: audit.drop_old(now_ms())]
+    steps: list[Callable[[], int]] = [lambda: old_keys.drop(now_ms()), lambda: audit.drop_old(now_ms())]
     steps += [partial(expire_topic, topic_id) for topic_id in retention.expired_topics(now_ms())]
     random.shuffle(steps)  # if a round ends early, the next round reaches other topics
     while steps:

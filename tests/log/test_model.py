@@ -189,7 +189,7 @@ class Beside:
             reclaim.reclaim(id, self.now, limit)
         for id in retention.expired_topics(self.now):
             retention.expire(id, self.now, limit)
-        retention.drop_old_keys(self.now, limit)
+        retention.OldKeys().drop(self.now, limit)
 
     # -- Writing
 

@@ -209,6 +209,37 @@ def test_old_idempotency_keys_go() -> None:
     id = look_up("t").id
     for place in range(3):
         IdempotencyKey.objects.create(topic_id=id, key=f"k{place}", first_seq=1, last_seq=1, ts=NOW + place)
-    assert retention.drop_old_keys(NOW + 999) == 0
-    assert retention.drop_old_keys(NOW + 1001) == 2
+    assert retention.OldKeys().drop(NOW + 999) == 0
+    assert retention.OldKeys().drop(NOW + 1001) == 2
     assert list(IdempotencyKey.objects.values_list("key", flat=True)) == ["k2"]
+
+
+def test_a_sweep_forgets_by_the_window_of_each_topic() -> None:
+    """A sweep continues where the last one ended. A topic with a shorter window loses its old keys within an hour."""
+    old_keys, hour = retention.OldKeys(), retention.WHOLE_LOOK_MS
+    ids = {}
+    for name, window in (("short", 1000), ("long", 10 * hour), ("changed", 20 * hour)):
+        put_topic(name, Config(idempotency_window_ms=window), NOW)
+        ids[name] = look_up(name).id
+
+    def keep(name: str, ts: int) -> None:
+        IdempotencyKey.objects.create(topic_id=ids[name], key=f"{name} {ts - NOW}", first_seq=1, last_seq=1, ts=ts)
+
+    def kept() -> set[str]:
+        return set(IdempotencyKey.objects.values_list("key", flat=True))
+
+    for name in ids:
+        keep(name, NOW)
+    assert old_keys.drop(NOW + 1001) == 1
+    assert kept() == {"long 0", "changed 0"}
+    keep("short", NOW + 900)  # written late
+    keep("short", NOW + 2000)
+    assert old_keys.drop(NOW + 1901) == 1
+    assert [old_keys.drop(NOW + 3001 + n, limit=1) for n in range(2)] == [1, 0]
+    assert kept() == {"long 0", "changed 0"}
+    assert old_keys.drop(NOW + retention.LATE_MS + 5000) == 0
+    put_topic("changed", Config(idempotency_window_ms=1000), NOW)
+    assert old_keys.drop(NOW + retention.LATE_MS + 5001) == 0
+    assert old_keys.drop(NOW + 2 * hour) == 1
+    assert old_keys.drop(NOW + 10 * hour + 1) == 1
+    assert kept() == set()

@@ -15,6 +15,9 @@ STEP = 20_000  # seqs: the head is locked while the step counts the expired reco
 REST_MS = 5_000  # a topic without an append for this time is at rest
 MOST_LEAD_MS = 10_000  # a head whose last ts is further in the future was written with a clock that was ahead
 MOST_HEADS = 1_000  # heads per step
+WHOLE_LOOK_MS = 3_600_000  # between two looks at all idempotency keys
+LATE_MS = 10_000  # a key can be written this long after its ts, by another host's clock
+LEAST_TS = -(2**63)
 
 # EXPIRED finds topics with an expired oldest record. Two index probes find the record's ts for each topic with a ttl. If a
 # clock was ahead, this ts can be in the future, and only EXPIRE can decide.
@@ -31,12 +34,13 @@ SELECT (topic_trim(id, least(topic_seq_at(id, floor_seq, head_seq, %s - ttl_ms) 
   FROM topics_topichead JOIN topics_topic ON id = topic_id
  WHERE id = %s AND ttl_ms > 0
 """
+WINDOWS = "SELECT DISTINCT idempotency_window_ms FROM topics_topic"
 # Uses the index on ts. SKIP LOCKED leaves out a key that an append renews now: the key is not old any more.
 OLD_KEYS = """
 DELETE FROM topics_idempotencykey WHERE (topic_id, key) IN (
     SELECT k.topic_id, k.key FROM topics_idempotencykey k JOIN topics_topic t ON t.id = k.topic_id
-     WHERE k.ts <= %s - t.idempotency_window_ms
-     ORDER BY k.ts LIMIT %s FOR UPDATE OF k SKIP LOCKED)
+     WHERE k.ts > %(above)s AND k.ts <= %(upto)s AND t.idempotency_window_ms = %(window)s
+     ORDER BY k.ts LIMIT %(most)s FOR UPDATE OF k SKIP LOCKED)
 """
 # SKIP LOCKED leaves out a head that an append holds, because the topic is not at rest. This commit need not wait for the
 # disk. If a crash loses the commit, the topic has more reserved seqs than it needs. If the commit stays, every earlier
@@ -95,11 +99,33 @@ def expire(topic_id: int, now: int, limit: int = STEP) -> int:
     return int(row[0]) if row else 0  # no row: since then the topic was deleted or lost its ttl
 
 
-def drop_old_keys(now: int, limit: int = STEP) -> int:
-    """Deletes up to `limit` idempotency keys that are older than their topic's window. Returns their number."""
-    with connection.cursor() as cursor:
-        cursor.execute(OLD_KEYS, [now, limit])
-        return int(cursor.rowcount)
+class OldKeys:
+    """Forgets the idempotency keys that are older than their topic's window.
+
+    A topic with a long window keeps keys that are older than the keys to forget of other topics. So a look from the oldest key on
+    would read every key that it keeps. Instead, a look begins where the last look at topics with this window ended. The
+    first look, and then one in an hour, begins at the oldest key, because a topic with a new window can have older keys.
+    """
+
+    def __init__(self) -> None:
+        self.upto: dict[int, int] = {}  # by window: the last look forgot the keys up to this ts
+        self.whole_ts = 0  # of the last look from the oldest key on
+
+    def drop(self, now: int, limit: int = STEP) -> int:
+        """Deletes up to `limit` keys for each window. Returns their number."""
+        if not 0 <= now - self.whole_ts < WHOLE_LOOK_MS:
+            self.upto, self.whole_ts = {}, now
+        with connection.cursor() as cursor:
+            cursor.execute(WINDOWS)
+            return sum(self.drop_of(window, now - window, limit) for (window,) in cursor.fetchall())
+
+    def drop_of(self, window: int, upto: int, limit: int) -> int:
+        above = self.upto[window] - LATE_MS if window in self.upto else LEAST_TS
+        with connection.cursor() as cursor:
+            cursor.execute(OLD_KEYS, {"above": above, "upto": upto, "window": window, "most": limit})
+            if cursor.rowcount < limit:
+                self.upto[window] = upto
+            return int(cursor.rowcount)
 
 
 def give_back_seqs(now: int, limit: int = MOST_HEADS) -> int:

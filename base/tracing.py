@@ -6,12 +6,11 @@ library is asked, and each span that begins is exported.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -108,30 +107,36 @@ class Tracing:
         return self.share >= 1 or random.random() < self.share
 
     def start(
-        self, name: str, kind: str, attributes: Attributes, parent: str | None = None, links: Sequence[str] = ()
+        self,
+        name: str,
+        kind: str,
+        attributes: Attributes,
+        parent: str | None = None,
+        links: Sequence[str] = (),
+        started_ns: int | None = None,
     ) -> Span:
-        """Begins a span, which its caller ends. `kind`: SERVER, CLIENT or INTERNAL. `links`: traceparents of other causes."""
+        """Begins a span, which its caller ends. `kind`: SERVER, CLIENT or INTERNAL. `links`: traceparents of other causes.
+
+        `started_ns`: the time of its begin, in ns since the Unix epoch. None means now.
+        """
         from opentelemetry.trace import SpanKind
 
         found: Span = self.tracer.start_span(
-            name, within(parent), SpanKind[kind], attributes, [link for each in links if (link := linked(each))]
+            name, within(parent), SpanKind[kind], attributes, list(filter(None, map(linked, links))), started_ns
         )
         return found
 
-    @contextlib.contextmanager
-    def span(self, name: str, attributes: Attributes) -> Iterator[Span | None]:
-        """Makes a block of work a span of its own trace, if it is sampled."""
-        if not self.sampled():
-            yield None
-            return
-        span = self.start(name, "INTERNAL", attributes)
-        try:
-            yield span
-        except BaseException as error:
-            failed(span, type(error).__name__)
-            raise
-        finally:
-            span.end()
+    def start_caused(
+        self, name: str, kind: str, attributes: Attributes, causes: Sequence[str], started_ns: int | None = None
+    ) -> Span | None:
+        """Begins the span of work on a batch, if it is sampled. `causes`: the traceparents of the batch, each once.
+
+        The span continues the trace of a single cause. Otherwise, the span has links to the traces.
+        """
+        if not any(map(self.sampled, causes or (None,))):
+            return None
+        parent = causes[0] if len(causes) == 1 else None
+        return self.start(name, kind, attributes, parent, () if parent else causes, started_ns)
 
 
 def is_installed(module: str) -> bool:

@@ -127,22 +127,17 @@ class Deliveries:
 
 
 def begun(taken: Taken, headers: dict[str, str]) -> Span | None:
-    """Begins the span of a callback, if it is sampled. Adds the traceparent that the callback continues to `headers`.
-
-    If all events of the batch have one trace, the span continues the trace. Otherwise, the span has links to the traces.
-    """
-    parent = taken.traces[0] if len(taken.traces) == 1 else None
-    if not any(map(tracing.sampled, taken.traces or (None,))):
-        if parent is not None:
-            headers["traceparent"] = parent
-        return None
+    """Begins the span of a callback, if it is sampled. Adds the traceparent that the callback continues to `headers`."""
     attributes: dict[str, str | int] = {
         "http.request.method": "POST",
         "messaging.batch.message_count": taken.events,
         "topics.batch_id": str(taken.batch_id),
     }
-    span = tracing.start("POST callback", "CLIENT", attributes, parent, () if parent else taken.traces)
-    headers["traceparent"] = traceparent_of(span)
+    span = tracing.start_caused("POST callback", "CLIENT", attributes, taken.traces)
+    if span is not None:
+        headers["traceparent"] = traceparent_of(span)
+    elif len(taken.traces) == 1:
+        headers["traceparent"] = taken.traces[0]
     return span
 
 

@@ -12,8 +12,8 @@ from celery import shared_task
 from django.conf import settings
 
 from base.clock import now_ms
-from base.tracing import tracing
-from routers.advance import behind, end_long_pauses, step
+from routers.advance import behind, end_long_pauses
+from routers.traced import traced_step
 from store.database import prepared
 from topics import wake
 from topics.heads import HEAD
@@ -73,7 +73,7 @@ def forward(source_id: int) -> list[int]:
             began = time.monotonic()
             advanced.clear()
         advanced.add(waiting[0])
-        for move in step(waiting, now_ms()):
+        for move in traced_step(waiting, now_ms()):
             wake.announce(move.topic_id, move.head_seq, routed=False)
     return list(waiting)
 
@@ -99,8 +99,7 @@ def head_of(source_id: int) -> int:
 def advance_source(source_id: int) -> None:
     if client().get(flag(source_id)) == HELD:
         return
-    with tracing.span("forward", {"topics.source_id": source_id}):
-        left = forward(source_id)
+    left = forward(source_id)
     if not left and not prepared(RUNNING, [source_id])[0][0]:
         client().pexpire(flag(source_id), IDLE_MS)
         return

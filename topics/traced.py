@@ -11,8 +11,14 @@ import msgspec
 from django.conf import settings
 
 from base.tracing import TRACEPARENT
+from store.database import prepared
 from topics.records import MAX_RECORD_BYTES, NO_META, Rows
 
+# The text of `meta` is searched, because a record can have a `meta` that PostgreSQL cannot parse.
+TRACES = """
+SELECT DISTINCT substring(meta FROM '"traceparent": ?"([0-9a-f-]{55})')
+  FROM topic_shown(%s, ARRAY(SELECT generate_series(%s::bigint, %s)))
+"""
 EMPTY = re.compile(rb"\{\s*\}")
 
 
@@ -34,6 +40,11 @@ def traced(rows: Rows, header: bytes | None) -> Rows:
         if new != meta and size + more <= MAX_RECORD_BYTES:
             metas[place], sizes[place] = msgspec.Raw(new), size + more
     return rows._replace(metas=metas, sizes=sizes, bytes=sum(sizes))
+
+
+def traces_of(topic_id: int, first_seq: int, last_seq: int) -> list[str]:
+    """Returns the traceparents of the topic's records with these seqs, each once."""
+    return [found for (found,) in prepared(TRACES, (topic_id, first_seq, last_seq)) if found]
 
 
 def stamped(meta: bytes, stamp: bytes) -> bytes:

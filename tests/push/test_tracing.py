@@ -125,6 +125,42 @@ def test_a_record_has_its_trace_behind_a_router(instance: Instance, collector: C
     assert traces == [{"traceparent": own}, {"traceparent": own, "a": 1}, {"traceparent": "mine"}, {}]
 
 
+def test_a_forward_continues_the_trace_of_its_append(instance: Instance, collector: Collector) -> None:
+    """Two hops, each a step of its own. Nothing reads the dests: a read would forward the records itself."""
+    client = HttpClient(instance.port)
+    for name, source, dest in (("hop-1", "traced-in", "traced-by"), ("hop-2", "traced-by", "traced-out")):
+        client.put(f"/v0/topics/{source}", {})
+        client.put(f"/v0/routers/{name}", {"source": source, "dest": dest})
+    done = client.post("/v0/topics/traced-in", {"records": [{"data": 1}, {"data": 2}]}, traceparent=SAMPLED)
+    parent = done.headers["traceparent"].split("-")[2]
+
+    def hops() -> list[Any]:
+        return [span for span in collector.of("forward") if span.parent_span_id.hex() == parent]
+
+    until(lambda: len(hops()) == 2, "a span of each hop")
+    assert len({attributes(span)["topics.source_id"] for span in hops()}) == 2
+
+
+def test_a_forward_of_several_appends_has_links_to_their_traces(instance: Instance, collector: Collector) -> None:
+    client = HttpClient(instance.port)
+    client.put("/v0/topics/linked", {})
+    router = {"source": "linked", "dest": "linked-dest"}
+    client.put("/v0/routers/linked", {**router, "paused": True})
+    wanted = set()
+    for n in range(3):
+        trace = f"{n + 1:032x}"
+        done = client.post("/v0/topics/linked", {"records": [{"data": n}]}, traceparent=f"00-{trace}-{CALLER}-01")
+        wanted.add((trace, done.headers["traceparent"].split("-")[2]))
+    client.post("/v0/topics/linked", {"records": [{"data": "no trace"}]})
+    client.put("/v0/routers/linked", {**router, "paused": False})
+
+    def linked() -> list[set[tuple[str, str]]]:
+        spans = [span for span in collector.spans if span.name == "forward"]
+        return [{(link.trace_id.hex(), link.span_id.hex()) for link in span.links} for span in spans]
+
+    until(lambda: wanted in linked(), "a span with links to three traces")
+
+
 def test_what_is_not_sampled_leaves_no_trace(instance: Instance, collector: Collector) -> None:
     client = HttpClient(instance.port)
     for headers in ({}, {"traceparent": UNSAMPLED}):

@@ -169,6 +169,9 @@ class Flow(threading.Thread):
             self.failure = str(refusal)
         except Failed as failed:
             self.failure = f"topics: {self.label}: {failed}"
+        except Exception:
+            self.failure = f"topics: {self.label}: an error in the program ended the mirror"
+            raise
 
     def turn(self) -> bool:
         """Mirrors the next records, or waits for a while. Returns True at the head of the source."""

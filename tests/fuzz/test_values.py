@@ -20,6 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from shell.flow import Address, Flow, Window
 from tests.examples import examples
 from tests.fuzz.values import KEPT, REFUSED, VALUES
 from tests.instances import ROOT, Instance, until
@@ -159,6 +160,40 @@ def test_values_are_copied_as_they_are_shown(wire: Wire, values: list[bytes]) ->
     assert status == 200, answer
     again = msgspec.json.decode(wire.call("POST", f"/v0/topics/{copied}/diff", ask)[1], type=Raws)["records"]
     assert bytes(again) == bytes(records)
+
+
+class Unconnected(Flow):
+    """A direction of a mirror whose calls are in a list."""
+
+    def __init__(self, topic: str) -> None:
+        at = Address("fra", "http://fra", None), Address("iad", "http://iad", None)
+        super().__init__(topic, *at, {}, once=True)
+        self.bodies: list[bytes] = []
+        self.dest.call = lambda *_, body: self.bodies.append(msgspec.json.encode(body)) or b""  # type: ignore[assignment, func-returns-value]
+        self.put_cursor = lambda: b""  # type: ignore[method-assign]
+
+
+@MANY
+@given(values=st.one_of(BATCHES, st.just(KEPT)))
+def test_values_are_mirrored_as_they_are_shown(wire: Wire, values: list[bytes]) -> None:
+    shown, mirrored = wire.filled(values), new_name("fuzz")
+    ask = b'{"limit":1000,"include_tags":true}'
+    flow = Unconnected(shown)
+    flow.take(msgspec.json.decode(wire.call("POST", f"/v0/topics/{shown}/diff", ask)[1], type=Window))
+    status, answer = wire.call("POST", f"/v0/topics/{mirrored}/mirror", flow.bodies[-1])
+    assert status == 201, answer
+    again = msgspec.json.decode(wire.call("POST", f"/v0/topics/{mirrored}/diff", ask)[1], type=Raws)["records"]
+    assert data_in(again) == values
+
+
+@pytest.mark.parametrize("value", REFUSED, ids=lambda value: repr(value[:20]))
+def test_a_handover_of_broken_values_is_refused_and_changes_nothing(wire: Wire, value: bytes) -> None:
+    topic = new_name("fuzz")
+    records = b'[{"$seq":1,"$ts":1,"data":' + value + b"}]"
+    body = b'{"here":"iad","source":"fra","from_seq":0,"next_from_seq":1,"records":' + records + b"}"
+    status, answer = wire.call("POST", f"/v0/topics/{topic}/mirror", body)
+    assert status == 400, answer
+    assert wire.head(topic) == 0
 
 
 @pytest.mark.parametrize("value", REFUSED, ids=lambda value: repr(value[:20]))

@@ -183,6 +183,29 @@ def test_a_mirror_waits_for_servers_and_topics(tmp_path: Path, sites: dict[str, 
         assert sum("waits. oth" in line for line in running.lines) <= 6, running.lines
 
 
+def test_sites_that_are_killed_stay_alike(tmp_path: Path, topic: str) -> None:
+    """A crash takes back the last records of the dest together with their position, so the mirror sends them again."""
+    with start(TOPICS_PROCESSES="worker,beat") as fra, start(TOPICS_PROCESSES="worker,beat") as iad:
+        client(fra).put(f"/v0/topics/{topic}", TINY)
+        running = Mirroring(tmp_path, ("fra", fra), ("iad", iad), topic)
+        try:
+            running.runs()
+            writer = Writer(fra, "fra", topic)
+            for _ in range(2):
+                before = writer.count
+                until(lambda before=before: writer.count > before + 300, "the writer to write")
+                iad.kill()
+                iad.start()
+            written = writer.end()
+            until(lambda: len(records(iad, topic)) >= written, "the records to arrive")
+            running.stop()
+        finally:
+            running.kill()
+        for at in (fra, iad):
+            check_site(at, topic, {"fra": written})
+        assert client(fra).get(f"/v0/topics/{topic}").json["head_seq"] == written  # nothing came back
+
+
 def test_a_dest_that_lost_its_records_gets_them_again(sites: dict[str, Instance], mirror: Mirror, topic: str) -> None:
     client(sites["fra"]).append(topic, 1, 2)
     running = mirror("fra", "iad", topic)

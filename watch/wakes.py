@@ -1,11 +1,11 @@
 """Receives the heads that other processes advance, with an adapted Redis listener of django-eventstream (topics/wake.py sends).
 
-We use the settings, the subscription and the message parser of `RedisListener`. Other Django code may still publish on the
-channel with `send_event`. We ignore foreign messages.
+We use the settings and the subscription of `RedisListener`. Other Django code may still publish on the channel with
+`send_event`. We ignore foreign messages.
 
 We replace two parts:
-- The listener manager, to which `RedisListener` passes each message. The original queues an event for each listener. Ours queues
-  nothing and calls the hub, whose streams read the log themselves.
+- `listen`, which queues an event for each listener. Ours calls the hub, whose streams read the log themselves. Several processes
+  send up to 200 messages a second each, so ours reads them from the connection, without the layers of redis-py between.
 - `start`, which ends for ever if Redis becomes unavailable. Ours listens again.
 
 eventstream.py uses django-eventstream's form of a request and of an event, but none of its listeners.
@@ -17,17 +17,17 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 from django_eventstream import views
-from django_eventstream.event import Event
 from redis.exceptions import RedisError
 
 from topics import wake
 
 log = logging.getLogger(__name__)
-TOPICS = "topics"  # the channel of messages from topics/wake.py
-HEADS = re.compile(r"\d{1,19} \d{1,19}(?: \d{1,19} \d{1,19})*")  # topic ids, each with its head
+HEADS = r"(\d{1,19} \d{1,19}(?: \d{1,19} \d{1,19})*)"  # topic ids, each with its head
+MESSAGE = re.compile((re.escape(wake.MESSAGE) % (HEADS, '[^"]*')).encode())
 RETRY_SECONDS = 1.0  # before we listen to Redis again; meanwhile the hub's query each second finds new records
 
 Moved = Callable[[int, int], None]  # topic id, head seq; called in the event loop that listens
@@ -38,8 +38,8 @@ class Wakes(views.RedisListener):
 
     def __init__(self, moved: Moved) -> None:
         super().__init__()
-        # RedisListener finds the receiver only in a global of its module. A process has a single hub, and a single Wakes.
-        views.listener_manager = Receiver(moved)
+        self.moved = moved
+        self.own = f'"{wake.sender()}"}}'.encode()  # the end of messages of this process
 
     async def start(self) -> None:
         """Listens until cancelled. While Redis is unavailable, it retries each second, and only hints are lost."""
@@ -56,23 +56,22 @@ class Wakes(views.RedisListener):
             await self.pubsub.aclose()
             await self.redis_client.aclose()
 
+    async def listen(self) -> None:
+        await self.pubsub.subscribe(wake.CHANNEL)
+        while True:
+            kind, *_, message = await self.pubsub.connection.read_response(
+                disable_decoding=True, timeout=inf, disconnect_on_error=False, push_request=True
+            )
+            if kind == b"message":
+                self.take(message)
 
-class Receiver(views.ListenerManager):
-    """Replaces django-eventstream's listener manager, which would open its own connection to Redis."""
-
-    def __init__(self, moved: Moved) -> None:
-        self.moved = moved
-        self.own = wake.sender()
-
-    def add_to_queues(self, channel: str, event: Event) -> None:
-        """Handles a message. Other code may use the same channel name, so messages in another form are ignored.
+    def take(self, message: bytes) -> None:
+        """Calls `moved` for the heads of a message. Other code may use the channel, so messages in another form are ignored.
 
         The hub already knows the heads that its own process has advanced (`Hub.hint`).
         """
-        if event.id == self.own:
+        if message.endswith(self.own) or (found := MESSAGE.fullmatch(message)) is None:
             return
-        if channel != TOPICS or not isinstance(event.data, str) or not HEADS.fullmatch(event.data):
-            return
-        words = iter(map(int, event.data.split()))
+        words = iter(map(int, found[1].split()))
         for topic_id, head_seq in zip(words, words, strict=True):
             self.moved(topic_id, head_seq)

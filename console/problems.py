@@ -15,6 +15,7 @@ from base.units import counted
 from console import gateways
 from console.processes import Sign
 from console.templatetags.console import router_url, topic_url
+from mirrors.sites import CURSOR as MIRROR
 from store import disk
 from store.database import prepared
 
@@ -151,6 +152,8 @@ def of_cursors(stuck: Any) -> Iterator[Problem]:
     for topic, cursor, lag, updated_ts in stuck:
         text = f"Cursor {cursor} of {topic} has not advanced and is {counted(lag, 'record')} behind."
         advice = "Check whether a reader runs. If no reader needs the cursor, delete it."
+        if cursor.startswith(MIRROR):
+            advice = f"Check that the mirror to {cursor.removeprefix(MIRROR)} runs. Its log says why it waits or ended."
         yield Problem("warn", text, advice, updated_ts, topic_url(topic), "Open the topic")
 
 

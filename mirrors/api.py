@@ -37,6 +37,8 @@ class SiteShown(msgspec.Struct):
     """The last seq of the site's topic that a mirror has handed over. Null: no mirror reads from there."""
     origin_seq: int
     """The last record here that was appended at the site, as the seq at the site. 0: none."""
+    origin_ts: int | None
+    """Time of its append at the site, in milliseconds since the epoch. Null: none."""
     lost: int
     """Number of seqs that the site had lost before a handover: an upper bound for the lost records."""
     lost_ts: int | None
@@ -129,7 +131,7 @@ def get(call: Call[None, None], topic: str) -> Script[Answer]:
     """Get what a topic has of other sites."""
     found = yield from sites.state(topic)
     shown = [
-        SiteShown(each.site, each.read_seq, each.origin_seq, each.lost, each.lost_ts, each.updated_ts)
+        SiteShown(each.site, each.read_seq, each.origin_seq, each.origin_ts, each.lost, each.lost_ts, each.updated_ts)
         for each in found.sites
     ]
     answer = SitesAnswer(topic=topic, here=found.here, sites=shown, performance=call.performance())

@@ -96,7 +96,7 @@ class Offer(NamedTuple):
         """Returns the records that the topic does not have."""
         last = {site: each.origin_seq for site, each in known.items()}
         new = []
-        for place, (site, seq) in enumerate(self.origins):
+        for place, (site, seq, _) in enumerate(self.origins):
             if seq > last.get(site, 0):
                 last[site] = seq
                 new.append(place)
@@ -200,8 +200,8 @@ def check_names(topic: str, wanted: Handover, known: dict[str, Site]) -> None:
 def moved(wanted: Handover, known: dict[str, Site], origins: Sequence[Origin], now: int) -> dict[str, Site]:
     """Returns the rows of the topic after the handover."""
     after = {wanted.here: Site(wanted.here, is_here=True), wanted.source: Site(wanted.source), **known}
-    for site, seq in origins:  # ascending for each site
-        after[site] = after.get(site, Site(site))._replace(origin_seq=seq)
+    for site, seq, ts in origins:  # ascending for each site
+        after[site] = after.get(site, Site(site))._replace(origin_seq=seq, origin_ts=ts)
     source = after[wanted.source]._replace(read_seq=wanted.next_from_seq)
     if wanted.tombstone is not None and (lost := wanted.tombstone.gap_to - wanted.from_seq) > 0:
         source = source._replace(lost=min(source.lost + lost, MOST_SEQ), lost_ts=now)

@@ -7,22 +7,25 @@ from typing import NamedTuple
 from store.script import Script, Statement
 from topics.cache import absent
 
+CURSOR = "mirror:"  # and the name of the site that gets the records: the cursor of `topics mirror` at the source
 # A topic that was never mirrored has one row, with nulls.
 STATE = """
-SELECT t.sealed, s.site, s.is_here, s.origin_seq, s.read_seq, s.lost, s.lost_ts, s.updated_ts
+SELECT t.sealed, s.site, s.is_here, s.origin_seq, s.origin_ts, s.read_seq, s.lost, s.lost_ts, s.updated_ts
   FROM topics_topic t LEFT JOIN mirrors_site s ON s.topic_id = t.id
  WHERE t.name = %s
  ORDER BY s.site
 """
-SITES = "SELECT site, is_here, origin_seq, read_seq, lost, lost_ts, updated_ts FROM mirrors_site WHERE topic_id = %s"
+SITES = """
+SELECT site, is_here, origin_seq, origin_ts, read_seq, lost, lost_ts, updated_ts FROM mirrors_site WHERE topic_id = %s
+"""
 SAVE = """
-INSERT INTO mirrors_site AS kept (topic_id, site, is_here, origin_seq, read_seq, lost, lost_ts, updated_ts)
-SELECT %(topic_id)s, site, is_here, origin_seq, read_seq, lost, lost_ts, %(now)s
+INSERT INTO mirrors_site AS kept (topic_id, site, is_here, origin_seq, origin_ts, read_seq, lost, lost_ts, updated_ts)
+SELECT %(topic_id)s, site, is_here, origin_seq, origin_ts, read_seq, lost, lost_ts, %(now)s
   FROM jsonb_to_recordset(%(sites)s::jsonb)
-       AS new (site text, is_here boolean, origin_seq bigint, read_seq bigint, lost bigint, lost_ts bigint)
+       AS new (site text, is_here boolean, origin_seq bigint, origin_ts bigint, read_seq bigint, lost bigint, lost_ts bigint)
 ON CONFLICT (topic_id, site) DO UPDATE
-   SET origin_seq = excluded.origin_seq, read_seq = excluded.read_seq, lost = excluded.lost, lost_ts = excluded.lost_ts,
-       updated_ts = excluded.updated_ts
+   SET origin_seq = excluded.origin_seq, origin_ts = excluded.origin_ts, read_seq = excluded.read_seq,
+       lost = excluded.lost, lost_ts = excluded.lost_ts, updated_ts = excluded.updated_ts
 """
 
 
@@ -32,6 +35,7 @@ class Site(NamedTuple):
     site: str
     is_here: bool = False
     origin_seq: int = 0
+    origin_ts: int | None = None
     read_seq: int | None = None
     lost: int = 0
     lost_ts: int | None = None

@@ -32,10 +32,11 @@ class Stamped(msgspec.Struct):
 
 
 class Origin(NamedTuple):
-    """The site that a record was appended at, and its seq there."""
+    """The site that a record was appended at, and its seq and time there."""
 
     site: str
     seq: int
+    ts: int
 
 
 def stamp_of(record: CopiedRecord, topic: str) -> Stamp | None:
@@ -57,7 +58,7 @@ def stamped(records: Sequence[CopiedRecord], topic: str, source: str) -> list[tu
         if stamp is None:
             stamp = Stamp(topic, source, record.seq, record.ts)
             record = msgspec.structs.replace(record, meta=with_stamp(record.meta, stamp))
-        found.append((Origin(stamp.site, stamp.seq), record))
+        found.append((Origin(stamp.site, stamp.seq, stamp.ts), record))
     return found
 
 

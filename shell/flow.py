@@ -70,6 +70,8 @@ class Window(msgspec.Struct):
 class Position(msgspec.Struct):
     site: str
     read_seq: int | None
+    origin_seq: int
+    origin_ts: int | None
 
 
 class Positions(msgspec.Struct):
@@ -137,14 +139,36 @@ class Flow(threading.Thread):
         self.hand_over([], None, self.seq)
 
     def position(self) -> int:
-        """Returns how far the dest has read the source."""
+        """Returns how far the dest has read the source. Raises Refusal if the source has another record than the dest got."""
         try:
             answer = msgspec.json.decode(self.dest.call("GET", "topics", self.topic, "mirror"), type=Positions)
         except Failed as failed:
             if failed.error.code != "topic_not_found":
                 raise
             return 0
-        return next((each.read_seq or 0 for each in answer.sites if each.site == self.source.at.site), 0)
+        known = next((each for each in answer.sites if each.site == self.source.at.site), None)
+        if known is None:
+            return 0
+        self.check_last_record(known)
+        return known.read_seq or 0
+
+    def check_last_record(self, known: Position) -> None:
+        """Raises Refusal if the source has another record at the seq of the last one that the dest got."""
+        try:
+            found = (
+                self.source.call("GET", "topics", self.topic, "records", str(known.origin_seq))
+                if known.origin_seq
+                else None
+            )
+        except Failed as failed:
+            if failed.error.status != 404:  # the record can be deleted or evicted
+                raise
+            return
+        if found is not None and msgspec.json.decode(found)["$ts"] != known.origin_ts:
+            raise Refusal(
+                f"{self.label}: record {known.origin_seq} at {self.source.at} is not the record that was mirrored before: the "
+                "server has an older copy of its data, and new records. See docs/guides/mirror.md, After a restore"
+            )
 
     def check_other_server(self) -> None:
         """Raises Refusal if the dest has the cursor that was just set at the source."""
@@ -305,5 +329,5 @@ class Flow(threading.Thread):
 def behind(label: str, at: Address, head: int, seq: int) -> str:
     return (
         f"{label}: the head at {at} is {head}, but seq {seq} was mirrored before: the server has an older copy of its data. "
-        "Raise the head first (docs/guides/mirror.md)"
+        "Raise the head first. See docs/guides/mirror.md, After a restore"
     )

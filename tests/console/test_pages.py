@@ -266,6 +266,13 @@ def test_the_overview_says_what_needs_a_hand(browser: Client, filled: Topic) -> 
         assert told in page
 
 
+def test_the_overview_says_that_a_mirror_stands(browser: Client, filled: Topic) -> None:
+    Cursor.objects.filter(name="billing").update(name="mirror:iad", updated_ts=1)
+    page = text(browser.get("/admin/").content.decode())
+    assert "Cursor mirror:iad of orders has not advanced" in page
+    assert "Check that the mirror to iad runs." in page
+
+
 def test_the_words_of_a_router(browser: Client, filled: Topic) -> None:
     page = text(browser.get("/admin/router/orders-%3Eaudit/").content.decode())
     assert "at_least_once from orders to audit, only tags that match vip:*, 3 records behind for" in page

@@ -239,6 +239,18 @@ def test_a_source_with_an_older_copy_of_its_data_is_refused(
     assert "is 1, but seq 2 was mirrored before" in mirror("fra", "iad", topic, "--once").refuses()
 
 
+def test_new_records_under_old_seqs_are_refused(sites: dict[str, Instance], mirror: Mirror, topic: str) -> None:
+    client(sites["fra"]).append(topic, 1, 2)
+    mirror("fra", "iad", topic, "--once").finish()
+    client(sites["fra"]).put(f"/v0/topics/{topic}", {"sealed": True})
+    client(sites["fra"]).delete(f"/v0/topics/{topic}?if_sealed=true&keep_head=false")
+    client(sites["fra"]).append(topic, "after", "the", "restore")
+    line = mirror("fra", "iad", topic, "--once").refuses()
+    assert "record 2 at fra" in line
+    assert "is not the record that was mirrored before" in line
+    assert [each["data"] for each in records(sites["iad"], topic)] == [1, 2]
+
+
 def test_what_cannot_work_is_one_line(sites: dict[str, Instance], mirror: Mirror, topic: str, tmp_path: Path) -> None:
     client(sites["fra"]).put(f"/v0/topics/{topic}-q", {"type": "queue"})
     for arguments, told in [

@@ -44,9 +44,7 @@ def spark_class(name: str, *arguments: str, log: Path, **environment: str) -> su
 
 
 @contextlib.contextmanager
-def cluster(
-    folder: Path, environment: Mapping[str, str] = MappingProxyType({}), workers: int = WORKERS
-) -> Iterator[str]:
+def cluster(folder: Path, environment: Mapping[str, str] = MappingProxyType({})) -> Iterator[str]:
     """The master's URL, once all workers are there; the environment is for its programs, executors too."""
     port = free_port()
     url = f"spark://127.0.0.1:{port}"
@@ -60,12 +58,12 @@ def cluster(
             stack.callback(process.kill)
 
         run("master.Master", *master, log=log)
-        for n in range(workers):
+        for n in range(WORKERS):
             home = folder / f"worker{n}"
             home.mkdir()
             size = ["--cores", "1", "--memory", "1g", "--host", "127.0.0.1", "--webui-port", str(free_port())]
             run("worker.Worker", *size, "--work-dir", str(home), url, log=folder / f"worker{n}.log")
-        until(lambda: log.read_text().count("Registering worker") == workers, "the workers to register")
+        until(lambda: log.read_text().count("Registering worker") == WORKERS, "the workers to register")
         yield url
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -97,3 +98,17 @@ def test_a_database_that_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.delenv("DATABASE_URL")
     with pytest.raises(Refusal, match="no database is named"):
         database()
+
+
+OF_CLASSIC = {"_jvm", "_jsc", "_jdf", "_jsparkSession", "rdd", "sparkContext", "SparkContext"}
+
+
+def test_one_file_alone_uses_what_spark_connect_lacks() -> None:
+    folder = Path(java.__file__).parent
+    users = set()
+    for file in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            name = node.attr if isinstance(node, ast.Attribute) else node.name if isinstance(node, ast.alias) else ""
+            if name in OF_CLASSIC:
+                users.add(str(file.relative_to(folder)))
+    assert users == {"classic.py"}

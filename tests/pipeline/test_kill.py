@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from base.processes import die_with_parent
 from pipeline.running import perform
 from tests.instances import ROOT, until
-from tests.pipeline.cluster import cluster
+from tests.pipeline.cluster import WORKERS, cluster
 from tests.pipeline.filling import ODD, fill, numbers, rows
 from tests.pipeline.query import copy
 from tests.pipeline.test_archive import seqs
@@ -119,25 +119,16 @@ def written() -> int:
     return int(rows("SELECT count(*) FROM topic_log WHERE topic = 'out'")[0][0])
 
 
-def test_a_job_runs_on_a_cluster(
-    spark: SparkSession, dsn: str, small: dict[str, str], start: Start, tmp_path: Path
+def test_a_read_a_write_and_a_stream_run_on_a_cluster(
+    dsn: str, small: dict[str, str], start: Start, tmp_path: Path
 ) -> None:
-    """On executors that have nothing of the project but what the driver sends them."""
-    fill("orders", ODD * 20)
-    perform("archive", {"topic": "orders", "out": str(tmp_path / "archive")})
-    with cluster(tmp_path, small, workers=1) as master:  # each of these processes starts a JVM
-        argv = [
-            "manage.py",
-            "pipeline",
-            "restore",
-            "--archive",
-            str(tmp_path / "archive"),
-            "--source",
-            "orders",
-            "--topic",
-            "copy",
-        ]
-        code = start(*argv, SPARK_MASTER=master, SPARK_LOCAL_IP="127.0.0.1").wait(180)
+    """On executors that have nothing of the project except what the driver sends them."""
+    fill("orders", ODD * 40, tag=[f"t:{n}" for n in range(440)])
+    with cluster(tmp_path, small) as master:
+        argv = ("-m", "tests.pipeline.spread", dsn, str(tmp_path / "checkpoint"))
+        code = start(*argv, SPARK_MASTER=master, SPARK_LOCAL_IP="127.0.0.1").wait(240)
     assert code == 0, (tmp_path / "output").read_text()[-4000:]
-    data = "SELECT data::text FROM topic_log WHERE topic = %s ORDER BY seq"
-    assert rows(data, "copy") == rows(data, "orders")
+    assert len(list(tmp_path.glob("worker*/app-*/*/stderr"))) == WORKERS  # each worker had an executor
+    data = "SELECT tag, data::text FROM topic_log WHERE topic = %s ORDER BY seq"
+    assert rows(data, "out") == rows(data, "orders")
+    assert sorted(rows(data, "copy")) == sorted(rows(data, "orders"))

@@ -19,7 +19,7 @@ from django.test import TransactionTestCase
 from xdist.remote import Producer
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
-from tests.instances import ROOT, RUN_FOLDER, WHOLE, Instance, in_memory, newest, start
+from tests.instances import ROOT, RUN_FOLDER, WHOLE, Instance, choose_ports, in_memory, newest, start
 from topics_project import embedded
 
 # `make test` hands out a file at a time. The files of the bus go to one process, because they share its instances. So do the
@@ -110,6 +110,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "TOPICS_API_KEYS", "TOPICS_INSECURE", "HOST", "PORT"):
         os.environ.pop(name, None)
     os.environ["TOPICS_DATA"] = data
+    choose_ports(Path(data))
     # The newest there is, the wheel's, whatever the machine has; `make postgres` names others.
     os.environ.setdefault("TOPICS_POSTGRESQL", str(newest()))
     os.environ["DJANGO_SETTINGS_MODULE"] = "topics_project.settings"

@@ -60,6 +60,13 @@ def free_port() -> int:
             return port
 
 
+def choose_ports(data: Path) -> None:
+    """Says which ports the embedded servers of a folder take. A port that they chose themselves could be given to a connection of
+    another process before they listen on it."""
+    for name in ("postgresql-port", "redis-port"):
+        (data / name).write_text(str(free_port()))
+
+
 def is_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -226,6 +233,7 @@ def copy_migrated(folder: Path) -> None:
     """Fill an empty folder with what an instance has after its first start."""
     # cp keeps the owners: PostgreSQL does not run as root.
     subprocess.run(["cp", "-a", f"{migrated()}/.", folder], check=True)
+    choose_ports(folder)
 
 
 def migrated() -> Path:

@@ -50,8 +50,9 @@ def elsewhere(over_http: Shell, server: Instance, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.fixture(params=["shell", "elsewhere"])
-def either(request: pytest.FixtureRequest) -> Shell:
-    """Both, one after the other: what a command does here, it does over HTTP."""
+def either(request: pytest.FixtureRequest, db: None) -> Shell:
+    """Both, one after the other: what a command does here, it does over HTTP. `db` is named here, because pytest-django makes the
+    test database only if a fixture names it before the tests run."""
     ran: Shell = request.getfixturevalue(request.param)
     return ran
 

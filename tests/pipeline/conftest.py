@@ -22,7 +22,7 @@ SMALL = {
     "-XX:-BytecodeVerificationRemote",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.streaming.pollingDelay": "20ms",
+    "spark.sql.streaming.pollingDelay": "100ms",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
 }
 

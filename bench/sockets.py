@@ -22,7 +22,7 @@ from bench.watch import PAD, Server, at, memory, name
 from tests.instances import Instance
 
 IN_FLIGHT, ROUNDS, SECONDS, ASKED_RATIO = 64, 3, 5.0, 1.3
-IDLE, ASKED_KB = 2_000, 25
+IDLE, ASKED_KB = 10_000, 25
 PARTICIPANTS, ROOM_SECONDS, QUIET_SECONDS, ASKED_MS = 100, 10.0, 4.0, 250.0
 T = TypeVar("T")
 RECORD = {"data": {"kind": "bench", "pad": PAD}}

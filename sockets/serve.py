@@ -20,6 +20,7 @@ from base.errors import (
 )
 from http1 import Request, Upgrade, Writer
 from sockets.busy import Busy
+from sockets.command_log import log_of
 from sockets.socket import Socket
 from watch.api import StreamQuery
 from watch.registry import registry
@@ -60,7 +61,7 @@ async def open_socket(request: Request, query: bytes, headers: dict[bytes, bytes
     try:
         parse_query(query, StreamQuery)
         protocol, answer = shake_hands(request)
-        socket = Socket(streams, key, request.origin, protocol)
+        socket = Socket(streams, key, request.origin, protocol, log_of(request, key))
         writer.send(Upgrade([*answer, *request.added], socket.take_over))
     except BaseException:
         streams.exit(key)

@@ -17,10 +17,11 @@ from django.conf import settings
 from websockets.frames import CloseCode, Frame, Opcode
 from websockets.protocol import Protocol, State
 
-from base.errors import NotFound, Throttled, Unauthorized
+from base.errors import NotFound, Throttled, TopicsError, Unauthorized
 from http1.deadlines import NEVER
 from http1.server import Server
 from sockets import commands, frames
+from sockets.command_log import CommandLog
 from sockets.commands import CALLS, NO_QUERY, Command
 from sockets.frames import RequestId
 from sockets.lines import Line
@@ -65,6 +66,7 @@ class Socket(asyncio.Protocol):
         "is_taken_over",
         "key",
         "lines",
+        "log",
         "loop",
         "memberships",
         "origin",
@@ -83,8 +85,10 @@ class Socket(asyncio.Protocol):
     server: Server
     transport: asyncio.Transport
 
-    def __init__(self, streams: Registry, key: Key, origin: str, protocol: Protocol) -> None:
-        self.streams, self.key, self.origin, self.protocol = streams, key, origin, protocol
+    def __init__(
+        self, streams: Registry, key: Key, origin: str, protocol: Protocol, log: CommandLog | None = None
+    ) -> None:
+        self.streams, self.key, self.origin, self.protocol, self.log = streams, key, origin, protocol, log
         self.loop = streams.hub.loop
         self.deadline = NEVER
         self.subscriptions: Subscriptions | None = None  # made with the first subscription
@@ -248,7 +252,11 @@ class Socket(asyncio.Protocol):
             command = commands.read(message, self.key)
             limits.bodies.hold(len(message))
         except Exception as error:
-            self.refuse(error, commands.request_id_of(message))
+            request_id = commands.request_id_of(message)
+            known = self.refuse(error, request_id)
+            metrics.request("WS", ROUTE, known.status, time.perf_counter() - started)
+            if self.log is not None:
+                self.log.note(ROUTE, request_id, started, started, known.status, known.code)
             return
         self.unanswered += 1
         if command.line is None:
@@ -266,11 +274,11 @@ class Socket(asyncio.Protocol):
 
     async def run(self, command: Command, size: int, started: float) -> None:
         """Runs a command to its answer. A command runs to its end even if the client has disconnected, as with HTTP."""
-        status = 200
+        status, code, body, begun = 200, None, b"", time.perf_counter()
         try:
             with limits.under_way(self.key.holder):
                 if command.op in CALLS:
-                    status = await self.call(command, started)
+                    status, body = await self.call(command, started)
                 elif command.op == "subscribe":
                     await self.subscribe(command)
                 elif command.op == "unsubscribe":
@@ -280,14 +288,18 @@ class Socket(asyncio.Protocol):
                 else:
                     self.send(frames.answer("pong", command.request_id))
         except Exception as error:
-            status = self.refuse(error, command.request_id)
+            known = self.refuse(error, command.request_id)
+            status, code = known.status, known.code
         finally:
             limits.bodies.release(size)
-            metrics.request("WS", f"{ROUTE} {command.op}", status, time.perf_counter() - started)
+            route = f"{ROUTE} {command.op}"
+            metrics.request("WS", route, status, time.perf_counter() - started)
+            if self.log is not None:
+                self.log.note(route, command.request_id, started, begun, status, code, body)
             self.answered(command.line)
 
-    async def call(self, command: Command, started: float) -> int:
-        """Runs the endpoint of HTTP for this command. Returns the status."""
+    async def call(self, command: Command, started: float) -> tuple[int, bytes]:
+        """Runs the endpoint of HTTP for this command. Returns the status and the body of its answer."""
         _, endpoint, op, _ = CALLS[command.op]
         call: Call[Any, Any] = Call(self.key, {}, b"", b"", self.origin, started)
         call.body, call.query = command.body, NO_QUERY.get(command.op)
@@ -296,7 +308,7 @@ class Socket(asyncio.Protocol):
             self.memberships.leave(command.path, command.body.session)
         done = await here().drive(endpoint.handler(call, *command.path))
         self.send(frames.answer(op, command.request_id, done.body))
-        return done.status
+        return done.status, done.body
 
     async def subscribe(self, command: Command) -> None:
         if self.is_lost:
@@ -328,11 +340,11 @@ class Socket(asyncio.Protocol):
             self.work()
         self.close_if_answered()
 
-    def refuse(self, error: Exception, request_id: RequestId) -> int:
-        """Sends the refusal of a command. Returns its status."""
+    def refuse(self, error: Exception, request_id: RequestId) -> TopicsError:
+        """Sends the refusal of a command, and returns it."""
         known = told_error(error, self.key)
         self.send(frames.error(known, request_id))
-        return known.status
+        return known
 
     # -- Sending ------------------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from base.tracing import TRACEPARENT, traceparent_of
 from http1 import Request, Response
 from http1.server import Handler
 from wire.endpoint import Call
+from wire.keys import Key
 from wire.observer import Observer
 
 log = logging.getLogger("topics.requests")
@@ -104,14 +105,24 @@ class RequestLog(Observer[float]):
 
 def described(request: Request, started: float) -> dict[str, Any]:
     """Returns the fields of a line. The query is left out, because it may contain a key."""
-    added, context = dict(request.added), context_of(request)
+    context = context_of(request)
     fields: dict[str, Any] = {
         "method": request.method,
         "route": context.route or request.target.partition(b"?")[0].decode("latin-1"),
-        "ms": round((time.perf_counter() - started) * 1000, 3),
-        "request_id": added.get(b"x-request-id", b"").decode(),
+        "ms": ms_since(started),
     }
-    if context.call is not None and (name := context.call.key.name or context.call.key.id):
+    return fields | identity(request, None if context.call is None else context.call.key)
+
+
+def ms_since(started: float) -> float:
+    return round((time.perf_counter() - started) * 1000, 3)
+
+
+def identity(request: Request, key: Key | None) -> dict[str, Any]:
+    """Returns the fields that say whose request it is: its ids, and the name of its key."""
+    added = dict(request.added)
+    fields: dict[str, Any] = {"request_id": added.get(b"x-request-id", b"").decode()}
+    if key is not None and (name := key.name or key.id):
         fields["key"] = name
     if b"traceparent" in added:
         fields["trace_id"] = added[b"traceparent"].decode().split("-")[1]
@@ -133,9 +144,13 @@ def parts(request: Request, started: float, body: bytes) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if called := context_of(request).called:
         found["body_ms"] = round((called - started) * 1000, 3)
-    if (at := body.rfind(PERFORMANCE)) >= 0:
-        found |= msgspec.json.decode(body[at + len(PERFORMANCE) : -1])
-    return found
+    return found | performance_in(body)
+
+
+def performance_in(body: bytes) -> dict[str, Any]:
+    """Returns the field `performance` of an answer."""
+    at = body.rfind(PERFORMANCE)
+    return {} if at < 0 else dict(msgspec.json.decode(body[at + len(PERFORMANCE) : -1]))
 
 
 def write(level: int, fields: dict[str, Any]) -> None:

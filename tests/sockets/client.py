@@ -25,11 +25,10 @@ class Socket:
         self.frames: list[Frame] = []  # that arrived while the test waited for another one
         self.opening = connect(
             f"ws://127.0.0.1:{port}/v0/ws{query}",
-            additional_headers=headers,
             proxy=None,
             open_timeout=PATIENCE,
             max_size=None,
-            **{"compression": None, **options},
+            **{"additional_headers": headers, "compression": None, **options},
         )
         self.connection: ClientConnection = self.opening.__enter__()
 

@@ -19,7 +19,7 @@ import pytest
 
 from tests.instances import ROOT, Instance, free_port, is_free, until
 
-BINARY = ["1.2.*", "9.2.*", "9.4.*", "9.6.*", "9.8.*", "12.2.*"]  # their messages are binary
+BINARY = ["1.2.*", "9.2.*", "9.4.*", "9.6.*", "9.8.*", "12.2.*", "12.3.*", "12.5.*"]  # their messages are binary
 # The library `websockets` takes a close within a message for a protocol error (1002), and Autobahn expects 1000.
 CLOSE_WITHIN_MESSAGE = ["7.1.5"]
 # NON-STRICT and INFORMATIONAL name a choice that RFC 6455 leaves. UNIMPLEMENTED: compression is off.

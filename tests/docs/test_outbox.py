@@ -141,8 +141,8 @@ def test_relays_at_once_send_each_row_once_also_after_the_window(shop: Shop) -> 
     choices = random.Random(7)
     for turn in range(4):
         with shop.relay(), shop.relay(), shop.relay():
+            target = shop.count() + choices.randint(0, 4)  # before the changes, which can be sent at once
             changes = [shop.start("change", str(n % 2)) for n in range(4)]
-            target = shop.count() + choices.randint(0, 4)
             until(lambda: shop.count() >= target, "some records")  # noqa: B023
             if turn % 2:
                 changes[0].send_signal(signal.SIGKILL)

@@ -1,9 +1,10 @@
 """Compares sql/ of each app with its migrations, and writes the names that a migration must create, replace or drop.
 
-    .ci/snapshot.py            after an object was added, dropped or renamed, or the first change of an object since a release
+    .ci/snapshot.py            after a change of sql/, before its commit
     .ci/snapshot.py release    before the tag of a release: stores its schema and its migrations in tests/migrations/releases/
 
-Each app has one migration with objects between two releases. The command writes this migration until a release has it.
+A committed migration never changes, because somebody may have a database that it made. The command writes a new one with the
+objects that differ from the last commit, and writes it again until you commit it.
 Tables only change by migrations of their own: the command names those whose file changed.
 """
 
@@ -23,18 +24,11 @@ sys.path.insert(0, str(ROOT))
 
 from topics_project import __version__, embedded  # noqa: E402
 
-APPS = (
-    "topics",
-    "queues",
-    "groups",
-    "mirrors",
-    "routers",
-    "push",
-    "pipeline",
-)  # each app uses objects of the apps before it
+# Each app uses objects of the apps before it.
+APPS = ("topics", "queues", "groups", "mirrors", "routers", "push", "pipeline")
 RELEASES = ROOT / "tests" / "migrations" / "releases"
 LISTED = re.compile(r"^OBJECTS = Objects\(.*?^\)\n", re.MULTILINE | re.DOTALL)
-MIGRATION = '''"""SQL objects that changed after {since}."""
+MIGRATION = '''"""SQL objects that changed."""
 
 from django.db import migrations
 
@@ -47,20 +41,6 @@ class Migration(migrations.Migration):
 
     operations = OBJECTS.operations()
 '''
-
-
-def numeric(version: str) -> tuple[int, ...]:
-    return tuple(map(int, re.findall(r"\d+", version)))
-
-
-def releases() -> list[str]:
-    """The tags of all releases, oldest first."""
-    return sorted((file.stem for file in RELEASES.glob("*.sql")), key=numeric)
-
-
-def released() -> set[str]:
-    """The files of migrations that a release has."""
-    return {line.split("  ")[1] for file in RELEASES.glob("*.sha256") for line in file.read_text().splitlines()}
 
 
 def migrations(app: str) -> list[Path]:
@@ -107,17 +87,10 @@ def existing(files: list[Path]) -> set[str]:
     return names
 
 
-def git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"git {' '.join(arguments)}: {done.stderr.strip()} Is the clone complete (`git fetch --unshallow`)?")
-    return done.stdout
-
-
-def at(tag: str, app: str, name: str) -> str:
-    """The text of an object at a release: in the commit that stored the release's schema. A clone may lack the tag."""
-    commit = git("log", "-1", "--format=%H", "--", str((RELEASES / f"{tag}.sql").relative_to(ROOT))).strip()
-    return git("show", f"{commit}:{app}/sql/{name}.sql")
+def committed(file: str) -> str | None:
+    """Returns the text of a file in the last commit, or None if it is not there."""
+    done = subprocess.run(["git", "show", f"HEAD:{file}"], cwd=ROOT, capture_output=True, text=True)
+    return None if done.returncode else done.stdout
 
 
 def block(creates: tuple[str, ...], replaces: tuple[str, ...], drops: tuple[str, ...]) -> str:
@@ -141,13 +114,12 @@ def dependencies(app: str, files: list[Path]) -> str:
 
 
 def snapshot(app: str) -> None:
-    """Writes the app's migration with the objects that differ from the last release, and stores the released texts of these."""
+    """Writes the app's migration with the objects that differ from the last commit, and stores the committed texts of these."""
     files, texts = migrations(app), present(app)
-    unreleased = [
-        file for file in files if str(file.relative_to(ROOT)) not in released() and LISTED.search(file.read_text())
-    ]
-    file = unreleased[-1] if unreleased else ROOT / app / "migrations" / f"{int(files[-1].name[:4]) + 1:04}_objects.py"
-    before = {name: at(releases()[-1], app, name) for name in existing([other for other in files if other < file])}
+    new = [file for file in files if LISTED.search(file.read_text()) and committed(str(file.relative_to(ROOT))) is None]
+    file = new[-1] if new else ROOT / app / "migrations" / f"{int(files[-1].name[:4]) + 1:04}_objects.py"
+    names = existing([other for other in files if other < file])
+    before = {name: committed(f"{app}/sql/{name}.sql") or "" for name in names}
     changed = {name for name, text in before.items() if statements(texts.get(name, "")) != statements(text)}
     superseded = file.parent / "superseded"
     for old in superseded.glob(f"*.{file.name[:4]}.sql"):
@@ -168,9 +140,7 @@ def snapshot(app: str) -> None:
     elif creates or replaces or drops:
         old_text, new_text = (
             "",
-            MIGRATION.format(
-                since=releases()[-1], objects=block(creates, replaces, drops), dependencies=dependencies(app, files)
-            ),
+            MIGRATION.format(objects=block(creates, replaces, drops), dependencies=dependencies(app, files)),
         )
     else:
         return

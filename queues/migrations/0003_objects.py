@@ -7,7 +7,6 @@ from store.objects import Objects
 OBJECTS = Objects(
     __file__,
     creates=(
-        "tables/queues_schedule",
         "functions/queue_deal",
         "functions/queue_letters",
     ),

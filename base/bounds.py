@@ -7,6 +7,7 @@ import msgspec
 from base.errors import InvalidRequest
 
 MIRROR_STAMP = "_topics_mirror"  # the key of `meta` that names the origin of a mirrored record (mirrors/stamps.py)
+STAMP_BYTES, STAMP_KEYS = 2048, 2  # more than the stamps of an exactly_once router and of a mirror add to `meta`
 
 
 def check_token(what: str, value: str, most: int) -> None:
@@ -20,8 +21,10 @@ def check_token(what: str, value: str, most: int) -> None:
 def check_meta(meta: bytes, most_bytes: int, most_keys: int, *, is_copy: bool = False) -> int:
     """Returns the size of a meta object in bytes. Raises InvalidRequest if it is not an object within the bounds.
 
-    `is_copy`: the record comes from another server, and can have the stamp of a mirror.
+    `is_copy`: a server or an archive had the record before, so `meta` can have stamps beyond the bounds.
     """
+    if is_copy:
+        most_bytes, most_keys = most_bytes + STAMP_BYTES, most_keys + STAMP_KEYS
     if len(meta) > most_bytes:
         raise InvalidRequest(f"meta has {len(meta)} bytes: expected at most {most_bytes}")
     try:

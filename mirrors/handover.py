@@ -22,7 +22,7 @@ from topics.append import append_once
 from topics.audit import as_json
 from topics.cache import CachedTopic, absent, forget_known, known_topic
 from topics.config import Config, create_topic
-from topics.copying import MOST_SEQ, STAMP_BYTES, CopiedRecord, CopiedTombstone
+from topics.copying import MOST_SEQ, CopiedRecord, CopiedTombstone
 from topics.diff import Seq
 from topics.heads import LOCK_CURRENT_HEAD
 from topics.models import Topic
@@ -144,7 +144,7 @@ def attempt(topic: CachedTopic, wanted: Handover, offer: Offer, now: int) -> Scr
 def offered(topic: str, wanted: Handover) -> Offer:
     """Raises InvalidRequest or RecordTooLarge."""
     found = [each for each in stamped(wanted.records, topic, wanted.source) if each[0].site != wanted.here]
-    rows = columns([record for _, record in found], None, STAMP_BYTES) if found else NO_RECORDS
+    rows = columns([record for _, record in found], None, is_copy=True) if found else NO_RECORDS
     return Offer([origin for origin, _ in found], rows)
 
 

@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from base.bounds import check_meta, check_token
+from base.bounds import STAMP_BYTES, check_meta, check_token
 from base.errors import InvalidRequest, RecordTooLarge
 
 COLUMNS = ("data", "tag", "node", "meta")
@@ -35,21 +35,27 @@ class Chunk(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """The bounds of a record, as the server's settings of the same names have them."""
+    """The bounds of a record, as the server's settings of the same names have them.
+
+    `is_copy`: an archive has the records, so `meta` can have stamps beyond the bounds.
+    """
 
     record_bytes: int
     meta_bytes: int
     meta_keys: int
     tag_bytes: int
     node_bytes: int
+    is_copy: bool = False
 
     @classmethod
-    def of_environment(cls) -> Bounds:
+    def of_environment(cls, *, is_copy: bool = False) -> Bounds:
         """Returns the bounds of this process's environment, or the server's defaults."""
         defaults = {"RECORD_BYTES": 1024 * 1024, "META_BYTES": 16 * 1024, "META_KEYS": 64, "TAG_BYTES": 256}
         found = {name: int(os.environ.get(f"TOPICS_MAX_{name}") or defaults[name]) for name in defaults}
         node_bytes = int(os.environ.get("TOPICS_MAX_NODE_BYTES") or 128)
-        return cls(found["RECORD_BYTES"], found["META_BYTES"], found["META_KEYS"], found["TAG_BYTES"], node_bytes)
+        return cls(
+            found["RECORD_BYTES"], found["META_BYTES"], found["META_KEYS"], found["TAG_BYTES"], node_bytes, is_copy
+        )
 
     def check(self, data: Any, tags: Any, nodes: Any, metas: Any) -> None:
         """Checks columns of records. Raises InvalidRequest or RecordTooLarge."""
@@ -59,12 +65,11 @@ class Bounds(NamedTuple):
                     check_token(what, value, most)
         for meta in metas.unique().drop_null().to_pylist():
             if meta != "null":
-                check_meta(meta.encode(), self.meta_bytes, self.meta_keys)
+                check_meta(meta.encode(), self.meta_bytes, self.meta_keys, is_copy=self.is_copy)
         size = pc.max(pc.add(pc.binary_length(data), pc.fill_null(pc.binary_length(metas), 0))).as_py()
-        if size > self.record_bytes:
-            raise RecordTooLarge(
-                f"a record has {size} bytes: expected at most {self.record_bytes}", max=self.record_bytes
-            )
+        most = self.record_bytes + (STAMP_BYTES if self.is_copy else 0)
+        if size > most:
+            raise RecordTooLarge(f"a record has {size} bytes: expected at most {most}", max=most)
 
 
 def chunks(batches: Iterable[pa.RecordBatch], bounds: Bounds) -> Iterator[Chunk]:

@@ -27,9 +27,6 @@ from topics.records import MAX_RECORDS, OBJECT, Rows, columns, no_meta
 
 MOST_SEQ = 2**62  # so that a topic has enough seqs left for its whole life
 MOST_LEAD_MS = 10_000  # maximum lead of a $ts: upkeep/retention.py sets a head with a larger lead back
-STAMP_BYTES = (
-    2048  # more than the stamps of an exactly_once router and of a mirror take, which are a part of `meta` in a diff
-)
 
 # The caller holds the head's lock. A missing seq is a hole, like the hole of a deleted record. In a topic without records,
 # the seqs before the first one are below the floor. So the copy of a log that starts late has no hole. A copy reserves no
@@ -229,7 +226,7 @@ def check_copy(wanted: Copy, now: int) -> Rows:
         raise InvalidRequest(
             f"head_seq is {wanted.head_seq}: expected at least {last.seq}, the $seq of the last record"
         )
-    return columns(found, None, STAMP_BYTES)
+    return columns(found, None, is_copy=True)
 
 
 def descends(seq: int, ts: int, before: int) -> InvalidRequest:

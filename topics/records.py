@@ -12,7 +12,7 @@ import msgspec
 from django.conf import settings
 from msgspec import Meta
 
-from base.bounds import check_meta
+from base.bounds import STAMP_BYTES, check_meta
 from base.errors import BatchTooLarge, InvalidRequest, RecordTooLarge
 from base.names import check_node, check_tag
 from store import disk
@@ -150,10 +150,10 @@ class Written(Protocol):
     meta: msgspec.Raw
 
 
-def columns(records: Sequence[Written], node: str | None, stamp_bytes: int = 0) -> Rows:
+def columns(records: Sequence[Written], node: str | None, *, is_copy: bool = False) -> Rows:
     """Checks records and returns them as rows. `node`: the writer of records without a node.
 
-    `stamp_bytes`: bytes that `meta` may have beyond its limit. Raises InvalidRequest or RecordTooLarge.
+    `is_copy`: another server had the records, so `meta` can have stamps. Raises InvalidRequest or RecordTooLarge.
     """
     if node is not None:
         check_node(node)
@@ -166,13 +166,13 @@ def columns(records: Sequence[Written], node: str | None, stamp_bytes: int = 0) 
         if record.node is not None and record.node != node:
             check_node(record.node)
         if meta is not NO_META:
-            size += meta_size(bytes(meta), stamp_bytes)
+            size += meta_size(bytes(meta), is_copy)
         data.append(record.data)
         tags.append(tag)
         nodes.append(node if record.node is None else record.node)
         metas.append(meta)
         sizes.append(size)
-    most = MAX_RECORD_BYTES + stamp_bytes
+    most = MAX_RECORD_BYTES + (STAMP_BYTES if is_copy else 0)
     if max(sizes) > most:
         place = next(place for place, size in enumerate(sizes) if size > most)
         message = f"records[{place}] has {sizes[place]} bytes: expected at most {most}"
@@ -180,10 +180,8 @@ def columns(records: Sequence[Written], node: str | None, stamp_bytes: int = 0) 
     return Rows(data, tags, nodes, metas, sizes, sum(sizes))
 
 
-def meta_size(meta: bytes, stamp_bytes: int = 0) -> int:
+def meta_size(meta: bytes, is_copy: bool) -> int:
     """Returns the size of a record's meta in bytes, 0 for null. Raises InvalidRequest if it is not a small object."""
     if meta == b"null":
         return 0
-    stamps = 2 if stamp_bytes else 0  # of an exactly_once router, and of a mirror
-    most_bytes, most_keys = settings.TOPICS_MAX_META_BYTES + stamp_bytes, settings.TOPICS_MAX_META_KEYS + stamps
-    return check_meta(meta, most_bytes, most_keys, is_copy=stamp_bytes > 0)
+    return check_meta(meta, settings.TOPICS_MAX_META_BYTES, settings.TOPICS_MAX_META_KEYS, is_copy=is_copy)

@@ -97,9 +97,10 @@ def append(work: Work, files: Files, group: list[Segment], options: Restore, wri
     # The batch numbers of a writer must increase. The first seqs of the groups do.
     claim = Claim(options.topic, f"write:{writer}", 0, group[0].first)
     found = records(files, group, options.from_seq, options.to_seq)
+    bounds = Bounds.of_environment(is_copy=True)
     with work.database.connect() as connection:
         connection.execute(LIMITS)
-        appended = append_in_order(connection, claim, found, Bounds.of_environment(), Caps.of_environment())
+        appended = append_in_order(connection, claim, found, bounds, Caps.of_environment())
     work.did(f"{group[0].topic} {group[0].first}..{group[-1].last} restored", sum(s.records for s in group), appended)
     return appended
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,15 +15,18 @@ from pyspark.sql import SparkSession
 from base.clock import now_ms
 from base.errors import NotReady, TopicNotFound
 from base.refusal import Refusal
+from mirrors.handover import Handover, receive
 from pipeline import written
 from pipeline.files import LocalFiles
 from pipeline.jobs.archive import TopicArchive
 from pipeline.models import Run
 from pipeline.running import perform
 from pipeline.work import Work
+from store.script import run
 from tests import scripts
 from tests.log.test_reclaim import mirror
 from tests.pipeline.filling import ODD, fill, numbers, rows
+from topics.copying import CopiedRecord
 
 DAY_MS = 86_400_000
 
@@ -169,6 +173,18 @@ def test_restore_brings_back_every_byte_once(spark: SparkSession, dsn: str, tmp_
     assert perform("restore", options).report == {"records": 5}  # what is new in the archive
     part = {**options, "topic": "part", "from_seq": 20, "to_seq": 25}
     assert perform("restore", part).report == {"records": 5}
+
+
+def test_restore_brings_back_records_of_a_mirror(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
+    """Their meta has a stamp, which an append cannot write, beside as many keys and bytes as an append can."""
+    meta = json.dumps({f"key-{n:02}": "x" * 240 for n in range(64)}, separators=(",", ":")).encode()
+    record = CopiedRecord(data=msgspec.Raw(b"1"), seq=7, ts=now_ms(), meta=msgspec.Raw(meta))
+    wanted = Handover(here="fra", source="iad", from_seq=0, next_from_seq=7, records=[record])
+    run(receive("orders", wanted, now_ms()))
+    archive(tmp_path)
+    assert perform("restore", {"archive": str(tmp_path), "source": "orders", "topic": "copy"}).report == {"records": 1}
+    ((restored,),) = rows("SELECT meta::text FROM topic_log WHERE topic = 'copy'")
+    assert restored.startswith(meta.decode()[:-1] + ',"_topics_mirror":{"topic":"orders","site":"iad","seq":7,')
 
 
 def test_a_restore_continues_where_a_run_was_killed(

@@ -18,6 +18,7 @@ from groups.membership import Membership
 from groups.roster import roster
 from groups.share import Share
 from sockets.frames import RequestId, answer, event, shared_record
+from sockets.sender import Sender
 from watch.hub import Hub
 from wire.keys import Key
 
@@ -45,14 +46,12 @@ class SocketMember(Membership):
         return self.event("error", session=self.joined.session, code=code, message=message)
 
 
-class Memberships:
+class Memberships(Sender):
     """The memberships of a socket, in the hub's event loop. Only `join` waits."""
 
     def __init__(self, hub: Hub, key: Key, send: Callable[[bytes], None], may_send: Callable[[], bool]) -> None:
-        """`may_send`: whether the client has taken the earlier frames."""
-        self.hub, self.key, self.send, self.may_send = hub, key, send, may_send
+        super().__init__(hub, key, send, may_send)
         self.members: dict[tuple[str, ...], SocketMember] = {}  # by topic and group
-        self.is_closed = self.is_due = False
 
     async def join(self, topic: str, group: str, wanted: JoinOptions, request_id: RequestId) -> None:
         """Starts a session. Raises TopicsError. A socket's joins do not overlap."""
@@ -94,15 +93,8 @@ class Memberships:
 
     # -- Sending ------------------------------------------------------------------------------------------------------
 
-    def send_soon(self) -> None:
-        """Sends in a later step of the event loop. An error there does not keep the caller from its other streams."""
-        if not self.is_due:
-            self.is_due = True
-            self.hub.loop.call_soon(self.send_all)
-
     def send_all(self) -> None:
         """Sends the frames of each membership, until its reading is not done or the client is slow."""
-        self.is_due = False
         for member in list(self.members.values()):
             while self.may_send() and (frames := member.next_frames()):
                 for frame in frames:

@@ -14,6 +14,7 @@ import msgspec
 from base.clock import now_ms
 from base.errors import InvalidRequest
 from sockets.frames import TEXT, RequestId, answer, event
+from sockets.sender import Sender
 from watch.api import Watched
 from watch.hub import Hub
 from watch.order import Order
@@ -39,17 +40,15 @@ class Followed(NamedTuple):
     own_nodes: frozenset[str]
 
 
-class Subscriptions:
+class Subscriptions(Sender):
     """The subscriptions of a socket, in the hub's event loop. Only `subscribe` waits. At most one reading is under way."""
 
     def __init__(self, hub: Hub, key: Key, send: Callable[[bytes], None], may_send: Callable[[], bool]) -> None:
-        """`may_send`: whether the client has taken the earlier frames."""
-        self.hub, self.key, self.send, self.may_send = hub, key, send, may_send
+        super().__init__(hub, key, send, may_send)
         self.followed: dict[str, Followed] = {}
         self.to_read: Order[Position] = Order(lambda position: hub.priorities.get(position.topic_id, 0))
         self.reading: Reading | None = None
         self.reading_position: Position | None = None
-        self.is_closed = self.is_due = False
 
     # -- Commands -----------------------------------------------------------------------------------------------------
 
@@ -120,17 +119,10 @@ class Subscriptions:
     def reading_done(self) -> None:
         self.send_soon()
 
-    def send_soon(self) -> None:
-        """Sends in a later step of the event loop. An error there does not keep the caller from its other streams."""
-        if not self.is_due:
-            self.is_due = True
-            self.hub.loop.call_soon(self.send_all)
-
     # -- Sending ------------------------------------------------------------------------------------------------------
 
     def send_all(self) -> None:
         """Sends batches and asks for readings, until a reading is not done or the client is slow."""
-        self.is_due = False
         while self.may_send() and not self.is_closed:
             if self.reading is None:
                 if not self.to_read:

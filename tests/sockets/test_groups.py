@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,17 +14,6 @@ from tests.sockets.client import Frame, Socket
 from tests.watch.wire import Api, new_name
 
 GROUP = "billing"
-
-
-@pytest.fixture
-def api(server: Instance) -> Api:
-    return Api(server.port)
-
-
-@pytest.fixture
-def socket(server: Instance) -> Iterator[Socket]:
-    with Socket(server.port) as socket:
-        yield socket
 
 
 @pytest.fixture

@@ -14,17 +14,6 @@ from tests.watch.wire import Api, new_name
 
 
 @pytest.fixture
-def api(server: Instance) -> Api:
-    return Api(server.port)
-
-
-@pytest.fixture
-def socket(server: Instance):
-    with Socket(server.port) as socket:
-        yield socket
-
-
-@pytest.fixture
 def topic() -> str:
     return new_name("ws")
 

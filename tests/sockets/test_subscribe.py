@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,17 +18,6 @@ from tests.docs.printed import snippets
 from tests.instances import Instance, until
 from tests.sockets.client import Frame, Socket
 from tests.watch.wire import Api, new_name
-
-
-@pytest.fixture
-def api(server: Instance) -> Api:
-    return Api(server.port)
-
-
-@pytest.fixture
-def socket(server: Instance) -> Iterator[Socket]:
-    with Socket(server.port) as socket:
-        yield socket
 
 
 @pytest.fixture

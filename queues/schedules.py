@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -14,7 +15,7 @@ from base.errors import InvalidRequest, NotFound
 from base.names import check_topic_name
 from queues.leases import not_a_queue
 from store.script import Script, Statement, atomically
-from topics.cache import as_known
+from topics.cache import CachedTopic, as_known
 from topics.cursors import lock_topic
 from topics.models import Topic
 from topics.records import NO_META, Rows
@@ -22,15 +23,17 @@ from topics.sealed import IS_CURRENT, marked
 from wire import limits
 
 COLUMNS = "name, cron, timezone, due_ts, jobs, last_ts, last_seq, error"
-ONE = f"SELECT {COLUMNS}, tag, node, meta::text, data::text FROM queues_schedule WHERE topic_id = %s AND name = %s"
+WHOLE = f"{COLUMNS}, tag, node, meta::text, data::text"
+ONE = f"SELECT {WHOLE} FROM queues_schedule WHERE topic_id = %s AND name = %s"
 # A range of the unique index.
 PAGE = f"SELECT {COLUMNS} FROM queues_schedule WHERE topic_id = %s AND name > %s ORDER BY name LIMIT %s"
-PUT = """
-INSERT INTO queues_schedule AS known (topic_id, name, cron, timezone, due_ts, try_ts, tag, node, meta, data)
+PUT = f"""
+INSERT INTO queues_schedule (topic_id, name, cron, timezone, due_ts, try_ts, tag, node, meta, data)
 VALUES (%(topic_id)s, %(name)s, %(cron)s, %(timezone)s, %(due_ts)s, %(due_ts)s, %(tag)s, %(node)s, %(meta)s::json, %(data)s::json)
 ON CONFLICT (topic_id, name) DO UPDATE
    SET cron = excluded.cron, timezone = excluded.timezone, due_ts = excluded.due_ts, try_ts = excluded.try_ts, error = NULL,
        tag = excluded.tag, node = excluded.node, meta = excluded.meta, data = excluded.data
+RETURNING xmax = 0, {WHOLE}
 """
 DELETE = "DELETE FROM queues_schedule WHERE topic_id = %s AND name = %s RETURNING id"
 COUNT = "SELECT count(*) FROM (SELECT FROM queues_schedule LIMIT %s) counted"
@@ -96,42 +99,34 @@ def next_ts(cron: str, zone: ZoneInfo, after: int) -> int:
 
 
 def put_schedule(topic: str, name: str, times: Times, rows: Rows, now: int) -> Script[tuple[Schedule, bool]]:
-    """Creates or replaces a schedule whose jobs have this record. Returns the schedule, and whether it is new.
+    """Creates or replaces a schedule for jobs with this record. Returns the schedule, and whether it is new.
 
     Raises TopicNotFound, NotAQueue, InvalidRequest or Throttled.
     """
     check_topic_name(name, "schedule")
-    due_ts = times.first(now)
-    queue_id = yield from queue_of(topic)
-    return (yield from atomically(put_locked(topic, queue_id, name, times, due_ts, rows), (topic, name)))
-
-
-def put_locked(
-    topic: str, queue_id: int, name: str, times: Times, due_ts: int, rows: Rows
-) -> Script[tuple[Schedule, bool]]:
-    topic_id, is_sealed = yield from lock_topic(topic)
-    if topic_id != queue_id and (yield from queue_of(topic)) != topic_id:  # deleted and created again since
-        raise marked(not_a_queue(topic), is_sealed)
-    is_new = not (yield Statement(ONE, (topic_id, name)))
-    if is_new and settings.TOPICS_MAX_SCHEDULES:
-        ((count,),) = yield Statement(COUNT, (settings.TOPICS_MAX_SCHEDULES,))
-        limits.check("schedules", settings.TOPICS_MAX_SCHEDULES, count, limits.LATER)
     meta = rows.metas[0]
-    yield Statement(
-        PUT,
-        {
-            "topic_id": topic_id,
-            "name": name,
-            "cron": times.cron,
-            "timezone": times.timezone,
-            "due_ts": due_ts,
-            "tag": rows.tags[0],
-            "node": rows.nodes[0],
-            "meta": None if meta == NO_META else bytes(meta).decode(),
-            "data": bytes(rows.data[0]).decode(),
-        },
-    )
-    return stored((yield Statement(ONE, (topic_id, name)))[0]), is_new
+    columns = {
+        "name": name,
+        "cron": times.cron,
+        "timezone": times.timezone,
+        "due_ts": times.first(now),
+        "tag": rows.tags[0],
+        "node": rows.nodes[0],
+        "meta": None if meta == NO_META else bytes(meta).decode(),
+        "data": bytes(rows.data[0]).decode(),
+    }
+    return (yield from atomically(put_locked(topic, columns), (topic, name)))
+
+
+def put_locked(topic: str, columns: dict[str, Any]) -> Script[tuple[Schedule, bool]]:
+    yield from lock_topic(topic)  # until the commit, no call deletes the topic
+    topic_id = yield from queue_of(topic)
+    ((is_new, *row),) = yield Statement(PUT, {"topic_id": topic_id, **columns})
+    most = settings.TOPICS_MAX_SCHEDULES
+    if is_new and most:
+        ((count,),) = yield Statement(COUNT, (most + 1,))
+        limits.check("schedules", most, count - 1, limits.LATER)  # a refusal rolls the PUT back
+    return stored(row), is_new
 
 
 def get_schedule(topic: str, name: str) -> Script[Schedule]:
@@ -160,7 +155,7 @@ def delete_schedule(topic: str, name: str) -> Script[bool]:
 def queue_of(name: str) -> Script[int]:
     """Returns the id of a queue. Raises TopicNotFound or NotAQueue."""
 
-    def look(topic: Any) -> Script[int | None]:
+    def look(topic: CachedTopic) -> Script[int | None]:
         if not (yield Statement(IS_CURRENT, (topic.id, topic.version), quick=True)):
             return None
         if topic.type != Topic.Type.QUEUE:
@@ -170,7 +165,7 @@ def queue_of(name: str) -> Script[int]:
     return as_known(name, look)
 
 
-def stored(row: tuple[Any, ...]) -> Schedule:
+def stored(row: Sequence[Any]) -> Schedule:
     """Returns the schedule of a row of ONE."""
     *columns, tag, node, meta, data = row
     record = {"tag": tag, "node": node, "meta": meta and msgspec.Raw(meta.encode()), "data": msgspec.Raw(data.encode())}

@@ -30,7 +30,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("sections", nargs="*", help="sections to run (default: all, and write bench/RESULTS.md)")
     parser.add_argument("--pairs", type=int, default=0, help="caps: pairs of loads for each limit (default 3)")
     parser.add_argument(
-        "--minutes", type=float, default=0, help="caps: one run of so many minutes, instead of the pairs"
+        "--minutes", type=float, default=0, help="caps: appends for this number of minutes, without the pairs"
     )
     given = parser.parse_args()
     if (given.pairs or given.minutes) and given.sections != ["caps"]:

@@ -153,7 +153,9 @@ def of_cursors(stuck: Any) -> Iterator[Problem]:
         text = f"Cursor {cursor} of {topic} has not advanced and is {counted(lag, 'record')} behind."
         advice = "Check whether a reader runs. If no reader needs the cursor, delete it."
         if cursor.startswith(MIRROR):
-            advice = f"Check that the mirror to {cursor.removeprefix(MIRROR)} runs. Its log says why it waits or ended."
+            advice = (
+                f"Check that the mirror to {cursor.removeprefix(MIRROR)} runs. The log of the mirror has the reason."
+            )
         yield Problem("warn", text, advice, updated_ts, topic_url(topic), "Open the topic")
 
 

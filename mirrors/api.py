@@ -29,7 +29,7 @@ TAG, MIRROR = "mirrors", f"{TOPIC}/mirror"
 
 
 class SiteShown(msgspec.Struct):
-    """What the topic has of another site."""
+    """The state of a topic about another site."""
 
     site: str
     """Name of the site."""
@@ -67,7 +67,7 @@ class HandoverAnswer(msgspec.Struct, kw_only=True):
     count: int
     """Number of appended records."""
     skipped: int
-    """Number of skipped records: the topic had them before, or they were appended here."""
+    """Number of skipped records: known records, and records of this site."""
     lost: int
     """Number of lost seqs in all handovers from the source."""
     head_seq: HeadSeq
@@ -128,7 +128,7 @@ def hand_over(call: Call[Handover, None], topic: str) -> Script[Answer]:
     tag=TAG,
 )
 def get(call: Call[None, None], topic: str) -> Script[Answer]:
-    """Get what a topic has of other sites."""
+    """Get the positions and losses of a topic, for each other site."""
     found = yield from sites.state(topic)
     shown = [
         SiteShown(each.site, each.read_seq, each.origin_seq, each.origin_ts, each.lost, each.lost_ts, each.updated_ts)

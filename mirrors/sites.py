@@ -1,4 +1,4 @@
-"""What a topic has of other sites."""
+"""The rows of a topic about its sites (sql/tables/mirrors_site.sql)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class State(NamedTuple):
 
 
 def state(topic: str) -> Script[State]:
-    """Returns what a topic has of other sites. Raises TopicNotFound."""
+    """Returns the sites of a topic. Raises TopicNotFound."""
     rows = yield Statement(STATE, (topic,), quick=True)
     if not rows:
         raise absent(topic)

@@ -1,4 +1,4 @@
-"""The stamp of a mirrored record: `meta._topics_mirror` names the site that the record was appended at, and its seq there.
+"""The stamp of a mirrored record: `meta._topics_mirror` names the site of the append, and the record's seq there.
 
 The server that gets the record writes the stamp, and a third site finds the origin there. Appends cannot write a stamp
 (base/bounds.py), because a wrong origin would keep records from arriving.
@@ -32,7 +32,7 @@ class Stamped(msgspec.Struct):
 
 
 class Origin(NamedTuple):
-    """The site that a record was appended at, and its seq and time there."""
+    """The site of a record's append, with the seq and the time there."""
 
     site: str
     seq: int
@@ -51,7 +51,7 @@ def stamp_of(record: CopiedRecord, topic: str) -> Stamp | None:
 
 
 def stamped(records: Sequence[CopiedRecord], topic: str, source: str) -> list[tuple[Origin, CopiedRecord]]:
-    """Returns the records with their stamps, and their origins. `source`: the site whose topic has the records."""
+    """Returns the records with their stamps, and their origins. `source`: the site that was read."""
     found = []
     for record in records:
         stamp = stamp_of(record, topic)
@@ -63,7 +63,7 @@ def stamped(records: Sequence[CopiedRecord], topic: str, source: str) -> list[tu
 
 
 def with_stamp(meta: msgspec.Raw, stamp: Stamp) -> msgspec.Raw:
-    """Returns the meta with the stamp behind all other keys, whose bytes stay as they are."""
+    """Returns the meta with the stamp at its end. The other bytes stay."""
     member = QUOTED + b":" + msgspec.json.encode(stamp) + b"}"
     before = bytes(meta).strip()
     if before == b"null":

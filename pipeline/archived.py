@@ -35,7 +35,7 @@ def in_order(files: Files, group: list[Segment]) -> Iterator[pa.RecordBatch]:
                     seqs = batch.column("seq")
                     if seqs[0].as_py() <= last or not pc.all(pc.less(seqs[:-1], seqs[1:]), min_count=0).as_py():
                         raise Refusal(
-                            f"{files.url(path)} is not in the order of seqs: it was changed after its archiving."
+                            f"{files.url(path)} is not in the order of seqs: the file was changed after the archive run"
                         )
                     last = seqs[-1].as_py()
                     yield batch

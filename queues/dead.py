@@ -62,9 +62,7 @@ def move(topic: CachedTopic, dest: CachedTopic, seqs: list[int], now: int, at: i
     Returns None if `dest` has another version. Raises Outdated if the queue has, and Incompatible if `dest` is unsuitable.
     """
     if dest.unique_tags:
-        raise Incompatible(
-            "the topic has unique_tags, and would take one letter per tag: name another one as dead_letter"
-        )
+        raise Incompatible("the topic has unique_tags, so letters of one tag would be lost: choose another dead_letter")
     known = (topic.id, topic.version, topic.leases_durable, at, topic.expired_ts(now))
     found = yield Statement(SPENT, (*known, array(seqs)))
     if not found:

@@ -115,7 +115,7 @@ def append_locked(topic: CachedTopic, now: int, most: int) -> Script[tuple[int, 
 
 
 def following(cron: str | None, timezone: str, now: int) -> int | None:
-    """Returns the time of the next job, or None after the last one. Several times that passed unused give one job."""
+    """Returns the time of the next job, or None after the last one. Of several times that have passed, one counts."""
     if cron is None:
         return None
     try:

@@ -51,7 +51,10 @@ class Skipped(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """The number of letters that moved to a queue, the head of the queue, and the seqs of letters whose tag has a job there."""
+    """The number of letters that moved to a queue, the head of the queue, and the seqs of the letters that have to stay.
+
+    A letter stays if the queue has `unique_tags` and a job with its tag.
+    """
 
     letters: int
     head_seq: int = 0

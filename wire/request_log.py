@@ -119,7 +119,7 @@ def ms_since(started: float) -> float:
 
 
 def identity(request: Request, key: Key | None) -> dict[str, Any]:
-    """Returns the fields that say whose request it is: its ids, and the name of its key."""
+    """Returns the fields that identify a request: its ids, and the name of its key."""
     added = dict(request.added)
     fields: dict[str, Any] = {"request_id": added.get(b"x-request-id", b"").decode()}
     if key is not None and (name := key.name or key.id):

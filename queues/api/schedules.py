@@ -140,7 +140,7 @@ def get(call: Call[None, None], topic: str, schedule: str) -> Script[Answer]:
     tag=TAG,
 )
 def delete(call: Call[None, None], topic: str, schedule: str) -> Script[Answer]:
-    """Delete a schedule. Jobs that it has appended stay."""
+    """Delete a schedule. Its earlier jobs stay in the queue."""
     deleted = yield from schedules.delete_schedule(topic, schedule)
     return call.answer(
         DeleteScheduleAnswer(topic=topic, schedule=schedule, deleted=deleted, performance=call.performance())
@@ -183,7 +183,7 @@ def show(call: Call[Any, None], topic: str, found: schedules.Schedule, created: 
 
 
 def fields(topic: str, found: schedules.Schedule) -> dict[str, Any]:
-    """Returns the fields of ScheduleShown. The record is there if it was read, and has the fields that were sent."""
+    """Returns the fields of ScheduleShown. If the record was read, its fields are among them."""
     values = found._asdict()
     record = values.pop("record") or {}
     return {

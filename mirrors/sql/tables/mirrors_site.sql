@@ -1,9 +1,10 @@
--- What a topic has of a site: a topic of the same name on another server. PostgreSQL deletes the rows with the topic. The row with
--- `is_here` is the topic's own name among the sites.
+-- The positions of a topic at each of its sites. A site is a topic of the same name on another server, or with `is_here` this topic
+-- itself. PostgreSQL deletes the rows with the topic.
 --
--- A mirror reads the topic of the site, and `read_seq` is the last seq that it has handed over (NULL: no mirror reads from there).
--- `origin_seq` is the last of the site's own records that this topic has got, on any way, and `origin_ts` is its `$ts` there. They
--- change in the transaction that appends the records. So a crash takes back the records and their position together, and a record that arrives again is known.
+-- `read_seq` is the last seq of the site's topic that a mirror has handed over (NULL: no mirror reads from there). `origin_seq` is the
+-- seq of the last record of the site's own that arrived here, on any way, and `origin_ts` is the `$ts` of this record at the site. The
+-- positions change in the transaction that appends the records. So a crash takes back records and positions together, and the topic
+-- knows a record that arrives again.
 -- `lost` counts the seqs that the site had lost before a mirror read them.
 --
 -- The writer holds the head of the topic. The space that each page keeps free makes every change a HOT update.

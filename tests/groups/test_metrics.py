@@ -1,8 +1,18 @@
 """The metrics and the console's page of a group."""
 
+from collections.abc import Callable
+
+import pytest
+
 from tests.groups.conftest import Join
-from tests.instances import until
+from tests.instances import Instance, until
 from tests.watch.wire import Api
+
+
+@pytest.fixture
+def api(instances: Callable[..., Instance]) -> Api:
+    """An instance without other groups, because a scrape shows only the 1,000 largest lags."""
+    return Api(instances().port)
 
 
 def samples(api: Api, name: str, topic: str) -> dict[tuple[str, str | None], float]:

@@ -9,6 +9,8 @@ from base.clock import now_ms
 from mirrors.handover import Handover, receive
 from store.script import run
 from tests.admin.pages import text
+from tests.scripts import put_topic
+from topics.config import Config
 from topics.copying import CopiedRecord, CopiedTombstone
 
 
@@ -23,6 +25,8 @@ def test_a_mirrored_topic_shows_its_sites_and_their_losses(browser: Client, db: 
     assert "fra 1,234 1,240 1,233" in " ".join(shown.split())
 
 
-def test_a_topic_without_a_mirror_shows_no_sites(browser: Client, db: None) -> None:
+def test_only_a_mirrored_topic_has_the_table(browser: Client, db: None) -> None:
     run(receive("chat", Handover("iad", "fra", 0, 0), now_ms()))
+    put_topic("plain", Config(), now_ms())
     assert "<h2>Mirror</h2>" in browser.get("/admin/topic/chat/").content.decode()
+    assert "<h2>Mirror</h2>" not in browser.get("/admin/topic/plain/").content.decode()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -180,6 +181,9 @@ class Flow(threading.Thread):
                 raise
             return
         if (found["seq"], found["updated_ts"]) == (put["seq"], put["updated_ts"]):
+            if put["created"]:
+                with suppress(Failed):  # the key can lack the scope delete
+                    self.source.call("DELETE", "topics", self.topic, "cursors", self.cursor)
             raise Refusal(
                 f"{self.source.at.url} and {self.dest.at.url} lead to one server: use the URLs of two servers"
             )

@@ -286,6 +286,7 @@ def test_one_server_under_two_names_is_refused(sites: dict[str, Instance], topic
         other = type("Named", (), {"url": url})()
         assert told in Mirroring(tmp_path, ("fra", same), ("iad", other), topic).refuses()
     assert [each["data"] for each in records(fra, topic)] == [1]
+    assert client(fra).get(f"/v0/topics/{topic}/cursors").json["cursors"] == []
 
 
 def test_ctrl_c_ends_with_130(sites: dict[str, Instance], mirror: Mirror, topic: str) -> None:

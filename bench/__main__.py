@@ -1,7 +1,7 @@
 """`make bench` runs all sections. `python -m bench watch rooms` runs these two.
 
-The sections are log, calls, caps, keys, queues, routers, push, console, gateway, watch, rooms and sockets. The options belong to
-the section caps (bench/caps.py).
+The sections are log, calls, caps, keys, queues, routers, push, console, gateway, watch, watchers, rooms and sockets. The options
+belong to the section caps (bench/caps.py).
 """
 
 from __future__ import annotations
@@ -76,11 +76,14 @@ def main() -> None:
         "console": ("The console", console.run),
         "gateway": ("The gateway", gateway.run),
         "watch": ("Watch", lambda instance: streams.run(instance.url)),
+        "watchers": (
+            "Watchers, with the default caps",
+            lambda instance: streams.run(instance.url, ("thousand_watchers",)),
+        ),
         "rooms": ("Rooms", room.run),
         "sockets": ("WebSockets", sockets.run),
     }
-    # The rooms have the default caps, which must let 1,000 watchers in.
-    settings: dict[str, dict[str, str]] = {"push": watch.NO_CAPS | push.SETTINGS, "rooms": {}}
+    settings: dict[str, dict[str, str]] = {"push": watch.NO_CAPS | push.SETTINGS, "watchers": {}}
     wanted = given.sections or list(parts)
     if unknown := set(wanted) - set(parts):
         raise SystemExit(f"bench: no section {', '.join(sorted(unknown))}: there are {', '.join(parts)}")

@@ -13,12 +13,11 @@ import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import uvloop
 
-from bench import streams
 from bench.cpu import Cpu
 from bench.report import Row
 from bench.watch import PAD, Server, at, name
@@ -209,8 +208,6 @@ def a_room(instance: Instance, participants: int, discards: bool) -> Row:
 
 
 def run(instance: Instance) -> Iterator[Row]:
-    for row in streams.run(instance.url, ("thousand_watchers",)):
-        yield replace(row, work=f"{row.work}, with the default caps")
     for discards in (True, False):
         for participants in ASKED_MS:
             yield a_room(instance, participants, discards)

@@ -16,6 +16,7 @@ REST_MS = 5_000  # a topic without an append for this time is at rest
 MOST_LEAD_MS = 10_000  # a head whose last ts is further in the future was written with a clock that was ahead
 MOST_HEADS = 1_000  # heads per step
 WHOLE_LOOK_MS = 3_600_000  # between two looks at all idempotency keys
+WINDOWS_LOOK_MS = 60_000  # between two looks at the windows of all topics: 17 ms for 100,000 topics
 LATE_MS = 10_000  # a key can be written this long after its ts, by another host's clock
 LEAST_TS = -(2**63)
 
@@ -104,20 +105,25 @@ class OldKeys:
 
     A topic with a long window keeps keys that are older than the keys to forget of other topics. So a look from the oldest key on
     would read every key that it keeps. Instead, a look begins where the last look at topics with this window ended. The
-    first look, and then one in an hour, begins at the oldest key, because a topic with a new window can have older keys.
+    first look, and then one in an hour, begins at the oldest key, because a topic with a new window can have older keys. If a
+    window is new to all topics, its keys are forgotten up to a minute later.
     """
 
     def __init__(self) -> None:
         self.upto: dict[int, int] = {}  # by window: the last look forgot the keys up to this ts
         self.whole_ts = 0  # of the last look from the oldest key on
+        self.windows: list[int] = []
+        self.windows_ts = 0  # of the last look at them
 
     def drop(self, now: int, limit: int = STEP) -> int:
         """Deletes up to `limit` keys for each window. Returns their number."""
         if not 0 <= now - self.whole_ts < WHOLE_LOOK_MS:
             self.upto, self.whole_ts = {}, now
-        with connection.cursor() as cursor:
-            cursor.execute(WINDOWS)
-            return sum(self.drop_of(window, now - window, limit) for (window,) in cursor.fetchall())
+        if not 0 <= now - self.windows_ts < WINDOWS_LOOK_MS:
+            with connection.cursor() as cursor:
+                cursor.execute(WINDOWS)
+                self.windows, self.windows_ts = [window for (window,) in cursor.fetchall()], now
+        return sum(self.drop_of(window, now - window, limit) for window in self.windows)
 
     def drop_of(self, window: int, upto: int, limit: int) -> int:
         above = self.upto[window] - LATE_MS if window in self.upto else LEAST_TS

@@ -14,7 +14,7 @@ from base.errors import InvalidRequest, RouterNotFound, TopicsError
 from base.units import amount, counted, duration
 from console import charts, rollups, series
 from console.live import part
-from console.site import Console
+from console.site import Console, whole
 from console.templatetags.console import router_url
 from routers.lag import Lagging, lagging
 from routers.models import Router
@@ -205,7 +205,3 @@ def move(site: Console, request: HttpRequest, name: str) -> HttpResponse:
         meant=meant,
         running=at.state == "running",
     )
-
-
-def whole(text: str) -> int | None:
-    return int(text) if text.isdecimal() and len(text) < 19 else None

@@ -42,6 +42,11 @@ def lies_below(path: str, url: str, below: str | None) -> bool:
     )
 
 
+def whole(text: str) -> int | None:
+    """Returns the whole number of a form or an address, or None for another text."""
+    return int(text) if text.isdecimal() and len(text) < 19 else None
+
+
 class Console(AdminSite):
     """Django's admin site with one navigation for Django's pages and the console's pages."""
 

@@ -23,9 +23,10 @@ NO_META = msgspec.Raw(b"{}")
 
 
 class Letter(msgspec.Struct):
-    """A dead letter as a read shows it."""
+    """A dead letter as a read shows it. Letters that a call names by seq come without a time."""
 
     seq: int = msgspec.field(name="$seq")
+    ts: int | None = msgspec.field(name="$ts", default=None)
     node: str | None = msgspec.field(name="$node", default=None)
     meta: msgspec.Raw = NO_META
 
@@ -98,7 +99,7 @@ def by_seq(name: str, wanted: Choice, limit: int, now: int) -> Script[Letters]:
             rows = yield Statement(LETTERS, (*known, array(seqs[:limit]), MAX_BYTES), quick=True)
         except Outdated:
             return None
-        letters = [Letter(seq, node, msgspec.Raw((meta or "{}").encode())) for seq, node, _, meta, _, _ in rows]
+        letters = [Letter(seq, None, node, msgspec.Raw((meta or "{}").encode())) for seq, node, _, meta, _, _ in rows]
         is_cut = sum(row[5] for row in rows) >= MAX_BYTES
         last = rows[-1][0] if is_cut else max(seqs[:limit], default=wanted.from_seq)
         absent = [seq for seq in seqs[:limit] if seq <= last and seq not in {each.seq for each in letters}]

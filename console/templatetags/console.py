@@ -94,10 +94,6 @@ def topic_url(name_of: str) -> str:
     return reverse("admin:console_topic", args=[name_of])
 
 
-def jobs_url(name_of: str) -> str:
-    return reverse("admin:console_queue", args=[name_of])
-
-
 def router_url(name_of: str) -> str:
     return reverse("admin:console_router", args=[name_of])
 

@@ -31,8 +31,20 @@ def topic(server: Instance, api: Api) -> str:
         config = {"source": name, "dest": dest, "from": "earliest", **more}
         api.done("PUT", f"/v0/routers/{name}-{dest[-4:]}", config)
     api.done("PUT", f"/v0/topics/{name}/cursors/billing", {"seq": 5})
+    fill_queue(api, f"{name}-jobs")
     until(lambda: api.done("GET", f"/v0/routers/{name}-full")["state"] == "blocked", "the router to be blocked")
     return name
+
+
+def fill_queue(api: Api, name: str) -> None:
+    """Creates a queue with ready jobs, a job in flight and a dead letter."""
+    api.done("PUT", f"/v0/topics/{name}", {"type": "queue", "max_deliveries": 1, "dead_letter": f"{name}-dead"})
+    api.append(name, *range(5))
+    for node in ("worker-1", "w" * 120):
+        job = api.done("POST", f"/v0/topics/{name}/claim", {"node": node, "lease_ms": 3_600_000})["claimed"][0]
+        nack = {"node": node, "seqs": [job["$seq"]], "error": EVIL[:500]}
+        if node == "worker-1":
+            api.done("POST", f"/v0/topics/{name}/nack", nack)
 
 
 def pages(topic: str) -> list[str]:
@@ -44,6 +56,7 @@ def pages(topic: str) -> list[str]:
         f"/admin/topic/{topic}/records/",
         f"/admin/topic/{topic}/records/121/",
         f"/admin/topic/{topic}/append/",
+        f"/admin/topic/{topic}-jobs/queue/",
         f"/admin/router/{topic}-full/",
         f"/admin/router/{topic}-full/move/",
         f"/admin/router/{topic}-full/pause/",

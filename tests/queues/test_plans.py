@@ -1,4 +1,7 @@
-"""A claim and an ack touch rows of their own jobs only, however many jobs are ready, in flight or done (tests/plans.py)."""
+"""A claim and an ack touch rows of their own jobs only, however many jobs are ready, in flight or done (tests/plans.py).
+
+The console's page of the queue touches only the rows that the page shows or counts.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,20 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test import Client
 
+from base.clock import now_ms
 from queues.claim import claim
 from queues.counts import count_jobs
 from queues.settle import Ack, Extend, Nack, holding, settle
 from store.script import run
-from tests.plans import FILL_HOME, NOW, RECORDS, believed, believing, check, make
-from tests.scripts import look_up
+from tests.admin.conftest import browser
+from tests.plans import FILL_HOME, RECORDS, believed, believing, check, make
+from tests.scripts import look_up, put_topic
+from topics.config import Config
 
+__all__ = ["browser"]
+NOW = now_ms()  # the page reads the clock
 pytestmark = pytest.mark.usefixtures("_rolled_back")
 IN_FLIGHT, DONE = RECORDS // 2, RECORDS // 4
 # The first quarter of the jobs is done, the second and third are in flight, and a few leases ended. The rest is ready.
@@ -24,14 +33,21 @@ UPDATE topics_record SET deleted = true WHERE topic_id = %(id)s AND seq > 1 AND 
 UPDATE topics_topichead SET holes_seq = %(done)s, count = count - %(done)s + 1 WHERE topic_id = %(id)s;
 INSERT INTO queues_queue VALUES (%(id)s, false, %(done)s + %(in_flight)s, 0, %(in_flight)s, 0, %(now)s - 5000, %(now)s);
 INSERT INTO queues_lease (topic_id, seq, durable, node, id, deadline, deliveries)
-SELECT %(id)s, n, false, 'w', gen_random_uuid(), %(now)s + 60000 + n, 1
+SELECT %(id)s, n, false, 'w', gen_random_uuid(), %(now)s + 3600000 + n, 1
   FROM generate_series(%(done)s + 1, %(done)s + %(in_flight)s) n;
 UPDATE queues_lease SET deadline = %(now)s - 100 + seq %% 50 WHERE topic_id = %(id)s AND seq > %(done)s AND seq <= %(done)s + 20
 """
 
+DEAD = 20_000
+LETTERS = """
+UPDATE topics_record_logged SET meta = '{"$dead_letter_from":"jobs","$dead_letter_error":"exit code 1"}' WHERE topic_id = %(id)s
+"""
+
 
 def fill() -> dict[str, int]:
-    return {"jobs": make("jobs", f"{FILL_HOME};{FILL}", done=DONE, in_flight=IN_FLIGHT)}
+    jobs = make("jobs", f"{FILL_HOME};{FILL}", now=NOW, done=DONE, in_flight=IN_FLIGHT)
+    put_topic("jobs", Config(type="queue", dead_letter="jobs:dead"), NOW)
+    return {"jobs": jobs, "dead": make("jobs:dead", f"{FILL_HOME};{LETTERS}", now=NOW, records=DEAD)}
 
 
 @pytest.fixture(scope="module")
@@ -59,3 +75,13 @@ def test_each_call_touches_the_rows_of_its_own_jobs(topics: dict[str, int]) -> N
     check(40, lambda: run(settle(Nack, "jobs", holding("a", found.seqs[:5], None), (500, None), NOW, NOW)))
     check(90, lambda: run(settle(Ack, "jobs", holding("a", found.seqs[5:], None), (), NOW, NOW)))
     check(10, lambda: run(count_jobs(look_up("jobs"), NOW, NOW)))
+
+
+@believing("of nothing", "of one topic", "good")
+def test_the_page_touches_the_rows_that_it_shows(topics: dict[str, int], browser: Client) -> None:
+    def look() -> None:
+        page = browser.get("/admin/topic/jobs/queue/").content.decode()
+        assert f"{IN_FLIGHT:,} jobs are in flight" in page
+        assert "Yes, drop 1,000" in page
+
+    check(1200, look)

@@ -16,7 +16,20 @@ from click.shell_completion import shell_complete
 
 from base.errors import TopicsError
 from base.refusal import Refusal
-from shell.calls import append, backups, completion, cursors, groups, mirror, reading, redrive, routers, topics, work
+from shell.calls import (
+    append,
+    backups,
+    completion,
+    cursors,
+    groups,
+    mirror,
+    reading,
+    redrive,
+    routers,
+    schedules,
+    topics,
+    work,
+)
 from shell.calls.completion import COMPLETE
 from shell.command import Calls, Connection, Site, addressing
 
@@ -84,6 +97,18 @@ program.command(
     short_help="Move dead letters back to their queues.",
     examples=["topics redrive jobs-dead --dry-run", "topics redrive jobs-dead --queue jobs --limit 10 --yes"],
 )(redrive.redrive)
+
+of_schedules = program.group("schedules", help="Give a queue jobs later, or again and again.")(lambda: None)
+of_schedules.command(
+    short_help="Create or replace a schedule.",
+    examples=[
+        """topics schedules put jobs nightly --cron '0 3 * * *' --timezone Europe/Berlin --data '{"report": "daily"}'""",
+        """topics schedules put jobs reminder-7 --not-before 2099-01-31T08:00+01:00 --data '{"to": "ada"}'""",
+    ],
+)(schedules.put)
+of_schedules.command(examples=["topics schedules get jobs nightly"])(schedules.get)
+of_schedules.command("list", examples=["topics schedules list jobs"])(schedules.list_schedules)
+of_schedules.command(examples=["topics schedules delete jobs nightly"])(schedules.delete)
 
 program.command(
     short_help="Mirror topics between two servers.",

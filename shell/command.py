@@ -146,7 +146,7 @@ class Named(click.ParamType):
 
 def names(server: Server, kind: str, prefix: str, context: click.Context) -> list[str]:
     """Returns the first MOST_OFFERED names with this prefix."""
-    if kind in ("cursor", "group"):
+    if kind in ("cursor", "group", "schedule"):
         found = listed(server, path("topics", context.params["topic"], f"{kind}s"), f"{kind}s")
     else:
         found = listed(server, path(f"{kind}s"), f"{kind}s", {"prefix": prefix})
@@ -154,7 +154,7 @@ def names(server: Server, kind: str, prefix: str, context: click.Context) -> lis
     return [name for name, _ in zip(those, range(MOST_OFFERED), strict=False)]
 
 
-TOPIC, ROUTER, CURSOR, GROUP = Named("topic"), Named("router"), Named("cursor"), Named("group")
+TOPIC, ROUTER, CURSOR, GROUP, SCHEDULE = map(Named, ("topic", "router", "cursor", "group", "schedule"))
 
 
 as_json = click.option("--json", "is_json", is_flag=True, help="print the API's answer, one JSON object per line")

@@ -50,12 +50,15 @@ def test_bash_completes_commands_options_and_names(
 ) -> None:
     elsewhere("append", f"{name}-a", stdin=b"1\n")
     elsewhere("cursors", "put", f"{name}-a", "reader", "--at", "head")
+    elsewhere("create", f"q{name}", "--type", "queue")
+    elsewhere("schedules", "put", f"q{name}", "nightly", "--cron", "0 3 * * *", "--data", "1")
     lines = [
         "topics t",
         "topics append --skip",
         "topics cursors l",
         f"topics tail -f {name}-",
         f"topics cursors get {name}-a r",
+        f"topics schedules delete q{name} n",
         "topics create x --durability ",
         f"topics --url http://127.0.0.1:1 tail {name}",  # not there: nothing is offered, and nothing said
     ]
@@ -70,7 +73,16 @@ def test_bash_completes_commands_options_and_names(
     )
     registered, *found = done.stdout.splitlines()
     assert registered == "complete -o nosort -F _topics_completion topics"
-    assert found == ["tail trim", "--skip-bad", "list", f"{name}-a", "reader", "fsync disk memory ephemeral", ""]
+    assert found == [
+        "tail trim",
+        "--skip-bad",
+        "list",
+        f"{name}-a",
+        "reader",
+        "nightly",
+        "fsync disk memory ephemeral",
+        "",
+    ]
     assert done.stderr == ""
     assert not (tmp_path / "none").exists()
 

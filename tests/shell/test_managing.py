@@ -1,4 +1,4 @@
-"""`topics create`, `get`, `delete`, `trim`, `routers …` and `cursors …`: as in the API, here and over HTTP."""
+"""`topics create`, `get`, `delete`, `trim`, `routers …`, `cursors …` and `schedules …`: as in the API, here and over HTTP."""
 
 import json
 import os
@@ -148,6 +148,35 @@ def test_cursors(either: Shell, name: str) -> None:
     assert either("cursors", "delete", name, "c").out == b"cursor 'c' does not exist\n"
 
 
+def test_schedules(either: Shell, name: str) -> None:
+    either("create", name, "--type", "queue")
+    repeat = ("schedules", "put", name, "nightly", "--cron", "0 3 * * *")
+    data = b'{"a": 1.50}'  # its bytes stay
+    done = either(
+        *repeat, "--timezone", "Europe/Berlin", "--not-before", "2099-07-01T12:00+02:00", "--data", data.decode()
+    )
+    assert done.out == b"nightly is created: the next job comes at 2099-07-02 01:00:00 UTC\n"
+    assert (
+        either("schedules", "put", name, "once", "--not-before", 4_000_000_000_000, "--data", "1", "--json").code == 0
+    )
+    shown = either("schedules", "get", name, "nightly")
+    assert b"next_ts                2099-07-02 01:00:00 UTC\n" in shown.out
+    assert shown.out.endswith(b"data                   %b\n" % data)
+    assert data in either("schedules", "get", name, "nightly", "--json").out
+    table = either("schedules", "list", name).out.decode().splitlines()
+    assert table[0].split() == ["JOBS", "NEXT-UTC", "LAST-UTC", "ERROR", "CRON", "TIMEZONE", "NAME"]
+    assert " ".join(table[1].split()) == "0 2099-07-02 01:00:00 - no 0 3 * * * Europe/Berlin nightly"
+    assert [each["schedule"] for each in answered(either, "schedules", "list", name)] == ["nightly", "once"]
+    changed = either(*repeat, "--data", "2", "--tag", "t", "--node", "n", "--meta", '{"k": 1}')
+    assert changed.out.startswith(b"nightly is replaced: the next job comes at ")
+    found = answered(either, "schedules", "get", name, "nightly")
+    assert (found["data"], found["tag"], found["node"], found["meta"]) == (2, "t", "n", {"k": 1})
+    past = either("schedules", "put", name, "past", "--not-before", 0, "--data", "1")
+    assert past.out == b"past is created: the next job comes now\n"
+    assert either("schedules", "delete", name, "nightly").out == b"nightly is deleted\n"
+    assert either("schedules", "delete", name, "nightly").out == b"schedule 'nightly' does not exist\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
@@ -161,6 +190,15 @@ def test_cursors(either: Shell, name: str) -> None:
         (("cursors", "put", "NAME", "c", "--seq", "1", "--at", "head"), 2, "send exactly one of"),
         (("routers", "get", "NAME"), 1, "does not exist"),
         (("routers", "put", "NAME", "a"), 2, "Missing argument 'DEST'"),
+        (("schedules", "list", "NAME"), 1, "does not exist"),
+        (("schedules", "put", "NAME", "s", "--cron", "0 3 * * *"), 2, "Missing option '--data'"),
+        (("schedules", "put", "NAME", "s", "--data", "1"), 2, "send --not-before for one job"),
+        (("schedules", "put", "NAME", "s", "--data", "hello"), 2, "A text needs double quotes"),
+        (("schedules", "put", "NAME", "s", "--data", ""), 2, "expected JSON"),
+        (("schedules", "put", "NAME", "s", "--not-before", "2027-01-31T08:00"), 2, "with its offset from UTC"),
+        (("schedules", "put", "NAME", "s", "--not-before", "9" * 5000), 2, "with its offset from UTC"),
+        (("schedules", "put", "NAME", "s", "--not-before", "tomorrow"), 2, "with its offset from UTC"),
+        (("schedules", "put", "NAME", "s", "--cron", "@daily", "--data", "1"), 1, "expected five fields"),
         (("create", "NAME", "--durability", "none"), 2, "'fsync', 'disk', 'memory', 'ephemeral'"),
         (("create", "NAME", "--ttl", "1"), 2, "--ttl-ms"),
         (("create", "NAME", "--ttl-ms", "-1"), 2, "--ttl-ms"),

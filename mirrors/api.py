@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from base.clock import now_ms
@@ -42,7 +44,9 @@ class SiteShown(msgspec.Struct):
     lost: int
     """Number of seqs that the site had lost before a handover: an upper bound for the lost records."""
     lost_ts: int | None
-    """Time of the last handover with such a loss, in milliseconds since the epoch."""
+    """Time of the last handover with such a loss, in milliseconds since the epoch. Null: none."""
+    losses: Sequence[sites.Loss]
+    """The last such losses, up to 100, the oldest first."""
     updated_ts: int
     """Time of the last change, in milliseconds since the epoch."""
 
@@ -69,7 +73,7 @@ class HandoverAnswer(msgspec.Struct, kw_only=True):
     skipped: int
     """Number of skipped records: known records, and records of this site."""
     lost: int
-    """Number of lost seqs in all handovers from the source."""
+    """Number of lost seqs of the source in all handovers."""
     head_seq: HeadSeq
     created: bool
     """True: this handover created the topic."""
@@ -131,7 +135,16 @@ def get(call: Call[None, None], topic: str) -> Script[Answer]:
     """Get the positions and losses of a topic, for each other site."""
     found = yield from sites.state(topic)
     shown = [
-        SiteShown(each.site, each.read_seq, each.origin_seq, each.origin_ts, each.lost, each.lost_ts, each.updated_ts)
+        SiteShown(
+            each.site,
+            each.read_seq,
+            each.origin_seq,
+            each.origin_ts,
+            each.lost,
+            each.lost_ts,
+            each.losses,
+            each.updated_ts,
+        )
         for each in found.sites
     ]
     answer = SitesAnswer(topic=topic, here=found.here, sites=shown, performance=call.performance())

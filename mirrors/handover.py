@@ -3,6 +3,10 @@
 The position in the site's topic is committed together with the records, and a handover from another position is refused. So
 neither a repeated handover nor a second process of a mirror appends a record twice. A record can arrive on several ways. The seqs
 of an origin arrive in order on each way, so the topic compares each seq with the last one.
+
+If the source lost records before the mirror read them, readers here get a tombstone `source_trim`, as they do behind a router.
+Its seqs are a piece of the log without a record. A loss names the site that lost the records, and the last lost seq there. So a
+loss on several ways is told once, and no loss returns to its site.
 """
 
 from __future__ import annotations
@@ -11,9 +15,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+import msgspec
+
+from base.bounds import MIRROR_STAMP
 from base.errors import BatchTooLarge, CursorMoved, Incompatible, InvalidRequest, TopicsError
 from base.names import check_topic_name
-from mirrors.sites import SAVE, SITES, Site
+from mirrors.sites import SAVE, SITES, Loss, Site
 from mirrors.stamps import Origin, stamped
 from store import disk
 from store.script import Script, Statement, atomically
@@ -22,7 +29,7 @@ from topics.append import append_once
 from topics.audit import as_json
 from topics.cache import CachedTopic, absent, forget_known, known_topic
 from topics.config import Config, create_topic
-from topics.copying import MOST_SEQ, CopiedRecord, CopiedTombstone
+from topics.copying import MOST_SEQ, SINK_IF_EMPTY, CopiedRecord, CopiedTombstone, LostSeq
 from topics.diff import Seq
 from topics.heads import LOCK_CURRENT_HEAD
 from topics.models import Topic
@@ -31,6 +38,18 @@ from wire.keys import Key
 from wire.parse import Request
 
 NO_RECORDS = Rows([], [], [], [], [], 0)
+LOSE = "SELECT router_lose(%s, %s, %s, %s)"
+MOST_LOSSES = 100  # of a site, in its row
+PATH = [MIRROR_STAMP]  # of the piece of a loss. No router has this name, so each router forwards the loss
+
+
+class LossOf(msgspec.Struct, forbid_unknown_fields=True):
+    """A loss that the source has told its readers, and that another site had."""
+
+    site: str
+    """Name of the site that lost the records."""
+    lost_seq: LostSeq
+    """The last lost seq at the site."""
 
 
 class Handover(Request):
@@ -47,11 +66,18 @@ class Handover(Request):
     records: list[CopiedRecord] = []
     """The `records` of the diff, up to 10000. The topic skips records with a known origin."""
     tombstone: CopiedTombstone | None = None
-    """The `tombstone` of the diff. The topic counts the lost seqs."""
+    """The `tombstone` of the diff. Readers of the topic get a tombstone `source_trim`."""
+    losses: list[LossOf] = []
+    """The losses of `GET …/mirror` at the source whose `told_seq` is above `from_seq`, up to `gap_to`."""
     create: bool = True
     """True: the handover creates an absent topic. False: if the topic is absent, the answer is 404."""
     config: Config | None = None
     """The config of a topic that the handover creates."""
+
+    @property
+    def gap(self) -> int:
+        """Number of lost seqs behind `from_seq`."""
+        return 0 if self.tombstone is None else self.tombstone.gap_to - self.from_seq
 
     def check(self, key: Key) -> None:
         """Raises InvalidRequest, BatchTooLarge, Forbidden or StorageFull."""
@@ -62,9 +88,19 @@ class Handover(Request):
             raise BatchTooLarge(
                 f"{len(self.records)} records in one handover: expected at most {MAX_RECORDS}", max=MAX_RECORDS
             )
-        seqs = [self.from_seq, *(each.seq for each in self.records), self.next_from_seq + 1]
+        gap_to = 0 if self.tombstone is None else self.tombstone.gap_to
+        if gap_to > self.next_from_seq:
+            raise InvalidRequest(
+                f"gap_to is {gap_to}: expected at most {self.next_from_seq}, the next_from_seq", field="tombstone"
+            )
+        for each in self.losses:
+            check_topic_name(each.site, "losses")
+        seqs = [max(self.from_seq, gap_to), *(each.seq for each in self.records), self.next_from_seq + 1]
         if any(seq <= before for before, seq in pairwise(seqs)):
-            raise InvalidRequest("the $seq of records must ascend from from_seq + 1 to next_from_seq", field="records")
+            raise InvalidRequest(
+                f"the $seq of records must ascend from {seqs[0] + 1} to {self.next_from_seq}, the next_from_seq",
+                field="records",
+            )
         if self.config is not None:
             self.config.check_names(key)
             if self.config.sealed is True or self.config.type == Topic.Type.QUEUE:
@@ -74,7 +110,8 @@ class Handover(Request):
 class Received(NamedTuple):
     """The result of a handover.
 
-    `written`, `skipped`: numbers of records. `lost`: see sql/tables/mirrors_site.sql.
+    `written`, `skipped`: numbers of records. `lost`: see sql/tables/mirrors_site.sql. `has_news`: readers get records or a
+    tombstone.
     """
 
     read_seq: int
@@ -83,6 +120,7 @@ class Received(NamedTuple):
     lost: int
     head_seq: int
     created: bool
+    has_news: bool
     wal_append_ms: float = 0.0
 
 
@@ -136,7 +174,7 @@ def attempt(topic: CachedTopic, wanted: Handover, offer: Offer, now: int) -> Scr
     except TopicsError as error:
         sealed.marked(error, topic.sealed)
         raise
-    if done is not None and done.written:
+    if done is not None and done.has_news:
         wake.moved(topic, done.head_seq)
     return done
 
@@ -156,7 +194,7 @@ def receive_once(topic: CachedTopic, wanted: Handover, offer: Offer, now: int) -
     if not held:
         return None
     ((head_seq, _),) = held
-    known = {row[0]: Site(*row) for row in (yield Statement(SITES, (topic.id,)))}
+    known = {row[0]: Site.of(row) for row in (yield Statement(SITES, (topic.id,)))}
     check_names(topic.name, wanted, known)
     source = known.get(wanted.source, Site(wanted.source))
     read_seq = source.read_seq or 0
@@ -165,6 +203,13 @@ def receive_once(topic: CachedTopic, wanted: Handover, offer: Offer, now: int) -
             f"the topic has read the site {wanted.source!r} up to seq {read_seq}, not {wanted.from_seq}: another mirror runs",
             seq=read_seq,
         )
+    lost = losses(wanted, known)
+    if lost:
+        gap = min(wanted.gap, MOST_SEQ - head_seq)
+        yield Statement(LOSE, (topic.id, gap, now, PATH))
+        yield Statement(SINK_IF_EMPTY, (topic.id,))
+        head_seq += gap
+    told_seq = head_seq
     origins, rows = offer.beyond(known)
     wal_append_ms = 0.0
     if origins:
@@ -172,13 +217,21 @@ def receive_once(topic: CachedTopic, wanted: Handover, offer: Offer, now: int) -
         if done is None:
             return None
         head_seq, wal_append_ms = done.head_seq, done.wal_append_ms
-    after = moved(wanted, known, origins, now)
+    after = moved(wanted, known, origins, lost, told_seq, now)
     if after != known:
         changed = [each._asdict() for site, each in after.items() if each != known.get(site)]
         yield Statement(SAVE, {"topic_id": topic.id, "sites": as_json(changed), "now": now})
-    lost = after[wanted.source].lost
     skipped = len(wanted.records) - len(origins)
-    return Received(wanted.next_from_seq, len(origins), skipped, lost, head_seq, False, wal_append_ms)
+    return Received(
+        wanted.next_from_seq,
+        len(origins),
+        skipped,
+        after[wanted.source].lost,
+        head_seq,
+        created=False,
+        has_news=bool(origins or lost),
+        wal_append_ms=wal_append_ms,
+    )
 
 
 def check_names(topic: str, wanted: Handover, known: dict[str, Site]) -> None:
@@ -197,15 +250,35 @@ def check_names(topic: str, wanted: Handover, known: dict[str, Site]) -> None:
         )
 
 
-def moved(wanted: Handover, known: dict[str, Site], origins: Sequence[Origin], now: int) -> dict[str, Site]:
-    """Returns the rows of the topic after the handover."""
+def losses(wanted: Handover, known: dict[str, Site]) -> dict[str, int]:
+    """Returns the losses that are new to the topic: the last lost seq by site."""
+    tombstone = wanted.tombstone
+    if tombstone is None or wanted.gap <= 0:
+        return {}
+    lost = {each.site: each.lost_seq for each in sorted(wanted.losses, key=lambda each: each.lost_seq)}
+    if tombstone.reason != "source_trim" or not lost:  # otherwise a mirror told this loss at the source
+        lost[wanted.source] = tombstone.gap_to
+    return {
+        site: seq for site, seq in lost.items() if site != wanted.here and seq > known.get(site, Site(site)).covered_seq
+    }
+
+
+def moved(
+    wanted: Handover, known: dict[str, Site], origins: Sequence[Origin], lost: dict[str, int], told_seq: int, now: int
+) -> dict[str, Site]:
+    """Returns the rows of the topic after the handover. `told_seq`: the head after the piece of the losses."""
     after = {wanted.here: Site(wanted.here, is_here=True), wanted.source: Site(wanted.source), **known}
     for site, seq, ts in origins:  # ascending for each site
         after[site] = after.get(site, Site(site))._replace(origin_seq=seq, origin_ts=ts)
-    source = after[wanted.source]._replace(read_seq=wanted.next_from_seq)
-    if wanted.tombstone is not None and (lost := wanted.tombstone.gap_to - wanted.from_seq) > 0:
-        source = source._replace(lost=min(source.lost + lost, MOST_SEQ), lost_ts=now)
-    return {**after, wanted.source: source}
+    for site, seq in lost.items():
+        before = after.get(site, Site(site))
+        after[site] = before._replace(
+            lost=min(before.lost + wanted.gap, MOST_SEQ),
+            lost_ts=now,
+            losses=[*before.losses, Loss(seq, told_seq)][-MOST_LOSSES:],
+        )
+    after[wanted.source] = after[wanted.source]._replace(read_seq=wanted.next_from_seq)
+    return after
 
 
 def chosen(rows: Rows, places: Sequence[int]) -> Rows:

@@ -68,11 +68,17 @@ class Window(msgspec.Struct):
     tombstone: dict[str, Any] | None = None
 
 
+class Loss(msgspec.Struct):
+    lost_seq: int
+    told_seq: int
+
+
 class Position(msgspec.Struct):
     site: str
     read_seq: int | None
     origin_seq: int
     origin_ts: int | None
+    losses: list[Loss]
 
 
 class Positions(msgspec.Struct):
@@ -142,16 +148,19 @@ class Flow(threading.Thread):
     def position(self) -> int:
         """Returns how far the dest has read the source. Raises Refusal if the source has another record than the dest got."""
         try:
-            answer = msgspec.json.decode(self.dest.call("GET", "topics", self.topic, "mirror"), type=Positions)
+            sites = self.sites(self.dest)
         except Failed as failed:
             if failed.error.code != "topic_not_found":
                 raise
             return 0
-        known = next((each for each in answer.sites if each.site == self.source.at.site), None)
+        known = next((each for each in sites if each.site == self.source.at.site), None)
         if known is None:
             return 0
         self.check_last_record(known)
         return known.read_seq or 0
+
+    def sites(self, end: End) -> list[Position]:
+        return msgspec.json.decode(end.call("GET", "topics", self.topic, "mirror"), type=Positions).sites
 
     def check_last_record(self, known: Position) -> None:
         """Raises Refusal if the source has another record at the seq of the last one that the dest got."""
@@ -266,6 +275,7 @@ class Flow(threading.Thread):
 
     def hand_over(self, records: list[msgspec.Raw], tombstone: dict[str, Any] | None, upto: int) -> None:
         """Raises Failed."""
+        losses = [] if tombstone is None else self.losses(tombstone["gap_to"])
         body = {
             "here": self.dest.at.site,
             "source": self.source.at.site,
@@ -273,6 +283,7 @@ class Flow(threading.Thread):
             "next_from_seq": upto,
             "records": records,
             "tombstone": tombstone,
+            "losses": losses,
             "config": self.config,
         }
         try:
@@ -282,6 +293,15 @@ class Flow(threading.Thread):
             if failed.error.code != "cursor_moved" or failed.error.detail["seq"] != upto:
                 raise
         self.told, self.told_at = upto, time.monotonic()
+
+    def losses(self, gap_to: int) -> list[dict[str, Any]]:
+        """Returns the losses of other sites that the source tells in the gap from the position to gap_to."""
+        return [
+            {"site": each.site, "lost_seq": loss.lost_seq}
+            for each in self.sites(self.source)
+            for loss in each.losses
+            if self.told < loss.told_seq <= gap_to
+        ]
 
     def put_cursor(self) -> bytes:
         """Shows the position at the source."""

@@ -10,6 +10,7 @@ import pytest
 
 from tests.api.clients import ApiClient, HttpClient, Reply
 from tests.instances import Instance
+from tests.watch.wire import Api
 
 META_LIMIT, KEYS_LIMIT = 16_384, 64
 
@@ -120,13 +121,80 @@ def test_a_stamp_of_another_topic_is_no_origin(api: ApiClient, topic: str) -> No
     assert one["meta"]["_topics_mirror"] == {"topic": topic, "site": "fra", "seq": 1, "ts": 1001}
 
 
-def test_losses_are_counted(api: ApiClient, topic: str) -> None:
-    tombstone = {"gap_from": 1, "gap_to": 4, "reason": "cap", "earliest_seq": 5, "missed_estimate": 4, "head_seq": 5}
-    assert hand_over(api, topic, 0, record(5), tombstone=tombstone).json["lost"] == 4
+def lost(gap_from: int, gap_to: int, reason: str = "cap") -> dict[str, Any]:
+    count = gap_to - gap_from + 1
+    return {
+        "gap_from": gap_from, "gap_to": gap_to, "reason": reason, "earliest_seq": gap_to + 1, "missed_estimate": count,
+        "head_seq": gap_to,
+    }  # fmt: skip
+
+
+def told(api: ApiClient, topic: str) -> list[Any]:
+    """Returns what a reader gets: the data of each record, and (reason, gap_from, gap_to) of each tombstone."""
+    found: list[Any] = []
+    seq = 0
+    while True:
+        window = api.diff(topic, from_seq=seq).json
+        if (gap := window["tombstone"]) is not None:
+            found.append((gap["reason"], gap["gap_from"], gap["gap_to"]))
+        found += [each["data"] for each in window["records"]]
+        seq = window["next_from_seq"]
+        if window["caught_up"]:
+            return found
+
+
+def test_losses_are_counted_and_readers_get_tombstones(api: ApiClient, topic: str) -> None:
+    done = hand_over(api, topic, 0, record(5), tombstone=lost(1, 4)).json
+    assert (done["lost"], done["head_seq"]) == (4, 5)
     assert hand_over(api, topic, 5, record(6)).json["lost"] == 4
+    assert hand_over(api, topic, 6, record(10), tombstone=lost(7, 8, "ttl")).json["head_seq"] == 9
+    assert told(api, topic) == [("source_trim", 1, 4), 5, 6, ("source_trim", 7, 8), 10]
     (site,) = api.get(f"/v0/topics/{topic}/mirror").json["sites"]
-    assert site["lost"] == 4
+    assert (site["lost"], site["losses"]) == (6, [{"lost_seq": 4, "told_seq": 4}, {"lost_seq": 8, "told_seq": 8}])
     assert site["lost_ts"] is not None
+    # A crash at the source took back records that had arrived, and lost none that had not.
+    assert hand_over(api, topic, 10, record(11), tombstone=lost(11, 10, "restart")).json["lost"] == 6
+    assert told(api, topic)[-2:] == [10, 11]
+
+
+def test_a_tombstone_reaches_streams_without_a_record(server: Instance, topic: str) -> None:
+    watching = Api(server.port)
+    watching.append(topic, "mine")
+    with watching.stream(watching.watch({topic: {}})) as stream:
+        stream.until_event("caught-up")
+        hand_over(HttpClient(server.port), topic, 0, next_from_seq=7, tombstone=lost(1, 7))
+        gap = stream.until_event("tombstone")[-1].data
+    assert (gap["reason"], gap["gap_from"], gap["gap_to"]) == ("source_trim", 2, 8)
+
+
+def test_a_loss_is_told_once_on_several_ways_and_not_at_its_site(api: ApiClient, topic: str) -> None:
+    """`losses` names the sites whose loss the source has told."""
+
+    def pass_on(from_seq: int, upto: int, source: str, reason: str = "source_trim", **losses: int) -> int:
+        passed = [{"site": site, "lost_seq": seq} for site, seq in losses.items()]
+        gap = lost(from_seq + 1, upto, reason)
+        body = {"source": source, "next_from_seq": upto, "tombstone": gap, "losses": passed}
+        return int(hand_over(api, topic, from_seq, **body).json["head_seq"])
+
+    assert pass_on(0, 3, "fra", ham=50) == 3
+    assert pass_on(0, 50, "ham", "cap") == 3  # the same loss, from its site
+    assert pass_on(0, 9, "ber", ham=50) == 3
+    assert pass_on(3, 5, "fra", iad=70) == 3  # this site lost it
+    assert pass_on(5, 7, "fra", ham=60, iad=70) == 5
+    assert pass_on(50, 55, "ham", "ttl") == 5
+    assert pass_on(7, 8, "fra") == 6  # a router brought the loss to fra
+    assert pass_on(8, 9, "fra", "mixed", ham=60) == 7
+    assert told(api, topic) == [("source_trim", 1, 7)]
+    sites = {each["site"]: each for each in api.get(f"/v0/topics/{topic}/mirror").json["sites"]}
+    assert {site: (each["lost"], [loss["lost_seq"] for loss in each["losses"]]) for site, each in sites.items()} == {
+        "fra": (2, [8, 9]), "ham": (5, [50, 60]), "ber": (0, []),
+    }  # fmt: skip
+
+
+def test_a_loss_before_records_that_arrived_on_another_way_is_not_told(api: ApiClient, topic: str) -> None:
+    hand_over(api, topic, 0, record(9, meta=stamp(30, "ham", topic)))
+    assert hand_over(api, topic, 0, source="ham", next_from_seq=20, tombstone=lost(1, 20)).json["head_seq"] == 1
+    assert told(api, topic) == [9]
 
 
 def test_the_position_moves_without_records(api: ApiClient, topic: str) -> None:
@@ -185,6 +253,10 @@ def test_appends_cannot_write_the_stamp(api: ApiClient, topic: str) -> None:
         {"next_from_seq": 0},
         {"records": [record(2), record(1)]},
         {"records": [record(3)]},
+        {"tombstone": lost(1, 3)},
+        {"tombstone": lost(1, 1)},
+        {"losses": [{"site": "a b", "lost_seq": 1}]},
+        {"losses": [{"site": "ham", "lost_seq": -1}]},
         {"config": {"sealed": True}},
         {"config": {"type": "queue"}},
     ],

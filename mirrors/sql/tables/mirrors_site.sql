@@ -5,7 +5,9 @@
 -- seq of the last record of the site's own that arrived here, on any way, and `origin_ts` is the `$ts` of this record at the site. The
 -- positions change in the transaction that appends the records. So a crash takes back records and positions together, and the topic
 -- knows a record that arrives again.
--- `lost` counts the seqs that the site had lost before a mirror read them.
+-- If the site lost records before a mirror read them, readers of this topic get a tombstone. `lost` counts the seqs of all these
+-- losses. `losses` is a list of the last losses: `lost_seq` is the last seq at the site, and `told_seq` is the last seq of the
+-- tombstone in this topic.
 --
 -- The writer holds the head of the topic. The space that each page keeps free makes every change a HOT update.
 CREATE TABLE mirrors_site (
@@ -18,5 +20,6 @@ CREATE TABLE mirrors_site (
     lost       bigint  NOT NULL,
     lost_ts    bigint,
     updated_ts bigint  NOT NULL,
+    losses     jsonb   NOT NULL DEFAULT '[]',
     PRIMARY KEY (topic_id, site)
 ) WITH (fillfactor = 50);

@@ -27,7 +27,6 @@ from sockets.frames import RequestId
 from sockets.lines import Line
 from sockets.memberships import Memberships
 from sockets.subscriptions import Subscriptions
-from store.loop import here
 from watch.outflow import UNSENT_BYTES, outflows
 from watch.registry import Registry
 from wire import limits, metrics, shutdown
@@ -60,6 +59,7 @@ class Socket(asyncio.Protocol):
         "decoder",
         "inbox",
         "is_cut",
+        "is_flush_due",
         "is_half_closed",
         "is_lost",
         "is_paused",
@@ -103,6 +103,7 @@ class Socket(asyncio.Protocol):
         self.waiting_since: float | None = None
         self.closing: tuple[int, str] | None = None  # code and reason of a close that waits for the last answers
         self.is_taken_over = self.is_lost = self.is_paused = self.is_cut = self.was_pinged = self.is_half_closed = False
+        self.is_flush_due = False
 
     # -- The transport ------------------------------------------------------------------------------------------------
 
@@ -286,7 +287,7 @@ class Socket(asyncio.Protocol):
                 elif command.op == "join":
                     await self.join(command)
                 else:
-                    self.send(frames.answer("pong", command.request_id))
+                    self.answer(frames.answer("pong", command.request_id))
         except Exception as error:
             known = self.refuse(error, command.request_id)
             status, code = known.status, known.code
@@ -306,8 +307,8 @@ class Socket(asyncio.Protocol):
         act_for(call.actor)
         if command.op == "leave" and self.memberships is not None:
             self.memberships.leave(command.path, command.body.session)
-        done = await here().drive(endpoint.handler(call, *command.path))
-        self.send(frames.answer(op, command.request_id, done.body))
+        done = await self.streams.hub.store.drive(endpoint.handler(call, *command.path))
+        self.answer(frames.answer(op, command.request_id, done.body))
         return done.status, done.body
 
     async def subscribe(self, command: Command) -> None:
@@ -321,7 +322,7 @@ class Socket(asyncio.Protocol):
         topic = command.body.topic
         if self.subscriptions is None or not self.subscriptions.drop(topic):
             raise NotFound(f"this socket does not follow {topic!r}", topic=topic)
-        self.send(frames.answer("unsubscribed", command.request_id, b'{"topic":"%b"}' % topic.encode()))
+        self.answer(frames.answer("unsubscribed", command.request_id, b'{"topic":"%b"}' % topic.encode()))
 
     async def join(self, command: Command) -> None:
         if self.is_lost:
@@ -343,7 +344,7 @@ class Socket(asyncio.Protocol):
     def refuse(self, error: Exception, request_id: RequestId) -> TopicsError:
         """Sends the refusal of a command, and returns it."""
         known = told_error(error, self.key)
-        self.send(frames.error(known, request_id))
+        self.answer(frames.error(known, request_id))
         return known
 
     # -- Sending ------------------------------------------------------------------------------------------------------
@@ -362,14 +363,23 @@ class Socket(asyncio.Protocol):
             self.protocol.send_text(payload)
             self.flush()
 
+    def answer(self, payload: bytes) -> None:
+        """Sends the answer to a command. Answers of one step of the event loop leave in one write, and a batch has many."""
+        if self.protocol.state is State.OPEN and not self.is_lost:
+            self.protocol.send_text(payload)
+            if not self.is_flush_due:
+                self.is_flush_due = True
+                self.loop.call_soon(self.flush)
+
     def flush(self) -> None:
-        for data in self.protocol.data_to_send():
-            if self.is_lost:
-                return
-            if data:
-                self.transport.write(data)
-            else:
-                self.linger()
+        """Writes all frames so far, in order."""
+        self.is_flush_due = False
+        frames = self.protocol.data_to_send()
+        if not frames or self.is_lost:
+            return
+        self.transport.write(b"".join(frames))
+        if not frames[-1]:  # the library ends our side after a close frame
+            self.linger()
 
     # -- The end ------------------------------------------------------------------------------------------------------
 

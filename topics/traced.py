@@ -27,7 +27,7 @@ def traced(rows: Rows, header: bytes | None) -> Rows:
 
     A record stays as it is if its `meta` names a trace, is an empty object, or would exceed a limit.
     """
-    if not settings.TOPICS_TRACE_RECORDS or header is None:
+    if header is None or not settings.TOPICS_TRACE_RECORDS:
         return rows
     found = TRACEPARENT.fullmatch(header.decode("latin-1"))
     if found is None or int(found[3], 16) & 1 == 0:

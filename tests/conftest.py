@@ -5,6 +5,7 @@ its test database on them), and whole instances, as `make run` starts them, for 
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,10 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from tests.instances import ROOT, RUN_FOLDER, WHOLE, Instance, choose_ports, in_memory, newest, start
 from topics_project import embedded
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts a background job with SIGINT ignored, and all processes of the job inherit that. But tests send SIGINT.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # `make test` hands out a file at a time. The files of the bus go to one process, because they share its instances. So do the
 # files of the pipeline, which share a Spark: each start of Spark and its first queries take 20 s of a core.

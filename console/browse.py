@@ -23,16 +23,24 @@ from topics.diff import seq_before
 LONGEST_SEQ = 2**63 - 2
 
 
+class TimeField(forms.DateTimeField):
+    """A time in UTC, or nothing. The value is in ms since the epoch."""
+
+    def __init__(self, **more: Any) -> None:
+        widget = forms.DateTimeInput(attrs={"type": "datetime-local", "step": "1"}, format="%Y-%m-%dT%H:%M:%S")
+        formats = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"]
+        super().__init__(required=False, label="Time (UTC)", widget=widget, input_formats=formats, **more)
+
+    def to_python(self, value: Any) -> int | None:
+        time = super().to_python(value)
+        return None if time is None else int(time.replace(tzinfo=UTC).timestamp() * 1000)
+
+
 class JumpForm(forms.Form):
     """The position to show and the filters. `before` and `after` come from the page's own links."""
 
     seq = forms.IntegerField(required=False, min_value=0, max_value=LONGEST_SEQ, label="Seq")
-    at = forms.DateTimeField(
-        required=False,
-        label="Time (UTC)",
-        widget=forms.DateTimeInput(attrs={"type": "datetime-local", "step": "1"}, format="%Y-%m-%dT%H:%M:%S"),
-        input_formats=["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"],
-    )
+    at = TimeField()
     tag = forms.CharField(required=False, strip=False, label="Tag", max_length=300)
     node = forms.CharField(required=False, strip=False, label="Node", max_length=300)
     before = forms.IntegerField(required=False, max_value=LONGEST_SEQ, widget=forms.HiddenInput)
@@ -66,8 +74,7 @@ def browse(topic: Held, form: JumpForm) -> dict[str, Any]:
     elif given.get("seq") is not None:
         start = goal = given["seq"]
     elif given.get("at") is not None:
-        ts = int(given["at"].replace(tzinfo=UTC).timestamp() * 1000)
-        start = goal = run(seq_before(topic.state.name, ts, now_ms())) + 1
+        start = goal = run(seq_before(topic.state.name, given["at"], now_ms())) + 1
     page = records.page(topic.state.id, topic.state.name, floor, head, start, up, wanted)
     return {
         "page": page,

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 
 from base.clock import now_ms
-from console import graph, groups, limits, live_page, overview, queue, router, series, topic, work
+from console import graph, groups, limits, live_page, overview, queue, router, schedules, series, topic, work
 from console.site import Console
 
 # Route, view (takes the site and the request), permission, name.
@@ -19,6 +19,8 @@ PAGES = (
     ("topic/<str:name>/records/<int:seq>/", topic.record, "topics.view_topic", "console_record"),
     ("topic/<str:name>/groups/", groups.page, "topics.view_topic", "console_groups"),
     ("topic/<str:name>/queue/", queue.page, "topics.view_topic", "console_queue"),
+    ("topic/<str:name>/schedules/", schedules.page, "topics.view_topic", "console_schedules"),
+    ("topic/<str:name>/schedules/<str:schedule>/", schedules.one, "topics.view_topic", "console_schedule"),
     ("topic/<str:name>/append/", topic.append, "console.append_record", "console_append"),
     ("router/<str:name>/", router.page, "routers.view_router", "console_router"),
     ("router/<str:name>/pause/", router.pause, "routers.change_router", "console_pause"),

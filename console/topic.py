@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import msgspec
-from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.db import transaction
@@ -18,6 +16,7 @@ from base.clock import now_ms
 from base.errors import InvalidRequest, TopicNotFound, TopicsError
 from console import browse, charts, listing, reading, rollups, series
 from console.live import part
+from console.record_form import RecordForm
 from console.site import Console
 from console.templatetags.console import topic_url
 from mirrors import sites
@@ -29,7 +28,6 @@ from topics.describe import Held, held
 from topics.lineage import record as find_record
 from topics.models import Topic
 from topics.records import Append, check_rows
-from wire.parse import parse
 
 MOST_COMPLETED = 20
 
@@ -127,34 +125,13 @@ def may_download(request: HttpRequest) -> bool:
     return settings.TOPICS_CONSOLE_DOWNLOADS and request.user.has_perm("console.export_records")
 
 
-class AppendForm(forms.Form):
-    data = forms.CharField(
-        widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "false"}), initial='{"test": true}', strip=False
-    )
-    tag = forms.CharField(required=False, strip=False)
-    node = forms.CharField(required=False, strip=False)
-
-    def wanted(self) -> Append:
-        """Returns the form as the body of an append. Raises InvalidRequest with the API's messages."""
-        given = self.cleaned_data
-        try:
-            msgspec.json.decode(given["data"].encode(), type=msgspec.Raw)  # exactly one JSON value
-        except msgspec.DecodeError as error:
-            raise InvalidRequest(f"invalid JSON in data: {error}") from error
-        except RecursionError as error:
-            raise InvalidRequest("the JSON is nested too deeply") from error
-        more = "".join(f',"{name}":{json.dumps(given[name])}' for name in ("tag", "node") if given[name])
-        body = f'{{"records":[{{"data":{given["data"]}{more}}}],"create":false}}'
-        return parse(body.encode(), Append)
-
-
 def append(site: Console, request: HttpRequest, name: str) -> HttpResponse:
     """Returns a form for one test record, or appends the record."""
     topic = found(name)
-    form = AppendForm(request.POST or None)
+    form = RecordForm(request.POST or None, initial={"data": '{"test": true}'})
     if request.method == "POST" and form.is_valid():
         try:
-            wanted = form.wanted()
+            wanted = Append([form.record()], create=False)
             with transaction.atomic():
                 done = run(append_records(name, wanted, check_rows(wanted), now_ms()))
                 run(audit.note("create", "records", name, after={"seq": done.first_seq, "by": "a form of the console"}))

@@ -14,6 +14,7 @@ from django.conf import settings
 from base.errors import InvalidRequest, NotFound
 from base.names import check_topic_name
 from queues.leases import not_a_queue
+from store import disk
 from store.script import Script, Statement, atomically
 from topics.cache import CachedTopic, as_known
 from topics.cursors import lock_topic
@@ -26,7 +27,10 @@ COLUMNS = "name, cron, timezone, due_ts, jobs, last_ts, last_seq, error"
 WHOLE = f"{COLUMNS}, tag, node, meta::text, data::text"
 ONE = f"SELECT {WHOLE} FROM queues_schedule WHERE topic_id = %s AND name = %s"
 # A range of the unique index.
-PAGE = f"SELECT {COLUMNS} FROM queues_schedule WHERE topic_id = %s AND name > %s ORDER BY name LIMIT %s"
+PAGE = f"""
+SELECT {COLUMNS}, CASE WHEN %(characters)s > 0 THEN left(data::text, %(characters)s) END FROM queues_schedule
+ WHERE topic_id = %(topic_id)s AND name > %(after)s ORDER BY name LIMIT %(limit)s
+"""
 PUT = f"""
 INSERT INTO queues_schedule (topic_id, name, cron, timezone, due_ts, try_ts, tag, node, meta, data)
 VALUES (%(topic_id)s, %(name)s, %(cron)s, %(timezone)s, %(due_ts)s, %(due_ts)s, %(tag)s, %(node)s, %(meta)s::json, %(data)s::json)
@@ -42,7 +46,10 @@ LATEST_TS = 253_402_214_400_000  # the last day of the year 9999, the last of da
 
 
 class Schedule(NamedTuple):
-    """A stored schedule. Times are in ms since the epoch. `record`: tag, node, meta and data of the jobs, or None in a list."""
+    """A stored schedule. Times are in ms since the epoch. `record`: tag, node, meta and data of the jobs.
+
+    In a list, `record` has the beginning of data as text, or is None.
+    """
 
     name: str
     cron: str | None
@@ -101,8 +108,9 @@ def next_ts(cron: str, zone: ZoneInfo, after: int) -> int:
 def put_schedule(topic: str, name: str, times: Times, rows: Rows, now: int) -> Script[tuple[Schedule, bool]]:
     """Creates or replaces a schedule for jobs with this record. Returns the schedule, and whether it is new.
 
-    Raises TopicNotFound, NotAQueue, InvalidRequest or Throttled.
+    Raises TopicNotFound, NotAQueue, InvalidRequest, StorageFull or Throttled.
     """
+    disk.check()
     check_topic_name(name, "schedule")
     meta = rows.metas[0]
     columns = {
@@ -138,11 +146,12 @@ def get_schedule(topic: str, name: str) -> Script[Schedule]:
     return stored(rows[0])
 
 
-def page_of_schedules(topic: str, after: str, limit: int) -> Script[list[Schedule]]:
-    """Returns the next schedules by name, without their records. Raises TopicNotFound or NotAQueue."""
+def page_of_schedules(topic: str, after: str, limit: int, characters: int = 0) -> Script[list[Schedule]]:
+    """Returns the next schedules by name, with this many characters of data. Raises TopicNotFound or NotAQueue."""
     topic_id = yield from queue_of(topic)
-    rows = yield Statement(PAGE, (topic_id, after, limit), quick=True)
-    return [Schedule._make((*row, None)) for row in rows]
+    wanted = {"topic_id": topic_id, "after": after, "limit": limit, "characters": characters}
+    rows = yield Statement(PAGE, wanted, quick=True)
+    return [Schedule._make((*columns, None if data is None else {"data": data})) for *columns, data in rows]
 
 
 def delete_schedule(topic: str, name: str) -> Script[bool]:

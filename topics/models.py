@@ -342,7 +342,7 @@ class AuditEntry(models.Model):
     origin = models.CharField(max_length=64, blank=True)  # address of the client
     action = models.CharField(max_length=8)
     kind = models.CharField(max_length=8)
-    name = models.CharField(max_length=511, db_collation="C")  # of a cursor: topic/cursor, of a group: topic/group
+    name = models.CharField(max_length=511, db_collation="C")  # of a cursor, a group or a schedule: topic/name
     before = models.JSONField(null=True)
     after = models.JSONField(null=True)
 

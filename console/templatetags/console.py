@@ -49,13 +49,14 @@ def rate(value: float | None) -> str:
 
 @register.filter
 def when(ts: int | None) -> SafeString | str:
-    """Returns a time and its age."""
+    """Returns a time, and its age or the time until then."""
     if not ts:
         return "never"
     exact = f"{datetime.fromtimestamp(ts / 1000, UTC):%Y-%m-%d %H:%M:%S}"
-    ago = units.duration(now_ms() - ts)
+    age = now_ms() - ts
+    apart = f"{units.duration(age)} ago" if age >= 0 else f"in {units.duration(-age)}"
     return format_html(
-        '<time datetime="{}Z">{} <span class="quiet">{} ago</span></time>', exact.replace(" ", "T"), exact, ago
+        '<time datetime="{}Z">{} <span class="quiet">{}</span></time>', exact.replace(" ", "T"), exact, apart
     )
 
 

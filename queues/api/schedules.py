@@ -10,7 +10,6 @@ from msgspec import UNSET, Meta, UnsetType
 from base.clock import now_ms
 from base.errors import NotAQueue, RecordTooLarge, TopicNotFound
 from queues import schedules
-from store import disk
 from store.script import Script
 from topics.api.records import TOPIC
 from topics.api.shapes import TopicName
@@ -106,7 +105,6 @@ class DeleteScheduleAnswer(msgspec.Struct, kw_only=True):
 def put(call: Call[PutSchedule, None], topic: str, schedule: str) -> Script[Answer]:
     """Create or replace a schedule: a job later, or jobs by a cron line."""
     wanted = call.body
-    disk.check()
     times = schedules.Times(wanted.not_before, wanted.cron, wanted.timezone)
     found, is_new = yield from schedules.put_schedule(topic, schedule, times, columns([wanted], None), now_ms())
     return show(call, topic, found, is_new)

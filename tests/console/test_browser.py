@@ -37,7 +37,7 @@ def topic(server: Instance, api: Api) -> str:
 
 
 def fill_queue(api: Api, name: str) -> None:
-    """Creates a queue with ready jobs, a job in flight and a dead letter."""
+    """Creates a queue with ready jobs, a job in flight, a dead letter and schedules."""
     api.done("PUT", f"/v0/topics/{name}", {"type": "queue", "max_deliveries": 1, "dead_letter": f"{name}-dead"})
     api.append(name, *range(5))
     for node in ("worker-1", "w" * 120):
@@ -45,6 +45,9 @@ def fill_queue(api: Api, name: str) -> None:
         nack = {"node": node, "seqs": [job["$seq"]], "error": EVIL[:500]}
         if node == "worker-1":
             api.done("POST", f"/v0/topics/{name}/nack", nack)
+    for schedule in ("nightly", LONG):
+        config = {"cron": "0 3 * * *", "timezone": "America/Argentina/Buenos_Aires", "data": EVIL}
+        api.done("PUT", f"/v0/topics/{name}/schedules/{schedule}", config)
 
 
 def pages(topic: str) -> list[str]:
@@ -57,6 +60,8 @@ def pages(topic: str) -> list[str]:
         f"/admin/topic/{topic}/records/121/",
         f"/admin/topic/{topic}/append/",
         f"/admin/topic/{topic}-jobs/queue/",
+        f"/admin/topic/{topic}-jobs/schedules/",
+        f"/admin/topic/{topic}-jobs/schedules/nightly/",
         f"/admin/router/{topic}-full/",
         f"/admin/router/{topic}-full/move/",
         f"/admin/router/{topic}-full/pause/",

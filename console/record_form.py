@@ -1,0 +1,39 @@
+"""Fields of a form for a record: a test record, or the jobs of a schedule."""
+
+from __future__ import annotations
+
+import msgspec
+from django import forms
+
+from base.errors import InvalidRequest
+from topics.records import NewRecord
+from wire.parse import parse
+
+JSON_FIELDS = ("data", "meta")
+
+
+class RecordForm(forms.Form):
+    data = forms.CharField(
+        widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "false"}), strip=False, help_text="A JSON value."
+    )
+    tag = forms.CharField(required=False, strip=False)
+    node = forms.CharField(required=False, strip=False)
+    meta = forms.CharField(
+        required=False, strip=False, widget=forms.TextInput(attrs={"spellcheck": "false"}), help_text="A JSON object."
+    )
+
+    def record(self) -> NewRecord:
+        """Returns the record. Raises InvalidRequest with the API's messages."""
+        given = {name: self.cleaned_data[name] for name in NewRecord.__struct_fields__ if self.cleaned_data[name]}
+        fields = {name: as_json(name, text) if name in JSON_FIELDS else text for name, text in given.items()}
+        return parse(msgspec.json.encode(fields), NewRecord)
+
+
+def as_json(name: str, text: str) -> msgspec.Raw:
+    """Returns the text of exactly one JSON value. Raises InvalidRequest."""
+    try:
+        return msgspec.json.decode(text.encode(), type=msgspec.Raw)
+    except msgspec.DecodeError as error:
+        raise InvalidRequest(f"invalid JSON in {name}: {error}") from error
+    except RecursionError as error:
+        raise InvalidRequest("the JSON is nested too deeply") from error

@@ -100,6 +100,7 @@ def overview(chosen: str, now: int) -> dict[str, Any]:
             *problems.of_routers(routers, now),
             *problems.of_subscribers(now),
             *problems.of_jobs(now),
+            *problems.of_queues(),
             *problems.of_cursors(stuck),
             *problems.of_the_last_day(totals),
         ],

@@ -14,7 +14,7 @@ from django.urls import reverse
 from base.units import counted
 from console import gateways
 from console.processes import Sign
-from console.templatetags.console import router_url, topic_url
+from console.templatetags.console import router_url, schedules_url, topic_url
 from mirrors.sites import CURSOR as MIRROR
 from store import disk
 from store.database import prepared
@@ -50,6 +50,13 @@ SELECT s.id, s.job, s.options ->> 'topic', run.id, run.state, run.summary,
  WHERE s.enabled AND (run.state IN ('failed', 'wrong') OR (
        s.next_ts BETWEEN 1 AND %(now)s::bigint - %(overdue_ms)s::bigint AND run.state IS DISTINCT FROM 'running'))
  ORDER BY s.id LIMIT %(most)s
+"""
+# Queues that refuse the jobs of schedules. Uses an index on these schedules.
+REFUSED = """
+SELECT topic.name, refused.schedules, refused.since_ts, refused.error
+  FROM (SELECT topic_id, count(*) AS schedules, min(due_ts) AS since_ts, max(error) AS error FROM queues_schedule
+         WHERE error IS NOT NULL GROUP BY topic_id ORDER BY min(due_ts), topic_id LIMIT %(most)s) refused
+  JOIN topics_topic topic ON topic.id = refused.topic_id ORDER BY refused.since_ts, topic.name
 """
 
 
@@ -145,6 +152,14 @@ def of_jobs(now: int) -> Iterator[Problem]:
             url, act = reverse("admin:pipeline_schedule_change", args=[id]), "Open the schedule"
             advice = "No worker started it. Check that worker and beat run, and that no other job is running."
             yield Problem("warn", f"{what} is overdue.", advice, since_ts, url, act)
+
+
+def of_queues() -> Iterator[Problem]:
+    """Yields the queues that refuse the jobs of their schedules."""
+    for name, count, since_ts, error in prepared(REFUSED, {"most": MOST}):
+        text = f"Queue {name} refuses the jobs of {counted(count, 'schedule')}."
+        advice = f"{error[0].upper()}{error[1:]}. The next try follows within a minute."
+        yield Problem("bad", text, advice, since_ts, schedules_url(name), "Open the schedules")
 
 
 def of_cursors(stuck: Any) -> Iterator[Problem]:

@@ -10,7 +10,6 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
 
 from base.clock import now_ms
 from base.errors import TopicsError
@@ -19,6 +18,7 @@ from console.browse import TimeField
 from console.queue import queue
 from console.record_form import RecordForm
 from console.site import Console
+from console.templatetags.console import schedules_url
 from console.topic import around
 from queues import schedules
 from queues.schedules import Schedule, Times
@@ -137,7 +137,3 @@ def delete(request: HttpRequest, name: str, schedule: str) -> None:
         messages.success(
             request, f"Schedule {schedule} is deleted." if deleted else f"Schedule {schedule} was deleted before."
         )
-
-
-def schedules_url(name: str) -> str:
-    return reverse("admin:console_schedules", args=[name])

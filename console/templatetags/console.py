@@ -95,6 +95,10 @@ def topic_url(name_of: str) -> str:
     return reverse("admin:console_topic", args=[name_of])
 
 
+def schedules_url(name_of: str) -> str:
+    return reverse("admin:console_schedules", args=[name_of])
+
+
 def router_url(name_of: str) -> str:
     return reverse("admin:console_router", args=[name_of])
 

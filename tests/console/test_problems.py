@@ -1,17 +1,23 @@
-"""The problems on the overview: jobs, paused routers, processes. tests/push/test_overview.py has the subscribers of the bus."""
+"""The problems on the overview: jobs, queues, routers, processes. tests/push/test_overview.py has the subscribers of the bus."""
 
 from __future__ import annotations
 
 import re
 
+import msgspec
 import pytest
 from django.test import Client
 
 from base.clock import now_ms
 from pipeline.models import Run, Schedule
+from queues.due import append_due
+from queues.schedules import Times, put_schedule
 from routers.routers import RouterConfig
+from store.script import run
 from tests.admin.pages import put, text
-from tests.scripts import put_router
+from tests.scripts import put_router, put_topic
+from topics.config import Config
+from topics.records import NewRecord, columns
 
 
 def problems(browser: Client) -> list[str]:
@@ -64,6 +70,24 @@ def test_a_schedule_that_nobody_starts_stands_on_the_overview(
     found = problem(browser, "The schedule rollup")
     assert (found is not None) == told
     assert found is None or re.search(r"is overdue\. .* Since .* 10 min 0 s ago", found)
+
+
+def test_a_queue_that_refuses_the_jobs_of_schedules_stands_on_the_overview(browser: Client, db: None) -> None:
+    now = now_ms()
+    put_topic("mails", Config(type="queue", cap_records=1, discard="reject"), now)
+    rows = columns([NewRecord(msgspec.Raw(b"1"))], None)
+    for name in ("a", "b", "c"):
+        run(put_schedule("mails", name, Times(now - 3_600_000, "* * * * *" if name == "c" else None, "UTC"), rows, now))
+    begin = "Queue mails refuses the jobs of 1 schedule."
+    assert problem(browser, begin) is None
+    run(append_due(now))  # a fits, b does not
+    found = problem(browser, begin)
+    assert found is not None
+    assert "Topic &#x27;mails&#x27; has no room" in found
+    assert re.search(r"Since .* 1 h 0 min ago", found)
+    assert 'href="/admin/topic/mails/schedules/"' in browser.get("/admin/").content.decode()
+    run(put_schedule("mails", "b", Times(None, "0 3 * * *", "UTC"), rows, now))
+    assert problem(browser, begin) is None
 
 
 def test_a_paused_router_stands_on_the_overview_while_records_wait(browser: Client, db: None) -> None:

@@ -20,3 +20,6 @@ CREATE TABLE queues_schedule (
 
 -- A worker process finds the due schedules.
 CREATE INDEX queues_schedule_by_try ON queues_schedule (try_ts);
+
+-- The overview of the console finds the schedules whose jobs a queue refuses.
+CREATE INDEX queues_schedule_by_refusal ON queues_schedule (topic_id) WHERE error IS NOT NULL;

@@ -95,6 +95,8 @@ def divide(connection: psycopg.Connection[Any], topic: Extent, first: int, last:
 
 def nth(connection: psycopg.Connection[Any], topic: Extent, first: int, last: int, n: int) -> int:
     """Returns the seq of the n-th record of first..last. The range must have at least n records."""
+    if first > topic.holes:
+        return first + n - 1
     while first < last:
         middle = (first + last) // 2
         below, _ = measure(connection, topic, first, middle)

@@ -21,6 +21,10 @@ SELECT {columns} FROM topics_record
    AND {conditions}
  ORDER BY seq
 """
+# Whether a topic shows a record of its own for each seq from `first` on. NULL for a deleted topic.
+IS_WHOLE = """
+(SELECT h.holes_seq < {first} AND h.floor_seq < {first} AND t.ttl_ms = 0
+   FROM topics_topichead h JOIN topics_topic t ON t.id = h.topic_id WHERE t.id = {id})"""
 # The extent of a topic at one moment: id, name, head, floor, last seq that may have a hole, and last head of deleted topics.
 # `s.earliest_seq - 1` is the floor that readers see: expired records are below it.
 EXTENT = """

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -12,10 +14,13 @@ from pyspark.sql import functions as f
 
 from base.clock import now_ms
 from base.errors import InvalidRequest, TopicNotFound
-from pipeline.reader import read_topic
+from pipeline.database import database
+from pipeline.extent import divide, extent
+from pipeline.reader import OWN_LOG, read_topic, statement
 from tests import scripts
 from tests.log.test_reclaim import mirror
 from tests.pipeline.filling import ODD, fill, numbers
+from topics.config import Config
 
 
 def test_it_works(spark: SparkSession, dsn: str) -> None:
@@ -87,6 +92,41 @@ def test_predicates_go_to_the_database(spark: SparkSession, dsn: str) -> None:
 
 def plan(frame: object) -> str:
     return str(frame._jdf.queryExecution().executedPlan().toString())  # type: ignore[attr-defined]
+
+
+def test_the_count_of_a_whole_topic_reads_only_the_primary_key(dsn: str) -> None:
+    numbers("orders", 20)
+    with database(dsn).connect() as session, session.transaction():
+        topic = extent(session, "orders")
+        query = statement(topic, divide(session, topic, 1, 20, 2), OWN_LOG, True)
+        session.execute("SET LOCAL enable_seqscan = off")
+        session.execute("SET LOCAL enable_bitmapscan = off")
+        explain = f"EXPLAIN (ANALYZE, FORMAT JSON) SELECT seq FROM ({query}) topic WHERE part = 1"
+        scans = dict(scanned(session.execute(explain).fetchone()[0][0]["Plan"]))  # type: ignore[index]
+    assert scans == {"Index Only Scan": 10.0, "Index Scan": 0.0}
+
+
+def scanned(node: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    """Yields the type and the number of rows of each scan of records."""
+    if node.get("Alias", "").startswith("topics_record"):
+        yield node["Node Type"], node["Actual Rows"]
+    for below in node.get("Plans", ()):
+        yield from scanned(below)
+
+
+def test_records_deleted_before_they_are_read_are_not_in_it(spark: SparkSession, dsn: str) -> None:
+    numbers("orders", 20, tag=["odd" if n % 2 else "even" for n in range(1, 21)])
+    read = read_topic(spark, "orders", partitions=2)
+    scripts.delete_records("orders", None, ["tag", "Eq", "even"], now_ms())
+    assert read.count() == 10
+    assert sorted(row.seq for row in read.collect()) == list(range(1, 21, 2))
+
+
+def test_expired_records_are_not_in_it(spark: SparkSession, dsn: str) -> None:
+    scripts.put_topic("orders", Config(ttl_ms=60_000), now_ms())
+    numbers("orders", 5, now=now_ms() - 120_000)
+    numbers("orders", 5)
+    assert read_topic(spark, "orders", fail_on_data_loss=False).count() == 5
 
 
 def test_what_is_appended_meanwhile_is_not_in_it(spark: SparkSession, dsn: str) -> None:

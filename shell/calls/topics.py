@@ -107,14 +107,21 @@ def confirm(connection: Connection, topic: str) -> None:
 @click.argument("topic", metavar="NAME", type=TOPIC)
 @click.option("--before-seq", type=SEQ, metavar="SEQ", help="delete records below this seq")
 @click.option("--match", metavar="TAG", help='delete records with this tag, or a predicate: ["tag", "Glob", "order:*"]')
+@click.option(
+    "--seq",
+    "seqs",
+    type=click.IntRange(1, 2**63 - 1),
+    multiple=True,
+    help="delete the record with this seq. You can repeat the option",
+)
 @as_json
 @click.pass_obj
-def trim(connection: Connection, topic: str, before_seq: int | None, match: str | None, is_json: bool) -> None:
+def trim(connection: Connection, topic: str, match: str | None, is_json: bool, **chosen: Any) -> None:
     """Delete existing records permanently. Readers get no tombstone."""
-    if before_seq is None and match is None:
-        raise click.UsageError("send --before-seq or --match. With both, a record must meet both conditions")
-    wanted = {"before_seq": before_seq, "match": predicate(match)}
+    wanted = {**chosen, "seqs": chosen["seqs"] or None, "match": predicate(match)}
     given = {name: value for name, value in wanted.items() if value is not None}
+    if not given or ("seqs" in given and len(given) > 1):
+        raise click.UsageError("send --seq, --before-seq or --match. The last two together: a record must meet both")
     answer = ask(connection.server, "POST", path("topics", topic, "delete"), None, given)
     if is_json:
         print_json(answer)

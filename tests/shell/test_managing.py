@@ -80,6 +80,8 @@ def test_records_are_trimmed(either: Shell, name: str) -> None:
     done = answered(either, "trim", name, "--before-seq", 6, "--match", '["tag", "Glob", "1:*"]')
     assert (done["deleted"], done["count"]) == (1, 2)
     assert [json.loads(line)["id"] for line in either("export", name).out.splitlines()] == [4, 6]
+    assert answered(either, "trim", name, "--seq", 4, "--seq", 5)["deleted"] == 1
+    assert [json.loads(line)["id"] for line in either("export", name).out.splitlines()] == [6]
 
 
 def test_routers(either: Shell, name: str) -> None:
@@ -184,7 +186,8 @@ def test_schedules(either: Shell, name: str) -> None:
         (("get", ".."), 1, "invalid name '..'"),
         (("cursors", "delete", "NAME", ".."), 1, "invalid name '..'"),
         (("get", "a/b"), 1, "topics: "),
-        (("trim", "NAME"), 2, "send --before-seq or --match"),
+        (("trim", "NAME"), 2, "send --seq, --before-seq or --match"),
+        (("trim", "NAME", "--seq", "1", "--match", "a"), 2, "send --seq, --before-seq or --match"),
         (("trim", "NAME", "--match", '["tag"'), 2, "invalid JSON in --match"),
         (("cursors", "put", "NAME", "c"), 2, "send exactly one of --seq, --from-ts and --at"),
         (("cursors", "put", "NAME", "c", "--seq", "1", "--at", "head"), 2, "send exactly one of"),

@@ -25,7 +25,7 @@ from watch.position import RETRY_SECONDS
 from watch.sessions import MAX_BATCH_BYTES
 from wire.keys import Key
 
-LIMIT = 256  # records of a read
+LEAST, MOST = 256, 1000  # records of a read: `max_in_flight` within these limits
 
 
 class Membership(ABC):
@@ -42,7 +42,8 @@ class Membership(ABC):
         self.hub, self.joined, self.key = hub, joined, key
         self.topic_id, self.topic = joined.topic_id, joined.topic
         self.partition = partition_of(joined.partition_by, joined.partitions)
-        self.view = View(LIMIT, MAX_BATCH_BYTES, None, None, True, True, True, False, key.prefixes)
+        limit = min(max(joined.max_in_flight, LEAST), MOST)
+        self.view = View(limit, MAX_BATCH_BYTES, None, None, True, True, True, False, key.prefixes)
         self.since = time.monotonic()
         self.shares: dict[int, Share] = {}
         self.lease_until = 0.0
@@ -121,6 +122,11 @@ class Membership(ABC):
     @property
     def in_flight(self) -> int:
         return sum(share.in_flight for share in self.shares.values())
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the stream pauses until a commit."""
+        return self.in_flight >= self.joined.max_in_flight
 
     @property
     def is_idle(self) -> bool:
@@ -223,7 +229,7 @@ class Membership(ABC):
     def ask(self) -> bool:
         """Asks for the next reading. Returns False if the stream may not read now, or has nothing to read."""
         now = time.monotonic()
-        if now >= self.lease_until or now < self.resting_until or self.in_flight >= self.joined.max_in_flight:
+        if now >= self.lease_until or now < self.resting_until or self.is_full:
             return False
         head_seq = self.hub.heads.get(self.topic_id, 0)
         behind = [share for share in self.shares.values() if not share.is_revoked and share.position < head_seq]

@@ -2,7 +2,7 @@
 
 Five times a second, the roster reads the shares of its members from PostgreSQL. In the same round it writes which shares the
 streams have stopped, and once a second which cursors advance without a commit. A commit in this process reaches the stream at
-once.
+once. If a stream waits for commits and another process answers them, the roster looks more often.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from store.script import Script
 from watch.hub import Hub, hub
 
 LOOK_SECONDS = 0.2
+SOON_SECONDS = 0.02  # until the next look, after a look that found commits for a stream that waited for them
 TELL_SECONDS = 1.0  # between two rounds that tell which members are alive, and which cursors advance without a commit
 
 
@@ -30,6 +31,7 @@ class Roster:
         self.running: asyncio.Task[None] | None = None
         self.told_at = 0.0
         self.is_due = asyncio.Event()
+        self.pause = LOOK_SECONDS  # until the next look
 
     def add(self, stream: Membership) -> None:
         self.streams[stream.joined.session] = stream
@@ -46,7 +48,7 @@ class Roster:
             self.is_due.clear()
             await self.hub.attempt(self.look)
             try:
-                async with asyncio.timeout(LOOK_SECONDS):
+                async with asyncio.timeout(self.pause):
                     await self.is_due.wait()
             except TimeoutError:
                 pass
@@ -66,10 +68,13 @@ class Roster:
             self.told_at = time.monotonic()
         for stream, row in rows:
             stream.noted(row)
+        full = [stream for stream in streams if stream.is_full]
         for stream in streams:
             stream.found(found.get(stream.joined.session))
             if any(stream.drained()):
                 self.is_due.set()  # another member waits for these shares
+        has_news = not all(stream.is_full for stream in full)
+        self.pause = SOON_SECONDS if has_news else min(2 * self.pause, LOOK_SECONDS)
 
     @staticmethod
     def exchange(idle: list[int], rows: list[Settled], streams: list[Membership]) -> Script[dict[int, Looked]]:

@@ -202,6 +202,7 @@ def test_the_stream_pauses_while_too_much_is_in_flight(api: Api, join: Join, top
     assert member.commit(first).status == 200
     second = member.next("record")
     assert second.seqs[0] == 257
+    assert len(join(topic, "large").next("record").seqs) == 600  # a read has up to `max_in_flight` records
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """`make bench` runs all sections. `python -m bench watch rooms` runs these two.
 
-The sections are log, calls, caps, keys, queues, routers, push, console, gateway, watch, watchers, rooms and sockets. The options
-belong to the section caps (bench/caps.py).
+The sections are log, calls, caps, keys, queues, groups, routers, push, console, gateway, watch, watchers, rooms and sockets. The
+options belong to the section caps (bench/caps.py).
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ def main() -> None:
         caps,
         console,
         gateway,
+        groups,
         keys,
         load,
         log,
@@ -71,6 +72,7 @@ def main() -> None:
         ),
         "keys": ("Idempotency keys of records", keys.run),
         "queues": ("Queues", queues.run),
+        "groups": ("Consumer groups", groups.run),
         "routers": ("Routers", routers.run),
         "push": ("The push bus", push.run),
         "console": ("The console", console.run),
@@ -112,6 +114,7 @@ QUESTIONS = {  # a user's question, and the row with its answer
     "from the append to a watcher": "1 watcher, 100 appends/s",
     "from the append over a router to a watcher": "one hop, 100 appends/s: ack to a watcher of the dest",
     "a thousand watchers of one topic": "1,000 watchers on one topic, as fast as it goes",
+    "from the append to a member of a group, while members leave and join": "10 members leave and 10 join, one each 0.5 s",
     "10,000 records forwarded to a hundred topics": "10,000 records to 100 dests: all visible after the last ack",
     "an append to a topic of ten million records, and of ten thousand": "append p50, 10 million records against 10,000",
 }

@@ -93,10 +93,10 @@ def broken(lines: list[Line], shares: list[Any], there: set[int]) -> Iterator[st
         if line["what"] == "assigned":
             begun |= {(each["share"], each["generation"]): each["seq"] for each in line["shares"]}
         elif line["what"] in ("commits", "committed"):
-            seqs = tried if line["what"] == "commits" else committed
+            cursors = tried if line["what"] == "commits" else committed
             for each in line["shares"]:
                 key = each["share"], each["generation"]
-                seqs[key] = max(seqs[key], each["seq"])
+                cursors[key] = max(cursors[key], each["seq"])
     for key in shown:
         # A member that was killed during a commit does not know its outcome. The cursor of the next owner tells.
         later = [begin for (share, generation), begin in begun.items() if share == key[0] and generation > key[1]]

@@ -16,7 +16,7 @@ from base.errors import InvalidRequest
 from pipeline.classic import parallelism
 from pipeline.database import Database, database
 from pipeline.extent import Extent, Part, divide, extent, seq_at
-from topics.ranges import IS_WHOLE, OWN_RECORDS
+from topics.ranges import PART_RECORDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,19 +32,13 @@ SELECT part.n AS part, log.topic::text AS topic, log.seq, log.ts, log.node, log.
   FROM {parts}
  CROSS JOIN LATERAL topic_log_range({topic}, part.first, part.last) log
 """
-# Selects the records of ranges that have only the topic's own records, without a look at spans. If each seq still has its
-# record, the first branch returns the records. Count and seqs then need only the primary key. Conditions of a branch are the same
-# for all rows, so PostgreSQL evaluates them once and runs only one branch.
+# Selects the records of ranges that have only the topic's own records, without a look at spans.
 OWN_LOG = f"""
 SELECT part.n AS part, {{topic}}::text AS topic, log.seq, log.ts, log.node, log.tag,
        log.meta::text AS meta, log.data::text AS data,
        {{topic}}::text AS home_topic, {{id}}::bigint AS home_topic_id, log.seq AS home_seq, 0 AS hops
   FROM {{parts}}
- CROSS JOIN LATERAL (
-       SELECT * FROM topics_record
-        WHERE topic_id = {{id}} AND seq BETWEEN part.first AND part.last AND NOT volatile AND {IS_WHOLE}
-        UNION ALL
-       ({OWN_RECORDS.format(columns="*", id="{id}", first="part.first", last="part.last", conditions=f"NOT {IS_WHOLE}")})) log
+ CROSS JOIN LATERAL ({PART_RECORDS}) log
 """
 # The ranges of all partitions. The check for lost records costs more, and so runs after the choice of a partition.
 PARTS = """
@@ -112,7 +106,7 @@ def read_parts(
 ) -> DataFrame:
     """Returns the result of a query, with a partition for each range of a topic.
 
-    The query contains `{topic}`, `{id}`, `{first}` (the first seq of all ranges) and `{parts}`, and selects `part`.
+    The query contains `{topic}`, `{id}`, `{start}` (the first seq of all ranges) and `{parts}`, and selects `part`.
     """
     options = {**where.jdbc, "fetchsize": str(fetch_size or min((part.fetch for part in parts), default=1))}
     url = options.pop("url")
@@ -125,7 +119,7 @@ def statement(topic: Extent, parts: Sequence[Part], query: str, fail_on_data_los
     """Returns a query of `read_parts` for these ranges. All values are literals."""
     rows = [(n, part.first, part.last) for n, part in enumerate(parts)] or [(0, 1, 0)]
     values = sql.SQL(", ").join(sql.SQL("({}, {}::bigint, {}::bigint)").format(*map(sql.Literal, row)) for row in rows)
-    named = {"topic": topic.name, "id": topic.id, "floor": topic.floor, "first": rows[0][1]}
+    named = {"topic": topic.name, "id": topic.id, "floor": topic.floor, "start": rows[0][1]}
     names = {name: sql.Literal(value) for name, value in named.items()}
     check = sql.SQL(CHECK).format(**names) if fail_on_data_loss else sql.SQL("true")
     planned = sql.SQL(PARTS).format(rows=values, check=check)

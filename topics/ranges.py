@@ -21,10 +21,19 @@ SELECT {columns} FROM topics_record
    AND {conditions}
  ORDER BY seq
 """
-# Whether a topic shows a record of its own for each seq from `first` on. NULL for a deleted topic.
+# Whether a topic shows a record of its own for each seq from `start` on. NULL for a deleted topic.
 IS_WHOLE = """
-(SELECT h.holes_seq < {first} AND h.floor_seq < {first} AND t.ttl_ms = 0
+(SELECT h.holes_seq < {start} AND h.floor_seq < {start} AND t.ttl_ms = 0
    FROM topics_topichead h JOIN topics_topic t ON t.id = h.topic_id WHERE t.id = {id})"""
+# The own records of a `part` (first, last). If each seq from `start` on still has its record, the first branch returns them. Then
+# count and seqs need only the primary key. The conditions on `start` hold for all rows or for none, so PostgreSQL evaluates them
+# once and runs only one branch.
+PART_RECORDS = f"""
+SELECT * FROM topics_record
+ WHERE topic_id = {{id}} AND seq BETWEEN part.first AND part.last AND NOT volatile AND {IS_WHOLE}
+ UNION ALL
+({OWN_RECORDS.format(columns="*", id="{id}", first="part.first", last="part.last", conditions=f"NOT {IS_WHOLE}")})
+"""
 # The extent of a topic at one moment: id, name, head, floor, last seq that may have a hole, and last head of deleted topics.
 # `s.earliest_seq - 1` is the floor that readers see: expired records are below it.
 EXTENT = """

@@ -14,11 +14,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from websockets.exceptions import ConnectionClosedError
+from websockets.sync.client import ClientConnection, connect
 
 from shell.flow import Address, Flow, Window
 from tests.examples import examples
@@ -256,6 +259,101 @@ def test_values_go_out_by_every_stream(wire: Wire, values: list[bytes]) -> None:
         if len(found_by_seq) >= len(values):
             break
     assert [found_by_seq[seq] for seq in sorted(found_by_seq)] == as_sent(values)
+
+
+# -- Sockets -----------------------------------------------------------------------------------------------------------
+
+
+class Frames:
+    """A WebSocket with frames as the bytes that they are."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+
+    def send(self, op: str, topic: str, more: bytes = b"") -> None:
+        self.connection.send(b'{"op":"%s","topic":"%s"%s}' % (op.encode(), topic.encode(), more), text=True)
+
+    def publish(self, topic: str, values: list[bytes]) -> None:
+        records = b",".join(b'{"tag":"t","data":' + value + b"}" for value in values)
+        self.send("publish", topic, b',"records":[' + records + b"]")
+
+    def next(self, op: str) -> Raws:
+        """The next frame of this kind. No frame before it is an error."""
+        while True:
+            frame = msgspec.json.decode(self.connection.recv(60, decode=False), type=Raws)
+            found = msgspec.json.decode(frame["op"])
+            assert op == found or found != "error", frame
+            if op == found:
+                return frame
+
+    def records(self, count: int) -> list[bytes]:
+        """The data of so many records. Frames have line breaks of one kind."""
+        found: list[bytes] = []
+        while len(found) < count:
+            found += data_in(self.next("record")["records"])
+        return found
+
+
+@contextmanager
+def opened(wire: Wire) -> Iterator[Frames]:
+    with connect(f"ws://127.0.0.1:{wire.port}/v0/ws", proxy=None, compression=None, max_size=None) as connection:
+        yield Frames(connection)
+
+
+@MANY
+@given(values=st.one_of(BATCHES, st.just(KEPT)))
+def test_values_pass_a_socket(wire: Wire, values: list[bytes]) -> None:
+    topic = new_name("fuzz")
+    with opened(wire) as socket:
+        socket.publish(topic, values)
+        socket.next("ack")
+        socket.send("subscribe", topic, b',"from_seq":0')
+        assert socket.records(len(values)) == as_sent(values)
+        socket.publish(topic, values)
+        assert socket.records(len(values)) == as_sent(values)
+        socket.send("unsubscribe", topic)
+        socket.next("unsubscribed")
+        socket.send("join", topic, b',"group":"fuzz","partitions":1')
+        assert socket.records(2 * len(values)) == as_sent(values) * 2
+
+
+@MANY
+@given(values=st.one_of(BATCHES, st.just(KEPT)))
+def test_values_pass_a_queue(wire: Wire, values: list[bytes]) -> None:
+    topic = new_name("fuzz")
+    assert wire.call("PUT", f"/v0/topics/{topic}", b'{"type":"queue","lease_ms":100000}')[0] == 201
+    with opened(wire) as socket:
+        for _ in range(3):
+            socket.publish(topic, values)
+            socket.next("ack")
+        most = b"%d" % len(values)
+        socket.send("claim", topic, b',"node":"one","max":' + most)
+        assert data_in(socket.next("jobs")["claimed"]) == values
+    status, answer = wire.call("POST", f"/v0/topics/{topic}/claim", b'{"node":"two","max":' + most + b"}")
+    assert (status, data_in(msgspec.json.decode(answer, type=Raws)["claimed"])) == (200, values)
+    found: list[bytes] = []
+    for event in wire.stream(f"/v0/topics/{topic}/work?node=three&max=1000"):
+        if event.get("event") == "job":
+            found.append(bytes(msgspec.json.decode(event["data"].encode(), type=Raws)["data"]))
+        if len(found) >= len(values):
+            break
+    assert found == as_sent(values)
+
+
+@pytest.mark.parametrize("value", REFUSED, ids=lambda value: repr(value[:20]))
+def test_a_socket_refuses_broken_values(wire: Wire, value: bytes) -> None:
+    topic = wire.filled([b"1"])
+    with opened(wire) as socket:
+        socket.publish(topic, [b"2", value, b"3"])
+        if value.decode(errors="ignore").encode() == value:
+            assert bytes(socket.next("error")["code"]) == b'"invalid_request"'
+            socket.publish(topic, [b"4"])
+            socket.next("ack")
+            assert wire.head(topic) == 2
+        else:  # a text frame must be UTF-8
+            with pytest.raises(ConnectionClosedError, match="1007"):
+                socket.next("error")
+            assert wire.head(topic) == 1
 
 
 @MANY

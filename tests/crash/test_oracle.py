@@ -26,6 +26,7 @@ from tests.crash.harness.evidence import (
     Published,
     QueueEvidence,
     Reached,
+    SiteEvidence,
     Told,
     Trouble,
 )
@@ -471,6 +472,48 @@ def test_a_queue_that_breaks_a_promise_is_found(breaks: Callable[[QueueEvidence]
     queue = jobs()
     breaks(queue)
     assert queue_rules(queue) == {("queues are exact", "jobs")}
+
+
+# -- Mirrors -----------------------------------------------------------------------------------------------------------
+
+
+def sites() -> SiteEvidence:
+    """Each site appended two records. The second one of `here` had no answer."""
+    logs = {"here": ["here/1", "there/1", "here/2", "there/2"], "there": ["there/1", "there/2", "here/1", "here/2"]}
+    return SiteEvidence({"here": ["here/1"], "there": ["there/1", "there/2"]}, logs)
+
+
+def site_rules(evidence: SiteEvidence) -> set[tuple[str, str]]:
+    story = Story()
+    story.sites = evidence
+    return rules(story)
+
+
+def test_mirrors_that_keep_their_promises_pass() -> None:
+    assert site_rules(sites()) == set()
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        ["there/1", "there/2", "here/1"],
+        ["there/1", "there/2", "here/1", "here/1", "here/2"],
+        ["there/1", "there/2", "here/1", "here/2", "there/1"],
+        ["there/1", "there/2", "here/2", "here/1"],
+        ["there/1", "there/2", "here/1", "here/2", "here/3"],
+    ],
+    ids=["a loss", "twice", "a record that comes home", "another order", "a record that its site does not have"],
+)
+def test_a_mirror_that_breaks_a_promise_is_found(there: list[str]) -> None:
+    evidence = sites()
+    evidence.logs["there"] = there
+    assert site_rules(evidence) == {("mirrors are exact", "")}
+
+
+def test_a_lost_ack_of_a_site_is_found() -> None:
+    evidence = sites()
+    evidence.acked["here"].append("here/0")
+    assert site_rules(evidence) == {("mirrors are exact", "")}
 
 
 # -- Work of the routers -----------------------------------------------------------------------------------------------

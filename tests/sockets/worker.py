@@ -10,6 +10,7 @@ import itertools
 import json
 import signal
 import sys
+import time
 from collections import deque
 from typing import Any
 
@@ -47,7 +48,8 @@ class SocketWorker(worker.Worker):
     def call(self, name: str, body: Any) -> tuple[int, Any]:
         if name != "commit":
             return super().call(name, body)
-        answer = self.ask(name, body)
+        while "retry_after" in (answer := self.ask(name, body)):
+            time.sleep(0.02)
         return (409, {"error": answer}) if answer["op"] == "error" else (200, answer)
 
 

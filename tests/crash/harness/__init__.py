@@ -9,11 +9,12 @@
     bus         publishers and callbacks of the push bus
     queues      producers and workers of queues
     members     members of a consumer group, as processes
+    sites       a mirror, and the server at its other end
     sockets     a writer and a reader over WebSockets
     console     an operator who looks at the pages
     healing     whether everything works again, tried after each fault
     storage     what is in the log at the end, looked at from all sides
-    oracle      what the evidence has to obey; forwarding, bus_oracle and queue_oracle are parts of it
+    oracle      what the evidence has to obey; forwarding, bus_oracle, queue_oracle and site_oracle are parts of it
 
 A service manager would start the supervisor again; the run does that, and helps with nothing else.
 """

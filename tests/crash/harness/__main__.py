@@ -59,9 +59,11 @@ def summary(evidence: Evidence) -> str:
         if each.answered and each.name == "ack"
     )
     jobs = f"{acked} acked jobs and {sum(len(queue.dead) for queue in evidence.queues.values())} dead letters"
+    mirrored = f"{sum(map(len, evidence.sites.acked.values()))} acked records of two sites"
     through = sum(ack.who in evidence.through_gateway for ack in evidence.acks)
     appends = f"{appends} ({through} of them through the gateway)"
-    return f"acked appends: {appends}; {read}; {pushed}; {jobs}; {records} records in {len(evidence.logs)} topics at the end"
+    others = f"{pushed}; {jobs}; {mirrored}"
+    return f"acked appends: {appends}; {read}; {others}; {records} records in {len(evidence.logs)} topics at the end"
 
 
 def report(violations: list[Violation]) -> str:

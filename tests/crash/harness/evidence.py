@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -192,6 +193,14 @@ class QueueEvidence:
     counts: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass
+class SiteEvidence:
+    """The mirrored topic. `acked`: the records that were acked at each site. `logs`: the records of each site at the end."""
+
+    acked: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    logs: dict[str, list[str]] = field(default_factory=dict)
+
+
 class Held(NamedTuple):
     """Somebody held the head of this topic, and no other fault was under way."""
 
@@ -217,6 +226,7 @@ class Evidence:
     logs: dict[str, Log] = field(default_factory=dict)
     bus: BusEvidence = field(default_factory=BusEvidence)
     queues: dict[str, QueueEvidence] = field(default_factory=dict)
+    sites: SiteEvidence = field(default_factory=SiteEvidence)
     held: list[Held] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
     through_gateway: set[str] = field(default_factory=set)  # the names of those who take that way

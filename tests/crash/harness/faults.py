@@ -20,6 +20,7 @@ from tests.crash.harness.evidence import Evidence, Held, now
 from tests.crash.harness.gateway import Gateway
 from tests.crash.harness.members import Members
 from tests.crash.harness.processes import Process, Processes, look, send
+from tests.crash.harness.sites import Sites
 from tests.instances import Instance
 from topics_project import embedded
 from topics_project.heartbeats import Heartbeats
@@ -48,6 +49,7 @@ class Scene:
     evidence: Evidence
     gateway: Gateway
     members: Members
+    sites: Sites
     clock: Clock | None = None
     disk: Disk | None = None
     pick: random.Random = field(default_factory=random.Random)
@@ -320,6 +322,11 @@ FAULTS = [
     Fault("kill a member of the group", "member", lambda scene: scene.members.kill(scene.pick)),
     Fault(
         "freeze a member of the group", "frozen member", lambda scene: scene.members.freeze(scene.pick), hold=(0.5, 2.5)
+    ),
+    Fault("kill the mirror", "mirror", lambda scene: scene.sites.kill_mirror(), weight=4),
+    Fault("freeze the mirror", "frozen mirror", lambda scene: scene.sites.freeze_mirror(), hold=(0.5, 2.5)),
+    Fault(
+        "kill the server at the mirror's other end", "other site", lambda scene: scene.sites.kill_other(), weight=0.5
     ),
     Fault("hold the head of a topic", "head", hold_head, hold=(1.5, 2.5), weight=2),
     Fault("flush Redis", "flushed redis", flush_redis),

@@ -1,4 +1,5 @@
-"""Members of a consumer group in a run, as processes. Faults kill and freeze them. A new member takes the place of a dead one.
+"""Members of a consumer group in a run, as processes. Every second member is on a WebSocket. Faults kill and freeze members. A
+new member takes the place of a dead one.
 
 Whether two live members got a record is not asked here: a frozen server can end the session of a member that is well.
 """
@@ -14,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.crash.harness.client import Client
-from tests.groups.team import Team, broken
+from tests.groups.team import SOCKET, STREAM, Team, broken
 
-TOPIC, MEMBERS = "fsync", 3  # of an `fsync` topic, an accepted commit survives a crash of PostgreSQL
+TOPIC, MEMBERS = "fsync", 4  # of an `fsync` topic, an accepted commit survives a crash of PostgreSQL
 
 
 class Members:
@@ -24,7 +25,7 @@ class Members:
 
     def __init__(self, port: int, folder: Path) -> None:
         folder.mkdir()
-        self.team = Team(port, TOPIC, folder)
+        self.team = Team(port, TOPIC, folder, (STREAM, SOCKET))
 
     def begin(self) -> None:
         for _ in range(MEMBERS):

@@ -12,7 +12,7 @@ from functools import cached_property
 from sys import maxsize
 from typing import NamedTuple
 
-from tests.crash.harness import bus_oracle, forwarding, queue_oracle
+from tests.crash.harness import bus_oracle, forwarding, queue_oracle, site_oracle
 from tests.crash.harness.evidence import AT_THE_END, Delivered, Evidence, History, Opened, Reached, Seen, Told, short
 from tests.crash.harness.topology import BY_TAG, DROP, Topic, written
 
@@ -350,6 +350,12 @@ def queues_are_exact(case: Case) -> Iterator[Violation]:
         yield Violation("queues are exact", queue, what)
 
 
+def mirrors_are_exact(case: Case) -> Iterator[Violation]:
+    """Each record is once at each site, in the order of its origin."""
+    for what in site_oracle.faults(case.evidence.sites):
+        yield Violation("mirrors are exact", "", what)
+
+
 def nothing_is_left_over(case: Case) -> Iterator[Violation]:
     """Records that no topic shows are soon deleted from disk."""
     for leftover in case.evidence.leftovers:
@@ -378,6 +384,7 @@ CHECKS: list[Callable[[Case], Iterable[Violation]]] = [
     held_heads_hold_up_no_other_topic,
     the_bus_delivers,
     queues_are_exact,
+    mirrors_are_exact,
     counters_are_exact,
     nothing_is_left_over,
     dests_are_exact,

@@ -26,6 +26,7 @@ from tests.crash.harness.load import Hand, Stage, hands
 from tests.crash.harness.members import TOPIC, Members
 from tests.crash.harness.plan import Step, plan
 from tests.crash.harness.readers import readers
+from tests.crash.harness.sites import Sites
 from tests.crash.harness.topology import ROUTERS, TOPICS, TOPOLOGY
 from tests.instances import Instance, free_port, until
 
@@ -50,7 +51,8 @@ class Run:
         self.instance = Instance(data, free_port(), settings)
         self.gateway = Gateway.of(folder / "gateway", self.instance.port)
         self.members = Members(self.instance.port, folder / "members")
-        self.scene = Scene(self.instance, self.evidence, self.gateway, self.members, clock, disk)
+        self.sites = Sites(self.instance, folder / "sites", self.evidence)
+        self.scene = Scene(self.instance, self.evidence, self.gateway, self.members, self.sites, clock, disk)
         self.stage = Stage(self.instance.port, seed, self.evidence, self.gateway.port)
         self.bus = bus.Bus(self.instance.port, seed, self.evidence.bus)
         self.healing = Healing(self.instance.port, self.gateway.port, self.evidence)
@@ -78,8 +80,9 @@ class Run:
         self.instance.start()
         self.set_up()
         self.gateway.start()
+        self.sites.begin()
         workers = [*hands(self.stage), *readers(self.stage), *bus.publishers(self.stage)]
-        workers += queues.workers(self.stage)
+        workers += [*queues.workers(self.stage), *self.sites.writers(self.stage)]
         written = [topic for topic in TOPICS if topic.written == "socket"]
         workers += [sockets.SocketReader(self.stage), *(sockets.SocketWriter(self.stage, each, 0) for each in written)]
         workers.append(Operator(self.stage, self.instance))
@@ -109,6 +112,8 @@ class Run:
             shutil.copytree(self.instance.data / "logs", folder, dirs_exist_ok=True)
             shutil.copy(self.instance.data / "output", folder)
             shutil.copy(self.gateway.folder / "output", folder / "gateway.log")
+            shutil.copytree(self.sites.folder / "mirror", folder / "mirror", dirs_exist_ok=True)
+            shutil.copytree(self.sites.other.data / "logs", folder / "other", dirs_exist_ok=True)
 
     # -- Faults --------------------------------------------------------------------------------------------------------
 
@@ -143,6 +148,7 @@ class Run:
             if self.instance.exited() is not None:
                 self.scene.run_again()
             self.gateway.run_again()
+            self.sites.run_again()
             if now() >= ends:
                 return
             time.sleep(min(0.05, max(0.0, ends - now())))
@@ -193,8 +199,9 @@ class Run:
             self.evidence.trouble("the end", f"{ready} jobs are ready, and no worker got them")
         if lag := self.members.wait_until_done(client, TO_THE_HEAD):
             self.evidence.trouble("the end", f"the group has a lag of {lag}")
+        self.sites.look(TO_THE_HEAD)
         parts = f"the routers after {routers:.1f} s, then the readers after {readers:.1f} s"
-        self.say(f"at the heads: {parts}, then the bus, the queues and the group after {now() - began:.1f} s")
+        self.say(f"at the heads: {parts}, then the bus, queues, group and sites after {now() - began:.1f} s")
         self.stage.ended.set()
         for each in workers:
             each.join()
@@ -252,6 +259,7 @@ def a_run(seed: int, within: float, say: Say, keep: Path) -> Iterator[Run]:
     finally:
         run.bus.end()
         run.members.end()
+        run.sites.end()
         run.gateway.kill_all()
         run.instance.kill()
         if run.scene.disk:

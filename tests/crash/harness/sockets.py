@@ -119,6 +119,8 @@ class SocketReader(Hand):
                 try:
                     message = socket.recv(1)
                 except TimeoutError:
+                    if self.stage.ending.is_set():
+                        return  # no frame tells of deleted records behind the last one, but the next subscription does
                     socket.send('{"op": "ping"}')
                     message = socket.recv(DEADLINE)
                 self.note(json.loads(message))

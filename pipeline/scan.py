@@ -36,7 +36,7 @@ from pipeline.database import Database
 from pipeline.extent import ONE, Extent, Part
 from topics.ranges import OWN_RECORDS
 
-EXPRESSIONS = {"meta": "meta::text", "data": "data::text", "hops": "cardinality(path)"}
+EXPRESSIONS = {"hops": "cardinality(path)"}
 # Columns that follow from the part and other columns, if all records of the part are the topic's own.
 OWN = frozenset(("topic", "home_topic", "home_topic_id", "home_seq", "hops"))
 # Reads a topic's range by index and in order.
@@ -230,7 +230,7 @@ class Scan:
             elif name == "home_seq" and part.own:
                 array = held["seq"]
             elif name in held:
-                array = held[name]
+                array = held[name].cast(kind)  # Arrow's JSON is text
             else:
                 array = pa.repeat(pa.scalar(fixed[name], kind), batch.num_rows)
             arrays.append(array)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import adbc_driver_postgresql.dbapi as adbc
 import pytest
 from django.db import connection
 from pyspark.errors import PySparkException, StreamingQueryException
@@ -18,8 +20,10 @@ from base.errors import InvalidRequest
 from pipeline import batch
 from pipeline.batch import BatchReader
 from pipeline.columns import SCHEMA
+from pipeline.database import database
 from pipeline.options import Options
 from pipeline.progress import lag
+from pipeline.scan import Range, Scan
 from pipeline.source import Topics
 from pipeline.stream import OPTIONS, share
 from tests import scripts
@@ -364,3 +368,17 @@ def test_a_limit_is_shared_among_topics() -> None:
     ends = {name: {"id": 1, "seq": seq} for name, seq in (("a", 100), ("b", 5), ("c", 60))}
     share(dict.fromkeys(ends, 0), ends, 25)
     assert {name: end["seq"] for name, end in ends.items()} == {"a": 10, "b": 5, "c": 10}
+
+
+def test_a_worker_that_lost_its_connection_reads_with_a_new_one(dsn: str) -> None:
+    """A worker keeps ADBC's database, which PostgreSQL must be able to leave."""
+    numbers("orders", 3)
+    scan = Scan(database(dsn), ("seq", "data"), True)
+    part = Range("orders", scripts.look_up("orders").id, 0, 0, 1, 3)
+    reading = scan.read(part)
+    assert next(reading)["seq"].to_pylist() == [1, 2, 3]
+    gone = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'topics pipeline'"
+    assert rows(gone) == [(True,)]
+    with suppress(adbc.Error):
+        reading.close()
+    assert next(scan.read(part))["data"].to_pylist() == ['{"n":1}', '{"n":2}', '{"n":3}']

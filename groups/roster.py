@@ -1,8 +1,8 @@
 """The members that this process serves, each with a stream or on a WebSocket.
 
 Five times a second, the roster reads the shares of its members from PostgreSQL. In the same round it writes which shares the
-streams have stopped, and once a second which cursors advance without a commit. A commit in this process reaches the stream at
-once. If a stream waits for commits and another process answers them, the roster looks more often.
+streams have stopped, and once a second which members are alive and which cursors advance without a commit. A commit in this
+process reaches the stream at once. If a stream waits for commits and another process answers them, the roster looks more often.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from watch.hub import Hub, hub
 LOOK_SECONDS = 0.2
 SOON_SECONDS = 0.02  # until the next look, after a look that found commits for a stream that waited for them
 TELL_SECONDS = 1.0  # between two rounds that tell which members are alive, and which cursors advance without a commit
+TELL_PART = 0.25  # of the shortest session, if this is sooner
 
 
 class Roster:
@@ -57,7 +58,8 @@ class Roster:
     async def look(self) -> None:
         """Writes the progress of the streams to PostgreSQL, then reads their shares."""
         streams = list(self.streams.values())
-        is_time = time.monotonic() - self.told_at >= TELL_SECONDS
+        shortest = min(stream.joined.session_ms for stream in streams) / 1000
+        is_time = time.monotonic() - self.told_at >= min(TELL_SECONDS, shortest * TELL_PART)
         # A member is alive while its stream is open and no record waits for a commit. Otherwise only its commits tell.
         idle = [stream.joined.session for stream in streams if is_time and stream.is_idle]
         rows = [(stream, row) for stream in streams for row in stream.drained()]

@@ -194,6 +194,19 @@ def test_a_group_starts_where_its_first_member_says(api: Api, join: Join, topic:
     assert [seq for _, seq in middle.seen] == [3, 4]
 
 
+def test_the_session_of_an_idle_member_lives_on(server: Instance, join: Join, topic: str) -> None:
+    member = join(topic, session_ms=1000)
+    with server.connect() as connection:
+
+        def has_outlived_two_sessions() -> bool:
+            connection.execute("SELECT groups_assign(group_id) FROM groups_member WHERE id = %s", (member.session,))
+            rows = connection.execute("SELECT seen_ts - joined_ts FROM groups_member WHERE id = %s", (member.session,))
+            ((lived_ms,),) = rows.fetchall()
+            return lived_ms > 2000
+
+        until(has_outlived_two_sessions, "an idle member to outlive two sessions")
+
+
 def test_the_stream_pauses_while_too_much_is_in_flight(api: Api, join: Join, topic: str) -> None:
     api.append(topic, *range(600))
     member = join(topic, max_in_flight=10)

@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 from tests.crash.harness.client import DEADLINE, Client, Hung, Unanswered
 from tests.crash.harness.evidence import Asked, Claimed, Letter, QueueEvidence, now
 from tests.crash.harness.load import Hand, Stage
+from tests.crash.harness.topology import LONG_WINDOW
 from tests.watch.wire import Api, Refused
 
 DEAD, MOST_DELIVERIES, LEASE_MS = "jobs.dead", 3, 2000
@@ -121,7 +122,7 @@ def workers(stage: Stage) -> list[Hand]:
 def set_up(client: Client, evidence: dict[str, QueueEvidence]) -> None:
     assert client.call("PUT", f"/v0/topics/{DEAD}", {"durability": "fsync"}).status == 201
     for queue, config in QUEUES.items():
-        common = {"type": "queue", "durability": "fsync", "lease_ms": LEASE_MS}
+        common = {"type": "queue", "durability": "fsync", "lease_ms": LEASE_MS, **LONG_WINDOW}
         assert client.call("PUT", f"/v0/topics/{queue}", common | config).status == 201
         evidence[queue] = QueueEvidence()
 

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 KEEP, DROP = "keep", "drop"  # the tags: some routers want the first, some deletes the second
 BY_TAG, BY_CONSUMER = "by seq and tag", "by a consumer"  # who has records deleted
 NODES = ("left", "right")
+# Longer than any step of the clock: a key that is forgotten makes no resend safe.
+LONG_WINDOW = {"idempotency_window_ms": 7 * 24 * 3_600_000}
 DURABILITIES = ("fsync", "disk", "memory", "ephemeral")
 
 
@@ -32,8 +34,7 @@ class Topic:
     @property
     def config(self) -> dict[str, Any]:
         limits = {"ttl_ms": self.ttl_ms, "cap_records": self.cap_records, "discard": self.discard}
-        # Longer than any step of the clock: a key that is forgotten makes no resend safe.
-        return {"durability": self.durability, "idempotency_window_ms": 7 * 24 * 3_600_000, **limits}
+        return {"durability": self.durability, **LONG_WINDOW, **limits}
 
     @property
     def whole(self) -> bool:

@@ -67,7 +67,7 @@ def test_a_client_of_a_connect_server_reads_appends_and_runs_jobs(remote: str, d
         **os.environ,
         "SPARK_REMOTE": remote,
         "CHECKPOINT": str(tmp_path / "checkpoint"),
-        "PYTHONPATH": str(ROOT) + ":/tmp/sx/connect2",
+        "PYTHONPATH": str(ROOT),
     }
 
     def run(*argv: str) -> str:

@@ -31,6 +31,7 @@ class Roster:
         self.streams: dict[int, Membership] = {}
         self.running: asyncio.Task[None] | None = None
         self.told_at = 0.0
+        self.idle: set[int] = set()  # the sessions that were idle at the last look
         self.is_due = asyncio.Event()
         self.pause = LOOK_SECONDS  # until the next look
 
@@ -60,12 +61,16 @@ class Roster:
         streams = list(self.streams.values())
         shortest = min(stream.joined.session_ms for stream in streams) / 1000
         is_time = time.monotonic() - self.told_at >= min(TELL_SECONDS, shortest * TELL_PART)
-        # A member is alive while its stream is open and no record waits for a commit. Otherwise only its commits tell.
-        idle = [stream.joined.session for stream in streams if is_time and stream.is_idle]
+        # A member is alive while its stream is open and no record waits for a commit. Otherwise only its commits tell. It has the
+        # whole time of a session for the first commit.
+        idle = {stream.joined.session for stream in streams if stream.is_idle}
+        begun = self.idle.intersection(self.streams) - idle
+        alive = sorted(begun | idle if is_time else begun)
         rows = [(stream, row) for stream in streams for row in stream.drained()]
         if is_time:
             rows += [(stream, row) for stream in streams for row in stream.advanced()]
-        found = await self.hub.store.drive(self.exchange(idle, [row for _, row in rows], streams))
+        found = await self.hub.store.drive(self.exchange(alive, [row for _, row in rows], streams))
+        self.idle = idle
         if is_time:
             self.told_at = time.monotonic()
         for stream, row in rows:
@@ -79,8 +84,8 @@ class Roster:
         self.pause = SOON_SECONDS if has_news else min(2 * self.pause, LOOK_SECONDS)
 
     @staticmethod
-    def exchange(idle: list[int], rows: list[Settled], streams: list[Membership]) -> Script[dict[int, Looked]]:
-        yield from refresh(idle)
+    def exchange(alive: list[int], rows: list[Settled], streams: list[Membership]) -> Script[dict[int, Looked]]:
+        yield from refresh(alive)
         yield from settle(rows)
         group_ids = list({stream.joined.group_id for stream in streams})
         return (yield from look([stream.joined.session for stream in streams], group_ids))

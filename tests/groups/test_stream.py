@@ -207,6 +207,17 @@ def test_the_session_of_an_idle_member_lives_on(server: Instance, join: Join, to
         until(has_outlived_two_sessions, "an idle member to outlive two sessions")
 
 
+def test_a_session_begins_with_the_first_record_that_waits(server: Instance, api: Api, join: Join, topic: str) -> None:
+    member = join(topic, session_ms=600_000)
+    seen = "SELECT seen_ts FROM groups_member WHERE id = %s"
+    with server.connect() as connection:
+        ((joined_ts,),) = connection.execute(seen, (member.session,)).fetchall()
+        until(lambda: connection.execute(seen, (member.session,)).fetchall() > [(joined_ts,)], "the member to be idle")
+        api.append(topic, 1)
+        sent_ts = member.next("record").data["records"][0]["$ts"]
+        until(lambda: connection.execute(seen, (member.session,)).fetchall() >= [(sent_ts,)], "the session to begin")
+
+
 def test_the_stream_pauses_while_too_much_is_in_flight(api: Api, join: Join, topic: str) -> None:
     api.append(topic, *range(600))
     member = join(topic, max_in_flight=10)

@@ -1,7 +1,8 @@
 """Spans of OpenTelemetry, if its standard variables ask for them (docs/guides/monitoring.md). Otherwise nothing of it is loaded.
 
-OpenTelemetry's library takes 7 µs for a span that is not sampled, a tenth of a call's time. So `sampled` decides before the
-library is asked, and each span that begins is exported.
+OpenTelemetry's library takes 7 µs for a span that is not sampled, a tenth of a call's time. So `sampled` decides before a span
+exists, and each span that begins is exported. The library takes 120 µs for one sampled span between other work, because its code
+is in no cache. So a span is a small object of our own, and the thread that exports converts many of them at once.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ import os
 import random
 import re
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from base.refusal import Refusal
 
 if TYPE_CHECKING:
-    from opentelemetry.context import Context
-    from opentelemetry.trace import Link, Span
+    from opentelemetry.sdk.trace.export import SpanExporter
 
 # Version, id of the trace, id of the caller's span, flags. An id of zeros is invalid.
 TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
@@ -33,14 +35,62 @@ FLUSH_SECONDS = 2.0  # for the collector, at the end of a process
 Attributes = Mapping[str, str | int]
 
 
+class Span:
+    """A span that is exported after its end. Its caller can change the name and the attributes until then."""
+
+    __slots__ = (
+        "attributes",
+        "caller",
+        "ended_ns",
+        "error",
+        "id",
+        "kind",
+        "links",
+        "name",
+        "processor",
+        "started_ns",
+        "trace",
+    )
+    context = SimpleNamespace(trace_flags=SimpleNamespace(sampled=True))  # all that the library's processors ask for
+
+    def __init__(
+        self,
+        processor: Any,
+        name: str,
+        kind: str,
+        attributes: dict[str, str | int],
+        trace: str,
+        caller: str | None,
+        links: Sequence[str],
+        started_ns: int,
+    ) -> None:
+        """`trace`: its id. `caller`: the id of the caller's span in this trace."""
+        self.processor, self.name, self.kind, self.attributes = processor, name, kind, attributes
+        self.trace, self.id, self.caller, self.links = trace, f"{random.getrandbits(64) or 1:016x}", caller, links
+        self.started_ns, self.ended_ns, self.error = started_ns, 0, ""
+
+    @property
+    def traceparent(self) -> str:
+        """The header for the parts of the trace that this span causes."""
+        return f"00-{self.trace}-{self.id}-01"
+
+    def end(self, error: str = "") -> None:
+        """`error`: the reason of a failure."""
+        self.error, self.ended_ns = error, time.time_ns()
+        self.processor.on_end(self)
+
+
 class Tracing:
     """The spans of one process."""
 
     def __init__(self) -> None:
         self.exporter, self.is_on = "none", False
-        self.follows, self.share = True, 1.0
-        self.tracer: Any = None
-        self.provider: Any = None
+        self.follows, self.share, self.bound = (
+            True,
+            1.0,
+            2**64,
+        )  # the share as a bound of the lower half of a trace's id
+        self.processor: Any = None
 
     def configure(self, environment: Mapping[str, str]) -> None:
         """Reads the variables. Raises Refusal for a variable that the process cannot honour."""
@@ -66,6 +116,7 @@ class Tracing:
             )
         self.follows = name != sampler
         self.share = SHARES[name] if name in SHARES else share_of(given("OTEL_TRACES_SAMPLER_ARG", "1.0"))
+        self.bound = round(self.share * 2**64)
         if not is_installed(EXPORTERS[self.exporter]):
             raise Refusal(
                 "OTEL_… asks for traces, but OpenTelemetry is absent: run pip install 'topics[otel]', "
@@ -74,37 +125,31 @@ class Tracing:
 
     def load(self) -> None:
         """Loads the library and begins to export. Each process calls this after the fork."""
-        if not self.is_on or self.tracer is not None:
+        if not self.is_on or self.processor is not None:
             return
-        from opentelemetry.sdk.resources import SERVICE_NAME, Resource
-        from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SimpleSpanProcessor
-        from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
-        named = {} if "OTEL_SERVICE_NAME" in os.environ else {SERVICE_NAME: "topics"}
-        self.provider = TracerProvider(ALWAYS_ON, Resource.create(named), shutdown_on_exit=False)
         if self.exporter == "console":
-            self.provider.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter()))
+            self.processor = SimpleSpanProcessor(converting(ConsoleSpanExporter()))
         else:
             from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
-            self.provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-        self.tracer = self.provider.get_tracer("topics")
+            self.processor = BatchSpanProcessor(converting(OTLPSpanExporter()))
 
     def close(self) -> None:
         """Exports the last spans. A silent collector would hold up the library for 30 s, so another thread waits for it."""
-        if self.provider is not None:
-            flushing = threading.Thread(target=self.provider.shutdown, daemon=True)
+        if self.processor is not None:
+            flushing = threading.Thread(target=self.processor.shutdown, daemon=True)
             flushing.start()
             flushing.join(FLUSH_SECONDS)
 
     def sampled(self, parent: str | None = None) -> bool:
         """Returns whether a new span is exported. `parent`: the caller's traceparent."""
-        if self.tracer is None:
+        if self.processor is None:
             return False
-        if parent is not None and self.follows and (found := TRACEPARENT.fullmatch(parent)):
-            return int(found[3], 16) & 1 == 1
-        return self.share >= 1 or random.random() < self.share
+        if parent is not None and (found := TRACEPARENT.fullmatch(parent)):
+            return int(found[3], 16) & 1 == 1 if self.follows else int(found[1][16:], 16) < self.bound
+        return random.random() < self.share
 
     def start(
         self,
@@ -119,12 +164,13 @@ class Tracing:
 
         `started_ns`: the time of its begin, in ns since the Unix epoch. None means now.
         """
-        from opentelemetry.trace import SpanKind
+        found = None if parent is None else TRACEPARENT.fullmatch(parent)
+        trace, caller = (self.new_trace(), None) if found is None else (found[1], found[2])
+        return Span(self.processor, name, kind, {**attributes}, trace, caller, links, started_ns or time.time_ns())
 
-        found: Span = self.tracer.start_span(
-            name, within(parent), SpanKind[kind], attributes, list(filter(None, map(linked, links))), started_ns
-        )
-        return found
+    def new_trace(self) -> str:
+        """Returns an id that samplers with the same share sample, too: they compare its lower half with the share."""
+        return f"{random.getrandbits(64) or 1:016x}{random.randrange(max(1, self.bound)):016x}"
 
     def start_caused(
         self, name: str, kind: str, attributes: Attributes, causes: Sequence[str], started_ns: int | None = None
@@ -156,42 +202,38 @@ def share_of(text: str) -> float:
     return share
 
 
-def within(parent: str | None) -> Context:
-    """Returns the context of a caller's span, or an empty one."""
-    from opentelemetry.context import Context
-    from opentelemetry.trace import NonRecordingSpan, set_span_in_context
+def converting(exporter: SpanExporter) -> SpanExporter:
+    """Returns the exporter for our spans."""
+    from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+    from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-    context = span_context(parent)
-    return Context() if context is None else set_span_in_context(NonRecordingSpan(context), Context())
+    resource = Resource.create({} if "OTEL_SERVICE_NAME" in os.environ else {SERVICE_NAME: "topics"})
+    scope, succeeded, failed = InstrumentationScope("topics"), Status(), Status(StatusCode.ERROR)
+    export = exporter.export
 
+    def context(trace: str, id: str, flags: int, is_remote: bool) -> SpanContext:
+        return SpanContext(int(trace, 16), int(id, 16), is_remote, TraceFlags(flags))
 
-def linked(traceparent: str) -> Link | None:
-    from opentelemetry.trace import Link
+    def converted(span: Span) -> ReadableSpan:
+        causes = filter(None, map(TRACEPARENT.fullmatch, span.links))
+        return ReadableSpan(
+            span.name,
+            context(span.trace, span.id, 1, is_remote=False),
+            None if span.caller is None else context(span.trace, span.caller, 1, is_remote=True),
+            resource,
+            {**span.attributes, "error.type": span.error} if span.error else span.attributes,
+            links=[Link(context(cause[1], cause[2], int(cause[3], 16), is_remote=True)) for cause in causes],
+            kind=SpanKind[span.kind],
+            status=failed if span.error else succeeded,
+            start_time=span.started_ns,
+            end_time=span.ended_ns,
+            instrumentation_scope=scope,
+        )
 
-    context = span_context(traceparent)
-    return None if context is None else Link(context)
-
-
-def span_context(traceparent: str | None) -> Any:
-    from opentelemetry.trace import SpanContext, TraceFlags
-
-    found = TRACEPARENT.fullmatch(traceparent or "")
-    if found is None:
-        return None
-    return SpanContext(int(found[1], 16), int(found[2], 16), is_remote=True, trace_flags=TraceFlags(int(found[3], 16)))
-
-
-def traceparent_of(span: Span) -> str:
-    """Returns the header for the parts of a trace that this span causes."""
-    context = span.get_span_context()
-    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
-
-
-def failed(span: Span, reason: str) -> None:
-    from opentelemetry.trace import Status, StatusCode
-
-    span.set_attribute("error.type", reason)
-    span.set_status(Status(StatusCode.ERROR))
+    exporter.export = lambda spans: export([converted(span) for span in spans])  # type: ignore[method-assign,arg-type]
+    return exporter
 
 
 tracing = Tracing()

@@ -1,7 +1,7 @@
 """`make bench` runs all sections. `python -m bench watch rooms` runs these two.
 
-The sections are log, calls, caps, keys, queues, groups, routers, push, console, gateway, watch, watchers, rooms and sockets. The
-options belong to the section caps (bench/caps.py).
+The sections are log, calls, traces, caps, keys, queues, groups, routers, push, console, gateway, watch, watchers, rooms and
+sockets. The options belong to the section caps (bench/caps.py).
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ def main() -> None:
         routers,
         sockets,
         streams,
+        traces,
         watch,
     )
     from tests import instances
@@ -66,6 +67,7 @@ def main() -> None:
     parts: dict[str, tuple[str, Callable[[instances.Instance], Iterable[report.Row]]]] = {
         "log": ("The log", log.run),
         "calls": ("Calls", calls.run),
+        "traces": ("Traces", traces.run),
         "caps": (
             "Topics with a cap or a TTL",
             lambda instance: caps.run(instance, given.pairs or caps.PAIRS, given.minutes),

@@ -10,12 +10,11 @@ import asyncio
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 from django.conf import settings
 
 from base.clock import now_ms
-from base.tracing import failed, traceparent_of, tracing
+from base.tracing import Span, tracing
 from push import counters
 from push.batches import BEGIN_SECONDS, Taken, settle_and_take, take
 from push.callbacks import MOST_SECONDS, Call, Callbacks, LeaseOver, Outcome
@@ -23,9 +22,6 @@ from push.fill import fill
 from push.queues import Queues
 from push.throttle import Throttle, clock
 from store.loop import Loop
-
-if TYPE_CHECKING:
-    from opentelemetry.trace import Span
 
 log = logging.getLogger(__name__)
 THREADS = settings.PUSH_CALLBACKS_AT_ONCE
@@ -135,7 +131,7 @@ def begun(taken: Taken, headers: dict[str, str]) -> Span | None:
     }
     span = tracing.start_caused("POST callback", "CLIENT", attributes, taken.traces)
     if span is not None:
-        headers["traceparent"] = traceparent_of(span)
+        headers["traceparent"] = span.traceparent
     elif len(taken.traces) == 1:
         headers["traceparent"] = taken.traces[0]
     return span
@@ -145,7 +141,6 @@ def ended(span: Span | None, outcome: Outcome | None) -> None:
     if span is None:
         return
     if outcome is not None and outcome.status is not None:
-        span.set_attribute("http.response.status_code", outcome.status)
-    if outcome is None or not outcome.acknowledged:
-        failed(span, (outcome and outcome.error) or "not sent")
-    span.end()
+        span.attributes["http.response.status_code"] = outcome.status
+    has_failed = outcome is None or not outcome.acknowledged
+    span.end(((outcome and outcome.error) or "not sent") if has_failed else "")

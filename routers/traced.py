@@ -7,7 +7,7 @@ from collections import deque
 
 from django.conf import settings
 
-from base.tracing import Attributes, failed, tracing
+from base.tracing import Attributes, tracing
 from routers.advance import Moved, step
 from store.database import prepared
 from topics.traced import traces_of
@@ -18,7 +18,7 @@ CURSORS = "SELECT c.id, c.seq FROM routers_router r JOIN topic_cursors c ON c.id
 
 def traced_step(waiting: deque[int], now: int) -> list[Moved]:
     """Does the next step of `waiting` as step() does. A step that forwarded records or failed has a span, if it is sampled."""
-    if tracing.tracer is None:
+    if tracing.processor is None:
         return step(waiting, now)
     source_id, started_ns = waiting[0], time.time_ns()
     attributes: Attributes = {"topics.source_id": source_id}
@@ -27,8 +27,7 @@ def traced_step(waiting: deque[int], now: int) -> list[Moved]:
         moves = step(waiting, now)
     except Exception as error:
         if span := tracing.start_caused("forward", "INTERNAL", attributes, (), started_ns):
-            failed(span, type(error).__name__)
-            span.end()
+            span.end(type(error).__name__)
         raise
     if moves and (
         span := tracing.start_caused("forward", "INTERNAL", attributes, causes(source_id, before), started_ns)

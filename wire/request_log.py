@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from base.tracing import TRACEPARENT, traceparent_of
+from base.tracing import TRACEPARENT
 from http1 import Request, Response
 from http1.server import Handler
 from wire.endpoint import Call
@@ -68,7 +68,7 @@ def identify(request: Request, headers: Headers) -> None:
     chosen = headers.get(b"x-request-id")
     request.added.append((b"x-request-id", chosen if chosen and CHOSEN.fullmatch(chosen) else ids.next()))
     if request.span is not None:
-        headers[b"traceparent"] = traceparent_of(request.span).encode()
+        headers[b"traceparent"] = request.span.traceparent.encode()
         request.added.append((b"traceparent", headers[b"traceparent"]))
     elif (given := headers.get(b"traceparent")) and (found := TRACEPARENT.fullmatch(given.decode("latin-1"))):
         request.added.append((b"traceparent", f"00-{found[1]}-{secrets.token_hex(8)}-{found[3]}".encode()))

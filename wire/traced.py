@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from base.tracing import failed, tracing
+from collections.abc import Awaitable
+
+from base.tracing import tracing
 from http1 import Request, Response
+from http1.server import Answering
 from wire.hosts import PROBES
 from wire.observer import Observer
 from wire.request_log import context_of
@@ -12,26 +15,29 @@ from wire.request_log import context_of
 class Traced(Observer[None]):
     """Continues the trace of a caller, or begins one. A stream's span ends with the stream. Probes have no span."""
 
+    def __call__(self, request: Request) -> Answering | Awaitable[Answering]:
+        if not tracing.sampled(parent_of(request)) or path_of(request) in PROBES:
+            return self.handler(request)
+        return super().__call__(request)
+
     def began(self, request: Request) -> None:
-        if path_of(request) in PROBES:
-            return
-        given = request.header(b"traceparent")
-        parent = None if given is None else given.decode("latin-1")
-        if tracing.sampled(parent):
-            attributes = {"http.request.method": request.method, "url.path": path_of(request)}
-            request.span = tracing.start(request.method, "SERVER", attributes, parent)
+        attributes = {"http.request.method": request.method, "url.path": path_of(request)}
+        request.span = tracing.start(request.method, "SERVER", attributes, parent_of(request))
 
     def ended(self, request: Request, answer: Response | None, note: None) -> None:
-        if (span := request.span) is None:
-            return
+        span = request.span
         if route := context_of(request).route:
-            span.update_name(f"{request.method} {route}")
-            span.set_attribute("http.route", route)
-        if answer is not None:
-            span.set_attribute("http.response.status_code", answer.status)
-            if answer.status >= 500:
-                failed(span, str(answer.status))
-        span.end()
+            span.name = f"{request.method} {route}"
+            span.attributes["http.route"] = route
+        status = 0 if answer is None else answer.status
+        if status:
+            span.attributes["http.response.status_code"] = status
+        span.end(str(status) if status >= 500 else "")
+
+
+def parent_of(request: Request) -> str | None:
+    given = request.header(b"traceparent")
+    return None if given is None else given.decode("latin-1")
 
 
 def path_of(request: Request) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from base.tracing import EXPORTERS, is_installed
+from base.tracing import EXPORTERS, Tracing, is_installed
 from tests.api.clients import HttpClient
 from tests.instances import ROOT, WHOLE, Instance, start, until
 from tests.project.test_settings import GOOD
@@ -195,6 +195,24 @@ def test_a_variable_that_cannot_be_honoured_is_refused(name: str, value: str, to
     assert done.stderr.startswith(f"topics: Invalid {name}={value}: ")
     assert told in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("sampler", "decided"),
+    [("parentbased_traceidratio", [True, False, True]), ("traceidratio", [True, True, False])],
+)
+def test_a_share_decides_as_the_caller_or_by_the_trace(sampler: str, decided: list[bool]) -> None:
+    """All servers with one share sample the same traces, also those of new traces."""
+    here = Tracing()
+    here.configure(
+        {"OTEL_TRACES_EXPORTER": "console", "OTEL_TRACES_SAMPLER": sampler, "OTEL_TRACES_SAMPLER_ARG": "0.5"}
+    )
+    here.processor = object()
+    low, high = f"00-{'f' * 16}7{'f' * 15}-{CALLER}", f"00-{'0' * 15}18{'0' * 15}-{CALLER}"
+    assert [here.sampled(each) for each in (f"{low}-01", f"{low}-00", f"{high}-01")] == decided
+    assert {here.sampled() for _ in range(100)} == {True, False}
+    assert all(int(here.start("GET", "SERVER", {}).trace[16:], 16) < 2**63 for _ in range(100))
+    assert here.start("GET", "SERVER", {}, f"{low}-01").traceparent.startswith(f"00-{'f' * 16}7")
 
 
 @pytest.mark.parametrize("module", [*EXPORTERS.values(), "opentelemetry.nothing", "nothing.at.all"])

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from django.core.management import call_command
 from django.db import connection
@@ -104,6 +105,22 @@ def test_a_session_of_ones_own_needs_no_site(orders: None, ada: str, small: dict
 def test_the_import_of_the_source_finds_python_and_java(ada: str, tmp_path: Path) -> None:
     found = as_stranger(IMPORT, tmp_path, ada).split()
     assert found == [sys.executable, str(java_home(tmp_path))]
+
+
+def test_the_address_of_the_embedded_postgresql_is_found_as_printed(tmp_path: Path) -> None:
+    (command,) = (each for each in commands(PAGE) if each.startswith("export "))
+    (tmp_path / ".data").symlink_to(os.environ["TOPICS_DATA"])
+    given = {"PATH": os.environ["PATH"]}
+    said = subprocess.run(
+        ["sh", "-c", f'{command}\necho "$DATABASE_URL"'],
+        cwd=tmp_path,
+        env=given,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    with psycopg.connect(said.strip()) as found:
+        assert found.info.port == int(connection.get_connection_params()["port"])
 
 
 def test_the_jobs_work_as_printed(spark: SparkSession, orders: None, tmp_path: Path) -> None:

@@ -99,10 +99,11 @@ class Join(JoinOptions, kw_only=True):
 
 
 class Ping(Request, kw_only=True):
-    """Ask for a `pong`, after the answers that were sent before."""
+    """Ask for a `pong`, after the answers that were sent before. With `positions`, the pong has the seqs to resume from."""
 
     op: str
     request_id: RequestId = UNSET
+    positions: bool = False
 
 
 class Answered(NamedTuple):

@@ -13,6 +13,7 @@ from collections import deque
 from functools import partial
 from typing import Any, cast
 
+import msgspec
 from django.conf import settings
 from websockets.frames import CloseCode, Frame, Opcode
 from websockets.protocol import Protocol, State
@@ -22,7 +23,7 @@ from http1.deadlines import NEVER
 from http1.server import Server
 from sockets import commands, frames
 from sockets.command_log import CommandLog
-from sockets.commands import CALLS, NO_QUERY, Command
+from sockets.commands import CALLS, NO_QUERY, Command, Ping
 from sockets.frames import RequestId
 from sockets.lines import Line
 from sockets.memberships import Memberships
@@ -287,7 +288,7 @@ class Socket(asyncio.Protocol):
                 elif command.op == "join":
                     await self.join(command)
                 else:
-                    self.answer(frames.answer("pong", command.request_id))
+                    self.answer(frames.answer("pong", command.request_id, self.positions(command.body)))
         except Exception as error:
             known = self.refuse(error, command.request_id)
             status, code = known.status, known.code
@@ -323,6 +324,13 @@ class Socket(asyncio.Protocol):
         if self.subscriptions is None or not self.subscriptions.drop(topic):
             raise NotFound(f"this socket does not follow {topic!r}", topic=topic)
         self.answer(frames.answer("unsubscribed", command.request_id, b'{"topic":"%b"}' % topic.encode()))
+
+    def positions(self, ping: Ping) -> bytes:
+        """Returns the body of a pong."""
+        if not ping.positions:
+            return b"{}"
+        positions = self.subscriptions.positions() if self.subscriptions is not None else {}
+        return msgspec.json.encode({"positions": positions})
 
     async def join(self, command: Command) -> None:
         if self.is_lost:

@@ -99,6 +99,11 @@ class Subscriptions(Sender):
         self.to_read.drop(followed.position)
         return True
 
+    def positions(self) -> dict[str, int]:
+        """Returns the seq up to which each topic was sent. Records without a frame count: deleted ones, and the client's own."""
+        places = ((name, followed.position) for name, followed in self.followed.items())
+        return {name: position.seq for name, position in places if position.state is not State.GONE}
+
     def close(self) -> None:
         self.is_closed = True
         for name in list(self.followed):

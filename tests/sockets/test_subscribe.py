@@ -54,6 +54,22 @@ def test_it_shows_what_is_there_and_what_comes(api: Api, socket: Socket, topic: 
     assert [frame for frame in socket.frames if frame["op"] == "record"] == []
 
 
+def test_a_pong_has_the_seqs_to_resume_from(api: Api, socket: Socket, topic: str) -> None:
+    gone = new_name("ws")
+    api.done("PUT", f"/v0/topics/{gone}", {})
+    assert socket.ask("ping", positions=True)["positions"] == {}
+    socket.ask("subscribe", topics={topic: {}, gone: {}}, node="n1")
+    api.append(topic, {"data": 1}, {"data": 2, "node": "n1"}, {"data": 3, "node": "n1"})
+    assert read(socket, topic, 1) == [1]
+    until(
+        lambda: socket.ask("ping", positions=True)["positions"] == {topic: 3, gone: 0}, "the own records to be passed"
+    )
+    api.done("DELETE", f"/v0/topics/{gone}")
+    until(lambda: socket.ask("ping", positions=True)["positions"] == {topic: 3}, "the deleted topic to be left out")
+    assert "positions" not in socket.ask("ping")
+    assert socket.ask("ping", positions="all")["code"] == "invalid_request"
+
+
 def test_several_topics_have_starts_of_their_own(api: Api, socket: Socket, topic: str) -> None:
     other = new_name("ws")
     for name in (topic, other):

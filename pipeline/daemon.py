@@ -11,8 +11,8 @@ import sys
 
 from pyspark import daemon
 
-MODULES = ("pyarrow", "pyarrow.compute", "adbc_driver_postgresql.dbapi", "pyspark.worker")
-OURS = ("pipeline.source", "pipeline.batch", "pipeline.stream", "pipeline.sink")
+MODULES = ("pyarrow", "pyarrow.compute", "pyspark.worker")
+OURS = ("pipeline.source", "pipeline.batch", "pipeline.stream", "pipeline.sink", "pipeline.snapshot")
 
 
 if __name__ == "__main__":

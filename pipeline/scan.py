@@ -7,18 +7,12 @@ becomes a Python object.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import adbc_driver_postgresql
-import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
 import pyarrow.compute as pc
-from adbc_driver_manager import AdbcConnection, AdbcDatabase
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
 from pyspark.sql.datasource import (
     EqualTo,
     Filter,
@@ -39,6 +33,9 @@ from pipeline.database import Database
 from pipeline.extent import ONE, Extent, Part
 from topics.ranges import OWN_RECORDS
 
+if TYPE_CHECKING:
+    from pipeline.snapshot import Session
+
 EXPRESSIONS = {"hops": "cardinality(path)"}
 # Columns that follow from the part and other columns, if all records of the part are the topic's own.
 OWN = frozenset(("topic", "home_topic", "home_topic_id", "home_seq", "hops"))
@@ -49,8 +46,6 @@ SELECT {columns} FROM topic_log_range({topic}, {first}, {last}) log WHERE {condi
 CHECK = "SELECT pipeline_check({topic}, {id}, {floor}, {first})"
 # Selects the reason of a loss, and the first seq that a crash took from the reader.
 LOSS = "SELECT pipeline_loss({topic}, {id}, {after}, {upto}), topic_lost_from({id}, {after})"
-SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"  # the check and the rows use one snapshot
-BATCH_BYTES = 2 * 1024 * 1024
 MOST_SEQS = 100_000  # per batch of generated seqs
 OPERATORS: dict[type[Filter], str] = {
     EqualTo: "=",
@@ -63,7 +58,6 @@ OPERATORS: dict[type[Filter], str] = {
     IsNull: "IS NULL",
     IsNotNull: "IS NOT NULL",
 }
-DATA_EXCEPTION = "22000"  # the SQLSTATE of pipeline_check
 PUSHED = {"seq": int, "ts": int, "tag": str, "node": str}  # columns, and the types of their values
 
 
@@ -128,49 +122,6 @@ def planned(topic: Extent, parts: Iterable[Part]) -> list[Range]:
     return [Range(topic.name, topic.id, topic.floor, topic.holes, part.first, part.last) for part in parts]
 
 
-class Session:
-    """A read-only transaction of one snapshot."""
-
-    def __init__(self, cursor: adbc.Cursor) -> None:
-        self.cursor = cursor
-
-    def row(self, statement: sql.Composed) -> tuple[Any, ...]:
-        """Returns the only row of a statement, or () if there is none. Raises adbc.Error."""
-        self.cursor.execute(statement.as_string())
-        return self.cursor.fetchone() or ()
-
-    def batches(self, statement: sql.Composed) -> Iterator[pa.RecordBatch]:
-        self.cursor.execute(statement.as_string())
-        yield from self.cursor.fetch_record_batch()
-
-
-@cache
-def types(where: str) -> AdbcDatabase:
-    """Returns ADBC's database: the address and the types of PostgreSQL, without a connection. Raises adbc.Error.
-
-    To read the types takes 45 ms of processor time, and a connection takes 3 ms. So a worker reads the types once.
-    """
-    return adbc_driver_postgresql.connect(where)
-
-
-class Kept:
-    """Stands for a database that stays open, because a connection closes its database."""
-
-    def close(self) -> None:
-        pass
-
-
-@contextmanager
-def snapshot(database: Database) -> Iterator[Session]:
-    """Opens a session. Raises adbc.Error."""
-    where = make_conninfo(database.dsn, application_name="topics pipeline")
-    opened = AdbcConnection(types(where))
-    with adbc.Connection(Kept(), opened) as connection, connection.cursor() as cursor:
-        cursor.execute(SNAPSHOT)
-        cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(BATCH_BYTES)})
-        yield Session(cursor)
-
-
 @dataclass(frozen=True)
 class Scan:
     """How to read ranges: the database, the columns, the filters, and the handling of losses.
@@ -191,6 +142,8 @@ class Scan:
             for batch in consecutive(part):
                 yield self.completed(batch, part)
             return
+        from pipeline.snapshot import snapshot  # a process that only plans reads does not load ADBC
+
         with snapshot(self.database) as session:
             if self.fail_on_data_loss:
                 self.check(session, part)
@@ -262,13 +215,9 @@ class Scan:
             check_loss(session.row, part.topic, part.topic_id, part.first - 1, part.last)
             return
         wanted = {"topic": part.topic, "id": part.topic_id, "floor": part.floor, "first": part.first}
-        try:
-            session.row(sql.SQL(CHECK).format(**{name: sql.Literal(value) for name, value in wanted.items()}))
-        except adbc.Error as error:
-            if error.sqlstate != DATA_EXCEPTION:
-                raise
-            told = str(error).partition("ERROR:")[2].strip().splitlines()[0]
-            raise DataLoss(f"{told}; failOnDataLoss=false accepts that") from error
+        told = session.refusal(sql.SQL(CHECK).format(**{name: sql.Literal(value) for name, value in wanted.items()}))
+        if told is not None:
+            raise DataLoss(f"{told}; failOnDataLoss=false accepts that")
 
 
 def consecutive(part: Range) -> Iterator[pa.RecordBatch]:

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from watch.batch import Batch, Part
 from watch.reading import Reading, View
 
-# A read waits for so many times as long as the streams took to take up the last read. So the streams of one topic use at most
-# half of the event loop, and the frames of a busy topic have more records. If the loop has time, a read does not wait.
-PACE = 1.0
+# A read waits for so many times as long as the streams took to take up the last read. So the streams of one topic use at most a
+# quarter of the event loop, and the frames of a busy topic have more records. If the loop has time, a read does not wait.
+PACE = 3.0
 LONGEST_PAUSE_SECONDS = 0.03
 
 

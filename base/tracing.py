@@ -85,11 +85,8 @@ class Tracing:
 
     def __init__(self) -> None:
         self.exporter, self.is_on = "none", False
-        self.follows, self.share, self.bound = (
-            True,
-            1.0,
-            2**64,
-        )  # the share as a bound of the lower half of a trace's id
+        self.follows, self.share = True, 1.0
+        self.bound = 2**64  # the share, as a bound of the lower half of a trace's id
         self.processor: Any = None
 
     def configure(self, environment: Mapping[str, str]) -> None:

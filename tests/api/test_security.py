@@ -189,6 +189,7 @@ STRINGS: dict[Endpoint, dict[str, Any]] = {
         "records.$node": None,
         "records.$topic": None,
         "tombstone.reason": None,
+        "losses.site": None,
         "config.type": None,
         "config.discard": None,
         "config.durability": None,

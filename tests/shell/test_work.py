@@ -17,7 +17,11 @@ from tests.api.clients import HttpClient
 from tests.instances import ROOT, Instance, until
 from tests.shell.conftest import Shell
 
-SAY = 'import os, sys; print(os.environ["TOPICS_JOB_SEQ"], os.environ["TOPICS_JOB_TAG"], sys.stdin.read().strip(), flush=True)'
+# One write for each line, because several commands write to one file.
+SAY = """
+import os, sys
+sys.stdout.write("{TOPICS_JOB_SEQ} {TOPICS_JOB_TAG} ".format(**os.environ) + sys.stdin.read().strip() + "\\n")
+"""
 
 
 @pytest.fixture

@@ -119,9 +119,8 @@ class SocketReader(Hand):
                 try:
                     message = socket.recv(1)
                 except TimeoutError:
-                    if self.stage.ending.is_set():
-                        return  # no frame tells of deleted records behind the last one, but the next subscription does
-                    socket.send('{"op": "ping"}')
+                    # No frame tells of deleted records behind the last one, but a pong does.
+                    socket.send('{"op": "ping", "positions": true}')
                     message = socket.recv(DEADLINE)
                 self.note(json.loads(message))
 
@@ -137,7 +136,10 @@ class SocketReader(Hand):
                 self.histories[frame["topic"]].reached(frame["head_seq"], frame["head_seq"])
             case "error":
                 raise Unanswered(frame["message"])
-            case "subscribed" | "pong":
+            case "pong":
+                for topic, seq in frame["positions"].items():
+                    self.histories[topic].reached(seq)
+            case "subscribed":
                 pass
             case _:
                 self.evidence.trouble(self.name, f"{frame}")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -15,6 +15,8 @@ from base.errors import TopicsError
 from base.refusal import Refusal
 from shell.remote import Remote
 from shell.server import Server, listed, path
+
+C = TypeVar("C", bound=Callable[..., Any])
 
 COMPLETION_SECONDS = 2  # seconds to look up names; after them, no name is offered
 MOST_OFFERED = 200
@@ -155,6 +157,13 @@ def names(server: Server, kind: str, prefix: str, context: click.Context) -> lis
 
 
 TOPIC, ROUTER, CURSOR, GROUP, SCHEDULE = map(Named, ("topic", "router", "cursor", "group", "schedule"))
+SEQ = click.IntRange(0, 2**63 - 1)
+
+
+def seqs(help: str) -> Callable[[C], C]:
+    """Returns the option --seq of a command that takes single records. `help`: what the command does with a record."""
+    numbers = click.IntRange(1, 2**63 - 1)
+    return click.option("--seq", "seqs", type=numbers, multiple=True, help=f"{help}. You can repeat the option")
 
 
 as_json = click.option("--json", "is_json", is_flag=True, help="print the API's answer, one JSON object per line")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from shell.answers import print_deleted, print_json, print_listed, print_one
-from shell.calls.topics import SEQ
-from shell.command import CURSOR, TOPIC, Connection, as_json
+from shell.command import CURSOR, SEQ, TOPIC, Connection, as_json
 from shell.server import ask, listed, path
 from shell.table import Column
 

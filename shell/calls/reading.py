@@ -11,7 +11,7 @@ from shell import reading
 from shell.answers import print_listed
 from shell.calls.append import encoding
 from shell.calls.topics import predicate
-from shell.command import TOPIC, Connection, as_json
+from shell.command import SEQ, TOPIC, Connection, as_json
 from shell.follower import Follower
 from shell.lines import Shape
 from shell.printing import Tail, line_of, say
@@ -19,7 +19,6 @@ from shell.progress import Progress
 from shell.server import listed, path
 from shell.table import Column
 
-SEQ = click.IntRange(0, 2**63 - 1)
 TOPICS = (
     Column("RECORDS", "count", ">14"),
     Column("BYTES", "bytes", ">16"),

@@ -11,7 +11,7 @@ from base.refusal import Refusal
 from base.units import counted
 from shell.answers import print_json
 from shell.calls.topics import predicate
-from shell.command import TOPIC, Connection, as_json
+from shell.command import TOPIC, Connection, as_json, seqs
 from shell.server import Server, ask, path
 
 MOST_LETTERS = 1_000  # of one call
@@ -20,13 +20,7 @@ MOST_LETTERS = 1_000  # of one call
 @click.argument("topic", metavar="NAME", type=TOPIC)
 @click.option("--queue", metavar="NAME", help="move the letters of this queue alone (default: of all queues)")
 @click.option("--match", metavar="TAG", help='only letters with this tag, or a predicate: ["tag", "Glob", "order:*"]')
-@click.option(
-    "--seq",
-    "seqs",
-    type=click.IntRange(1, 2**63 - 1),
-    multiple=True,
-    help="move the letter with this seq. You can repeat the option",
-)
+@seqs("move the letter with this seq")
 @click.option("--appended-by", metavar="NODE", help="move the letters of jobs that this node appended")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="most letters to move (default: all)")
 @click.option("--dry-run", is_flag=True, help="count the letters, and change nothing")

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from shell.answers import print_deleted, print_listed, print_one, print_put
-from shell.calls.topics import SEQ, predicate
-from shell.command import ROUTER, TOPIC, Connection, as_json
+from shell.calls.topics import predicate
+from shell.command import ROUTER, SEQ, TOPIC, Connection, as_json
 from shell.server import ask, listed, path
 from shell.table import Column
 

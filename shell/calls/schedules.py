@@ -55,7 +55,7 @@ class Time(click.ParamType):
 
 
 class Json(click.ParamType):
-    """A JSON value, whose text stays as it was typed."""
+    """A JSON value. The server gets the text as the user typed it."""
 
     name = "json"
 
@@ -72,7 +72,9 @@ class Json(click.ParamType):
 @click.argument("topic", metavar="QUEUE", type=TOPIC)
 @click.argument("schedule", metavar="NAME", type=SCHEDULE)
 @click.option(
-    "--cron", metavar="LINE", help="five fields in quotes: minute, hour, day, month, weekday. Without it, one job comes"
+    "--cron",
+    metavar="LINE",
+    help="five fields in quotes: minute, hour, day, month, weekday. Without a cron line, one job comes",
 )
 @click.option("--timezone", metavar="NAME", help="timezone of the cron line, such as Europe/Berlin (default UTC)")
 @click.option(

@@ -10,11 +10,10 @@ import msgspec
 
 from base.errors import TopicsError
 from shell.answers import print_json, print_one, print_put
-from shell.command import TOPIC, Connection, as_json
+from shell.command import SEQ, TOPIC, Connection, as_json, seqs
 from shell.server import ask, path
 
 AMOUNT = click.IntRange(0, 2**62)
-SEQ = click.IntRange(0, 2**63 - 1)
 
 
 @click.argument("topic", metavar="NAME", type=TOPIC)
@@ -107,13 +106,7 @@ def confirm(connection: Connection, topic: str) -> None:
 @click.argument("topic", metavar="NAME", type=TOPIC)
 @click.option("--before-seq", type=SEQ, metavar="SEQ", help="delete records below this seq")
 @click.option("--match", metavar="TAG", help='delete records with this tag, or a predicate: ["tag", "Glob", "order:*"]')
-@click.option(
-    "--seq",
-    "seqs",
-    type=click.IntRange(1, 2**63 - 1),
-    multiple=True,
-    help="delete the record with this seq. You can repeat the option",
-)
+@seqs("delete the record with this seq")
 @as_json
 @click.pass_obj
 def trim(connection: Connection, topic: str, match: str | None, is_json: bool, **chosen: Any) -> None:
@@ -121,7 +114,9 @@ def trim(connection: Connection, topic: str, match: str | None, is_json: bool, *
     wanted = {**chosen, "seqs": chosen["seqs"] or None, "match": predicate(match)}
     given = {name: value for name, value in wanted.items() if value is not None}
     if not given or ("seqs" in given and len(given) > 1):
-        raise click.UsageError("send --seq, --before-seq or --match. The last two together: a record must meet both")
+        raise click.UsageError(
+            "send --seq, --before-seq or --match. With --before-seq and --match, a record must meet both"
+        )
     answer = ask(connection.server, "POST", path("topics", topic, "delete"), None, given)
     if is_json:
         print_json(answer)

@@ -2,7 +2,7 @@
 
 OpenTelemetry's library takes 7 µs for a span that is not sampled, a tenth of a call's time. So `sampled` decides before a span
 exists, and each span that begins is exported. The library takes 120 µs for one sampled span between other work, because its code
-is in no cache. So a span is a small object of our own, and the thread that exports converts many of them at once.
+is in no cache. So a span is a small object of our own, and the exporter's thread converts a batch of spans.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Attributes = Mapping[str, str | int]
 
 
 class Span:
-    """A span that is exported after its end. Its caller can change the name and the attributes until then."""
+    """A span. The exporter gets the span at its end. Until then, the caller can change the name and the attributes."""
 
     __slots__ = (
         "attributes",
@@ -71,7 +71,7 @@ class Span:
 
     @property
     def traceparent(self) -> str:
-        """The header for the parts of the trace that this span causes."""
+        """The header for calls within this span."""
         return f"00-{self.trace}-{self.id}-01"
 
     def end(self, error: str = "") -> None:
@@ -85,8 +85,8 @@ class Tracing:
 
     def __init__(self) -> None:
         self.exporter, self.is_on = "none", False
-        self.follows, self.share = True, 1.0
-        self.bound = 2**64  # the share, as a bound of the lower half of a trace's id
+        self.follows = True
+        self.bound = 2**64  # a trace is sampled if the lower half of its id is below: the share of 1.0
         self.processor: Any = None
 
     def configure(self, environment: Mapping[str, str]) -> None:
@@ -112,8 +112,8 @@ class Tracing:
                 f"Invalid OTEL_TRACES_SAMPLER={sampler}: expected one of {', '.join(SAMPLERS)}, each also after parentbased_."
             )
         self.follows = name != sampler
-        self.share = SHARES[name] if name in SHARES else share_of(given("OTEL_TRACES_SAMPLER_ARG", "1.0"))
-        self.bound = round(self.share * 2**64)
+        share = SHARES[name] if name in SHARES else share_of(given("OTEL_TRACES_SAMPLER_ARG", "1.0"))
+        self.bound = round(share * 2**64)
         if not is_installed(EXPORTERS[self.exporter]):
             raise Refusal(
                 "OTEL_… asks for traces, but OpenTelemetry is absent: run pip install 'topics[otel]', "
@@ -146,7 +146,7 @@ class Tracing:
             return False
         if parent is not None and (found := TRACEPARENT.fullmatch(parent)):
             return int(found[3], 16) & 1 == 1 if self.follows else int(found[1][16:], 16) < self.bound
-        return random.random() < self.share
+        return random.getrandbits(64) < self.bound
 
     def start(
         self,
@@ -166,7 +166,7 @@ class Tracing:
         return Span(self.processor, name, kind, {**attributes}, trace, caller, links, started_ns or time.time_ns())
 
     def new_trace(self) -> str:
-        """Returns an id that samplers with the same share sample, too: they compare its lower half with the share."""
+        """Returns the id of a sampled trace. Samplers of other servers with the same share sample this trace, too."""
         return f"{random.getrandbits(64) or 1:016x}{random.randrange(max(1, self.bound)):016x}"
 
     def start_caused(

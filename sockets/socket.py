@@ -365,15 +365,20 @@ class Socket(asyncio.Protocol):
     def may_send(self) -> bool:
         return not self.is_slow
 
+    @property
+    def takes_frames(self) -> bool:
+        """Whether the socket is not closing."""
+        return self.protocol.state is State.OPEN and not self.is_lost
+
     def send(self, payload: bytes) -> None:
         """Sends a text frame, unless the socket is closing."""
-        if self.protocol.state is State.OPEN and not self.is_lost:
+        if self.takes_frames:
             self.protocol.send_text(payload)
             self.flush()
 
     def answer(self, payload: bytes) -> None:
-        """Sends the answer to a command. Answers of one step of the event loop leave in one write, and a batch has many."""
-        if self.protocol.state is State.OPEN and not self.is_lost:
+        """Sends the answer to a command. The answers of one step of the event loop leave in one write."""
+        if self.takes_frames:
             self.protocol.send_text(payload)
             if not self.is_flush_due:
                 self.is_flush_due = True
@@ -382,18 +387,18 @@ class Socket(asyncio.Protocol):
     def flush(self) -> None:
         """Writes all frames so far, in order."""
         self.is_flush_due = False
-        frames = self.protocol.data_to_send()
-        if not frames or self.is_lost:
+        unsent = self.protocol.data_to_send()
+        if not unsent or self.is_lost:
             return
-        self.transport.write(b"".join(frames))
-        if not frames[-1]:  # the library ends our side after a close frame
+        self.transport.write(b"".join(unsent))
+        if not unsent[-1]:  # the library ends our side after a close frame
             self.linger()
 
     # -- The end ------------------------------------------------------------------------------------------------------
 
     def close(self, code: int, reason: str) -> None:
         """Sends a close frame. Then the socket ends soon, whether the client answers or not."""
-        if self.protocol.state is State.OPEN and not self.is_lost:
+        if self.takes_frames:
             self.protocol.fail(code, reason[:LONGEST_REASON])
             self.flush()
 

@@ -1,7 +1,7 @@
-"""A consumer group under load whose members leave, join and die. The clients run in a separate process.
+"""A consumer group under load. Members leave, join and die. The clients run in a separate process.
 
-A member commits what has arrived, one commit at a time. The latency of a record is the time from the request of its append to its
-last delivery. So the longest latency is the longest pause of a share, and a record that is delivered again counts with its pause.
+A member commits the records that have arrived, one commit at a time. The latency of a record is the time from the request of its
+append to its last delivery. So the longest latency is the longest pause of a share. A repeated delivery counts with its pause.
 """
 
 from __future__ import annotations
@@ -29,10 +29,8 @@ TAGS, SESSION_MS = 1_000, 2_000
 QUIET_SECONDS, EVERY = 5.0, 0.5  # seconds without a change of members, and between two changes
 DEATHS = 3
 ASKED_MS = 1_000  # the longest pause of a share. The shares of a dead member also wait for the end of its session
-WAITING, ASKED_RATE = (
-    100_000,
-    10_000,
-)  # records that a new group finds, and how many of them one member gets in a second
+WAITING = 100_000  # records that a new group finds
+ASKED_RATE = 10_000  # of them that one member gets in a second
 RECORD = b"event: record\ndata: "
 DATA = b"\ndata: "
 
@@ -118,7 +116,7 @@ class Member(asyncio.Protocol):
         await exchange(*self.calls, "POST", f"{self.group.path}/{what}", body)
 
     async def leave(self) -> None:
-        """Commits what has arrived, and leaves."""
+        """Commits the records that have arrived, and leaves."""
         self.transport.abort()
         self.is_leaving = True
         self.arrived.set()
@@ -193,11 +191,11 @@ class Group:
         """Some members die, and new ones join after the end of the sessions."""
         for _ in range(DEATHS):
             self.members.pop(0).die()
-            await asyncio.sleep(SESSION_MS / 1000 + 2)  # the other members also read what waited
+            await asyncio.sleep(SESSION_MS / 1000 + 2)  # the other members also read the waiting records
             await self.add()
 
     async def latencies(self, work: Coroutine[Any, Any, None]) -> Callable[[], list[float]]:
-        """Returns a function that returns the latencies of the records that are sent during this work."""
+        """Does this work. Returns a function for the latencies of the records that were sent meanwhile."""
         since = time.monotonic()
         await work
         until = time.monotonic()

@@ -1,7 +1,7 @@
 """The CPU time that traces of OpenTelemetry add to a request, at the usual share of 1 %.
 
-An instance without traces and one with traces get the same load at the same time, so that other work on the machine costs both
-the same. A figure is the median of such pairs. The instance exports its spans to a collector in this process.
+An instance without traces and one with traces get the same load at the same time. So other work on the machine costs both the
+same. A figure is the median of many pairs. The instance exports its spans to a collector in this process.
 """
 
 from __future__ import annotations

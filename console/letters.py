@@ -71,7 +71,7 @@ def row(letter: Letter) -> LetterRow:
 
 
 def handle(request: HttpRequest, name: str, dead: str | None) -> None:
-    """Does what the pressed button says, and tells the user the outcome. Raises BadRequest or PermissionDenied."""
+    """Redrives or drops the counted letters, and tells the user the outcome. Raises BadRequest or PermissionDenied."""
     action, through = request.POST.get("action", ""), whole(request.POST.get("through", ""))
     if dead is None or through is None or action not in PERMISSIONS:
         raise BadRequest("the form is incomplete: open the page again")
@@ -86,7 +86,7 @@ def handle(request: HttpRequest, name: str, dead: str | None) -> None:
 
 
 def counted_letters(name: str, dead: str, after: int, through: int) -> Letters:
-    """Returns the letters that the user saw counted, without those that came or went since."""
+    """Returns the letters of the count on the page. Letters that came or went since are left out."""
     chosen = run(choose(dead, Choice(queue=name, from_seq=after), now_ms()))
     return chosen._replace(letters=[each for each in chosen.letters if each.seq <= through])
 

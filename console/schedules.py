@@ -37,8 +37,8 @@ class ScheduleForm(RecordForm):
         required=False,
         help_text="Minute, hour, day, month, weekday, for example 0 3 * * *. Empty: one job.",
     )
-    timezone = forms.CharField(initial="UTC", help_text="Of the cron line, for example Europe/Berlin.")
-    not_before = TimeField(help_text="Of the job, or with a cron line the first time at which a job may come.")
+    timezone = forms.CharField(initial="UTC", help_text="The timezone of the cron line, for example Europe/Berlin.")
+    not_before = TimeField(help_text="The time of the job. With a cron line, no job comes before this time.")
     field_order = ("name", "cron", "timezone", "not_before")
 
     def clean_not_before(self) -> int | None:

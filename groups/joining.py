@@ -54,8 +54,8 @@ class JoinOptions(Request):
     """The member's session ends after so many milliseconds without a commit, if records wait for a commit or the stream is
     closed. Its shares then go to other members."""
     max_in_flight: Annotated[int, Meta(ge=1, le=100_000)] = 1000
-    """The stream pauses while so many records wait for a commit. One read, up to 256 records, can exceed this. With
-    a larger `max_in_flight`, a read has up to so many records, but at most 1000."""
+    """The stream pauses while so many records wait for a commit. One read can exceed the number. A read has up to `max_in_flight`
+    records, but at least 256 and at most 1000."""
     partitions: Annotated[int, Meta(ge=1, le=MOST_PARTITIONS)] | None = None
     """Number of shares of the group. 64 for a new group."""
     partition_by: str | None = None

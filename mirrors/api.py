@@ -44,9 +44,9 @@ class SiteShown(msgspec.Struct):
     lost: int
     """Number of seqs that the site had lost before a handover: an upper bound for the lost records."""
     lost_ts: int | None
-    """Time of the last handover with such a loss, in milliseconds since the epoch. Null: none."""
+    """Time of the last handover with a loss, in milliseconds since the epoch. Null: none."""
     losses: Sequence[sites.Loss]
-    """The last such losses, up to 100, the oldest first."""
+    """The last 100 losses, the oldest first."""
     updated_ts: int
     """Time of the last change, in milliseconds since the epoch."""
 

@@ -5,8 +5,8 @@ neither a repeated handover nor a second process of a mirror appends a record tw
 of an origin arrive in order on each way, so the topic compares each seq with the last one.
 
 If the source lost records before the mirror read them, readers here get a tombstone `source_trim`, as they do behind a router.
-Its seqs are a piece of the log without a record. A loss names the site that lost the records, and the last lost seq there. So a
-loss on several ways is told once, and no loss returns to its site.
+Its seqs are a piece of the log without a record. A loss names its site, and the last lost seq there. So
+readers get a loss of several ways once, and no loss returns to its site.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ PATH = [MIRROR_STAMP]  # of the piece of a loss. No router has this name, so eac
 
 
 class LossOf(msgspec.Struct, forbid_unknown_fields=True):
-    """A loss that the source has told its readers, and that another site had."""
+    """A loss of another site. The source has told it to its readers."""
 
     site: str
-    """Name of the site that lost the records."""
+    """Name of the site with the loss."""
     lost_seq: LostSeq
     """The last lost seq at the site."""
 
@@ -68,7 +68,7 @@ class Handover(Request):
     tombstone: CopiedTombstone | None = None
     """The `tombstone` of the diff. Readers of the topic get a tombstone `source_trim`."""
     losses: list[LossOf] = []
-    """The losses of `GET …/mirror` at the source whose `told_seq` is above `from_seq`, up to `gap_to`."""
+    """Losses in `GET …/mirror` of the source: each with a `told_seq` above `from_seq`, up to `gap_to`."""
     create: bool = True
     """True: the handover creates an absent topic. False: if the topic is absent, the answer is 404."""
     config: Config | None = None

@@ -40,7 +40,7 @@ class Loss(msgspec.Struct):
     lost_seq: int
     """The last lost seq at the site."""
     told_seq: int
-    """The last seq of the tombstone that readers of this topic get."""
+    """The last seq of the tombstone in this topic."""
 
 
 class Site(NamedTuple):

@@ -1,4 +1,4 @@
-"""Read-only transactions whose rows come as Arrow batches, by ADBC."""
+"""Read-only transactions. ADBC returns their rows as Arrow batches."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ IS_WHOLE = """
 (SELECT h.holes_seq < {start} AND h.floor_seq < {start} AND t.ttl_ms = 0
    FROM topics_topichead h JOIN topics_topic t ON t.id = h.topic_id WHERE t.id = {id})"""
 # The own records of a `part` (first, last). If each seq from `start` on still has its record, the first branch returns them. Then
-# count and seqs need only the primary key. The conditions on `start` hold for all rows or for none, so PostgreSQL evaluates them
-# once and runs only one branch.
+# count and seqs need only the primary key. PostgreSQL evaluates the conditions on `start` once, because no row changes them, and
+# runs only one branch.
 PART_RECORDS = f"""
 SELECT * FROM topics_record
  WHERE topic_id = {{id}} AND seq BETWEEN part.first AND part.last AND NOT volatile AND {IS_WHOLE}

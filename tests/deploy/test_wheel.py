@@ -18,9 +18,9 @@ import pytest
 from tests.instances import OURS, ROOT, Instance, free_port
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-INCLUDED = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"][
-    "force-include"
-]  # files that are elsewhere in the wheel
+WHEEL = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
+INCLUDED = WHEEL["force-include"]  # files that have another place in the wheel
+UNPACKED = {"bench", "examples", "tests"}  # packages that the wheel leaves out
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in OURS and name != "PYTHONPATH"}
 
 
@@ -68,14 +68,9 @@ def instance(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def test_the_wheel_has_every_file_that_runs_and_no_other(wheel: Path) -> None:
-    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split(
-        "\n"
-    )
-    packages = {file.split("/")[0] for file in tracked if file.endswith("/__init__.py")} - {
-        "bench",
-        "examples",
-        "tests",
-    }
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    tracked = listed.stdout.splitlines()
+    packages = {file.split("/")[0] for file in tracked if file.endswith("/__init__.py")} - UNPACKED
     wanted = {file for file in tracked if file.split("/")[0] in packages}
     for source, place in INCLUDED.items():
         wanted |= {

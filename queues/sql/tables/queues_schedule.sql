@@ -21,5 +21,5 @@ CREATE TABLE queues_schedule (
 -- A worker process finds the due schedules.
 CREATE INDEX queues_schedule_by_try ON queues_schedule (try_ts);
 
--- The overview of the console finds the schedules whose jobs a queue refuses.
+-- The overview of the console finds schedules with a refused job.
 CREATE INDEX queues_schedule_by_refusal ON queues_schedule (topic_id) WHERE error IS NOT NULL;

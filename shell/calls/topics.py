@@ -115,7 +115,7 @@ def trim(connection: Connection, topic: str, match: str | None, is_json: bool, *
     given = {name: value for name, value in wanted.items() if value is not None}
     if not given or ("seqs" in given and len(given) > 1):
         raise click.UsageError(
-            "send --seq, --before-seq or --match. With --before-seq and --match, a record must meet both"
+            "send --seq, --before-seq or --match. --seq stands alone. With the other two, a record must meet both"
         )
     answer = ask(connection.server, "POST", path("topics", topic, "delete"), None, given)
     if is_json:

@@ -31,12 +31,14 @@ def find(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
 class Request:
     """One request of a connection. `context`, `span` and `state` belong to the handler. A connection's requests share `state`.
 
+    `by_name`: the headers by name, with the last value of a repeated header.
     `added`: more headers of the answer, whichever part of the server makes the answer.
     """
 
     __slots__ = (
         "added",
         "body",
+        "by_name",
         "context",
         "headers",
         "is_upgrade",
@@ -63,6 +65,7 @@ class Request:
         state: dict[str, Any] | None = None,
     ) -> None:
         self.method, self.target, self.headers, self.body = method, target, headers, body
+        self.by_name = dict(headers)
         self.version, self.keep_alive, self.is_upgrade, self.origin = version, keep_alive, is_upgrade, origin
         self.state = {} if state is None else state
         self.added: Headers = []
@@ -70,7 +73,7 @@ class Request:
         self.span: Any = None
 
     def header(self, name: bytes) -> bytes | None:
-        return find(self.headers, name)
+        return self.by_name.get(name)
 
 
 class Response:

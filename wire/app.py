@@ -100,7 +100,7 @@ class App:
             request.target = ORIGIN.sub(b"", request.target, count=1) or b"/"
         raw, _, query = request.target.partition(b"?")
         path, stream, socket, found = self.targets(raw) if len(raw) <= LONGEST_PATH else self.look_up(raw)
-        headers = dict(request.headers)
+        headers = request.by_name
         request.added.append((b"date", date(int(time.time()))))
         identify(request, headers)
         if (error := hosts.refused(path, headers.get(b"host", b""))) is not None:

@@ -36,7 +36,7 @@ class Traced(Observer[None]):
 
 
 def parent_of(request: Request) -> str | None:
-    given = request.header(b"traceparent")
+    given = request.by_name.get(b"traceparent")
     return None if given is None else given.decode("latin-1")
 
 

@@ -28,6 +28,7 @@ from sockets.frames import RequestId
 from sockets.lines import Line
 from sockets.memberships import Memberships
 from sockets.subscriptions import Subscriptions
+from sockets.texts import whole_texts
 from watch.outflow import UNSENT_BYTES, outflows
 from watch.registry import Registry
 from wire import limits, metrics, shutdown
@@ -126,10 +127,16 @@ class Socket(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.was_pinged = False
         self.arrived += len(data)
-        self.protocol.receive_data(data)
-        for frame in cast(list[Frame], self.protocol.events_received()):
-            self.take(frame)
-        self.flush()
+        if self.is_between_frames and self.protocol.state is State.OPEN:
+            texts, rest = whole_texts(data, settings.TOPICS_MAX_BODY_BYTES)
+            for text in texts:
+                self.take_text(text)
+            data = data[rest:]
+        if data:
+            self.protocol.receive_data(data)
+            for frame in cast(list[Frame], self.protocol.events_received()):
+                self.take(frame)
+            self.flush()
         self.count_partial()
         self.mark()
         self.work()
@@ -139,7 +146,7 @@ class Socket(asyncio.Protocol):
         if self.protocol.state is not State.OPEN:
             return
         limits = self.server.limits
-        if self.protocol.current_size is None and not self.protocol.reader.buffer:
+        if self.is_between_frames:
             self.arrived, self.deadline = 0, self.loop.time() + PING_SECONDS
         elif self.arrived == 0 or self.arrived >= limits.upload_grace_seconds * limits.upload_bytes_a_second:
             self.begin_period()
@@ -186,34 +193,50 @@ class Socket(asyncio.Protocol):
 
     # -- Messages -----------------------------------------------------------------------------------------------------
 
+    @property
+    def is_between_frames(self) -> bool:
+        """Whether the next byte begins a message or a control frame between two messages."""
+        return self.protocol.current_size is None and not self.protocol.reader.buffer
+
+    def take_text(self, text: bytes) -> None:
+        """Takes a message, unless the socket is closing."""
+        if self.protocol.state is not State.OPEN:
+            return
+        try:
+            if not text.isascii():
+                text.decode()
+        except UnicodeDecodeError:
+            self.refuse_text()
+        else:
+            self.inbox.append(text)
+            self.arrived = 0
+
     def take(self, frame: Frame) -> None:
         """Takes a frame. The library itself answers pings and the close frame, and refuses invalid frames."""
         if frame.opcode is Opcode.BINARY:
             self.close(CloseCode.UNSUPPORTED_DATA, "a command is a text frame")
-        if frame.opcode not in (Opcode.TEXT, Opcode.CONT) or self.protocol.state is not State.OPEN:
-            return
-        try:
-            self.check_text(frame)
-        except UnicodeDecodeError:
-            self.close(CloseCode.INVALID_DATA, "the text is not UTF-8")
-            return
-        if not frame.fin or self.partial:
-            self.partial += frame.data
-        if frame.fin:
-            self.inbox.append(bytes(self.partial or frame.data))
-            self.partial.clear()
-            self.arrived = 0
+        elif frame.opcode in (Opcode.TEXT, Opcode.CONT):
+            if frame.fin and self.decoder is None:
+                self.take_text(bytes(frame.data))
+            elif self.protocol.state is State.OPEN:
+                self.take_fragment(frame)
 
-    def check_text(self, frame: Frame) -> None:
-        """Raises UnicodeDecodeError for a text that is not UTF-8, also in the middle of a message in fragments."""
-        if frame.fin and self.decoder is None:
-            if not bytes(frame.data).isascii():
-                bytes(frame.data).decode()
-            return
+    def take_fragment(self, frame: Frame) -> None:
+        """Takes a frame of a message in fragments. A fragment that is not UTF-8 is refused before the end of the message."""
         self.decoder = self.decoder or UTF8()
-        self.decoder.decode(frame.data, frame.fin)
+        try:
+            self.decoder.decode(frame.data, frame.fin)
+        except UnicodeDecodeError:
+            self.refuse_text()
+            return
+        self.partial += frame.data
         if frame.fin:
-            self.decoder = None
+            self.inbox.append(bytes(self.partial))
+            self.partial.clear()
+            self.decoder, self.arrived = None, 0
+
+    def refuse_text(self) -> None:
+        self.close(CloseCode.INVALID_DATA, "the text is not UTF-8")
 
     def count_partial(self) -> None:
         """Counts the bytes of an incomplete message among the bodies of this process. Closes the socket if it has too many."""
@@ -270,9 +293,7 @@ class Socket(asyncio.Protocol):
         line.add(command.kind, partial(self.start, command, len(message), started))
 
     def start(self, command: Command, size: int, started: float) -> None:
-        task = self.loop.create_task(self.run(command, size, started))
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        self.tasks.add(self.loop.create_task(self.run(command, size, started)))
 
     async def run(self, command: Command, size: int, started: float) -> None:
         """Runs a command to its answer. A command runs to its end even if the client has disconnected, as with HTTP."""
@@ -299,6 +320,7 @@ class Socket(asyncio.Protocol):
             if self.log is not None:
                 self.log.note(route, command.request_id, started, begun, status, code, body)
             self.answered(command.line)
+            self.tasks.discard(asyncio.current_task())  # a callback of the task would cost a step of the event loop
 
     async def call(self, command: Command, started: float) -> tuple[int, bytes]:
         """Runs the endpoint of HTTP for this command. Returns the status and the body of its answer."""

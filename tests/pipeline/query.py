@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import django
 
-from tests.pipeline.conftest import SMALL
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import DataStreamWriter
@@ -25,5 +23,4 @@ if __name__ == "__main__":
     django.setup()  # the settings and the servers are in the environment
     from pipeline.session import session
 
-    made = session(**{name.replace(".", "__"): value for name, value in SMALL.items()})
-    copy(made, *sys.argv[1:]).trigger(processingTime="0 seconds").start().awaitTermination()
+    copy(session(), *sys.argv[1:]).trigger(processingTime="0 seconds").start().awaitTermination()

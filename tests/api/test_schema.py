@@ -20,6 +20,7 @@ from base import errors
 from routers.routers import DEFAULTS as ROUTER_DEFAULTS
 from tests.api.clients import ApiClient, HttpClient
 from tests.api.endpoints import STREAMS, endpoints
+from tests.examples import examples
 from tests.groups.member import session_of
 from tests.instances import Instance
 from topics.config import TOPIC
@@ -206,7 +207,9 @@ def test_whatever_is_sent_gets_an_answer_of_the_schema(server: Instance, documen
         if mode is GenerationMode.NEGATIVE and not any(len(part) for part in parts):
             continue  # nothing is asked, so that nothing can be wrong
 
-        @settings(max_examples=10, deadline=None, derandomize=True, database=None, suppress_health_check=HealthCheck)
+        @settings(
+            max_examples=examples(4), deadline=None, derandomize=True, database=None, suppress_health_check=HealthCheck
+        )
         @given(case=operation.as_strategy(generation_mode=mode))
         def send(case: schemathesis.Case) -> None:
             case.validate_response(case.call(base_url=server.url), checks=checks)

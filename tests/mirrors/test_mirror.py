@@ -60,7 +60,7 @@ def test_a_mirror_that_is_killed_at_any_moment_is_exact(sites: dict[str, Instanc
     for site in ("fra", "iad"):
         client(sites[site]).put(f"/v0/topics/{topic}", TINY)
     writers = {site: Writer(sites[site], site, topic) for site in ("fra", "iad")}
-    for _ in range(examples(8)):
+    for _ in range(examples(3)):
         running = mirror("fra", "iad", topic)
         running.runs()
         time.sleep(moments.random() * 0.5)  # what is tested is the kill, at any moment
@@ -199,7 +199,7 @@ def test_a_mirror_that_is_killed_while_the_source_loses_records_tells_each_loss_
     client(iad).put(f"/v0/topics/{topic}", TINY)
     writer = Writer(fra, "fra", topic)
     moments = random.Random(47)
-    for _ in range(examples(4)):
+    for _ in range(examples(2)):
         lacks = writer.count + 80
         until(lambda lacks=lacks: writer.count > lacks, "the source to lose records")
         running = mirror("fra", "iad", topic, "--one-way")

@@ -18,7 +18,9 @@ from django.conf import settings
 
 from base.processes import die_with_parent
 from tests.instances import ROOT, until
+from tests.preloaded import begin
 from topics_project.beat import LOCK
+from topics_project.forks import Fork
 
 QUEUE_DATABASE = "/5"  # of Redis: nobody takes from this queue, so that what was sent can be seen
 # The time of day as the file $CLOCK says: so many seconds ahead. What counts the seconds since the start is let be.
@@ -56,7 +58,7 @@ time_t time(time_t *result) {
     return now.tv_sec;
 }
 """
-Beat = subprocess.Popen[bytes]
+Beat = subprocess.Popen[bytes] | Fork
 
 
 def queue_url() -> str:
@@ -77,23 +79,28 @@ def beats(queue: redis.Redis, tmp_path: Path) -> Iterator[Callable[..., Beat]]:
     started: list[Beat] = []
 
     def start(**environment: str) -> Beat:
-        parent = os.getpid()
-        with (tmp_path / "beat.log").open("ab") as log:
-            beat = subprocess.Popen(
-                [sys.executable, "-m", "celery", "-A", "topics_project.celery", "beat", "--pidfile", ""],
-                env={**os.environ, "REDIS_URL": queue_url(), **environment},
-                cwd=ROOT,
-                stdout=log,
-                stderr=log,
-                preexec_fn=lambda: die_with_parent(parent),
-            )
-        started.append(beat)
-        return beat
+        command = [sys.executable, "-m", "celery", "-A", "topics_project.celery", "beat", "--pidfile", ""]
+        env = {**os.environ, "REDIS_URL": queue_url(), **environment}
+        # A library that changes the clock has to be there before the program: then it is a process of its own.
+        started.append(
+            launch(command, env, tmp_path / "beat.log")
+            if environment
+            else begin(command, env, ROOT, tmp_path / "beat.log")
+        )
+        return started[-1]
 
     yield start
     for beat in started:
-        beat.kill()
+        beat.send_signal(signal.SIGKILL)
         beat.wait()
+
+
+def launch(command: list[str], env: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
+    parent = os.getpid()
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            command, env=env, cwd=ROOT, stdout=output, stderr=output, preexec_fn=lambda: die_with_parent(parent)
+        )
 
 
 def senders(queue: redis.Redis) -> set[int]:
@@ -127,7 +134,7 @@ def test_it_works(beats: Callable[..., Beat], queue: redis.Redis) -> None:
     beat = beats()
     until(lambda: beat.pid in senders(queue), "the beat to send")
     until(lambda: beat.pid in senders(queue), "the beat to send again")
-    beat.terminate()
+    beat.send_signal(signal.SIGTERM)
     assert beat.wait(30) == 0
     until(lambda: not holders(), "the turn to be free")
 
@@ -168,7 +175,7 @@ def test_a_second_beat_waits_until_the_first_is_dead(beats: Callable[..., Beat],
     until(lambda: len(sessions()) == 2, "the second beat to ask for its turn")
     for _ in range(3):
         assert until(lambda: senders(queue), "a beat to send") == {first.pid}
-    first.kill()
+    first.send_signal(signal.SIGKILL)
     until(lambda: second.pid in senders(queue), "the second beat to take over", seconds=15)
 
 

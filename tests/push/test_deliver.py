@@ -197,7 +197,7 @@ def trickle(handler: Handler, batch: Batch) -> None:
         handler.connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
         while True:  # the size of a chunk, which is not to end
             handler.connection.sendall(b"0")
-            time.sleep(0.05)
+            time.sleep(0.4)
     except OSError:
         pass
 

@@ -105,6 +105,8 @@ def test_a_shell_completes_what_is_typed(
     elsewhere("cursors", "put", topic, "reader", "--at", "head")
     (line,) = re.findall(rf"^    (.*topics completion {kind} .*)$", text_of("docs/cli.md"), re.MULTILINE)
     kept = {key: value for key, value in program.items() if not key.startswith(("XDG_", "ZDOTDIR"))}
+    # Without this folder fish begins to read all manual pages of the machine in the background.
+    (tmp_path / ".local/share/fish/generated_completions").mkdir(parents=True)
     home = {**kept, "HOME": str(tmp_path), "TERM": "xterm", "TOPICS_URL": server.url}
     subprocess.run(["bash", "-euc", line], env=home, check=True, timeout=60)
     if shutil.which(kind) is None:

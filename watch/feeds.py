@@ -104,8 +104,9 @@ class Feeds:
         for waiter in waiting:
             waiter.reading_done()
         tail = self.tails.get((key[0], key[2]))
-        if tail is not None:
-            asyncio.get_running_loop().call_soon(lambda: tail.was_served(woken, time.monotonic()))
+        if tail is not None and reading.batch is not None:
+            scanned = reading.batch.window.scanned
+            asyncio.get_running_loop().call_soon(lambda: tail.was_served(scanned, woken, time.monotonic()))
 
     def read(self, name: str, key: Key, reading: Reading) -> Script[Batch | None]:
         reading.started = time.monotonic()

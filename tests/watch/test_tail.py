@@ -164,9 +164,11 @@ def test_the_next_read_waits_as_the_streams_of_the_last_one_took() -> None:
     tail = Tail(WHOLE)
     tail.add(link(3, 7))
     assert tail.pause(7, 10.0) == 0
-    tail.was_served(10.0, 10.004)
-    assert tail.pause(7, 10.004) == pytest.approx(0.004 * PACE)
-    assert tail.pause(5, 10.004) == 0, "this read is of records that exist"
-    assert tail.pause(7, 10.004 + 0.005 * PACE) == 0, "nothing has happened since"
-    tail.was_served(20.0, 29.0)
+    tail.was_served(4, 10.0, 10.001)
+    assert tail.pause(7, 10.001) == pytest.approx(0.001 * PACE * 3 / 4), "the fewer records, the shorter"
+    assert tail.pause(5, 10.001) == 0, "this read is of records that exist"
+    assert tail.pause(7, 10.001 + 0.001 * PACE) == 0, "nothing has happened since"
+    tail.was_served(1, 15.0, 15.004)
+    assert tail.pause(7, 15.004) == 0, "a lone record"
+    tail.was_served(40, 20.0, 29.0)
     assert tail.pause(7, 29.0) == pytest.approx(LONGEST_PAUSE_SECONDS)

@@ -11,14 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Hashable
-from typing import NamedTuple
-
-
-class Waiting(NamedTuple):
-    """A command that waits. `kind`: commands of one kind can be in one wave. With None, the command is alone in a wave."""
-
-    kind: Hashable
-    start: Callable[[], None]
 
 
 class Line:
@@ -28,12 +20,13 @@ class Line:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.waiting: deque[Waiting] = deque()
+        self.waiting: deque[tuple[Hashable, Callable[[], None]]] = deque()
         self.running = 0
         self.is_due = False
 
     def add(self, kind: Hashable, start: Callable[[], None]) -> None:
-        self.waiting.append(Waiting(kind, start))
+        """Adds a command. Commands of one kind can be in one wave. With None, the command is alone in a wave."""
+        self.waiting.append((kind, start))
         self.start_soon()
 
     def ended(self) -> None:
@@ -52,10 +45,10 @@ class Line:
 
     def start_wave(self) -> None:
         self.is_due = False
-        kind = self.waiting[0].kind
-        wave = [self.waiting.popleft()]
-        while kind is not None and self.waiting and self.waiting[0].kind == kind:
-            wave.append(self.waiting.popleft())
+        kind, start = self.waiting.popleft()
+        wave = [start]
+        while kind is not None and self.waiting and self.waiting[0][0] == kind:
+            wave.append(self.waiting.popleft()[1])
         self.running = len(wave)
-        for each in wave:
-            each.start()
+        for start in wave:
+            start()

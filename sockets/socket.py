@@ -55,6 +55,7 @@ class Socket(asyncio.Protocol):
 
     __slots__ = (
         "arrived",
+        "begun",
         "closing",
         "counted",
         "deadline",
@@ -97,7 +98,8 @@ class Socket(asyncio.Protocol):
         self.memberships: Memberships | None = None  # made with the first join
         self.inbox: deque[bytes] = deque()
         self.lines: dict[str, Line] = {}
-        self.tasks: set[asyncio.Task[None]] = set()  # keeps the tasks from being garbage-collected
+        self.tasks: dict[int, asyncio.Task[None]] = {}  # by number. Keeps the tasks from being garbage-collected
+        self.begun = 0  # the number of the last task
         self.partial = bytearray()  # the fragments of a message
         self.decoder: codecs.IncrementalDecoder | None = None  # of a message in fragments
         self.arrived = 0  # bytes of an incomplete message in this period (mark)
@@ -293,9 +295,10 @@ class Socket(asyncio.Protocol):
         line.add(command.kind, partial(self.start, command, len(message), started))
 
     def start(self, command: Command, size: int, started: float) -> None:
-        self.tasks.add(self.loop.create_task(self.run(command, size, started)))
+        self.begun += 1
+        self.tasks[self.begun] = self.loop.create_task(self.run(self.begun, command, size, started))
 
-    async def run(self, command: Command, size: int, started: float) -> None:
+    async def run(self, number: int, command: Command, size: int, started: float) -> None:
         """Runs a command to its answer. A command runs to its end even if the client has disconnected, as with HTTP."""
         status, code, body, begun = 200, None, b"", time.perf_counter()
         try:
@@ -320,7 +323,7 @@ class Socket(asyncio.Protocol):
             if self.log is not None:
                 self.log.note(route, command.request_id, started, begun, status, code, body)
             self.answered(command.line)
-            self.tasks.discard(asyncio.current_task())  # a callback of the task would cost a step of the event loop
+            del self.tasks[number]  # a callback of the task would cost a step of the event loop
 
     async def call(self, command: Command, started: float) -> tuple[int, bytes]:
         """Runs the endpoint of HTTP for this command. Returns the status and the body of its answer."""

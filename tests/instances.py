@@ -38,13 +38,18 @@ PORTS = range(12_000, 32_000)  # below those that the kernel gives to connection
 _ports_given: set[int] = set()
 
 
-def until(condition: Callable[[], Any], what: str, seconds: float = 60, tick: float = 0.02) -> Any:
-    """The first true value of `condition`, or a failed test that says what was waited for."""
-    deadline = time.monotonic() + seconds
+def until(condition: Callable[[], Any], what: str, seconds: float = 60, tick: float | None = None) -> Any:
+    """The first true value of `condition`, or a failed test that says what was waited for.
+
+    It looks ever more seldom, unless `tick` says after how many seconds: a look may be a request, or at a page of a browser,
+    and other tests need the core.
+    """
+    deadline, pause = time.monotonic() + seconds, 0.02
     while not (value := condition()):
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {seconds:.0f} s for {what}")
-        time.sleep(tick)
+        time.sleep(pause if tick is None else tick)
+        pause = min(pause * 1.25, 0.15)
     return value
 
 

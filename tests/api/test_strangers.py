@@ -156,17 +156,22 @@ def in_flight_refused(port: int) -> bool:
     return raw.ask(port, raw.request("GET", "/v0/topics", KEY)).status == 429
 
 
-@pytest.mark.parametrize("first", [b"", b'{"rec'])
-@pytest.mark.parametrize("framing", ["content-length: 1000", "transfer-encoding: chunked"])
-def test_an_upload_that_stalls_is_ended(guarded: Instance, framing: str, first: bytes) -> None:
-    sent = b"%x\r\n%b\r\n" % (len(first), first) if first and "chunked" in framing else first
-    for path, key in (("/v0/topics/x", KEY), ("/v0/schema", "x: y")):
-        with raw.connection(guarded.port) as opened:
-            opened.sendall(raw.request("POST", path, JSON, key, framing) + sent)
+def test_an_upload_that_stalls_is_ended(guarded: Instance) -> None:
+    """Before its first byte, and after some, with a length and in chunks. All of them wait at once."""
+    begun = [("content-length: 1000", b""), ("content-length: 1000", b'{"rec')]
+    begun += [("transfer-encoding: chunked", b""), ("transfer-encoding: chunked", b'5\r\n{"rec\r\n')]
+    with contextlib.ExitStack() as stack:
+        stalled = []
+        for path, key in (("/v0/topics/x", KEY), ("/v0/schema", "x: y")):
+            for framing, sent in begun:
+                stalled.append(stack.enter_context(raw.connection(guarded.port)))
+                stalled[-1].sendall(raw.request("POST", path, JSON, key, framing) + sent)
+        for opened in stalled:
             slow = raw.answer(opened)
             error = json.loads(slow.body)["error"]
             assert (slow.status, error["code"]) == (400, "invalid_request")
             assert "too slowly" in error["message"]
+        for opened in stalled:
             assert opened.recv(1) == b""  # and the connection ends
 
 

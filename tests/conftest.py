@@ -170,10 +170,17 @@ def group(nodeid: str) -> str:
     return path.parts[0] if path.parts[0] in TOGETHER else str(path)
 
 
-def depth(nodeid: str) -> int:
-    """Returns the place of a test in DEEP, from 1, or 0 if it is not a deep test."""
-    path = Path(nodeid.partition("::")[0]).relative_to("tests")
-    return next((n for n, name in enumerate(DEEP, 1) if name in (str(path), path.parts[0])), 0)
+def depth(path: Path) -> int:
+    """Returns the place of a test file in DEEP, from 1, or 0 if it has no deep tests."""
+    within = path.relative_to(ROOT / "tests")
+    return next((n for n, name in enumerate(DEEP, 1) if name in (str(within), within.parts[0])), 0)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out files with deep tests where `-m` does: each process would load Selenium, Schemathesis and pandas for them."""
+    return (
+        True if config.option.markexpr == "not deep" and collection_path.is_file() and depth(collection_path) else None
+    )
 
 
 class ByGroup(LoadScopeScheduling):
@@ -197,10 +204,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     A process alone keeps the order of pytest-django, which has tests that empty the database after all others.
     """
     for item in items:
-        if depth(item.nodeid):
+        if depth(item.path):
             item.add_marker("deep")
     if os.environ.get("PYTEST_XDIST_WORKER"):
-        items.sort(key=lambda item: depth(item.nodeid))
+        items.sort(key=lambda item: depth(item.path))
 
 
 @pytest.fixture(scope="session")

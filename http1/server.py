@@ -224,6 +224,8 @@ class Connection(asyncio.Protocol):
             self.head_size += len(data)
             if self.head_size > self.limits.head_bytes:
                 self._refuse(head_too_large(self.limits))
+        if (self.reading_head or self.odd) and (self.deadline == NEVER or not (was_reading_head or is_between)):
+            self.deadline = self.loop.time() + self.limits.head_seconds  # this head began behind another request
         self._start()
         self._mark()
 
@@ -383,7 +385,7 @@ class Connection(asyncio.Protocol):
             raise
         exchange = Exchange(request)
         self.current = request
-        self.arrived = 0
+        self.arrived, self.deadline = 0, NEVER  # the head's deadline is no longer valid
         self.queue.append(exchange)
         self.waiting.append(exchange)
 
@@ -739,8 +741,10 @@ class Connection(asyncio.Protocol):
         elif self.reading_head or self.odd:
             return  # this deadline counts from the head's first byte
         elif self.current is not None:
-            if self.arrived == 0 or self.arrived >= limits.upload_grace_seconds * limits.upload_bytes_a_second:
-                self.arrived = 1
+            is_met = self.arrived >= limits.upload_grace_seconds * limits.upload_bytes_a_second
+            if is_met:
+                self.arrived = 0
+            if is_met or self.deadline == NEVER:
                 self.deadline = self.loop.time() + limits.upload_grace_seconds
         elif self.queue:
             self.deadline = self.loop.time() + limits.linger_seconds if self.eof else NEVER
@@ -760,7 +764,7 @@ class Connection(asyncio.Protocol):
                 self.abort()
         elif self.current is not None:
             if self.paused:  # our side does not read
-                self.arrived, self.deadline = 1, now + self.limits.upload_grace_seconds
+                self.arrived, self.deadline = 0, now + self.limits.upload_grace_seconds
             else:
                 least, grace = self.limits.upload_bytes_a_second, self.limits.upload_grace_seconds
                 self._refuse(

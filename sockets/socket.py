@@ -128,6 +128,8 @@ class Socket(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.was_pinged = False
+        if self.arrived == 0:
+            self.begin_period()
         self.arrived += len(data)
         if self.is_between_frames and self.protocol.state is State.OPEN:
             texts, rest = whole_texts(data, settings.TOPICS_MAX_BODY_BYTES)

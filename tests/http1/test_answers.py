@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+from dataclasses import replace
 
 import pytest
 
@@ -254,10 +255,7 @@ def test_a_head_that_comes_by_drops_is_refused(serve, begun: bytes) -> None:
 
 @pytest.mark.parametrize("framing", [b"content-length: 1000\r\n\r\n", b"transfer-encoding: chunked\r\n\r\n3e8\r\n"])
 def test_so_is_a_body(serve, framing: bytes) -> None:
-    async def handler(request: Request) -> Response:
-        return Response(200, (), await request.body.read())
-
-    served = serve(handler, FAST)
+    served = serve(sized, FAST)
     with served.connection() as opened:
         opened.sendall(b"POST / HTTP/1.1\r\nhost: a\r\n" + framing)
         answer = drip(opened, b"x")
@@ -265,11 +263,36 @@ def test_so_is_a_body(serve, framing: bytes) -> None:
     assert b"too slowly" in answer
 
 
-def test_a_body_at_the_least_rate_is_read(serve) -> None:
-    async def handler(request: Request) -> Response:
-        return Response(200, (), b"%d" % len(await request.body.read()))
+async def sized(request: Request) -> Response:
+    return Response(200, (), b"%d" % len(await request.body.read()))
 
-    served = serve(handler, FAST)
+
+@pytest.mark.parametrize(
+    ("fast", "limits"), [("body", {"head_seconds": 300.0}), ("head", {"upload_grace_seconds": 300.0})]
+)
+def test_a_body_and_a_head_have_their_own_times(serve, fast: str, limits: dict[str, float]) -> None:
+    """The start of a body comes with its head, and the start of a head comes with the body before it."""
+    served = serve(sized, replace(FAST, **limits))
+    with served.connection() as opened:
+        opened.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1000\r\n\r\nthe start")
+        if fast == "head":
+            opened.sendall(b"x" * 900)
+            opened.sendall(b"x" * 91 + b"GET / HTTP/1.1\r\nhost: ")
+        answer = rest(opened)
+    assert statuses(answer) == ([400] if fast == "body" else [200, 400])
+    assert b"the %b arrived too slowly" % fast.encode() in answer
+
+
+@pytest.mark.parametrize("begun", [b"GET / HTTP/1.1\r\nhost: ", b"FOO"])
+def test_a_head_behind_a_whole_request_has_its_time(serve, begun: bytes) -> None:
+    served = serve(at_once, replace(FAST, idle_seconds=300.0))
+    with served.connection() as opened:
+        opened.sendall(get("/") + begun)
+        assert statuses(rest(opened))[0] == 200
+
+
+def test_a_body_at_the_least_rate_is_read(serve) -> None:
+    served = serve(sized, FAST)
     with served.connection() as opened:
         opened.sendall(b"POST / HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 60000\r\n\r\n")
         for _ in range(6):

@@ -19,7 +19,7 @@ run: $(VENV)/run.stamp ## run everything on 127.0.0.1:4000 (HOST, PORT and TOPIC
 gateway-demo: $(VENV)/run.stamp ## run two servers, and a gateway on 127.0.0.1:4100 that shows them as one (PORT, TOPICS_DATA)
 	@exec $(VENV)/bin/python -m examples.gateway.demo
 
-test: $(VENV)/dev.stamp ## run the tests on every core, on servers of their own (TESTS=fast without the deep ones; TESTS=tests/api picks some)
+test: $(VENV)/dev.stamp ## run the tests on every core, on servers of their own (TESTS=fast: a part, in 90 s; TESTS=tests/api picks some)
 	@$(if $(CHROMIUM),,echo "No Chromium with its driver here: pages are not tried (apt-get install chromium chromium-driver).")
 	$(VENV)/bin/python -m pytest $(if $(findstring .py,$(TESTS)),,$(SIDE_BY_SIDE)) $(MARKED) $(filter-out fast,$(TESTS))
 # Processes with servers of their own, as many as tests/conftest.py says. Where files are named, one process is up sooner.

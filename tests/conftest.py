@@ -32,9 +32,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # `make test` hands out a file at a time. The files of the bus go to one process, because they share its instances. So do the
 # files of the pipeline, which share a Spark: each start of Spark and its first queries take 20 s of a core.
 TOGETHER = ("push", "pipeline")
-# The deep tests: they start from nothing, kill or freeze processes, migrate, move much data, or need Spark, Chromium or other
-# programs. `make test` runs them last, in this order: the longest first, so that no process has a long one at the end.
-# `make test TESTS=fast` leaves them out. A folder stands for its files.
+# The deep tests: they start instances, kill or freeze processes, migrate, move much data, wait, or need Spark, Chromium or
+# other programs. `make test` runs them last, in this order: the longest first, so that no process has a long one at the end.
+# `make test TESTS=fast` leaves them out, so that it ends within 90 s on two cores. A folder stands for its files.
 DEEP = (
     "pipeline",
     "push",
@@ -103,6 +103,17 @@ DEEP = (
     "docs/test_mirror.py",
     "docs/test_site.py",
     "deploy",
+    "log/test_plans.py",
+    "log/test_concurrency.py",
+    "log/test_held.py",
+    "routers/test_plans.py",
+    "queues/test_plans.py",
+    "queues/test_jobs.py",
+    "queues/test_redrive.py",
+    "groups/test_metrics.py",
+    "shell/test_work.py",
+    "watch/test_tail.py",
+    "docs/test_names.py",
     "fuzz",
     "migrations",
     "project",

@@ -67,6 +67,11 @@ def test_a_form_creates_replaces_and_deletes(browser: Client, mails: None) -> No
     assert browser.get(NIGHTLY).status_code == 404
 
 
+def test_the_lines_of_a_text_area_stay_as_they_are(browser: Client, mails: None) -> None:
+    browser.post(PAGE, {**FORM, "data": '{\r\n  "a": "\\r\\n"\r\n}'})
+    assert (run(get_schedule("mails", "nightly")).record or {})["data"] == msgspec.Raw(b'{\n  "a": "\\r\\n"\n}')
+
+
 def fields(page: str) -> dict[str, str]:
     """Returns what the form of the page would send."""
     form = page.partition('id="schedule"')[2]

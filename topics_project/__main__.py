@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from topics_project import __version__, embedded, shell
+from topics_project import __version__, shell
 
 USAGE = """\
 usage: {0} run                       run all processes on http://127.0.0.1:4000 (or HOST, PORT, TOPICS_DATA)
@@ -47,6 +47,8 @@ def main() -> None:
         if shell.is_called(arguments):  # shell commands start servers and Django only if no other server is given
             shell.run(arguments)
             return
+        from topics_project import embedded
+
         with embedded.environment():
             from django.core.management import execute_from_command_line
 

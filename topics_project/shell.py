@@ -12,15 +12,17 @@ from pathlib import Path
 from shell.calls.completion import COMPLETE
 from shell.cli import main, program
 from shell.command import Site
-from topics_project import embedded
 
 
 @contextmanager
 def entered() -> Iterator[None]:
     """Sets up the database of this instance, and Django."""
-    with embedded.environment():
-        import django
+    # A command for a server elsewhere needs neither Django nor a driver of PostgreSQL. To load them takes half of its start.
+    import django
 
+    from topics_project import embedded
+
+    with embedded.environment():
         django.setup()
         # The command reports problems of the database itself.
         logging.getLogger("store.database").setLevel(logging.ERROR)
@@ -40,6 +42,8 @@ def restore(file: Path, force: bool) -> str:
 
 
 def is_up() -> bool:
+    from topics_project import embedded
+
     return bool(os.environ.get("DATABASE_URL")) or embedded.running() is not None
 
 

@@ -33,6 +33,18 @@ def test_an_append_is_taken_up_again(elsewhere: Shell, name: str, tmp_path: Path
     assert elsewhere("tail", "-n", 2, name).out == numbers(2999, 3000)
 
 
+def test_it_loads_neither_django_nor_a_driver_of_postgresql(server: Instance) -> None:
+    """To load them takes longer than all the rest of a command."""
+    program = (
+        "import sys; from topics_project.__main__ import main\n"
+        "try: main()\n"
+        "finally: print(sorted({'django', 'psycopg', 'asyncio'} & set(sys.modules)), file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", program, "--url", server.url, "ls"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "[]\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

@@ -18,12 +18,10 @@ from django.db import connection
 from pyspark.sql import SparkSession
 
 from base.processes import die_with_parent
-from pipeline.running import perform
 from tests.instances import ROOT, until
 from tests.pipeline.cluster import WORKERS, cluster
 from tests.pipeline.filling import ODD, fill, numbers, rows
 from tests.pipeline.query import copy
-from tests.pipeline.test_archive import seqs
 
 Start = Callable[..., subprocess.Popen[bytes]]
 CHOSEN = random.Random()
@@ -75,17 +73,6 @@ def kill_midway(process: subprocess.Popen[bytes], reached: Callable[[], int], en
     until(lambda: process.poll() is not None or reached() >= goal, "the process to get on", seconds=120)
     time.sleep(CHOSEN.random() * 0.5)  # anywhere in a step: which moment this meets is what chance is for
     kill(process)
-
-
-def test_archive_killed_anywhere_is_archived_once(spark: SparkSession, dsn: str, start: Start, tmp_path: Path) -> None:
-    numbers("orders", 8000)
-    out = tmp_path / "archive"
-    argv = ("manage.py", "pipeline", "archive", "--topic", "orders", "--out", str(out), "--step", "1000")
-    kill_midway(start(*argv), lambda: cursor_seq("pipeline"), 8000)
-    numbers("orders", 10)
-    perform("archive", {"topic": "orders", "out": str(out)})
-    assert seqs(spark, out) == list(range(1, 8011))
-    assert perform("verify", {"topic": "orders", "archive": str(out)}).state == "done"
 
 
 def test_a_query_and_its_sink_killed_anywhere_write_each_record_once(

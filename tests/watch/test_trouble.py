@@ -326,7 +326,7 @@ def test_shutdown_is_told(instances) -> None:
 
     waiting = threading.Thread(target=wait)
     waiting.start()
-    until(lambda: api.call("GET", f"/v0/topics/{one}").status == 429, "the poll to be under way")
+    until(lambda: api.call("GET", f"/v0/topics/{one}").status == 429, "the poll to be under way", tick=0)
     assert instance.process is not None
     instance.process.send_signal(signal.SIGTERM)
     ids = []

@@ -9,8 +9,8 @@ from watch.batch import Batch, Part
 from watch.reading import Reading, View
 
 # A read waits for up to so many times as long as the streams took to take up the last read. So the frames of a busy topic have
-# more records, and its streams use about a tenth of the event loop. After a lone record, the next read does not wait.
-PACE = 12.0
+# more records, and its streams leave the event loop to others. After a lone record, the next read does not wait.
+PACE = 16.0
 LONGEST_PAUSE_SECONDS = 0.03
 
 
@@ -51,9 +51,12 @@ class Tail:
         self.pause_until = now + min(pace * (now - woken), LONGEST_PAUSE_SECONDS)
 
     def pause(self, from_seq: int, now: float) -> float:
-        """Returns the seconds for which a read from this seq waits. A read that is not at the end does not wait."""
-        is_next = bool(self.links) and from_seq == self.links[-1].to_seq
-        return max(0.0, self.pause_until - now) if is_next else 0.0
+        """Returns the seconds for which a read from this seq waits. A read does not wait if its records are stored already."""
+        if not self.links:
+            return 0.0
+        last = self.links[-1]
+        is_at_head = from_seq == last.to_seq >= last.batch.window.head_seq
+        return max(0.0, self.pause_until - now) if is_at_head else 0.0
 
     def add(self, link: Link) -> None:
         """Adds a reading that ends behind the tail. If there is a gap between both, the reading is the whole new tail."""

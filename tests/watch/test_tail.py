@@ -155,8 +155,8 @@ def test_the_tail_shows_what_a_diff_shows(
     assert run.unread > STEPS // 10
 
 
-def link(from_seq: int, to_seq: int) -> Link:
-    batch = Batch("t", Window(None, 0, to_seq, to_seq, 1, None, 0), from_seq, ())
+def link(from_seq: int, to_seq: int, head_seq: int = 0) -> Link:
+    batch = Batch("t", Window(None, 0, to_seq, head_seq or to_seq, 1, None, 0), from_seq, ())
     return Link(from_seq, Reading(), batch, 0.0)
 
 
@@ -171,4 +171,8 @@ def test_the_next_read_waits_as_the_streams_of_the_last_one_took() -> None:
     tail.was_served(1, 15.0, 15.004)
     assert tail.pause(7, 15.004) == 0, "a lone record"
     tail.was_served(40, 20.0, 29.0)
+    behind = Tail(WHOLE)
+    behind.add(link(3, 7, head_seq=90))
+    behind.was_served(40, 20.0, 29.0)
+    assert behind.pause(7, 29.0) == 0, "a reader of old records"
     assert tail.pause(7, 29.0) == pytest.approx(LONGEST_PAUSE_SECONDS)

@@ -10,7 +10,7 @@ from watch.reading import Reading, View
 
 # A read waits for up to so many times as long as the streams took to take up the last read. So the frames of a busy topic have
 # more records, and its streams leave the event loop to others. After a lone record, the next read does not wait.
-PACE = 16.0
+PACE = 20.0
 LONGEST_PAUSE_SECONDS = 0.03
 
 

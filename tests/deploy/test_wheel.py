@@ -52,7 +52,7 @@ def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run(uv, "venv", "-q", "--python", sys.executable, folder / "venv", cwd=folder)
     versions = ROOT / "requirements-embedded.lock"
     known = folder / "constraints"  # the versions of the lock file, without hashes
-    known.write_text("\n".join(line.split()[0] for line in versions.read_text().splitlines() if "==" in line))
+    known.write_text("\n".join(line.rstrip(" \\") for line in versions.read_text().splitlines() if "==" in line))
     programs = folder / "venv" / "bin"
     run(uv, "pip", "install", "-q", "--python", programs / "python", "-c", known, f"{wheel}[embedded]", cwd=folder)
     return programs

@@ -87,6 +87,11 @@ class Positions(msgspec.Struct):
     sites: list[Position]
 
 
+# msgspec learns the fields of a struct when it makes the first decoder. If two threads do that at once, the process can crash.
+# So the decoders are made here, before the flows start.
+POSITIONS, WINDOW, RECORD = (msgspec.json.Decoder(shape) for shape in (Positions, Window, Record))
+
+
 class Failed(Exception):
     """A call failed at this server."""
 
@@ -160,7 +165,7 @@ class Flow(threading.Thread):
         return known.read_seq or 0
 
     def sites(self, end: End) -> list[Position]:
-        return msgspec.json.decode(end.call("GET", "topics", self.topic, "mirror"), type=Positions).sites
+        return POSITIONS.decode(end.call("GET", "topics", self.topic, "mirror")).sites
 
     def check_last_record(self, known: Position) -> None:
         """Raises Refusal if the source has another record at the seq of the last one that the dest got."""
@@ -242,7 +247,7 @@ class Flow(threading.Thread):
     def read(self) -> Window:
         wait_ms = 0 if self.once else WAIT_MS if self.seq == self.told else int(UNTOLD_SECONDS * 1000)
         body = {"from_seq": self.seq, "limit": LIMIT, "include_tags": True, "wait_ms": wait_ms}
-        window = msgspec.json.decode(self.source.call("POST", "topics", self.topic, "diff", body=body), type=Window)
+        window = WINDOW.decode(self.source.call("POST", "topics", self.topic, "diff", body=body))
         if self.seq > window.head_seq:
             raise Refusal(behind(self.label, self.source.at, window.head_seq, self.seq))
         return window
@@ -264,7 +269,7 @@ class Flow(threading.Thread):
 
     def is_new(self, record: msgspec.Raw) -> bool:
         try:
-            meta = msgspec.json.decode(record, type=Record).meta
+            meta = RECORD.decode(record).meta
         except msgspec.ValidationError:
             return True  # the dest decides
         return (

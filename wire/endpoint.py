@@ -132,6 +132,10 @@ class Endpoint(Operation):
         self.route = f"/{self.path}"  # the route's name in the metrics
         # Whether a call without body or query fields refuses a request that sends one.
         self.is_strict = self.api.is_strict and (STRICT or self.scope == "delete")
+        # msgspec learns the fields of a struct when it makes the first decoder. If two threads did that at once, the process
+        # could crash. So it happens here, before the process has threads.
+        for shape in (*self.bodies(), *filter(None, [self.query])):
+            msgspec.json.Decoder(shape)
         return self
 
     def check(self, key: Key, arguments: Sequence[str]) -> None:

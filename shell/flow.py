@@ -89,7 +89,7 @@ class Positions(msgspec.Struct):
 
 # msgspec learns the fields of a struct when it makes the first decoder. If two threads do that at once, the process can crash.
 # So the decoders are made here, before the flows start.
-POSITIONS, WINDOW, RECORD = (msgspec.json.Decoder(shape) for shape in (Positions, Window, Record))
+POSITIONS, WINDOW, RECORD = msgspec.json.Decoder(Positions), msgspec.json.Decoder(Window), msgspec.json.Decoder(Record)
 
 
 class Failed(Exception):

@@ -102,7 +102,7 @@ class App:
         path, stream, socket, found = self.targets(raw) if len(raw) <= LONGEST_PATH else self.look_up(raw)
         headers = request.by_name
         request.added.append((b"date", date(int(time.time()))))
-        identify(request, headers)
+        identify(request)
         if (error := hosts.refused(path, headers.get(b"host", b""))) is not None:
             return sent(request, headers, refusal(error, time.perf_counter()))
         if socket is not None:

@@ -60,11 +60,12 @@ ids = Ids()
 os.register_at_fork(after_in_child=ids.begin)
 
 
-def identify(request: Request, headers: Headers) -> None:
+def identify(request: Request) -> None:
     """Add the request's ids to its answer, whichever part of the server makes the answer.
 
-    If the request has a span, the span's id replaces the caller's id in `headers`. So records and callbacks continue the span.
+    If the request has a span, the span's id replaces the caller's id in `by_name`. So records and callbacks continue the span.
     """
+    headers = request.by_name
     chosen = headers.get(b"x-request-id")
     request.added.append((b"x-request-id", chosen if chosen and CHOSEN.fullmatch(chosen) else ids.next()))
     if request.span is not None:

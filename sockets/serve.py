@@ -21,7 +21,7 @@ from base.errors import (
 from http1 import Request, Upgrade, Writer
 from sockets.busy import Busy
 from sockets.command_log import log_of
-from sockets.socket import Socket
+from sockets.socket import LONGEST_MESSAGE, Socket
 from watch.api import StreamQuery
 from watch.registry import registry
 from wire import shutdown
@@ -94,7 +94,7 @@ def shake_hands(request: Request) -> tuple[Protocol, list[tuple[bytes, bytes]]]:
     if answer.status_code != 101:
         raise InvalidRequest(f"invalid handshake: {handshake.handshake_exc}")
     # The parser of ServerProtocol would wait for a request, which the HTTP server has read.
-    protocol = Protocol(Side.SERVER, state=State.OPEN, max_size=settings.TOPICS_MAX_BODY_BYTES)
+    protocol = Protocol(Side.SERVER, state=State.OPEN, max_size=LONGEST_MESSAGE)
     protocol.extensions = handshake.extensions
     del answer.headers["date"]  # it is in request.added
     return protocol, [(name.lower().encode(), value.encode()) for name, value in answer.headers.raw_items()]

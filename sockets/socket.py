@@ -38,6 +38,7 @@ from wire.endpoint import Call
 from wire.keys import Key
 
 PING_SECONDS = settings.TOPICS_WS_PING_MS / 1000
+LONGEST_MESSAGE = settings.TOPICS_MAX_BODY_BYTES  # bytes
 LINGER_SECONDS = 2.0  # for the client to read the close frame and end its side
 MOST_UNANSWERED = 256  # commands of one socket at once. The server reads no further command until one is answered.
 COUNTED_BYTES = 64 * 1024  # of an incomplete message. From here on it counts among the bodies of this process.
@@ -55,8 +56,8 @@ class Socket(asyncio.Protocol):
 
     __slots__ = (
         "arrived",
-        "begun",
         "closing",
+        "command_count",
         "counted",
         "deadline",
         "decoder",
@@ -99,7 +100,7 @@ class Socket(asyncio.Protocol):
         self.inbox: deque[bytes] = deque()
         self.lines: dict[str, Line] = {}
         self.tasks: dict[int, asyncio.Task[None]] = {}  # by number. Keeps the tasks from being garbage-collected
-        self.begun = 0  # the number of the last task
+        self.command_count = 0  # of the commands that were started: the number of the last task
         self.partial = bytearray()  # the fragments of a message
         self.decoder: codecs.IncrementalDecoder | None = None  # of a message in fragments
         self.arrived = 0  # bytes of an incomplete message in this period (mark)
@@ -132,7 +133,7 @@ class Socket(asyncio.Protocol):
             self.begin_period()
         self.arrived += len(data)
         if self.is_between_frames and self.protocol.state is State.OPEN:
-            texts, rest = whole_texts(data, settings.TOPICS_MAX_BODY_BYTES)
+            texts, rest = whole_texts(data, LONGEST_MESSAGE)
             for text in texts:
                 self.take_text(text)
             data = data[rest:]
@@ -297,8 +298,8 @@ class Socket(asyncio.Protocol):
         line.add(command.kind, partial(self.start, command, len(message), started))
 
     def start(self, command: Command, size: int, started: float) -> None:
-        self.begun += 1
-        self.tasks[self.begun] = self.loop.create_task(self.run(self.begun, command, size, started))
+        self.command_count = number = self.command_count + 1
+        self.tasks[number] = self.loop.create_task(self.run(number, command, size, started))
 
     async def run(self, number: int, command: Command, size: int, started: float) -> None:
         """Runs a command to its answer. A command runs to its end even if the client has disconnected, as with HTTP."""

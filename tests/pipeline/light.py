@@ -1,7 +1,4 @@
-"""A Spark of little processor time: the environment for it.
-
-python -m tests.pipeline.light        makes the archive of classes, if it is missing
-"""
+"""A Spark of little processor time: the environment for it."""
 
 from __future__ import annotations
 
@@ -105,7 +102,3 @@ def archive(spark: Path) -> str:
             new.touch()  # a Java that cannot make archives also ignores an empty one
             new.replace(made)
     return f"{quiet} -XX:{read}={made}"
-
-
-if __name__ == "__main__":
-    print(environment())

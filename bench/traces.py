@@ -2,7 +2,7 @@
 
 An instance without traces and one with traces get the same load at the same time. So other work on the machine costs both the
 same. Two equal instances differ by up to 3 %, because each has another layout of its memory. So a figure is the median of pairs
-from several starts. An instance with traces exports its spans to a collector in this process.
+from several starts. A collector in this process takes the spans of the instances with traces.
 """
 
 from __future__ import annotations

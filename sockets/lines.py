@@ -25,7 +25,7 @@ class Line:
         self.is_due = False
 
     def add(self, kind: Hashable, start: Callable[[], None]) -> None:
-        """Adds a command. Commands of one kind can be in one wave. With None, the command is alone in a wave."""
+        """Adds a command. A wave can have several commands of the same `kind`. A command without a kind has its own wave."""
         self.waiting.append((kind, start))
         self.start_soon()
 

@@ -17,7 +17,7 @@ from shell.command import Site
 @contextmanager
 def entered() -> Iterator[None]:
     """Sets up the database of this instance, and Django."""
-    # A command for a server elsewhere needs neither Django nor a driver of PostgreSQL. To load them takes half of its start.
+    # A command for a server elsewhere needs neither Django nor a driver of PostgreSQL. Both would double the time of its start.
     import django
 
     from topics_project import embedded

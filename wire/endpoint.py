@@ -133,8 +133,8 @@ class Endpoint(Operation):
         # Whether a call without body or query fields refuses a request that sends one.
         self.is_strict = self.api.is_strict and (STRICT or self.scope == "delete")
         # msgspec learns the fields of a struct when it makes the first decoder. If two threads did that at once, the process
-        # could crash. So it happens here, before the process has threads.
-        for shape in (*self.bodies(), *filter(None, [self.query])):
+        # could crash. This code runs at the import, before the process has threads.
+        for shape in filter(None, (*self.bodies(), self.query)):
             msgspec.json.Decoder(shape)
         return self
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 from collections import Counter, defaultdict
 from pathlib import Path
 from random import SystemRandom
+from typing import NoReturn
 
 from tests.crash.harness.evidence import Delivered, Evidence, Told, now
 from tests.crash.harness.oracle import Violation, judge
 from tests.crash.harness.run import a_run
 
 MOST_SHOWN = 20  # violations of one rule in one topic
+MOST_SILENT = 600  # seconds without a line, until the harness says where it waits, and ends
 
 
 def main() -> int:
@@ -26,11 +29,12 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     seed = SystemRandom().randrange(10**6) if arguments.seed is None else arguments.seed
-    print(f"{arguments.faults} faults, SEED={seed}", flush=True)
+    signal.signal(signal.SIGALRM, hung)
+    say(f"{arguments.faults} faults, SEED={seed}")
 
     logs = Path(tempfile.gettempdir()) / f"topics-crash-{seed}-logs"
     shutil.rmtree(logs, ignore_errors=True)
-    with a_run(seed, arguments.within, lambda line: print(line, flush=True), logs) as run:
+    with a_run(seed, arguments.within, say, logs) as run:
         violations = judge(run.go(arguments.faults))
         if violations:
             run.keep_logs(logs)
@@ -41,6 +45,15 @@ def main() -> int:
     else:
         print(f"Nothing broke. SEED={seed}, {now():.0f} s")
     return 1 if violations else 0
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+    signal.alarm(MOST_SILENT)
+
+
+def hung(*_: object) -> NoReturn:
+    raise RuntimeError(f"The harness has printed nothing for {MOST_SILENT} s. It waits where this traceback ends.")
 
 
 def summary(evidence: Evidence) -> str:

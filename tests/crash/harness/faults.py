@@ -7,6 +7,7 @@ import random
 import signal
 import socket
 import struct
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -28,6 +29,7 @@ from topics_project.heartbeats import Heartbeats
 HOUR = 3600.0
 # The supervisor replaces a process that gives no heartbeat for 5 s. A busy machine gets some seconds more.
 REPLACED_WITHIN = 15.0
+HELD_WITHIN = 2.0  # seconds of the harness for the lock of a head
 MOST_CONNECTIONS = 400  # more than the embedded PostgreSQL has
 POSTGRES_PROTOCOL = 3 << 16
 
@@ -213,21 +215,27 @@ def fill_redis(scene: Scene) -> Undo:
 def hold_head(scene: Scene) -> Undo:
     """Somebody locks the head of a topic that writers append to under keys, and keeps the lock."""
     topic = scene.pick.choice(["keyed.disk", "keyed.fsync", "disk"])
-    since, stack = now(), contextlib.ExitStack()
-    try:
-        # Who thaws a frozen PostgreSQL is this thread.
-        connection = stack.enter_context(scene.instance.connect(connect_timeout=2))
-        stack.enter_context(connection.transaction())
-        connection.execute("SET LOCAL lock_timeout = '1s'")
-        connection.execute(HOLD_HEAD, (topic,))
-    except (psycopg.Error, AssertionError):  # PostgreSQL is away, or somebody else holds the head
-        scene.missed = True
+    since, held, over = now(), threading.Event(), threading.Event()
 
+    def hold() -> None:
+        with (
+            contextlib.suppress(psycopg.Error, AssertionError),  # PostgreSQL is away, or somebody else holds the head
+            scene.instance.connect(connect_timeout=2) as connection,
+            connection.transaction(),
+        ):
+            connection.execute("SET LOCAL lock_timeout = '1s'")
+            connection.execute(HOLD_HEAD, (topic,))
+            held.set()
+            over.wait()
+
+    # This thread alone thaws what it has frozen. If it waited itself for PostgreSQL, which it may have frozen before the lock
+    # or before the COMMIT, it would wait for ever.
+    threading.Thread(target=hold, daemon=True).start()
+    scene.missed = not held.wait(HELD_WITHIN)
     calm = scene.calm and not scene.missed
 
     def let_go() -> bool:
-        with contextlib.suppress(psycopg.Error):
-            stack.close()
+        over.set()
         if calm:
             scene.evidence.held.append(Held(topic, since, now()))
         return True

@@ -71,7 +71,7 @@ def home() -> Path:
     made.mkdir(parents=True, exist_ok=True)
     for name in ("bin", "jars"):
         with suppress(FileExistsError):
-            (made / name).symlink_to(Path(pyspark.__file__).parent / name)
+            (made / name).symlink_to(Path(pyspark.__file__).resolve().parent / name)
     return made
 
 

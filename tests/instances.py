@@ -212,7 +212,7 @@ class Instance:
 
 
 @contextlib.contextmanager
-def start(**settings: str) -> Iterator[Instance]:
+def start(command: Sequence[str] = Instance.command, **settings: str) -> Iterator[Instance]:
     """A running instance with these settings in its environment; gone with everything it kept at the end.
 
     Within a test run its folder is a copy of one that is migrated, and it is one web worker alone unless more is asked
@@ -223,7 +223,7 @@ def start(**settings: str) -> Iterator[Instance]:
     if within:
         settings = {"WEB_WORKERS": "1", "TOPICS_PROCESSES": "", **settings}
     folder = Path(tempfile.mkdtemp(prefix="topics-instance-", dir=os.environ.get(RUN_FOLDER)))
-    instance = Instance(folder, free_port(), settings, preloaded=within)
+    instance = Instance(folder, free_port(), settings, command=command, preloaded=within)
     try:
         if within:
             copy_migrated(instance.data)

@@ -70,7 +70,7 @@ class Times(NamedTuple):
     timezone: str
 
     def first(self, now: int) -> int:
-        """Returns the time of the first job. Raises InvalidRequest."""
+        """Returns the time of the first job: a `not_before` in the past means now. Raises InvalidRequest."""
         if self.cron is None:
             if self.timezone != "UTC":
                 raise InvalidRequest("timezone is for cron: leave timezone out", field="timezone")
@@ -78,7 +78,7 @@ class Times(NamedTuple):
                 raise InvalidRequest(
                     "not_before and cron are missing: send a time, a cron line, or both", field="not_before"
                 )
-            return self.not_before
+            return max(now, self.not_before)
         return next_ts(self.cron, zone(self.timezone), max(now, (self.not_before or 0) - 1))
 
 

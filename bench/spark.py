@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 RECORDS = int(os.environ.get("RECORDS", 1_000_000))
 ARCHIVE = int(os.environ.get("ARCHIVE", 10 * RECORDS))
 PARTITIONS = 4
+WARM, ROUNDS = 4, 9  # rounds of the reads by the source, read_topic and plain JDBC
 APPENDS, SECONDS = 500, 20  # the streaming row's appends a second, and its duration
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-spark.md"
 NOTES = """Spark is local, on the cores that PostgreSQL is on. COPY sends the same columns to four psql that write them to
@@ -157,10 +158,10 @@ def sources(spark: SparkSession) -> Iterator[Row]:
             "source": lambda columns=columns: source(**columns),  # type: ignore[misc]
         }
         seconds: dict[str, list[float]] = {name: [] for name in reads}
-        for turn in range(4):
+        for turn in range(WARM + ROUNDS):
             for name, read in reads.items():
                 taken = timed(lambda read=read, action=action: action(read()))  # type: ignore[misc]
-                if turn:  # the first warms the JVM
+                if turn >= WARM:  # the JVM compiles hot code in the first rounds
                     seconds[name].append(taken)
         rates = {name: RECORDS / statistics.median(taken) for name, taken in seconds.items()}
         for name in ("source", "read_topic"):

@@ -8,7 +8,7 @@ CHROMIUM := $(and $(shell command -v chromedriver),$(shell command -v chromium |
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run gateway-demo test postgres crash check format docs bench bench-spark lock
+.PHONY: help run gateway-demo test postgres crash check format docs bench bench-peer bench-spark lock
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ docs: $(VENV)/dev.stamp ## make the site of docs/ in .site, with docs/settings.m
 
 bench: $(VENV)/dev.stamp ## measure a real server and print each figure beside the raw limit
 	$(VENV)/bin/python -m bench
+
+bench-peer: $(VENV)/dev.stamp ## measure an instance beside another server of the same wire (PEER=http://127.0.0.1:4100)
+	PEER=$(PEER) $(VENV)/bin/python -m bench.peer
 
 bench-spark: $(VENV)/dev.stamp ## measure the pipeline on Spark (RECORDS=1000000 of each size)
 	RECORDS=$(or $(RECORDS),1000000) $(VENV)/bin/python -m bench.spark keep

@@ -28,13 +28,13 @@ def prepare() -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measures an instance on this machine.")
     parser.add_argument("sections", nargs="*", help="sections to run (default: all, and write bench/RESULTS.md)")
-    parser.add_argument("--pairs", type=int, default=0, help="caps: pairs of loads for each limit (default 3)")
+    parser.add_argument("--pairs", type=int, default=0, help="caps: pairs of loads for each limit (default 5)")
     parser.add_argument(
         "--minutes", type=float, default=0, help="caps: appends for this number of minutes, without the pairs"
     )
     given = parser.parse_args()
     if (given.pairs or given.minutes) and given.sections != ["caps"]:
-        parser.error("--pairs and --minutes belong to the section caps: python -m bench caps --pairs 5")
+        parser.error("--pairs and --minutes belong to the section caps: python -m bench caps --pairs 9")
     if given.pairs < 0 or given.minutes < 0 or (given.pairs and given.minutes):
         parser.error("expected one of --pairs and --minutes, above 0")
     return given

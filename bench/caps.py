@@ -3,7 +3,7 @@
 A topic is cold when it was created just before the load: no web process knows it. Then the same load meets the warm topic,
 which is full. Each figure is the median of pairs, because a machine's speed varies.
 
-`python -m bench caps --pairs 5` measures five pairs for each limit. `python -m bench caps --minutes 10` appends for ten minutes
+`python -m bench caps --pairs 9` measures nine pairs for each limit. `python -m bench caps --minutes 10` appends for ten minutes
 to topics with a cap and a TTL, while VACUUM and the upkeep remove evicted records.
 """
 
@@ -20,7 +20,7 @@ from bench.load import Load, post
 from bench.report import Row
 from tests.instances import Instance
 
-CONNECTIONS, SECONDS, PAIRS = 100, 2, 3
+CONNECTIONS, SECONDS, PAIRS = 100, 2, 5
 BODY = f'{{"records":[{{"data":{{"n":1,"text":"{"x" * 430}"}}}}]}}'  # a record of 450 bytes
 DURABILITIES = ("ephemeral", "disk")
 LIMITS: dict[str, dict[str, Any]] = {

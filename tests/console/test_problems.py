@@ -76,8 +76,9 @@ def test_a_queue_that_refuses_the_jobs_of_schedules_stands_on_the_overview(brows
     now = now_ms()
     put_topic("mails", Config(type="queue", cap_records=1, discard="reject"), now)
     rows = columns([NewRecord(msgspec.Raw(b"1"))], None)
-    for name in ("a", "b", "c"):
-        run(put_schedule("mails", name, Times(now - 3_600_000, "* * * * *" if name == "c" else None, "UTC"), rows, now))
+    for name in ("a", "b"):
+        run(put_schedule("mails", name, Times(now - 3_600_000, None, "UTC"), rows, now - 3_600_000))
+    run(put_schedule("mails", "c", Times(None, "* * * * *", "UTC"), rows, now))
     begin = "Queue mails refuses the jobs of 1 schedule."
     assert problem(browser, begin) is None
     run(append_due(now))  # a fits, b does not

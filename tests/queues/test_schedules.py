@@ -326,7 +326,7 @@ def test_any_order_of_calls(steps: list[tuple[str, str, int]]) -> None:
     for what, name, value in steps:
         if what == "put":
             schedule(name, now + value * MINUTE, now=now, data=name)
-            model[name] = now + value * MINUTE, 0
+            model[name] = now + max(0, value) * MINUTE, 0
         elif what == "cron":
             schedule(name, cron=f"*/{value} * * * *", now=now, data=name)
             model[name] = (now // (value * MINUTE) + 1) * value * MINUTE, value * MINUTE

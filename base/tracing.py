@@ -117,7 +117,8 @@ class Tracing:
             )
         self.follows = name != sampler
         share = SHARES[name] if name in SHARES else share_of(given("OTEL_TRACES_SAMPLER_ARG", "1.0"))
-        self.bound, self.left = round(share * 2**64), gap(share)
+        self.bound = round(share * 2**64)
+        self.left = self.gap()
         if not is_installed(EXPORTERS[self.exporter]):
             raise Refusal(
                 "OTEL_… asks for traces, but OpenTelemetry is absent: run pip install 'topics[otel]', "
@@ -153,8 +154,15 @@ class Tracing:
         self.left -= 1
         if self.left > 0:
             return False
-        self.left = gap(self.bound / 2**64)
+        self.left = self.gap()
         return self.bound > 0
+
+    def gap(self) -> int:
+        """Returns how many decisions to make until the next sampled one. Each has the share as its probability."""
+        share = self.bound / 2**64
+        if share == 0:
+            return sys.maxsize
+        return 1 if share == 1 else 1 + int(math.log(1 - random.random()) / math.log1p(-share))
 
     def start(
         self,
@@ -188,13 +196,6 @@ class Tracing:
             return None
         parent = causes[0] if len(causes) == 1 else None
         return self.start(name, kind, attributes, parent, () if parent else causes, started_ns)
-
-
-def gap(share: float) -> int:
-    """Returns how many decisions to make until the next sampled one, if each is sampled with this probability."""
-    if share <= 0:
-        return sys.maxsize
-    return 1 if share >= 1 else 1 + int(math.log(1 - random.random()) / math.log1p(-share))
 
 
 def is_installed(module: str) -> bool:

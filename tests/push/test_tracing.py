@@ -215,6 +215,17 @@ def test_a_share_decides_as_the_caller_or_by_the_trace(sampler: str, decided: li
     assert here.start("GET", "SERVER", {}, f"{low}-01").traceparent.startswith(f"00-{'f' * 16}7")
 
 
+@pytest.mark.parametrize(
+    ("share", "least", "most"), [("1", 9999, 9999), ("0.25", 2200, 2800), ("0", 0, 0), ("5e-324", 0, 0)]
+)
+def test_a_share_of_the_new_traces_is_sampled(share: str, least: int, most: int) -> None:
+    here = Tracing()
+    asked = {"OTEL_TRACES_EXPORTER": "console", "OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": share}
+    here.configure(asked)
+    here.processor = object()
+    assert least <= sum(here.sampled() for _ in range(9999)) <= most
+
+
 @pytest.mark.parametrize("module", [*EXPORTERS.values(), "opentelemetry.nothing", "nothing.at.all"])
 def test_an_absent_library_is_noticed_before_the_start(module: str) -> None:
     assert is_installed(module) == (module in EXPORTERS.values())

@@ -247,7 +247,8 @@ def test_the_longest_stalled_are_cut_when_they_hold_too_much(instances) -> None:
                     gone.add(place)
             return len(gone) >= 15
 
-        until(cut, "the longest stalled to be cut")
+        # A steady pace: the pauses of `until` grow, and a reader that pauses for long is as stalled as the others.
+        until(cut, "the longest stalled to be cut", tick=0.05)
         assert len(gone) <= 25
         got += slow.until_seq(name, head)
         assert seqs(got) == list(range(1, head + 1))

@@ -1,9 +1,10 @@
 """Spans of OpenTelemetry, if its standard variables ask for them (docs/guides/monitoring.md). Otherwise nothing of it is loaded.
 
 OpenTelemetry's library takes 7 µs for a span that is not sampled, a tenth of a call's time. So `sampled` decides before a span
-exists, and each span that begins is exported. A draw for each decision would take half of its time, so one draw gives the number
-of decisions until the next sampled one. The library takes 120 µs for one sampled span between other work, because its code
-is in no cache. So a span is a small object of our own, and the exporter's thread converts a batch of spans.
+exists, and each span that begins is exported. A random number for each decision would take half of the decision's time. So one
+random number says how many requests come before the next sampled one. The library takes 120 µs for one sampled span between other
+work, because its code is in no cache. So a span is a small object of our own, and the exporter's thread converts a batch of
+spans.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def calls(one: str, head: int) -> list[Call]:
 
 
 def by_turns(ports: tuple[int, int], measure: Callable[[int], T]) -> tuple[list[T], list[T]]:
-    """Returns what was measured on the instance and on the peer. Every other round begins with the peer."""
+    """Returns the figures of the instance, and those of the peer. Every other round begins with the peer."""
     found: tuple[list[T], list[T]] = ([], [])
     for turn in range(ROUNDS):
         for side in (0, 1) if turn % 2 == 0 else (1, 0):

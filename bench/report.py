@@ -37,7 +37,7 @@ def line(row: Row) -> str:
 
 
 def table(rows: Iterable[Row], limit: str = "raw limit") -> str:
-    """`limit`: what the measured figures are compared with."""
+    """`limit`: the heading of the figures beside the measured ones."""
     headings = ("work", "asked", "measured", limit, "ratio", "")
     heading = ["| " + " | ".join(headings) + " |", "|" + "---|" * len(headings)]
     return "\n".join(heading + [line(row) for row in rows])

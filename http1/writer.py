@@ -137,10 +137,14 @@ class Writer:
                 exchange.ends = True
         connection.finish(exchange)
 
+    @property
+    def transport(self) -> asyncio.Transport:
+        return self._connection.transport
+
     def reset(self) -> None:
         """End the connection at once. The kernel drops the data that the client has not taken."""
         self.has_ended = True
-        transport = self._connection.transport
+        transport = self.transport
         if (held := transport.get_extra_info("socket")) is not None and not transport.is_closing():
             held.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
         self._connection.abort()

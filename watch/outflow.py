@@ -6,6 +6,7 @@ buffer can exceed its limit by one piece. We hold a frame until its last piece i
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
@@ -15,18 +16,19 @@ from django.conf import settings
 from http1 import Writer
 from wire import metrics
 from wire.asgi import WRITER
+from wire.sockets import untaken_bytes
 
 PIECE_BYTES = 16 * 1024
 UNSENT_BYTES = 192 * 1024  # unsent bytes of a stream in the server. Above this, the stream waits.
 BELOW_BYTES = UNSENT_BYTES + 4 * PIECE_BYTES  # an upper bound of the bytes that the server holds of a stream
-STALLED_SECONDS = 1.0  # a client that has taken no piece for so long is stalled
+STALLED_SECONDS = 1.0  # a client that has taken no byte for so long is stalled
 MOST_BYTES = settings.TOPICS_MAX_STALLED_BYTES
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class Outflow:
-    """The sending side of a stream. `waiting_since`: when the current piece started to wait for the client, or None."""
+    """The sending side of a stream. `waiting_since`: since when the current piece waits and the client takes no byte, or None."""
 
     __slots__ = ("_send", "is_cut", "waiting_bytes", "waiting_since", "writer")
 
@@ -54,6 +56,10 @@ class Outflow:
                 await self._send({"type": message["type"], "body": body[at : at + PIECE_BYTES], "more_body": more})
         self.waiting_since = None
 
+    @property
+    def transport(self) -> asyncio.Transport:
+        return self.writer.transport
+
     def cut(self) -> None:
         """Ends the stream without another message, because the client takes no message."""
         self.is_cut = True
@@ -69,6 +75,9 @@ class Flowing(Protocol):
     @property
     def waiting_bytes(self) -> int: ...
 
+    @property
+    def transport(self) -> asyncio.Transport: ...
+
     def cut(self) -> None:
         """Ends the stream without another message, because the client takes no message."""
 
@@ -77,10 +86,11 @@ class Outflows:
     """The sending sides of all open streams of this process."""
 
     def __init__(self) -> None:
-        self.open: dict[Flowing, None] = {}
+        self.open: dict[Flowing, int] = {}  # with the bytes that its client had not taken at the last look
+        self.looked = 0.0  # when that was
 
     def add(self, outflow: Flowing) -> None:
-        self.open[outflow] = None
+        self.open[outflow] = 0
 
     def remove(self, outflow: Flowing) -> None:
         del self.open[outflow]
@@ -89,11 +99,21 @@ class Outflows:
         """Cuts off streams of stalled clients, the longest stalled first, until the waiting bytes are within MOST_BYTES.
 
         A client loses nothing by the cut: after a reconnect, the stream continues after the Last-Event-ID. A client that still
-        reads, however slowly, is never cut off. Each taken piece resets the client's timer.
+        reads is never cut off, however slowly. Its timer starts again if its kernel took bytes since the last look. So does the
+        timer of a client that began to wait since the last look.
         """
-        before = time.monotonic() - STALLED_SECONDS
-        waiting = [(outflow.waiting_since, outflow) for outflow in self.open if outflow.waiting_since is not None]
-        stalled = sorted((each for each in waiting if each[0] <= before), key=lambda each: each[0])
+        now = time.monotonic()
+        waiting: list[tuple[float, Flowing]] = []
+        for outflow, before in self.open.items():
+            if outflow.waiting_since is None:
+                continue
+            untaken = untaken_bytes(outflow.transport)
+            if untaken < before or outflow.waiting_since > self.looked:
+                outflow.waiting_since = now
+            self.open[outflow] = untaken
+            waiting.append((outflow.waiting_since, outflow))
+        self.looked = now
+        stalled = sorted((each for each in waiting if each[0] <= now - STALLED_SECONDS), key=lambda each: each[0])
         held = sum(outflow.waiting_bytes + BELOW_BYTES for _, outflow in stalled)
         for _, outflow in stalled:
             if not 0 < MOST_BYTES < held:

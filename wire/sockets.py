@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import fcntl
 import socket
+import struct
+import termios
 
 # The kernel accepts no more data from us while this many bytes wait to be sent. Bytes on their way to the client do not count, so
 # a distant client is served as fast as before. A client that does not read holds this memory instead of megabytes.
@@ -24,3 +29,17 @@ def listener(host: str, port: int) -> socket.socket:
     opened.listen(BACKLOG)
     opened.setblocking(False)
     return opened
+
+
+def untaken_bytes(transport: asyncio.Transport) -> int:
+    """Returns how many sent bytes the client's kernel has not acknowledged. They wait in this process or in our kernel.
+
+    A kernel that does not tell (it has no TIOCOUTQ for sockets) counts as one that holds nothing.
+    """
+    held = transport.get_extra_info("socket")
+    if held is None or transport.is_closing():
+        return 0
+    in_kernel = 0
+    with contextlib.suppress(OSError):
+        (in_kernel,) = struct.unpack("i", fcntl.ioctl(held.fileno(), termios.TIOCOUTQ, bytes(4)))
+    return transport.get_write_buffer_size() + in_kernel

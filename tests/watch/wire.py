@@ -85,11 +85,12 @@ class Api:
         """A new session's stream_url."""
         return self.done("POST", "/v0/watch", {"topics": topics, **options})["stream_url"]
 
-    def stream(self, url: str, last_id: str | None = None, **headers: str) -> "Stream":
+    def stream(self, url: str, last_id: str | None = None, room: int | None = None, **headers: str) -> "Stream":
+        """`room`: bytes that our kernel holds for it, more or less, while it is not read."""
         given = {"Accept": "text/event-stream", **self.headers(), **headers}
         if last_id is not None:
             given["Last-Event-ID"] = last_id
-        return Stream(self.port, url, given, self.patience, self.host, self.name)
+        return Stream(self.port, url, given, self.patience, self.host, self.name, room)
 
 
 class Refused(Exception):
@@ -110,6 +111,7 @@ class Stream:
     patience: float = PATIENCE
     host: str = ""
     name: str = "127.0.0.1"
+    room: int | None = None
     comments: list[str] = field(default_factory=list)
     last_id: str | None = None
     ended: bool = False
@@ -119,6 +121,10 @@ class Stream:
         self.connection = http.client.HTTPConnection(
             self.name, self.port, timeout=self.patience, source_address=(self.host, 0)
         )
+        if self.room is not None:
+            self.connection.sock = socket.socket()
+            self.connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.room)
+            self.connection.sock.connect((self.name, self.port))
         self.connection.request("GET", self.url, headers=self.sent)
         assert self.connection.sock is not None
         self.socket: socket.socket = self.connection.sock

@@ -27,7 +27,7 @@ class Extent(NamedTuple):
     """A topic at one moment. The seqs above `floor` up to `head` are all records that the topic shows at this moment.
 
     `holes`: at or below this seq the topic may have holes and forwarded records. `recreated`: the last head of deleted topics
-    with the same name. The first seq of this topic is above `recreated`.
+    with the same name. The first seq of this topic is above `recreated`. `expires`: whether the topic has a TTL.
     """
 
     id: int
@@ -36,6 +36,7 @@ class Extent(NamedTuple):
     floor: int
     holes: int
     recreated: int = 0
+    expires: bool = False
 
 
 class Part(NamedTuple):

@@ -16,7 +16,7 @@ from base.errors import InvalidRequest
 from pipeline.classic import parallelism
 from pipeline.database import Database, database
 from pipeline.extent import Extent, Part, divide, extent, seq_at
-from topics.ranges import PART_RECORDS
+from topics.ranges import OWN_RECORDS, WHOLE_RECORDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,19 +32,18 @@ SELECT part.n AS part, log.topic::text AS topic, log.seq, log.ts, log.node, log.
   FROM {parts}
  CROSS JOIN LATERAL topic_log_range({topic}, part.first, part.last) log
 """
-# Selects the records of ranges that have only the topic's own records, without a look at spans.
-OWN_LOG = f"""
-SELECT part.n AS part, {{topic}}::text AS topic, log.seq, log.ts, log.node, log.tag,
-       log.meta::text AS meta, log.data::text AS data,
-       {{topic}}::text AS home_topic, {{id}}::bigint AS home_topic_id, log.seq AS home_seq, 0 AS hops
-  FROM {{parts}}
- CROSS JOIN LATERAL ({PART_RECORDS}) log
-"""
+# The same columns of a topic's own records (topics/ranges.py), without a look at spans.
+OWN_COLUMNS = """
+       {topic}::text AS topic, seq, ts, node, tag, meta::text AS meta, data::text AS data,
+       {topic}::text AS home_topic, {id}::bigint AS home_topic_id, seq AS home_seq, 0 AS hops"""
+# The own records of one partition. A CASE in the bound of the index costs less than a condition beside it, which each record
+# would pass.
+OWN_PART = "seq BETWEEN CASE WHEN (SELECT {check}) THEN {first}::bigint END AND {last}"
 # The ranges of all partitions. The check for lost records costs more, and so runs after the choice of a partition.
 PARTS = """
 (SELECT n, first, last FROM (VALUES {rows}) planned (n, first, last) WHERE {check}) part
 """
-CHECK = "pipeline_check({topic}, {id}, {floor}, first)"
+CHECK = "pipeline_check({topic}, {id}, {floor}, {first})"
 
 
 def read_topic(
@@ -83,15 +82,44 @@ def read_topic(
         if to_ts is not None:
             last = min(last, seq_at(connection, found, to_ts) - 1)
         parts = divide(connection, found, first, last, partitions or parallelism(spark))
-    read = read_parts(
-        spark, where, found, parts, log_of(found, parts), fetch_size=fetch_size, fail_on_data_loss=fail_on_data_loss
-    )
+    read = read_log(spark, where, found, parts, fetch_size=fetch_size, fail_on_data_loss=fail_on_data_loss)
     return read if schema is None else parsed(spark, read, schema, found)
 
 
-def log_of(topic: Extent, parts: Sequence[Part]) -> str:
-    """Returns the query of the records in these ranges. Routers write only at or below `holes`."""
-    return OWN_LOG if all(part.first > topic.holes for part in parts) else LOG
+def read_log(
+    spark: SparkSession,
+    where: Database,
+    topic: Extent,
+    parts: Sequence[Part],
+    *,
+    fetch_size: int | None = None,
+    fail_on_data_loss: bool = True,
+) -> DataFrame:
+    """Returns the records that a topic shows in these ranges, with a partition for each range."""
+    if any(part.first <= topic.holes for part in parts):  # routers write only at or below `holes`
+        return read_parts(spark, where, topic, parts, LOG, fetch_size=fetch_size, fail_on_data_loss=fail_on_data_loss)
+    query, conditions = own_log(topic, parts, fail_on_data_loss)
+    return jdbc(spark, where, query, conditions, parts, fetch_size)
+
+
+def own_log(topic: Extent, parts: Sequence[Part], fail_on_data_loss: bool) -> tuple[str, list[str]]:
+    """Returns the query of a topic's own records, and for each range the condition that selects its records."""
+    names = {"topic": sql.Literal(topic.name), "id": sql.Literal(topic.id), "floor": sql.Literal(topic.floor)}
+    if not parts:
+        parts = [Part(1, 0, 0)]
+    records = sql.SQL(OWN_RECORDS if topic.expires else WHOLE_RECORDS).format(
+        **names,
+        columns=sql.SQL(OWN_COLUMNS).format(**names),
+        first=sql.Literal(parts[0].first),
+        last=sql.Literal(parts[-1].last),
+        conditions=sql.SQL("true"),
+    )
+    conditions = []
+    for part in parts:
+        first, last = sql.Literal(part.first), sql.Literal(part.last)
+        check = sql.SQL(CHECK).format(**names, first=first) if fail_on_data_loss else sql.SQL("true")
+        conditions.append(sql.SQL(OWN_PART).format(check=check, first=first, last=last).as_string())
+    return records.as_string(), conditions
 
 
 def read_parts(
@@ -106,24 +134,35 @@ def read_parts(
 ) -> DataFrame:
     """Returns the result of a query, with a partition for each range of a topic.
 
-    The query contains `{topic}`, `{id}`, `{start}` (the first seq of all ranges) and `{parts}`, and selects `part`.
+    The query contains `{topic}`, `{id}` and `{parts}`, and selects `part`.
     """
-    options = {**where.jdbc, "fetchsize": str(fetch_size or min((part.fetch for part in parts), default=1))}
-    url = options.pop("url")
-    predicates = [f"part = {n}" for n in range(max(len(parts), 1))]
-    table = f"({statement(topic, parts, query, fail_on_data_loss)}) topic"
-    return spark.read.jdbc(url, table, predicates=predicates, properties=options).drop("part")
+    conditions = [f"part = {n}" for n in range(max(len(parts), 1))]
+    query = statement(topic, parts, query, fail_on_data_loss)
+    return jdbc(spark, where, query, conditions, parts, fetch_size).drop("part")
 
 
 def statement(topic: Extent, parts: Sequence[Part], query: str, fail_on_data_loss: bool) -> str:
     """Returns a query of `read_parts` for these ranges. All values are literals."""
     rows = [(n, part.first, part.last) for n, part in enumerate(parts)] or [(0, 1, 0)]
     values = sql.SQL(", ").join(sql.SQL("({}, {}::bigint, {}::bigint)").format(*map(sql.Literal, row)) for row in rows)
-    named = {"topic": topic.name, "id": topic.id, "floor": topic.floor, "start": rows[0][1]}
-    names = {name: sql.Literal(value) for name, value in named.items()}
-    check = sql.SQL(CHECK).format(**names) if fail_on_data_loss else sql.SQL("true")
+    names = {"topic": sql.Literal(topic.name), "id": sql.Literal(topic.id), "floor": sql.Literal(topic.floor)}
+    check = sql.SQL(CHECK).format(**names, first=sql.SQL("first")) if fail_on_data_loss else sql.SQL("true")
     planned = sql.SQL(PARTS).format(rows=values, check=check)
     return sql.SQL(query).format(**names, parts=planned).as_string()
+
+
+def jdbc(
+    spark: SparkSession,
+    where: Database,
+    query: str,
+    conditions: list[str],
+    parts: Sequence[Part],
+    fetch_size: int | None,
+) -> DataFrame:
+    """Returns the result of a query, with a partition for each of the conditions."""
+    options = {**where.jdbc, "fetchsize": str(fetch_size or min((part.fetch for part in parts), default=1))}
+    url = options.pop("url")
+    return spark.read.jdbc(url, f"({query}) topic", predicates=conditions, properties=options)
 
 
 def parsed(spark: SparkSession, read: DataFrame, schema: StructType | str, topic: Extent) -> DataFrame:

@@ -11,33 +11,39 @@ SPAN_RECORDS = """
           AND seq >= span.home_first_seq + greatest(part.first - span.first_seq, 0)
           AND seq <= span.home_last_seq - greatest(span.last_seq - part.last, 0)
        OFFSET 0"""
+# The last seq that the floor of a topic hides, and the time before which its records have expired. NULL for a deleted topic.
+FLOOR = "(SELECT floor_seq FROM topics_topichead WHERE topic_id = {id})"
+OLDEST_TS = """
+(SELECT CASE WHEN ttl_ms = 0 THEN 0 ELSE extract(epoch FROM statement_timestamp()) * 1000 - ttl_ms END::bigint
+   FROM topics_topic WHERE id = {id})"""
 # The own records of a topic from `first` to `last`: no look at spans. A deleted topic has no head, and so no records.
-OWN_RECORDS = """
-SELECT {columns} FROM topics_record
- WHERE topic_id = {id} AND seq BETWEEN {first} AND {last} AND NOT deleted
-   AND seq > (SELECT floor_seq FROM topics_topichead WHERE topic_id = {id})
-   AND ts >= (SELECT CASE WHEN ttl_ms = 0 THEN 0 ELSE extract(epoch FROM statement_timestamp()) * 1000 - ttl_ms END::bigint
-                FROM topics_topic WHERE id = {id})
-   AND {conditions}
+OWN_RECORDS = f"""
+SELECT {{columns}} FROM topics_record
+ WHERE topic_id = {{id}} AND seq BETWEEN {{first}} AND {{last}} AND NOT deleted AND seq > {FLOOR} AND ts >= {OLDEST_TS}
+   AND {{conditions}}
  ORDER BY seq
 """
-# Whether a topic shows a record of its own for each seq from `start` on. NULL for a deleted topic.
+# Whether a topic shows a record of its own for each seq from `first` on. NULL for a deleted topic.
 IS_WHOLE = """
-(SELECT h.holes_seq < {start} AND h.floor_seq < {start} AND t.ttl_ms = 0
+(SELECT h.holes_seq < {first} AND h.floor_seq < {first} AND t.ttl_ms = 0
    FROM topics_topichead h JOIN topics_topic t ON t.id = h.topic_id WHERE t.id = {id})"""
-# The own records of a `part` (first, last). If each seq from `start` on still has its record, the first branch returns them. Then
-# count and seqs need only the primary key. PostgreSQL evaluates the conditions on `start` once, because no row changes them, and
-# runs only one branch.
-PART_RECORDS = f"""
-SELECT * FROM topics_record
- WHERE topic_id = {{id}} AND seq BETWEEN part.first AND part.last AND NOT volatile AND {IS_WHOLE}
- UNION ALL
-({OWN_RECORDS.format(columns="*", id="{id}", first="part.first", last="part.last", conditions=f"NOT {IS_WHOLE}")})
+# The same records, for a topic that was whole from `first` on when the read was planned. All of them are in the partition of
+# logged records. While the topic is whole, count and seqs need only the primary key: PostgreSQL evaluates the first condition
+# once, because no row changes it. Otherwise it looks at each record a second time. A UNION ALL of two scans would take twice the
+# time of the scan of a whole topic, because each record would pass two more nodes of the plan.
+WHOLE_RECORDS = f"""
+SELECT {{columns}} FROM topics_record record
+ WHERE topic_id = {{id}} AND seq BETWEEN {{first}} AND {{last}} AND NOT volatile
+   AND ({IS_WHOLE}
+        OR EXISTS (SELECT FROM topics_record kept
+                    WHERE kept.topic_id = {{id}} AND kept.seq = record.seq AND NOT kept.volatile AND NOT kept.deleted
+                      AND kept.seq > {FLOOR} AND kept.ts >= {OLDEST_TS}))
 """
-# The extent of a topic at one moment: id, name, head, floor, last seq that may have a hole, and last head of deleted topics.
+# The extent of a topic at one moment: id, name, head, floor, last seq that may have a hole, last head of deleted topics, and
+# whether its records expire.
 # `s.earliest_seq - 1` is the floor that readers see: expired records are below it.
 EXTENT = """
-SELECT t.id, t.name, h.head_seq, s.earliest_seq - 1, h.holes_seq, h.recreated_seq
+SELECT t.id, t.name, h.head_seq, s.earliest_seq - 1, h.holes_seq, h.recreated_seq, t.ttl_ms > 0
   FROM topics_topic t
   JOIN topics_topichead h ON h.topic_id = t.id
  CROSS JOIN LATERAL topic_stat(h, CASE WHEN t.ttl_ms > 0

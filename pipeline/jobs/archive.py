@@ -23,7 +23,7 @@ from base.units import amount, counted
 from pipeline import reading
 from pipeline.extent import Extent, divide
 from pipeline.files import Files, is_local, root_of
-from pipeline.reader import log_of, read_parts
+from pipeline.reader import read_log
 from pipeline.segments import Segment, archived, fingerprint, load, measured, segments, sums
 from pipeline.work import Outcome, Work
 from store.script import run
@@ -159,9 +159,7 @@ class TopicArchive:
             ends: Any = session.execute(
                 ENDS, [self.topic.id, segment.first - 1, self.topic.name, segment.last, segment.last]
             ).fetchone()
-        read = read_parts(
-            self.work.spark, self.work.database, self.topic, parts, log_of(self.topic, parts), fail_on_data_loss=False
-        )
+        read = read_log(self.work.spark, self.work.database, self.topic, parts, fail_on_data_loss=False)
         names = ["seq", "ts", "node", "tag", "meta", "data", "home_topic", "home_topic_id", "home_seq", "hops"]
         columns = [f.lit(self.topic.id).cast("long").alias("topic_id"), *(f.col(name) for name in names)]
         days = {day_of(ts) for ts in ends}

@@ -17,7 +17,7 @@ from base.errors import NotFound, NotReady
 from base.units import amount
 from pipeline.extent import Extent, divide
 from pipeline.files import Files
-from pipeline.reader import log_of, read_parts
+from pipeline.reader import read_log
 from pipeline.segments import Segment, archived, fingerprint, groups, measured, segments, sums
 from pipeline.work import Outcome, Work
 from topics.models import Topic
@@ -91,4 +91,4 @@ def read(work: Work, topic: Extent, first: int, last: int) -> DataFrame:
     """Returns the records that the topic shows in first..last."""
     with work.database.connect() as session:
         parts = divide(session, topic, first, last, work.parallelism)
-    return read_parts(work.spark, work.database, topic, parts, log_of(topic, parts), fail_on_data_loss=False)
+    return read_log(work.spark, work.database, topic, parts, fail_on_data_loss=False)

@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import pairwise, permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ import psycopg
 
 from bench.client import Client
 from bench.report import Row, line, machine, table, write
+from bench.spark_jobs import jobs
 from tests import instances
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 RECORDS = int(os.environ.get("RECORDS", 1_000_000))
 ARCHIVE = int(os.environ.get("ARCHIVE", 10 * RECORDS))
 PARTITIONS = 4
-WARM, ROUNDS = 4, 9  # rounds of the reads by the source, read_topic and plain JDBC
+WARM, ROUNDS = 4, 12  # rounds of the reads by the source, read_topic and plain JDBC
+# Each read follows each other read equally often: the JVM collects the garbage of a read during the next one.
+ORDERS = list(permutations(("plain", "read_topic", "source")))
 APPENDS, SECONDS = 500, 20  # the streaming row's appends a second, and its duration
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-spark.md"
 NOTES = """Spark is local, on the cores that PostgreSQL is on. COPY sends the same columns to four psql that write them to
@@ -76,6 +79,7 @@ def run(instance: instances.Instance, folder: Path) -> Iterator[Row]:
             filled(connection, name, RECORDS, size)
         yield from reads(spark, connection)
         yield from sources(spark)
+        yield from jobs("short", RECORDS, folder)
         yield from archives(instance, connection, folder)
     yield stream(spark, client, instance, folder)
 
@@ -159,8 +163,8 @@ def sources(spark: SparkSession) -> Iterator[Row]:
         }
         seconds: dict[str, list[float]] = {name: [] for name in reads}
         for turn in range(WARM + ROUNDS):
-            for name, read in reads.items():
-                taken = timed(lambda read=read, action=action: action(read()))  # type: ignore[misc]
+            for name in ORDERS[turn % len(ORDERS)]:
+                taken = timed(lambda read=reads[name], action=action: action(read()))  # type: ignore[misc]
                 if turn >= WARM:  # the JVM compiles hot code in the first rounds
                     seconds[name].append(taken)
         rates = {name: RECORDS / statistics.median(taken) for name, taken in seconds.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -23,17 +23,29 @@ from topics.diff import seq_before
 LONGEST_SEQ = 2**63 - 2
 
 
+class TimeInput(forms.DateTimeInput):
+    """An input of a time in UTC. It shows milliseconds only of a time that has some, as browsers do."""
+
+    supports_microseconds = True
+
+    def __init__(self) -> None:
+        super().__init__(attrs={"type": "datetime-local", "step": "any"})
+
+    def format_value(self, value: Any) -> Any:
+        if not isinstance(value, datetime):
+            return super().format_value(value)
+        return value.replace(tzinfo=None).isoformat(timespec="milliseconds" if value.microsecond else "seconds")
+
+
 class TimeField(forms.DateTimeField):
     """A time in UTC, or nothing. The value is in ms since the epoch."""
 
     def __init__(self, **more: Any) -> None:
-        widget = forms.DateTimeInput(attrs={"type": "datetime-local", "step": "1"}, format="%Y-%m-%dT%H:%M:%S")
-        formats = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"]
-        super().__init__(required=False, label="Time (UTC)", widget=widget, input_formats=formats, **more)
+        super().__init__(required=False, label="Time (UTC)", widget=TimeInput(), **more)
 
     def to_python(self, value: Any) -> int | None:
         time = super().to_python(value)
-        return None if time is None else int(time.replace(tzinfo=UTC).timestamp() * 1000)
+        return None if time is None else round(time.replace(tzinfo=UTC).timestamp() * 1000)
 
 
 class JumpForm(forms.Form):

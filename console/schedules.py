@@ -95,7 +95,7 @@ def initial(found: Schedule) -> dict[str, Any]:
         name: value if isinstance(value, str) else bytes(value or b"").decode()
         for name, value in (found.record or {}).items()
     }
-    at = None if found.cron else datetime.fromtimestamp(found.due_ts // 1000, UTC)
+    at = None if found.cron else datetime.fromtimestamp(found.due_ts / 1000, UTC)
     return {**record, "name": found.name, "cron": found.cron, "timezone": found.timezone, "not_before": at}
 
 

@@ -59,11 +59,16 @@ def test_a_form_creates_replaces_and_deletes(browser: Client, mails: None) -> No
     assert [(each.name, each.cron, each.due_ts) for each in stored()] == [("nightly", None, 4_073_529_600_000)]
     assert fields(browser.get(NIGHTLY).content.decode())["not_before"] == "2099-01-31T08:00:00"
 
+    to_the_ms = "2099-01-31T08:00:00.007"
+    browser.post(NIGHTLY, {**once, "not_before": to_the_ms})
+    assert [each.due_ts for each in stored()] == [4_073_529_600_007]
+    assert fields(browser.get(NIGHTLY).content.decode())["not_before"] == to_the_ms
+
     page = text(browser.post(NIGHTLY, {"action": "delete"}, follow=True).content.decode())
     assert "Schedule nightly is deleted." in page
     assert "This queue has no schedule." in page
     noted = AuditEntry.objects.filter(kind="schedule").order_by("id").values_list("action", "name")
-    assert list(noted) == [(action, "mails/nightly") for action in ("create", "change", "delete")]
+    assert list(noted) == [(action, "mails/nightly") for action in ("create", "change", "change", "delete")]
     assert browser.get(NIGHTLY).status_code == 404
 
 

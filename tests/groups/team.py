@@ -65,7 +65,8 @@ class Team:
 
     def leave(self, name: str) -> None:
         self.running[name].terminate()
-        self.running.pop(name).wait(30)
+        self.running[name].wait(30)
+        del self.running[name]
 
     def end(self) -> None:
         for process in self.running.values():

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from typing import Any
 
 
-class Left(Exception):
-    """SIGTERM has arrived."""
+class Left(BaseException):
+    """SIGTERM has arrived. A library that makes its own error of each Exception, as websockets does, must not take it."""
 
 
 class Worker:

@@ -23,21 +23,21 @@ SELECT {{columns}} FROM topics_record
    AND {{conditions}}
  ORDER BY seq
 """
-# Whether a topic shows a record of its own for each seq from `first` on. NULL for a deleted topic.
+# Whether each record of a topic from `first` on is shown, if it is above the floor. NULL for a deleted topic.
 IS_WHOLE = """
-(SELECT h.holes_seq < {first} AND h.floor_seq < {first} AND t.ttl_ms = 0
+(SELECT h.holes_seq < {first} AND t.ttl_ms = 0
    FROM topics_topichead h JOIN topics_topic t ON t.id = h.topic_id WHERE t.id = {id})"""
 # The same records, for a topic that was whole from `first` on when the read was planned. All of them are in the partition of
-# logged records. While the topic is whole, count and seqs need only the primary key: PostgreSQL evaluates the first condition
-# once, because no row changes it. Otherwise it looks at each record a second time. A UNION ALL of two scans would take twice the
-# time of the scan of a whole topic, because each record would pass two more nodes of the plan.
+# logged records. While the topic is whole, count and seqs need only the primary key: PostgreSQL evaluates IS_WHOLE once, because
+# no row changes it. Otherwise it looks at each record a second time. A UNION ALL of two scans would take twice the time of the
+# scan of a whole topic, because each record would pass two more nodes of the plan.
 WHOLE_RECORDS = f"""
 SELECT {{columns}} FROM topics_record record
- WHERE topic_id = {{id}} AND seq BETWEEN {{first}} AND {{last}} AND NOT volatile
+ WHERE topic_id = {{id}} AND seq BETWEEN {{first}} AND {{last}} AND seq > {FLOOR} AND NOT volatile
    AND ({IS_WHOLE}
         OR EXISTS (SELECT FROM topics_record kept
                     WHERE kept.topic_id = {{id}} AND kept.seq = record.seq AND NOT kept.volatile AND NOT kept.deleted
-                      AND kept.seq > {FLOOR} AND kept.ts >= {OLDEST_TS}))
+                      AND kept.ts >= {OLDEST_TS}))
 """
 # The extent of a topic at one moment: id, name, head, floor, last seq that may have a hole, last head of deleted topics, and
 # whether its records expire.

@@ -94,16 +94,19 @@ def plan(frame: object) -> str:
     return str(frame._jdf.queryExecution().executedPlan().toString())  # type: ignore[attr-defined]
 
 
-def test_the_count_of_a_whole_topic_reads_only_the_primary_key(dsn: str) -> None:
+@pytest.mark.parametrize("deleted", [0, 15])
+def test_the_count_of_a_whole_topic_reads_only_the_primary_key(dsn: str, deleted: int) -> None:
+    """Also if the topic has lost its oldest records since the plan, as a topic with a cap does all the time."""
     numbers("orders", 20)
     with database(dsn).connect() as session, session.transaction():
         topic = extent(session, "orders")
-        query, conditions = own_log(topic, divide(session, topic, 1, 20, 2), True)
+        query, conditions = own_log(topic, divide(session, topic, 1, 20, 2), False)
+        scripts.delete_records("orders", deleted + 1, None, now_ms())
         session.execute("SET LOCAL enable_seqscan = off")
         session.execute("SET LOCAL enable_bitmapscan = off")
         explain = f"EXPLAIN (ANALYZE, FORMAT JSON) SELECT seq FROM ({query}) topic WHERE {conditions[1]}"
         scans = dict(scanned(session.execute(explain).fetchone()[0][0]["Plan"]))  # type: ignore[index]
-    assert scans == {"Index Only Scan": 10.0}
+    assert scans == {"Index Only Scan": 10.0 if deleted == 0 else 5.0}
 
 
 def scanned(node: dict[str, Any]) -> Iterator[tuple[str, float]]:

@@ -41,9 +41,12 @@ class Shutdown:
             raise ShuttingDown("this server is shutting down: send the request again to another server")
 
     def begin(self, loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
-        """Begin the shutdown after a signal. A second signal stops the server at once."""
+        """Begin the shutdown after a signal.
+
+        Ctrl-C in a terminal reaches this process and the first process of the web server, which hands it on. So a second signal
+        must not cut the shutdown short. It is short anyway.
+        """
         if self.has_begun:
-            stop()
             return
         self.has_begun = True
         for holder in holders.value:

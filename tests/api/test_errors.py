@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import json
+import os
 import signal
 import threading
 from typing import Any
@@ -110,9 +111,14 @@ def test_a_server_on_its_way_down_sends_people_elsewhere(instances) -> None:
         lingering = threading.Thread(target=linger)
         lingering.start()
         until(lambda: status() == 429, "a request to be under way")
+        for pid in server.pids("topics_project.web"):
+            os.kill(
+                pid, signal.SIGINT
+            )  # like Ctrl-C in a terminal. The first of these processes hands it on to the other one
         server.process.send_signal(signal.SIGTERM)
         until(lambda: status() == 503, "the server to know that it ends", tick=0)
         assert (last[0], last[1]["error"]["code"]) == ("1", "shutting_down")
+        assert [status() for _ in range(20)] == [503] * 20  # as long as the append is under way
     kept.close()
     server.process.wait(60)
     lingering.join(60)

@@ -77,6 +77,18 @@ def test_a_child_that_ignores_every_signal_is_stopped(tmp_path: Path) -> None:
     assert child.exited() == -signal.SIGKILL
 
 
+def test_a_child_gets_its_stop_signal_once(tmp_path: Path) -> None:
+    program = "trap 'echo asked' TERM; echo ready; for n in 1 2 3 4 5 6 7 8 9; do sleep 0.1; done"
+    child = Child("child", ["sh", "-c", program], tmp_path / "log")
+    child.start()
+    until(lambda: "ready" in child.log.read_text(), "the child to start")
+    child.ask_to_stop()
+    until(lambda: "asked" in child.log.read_text(), "the signal to arrive")
+    child.stop()
+    assert child.log.read_text().splitlines() == ["ready", "asked"]
+    assert child.exited() == 0
+
+
 def test_a_child_gets_its_harsh_signal_before_it_is_killed(tmp_path: Path) -> None:
     says = ["sh", "-c", "trap '' TERM; trap 'echo harsh; exit' QUIT; echo deaf; while :; do sleep 0.1; done"]
     child = Child("child", says, tmp_path / "log", patience=0.1, harsh_signal=signal.SIGQUIT)

@@ -73,6 +73,7 @@ class Child:
     begin: Begin = execute
     process: Running | None = None
     leash: subprocess.Popen[bytes] | None = None
+    is_asked_to_stop: bool = False
     started: float = 0.0
     delay: float = FIRST_DELAY
     due: float = 0.0
@@ -88,7 +89,7 @@ class Child:
                 self.leash = subprocess.Popen(
                     argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
                 )
-        self.started = time.monotonic()
+        self.started, self.is_asked_to_stop = time.monotonic(), False
 
     def _before_it_runs(self, parent: int) -> None:
         """Restores signal handling in the new process.
@@ -122,16 +123,20 @@ class Child:
         shorten(self.log, self.longest_log)
 
     def ask_to_stop(self) -> None:
-        self._send(self.stop_signal)
+        """Sends the stop signal, but only once: to many programs a second one means "at once"."""
+        if not self.is_asked_to_stop:
+            self._send(self.stop_signal)
+        self.is_asked_to_stop = True
 
     def stop(self) -> None:
         if self.process is None:
             return
-        for number, seconds in self._ways_to_end(self.stop_signal):
-            if self.process.poll() is None:
-                self._send(number)
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    self.process.wait(seconds)
+        self.ask_to_stop()
+        (_, patience), *harsher = self._ways_to_end(self.stop_signal)
+        self._wait(patience)
+        for number, seconds in harsher:
+            self._send(number)
+            self._wait(seconds)
         self._kill_group()
         self.process.wait()
 
@@ -144,6 +149,11 @@ class Child:
         if self.process and self.process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 self.process.send_signal(number)
+
+    def _wait(self, seconds: float) -> None:
+        if self.process:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(seconds)
 
     def _kill_group(self) -> None:
         """Kills the processes that the child left behind. The child leads its own session, so its pid is the group's id."""

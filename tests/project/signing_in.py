@@ -27,13 +27,13 @@ def ask(instance: Instance, method: str, path: str, body: str = "", **headers: s
         client.close()
 
 
-def log_in(instance: Instance, password: str, **headers: str) -> Page:
-    """Logs in as the user admin. Returns the answer, with the status 302 if the password is right."""
+def log_in(instance: Instance, password: str, user: str = "admin", **headers: str) -> Page:
+    """Logs in as this user. Returns the answer, with the status 302 if the password is right."""
     page = ask(instance, "GET", "/admin/login/", **headers)
     token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page.body)
     if token is None:
         return page
-    form = {"username": "admin", "password": password, "csrfmiddlewaretoken": token[1], "next": "/admin/"}
+    form = {"username": user, "password": password, "csrfmiddlewaretoken": token[1], "next": "/admin/"}
     cookie = page.headers["set-cookie"].partition(";")[0]
     headers = {"Content_Type": "application/x-www-form-urlencoded", "Cookie": cookie, **headers}
     return ask(instance, "POST", "/admin/login/", urlencode(form), **headers)

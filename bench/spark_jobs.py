@@ -21,11 +21,11 @@ TOOK = re.compile(r"in ([\d.]+) s(?:, of which Spark's start took ([\d.]+) s)?")
 
 
 class Ran(NamedTuple):
-    """The wall time of a command, its own time without Spark's start, and the most memory that its processes had."""
+    """A command that has ended. `has_spark`: whether it started Spark."""
 
     seconds: float
-    own_seconds: float
-    peak_gb: float
+    own_seconds: float  # without Spark's start
+    peak_gb: float  # of all its processes
     has_spark: bool
 
 

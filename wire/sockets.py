@@ -32,9 +32,9 @@ def listener(host: str, port: int) -> socket.socket:
 
 
 def untaken_bytes(transport: asyncio.Transport) -> int:
-    """Returns how many sent bytes the client's kernel has not acknowledged. They wait in this process or in our kernel.
+    """Returns how many bytes of ours the client's kernel has not acknowledged: those in this process and those in our kernel.
 
-    A kernel that does not tell (it has no TIOCOUTQ for sockets) counts as one that holds nothing.
+    Where the kernel has no TIOCOUTQ for sockets, the result is only those in this process.
     """
     held = transport.get_extra_info("socket")
     if held is None or transport.is_closing():

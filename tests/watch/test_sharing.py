@@ -15,7 +15,8 @@ from django.db import connection
 
 from base.clock import now_ms
 from shell.follower import events
-from store.connection import Arguments, Connection, Rows
+from store.codec import Arguments, Rows
+from store.reads import Reads
 from tests.instances import Instance, until
 from tests.scripts import put_topic
 from tests.shell.writing import put
@@ -143,12 +144,12 @@ def test_what_was_read_is_rendered_once(
     """`is_told_again`: the look at all heads finds each head while it is being read, and tells it once more."""
     reads: Counter[int] = Counter()
     renderings: Counter[int] = Counter()
-    execute, rendered = Connection.execute, feeds.rendered
+    execute, rendered = Reads.execute, feeds.rendered
 
-    async def counting_execute(self: Connection, statement: str, arguments: Arguments = ()) -> Rows:
-        if statement == DIFF:
+    def counting_execute(self: Reads, sql: str, arguments: Arguments) -> asyncio.Future[Rows]:
+        if sql == DIFF:
             reads[arguments[2]] += 1
-        return await execute(self, statement, arguments)
+        return execute(self, sql, arguments)
 
     def counting_rendered(topic: str, from_seq: int, *rest: Any) -> feeds.Batch:
         renderings[from_seq] += 1
@@ -162,7 +163,7 @@ def test_what_was_read_is_rendered_once(
         put(name, str(seq))
         connection.close()  # this thread's own
 
-    monkeypatch.setattr(Connection, "execute", counting_execute)
+    monkeypatch.setattr(Reads, "execute", counting_execute)
     monkeypatch.setattr(feeds, "rendered", counting_rendered)
     put_topic(name, Config(), now_ms())
     readers = [Reader() for _ in range(STREAMS)]

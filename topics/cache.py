@@ -23,10 +23,11 @@ LOOKUP = """
 SELECT t.id, t.name, h.version, t.type, t.durability, t.ttl_ms, t.cap_records, t.cap_bytes, t.discard,
        t.idempotency_window_ms, t.dedupe_node, h.routed, h.derived,
        t.created_ts, t.priority, t.auto_priority, t.auto_create, t.lease_ms, t.claim_jitter_ms, t.max_deliveries, t.dead_letter,
-       t.leases_durable, t.unique_tags, t.sealed
-  FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id
+       t.leases_durable, t.unique_tags, t.sealed, h.era
+  FROM topics_topic t CROSS JOIN LATERAL (SELECT * FROM topics_topichead WHERE topic_id = t.id LIMIT 1) h
  WHERE t.name = %s
 """
+ERA_BITS = 8  # as in sql/functions/topic_era.sql
 MOST = 50_000  # topics remembered, at 400 bytes each
 
 T = TypeVar("T")
@@ -59,6 +60,7 @@ class CachedTopic(NamedTuple):
     leases_durable: bool
     unique_tags: bool
     sealed: bool
+    era: int  # an era that the head has reached (sql/functions/topic_era.sql)
 
     @property
     def volatile(self) -> bool:
@@ -111,6 +113,13 @@ def keep(topic: CachedTopic) -> CachedTopic:
             del _topics[name]
     _topics[topic.name] = topic
     return topic
+
+
+def reached(topic: CachedTopic, head_seq: int) -> None:
+    """Remembers the era of this head, which an append to the topic has made."""
+    known, era = _topics.get(topic.name), -(head_seq >> ERA_BITS)
+    if known is not None and known.id == topic.id and era < known.era:
+        _topics[topic.name] = known._replace(era=era)
 
 
 def forget(name: str) -> None:

@@ -197,9 +197,11 @@ def literal(value: str | int | bool | None) -> str:
 
 TOPIC, HEAD = defaults(Topic), defaults(TopicHead)
 # A new head, as SQL. `last_head` is the last head of the name: numbering continues there.
-NEW_HEAD = {column: str(default) for column, default in HEAD.items()} | dict.fromkeys(
-    ("head_seq", "floor_seq", "reserved_seq", "recreated_seq"), "last_head"
-)
+NEW_HEAD = {
+    **{column: str(default) for column, default in HEAD.items()},
+    **dict.fromkeys(("head_seq", "floor_seq", "reserved_seq", "recreated_seq"), "last_head"),
+    "era": "topic_era(last_head)",
+}
 
 
 def begun(column: str) -> str:
@@ -309,7 +311,14 @@ def check_new(name: str, fields: dict[str, Any]) -> Script[None]:
 def new_topic(id: int, name: str, fields: dict[str, Any], now: int) -> CachedTopic:
     """Returns the cache entry of a topic with these columns, created at `now`."""
     return CachedTopic(
-        id=id, name=name, version=HEAD["version"], routed=False, derived=False, created_ts=now, **(TOPIC | fields)
+        id=id,
+        name=name,
+        version=HEAD["version"],
+        era=0,
+        routed=False,
+        derived=False,
+        created_ts=now,
+        **(TOPIC | fields),
     )
 
 

@@ -36,6 +36,7 @@ COPY = """
 WITH moved AS (
     UPDATE topics_topichead head
        SET head_seq = %(head_seq)s::bigint,
+           era = topic_era(%(head_seq)s::bigint),
            floor_seq = CASE WHEN head.count = 0 THEN %(first_seq)s::bigint - 1 ELSE head.floor_seq END,
            holes_seq = CASE WHEN {volatile} THEN %(head_seq)s::bigint
                              WHEN head.count = 0 THEN greatest(head.holes_seq, %(inner_hole)s::bigint)
@@ -81,7 +82,8 @@ WITH piece AS (
     SELECT topic_id, head_seq + 1, %(gap_to)s::bigint, NULL, 0, 0, last_ts, false, true, true, %(path)s::text[]
       FROM topics_topichead WHERE topic_id = %(id)s::bigint)
 UPDATE topics_topichead
-   SET head_seq = %(gap_to)s::bigint, holes_seq = %(gap_to)s::bigint, reserved_seq = greatest(reserved_seq, %(gap_to)s::bigint)
+   SET head_seq = %(gap_to)s::bigint, era = topic_era(%(gap_to)s::bigint), holes_seq = %(gap_to)s::bigint,
+       reserved_seq = greatest(reserved_seq, %(gap_to)s::bigint)
  WHERE topic_id = %(id)s::bigint
 """
 SINK_IF_EMPTY = "SELECT topic_shrink(topic_id, floor_seq, 0, 0) FROM topics_topichead WHERE topic_id = %s AND count = 0"

@@ -26,7 +26,7 @@ WITH known AS MATERIALIZED (
       FROM unnest(%(topics)s::text[], %(names)s::text[], %(seqs)s::bigint[], %(expected)s::bigint[], %(others)s::boolean[])
                WITH ORDINALITY AS asked (topic, name, seq, expected, others, n)
      CROSS JOIN LATERAL (SELECT id, sealed, ttl_ms FROM topics_topic t WHERE t.name = asked.topic FOR KEY SHARE) topic
-     CROSS JOIN LATERAL (SELECT head_seq, h AS head FROM topics_topichead h WHERE topic_id = topic.id OFFSET 0) latest),
+     CROSS JOIN LATERAL (SELECT head_seq, h AS head FROM topics_topichead h WHERE topic_id = topic.id LIMIT 1) latest),
 moved AS (
     INSERT INTO topics_cursor AS c (topic_id, kind, name, seq, forwarded_total, updated_ts)
     SELECT id, 'named', name, seq, 0, %(now)s FROM known

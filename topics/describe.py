@@ -16,6 +16,7 @@ COLUMNS = "h.head_seq, s.earliest_seq, s.records, s.payload, h.last_ts, h.last_r
 # Describes one cached topic. Simultaneous calls for a topic share the statement.
 ONE = f"""
 SELECT {COLUMNS} FROM topics_topichead h CROSS JOIN LATERAL topic_stat(h, %s) s WHERE h.topic_id = %s AND h.version = %s
+ LIMIT 1
 """
 # Reads a range of the unique index for each prefix, in order of name. So a page costs as much as it shows, however many
 # topics exist. No character of a name sorts behind "~".

@@ -4,7 +4,7 @@ The order of the locks is in docs/concurrency.md: topics, cursors, heads. Statem
 their own tables, use the views `topic_heads` and `topic_cursors` (sql/tables/).
 """
 
-HEAD = "SELECT head_seq FROM topics_topichead WHERE topic_id = %s"
+HEAD = "SELECT head_seq FROM topics_topichead WHERE topic_id = %s LIMIT 1"
 HEADS = "SELECT topic_id, head_seq FROM topics_topichead WHERE topic_id = ANY (%s)"
 NAMED_HEAD = (
     "SELECT t.id, h.head_seq FROM topics_topic t JOIN topics_topichead h ON h.topic_id = t.id WHERE t.name = %s"
@@ -17,9 +17,11 @@ LOCK_TOPICS = "SELECT FROM topics_topic WHERE name = ANY (%s) ORDER BY id FOR NO
 # Locks the topic against a delete alone.
 KEEP_TOPIC = "SELECT FROM topics_topic WHERE id = %s FOR KEY SHARE"
 
-LOCK_HEAD = "SELECT FROM topics_topichead WHERE topic_id = %s FOR UPDATE"
+LOCK_HEAD = "SELECT FROM topics_topichead WHERE topic_id = %s LIMIT 1 FOR UPDATE"
 # Returns no row if the topic was reconfigured.
-LOCK_CURRENT_HEAD = "SELECT head_seq, last_ts FROM topics_topichead WHERE topic_id = %s AND version = %s FOR UPDATE"
+LOCK_CURRENT_HEAD = (
+    "SELECT head_seq, last_ts FROM topics_topichead WHERE topic_id = %s AND version = %s LIMIT 1 FOR UPDATE"
+)
 # Locks heads in the order of their ids, like an append. This is a separate statement, before a statement that reads rows of the
 # heads. So the later statement sees everything that earlier holders of the locks have written.
 LOCK_HEADS = "SELECT FROM topics_topichead WHERE topic_id = ANY (%s::bigint[]) ORDER BY topic_id FOR UPDATE"

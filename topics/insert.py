@@ -16,9 +16,9 @@ from topics.records import NO_META, Rows
 
 MOST_RECORDS = 5_000  # per transaction, so that the next append does not wait long
 
-# The statement locks heads in topic order, so two appends cannot deadlock. `ids` are sorted, and both sides of the
-# join arrive in this order, because = ANY (ids) makes the heads an index scan. If the planner expects few heads, = ANY (ids)
-# also keeps PostgreSQL from reading all heads.
+# The statement locks heads in topic order, so two appends cannot deadlock. `ids` are sorted, and the statement looks up each of
+# them in this order. The comparison of rows is a range of the primary key: from the newest version of the topic's head to the era
+# that the process knows (sql/functions/topic_era.sql). With topic_id = topic_id, PostgreSQL could read all heads instead.
 # Each lock is held until the commit, so seq n is visible before an append can get seq n+1. A topic with another version gets no
 # row, and the caller looks the topic up again.
 # json_array_elements returns elements exactly as they were written. The record functions of json do not promise this. Shorter
@@ -30,10 +30,11 @@ APPEND = """
 WITH moved AS (
     UPDATE topics_topichead head
        SET {what_moves}
-      FROM unnest(%(ids)s::bigint[], %(versions)s::bigint[], %(counts)s::bigint[], %(bytes)s::bigint[],
+      FROM unnest(%(ids)s::bigint[], %(eras)s::bigint[], %(versions)s::bigint[], %(counts)s::bigint[], %(bytes)s::bigint[],
                   %(heads)s::bigint[])
-               AS batch (topic_id, version, count, bytes, expected_head)
-     WHERE head.topic_id = batch.topic_id AND head.version = batch.version AND head.topic_id = ANY (%(ids)s::bigint[])
+               AS batch (topic_id, era, version, count, bytes, expected_head)
+     WHERE head.topic_id >= batch.topic_id AND (head.topic_id, head.era) <= (batch.topic_id, batch.era)
+       AND head.version = batch.version
        AND (batch.expected_head = head.head_seq) IS NOT FALSE
     RETURNING head.topic_id, head.head_seq - batch.count AS base, head.total - batch.bytes AS base_total, head.last_ts),
 written AS (
@@ -55,7 +56,7 @@ WITH moved AS (
     UPDATE topics_topichead head
        SET {what_moves}
       FROM (SELECT %(count)s::bigint AS count, %(bytes)s::bigint AS bytes) batch
-     WHERE head.topic_id = %(id)s::bigint AND head.version = %(version)s::bigint
+     WHERE head.topic_id = %(id)s::bigint AND head.era <= %(era)s::bigint AND head.version = %(version)s::bigint
     RETURNING head.topic_id, head.head_seq - batch.count AS base, head.total - batch.bytes AS base_total, head.last_ts),
 written AS (
     INSERT INTO topics_record_{partition} (topic_id, seq, ts, total, size, volatile, node, tag, meta, data)
@@ -71,6 +72,7 @@ SELECT topic_id, base FROM moved
 # The columns of a head after a batch of appends.
 MOVES = {
     "head_seq": "head.head_seq + batch.count",
+    "era": "topic_era(head.head_seq + batch.count)",
     "count": "head.count + batch.count",
     "bytes": "head.bytes + batch.bytes",
     "total": "head.total + batch.bytes",
@@ -102,6 +104,7 @@ SELECT topic_make_room(head, %(expired_ts)s::bigint, %(cap_records)s::bigint, %(
   FROM topics_topichead head
  WHERE topic_id = %(id)s::bigint AND version = %(version)s::bigint
    AND (%(cap_records)s::bigint BETWEEN 1 AND count - 1 OR %(cap_bytes)s::bigint BETWEEN 1 AND bytes - 1)
+ LIMIT 1
 """
 
 
@@ -161,6 +164,7 @@ def to_one(topic: CachedTopic, appends: Sequence[Rows], now: int) -> dict[str, A
     return {
         "now": now,
         "id": topic.id,
+        "era": topic.era,
         "version": topic.version,
         "count": len(rows.sizes),
         "bytes": rows.bytes,
@@ -187,6 +191,7 @@ def to_many(batch: Sequence[tuple[CachedTopic, Rows]], now: int) -> dict[str, An
     return {
         "now": now,
         "ids": array(in_order),
+        "eras": array([topics[id].era for id in in_order]),
         "versions": array([topics[id].version for id in in_order]),
         "counts": array([counts[id] for id in in_order]),
         "bytes": array([totals[id] for id in in_order]),

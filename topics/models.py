@@ -73,8 +73,9 @@ class Topic(models.Model):
 
 
 class TopicHead(models.Model):
-    """The one hot row of a topic. The row is narrow, and no index covers a changing column. So each append is a HOT update.
+    """The one hot row of a topic. The row is narrow, and most appends are HOT updates.
 
+    PostgreSQL's primary key is (topic_id, era), so that look-ups meet the newest version first (sql/functions/topic_era.sql).
     `floor_seq + 1` is the first live seq. A seq at or below `*_lost_seq` was lost without a request to delete it. Every seq
     above `holes_seq` is a live, logged record of this topic: no hole, no span. No seq above `reserved_seq` was ever
     visible (sql/functions/topic_reserve.sql). No record above `volatile_seq` is volatile. Seqs up to `recreated_seq` belong to
@@ -84,6 +85,7 @@ class TopicHead(models.Model):
     # Without a constraint: the statement that makes a topic also makes its head, and a delete of the topic holds the head.
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True, related_name="head", db_constraint=False)
     head_seq = models.BigIntegerField(default=0)
+    era = models.BigIntegerField(default=0, db_default=0)
     floor_seq = models.BigIntegerField(default=0)
     cap_lost_seq = models.BigIntegerField(default=0)
     ttl_lost_seq = models.BigIntegerField(default=0)

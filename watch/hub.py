@@ -30,10 +30,14 @@ QUIET_SECONDS = 30.0  # between two log lines about trouble
 # The fields also give the effective priority: the configured priority, and when the topic was last touched.
 FACTS = "t.id, h.head_seq, t.sealed, t.priority, t.auto_priority, greatest(t.created_ts, h.last_ts), h.last_read_ts"
 HEADS = f"""
-SELECT {FACTS} FROM topic_heads h JOIN topics_topic t ON t.id = h.topic_id WHERE h.topic_id = ANY(%s)
+SELECT {FACTS}
+  FROM topics_topic t CROSS JOIN LATERAL (SELECT * FROM topic_heads WHERE topic_id = t.id LIMIT 1) h
+ WHERE t.id = ANY(%s)
 """
 BY_NAME = f"""
-SELECT t.name, {FACTS} FROM topics_topic t JOIN topic_heads h ON h.topic_id = t.id WHERE t.name = ANY(%s)
+SELECT t.name, {FACTS}
+  FROM topics_topic t CROSS JOIN LATERAL (SELECT * FROM topic_heads WHERE topic_id = t.id LIMIT 1) h
+ WHERE t.name = ANY(%s)
 """
 
 

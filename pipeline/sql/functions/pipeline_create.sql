@@ -18,9 +18,9 @@ BEGIN
     IF new_id IS NOT NULL THEN
         last_head := topic_last_head(p_topic);
         INSERT INTO topics_topichead (
-            topic_id, head_seq, floor_seq, reserved_seq, recreated_seq, cap_lost_seq, ttl_lost_seq, restart_lost_seq, source_lost_seq,
+            topic_id, head_seq, era, floor_seq, reserved_seq, recreated_seq, cap_lost_seq, ttl_lost_seq, restart_lost_seq, source_lost_seq,
             holes_seq, count, bytes, total, last_ts, last_read_ts, version, volatile_seq, routed, derived, keeps_evidence)
-        VALUES (new_id, last_head, last_head, last_head, last_head, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, false, false, false);
+        VALUES (new_id, last_head, topic_era(last_head), last_head, last_head, last_head, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, false, false, false);
     END IF;
 END
 $$;

@@ -37,7 +37,7 @@ BEGIN
     PERFORM pg_advisory_xact_lock_shared(7001);
     PERFORM FROM topics_cursor
       WHERE id = ANY (ARRAY(SELECT cursor_id FROM routers_router r WHERE r.dest_id = p_queue_id AND r.ordered)) ORDER BY id FOR UPDATE;
-    PERFORM FROM topics_topichead WHERE topic_id = p_queue_id FOR UPDATE;
+    PERFORM FROM topics_topichead WHERE topic_id = p_queue_id LIMIT 1 FOR UPDATE;
     IF NOT FOUND THEN
         RETURN;
     END IF;
@@ -112,9 +112,9 @@ BEGIN
       INTO records, payload, queue_head
       FROM spans;
     UPDATE topics_topichead
-       SET head_seq = queue_head, holes_seq = queue_head, count = count + records, bytes = bytes + payload,
+       SET head_seq = queue_head, era = topic_era(queue_head), holes_seq = queue_head, count = count + records, bytes = bytes + payload,
            last_ts = greatest(last_ts, p_now), reserved_seq = topic_reserve(queue_head, reserved_seq)
-     WHERE topic_id = p_queue_id;
+     WHERE topic_id = p_queue_id AND era <= target.era;
     SELECT * INTO queue FROM topics_topic WHERE id = p_queue_id;
     IF queue.cap_records > 0 OR queue.cap_bytes > 0 THEN
         PERFORM topic_evict(p_queue_id, queue.cap_records, queue.cap_bytes);

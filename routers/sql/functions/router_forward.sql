@@ -126,9 +126,9 @@ BEGIN
       FROM spans;
 
     UPDATE topics_topichead
-       SET head_seq = new_head, holes_seq = new_head, count = count + forwarded, bytes = bytes + new_bytes,
+       SET head_seq = new_head, era = topic_era(new_head), holes_seq = new_head, count = count + forwarded, bytes = bytes + new_bytes,
            last_ts = greatest(last_ts, p_now), reserved_seq = topic_reserve(new_head, reserved_seq)
-     WHERE topic_id = dest.id AND head_seq < new_head;
+     WHERE topic_id = dest.id AND era <= target.era AND head_seq < new_head;
     IF target.count = 0 AND new_head > target.floor_seq THEN  -- no record was live: a loss at the front is below the floor
         PERFORM topic_shrink(dest.id, target.floor_seq, 0, 0);
     END IF;

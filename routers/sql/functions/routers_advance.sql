@@ -42,8 +42,8 @@ BEGIN
     IF taken = '{}' THEN
         RETURN;
     END IF;
-    PERFORM FROM topics_topichead
-      WHERE topic_id IN (SELECT r.dest_id FROM routers_router r WHERE r.id = ANY (taken)) ORDER BY topic_id FOR UPDATE;
+    PERFORM FROM (SELECT DISTINCT r.dest_id FROM routers_router r WHERE r.id = ANY (taken) ORDER BY r.dest_id) dest
+      CROSS JOIN LATERAL (SELECT FROM topics_topichead WHERE topic_id = dest.dest_id LIMIT 1 FOR UPDATE) head;
     SELECT * INTO head FROM topics_topichead WHERE topic_id = p_source_id;
 
     -- These routers can advance together: from the cursor on all seqs are the source's own records without a hole, and the dest
@@ -71,8 +71,9 @@ BEGIN
     sized AS (
         SELECT after, topic_range_bytes(p_source_id, after + 1, head.head_seq) AS bytes FROM (SELECT DISTINCT after FROM router) distances),
     placed AS (
-        SELECT router.*, sized.bytes, greatest(dest.last_ts, p_now) AS ts, dest.head_seq AS base
-          FROM router JOIN sized USING (after) JOIN topics_topichead dest ON dest.topic_id = router.dest_id),
+        SELECT router.*, sized.bytes, greatest(dest.last_ts, p_now) AS ts, dest.head_seq AS base, dest.era
+          FROM router JOIN sized USING (after)
+         CROSS JOIN LATERAL (SELECT * FROM topics_topichead WHERE topic_id = router.dest_id LIMIT 1) dest),
     spans AS (  -- at most 100,000 seqs, so a search for the spans over a record is bounded
         INSERT INTO topics_span (topic_id, first_seq, last_seq, home_id, home_first_seq, home_last_seq, ts, shown, keep_node, keep_tag, path)
         SELECT dest_id, base + n + 1, base + least(n + 100000, records), p_source_id, after + n + 1, after + least(n + 100000, records),
@@ -80,10 +81,11 @@ BEGIN
           FROM placed CROSS JOIN LATERAL generate_series(0, records - 1, 100000) n),
     heads AS (
         UPDATE topics_topichead dest
-           SET head_seq = dest.head_seq + placed.records, holes_seq = dest.head_seq + placed.records,
+           SET head_seq = dest.head_seq + placed.records, era = topic_era(dest.head_seq + placed.records), holes_seq = dest.head_seq + placed.records,
                count = dest.count + placed.records, bytes = dest.bytes + placed.bytes, last_ts = placed.ts,
                reserved_seq = topic_reserve(dest.head_seq + placed.records, dest.reserved_seq)
-          FROM placed WHERE dest.topic_id = placed.dest_id
+          FROM placed
+         WHERE dest.topic_id >= placed.dest_id AND (dest.topic_id, dest.era) <= (placed.dest_id, placed.era)
         RETURNING dest.topic_id, dest.head_seq),
     cursors AS (
         UPDATE topics_cursor c SET seq = head.head_seq, forwarded_total = c.forwarded_total + placed.records, updated_ts = p_now
@@ -98,7 +100,8 @@ BEGIN
         RETURN;
     END IF;
     FOR router IN SELECT r.id, r.dest_id, r.cursor_id, r.state, c.seq AS cursor_seq, dest.head_seq AS head_before
-                    FROM routers_router r JOIN topics_cursor c ON c.id = r.cursor_id JOIN topics_topichead dest ON dest.topic_id = r.dest_id
+                    FROM routers_router r JOIN topics_cursor c ON c.id = r.cursor_id
+                   CROSS JOIN LATERAL (SELECT head_seq FROM topics_topichead WHERE topic_id = r.dest_id LIMIT 1) dest
                    WHERE r.id = ANY (careful) ORDER BY r.id LOOP
         SELECT 0::bigint AS forwarded, router.cursor_seq AS cursor_seq, NULL::text AS blocked, NULL::bigint AS rejected INTO done;
         IF budget > 0 THEN

@@ -45,7 +45,8 @@ DECLARE
 BEGIN
     -- A statement of its own: the next statement sees all that the earlier holders of these locks have committed. Locks are taken in
     -- the order of ids, so two calls cannot deadlock.
-    PERFORM FROM topics_topichead WHERE topic_id = ANY (p_ids) ORDER BY topic_id FOR UPDATE;
+    PERFORM FROM unnest(p_ids) AS wanted (id)
+      CROSS JOIN LATERAL (SELECT FROM topics_topichead WHERE topic_id = wanted.id LIMIT 1 FOR UPDATE) head;
     -- Expired records make room first: no reader sees them any more.
     IF p_expired IS NOT NULL THEN
         PERFORM topic_expire(asked.topic_id, asked.expired)
@@ -105,12 +106,16 @@ BEGIN
                                  unnest(p_cap_records), unnest(p_cap_bytes))
                  WITH ORDINALITY AS asked (topic_id, version, count, bytes, expected_head, key, digest, since, sealed,
                                            cap_records, cap_bytes, n)),
+    heads AS MATERIALIZED (
+        SELECT head.*
+          FROM unnest(p_ids) AS wanted (id)
+         CROSS JOIN LATERAL (SELECT * FROM topics_topichead WHERE topic_id = wanted.id LIMIT 1) head),
     -- A key is looked up by the primary key. `+ 0` and LIMIT keep a planner that expects few keys from the index on their age, in
     -- which it would read all keys that are new enough.
     verdicts AS (
         SELECT asked.n, asked.topic_id, asked.count, asked.bytes, asked.key, asked.digest, asked.cap_records, asked.cap_bytes,
                kept.first_seq, kept.last_seq, head.head_seq, head.count AS held_records, head.bytes AS held_bytes, head.total,
-               greatest(head.last_ts, p_now) AS ts,
+               head.era, greatest(head.last_ts, p_now) AS ts,
                CASE WHEN kept.is_same THEN 'kept'
                     WHEN NOT kept.is_same OR asked.n = ANY (others) THEN 'other'
                     WHEN asked.count = 0 THEN 'kept'
@@ -119,13 +124,12 @@ BEGIN
                     WHEN head.count + asked.count > asked.cap_records OR head.bytes + asked.bytes > asked.cap_bytes THEN 'full'
                     ELSE 'done' END AS verdict
           FROM asked
-          JOIN topics_topichead head ON head.topic_id = asked.topic_id AND head.version = asked.version
+          JOIN heads head ON head.topic_id = asked.topic_id AND head.version = asked.version
           LEFT JOIN LATERAL (
                SELECT key.first_seq, key.last_seq, key.digest IS NULL OR key.digest = asked.digest::bytea AS is_same
                  FROM topics_idempotencykey key
                 WHERE key.topic_id = asked.topic_id AND key.key = asked.key AND key.ts + 0 > asked.since
-                LIMIT 1) kept ON true
-         WHERE head.topic_id = ANY (p_ids)),
+                LIMIT 1) kept ON true),
     -- The planner expects half of the rows for a boolean, and one row for a comparison with a verdict.
     judged AS MATERIALIZED (SELECT verdicts.*, verdicts.verdict = 'done' AS fits FROM verdicts),
     -- `upto` and `upto_bytes` run through the appends of a topic in their order, each included. They only grow, so the appends beyond
@@ -140,6 +144,7 @@ BEGIN
     moved AS (
         UPDATE topics_topichead head
            SET head_seq = head.head_seq + batch.count,
+               era = topic_era(head.head_seq + batch.count),
                count = head.count + batch.count,
                bytes = head.bytes + batch.bytes,
                total = head.total + batch.bytes,
@@ -147,9 +152,9 @@ BEGIN
                reserved_seq = topic_reserve(head.head_seq + batch.count, head.reserved_seq),
                holes_seq = CASE WHEN p_volatile THEN head.head_seq + batch.count ELSE head.holes_seq END,
                volatile_seq = CASE WHEN p_volatile THEN head.head_seq + batch.count ELSE head.volatile_seq END
-          FROM (SELECT fit.topic_id, sum(fit.count)::bigint AS count, sum(fit.bytes)::bigint AS bytes
-                  FROM fit GROUP BY fit.topic_id) batch
-         WHERE head.topic_id = batch.topic_id AND head.topic_id = ANY (p_ids)),
+          FROM (SELECT fit.topic_id, fit.era, sum(fit.count)::bigint AS count, sum(fit.bytes)::bigint AS bytes
+                  FROM fit GROUP BY fit.topic_id, fit.era) batch
+         WHERE head.topic_id >= batch.topic_id AND (head.topic_id, head.era) <= (batch.topic_id, batch.era)),
     written AS (
         INSERT INTO topics_record (topic_id, seq, ts, total, size, volatile, node, tag, meta, data)
         SELECT fit.topic_id, fit.head_seq + fit.upto - fit.count + new.place, fit.ts,

@@ -9,7 +9,7 @@ BEGIN
           FROM (SELECT topic_id,
                        CASE WHEN p_cap_records > 0 THEN count - p_cap_records ELSE 0 END AS over_records,
                        CASE WHEN p_cap_bytes > 0 THEN bytes - p_cap_bytes ELSE 0 END AS over_bytes
-                  FROM topics_topichead WHERE topic_id = p_topic_id) head
+                  FROM topics_topichead WHERE topic_id = p_topic_id LIMIT 1) head
          WHERE over_records > 0 OR over_bytes > 0);
 END
 $$;

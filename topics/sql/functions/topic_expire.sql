@@ -11,6 +11,6 @@ BEGIN
     END IF;
     RETURN (
         SELECT (topic_trim(topic_id, topic_seq_at(topic_id, floor_seq, head_seq, p_expired_ts) - 1, 'ttl')).records
-          FROM topics_topichead WHERE topic_id = p_topic_id);
+          FROM topics_topichead WHERE topic_id = p_topic_id LIMIT 1);
 END
 $$;

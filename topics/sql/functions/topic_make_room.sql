@@ -31,6 +31,6 @@ BEGIN
            bytes = head.total - (SELECT total FROM topics_record WHERE topic_id = head.topic_id AND seq = floor),
            ttl_lost_seq = CASE WHEN expired > head.floor_seq THEN expired ELSE head.ttl_lost_seq END,
            cap_lost_seq = CASE WHEN expired < floor THEN floor ELSE head.cap_lost_seq END
-     WHERE topic_id = head.topic_id;
+     WHERE topic_id = head.topic_id AND era <= head.era;
 END
 $$;

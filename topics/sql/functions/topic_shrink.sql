@@ -24,6 +24,6 @@ BEGIN
     UPDATE topics_topichead
        SET floor_seq = floor, count = count - p_records, bytes = bytes - p_bytes,
            restart_lost_seq = head.restart_lost_seq, source_lost_seq = head.source_lost_seq
-     WHERE topic_id = p_topic_id;
+     WHERE topic_id = p_topic_id AND era <= head.era;
 END
 $$;

@@ -28,7 +28,7 @@ BEGIN
            SET cap_lost_seq = CASE WHEN p_why = 'cap' THEN lost ELSE cap_lost_seq END,
                ttl_lost_seq = CASE WHEN p_why = 'ttl' THEN lost ELSE ttl_lost_seq END,
                restart_lost_seq = CASE WHEN p_why = 'restart' THEN lost ELSE restart_lost_seq END
-         WHERE topic_id = p_topic_id;
+         WHERE topic_id = p_topic_id AND era <= head.era;
     END IF;
     PERFORM topic_shrink(p_topic_id, upto, records, bytes);
 END

@@ -32,9 +32,9 @@ from shell.calls import (
 )
 from shell.calls.completion import COMPLETE
 from shell.command import Calls, Connection, Site, addressing
+from shell.interrupt import INTERRUPTED
 
 PIPE_CLOSED = 128 + 13  # exit code that a shell reports for a process that SIGPIPE ended
-INTERRUPTED = 128 + 2
 
 program = Calls(
     "topics", params=addressing(environment=True), help="Append to topics, read topics and manage topics from a shell."

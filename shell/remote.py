@@ -14,6 +14,7 @@ from base.errors import TopicsError
 from base.refusal import Refusal
 from shell import remote_stream
 from shell.follower import Follower
+from shell.interrupt import ended_by_ctrl_c
 from shell.server import Query, shown
 
 CONNECT_SECONDS, ANSWER_SECONDS = 5, 120
@@ -103,7 +104,8 @@ class Remote:
         return answer
 
     def follow(self, follower: Follower) -> None:
-        remote_stream.follow(self, follower)
+        with ended_by_ctrl_c():
+            remote_stream.follow(self, follower)
 
 
 def refused(url: str, status: int, body: bytes) -> Refused:

@@ -164,3 +164,33 @@ def test_a_stream_goes_on_when_its_server_comes_back(
         finally:
             tail.kill()
     assert not (tmp_path / "none").exists()
+
+
+# The first event of the stream drops an object whose finalizer gets Ctrl-C.
+INTERRUPTED_IN_A_FINALIZER = """
+import io, os, signal, sys
+from shell.follower import Follower
+from shell.printing import Tail
+from shell.remote import Remote
+
+class Dropped(io.RawIOBase):
+    def close(self):
+        if not self.closed:
+            super().close()
+            os.kill(os.getpid(), signal.SIGINT)
+
+class Interrupted(Follower):
+    def hear(self, frames):
+        Dropped()
+
+printed = Tail(False, bytes, sys.stdout.buffer)
+printed.seqs[sys.argv[2]] = 0
+signal.signal(signal.SIGINT, signal.default_int_handler)
+Remote(sys.argv[1], None).follow(Interrupted(printed, ()))
+"""
+
+
+def test_ctrl_c_ends_a_tail_wherever_it_is(elsewhere: Shell, server: Instance, name: str) -> None:
+    elsewhere("append", name, stdin=b"1\n")
+    script = [sys.executable, "-c", INTERRUPTED_IN_A_FINALIZER, server.url, name]
+    assert subprocess.run(script, cwd=ROOT, timeout=60, check=False).returncode == 130
